@@ -1,0 +1,3 @@
+module github.com/idlewheel/idlewheel
+
+go 1.26.0

@@ -1,0 +1,228 @@
+// Package wheel is a hierarchical timing wheel: the data structure alone, with
+// no clock, no goroutine and no lock.
+//
+// Ground rules:
+//
+//   - Time is a count of ticks, below 2⁶³. How long a tick is, and where tick 0
+//     lies, is the owner's business.
+//   - The owner supplies the memory: it embeds a [Timer] in what it wants to
+//     time. After construction nothing here allocates.
+//   - A level has 64 slots, a slot of level n covers 64ⁿ ticks. A timer lies in
+//     the slot of the lowest level that tells its tick from the present one, so
+//     every timer of a level comes up before every timer of the next.
+//   - A Timer does not remember its deadline. When its slot comes up, at
+//     whatever level, [Wheel.Pop] hands it out, and the owner looks at the
+//     deadline as it is by then: reached, or to be scheduled again. A deadline
+//     that only ever moves later therefore needs no call at all in between.
+//   - Nobody is called back. Between two Pops the owner may schedule and cancel
+//     anything, the popped timer and its neighbours included.
+//
+// The usual loop, for a timer that is the first field of its owner:
+//
+//	w.Advance(now)
+//	for t := w.Pop(); t != nil; t = w.Pop() {
+//		task := (*Task)(unsafe.Pointer(t))
+//		if task.deadline > now {
+//			w.Schedule(t, task.deadline)
+//			continue
+//		}
+//		task.run()
+//	}
+//
+// A Wheel has one owner at a time and is not safe for concurrent use.
+//
+// The scheme is that of Varghese and Lauck, "Hashed and Hierarchical Timing
+// Wheels" (SOSP 1987), with a word of occupancy bits a level as in W. Ahern's
+// timeout.c, so that no work is done for empty slots however far time jumps.
+package wheel
+
+import (
+	"math/bits"
+	"strconv"
+)
+
+const (
+	slotBits = 6
+	slots    = 1 << slotBits
+
+	// MaxLevels is the number of levels of a zero Wheel. Eight levels tell
+	// apart 2⁴⁸ ticks: 8,900 years of milliseconds.
+	MaxLevels = 8
+)
+
+// Wheel is a set of pending timers. The zero value is an empty wheel of
+// [MaxLevels] levels at tick 0. It must not be copied after first use.
+type Wheel struct {
+	now    uint64
+	len    int
+	levels int // 0 means MaxLevels
+
+	// occupied has a bit for each slot that may hold a timer. A bit that is
+	// clear is right; one that is set may be stale, because a timer does not
+	// know its slot and so cannot clear the bit when it leaves. first repairs
+	// stale bits when it meets them, each at most once per Schedule.
+	occupied [MaxLevels]uint64
+	rings    [MaxLevels * slots]Timer
+
+	due  Timer // timers of slots that came up, oldest first, waiting for Pop
+	late Timer // scheduled at a tick already past; due at the next Advance
+}
+
+// New returns an empty wheel with the given number of levels, from 1 to
+// [MaxLevels]. Timers beyond its horizon of 64^levels ticks are kept as well,
+// at the price of coming up once per horizon. It panics on any other number.
+func New(levels int) *Wheel {
+	if levels < 1 || levels > MaxLevels {
+		panic("wheel: levels is " + strconv.Itoa(levels) + "; it must be 1 to " + strconv.Itoa(MaxLevels))
+	}
+	return &Wheel{levels: levels}
+}
+
+// Now returns the tick of the latest Advance.
+func (w *Wheel) Now() uint64 { return w.now }
+
+// Len returns how many timers are pending, those waiting for Pop included.
+func (w *Wheel) Len() int { return w.len }
+
+// Schedule makes t pending so that Pop returns it at the given tick or before;
+// a pending t is moved. A tick that is not after Now comes up at the next
+// Advance. The wheel refers to t until it is popped or cancelled.
+func (w *Wheel) Schedule(t *Timer, tick uint64) {
+	if t.next != nil {
+		t.unlink()
+	} else {
+		w.len++
+	}
+	w.ringFor(tick).push(t)
+}
+
+// Cancel makes t not pending and reports whether it was. A timer that waits
+// for Pop is pending, and does not come out after Cancel.
+func (w *Wheel) Cancel(t *Timer) bool {
+	if t.next == nil {
+		return false
+	}
+	t.unlink()
+	t.next, t.prev = nil, nil
+	w.len--
+	return true
+}
+
+// Advance moves time to now, and readies for Pop all slots that came up. Its
+// cost depends on the number of those slots, at most 64 a level, and not on
+// the time passed nor on the number of timers. A now before Now changes
+// nothing but readies what was scheduled late.
+func (w *Wheel) Advance(now uint64) {
+	w.due.take(&w.late)
+	for {
+		s, ok := w.first()
+		if !ok || s.start > now {
+			break
+		}
+		w.now = s.start
+		w.occupied[s.level] &^= 1 << (s.ring % slots)
+		w.due.take(&w.rings[s.ring])
+	}
+	w.now = max(w.now, now)
+}
+
+// Pop returns a timer whose slot has come up, no longer pending, or nil when
+// there is none. Timers come out in the order in which their slots came up.
+// A caller with a limited budget may stop popping at any time; the rest comes
+// out first after the next Advance.
+func (w *Wheel) Pop() *Timer {
+	return w.popFrom(&w.due)
+}
+
+// Next returns a tick at or before which nothing comes up, so that there is no
+// need to call Advance sooner; false means that nothing is pending. The tick
+// is not after Now when timers wait for Pop.
+func (w *Wheel) Next() (tick uint64, ok bool) {
+	if !w.due.empty() || !w.late.empty() {
+		return w.now, true
+	}
+	s, ok := w.first()
+	return s.start, ok
+}
+
+// PopAny returns some pending timer, no longer pending, whatever its tick, or
+// nil when the wheel is empty. It is for taking back all timers at shutdown.
+func (w *Wheel) PopAny() *Timer {
+	for _, r := range []*Timer{&w.due, &w.late} {
+		if t := w.popFrom(r); t != nil {
+			return t
+		}
+	}
+	if s, ok := w.first(); ok {
+		return w.popFrom(&w.rings[s.ring])
+	}
+	return nil
+}
+
+func (w *Wheel) popFrom(ring *Timer) *Timer {
+	if ring.empty() {
+		return nil
+	}
+	t := ring.next
+	w.Cancel(t)
+	return t
+}
+
+// ringFor returns the ring for a timer at the given tick, marked as occupied.
+func (w *Wheel) ringFor(tick uint64) *Timer {
+	if tick <= w.now {
+		return &w.late
+	}
+	level := levelFor(w.now, tick)
+	if top := w.top(); level >= top {
+		level = top
+		tick = min(tick, w.horizon())
+	}
+	slot := tick >> (level * slotBits) % slots
+	w.occupied[level%MaxLevels] |= 1 << slot
+	return &w.rings[(uint64(level)*slots+slot)%(MaxLevels*slots)]
+}
+
+func (w *Wheel) top() uint {
+	return uint(w.levels-1) % MaxLevels
+}
+
+// horizon returns the first tick of the farthest slot of the top level, where
+// timers are parked that lie beyond it. The top level is circular: the slot 64
+// ahead would be the present one again.
+func (w *Wheel) horizon() uint64 {
+	shift := w.top() * slotBits
+	return (w.now>>shift + slots - 1) << shift
+}
+
+// levelFor returns the level whose digit of 6 bits is the highest in which the
+// two ticks, which must differ, do differ.
+func levelFor(now, tick uint64) uint {
+	return uint(63-bits.LeadingZeros64(now^tick)) / slotBits
+}
+
+// slot tells where the wheel holds timers: the ring's index in rings, the
+// level, and the first tick that the slot covers.
+type slot struct {
+	ring, level int
+	start       uint64
+}
+
+// first returns the occupied slot that comes up first, false if there is none.
+// Levels come up in order, so it is the first of the lowest occupied one.
+func (w *Wheel) first() (slot, bool) {
+	for level := range w.occupied {
+		for w.occupied[level] != 0 {
+			shift := level * slotBits
+			present := w.now >> shift
+			after := bits.RotateLeft64(w.occupied[level], -int((present+1)%slots))
+			start := present + 1 + uint64(bits.TrailingZeros64(after))
+			ring := level*slots + int(start%slots)
+			if !w.rings[ring].empty() {
+				return slot{ring: ring, level: level, start: start << shift}, true
+			}
+			w.occupied[level] &^= 1 << (start % slots)
+		}
+	}
+	return slot{}, false
+}

@@ -1,0 +1,245 @@
+package wheel
+
+import (
+	"testing"
+)
+
+// run advances only to announced wake-ups until the wheel is empty, and tells
+// at which tick each task fired, how many wake-ups it took, and how many times
+// a task came up too early and was placed again.
+func run(w *Wheel, until uint64) (fired map[int]uint64, wakes, replaced int) {
+	fired = map[int]uint64{}
+	for {
+		next, ok := w.Next()
+		if !ok || next > until {
+			return fired, wakes, replaced
+		}
+		w.Advance(next)
+		wakes++
+		for t := w.Pop(); t != nil; t = w.Pop() {
+			if k := taskOf(t); k.deadline > w.Now() {
+				w.Schedule(t, k.deadline)
+				replaced++
+			} else {
+				fired[k.id] = w.Now()
+			}
+		}
+	}
+}
+
+func arm(w *Wheel, deadlines ...uint64) []*task {
+	var tasks []*task
+	for i, d := range deadlines {
+		k := &task{id: i, deadline: d}
+		w.Schedule(&k.timer, d)
+		tasks = append(tasks, k)
+	}
+	return tasks
+}
+
+const forever = 1 << 62
+
+func TestTraceSingle(t *testing.T) {
+	var w Wheel
+	arm(&w, 5420)
+	fired, wakes, replaced := run(&w, forever)
+	if fired[0] != 5420 || replaced > 2 || wakes > 3 {
+		t.Errorf("fired at %d after %d wake-ups, %d of them too early; want 5420, at most 3 and 2", fired[0], wakes, replaced)
+	}
+}
+
+func TestTraceFour(t *testing.T) {
+	var w Wheel
+	w.Advance(2)
+	arm(&w, 2+19, 2+22, 2+350, 2+399)
+	fired, _, _ := run(&w, forever)
+	for id, want := range []uint64{21, 24, 352, 401} {
+		if fired[id] != want {
+			t.Errorf("task %d fired at %d, want %d", id, fired[id], want)
+		}
+	}
+}
+
+func TestTraceAnnounced(t *testing.T) {
+	var w Wheel
+	arm(&w, 28, 450)
+	fired, wakes, _ := run(&w, forever)
+	if fired[0] != 28 || fired[1] != 450 || wakes > 3 {
+		t.Errorf("fired %v after %d wake-ups, want 28 and 450 after at most 3", fired, wakes)
+	}
+}
+
+func TestFarTimerWakesOncePerLevel(t *testing.T) {
+	var w Wheel
+	const far = 1<<47 + 12345678901
+	arm(&w, far)
+	fired, wakes, _ := run(&w, forever)
+	if fired[0] != far || wakes > MaxLevels {
+		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), MaxLevels)
+	}
+}
+
+func TestBeyondHorizonIsParked(t *testing.T) {
+	w := New(2)
+	const far = 1_000_000
+	arm(w, far)
+	fired, wakes, _ := run(w, forever)
+	if limit := far/(63*64) + 3; fired[0] != far || wakes > limit {
+		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, far, limit)
+	}
+}
+
+func TestSameHour(t *testing.T) {
+	const n, hour, budget = 100_000, 3600, 1000
+	var w Wheel
+	for i := range n {
+		k := &task{id: i, deadline: hour}
+		w.Schedule(&k.timer, hour)
+	}
+	pops, fired := 0, 0
+	for now, last := uint64(0), -1; fired < n; {
+		if next, ok := w.Next(); ok && next > now {
+			now = next
+		}
+		w.Advance(now)
+		for range budget {
+			timer := w.Pop()
+			if timer == nil {
+				break
+			}
+			pops++
+			k := taskOf(timer)
+			if k.deadline > now {
+				w.Schedule(timer, k.deadline)
+				continue
+			}
+			if now < hour {
+				t.Fatalf("task %d fired at %d", k.id, now)
+			}
+			if k.id != last+1 {
+				t.Fatalf("task %d fired after task %d, want the order of arming", k.id, last)
+			}
+			last = k.id
+			fired++
+		}
+	}
+	if pops > 3*n {
+		t.Errorf("%d pops for %d timers, want at most one a level", pops, n)
+	}
+}
+
+func TestCancelledBetweenSlotAndPop(t *testing.T) {
+	var w Wheel
+	tasks := arm(&w, 5, 5, 5)
+	w.Advance(5)
+	if got := taskOf(w.Pop()); got != tasks[0] {
+		t.Fatalf("popped task %d first", got.id)
+	}
+	if !w.Cancel(&tasks[1].timer) || w.Cancel(&tasks[1].timer) {
+		t.Error("Cancel of a timer that waits for Pop: want true, then false")
+	}
+	if got := taskOf(w.Pop()); got != tasks[2] {
+		t.Errorf("popped task %d, want 2", got.id)
+	}
+	if w.Pop() != nil || w.Len() != 0 {
+		t.Error("the wheel is not empty")
+	}
+}
+
+func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
+	var w Wheel
+	w.Advance(100)
+	k := arm(&w, 7)[0]
+	if w.Pop() != nil {
+		t.Error("popped before Advance")
+	}
+	w.Advance(100)
+	for range 3 { // re-arming itself in the past must not keep Pop busy for ever
+		if w.Pop() != &k.timer {
+			t.Fatal("a past deadline did not come up at the next Advance")
+		}
+		w.Schedule(&k.timer, 7)
+		if w.Pop() != nil {
+			t.Fatal("it came up twice in one pass")
+		}
+		w.Advance(100)
+	}
+}
+
+func TestPopAny(t *testing.T) {
+	w := New(3)
+	w.Advance(1)
+	arm(w, 2, 2, 900, 1<<40)
+	w.Advance(2)
+	arm(w, 1)
+	got := 0
+	for w.PopAny() != nil {
+		got++
+	}
+	if got != 5 || w.Len() != 0 {
+		t.Errorf("PopAny returned %d timers and left %d, want 5 and 0", got, w.Len())
+	}
+	if _, ok := w.Next(); ok {
+		t.Error("Next announces something in an empty wheel")
+	}
+}
+
+// TestPlacementsPerTimeout is the property that makes laziness cheap: with one
+// deadline that moves with every activity, a timer comes up at most twice per
+// timeout, whatever the rate of activity.
+func TestPlacementsPerTimeout(t *testing.T) {
+	const elapsed = 1 << 16
+	for _, timeout := range []uint64{1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4159, 6000, 8191, 20000} {
+		for _, start := range []uint64{0, 1, 63, 4095, 4096, 8190, 262143} {
+			w := New(MaxLevels)
+			w.Advance(start)
+			k := task{}
+			w.Schedule(&k.timer, start+timeout)
+			pops := uint64(0)
+			for {
+				next, _ := w.Next()
+				if next > start+elapsed {
+					break
+				}
+				w.Advance(next)
+				if w.Pop() != nil {
+					pops++
+					w.Schedule(&k.timer, w.Now()+timeout) // active just now
+				}
+			}
+			if limit := 2*elapsed/timeout + 1; pops > limit {
+				t.Errorf("timeout %d from %d: %d placements in %d ticks, want at most %d", timeout, start, pops, elapsed, limit)
+			}
+		}
+	}
+}
+
+func TestNewRefusesLevels(t *testing.T) {
+	for _, levels := range []int{-1, 0, MaxLevels + 1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("New(%d) did not panic", levels)
+				}
+			}()
+			New(levels)
+		}()
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	var w Wheel
+	tasks := make([]task, 100)
+	if got := testing.AllocsPerRun(100, func() {
+		now := w.Now()
+		for i := range tasks {
+			w.Schedule(&tasks[i].timer, now+uint64(i*i*i))
+		}
+		w.Cancel(&tasks[50].timer)
+		w.Advance(now + 500)
+		for w.Pop() != nil {
+		}
+	}); got != 0 {
+		t.Errorf("%v allocations a round, want 0", got)
+	}
+}
