@@ -1,0 +1,152 @@
+package idle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+)
+
+type idleOwner struct{ Conn }
+
+func (*idleOwner) Expire(*TimeoutError) {}
+
+// benchTracker returns a tracker with n live connections.
+func benchTracker(b *testing.B, p Policy, n int) []idleOwner {
+	b.Helper()
+	t, err := New(p, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { t.Close() })
+	conns := make([]idleOwner, n)
+	for i := range conns {
+		if err := t.Track(&conns[i].Conn, &conns[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return conns
+}
+
+var minute = Policy{IdleTimeout: time.Minute}
+
+func BenchmarkTouchHot(b *testing.B) {
+	conns := benchTracker(b, minute, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		conns[0].Touch()
+	}
+}
+
+func BenchmarkReceivedHot(b *testing.B) {
+	conns := benchTracker(b, minute, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		conns[0].Received(64)
+	}
+}
+
+func BenchmarkReceivedRatedHot(b *testing.B) {
+	conns := benchTracker(b, Policy{MinReadRate: Rate{BytesPerSecond: 240, Grace: time.Minute}}, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		conns[0].Received(64)
+	}
+}
+
+// BenchmarkReadCycle is what a net.Conn pays for a Read.
+func BenchmarkReadCycle(b *testing.B) {
+	conns := benchTracker(b, minute, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		conns[0].AwaitRead()
+		conns[0].Received(64)
+		conns[0].PauseRead()
+	}
+}
+
+func BenchmarkEnter(b *testing.B) {
+	conns := benchTracker(b, minute, 1)
+	other, err := conns[0].shard.tracker.Phase(Policy{ReadTimeout: time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		conns[0].Enter(other)
+	}
+}
+
+func BenchmarkSetReadDeadline(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.SetReadDeadline(time.Now().Add(time.Minute))
+	}
+}
+
+func BenchmarkTouchRandom(b *testing.B) {
+	for _, n := range []int{1_000, 1_000_000, 10_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			conns := benchTracker(b, minute, n)
+			picks := randomOrder(n)
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				i++
+				conns[picks[i&(len(picks)-1)]].Touch()
+			}
+		})
+	}
+}
+
+func BenchmarkTimerResetRandom(b *testing.B) {
+	const n = 1_000_000
+	timers := make([]*time.Timer, n)
+	for i := range timers {
+		timers[i] = time.AfterFunc(time.Minute+time.Duration(rand.Int64N(int64(time.Minute))), func() {})
+	}
+	defer func() {
+		for _, t := range timers {
+			t.Stop()
+		}
+	}()
+	picks := randomOrder(n)
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		i++
+		timers[picks[i&(len(picks)-1)]].Reset(time.Minute)
+	}
+}
+
+func BenchmarkTrackClose(b *testing.B) {
+	conns := benchTracker(b, minute, 1)
+	t := conns[0].shard.tracker
+	var o idleOwner
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := t.Track(&o.Conn, &o); err != nil {
+			b.Fatal(err)
+		}
+		o.Close()
+	}
+}
+
+func randomOrder(n int) []uint32 {
+	picks := make([]uint32, 1<<20)
+	for i := range picks {
+		picks[i] = uint32(rand.IntN(n))
+	}
+	return picks
+}

@@ -1,0 +1,128 @@
+package idle
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// guard runs a callback and survives its panic.
+func (t *Tracker) guard(name string, callback func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.panics.Add(1)
+			t.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "idle: panic in a callback",
+				slog.String("callback", name), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	callback()
+}
+
+// inCallback reports whether the calling goroutine is inside a guard, of this
+// tracker or of another one.
+func inCallback() bool {
+	pcs := make([]uintptr, 64)
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		if n == 0 {
+			return false
+		}
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if strings.HasSuffix(f.Function, "/idle.(*Tracker).guard") {
+				return true
+			}
+		}
+	}
+}
+
+// running counts goroutines, and tells when there are none.
+type running struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n is 0 again; nil when nobody waits
+}
+
+func (r *running) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n++
+}
+
+func (r *running) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n--; r.n == 0 && r.none != nil {
+		close(r.none)
+		r.none = nil
+	}
+}
+
+func (r *running) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n
+}
+
+// wait returns a channel that is closed when none is running.
+func (r *running) wait() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.none == nil {
+		r.none = make(chan struct{})
+	}
+	none := r.none
+	if r.n == 0 {
+		close(r.none)
+		r.none = nil
+	}
+	return none
+}
+
+// pool runs tasks on a bounded number of goroutines, which exist only while
+// there are tasks.
+type pool struct {
+	running *running
+	mu      sync.Mutex
+	queue   []func()
+	workers int
+}
+
+const poolSize = 32
+
+func (p *pool) do(task func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, task)
+	if p.workers < poolSize {
+		p.workers++
+		p.running.begin()
+		go p.work()
+	}
+}
+
+func (p *pool) work() {
+	defer p.running.end()
+	for task := p.next(); task != nil; task = p.next() {
+		task()
+	}
+}
+
+// next returns a task, or nil after it has signed the worker off.
+func (p *pool) next() func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.queue = nil
+		p.workers--
+		return nil
+	}
+	task := p.queue[0]
+	p.queue = p.queue[1:]
+	return task
+}

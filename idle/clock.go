@@ -1,0 +1,194 @@
+package idle
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A clock is the coarse time of a tracker: a count of ticks, copied into every
+// shard by the driver once a tick, so that an activity reads the time with one
+// load.
+//
+// A stamp s stands for an instant after the beginning of tick s. How long
+// after depends on when the next tick was copied out: a tick later if the
+// driver was on time, and much later if the process was starved. To never be
+// early, limits count from the end of a stamp, and the clock remembers the
+// stamps whose end was unusual.
+//
+// The driver is on time when it is late by no more than the slack. Expiry runs
+// a slack behind the copying, so that a usual delay needs no remembering.
+//
+// When nothing is active the clock sleeps: the shards' copies are set to 0,
+// which no stamp ever equals, so the next activity takes its slow path and
+// wakes the clock.
+type clock struct {
+	start time.Time
+	tick  time.Duration
+	slack time.Duration
+
+	mu     sync.Mutex
+	copies []*atomic.Uint32
+	last   int64 // the tick copied last; 0 while asleep
+	gaps   gaps
+	roused chan struct{} // tells the driver that the clock woke up
+}
+
+const (
+	slackShare = 8 // the slack is this part of a tick
+	asleep     = 0 // what a copy holds while the clock sleeps
+)
+
+func newClock(tick time.Duration) *clock {
+	return &clock{
+		// Tick 0 is in the past, so that no stamp of a live connection is 0.
+		start:  time.Now().Add(-tick),
+		tick:   tick,
+		slack:  tick / slackShare,
+		roused: make(chan struct{}, 1),
+	}
+}
+
+// now returns the tick of this very moment.
+func (k *clock) now() int64 { return int64(time.Since(k.start) / k.tick) }
+
+// settled returns the tick at whose deadlines connections may be ended.
+func (k *clock) settled() int64 { return int64((time.Since(k.start) - k.slack) / k.tick) }
+
+// view returns what to look at a connection with before doing anything to it.
+func (k *clock) view() view { return view{now: k.settled(), exact: k} }
+
+// until returns how long it is until a tick begins, negative if it has begun.
+func (k *clock) until(tick int64) time.Duration {
+	return time.Duration(tick)*k.tick - time.Since(k.start)
+}
+
+// stampOf returns how tick is written in a connection: its low bits, but never
+// as the mark of a sleeping clock. The neighbour that stands in is the next
+// tick, so the error is in favour of the connection.
+func stampOf(tick int64) uint32 {
+	if s := uint32(tick); s != asleep {
+		return s
+	}
+	return asleep + 1
+}
+
+// attach has a shard's copy kept from now on.
+func (k *clock) attach(c *atomic.Uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.copies = append(k.copies, c)
+	if k.last != asleep {
+		c.Store(stampOf(k.last))
+	}
+}
+
+// detach undoes attach. The copy keeps its last value.
+func (k *clock) detach(c *atomic.Uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, have := range k.copies {
+		if have == c {
+			k.copies = append(k.copies[:i], k.copies[i+1:]...)
+			return
+		}
+	}
+}
+
+// publish copies the present tick into all shards, unless the clock sleeps.
+func (k *clock) publish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last == asleep {
+		return
+	}
+	if now := k.now(); now != k.last {
+		k.set(stampOf(now), now)
+	}
+}
+
+// sleeping reports whether the clock sleeps.
+func (k *clock) sleeping() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last == asleep
+}
+
+// sleep stops the copying until somebody wakes the clock.
+func (k *clock) sleep() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last != asleep {
+		k.set(asleep, asleep)
+	}
+}
+
+// wake returns the present stamp and sees to it that the clock runs.
+func (k *clock) wake() uint32 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last == asleep {
+		now := k.now()
+		k.set(stampOf(now), now)
+		select {
+		case k.roused <- struct{}{}:
+		default:
+		}
+	}
+	return stampOf(k.last)
+}
+
+// set writes the copies; k.mu is held. If the stamp that they held till now
+// ends later than a slack after its tick, that is remembered.
+func (k *clock) set(stamp uint32, tick int64) {
+	for _, c := range k.copies {
+		c.Store(stamp)
+	}
+	if k.last != asleep {
+		left := time.Since(k.start) - k.slack
+		if end := int64((left + k.tick - 1) / k.tick); end > k.last+1 {
+			k.gaps.add(k.last, end)
+		}
+	}
+	k.last = tick
+}
+
+// end returns the tick by which an activity with the given stamp had happened.
+func (k *clock) end(stamp int64) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.gaps.end(stamp)
+}
+
+// gaps remembers stamps that ended late. Of the oldest, which are forgotten,
+// it keeps the greatest lateness, and takes it for that of every stamp as old.
+type gaps struct {
+	ring      [1024]gap
+	n         int // added ever
+	forgotten int64
+}
+
+type gap struct{ stamp, end int64 }
+
+func (g *gaps) add(stamp, end int64) {
+	slot := &g.ring[g.n%len(g.ring)]
+	if g.n >= len(g.ring) {
+		g.forgotten = max(g.forgotten, slot.end-slot.stamp)
+	}
+	*slot = gap{stamp, end}
+	g.n++
+}
+
+func (g *gaps) end(stamp int64) int64 {
+	kept := min(g.n, len(g.ring))
+	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }
+	i := sort.Search(kept, func(i int) bool { return at(i).stamp >= stamp })
+	switch {
+	case i < kept && at(i).stamp == stamp:
+		return at(i).end
+	case i == 0:
+		return stamp + max(1, g.forgotten)
+	}
+	return stamp + 1
+}

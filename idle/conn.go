@@ -1,0 +1,165 @@
+package idle
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// Conn is the state of a tracked connection: all its deadlines, in 96 bytes.
+// Embed it in the connection's own type. The zero value is ready for
+// [Tracker.Track] or [Shard.Track]; until then no other method may be called.
+// It must not be copied.
+//
+// Methods that report activity never block, lock or allocate, and after the
+// connection has ended they do nothing of consequence. Those about reading
+// must not be called by two goroutines at once, nor those about writing; a
+// reader, a writer and everything else may run at the same time. All methods
+// of a connection on a loop-driven [Shard] must be called on its loop.
+type Conn struct {
+	timer wheel.Timer // first: see connOf
+
+	shard *Shard
+	phase atomic.Pointer[Phase]
+	in    flow
+	out   flow
+	owner Owner
+
+	placed atomic.Uint32 // the deadline for which the timer was scheduled
+	born   atomic.Uint32 // when the first limit of age began to count
+	beat   atomic.Uint32 // active heartbeat: the last ping; passive: the last beat
+	state  state
+}
+
+// connOf returns the connection whose timer, its first field, t is.
+func connOf(t *wheel.Timer) *Conn { return (*Conn)(unsafe.Pointer(t)) }
+
+// Touch records that something arrived. It may be called by any number of
+// goroutines at once.
+func (c *Conn) Touch() {
+	if now := c.shard.now.Load(); now != c.in.stamp.Load() {
+		c.shard.restamp(c, &c.in.stamp, now)
+	}
+}
+
+// Received records that n bytes arrived; 0 is the same as [Conn.Touch].
+func (c *Conn) Received(n int) {
+	c.Touch()
+	if p := c.phase.Load(); p.readPerByte != 0 {
+		c.in.credit(n, p.readPerByte, c.in.stamp.Load())
+	}
+}
+
+// Sent records that n bytes went out, or were taken over by the kernel.
+func (c *Conn) Sent(n int) {
+	if now := c.shard.now.Load(); now != c.out.stamp.Load() {
+		c.shard.restamp(c, &c.out.stamp, now)
+	}
+	if p := c.phase.Load(); p.writePerByte != 0 {
+		c.out.credit(n, p.writePerByte, c.out.stamp.Load())
+	}
+}
+
+// AwaitRead says that from now on bytes are asked of the peer: ReadTimeout and
+// MinReadRate count. It changes nothing if they are asked already, as they are
+// when tracking begins.
+func (c *Conn) AwaitRead() {
+	if now := c.shard.stamp(); c.in.await(now) {
+		c.hasten(now + c.phase.Load().readReach)
+	}
+}
+
+// PauseRead says that nothing is asked of the peer for now: ReadTimeout and
+// MinReadRate stand still. A read that returned without a byte is no reason to
+// call it, if the bytes are still wanted.
+func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
+
+// AwaitWrite says that bytes wait to go out: WriteTimeout and MinWriteRate
+// count. It changes nothing if they wait already.
+func (c *Conn) AwaitWrite() {
+	if now := c.shard.stamp(); c.out.await(now) {
+		c.hasten(now + c.phase.Load().writeReach)
+	}
+}
+
+// PauseWrite says that no bytes wait to go out any more, as is so when
+// tracking begins.
+func (c *Conn) PauseWrite() { c.out.pause(c.shard.stamp()) }
+
+// Beat records a beat of a passive [Heartbeat]. It is not needed, and means
+// nothing, for the active form.
+func (c *Conn) Beat() {
+	c.Touch()
+	raise(&c.beat, c.shard.stamp())
+}
+
+// Enter puts the connection under another phase: all its limits but the age
+// begin to count anew. The phase must come from the connection's tracker; it
+// panics otherwise, and if the phase pings and the owner is no [Pinger]. It
+// may be called by any goroutine, and in a loop-driven shard on the loop.
+func (c *Conn) Enter(p *Phase) {
+	c.mustFit(p, c.owner)
+	now := c.shard.stamp()
+	c.begin(p, now)
+	c.hasten(now + p.any)
+}
+
+// begin starts all limits of p but the age at the given stamp.
+func (c *Conn) begin(p *Phase, stamp uint32) {
+	if c.beat.Load() != stamp {
+		c.beat.Store(stamp)
+	}
+	c.in.begin(stamp)
+	c.out.begin(stamp)
+	c.state.set(0, pinged|granted|missMask)
+	c.phase.Store(p)
+}
+
+func (c *Conn) mustFit(p *Phase, o Owner) {
+	if p.tracker != c.shard.tracker {
+		panic("idle: Enter with a phase of another tracker")
+	}
+	if err := p.fits(o); err != nil {
+		panic(err.Error())
+	}
+}
+
+// Close ends the tracking of a connection that has ended by itself, and
+// reports whether it was still live: false if it had timed out, was closed
+// before, or was handed back at shutdown. No callback for it begins after
+// Close has returned. A closed Conn may be tracked again.
+func (c *Conn) Close() bool {
+	s := c.shard
+	if s == nil {
+		return false
+	}
+	was, ok := c.state.end()
+	if !ok {
+		return false
+	}
+	s.lock.Lock()
+	s.wheel.Cancel(&c.timer)
+	s.lock.Unlock()
+	if was&live == 0 {
+		return false
+	}
+	s.counts.gone.Add(1)
+	return true
+}
+
+// Live reports whether the connection is tracked and has not timed out.
+func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
+
+// hasten sees to it that the connection is looked at no later than at the given
+// stamp. Usually it will be anyway.
+func (c *Conn) hasten(deadline uint32) {
+	if int32(c.placed.Load()-deadline) > 0 {
+		c.shard.pull(c)
+	}
+}
+
+// seed differs between connections, and between trackings of the same one.
+func (c *Conn) seed() uint32 {
+	return uint32(uintptr(unsafe.Pointer(c))>>4) + c.state.Load()/genUnit
+}

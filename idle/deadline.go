@@ -1,0 +1,184 @@
+package idle
+
+import "time"
+
+// An event is what happens at a connection's next deadline: a [Reason] to end
+// it, or one of these.
+type event uint8
+
+const (
+	nothing event = iota
+	ping          = event(numReasons) + iota
+	miss
+	drain
+	reap
+)
+
+// A view is the time at which a connection is looked at. Most looks only find
+// that nothing is due, and take every stamp for one that ended after a tick;
+// a view with a clock asks it, before anything is done.
+type view struct {
+	now   int64
+	exact *clock
+}
+
+// tick returns the tick that a stamp, at most 2³¹ ticks old, stands for.
+func (v view) tick(stamp uint32) int64 { return v.now - int64(int32(uint32(v.now)-stamp)) }
+
+// end returns the tick by which an activity with the stamp had happened.
+func (v view) end(tick int64) int64 {
+	if v.exact == nil {
+		return tick + 1
+	}
+	return v.exact.end(tick)
+}
+
+func (v view) waitTick(w uint32) int64 { return v.now - int64(since(w, uint32(v.now))) }
+
+// next returns the connection's next deadline as it is now, and what is to
+// happen then. Of limits that are passed at the same tick the first named wins.
+func (c *Conn) next(v view) (at int64, e event) {
+	p := c.phase.Load()
+	st := c.state.Load()
+	inWait, outWait := c.in.wait.Load(), c.out.wait.Load()
+	in, out := v.end(v.tick(c.in.stamp.Load())), v.end(v.tick(c.out.stamp.Load()))
+
+	at, e = v.now+maxTicks, nothing
+	limit := func(timeout, from int64, what event) {
+		if timeout > 0 && from+timeout < at {
+			at, e = from+timeout, what
+		}
+	}
+	limit(p.idle, max(in, out), event(ReasonIdle))
+	if inWait&waiting != 0 {
+		limit(p.read, max(in, v.end(v.waitTick(inWait))), event(ReasonRead))
+		if p.readPerByte != 0 {
+			limit(p.readGrace, c.in.paidEnd(v, inWait), event(ReasonMinReadRate))
+		}
+	}
+	if outWait&waiting != 0 {
+		limit(p.write, max(out, v.end(v.waitTick(outWait))), event(ReasonWrite))
+		if p.writePerByte != 0 {
+			limit(p.writeGrace, c.out.paidEnd(v, outWait), event(ReasonMinWriteRate))
+		}
+	}
+	c.nextBeat(v, p, st, in, limit)
+	if p.age > 0 {
+		c.nextAge(v, p, st, limit)
+	}
+	return at, e
+}
+
+func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64, int64, event)) {
+	switch {
+	case p.interval > 0 && st&pinged != 0 && !c.answered():
+		limit(p.pong, v.end(v.tick(c.beat.Load())), miss)
+	case p.interval > 0:
+		limit(p.interval, in, ping)
+	case p.beats > 0:
+		limit(p.beats, v.end(v.tick(c.beat.Load())), event(ReasonHeartbeat))
+	}
+}
+
+func (c *Conn) nextAge(v view, p *Phase, st uint32, limit func(int64, int64, event)) {
+	born := v.end(v.tick(c.born.Load()))
+	age := p.age + c.jitter(p.ageJitter)
+	switch {
+	case st&draining != 0:
+		limit(age+p.ageGrace, born, event(ReasonMaxAge))
+	case p.ageGrace > 0:
+		limit(age, born, drain)
+	default:
+		limit(age, born, event(ReasonMaxAge))
+	}
+}
+
+// answered reports whether something has arrived since the last ping. What
+// arrived within the ping's own tick came after it: the ping was sent because
+// nothing had come for long.
+func (c *Conn) answered() bool {
+	return int32(c.in.stamp.Load()-c.beat.Load()) >= 0
+}
+
+// jitter returns a number below n, or 0, that stays the same for a tracking.
+func (c *Conn) jitter(n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	// A multiply and a shift spread the seed well enough (Knuth, TAOCP 6.4).
+	spread := uint64(c.seed()) * 0x9E3779B97F4A7C15 >> 32
+	return int64(spread * uint64(n) >> 32)
+}
+
+// paidEnd returns the tick up to which the bytes so far satisfy the minimum
+// rate, given that the flow is in the wait w.
+func (f *flow) paidEnd(v view, w uint32) int64 {
+	paid := v.tick(uint32((f.paid.Load() + 1<<32 - 1) >> 32))
+	begun := v.waitTick(w)
+	return paid + v.end(begun) - begun
+}
+
+// refresh keeps the stamps of c from growing older than they can tell.
+func (c *Conn) refresh(now int64) {
+	oldest := uint32(now - maxTicks)
+	raise(&c.in.stamp, oldest)
+	raise(&c.out.stamp, oldest)
+	raise(&c.born, oldest)
+	raise(&c.beat, oldest)
+	c.in.refresh(oldest)
+	c.out.refresh(oldest)
+}
+
+func (f *flow) refresh(oldest uint32) {
+	w := f.wait.Load()
+	old := since(w, oldest)
+	if old <= 0 {
+		return
+	}
+	if w&waiting == 0 {
+		f.paid.Add(uint64(old) << 32)
+	}
+	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
+}
+
+// restart begins anew the limit that r names, from the given stamp.
+func (c *Conn) restart(r Reason, stamp uint32) {
+	switch r {
+	case ReasonIdle, ReasonRead:
+		raise(&c.in.stamp, stamp)
+	case ReasonWrite:
+		raise(&c.out.stamp, stamp)
+	case ReasonMinReadRate:
+		c.in.paid.Store(uint64(stamp) << 32)
+	case ReasonMinWriteRate:
+		c.out.paid.Store(uint64(stamp) << 32)
+	case ReasonHeartbeat:
+		raise(&c.in.stamp, stamp)
+		raise(&c.beat, stamp)
+		c.state.set(0, pinged|missMask)
+	case ReasonMaxAge:
+		raise(&c.born, stamp)
+		c.state.set(0, draining)
+	}
+}
+
+// limit returns the configured limit that r names.
+func (p *Phase) limit(r Reason) time.Duration {
+	switch r {
+	case ReasonIdle:
+		return p.policy.IdleTimeout
+	case ReasonRead:
+		return p.policy.ReadTimeout
+	case ReasonWrite:
+		return p.policy.WriteTimeout
+	case ReasonMaxAge:
+		return p.policy.MaxAge
+	case ReasonHeartbeat:
+		return p.policy.Heartbeat.limit()
+	case ReasonMinReadRate:
+		return p.policy.MinReadRate.Grace
+	case ReasonMinWriteRate:
+		return p.policy.MinWriteRate.Grace
+	}
+	return 0
+}

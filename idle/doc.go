@@ -1,0 +1,21 @@
+// Package idle tracks connections and times out those that are stale: idle,
+// not reading, not writing, too old, too slow, or not answering heartbeats.
+//
+// A [Tracker] is made from a [Policy]. Every connection has a [Conn], to which
+// it reports its activities, and an [Owner], which is told when it has timed
+// out. Package adapters/idlenet does this for net.Conn; most users need no more
+// than New and that.
+//
+// An activity costs about a nanosecond: it notes the coarse time in the
+// connection if that has changed. No timer is moved. When the place of the
+// connection in the timing wheel comes up, its deadline is worked out from its
+// notes, and unless it has passed the connection gets a new place. So a
+// connection is looked at about once per timeout however busy it is.
+//
+// No connection is timed out before its limit has passed since its last
+// activity, and each at most two ticks later, plus what [Options.Budget]
+// defers. Time during which the process did not run is no fault of a peer: an
+// owner that is a [Prober] is asked for unread input first.
+//
+// Everything runs inside a testing/synctest bubble as well, in virtual time.
+package idle

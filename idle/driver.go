@@ -1,0 +1,114 @@
+package idle
+
+import (
+	"math"
+	"time"
+)
+
+// quietTicks is after how many ticks without any activity the clock sleeps.
+const quietTicks = 64
+
+// drive is the tracker's goroutine. While connections are active it wakes up
+// once a tick to copy the clock; besides that, when a shard is due.
+func (t *Tracker) drive() {
+	defer close(t.stopped)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	active := t.clock.now()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-t.clock.roused:
+			active = t.clock.now()
+		case <-timer.C:
+		}
+		if t.stirred() {
+			active = t.clock.now()
+		}
+		if t.clock.now()-active >= quietTicks {
+			t.clock.sleep()
+		}
+		t.clock.publish()
+		t.runDue()
+		timer.Reset(t.rest())
+	}
+}
+
+// stirred reports whether there was an activity since it was last called.
+func (t *Tracker) stirred() bool {
+	any := false
+	for s := range t.each {
+		if s.stirred.Load() {
+			s.stirred.Store(false)
+			any = true
+		}
+	}
+	return any
+}
+
+// each calls yield for every shard.
+func (t *Tracker) each(yield func(*Shard) bool) {
+	for _, s := range t.shards {
+		if !yield(s) {
+			return
+		}
+	}
+	t.mu.Lock()
+	loops := t.loops
+	t.mu.Unlock()
+	for _, s := range loops {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+// runDue runs a pass over every shard that is due, or has its loop run one.
+func (t *Tracker) runDue() {
+	now := t.clock.settled()
+	for s := range t.each {
+		switch {
+		case s.due.Load() > now:
+		case s.execute == nil:
+			s.pass(t.opts.Budget / time.Duration(len(t.shards)))
+		default:
+			s.post()
+		}
+	}
+}
+
+// post has the loop run a pass, if none is on its way.
+func (s *Shard) post() {
+	if s.closed.Load() || !s.posted.CompareAndSwap(false, true) {
+		return
+	}
+	if err := s.execute(s.passOnLoop); err != nil {
+		s.posted.Store(false)
+	}
+}
+
+// passOnLoop is the pass that the loop of a shard is given.
+func (s *Shard) passOnLoop() {
+	s.posted.Store(false)
+	if !s.closed.Load() {
+		s.pass(s.tracker.opts.Budget)
+	}
+}
+
+// rest returns how long the driver has nothing to do.
+func (t *Tracker) rest() time.Duration {
+	rest := time.Duration(math.MaxInt64)
+	if !t.clock.sleeping() {
+		rest = t.clock.until(t.clock.now() + 1)
+	}
+	due := int64(never)
+	for s := range t.each {
+		due = min(due, s.due.Load())
+	}
+	if due < never {
+		next := max(due, t.clock.settled()+1) // what was deferred waits for the next tick
+		rest = min(rest, t.clock.until(next)+t.clock.slack)
+	}
+	return max(rest, 0)
+}

@@ -1,0 +1,57 @@
+package idle
+
+import "time"
+
+// Owner is the connection proper, of which a [Conn] is the state. Besides
+// Expire it may implement [Pinger], [Keeper], [Prober], [Drainer] and [Reaper].
+//
+// On a loop-driven [Shard] all of these are called on the loop. Otherwise Ping,
+// Keep, Drain and Reap, which may block, get a goroutine each; Expire and
+// Probe are called by the driver and must not block. A panic in any of them is
+// logged and counted, and harms no other connection.
+type Owner interface {
+	// Expire is called once, when the connection has timed out. It is to
+	// disturb whoever reads or writes, and may close the connection.
+	Expire(err *TimeoutError)
+}
+
+// Pinger is an Owner that can ask its peer for a sign of life; an active
+// [Heartbeat] requires it. A Ping that fails or blocks is followed by a miss
+// like one that stays unanswered, and while it blocks there is no second one.
+type Pinger interface{ Ping() error }
+
+// Keeper is an Owner that is asked before it is timed out. If Keep returns
+// true, the limit named in err begins anew.
+type Keeper interface {
+	Keep(err *TimeoutError) bool
+}
+
+// Prober is an Owner that can find out more about its connection than it has
+// reported, usually from the kernel. It is asked before the connection is
+// timed out, but for its age.
+type Prober interface{ Probe() Pulse }
+
+// Pulse is what a [Prober] found out. The zero Pulse is that nothing is known.
+type Pulse struct {
+	// In and Out say that bytes arrived, or went out, that long ago; not known
+	// when 0. Drained says that nothing waits to go out.
+	In, Out time.Duration
+	Drained bool
+
+	// Unread says that input waits to be read. It counts as activity, but not
+	// twice in a row: then the owner does not want it.
+	Unread bool
+
+	// Unreported is how many bytes have gone out of which [Conn.Sent] has not
+	// been told. It will be told later all the same.
+	Unreported int
+}
+
+// Drainer is an Owner that is told when the connection has passed
+// Policy.MaxAge, so that it can finish within Policy.MaxAgeGrace.
+type Drainer interface{ Drain() }
+
+// Reaper is an Owner of which Expire only disturbs those who use the
+// connection. Reap is called Options.Linger later if they have not called
+// [Conn.Close] by then. It is to close the connection.
+type Reaper interface{ Reap() }

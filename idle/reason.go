@@ -1,0 +1,58 @@
+package idle
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Reason is the limit that a connection passed. The zero Reason is none.
+type Reason uint8
+
+// The reasons, each named after the field of [Policy] that sets its limit.
+const (
+	_ Reason = iota
+	ReasonIdle
+	ReasonRead
+	ReasonWrite
+	ReasonMaxAge
+	ReasonHeartbeat
+	ReasonMinReadRate
+	ReasonMinWriteRate
+	numReasons
+)
+
+// String returns what the reason is called in logs and metrics: "idle",
+// "read", "write", "max age", "heartbeat", "min read rate", "min write rate".
+func (r Reason) String() string {
+	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate"}
+	if r < numReasons {
+		return names[r]
+	}
+	return "reason " + strconv.Itoa(int(r))
+}
+
+// TimeoutError says which limit a connection passed. It is a net.Error that
+// matches os.ErrDeadlineExceeded, so that servers take it for what
+// SetReadDeadline would have given them.
+type TimeoutError struct {
+	Reason  Reason
+	Limit   time.Duration // as configured
+	Elapsed time.Duration // how long it had been, to the tick
+}
+
+// Error tells reason, limit and elapsed time, and contains "i/o timeout", the
+// words by which servers know a timeout that they need not log.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("i/o timeout: %s limit of %v passed after %v", e.Reason, e.Limit, e.Elapsed)
+}
+
+// Timeout is true.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// Temporary is true, as for the timeouts of package net.
+func (e *TimeoutError) Temporary() bool { return true }
+
+// Is reports whether target is os.ErrDeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }

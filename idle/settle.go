@@ -1,0 +1,200 @@
+package idle
+
+import "time"
+
+// settle does what a pass has found to be due, unless it no longer is. No lock
+// is held, and c is in no slot: until it is placed again no pass sees it.
+func (s *Shard) settle(j job) {
+	if j.event == reap {
+		s.reap(j)
+		return
+	}
+	v := s.tracker.clock.view()
+	at, e := j.c.next(v)
+	switch {
+	case at > v.now:
+		s.replace(j)
+	case e == ping || e == miss:
+		s.heartbeat(j, e)
+	case e == drain:
+		s.drain(j)
+	default:
+		s.judge(j)
+	}
+}
+
+// heartbeat asks the owner to ping, or counts a miss and asks it again.
+func (s *Shard) heartbeat(j job, e event) {
+	c := j.c
+	if e == ping {
+		c.state.move(j.state, live, 0, missMask)
+	} else {
+		s.counts.misses.Add(1)
+		if c.state.addMiss(j.state) >= c.phase.Load().policy.Heartbeat.misses() {
+			s.judge(j)
+			return
+		}
+	}
+	c.beat.Store(s.stamp())
+	c.state.mark(j.state, pinged)
+	s.replace(j)
+	pinger, ok := j.owner.(Pinger)
+	if ok && c.state.move(j.state, live, pinging, 0) {
+		s.counts.pings.Add(1)
+		s.call("Ping", func() { _ = pinger.Ping() }, func() { c.state.move(j.state, 0, 0, pinging) })
+	}
+}
+
+// drain tells the owner that the grace after the connection's age has begun.
+func (s *Shard) drain(j job) {
+	if !j.c.state.move(j.state, live, draining, 0) {
+		return
+	}
+	s.replace(j)
+	if d, ok := j.owner.(Drainer); ok {
+		s.call("Drain", d.Drain, func() {})
+	}
+}
+
+// judge decides whether c, which has passed a limit, is to be timed out.
+func (s *Shard) judge(j job) {
+	if !s.probe(j) {
+		s.replace(j)
+		return
+	}
+	keeper, ok := j.owner.(Keeper)
+	if !ok {
+		s.expire(j)
+		return
+	}
+	r, err := s.verdict(j.c)
+	if r == 0 || !j.c.state.move(j.state, live, asking, 0) {
+		s.replace(j)
+		return
+	}
+	keep := false
+	s.call("Keep", func() { keep = keeper.Keep(err) }, func() {
+		j.c.state.move(j.state, 0, 0, asking)
+		if keep {
+			s.counts.kept.Add(1)
+			j.c.restart(r, s.stamp())
+		}
+		s.expire(j)
+	})
+}
+
+// probe reports whether c is to be timed out even after its owner has looked
+// closer than c's stamps tell.
+func (s *Shard) probe(j job) bool {
+	r, _ := s.verdict(j.c)
+	p, ok := j.owner.(Prober)
+	if r == 0 || !ok || r == ReasonMaxAge {
+		return r != 0
+	}
+	s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
+	r, _ = s.verdict(j.c)
+	return r != 0
+}
+
+// believe takes over what a probe has found.
+func (s *Shard) believe(j job, r Reason, p Pulse) {
+	c, v := j.c, s.tracker.clock.view()
+	ago := func(d time.Duration) uint32 { return uint32(v.now - int64(d/s.tracker.clock.tick) - 1) }
+	if p.In > 0 {
+		raise(&c.in.stamp, ago(p.In))
+	}
+	if p.Out > 0 {
+		raise(&c.out.stamp, ago(p.Out))
+	}
+	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
+		c.restart(r, uint32(v.now))
+	}
+	if ph := c.phase.Load(); p.Unreported > 0 && ph.writePerByte != 0 {
+		c.out.credit(p.Unreported, ph.writePerByte, uint32(v.now))
+	}
+	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && c.state.move(j.state, live, granted, 0) {
+		// A tick less than now, so that any activity changes the stamp and
+		// takes the grant back: see restamp.
+		c.restart(r, uint32(v.now)-1)
+	}
+}
+
+// verdict reads the connection's deadline anew: by the time it is asked for
+// there may have been activity, or a new phase. It returns 0 if no limit is
+// passed.
+func (s *Shard) verdict(c *Conn) (Reason, *TimeoutError) {
+	p, v := c.phase.Load(), s.tracker.clock.view()
+	at, e := c.next(v)
+	if e == miss {
+		e = event(ReasonHeartbeat)
+	}
+	if at > v.now || e == nothing || e >= event(numReasons) {
+		return 0, nil
+	}
+	limit := p.limit(Reason(e))
+	late := time.Duration(v.now-at) * s.tracker.clock.tick
+	return Reason(e), &TimeoutError{Reason: Reason(e), Limit: limit, Elapsed: limit + late}
+}
+
+// expire times c out, unless it turns out to be alive. The one transition of
+// its state makes sure that it has one outcome.
+func (s *Shard) expire(j job) {
+	r, err := s.verdict(j.c)
+	if r == 0 {
+		s.replace(j)
+		return
+	}
+	_, lingers := j.owner.(Reaper)
+	become := uint32(0)
+	if lingers {
+		become = expired
+	}
+	if !j.c.state.move(j.state, live, become, live) {
+		return
+	}
+	s.counts.timedOut[r].Add(1)
+	if err.Elapsed-err.Limit > s.tracker.clock.tick {
+		s.counts.deferred.Add(1)
+	}
+	s.tracker.guard("Expire", func() { j.owner.Expire(err) })
+	if lingers {
+		s.linger(j)
+	}
+}
+
+// linger places c, which has timed out, to be reaped.
+func (s *Shard) linger(j job) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if st := j.c.state.Load(); sameGen(st, j.state) && st&expired != 0 {
+		s.schedule(j.c, s.tracker.clock.settled()+s.tracker.linger)
+	}
+}
+
+// reap has the owner close a connection that nobody closed.
+func (s *Shard) reap(j job) {
+	if !j.c.state.move(j.state, expired, 0, expired) {
+		return
+	}
+	if reaper := j.owner.(Reaper); s.execute != nil {
+		s.tracker.guard("Reap", reaper.Reap)
+	} else {
+		s.tracker.reapers.do(func() { s.tracker.guard("Reap", reaper.Reap) })
+	}
+}
+
+// call runs a callback that may block, and then what follows from it: on the
+// loop, if there is one, and otherwise on a goroutine of its own.
+func (s *Shard) call(name string, callback, then func()) {
+	if s.execute != nil {
+		s.tracker.guard(name, callback)
+		then()
+		return
+	}
+	s.tracker.callbacks.begin()
+	go func() {
+		defer s.tracker.callbacks.end()
+		s.tracker.guard(name, callback)
+		then()
+	}()
+}

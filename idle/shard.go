@@ -1,0 +1,256 @@
+package idle
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// Shard is a set of connections with a wheel of its own. A [Tracker] makes
+// those that it drives itself; [Tracker.NewShard] makes one for an event loop.
+type Shard struct {
+	// now is the clock's copy, on a cache line of its own: every activity
+	// reads it, and what lies beside it is written.
+	now atomic.Uint32
+	_   [60]byte
+
+	tracker *Tracker
+	execute func(pass func()) error // nil if the tracker's driver runs the passes
+	posted  atomic.Bool             // a pass is on its way to the loop
+	closed  atomic.Bool
+
+	lock  sync.Locker // guards wheel; nothing is locked on a loop
+	wheel wheel.Wheel
+	jobs  []job // scratch of the pass
+
+	due     atomic.Int64 // the tick at which a pass has work, or never
+	stirred atomic.Bool  // a stamp has changed since the driver looked
+	counts  counts
+}
+
+const never = math.MaxInt64
+
+// A pass looks at this many connections, and ends or pings at most so many,
+// before it lets go of the lock.
+const (
+	looksPerLock = 256
+	jobsPerLock  = 64
+)
+
+// A job is what a look at a connection has found to do.
+type job struct {
+	c     *Conn
+	owner Owner
+	state uint32 // at that time; its generation tells whether c still is what it was
+	event event
+}
+
+// noLock is the lock of a shard that lives on a loop.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
+func newShard(t *Tracker, lock sync.Locker, execute func(func()) error) *Shard {
+	s := &Shard{tracker: t, lock: lock, execute: execute, jobs: make([]job, 0, jobsPerLock)}
+	s.due.Store(never)
+	t.clock.attach(&s.now)
+	return s
+}
+
+// Track begins to track c under the tracker's policy, as something that was
+// active just now and of which bytes are awaited. It must be called on the
+// shard's loop, if it has one. The shard refers to c and o until the connection
+// ends. It fails with [ErrClosed] when the tracker is closed, with [ErrTracked]
+// when c is tracked already, and when the policy pings and o is no [Pinger].
+func (s *Shard) Track(c *Conn, o Owner) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	p := s.tracker.phase
+	if err := p.fits(o); err != nil {
+		return err
+	}
+	state, ok := c.state.start()
+	if !ok {
+		return ErrTracked
+	}
+	c.shard, c.owner = s, o
+	stamp := s.stamp()
+	c.born.Store(stamp)
+	c.begin(p, stamp)
+	c.in.await(stamp)
+	c.out.pause(stamp)
+
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.closed.Load() { // Close may have missed it
+		c.state.end()
+		return ErrClosed
+	}
+	c.state.Store(state)
+	s.counts.tracked.Add(1)
+	s.place(c, view{now: s.tracker.clock.settled()})
+	return nil
+}
+
+// stamp returns the present stamp, waking the clock if it sleeps.
+func (s *Shard) stamp() uint32 {
+	if now := s.now.Load(); now != asleep {
+		return now
+	}
+	return s.tracker.clock.wake()
+}
+
+// restamp is the slow path of an activity, at most once a tick and connection.
+func (s *Shard) restamp(c *Conn, at *atomic.Uint32, now uint32) {
+	if now == asleep {
+		now = s.tracker.clock.wake()
+	}
+	at.Store(now)
+	if c.state.Load()&granted != 0 {
+		c.state.set(0, granted)
+	}
+	if !s.stirred.Load() {
+		s.stirred.Store(true)
+	}
+}
+
+// place schedules c, which is live, no later than its deadline or than one that
+// its present activity may bring up. The lock is held.
+func (s *Shard) place(c *Conn, v view) {
+	s.wheel.Advance(uint64(v.now))
+	for {
+		at, _ := c.next(v)
+		at = min(at, c.foreseen(v))
+		s.schedule(c, at)
+		// An activity that has missed the new place is seen here.
+		if again, _ := c.next(v); again >= at {
+			return
+		}
+	}
+}
+
+// schedule puts c at a tick. The lock is held.
+func (s *Shard) schedule(c *Conn, at int64) {
+	c.placed.Store(uint32(at))
+	s.wheel.Schedule(&c.timer, uint64(max(at, 0)))
+	next, _ := s.wheel.Next()
+	if int64(next) < s.due.Load() { // never during a pass, which announces at its end
+		s.due.Store(int64(next))
+		s.stamp() // the driver looks at due once a tick, but not while the clock sleeps
+	}
+}
+
+// foreseen returns the earliest deadline that the start of a wait may bring up
+// in a direction in which there was activity lately. A connection that falls
+// silent is left alone; its first activity after that costs a pull.
+func (c *Conn) foreseen(v view) int64 {
+	p := c.phase.Load()
+	at := v.now + maxTicks
+	if reach := int64(p.readReach); v.tick(c.in.stamp.Load())+reach > v.now {
+		at = min(at, v.now+reach)
+	}
+	if reach := int64(p.writeReach); v.tick(c.out.stamp.Load())+reach > v.now {
+		at = min(at, v.now+reach)
+	}
+	return at
+}
+
+// pull moves c, which has got a deadline earlier than its place.
+func (s *Shard) pull(c *Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if c.Live() && c.timer.Pending() { // else a pass has it in hand, and looks again
+		s.counts.relinks.Add(1)
+		s.place(c, view{now: s.tracker.clock.settled()})
+	}
+}
+
+// replace puts c back after a pass had it in hand, if it still is live.
+func (s *Shard) replace(j job) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if st := j.c.state.Load(); sameGen(st, j.state) && st&live != 0 && !j.c.timer.Pending() {
+		s.place(j.c, s.tracker.clock.view())
+	}
+}
+
+// pass looks at what is due, for no longer than the budget if that is not
+// zero. Only one pass of a shard may run at a time.
+func (s *Shard) pass(budget time.Duration) {
+	begun := time.Now()
+	now := s.tracker.clock.settled()
+	for {
+		s.lock.Lock()
+		more := s.collect(now)
+		s.lock.Unlock()
+		for _, j := range s.jobs {
+			s.settle(j)
+		}
+		clear(s.jobs)
+		if !more {
+			break
+		}
+		if budget > 0 && time.Since(begun) >= budget {
+			break // the rest is due still, and comes first in the next tick
+		}
+	}
+	s.announce()
+	took := time.Since(begun)
+	s.counts.passed(took)
+	if report := s.tracker.opts.OnPass; report != nil {
+		s.tracker.guard("OnPass", func() { report(took) })
+	}
+}
+
+// collect looks at connections that came up, puts back those that are not due,
+// fills jobs with the others, and reports whether there is more to look at.
+// The lock is held.
+func (s *Shard) collect(now int64) (more bool) {
+	s.jobs = s.jobs[:0]
+	s.wheel.Advance(uint64(now))
+	for range looksPerLock {
+		if len(s.jobs) == jobsPerLock {
+			break
+		}
+		t := s.wheel.Pop()
+		if t == nil {
+			break
+		}
+		s.look(connOf(t), now)
+	}
+	next, ok := s.wheel.Next()
+	return ok && int64(next) <= now
+}
+
+// announce publishes when the next pass is due.
+func (s *Shard) announce() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.due.Store(never)
+	if next, ok := s.wheel.Next(); ok {
+		s.due.Store(int64(next))
+	}
+}
+
+// look finds out what is due of c, which was just popped. The lock is held.
+func (s *Shard) look(c *Conn, now int64) {
+	s.counts.looks.Add(1)
+	st := c.state.Load()
+	switch {
+	case st&expired != 0:
+		s.jobs = append(s.jobs, job{c, c.owner, st, reap})
+	case st&live != 0:
+		c.refresh(now)
+		v := view{now: now}
+		if at, e := c.next(v); at <= now {
+			s.jobs = append(s.jobs, job{c, c.owner, st, e})
+		} else {
+			s.place(c, v)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package idle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Close ends the driver, and the tracking of all connections on the tracker's
+// own shards. It returns the owners of those that were live; what has timed
+// out but was not closed yet is reaped. Connections on loops are left to
+// [Shard.Close], but are looked at no more.
+//
+// It waits for the callbacks that are running, though no longer than
+// Options.Linger, after which an error says how many are left; their
+// connections are not returned. It fails with [ErrInCallback] if called by a
+// callback, of whatever tracker, and with [ErrClosed] the second time.
+func (t *Tracker) Close() (live []Owner, err error) {
+	if inCallback() {
+		return nil, ErrInCallback
+	}
+	if !t.shut() {
+		return nil, ErrClosed
+	}
+	close(t.stop)
+	<-t.stopped
+	left := t.awaitCallbacks()
+	for _, s := range t.shards {
+		live = append(live, s.empty()...)
+	}
+	left += t.awaitCallbacks()
+	if left > 0 {
+		return live, fmt.Errorf("idle: Close: %d callbacks are still running after %v", left, t.opts.Linger)
+	}
+	return live, nil
+}
+
+// shut closes all shards to new connections, and reports whether it was the
+// first to do so.
+func (t *Tracker) shut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.closed = true
+	for _, s := range t.shards {
+		s.closed.Store(true)
+	}
+	for _, s := range t.loops {
+		s.closed.Store(true)
+	}
+	return true
+}
+
+// awaitCallbacks returns how many callbacks are running after all.
+func (t *Tracker) awaitCallbacks() int {
+	deadline := time.NewTimer(t.opts.Linger)
+	defer deadline.Stop()
+	select {
+	case <-t.callbacks.wait():
+		return 0
+	case <-deadline.C:
+		return t.callbacks.count()
+	}
+}
+
+// Close ends the tracking of all connections of a loop's shard, and returns the
+// owners of those that were live. It must be called on the loop, or after its
+// end; the tracker forgets the shard, and keeps its counts. It fails with
+// [ErrClosed] the second time.
+func (s *Shard) Close() (owners []Owner, err error) {
+	if s.execute == nil {
+		panic("idle: Close of a shard that the tracker drives; close the tracker")
+	}
+	if inCallback() {
+		return nil, ErrInCallback
+	}
+	if !s.tracker.forget(s) {
+		return nil, ErrClosed
+	}
+	owners = s.empty()
+	s.tracker.retire(s)
+	return owners, nil
+}
+
+// empty takes all connections out of the wheel, and returns the owners of those
+// that were live; the others are reaped. The shard must be closed.
+func (s *Shard) empty() (owners []Owner) {
+	s.lock.Lock()
+	var left []job
+	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
+		c := connOf(t)
+		left = append(left, job{c: c, owner: c.owner, state: c.state.Load(), event: reap})
+	}
+	s.lock.Unlock()
+	for _, j := range left {
+		if j.state&expired != 0 {
+			s.reap(j)
+		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
+			s.counts.gone.Add(1)
+			owners = append(owners, j.owner)
+		}
+	}
+	return owners
+}
+
+// forget drops a loop's shard, and reports whether the tracker had it.
+func (t *Tracker) forget(s *Shard) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.loops, s)
+	if i < 0 {
+		return false
+	}
+	s.closed.Store(true)
+	t.clock.detach(&s.now)
+	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // the driver may be reading the old one
+	return true
+}
+
+// retire keeps the counts of a shard that was forgotten.
+func (t *Tracker) retire(s *Shard) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.counts.addTo(&t.past)
+}
