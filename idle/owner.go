@@ -43,7 +43,7 @@ type Pulse struct {
 	Unread bool
 
 	// Unreported is how many bytes have gone out of which [Conn.Sent] has not
-	// been told. It will be told later all the same.
+	// been told, and will not be.
 	Unreported int
 }
 

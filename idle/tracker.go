@@ -153,6 +153,9 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 	return newPhase(t, p, t.opts.Tick), nil
 }
 
+// Policy returns the policy under which connections begin.
+func (t *Tracker) Policy() Policy { return t.phase.policy }
+
 // Track begins to track c; see [Shard.Track]. It chooses the shard, and may be
 // called by any goroutine.
 func (t *Tracker) Track(c *Conn, o Owner) error {

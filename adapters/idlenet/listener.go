@@ -1,0 +1,127 @@
+// Package idlenet gives every connection of a net.Listener its timeouts: idle,
+// read, write, age, heartbeat and least speed, as an [idle.Policy] says.
+//
+//	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+//	...
+//	ln = idlenet.NewListener(ln, tracker, nil)
+//
+// The server's code stays as it is. When a connection passes a limit, its
+// pending and later reads and writes fail at once with an error that says so:
+//
+//	var timeout *idle.TimeoutError
+//	if errors.As(err, &timeout) { ... timeout.Reason ... }
+//
+// and if nobody has closed it [idle.Options].Linger later, it is closed.
+//
+// What moves a connection's deadlines is seen in its Read, Write, ReadFrom and
+// WriteTo. ReadTimeout and MinReadRate count while a Read waits, so a server
+// that is busy with a request does not hold that against the client; to limit
+// silence whatever the server does, use IdleTimeout. WriteTimeout and
+// MinWriteRate count while a Write waits. Before a connection is timed out the
+// kernel is asked (on Linux, TCP_INFO) whether bytes have moved unseen: unread
+// input after a stall of the process, or a slow client that still drains a
+// large write.
+//
+// To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
+package idlenet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Options are the callbacks of a server that wants to have a say. All may be
+// nil. Those that are set run on goroutines of their own and may block.
+type Options struct {
+	// Ping writes a heartbeat message to the connection. It is called as the
+	// policy's active Heartbeat says, which requires it. While it blocks, or
+	// after it failed, the peer's misses count on.
+	Ping func(c *Conn) error
+
+	// OnTimeout is asked before a connection is timed out. If it returns true,
+	// the connection is kept, and the limit begins anew.
+	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
+
+	// OnDrain is told when a connection has passed MaxAge, so that it can be
+	// finished in good order within MaxAgeGrace.
+	OnDrain func(c *Conn)
+}
+
+// ErrWrapped is what wrapping a connection twice gives.
+var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already; wrap it, or its listener, once")
+
+// Listener is a net.Listener whose connections are [Conn]s.
+type Listener struct {
+	net.Listener
+	tracker *idle.Tracker
+	opts    Options
+}
+
+// NewListener returns a listener that accepts from ln and has t time the
+// connections out. opts may be nil. Closing the listener closes ln, but neither
+// the tracker nor the connections.
+func NewListener(ln net.Listener, t *idle.Tracker, opts *Options) *Listener {
+	l := &Listener{Listener: ln, tracker: t}
+	if opts != nil {
+		l.opts = *opts
+	}
+	return l
+}
+
+// Accept waits for the next connection and returns it as a [*Conn]. When the
+// tracker is closed, or cannot track the connection for another reason, it
+// closes the connection and fails with the tracker's error.
+func (l *Listener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c, err := wrap(nc, l.tracker, &l.opts)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Wrap returns nc with the timeouts of t, for connections that do not come from
+// a listener. nc must not be used by itself any more. opts may be nil. It fails
+// with [ErrWrapped] if nc is a *Conn, with idle.ErrClosed if t is closed, and if
+// the policy asks for pings but opts has none; nc is left as it was then.
+func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	c, err := wrap(nc, t, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.reported.Store(c.taken())
+	return c, nil
+}
+
+func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
+	if _, twice := nc.(*Conn); twice {
+		return nil, ErrWrapped
+	}
+	if err := opts.allow(t.Policy()); err != nil {
+		return nil, err
+	}
+	c := &Conn{inner: nc, opts: opts}
+	if err := t.Track(&c.track, c.owner()); err != nil {
+		return nil, err
+	}
+	c.track.PauseRead() // until the first Read
+	return c, nil
+}
+
+// allow reports what p needs that the options do not have.
+func (o *Options) allow(p idle.Policy) error {
+	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && o.Ping == nil {
+		return fmt.Errorf("idlenet: the policy has an active Heartbeat (every %v), but Options.Ping is nil; set it, or use the Passive form", h.Interval)
+	}
+	return nil
+}

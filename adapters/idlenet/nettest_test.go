@@ -1,0 +1,59 @@
+package idlenet
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// newTracker returns a tracker that is closed at the end of the test, which
+// fails if connections are still tracked by then.
+func newTracker(t *testing.T, p idle.Policy) *idle.Tracker {
+	t.Helper()
+	tracker, err := idle.New(p, &idle.Options{Linger: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		live, err := tracker.Close()
+		if err != nil || len(live) > 0 {
+			t.Errorf("at the end %d connections were live, error %v", len(live), err)
+		}
+	})
+	return tracker
+}
+
+// TestConn runs the conformance tests of net.Conn with both ends wrapped.
+func TestConn(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+				address := "127.0.0.1:0"
+				if network == "unix" {
+					address = filepath.Join(t.TempDir(), "s")
+				}
+				ln, err := net.Listen(network, address)
+				if err != nil {
+					return nil, nil, nil, err
+				}
+				defer ln.Close()
+				bare, err := net.Dial(network, ln.Addr().String())
+				if err != nil {
+					return nil, nil, nil, err
+				}
+				c1, err = Wrap(bare, tracker, nil)
+				if err != nil {
+					return nil, nil, nil, err
+				}
+				c2, err = NewListener(ln, tracker, nil).Accept()
+				return c1, c2, func() { c1.Close(); c2.Close() }, err
+			})
+		})
+	}
+}

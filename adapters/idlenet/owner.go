@@ -1,0 +1,44 @@
+package idlenet
+
+import (
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// owner is a Conn as its tracker sees it. The methods are not Conn's own, so
+// that its user does not see them.
+type owner Conn
+
+// keeper is an owner whose user wants to be asked.
+type keeper struct{ *owner }
+
+// owner returns what the tracker is to call.
+func (c *Conn) owner() idle.Owner {
+	if c.opts.OnTimeout != nil {
+		return keeper{(*owner)(c)}
+	}
+	return (*owner)(c)
+}
+
+// Expire makes all reads and writes fail, which cannot block as Close can.
+func (o *owner) Expire(err *idle.TimeoutError) {
+	o.timeout.Store(err)
+	o.inner.SetDeadline(past())
+}
+
+// Reap closes the connection that has stayed open for all that.
+func (o *owner) Reap() {
+	o.reaped.Store(true)
+	o.inner.Close()
+}
+
+func (o *owner) Ping() error { return o.opts.Ping((*Conn)(o)) }
+
+func (o *owner) Drain() {
+	if o.opts.OnDrain != nil {
+		o.opts.OnDrain((*Conn)(o))
+	}
+}
+
+func (k keeper) Keep(err *idle.TimeoutError) bool {
+	return k.opts.OnTimeout((*Conn)(k.owner), err)
+}
