@@ -61,30 +61,32 @@ func (c *Conn) Sent(n int) {
 	}
 }
 
-// AwaitRead says that from now on bytes are asked of the peer: ReadTimeout and
-// MinReadRate count. It changes nothing if they are asked already, as they are
-// when tracking begins.
+// AwaitRead says that a read begins to wait for the peer: ReadTimeout and
+// MinReadRate count from now, and have not since something last arrived. A wait
+// that has got nothing yet goes on as it is. An owner that always reads, as an
+// event loop does, need not call it: tracking begins with a wait.
 func (c *Conn) AwaitRead() {
 	if now := c.shard.stamp(); c.in.await(now) {
 		c.hasten(now + c.phase.Load().readReach)
 	}
 }
 
-// PauseRead says that nothing is asked of the peer for now: ReadTimeout and
-// MinReadRate stand still. A read that returned without a byte is no reason to
-// call it, if the bytes are still wanted.
+// PauseRead says that nothing is asked of the peer: ReadTimeout and MinReadRate
+// stand still until the next AwaitRead. If the owner is a [Waiter] there is no
+// need to call it for every read that ends.
 func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
 
-// AwaitWrite says that bytes wait to go out: WriteTimeout and MinWriteRate
-// count. It changes nothing if they wait already.
+// AwaitWrite says that bytes begin to wait to go out: WriteTimeout and
+// MinWriteRate count from now, and have not since something last went. A wait
+// of which nothing has gone yet goes on as it is.
 func (c *Conn) AwaitWrite() {
 	if now := c.shard.stamp(); c.out.await(now) {
 		c.hasten(now + c.phase.Load().writeReach)
 	}
 }
 
-// PauseWrite says that no bytes wait to go out any more, as is so when
-// tracking begins.
+// PauseWrite says that no bytes wait to go out, as is so when tracking begins.
+// If the owner is a [Waiter] there is no need to call it for every write.
 func (c *Conn) PauseWrite() { c.out.pause(c.shard.stamp()) }
 
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means

@@ -16,7 +16,8 @@ type flow struct {
 	stamp atomic.Uint32
 
 	// wait is the tick at which the present wait for bytes began, or at which
-	// the last one ended, in the upper 31 bits, and whether there is one.
+	// the last one ended, in the upper 31 bits, and whether there is one. An
+	// owner that is a [Waiter] leaves it to be found out that a wait has ended.
 	wait atomic.Uint32
 
 	// paid is the tick, as 32.32, up to which the bytes so far satisfy the
@@ -45,31 +46,46 @@ func (f *flow) begin(stamp uint32) {
 	}
 }
 
-// await starts a wait and reports whether there was none before. The pause
-// that it ends is no time in which the peer owed bytes.
-func (f *flow) await(stamp uint32) bool {
+// await says that a wait begins, and reports whether there was none. One that
+// has got nothing since it began goes on: a reader that polls keeps waiting.
+// The time before is no time in which the peer owed bytes.
+func (f *flow) await(stamp uint32) (began bool) {
 	for {
 		w := f.wait.Load()
-		if w&waiting != 0 {
+		if w == stamp<<1|waiting {
 			return false
 		}
-		if pause := since(w, stamp); pause > 0 {
+		pause := since(w, stamp)
+		if w&waiting != 0 {
+			last := f.stamp.Load()
+			if since(w, last) < 0 {
+				return false
+			}
+			pause = int32(stamp - last)
+		}
+		if pause > 0 {
 			f.paid.Add(uint64(pause) << 32)
 		}
 		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
-			return true
+			return w&waiting == 0
 		}
 	}
 }
 
-// pause ends a wait.
-func (f *flow) pause(stamp uint32) {
+// pause ends a wait. It returns what wait was if there was one, for resume.
+func (f *flow) pause(stamp uint32) (was uint32) {
 	for {
 		w := f.wait.Load()
 		if w&waiting == 0 || f.wait.CompareAndSwap(w, stamp<<1) {
-			return
+			return w
 		}
 	}
+}
+
+// resume undoes a pause that was made with the given stamp, unless a wait has
+// begun since.
+func (f *flow) resume(stamp, was uint32) {
+	f.wait.CompareAndSwap(stamp<<1, was)
 }
 
 // credit pays for n bytes, each worth perByte ticks as 32.32. No more than

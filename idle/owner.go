@@ -3,11 +3,12 @@ package idle
 import "time"
 
 // Owner is the connection proper, of which a [Conn] is the state. Besides
-// Expire it may implement [Pinger], [Keeper], [Prober], [Drainer] and [Reaper].
+// Expire it may implement [Pinger], [Keeper], [Waiter], [Prober], [Drainer]
+// and [Reaper].
 //
 // On a loop-driven [Shard] all of these are called on the loop. Otherwise Ping,
-// Keep, Drain and Reap, which may block, get a goroutine each; Expire and
-// Probe are called by the driver and must not block. A panic in any of them is
+// Keep, Drain and Reap, which may block, get a goroutine each; Expire,
+// Waiting and Probe are called by the driver and must not block. A panic in any of them is
 // logged and counted, and harms no other connection.
 type Owner interface {
 	// Expire is called once, when the connection has timed out. It is to
@@ -24,6 +25,13 @@ type Pinger interface{ Ping() error }
 // true, the limit named in err begins anew.
 type Keeper interface {
 	Keep(err *TimeoutError) bool
+}
+
+// Waiter is an Owner that can tell whether a read, or a write, is waiting at
+// this moment. It spares itself the calls of PauseRead and PauseWrite, and is
+// asked instead, when a wait would have lasted too long.
+type Waiter interface {
+	Waiting() (read, write bool)
 }
 
 // Prober is an Owner that can find out more about its connection than it has

@@ -58,7 +58,7 @@ func (s *Shard) drain(j job) {
 
 // judge decides whether c, which has passed a limit, is to be timed out.
 func (s *Shard) judge(j job) {
-	if !s.probe(j) {
+	if !s.waits(j) || !s.probe(j) {
 		s.replace(j)
 		return
 	}
@@ -81,6 +81,41 @@ func (s *Shard) judge(j job) {
 		}
 		s.expire(j)
 	})
+}
+
+// waits reports whether c is to be timed out for a wait, if that is what it is
+// for, even after the owner was asked whether there is one.
+func (s *Shard) waits(j job) bool {
+	r, _ := s.verdict(j.c)
+	w, ok := j.owner.(Waiter)
+	f := j.c.waitOf(r)
+	if !ok || f == nil {
+		return r != 0
+	}
+	// A wait that begins after the question must find that there was none.
+	stamp := s.stamp()
+	was := f.pause(stamp)
+	going := true // should Waiting panic
+	s.tracker.guard("Waiting", func() {
+		read, write := w.Waiting()
+		going = f == &j.c.in && read || f == &j.c.out && write
+	})
+	if going {
+		f.resume(stamp, was)
+	}
+	r, _ = s.verdict(j.c)
+	return r != 0
+}
+
+// waitOf returns the flow whose wait r is about, nil if it is about none.
+func (c *Conn) waitOf(r Reason) *flow {
+	switch r {
+	case ReasonRead, ReasonMinReadRate:
+		return &c.in
+	case ReasonWrite, ReasonMinWriteRate:
+		return &c.out
+	}
+	return nil
 }
 
 // probe reports whether c is to be timed out even after its owner has looked

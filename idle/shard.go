@@ -119,15 +119,13 @@ func (s *Shard) restamp(c *Conn, at *atomic.Uint32, now uint32) {
 	}
 }
 
-// place schedules c, which is live, no later than its deadline or than one that
-// its present activity may bring up. The lock is held.
+// place schedules c, which is live, at its deadline. The lock is held.
 func (s *Shard) place(c *Conn, v view) {
 	s.wheel.Advance(uint64(v.now))
 	for {
 		at, _ := c.next(v)
-		at = min(at, c.foreseen(v))
 		s.schedule(c, at)
-		// An activity that has missed the new place is seen here.
+		// A wait that began meanwhile may have looked at the old place.
 		if again, _ := c.next(v); again >= at {
 			return
 		}
@@ -143,21 +141,6 @@ func (s *Shard) schedule(c *Conn, at int64) {
 		s.due.Store(int64(next))
 		s.stamp() // the driver looks at due once a tick, but not while the clock sleeps
 	}
-}
-
-// foreseen returns the earliest deadline that the start of a wait may bring up
-// in a direction in which there was activity lately. A connection that falls
-// silent is left alone; its first activity after that costs a pull.
-func (c *Conn) foreseen(v view) int64 {
-	p := c.phase.Load()
-	at := v.now + maxTicks
-	if reach := int64(p.readReach); v.tick(c.in.stamp.Load())+reach > v.now {
-		at = min(at, v.now+reach)
-	}
-	if reach := int64(p.writeReach); v.tick(c.out.stamp.Load())+reach > v.now {
-		at = min(at, v.now+reach)
-	}
-	return at
 }
 
 // pull moves c, which has got a deadline earlier than its place.

@@ -24,8 +24,7 @@ type Conn struct {
 	// would have made the others wait anyway.
 	reading, writing sync.Mutex
 
-	accepted uint64        // bytes that inner has taken; guarded by writing
-	reported atomic.Uint64 // of those, the bytes that track knows of
+	ledger ledger // guarded by writing, but for what is atomic
 
 	timeout atomic.Pointer[idle.TimeoutError]
 	reaped  atomic.Bool
@@ -49,13 +48,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, c.explain("read", err)
 }
 
-// received reports what came of a read. One that returned nothing at a deadline
-// of the user's leaves the peer owing.
+// received reports what came of a read. That it no longer waits is found out
+// by asking Waiting; but after EOF nothing will ever be owed.
 func (c *Conn) received(n int, err error) {
 	if n > 0 {
 		c.track.Received(n)
 	}
-	if n > 0 || errors.Is(err, io.EOF) {
+	if err != nil && errors.Is(err, io.EOF) {
 		c.track.PauseRead()
 	}
 }
@@ -64,32 +63,18 @@ func (c *Conn) received(n int, err error) {
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	c.openLedger()
 	written := 0
 	for {
 		c.track.AwaitWrite()
 		n, err := c.inner.Write(b[written:min(written+chunk, len(b))])
 		written += n
-		c.sent(n)
-		if err != nil {
+		if n > 0 {
+			c.sent(n)
+		}
+		if err != nil || written >= len(b) {
 			return written, c.explain("write", err)
 		}
-		if written >= len(b) {
-			c.track.PauseWrite()
-			return written, nil
-		}
-	}
-}
-
-// sent reports that inner has taken n more bytes, of which a probe may have
-// reported some. c.writing is held.
-func (c *Conn) sent(n int) {
-	c.accepted += uint64(n)
-	known := c.reported.Load()
-	for known < c.accepted && !c.reported.CompareAndSwap(known, c.accepted) {
-		known = c.reported.Load()
-	}
-	if n > 0 {
-		c.track.Sent(int(c.accepted - min(known, c.accepted)))
 	}
 }
 
@@ -130,7 +115,15 @@ func (c *Conn) Enter(p *idle.Phase) {
 	if err := c.opts.allow(p.Policy()); err != nil {
 		panic(err.Error())
 	}
+	c.keepLedger(p.Policy())
 	c.track.Enter(p)
+}
+
+// keepLedger sees to it that c keeps a ledger from now on if p needs one.
+func (c *Conn) keepLedger(p idle.Policy) {
+	if p.MinWriteRate.BytesPerSecond > 0 {
+		c.ledger.want()
+	}
 }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.

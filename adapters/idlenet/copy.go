@@ -33,6 +33,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	c.openLedger()
 	n, err := inSteps(src, limit, move)
 	if isLimited {
 		limited.N -= n
@@ -73,9 +74,8 @@ func (c *Conn) writes(move mover) mover {
 	return func(r io.Reader) (int64, error) {
 		c.track.AwaitWrite()
 		n, err := move(r)
-		c.sent(int(n))
-		if err == nil {
-			c.track.PauseWrite()
+		if n > 0 {
+			c.sent(int(n))
 		}
 		return n, c.explain("readfrom", err)
 	}

@@ -95,12 +95,7 @@ func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	c, err := wrap(nc, t, opts)
-	if err != nil {
-		return nil, err
-	}
-	c.reported.Store(c.taken())
-	return c, nil
+	return wrap(nc, t, opts)
 }
 
 func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
@@ -115,6 +110,7 @@ func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	c.track.PauseRead() // until the first Read
+	c.keepLedger(t.Policy())
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package idlenet
 
 import (
+	"sync"
 	"syscall"
 	"time"
 
@@ -9,12 +10,11 @@ import (
 
 // report is what the kernel knows of a connection. Zero fields are not known.
 type report struct {
-	unread   bool          // input waits to be read
-	in, out  time.Duration // since bytes came, and since bytes went and were acknowledged
-	counted  bool          // queued is known
-	queued   uint64        // bytes taken but not acknowledged
-	acked    uint64        // bytes acknowledged ever, if known
-	ackKnown bool
+	unread  bool          // input waits to be read
+	in, out time.Duration // since bytes came, and since bytes went and were acknowledged
+	counted bool          // queued is known
+	queued  uint64        // bytes taken but not acknowledged
+	taken   uint64        // bytes taken ever
 }
 
 // ask asks the kernel. ok is false if the connection is not a kernel's, or
@@ -39,33 +39,23 @@ func (o *owner) Probe() idle.Pulse {
 	if !ok {
 		return idle.Pulse{}
 	}
-	p := idle.Pulse{In: r.in, Out: r.out, Unread: r.unread, Drained: r.counted && r.queued == 0}
-	if r.ackKnown {
-		p.Unreported = c.claim(r.acked + r.queued)
-	}
-	return p
-}
-
-// claim returns how many of the bytes that the kernel has taken are not
-// reported yet, and marks them as reported.
-func (c *Conn) claim(taken uint64) int {
-	for {
-		known := c.reported.Load()
-		if taken <= known {
-			return 0
-		}
-		if c.reported.CompareAndSwap(known, taken) {
-			return int(taken - known)
-		}
+	return idle.Pulse{
+		In: r.in, Out: r.out,
+		Unread:     r.unread,
+		Drained:    r.counted && r.queued == 0,
+		Unreported: c.ledger.claim(r.taken),
 	}
 }
 
-// taken returns how many bytes the kernel has taken from the connection so
-// far, 0 if it does not tell.
-func (c *Conn) taken() uint64 {
-	r, ok := c.ask()
-	if !ok || !r.ackKnown {
-		return 0
+// Waiting implements idle.Waiter: whoever reads or writes holds a lock.
+func (o *owner) Waiting() (read, write bool) {
+	return held(&o.reading), held(&o.writing)
+}
+
+func held(m *sync.Mutex) bool {
+	if m.TryLock() {
+		m.Unlock()
+		return false
 	}
-	return r.acked + r.queued
+	return true
 }

@@ -26,7 +26,7 @@ func inspect(fd uintptr) (r report, ok bool) {
 	}
 	r.in = age(info.Last_data_recv)
 	r.out = age(max(info.Last_data_sent, info.Last_ack_recv))
-	r.acked, r.ackKnown = info.Bytes_acked, r.counted
+	r.taken = info.Bytes_acked + r.queued
 	return r, true
 }
 

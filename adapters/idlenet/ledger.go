@@ -1,0 +1,69 @@
+package idlenet
+
+import "sync/atomic"
+
+// A ledger keeps count of the bytes that the kernel has taken, so that those of
+// a write which is still under way can be credited to a slow but sufficient
+// reader, once each. Only the least speed of writing needs it, so it is opened
+// by the first write after a policy has asked for one.
+//
+// The writer changes it under the connection's writing lock; the driver claims
+// from it at any time.
+type ledger struct {
+	state    atomic.Uint32
+	taken    uint64        // by the kernel, as far as whole steps of writes go
+	credited atomic.Uint64 // of those and of a step under way
+}
+
+const (
+	ledgerClosed = iota
+	ledgerWanted
+	ledgerOpen
+)
+
+// want has the ledger opened, if it is not open yet.
+func (l *ledger) want() { l.state.CompareAndSwap(ledgerClosed, ledgerWanted) }
+
+// openLedger opens the ledger if it is wanted. c.writing is held.
+func (c *Conn) openLedger() {
+	l := &c.ledger
+	if l.state.Load() != ledgerWanted {
+		return
+	}
+	r, _ := c.ask()
+	l.taken = r.taken
+	l.credited.Store(r.taken)
+	l.state.Store(ledgerOpen)
+}
+
+// sent reports that inner has taken n more bytes. c.writing is held.
+func (c *Conn) sent(n int) {
+	l := &c.ledger
+	if l.state.Load() != ledgerOpen {
+		c.track.Sent(n)
+		return
+	}
+	l.taken += uint64(n)
+	c.track.Sent(l.claimUpTo(l.taken))
+}
+
+// claim returns how many of the bytes that the kernel has taken by now are not
+// credited yet, and counts them as credited.
+func (l *ledger) claim(taken uint64) int {
+	if l.state.Load() != ledgerOpen {
+		return 0
+	}
+	return l.claimUpTo(taken)
+}
+
+func (l *ledger) claimUpTo(taken uint64) int {
+	for {
+		known := l.credited.Load()
+		if taken <= known {
+			return 0
+		}
+		if l.credited.CompareAndSwap(known, taken) {
+			return int(taken - known)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// variants are the ways in which each server is run.
+func variants() []string { return []string{"bare", "own", "ours"} }
+
+// contender is a variant of a server, running in a process of its own.
+type contender struct {
+	name string
+	cmd  *exec.Cmd
+	life io.Closer // the process ends when this is closed
+	load *load
+	ops  []float64 // a second, by round
+}
+
+// compare runs all variants of a server and measures them in turns.
+func compare(server string, cfg config) (result, error) {
+	if err := pin(loadCore); err != nil {
+		return result{}, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
+	}
+	var all []*contender
+	defer func() {
+		for _, c := range all {
+			c.stop()
+		}
+	}()
+	for _, name := range variants() {
+		c, err := start(server, name, cfg)
+		if c != nil {
+			all = append(all, c)
+		}
+		if err != nil {
+			return result{}, err
+		}
+	}
+	for round := -1; round < cfg.rounds; round++ { // the first one warms up
+		for _, i := range rand.Perm(len(all)) {
+			ops, err := all[i].load.run(cfg.duration)
+			if err != nil {
+				return result{}, fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			if round >= 0 {
+				all[i].ops = append(all[i].ops, ops)
+			}
+		}
+		if !cfg.json {
+			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, round+1, cfg.rounds)
+		}
+	}
+	if !cfg.json {
+		fmt.Fprint(os.Stderr, "\r\033[K")
+	}
+	return summarize(server, cfg, all), nil
+}
+
+func summarize(server string, cfg config, all []*contender) result {
+	r := result{Server: server, Conns: cfg.conns, Rounds: cfg.rounds}
+	for _, c := range all {
+		ratios := make([]float64, len(c.ops))
+		for i := range c.ops {
+			ratios[i] = c.ops[i] / all[0].ops[i]
+		}
+		spread := summarizeOne(ratios)
+		r.Variants = append(r.Variants, measure{
+			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioToBare: spread.Median, RatioSpread: spread,
+		})
+	}
+	return r
+}
+
+// summarizeOne returns the median, the least and the greatest of values, of
+// which there must be one.
+func summarizeOne(values []float64) summary {
+	v := slices.Sorted(slices.Values(values))
+	mid := len(v) / 2
+	median := v[mid]
+	if len(v)%2 == 0 {
+		median = (v[mid-1] + v[mid]) / 2
+	}
+	return summary{Median: median, Min: v[0], Max: v[len(v)-1]}
+}
+
+// start runs a variant of a server and connects the load to it. A contender
+// that is not nil must be stopped, whatever the error.
+func start(server, name string, cfg config) (*contender, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), serveEnv+"="+server+"/"+name, "GOMAXPROCS=1")
+	cmd.Stderr = os.Stderr
+	life, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &contender{name: name, cmd: cmd, life: life}
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return c, fmt.Errorf("%s did not start: %w", name, err)
+	}
+	request, response := servers()[server].exchange(cfg.size)
+	c.load, err = connect(strings.TrimSpace(address), cfg.conns, request, response)
+	return c, err
+}
+
+func (c *contender) stop() {
+	if c.load != nil {
+		c.load.close()
+	}
+	c.life.Close()
+	c.cmd.Wait()
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	serverCore = 0
+	loadCore   = 1
+)
+
+// pin keeps this process on one core, if the machine has two.
+func pin(core int) error {
+	if runtime.NumCPU() < 2 {
+		return nil
+	}
+	runtime.GOMAXPROCS(1)
+	var set unix.CPUSet
+	set.Set(core)
+	threads, err := os.ReadDir("/proc/self/task") // later ones inherit
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// load sends requests over many connections, one at a time on each, with epoll
+// and plain system calls, so that it costs less than what it measures.
+type load struct {
+	epoll    int
+	fds      []int
+	due      map[int32]int // bytes of the answer that are yet to come
+	request  []byte
+	response int
+}
+
+func connect(address string, conns int, request []byte, response int) (*load, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	l := &load{due: map[int32]int{}, request: request, response: response}
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, err
+	}
+	for range conns {
+		if err := l.dial(to); err != nil {
+			l.close()
+			return nil, fmt.Errorf("connection %d: %w", len(l.fds)+1, err)
+		}
+	}
+	return l, nil
+}
+
+func (l *load) dial(to netip.AddrPort) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	l.fds = append(l.fds, fd)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+		return err
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return err
+	}
+	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+func (l *load) close() {
+	for _, fd := range l.fds {
+		unix.Close(fd)
+	}
+	unix.Close(l.epoll)
+}
+
+// run keeps all connections busy for the given time and returns how many
+// exchanges a second were completed. It leaves no answer outstanding.
+func (l *load) run(d time.Duration) (opsPerS float64, err error) {
+	for _, fd := range l.fds {
+		if err := l.send(int32(fd)); err != nil {
+			return 0, err
+		}
+	}
+	begun := time.Now()
+	done := 0
+	for time.Since(begun) < d {
+		n, err := l.wait(l.send)
+		if err != nil {
+			return 0, err
+		}
+		done += n
+	}
+	took := time.Since(begun)
+	for outstanding := len(l.fds); outstanding > 0; {
+		n, err := l.wait(func(int32) error { return nil })
+		if err != nil {
+			return 0, err
+		}
+		outstanding -= n
+	}
+	return float64(done) / took.Seconds(), nil
+}
+
+func (l *load) send(fd int32) error {
+	l.due[fd] = l.response
+	n, err := unix.Write(int(fd), l.request)
+	if err == nil && n < len(l.request) {
+		err = errors.New("the kernel took a part of a request only")
+	}
+	return err
+}
+
+// wait waits for answers, calls then for every connection whose answer is
+// complete, and returns how many those are.
+func (l *load) wait(then func(fd int32) error) (complete int, err error) {
+	var events [256]unix.EpollEvent
+	var b [64 << 10]byte
+	n, err := unix.EpollWait(l.epoll, events[:], 5000)
+	if errors.Is(err, unix.EINTR) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, errors.New("no answer for 5 s")
+	}
+	for _, e := range events[:n] {
+		got, err := unix.Read(int(e.Fd), b[:])
+		if err != nil {
+			return complete, err
+		}
+		if got == 0 {
+			return complete, errors.New("the server has closed a connection")
+		}
+		if l.due[e.Fd] -= got; l.due[e.Fd] > 0 {
+			continue
+		}
+		complete++
+		if err := then(e.Fd); err != nil {
+			return complete, err
+		}
+	}
+	return complete, nil
+}
