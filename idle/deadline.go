@@ -74,7 +74,7 @@ func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64,
 	case p.interval > 0 && st&pinged != 0 && !c.answered():
 		limit(p.pong, v.end(v.tick(c.beat.Load())), miss)
 	case p.interval > 0:
-		limit(p.interval, in, ping)
+		limit(p.interval, max(in, v.end(v.tick(c.beat.Load()))), ping)
 	case p.beats > 0:
 		limit(p.beats, v.end(v.tick(c.beat.Load())), event(ReasonHeartbeat))
 	}
@@ -141,19 +141,21 @@ func (f *flow) refresh(oldest uint32) {
 	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
 }
 
-// restart begins anew the limit that r names, from the given stamp.
+// restart begins anew the limit that r names, from the given stamp, and as far
+// as can be no other.
 func (c *Conn) restart(r Reason, stamp uint32) {
 	switch r {
-	case ReasonIdle, ReasonRead:
-		raise(&c.in.stamp, stamp)
+	case ReasonIdle:
+		raise(&c.out.stamp, stamp) // besides, only a write that waits looks at it
+	case ReasonRead:
+		c.in.rebegin(stamp)
 	case ReasonWrite:
-		raise(&c.out.stamp, stamp)
+		c.out.rebegin(stamp)
 	case ReasonMinReadRate:
 		c.in.paid.Store(uint64(stamp) << 32)
 	case ReasonMinWriteRate:
 		c.out.paid.Store(uint64(stamp) << 32)
 	case ReasonHeartbeat:
-		raise(&c.in.stamp, stamp)
 		raise(&c.beat, stamp)
 		c.state.set(0, pinged|missMask)
 	case ReasonMaxAge:

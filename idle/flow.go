@@ -72,6 +72,16 @@ func (f *flow) await(stamp uint32) (began bool) {
 	}
 }
 
+// rebegin moves the beginning of a wait, if there is one, to the given stamp.
+func (f *flow) rebegin(stamp uint32) {
+	for {
+		w := f.wait.Load()
+		if w&waiting == 0 || since(w, stamp) <= 0 || f.wait.CompareAndSwap(w, stamp<<1|waiting) {
+			return
+		}
+	}
+}
+
 // pause ends a wait. It returns what wait was if there was one, for resume.
 func (f *flow) pause(stamp uint32) (was uint32) {
 	for {

@@ -150,7 +150,10 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && c.state.move(j.state, live, granted, 0) {
 		// A tick less than now, so that any activity changes the stamp and
 		// takes the grant back: see restamp.
-		c.restart(r, uint32(v.now)-1)
+		raise(&c.in.stamp, uint32(v.now)-1)
+		if r == ReasonMinReadRate {
+			c.restart(r, uint32(v.now))
+		}
 	}
 }
 
