@@ -30,9 +30,9 @@ func (c *Conn) openLedger() {
 	if l.state.Load() != ledgerWanted {
 		return
 	}
-	r, _ := c.ask()
-	l.taken = r.taken
-	l.credited.Store(r.taken)
+	r := c.ask()
+	l.taken = r.Taken
+	l.credited.Store(r.Taken)
 	l.state.Store(ledgerOpen)
 }
 

@@ -1,4 +1,4 @@
-package idlenet
+package kernel
 
 import (
 	"time"
@@ -6,28 +6,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inspect asks for unread input and unsent output, and on TCP when bytes moved
+// Inspect asks for unread input and unsent output, and on TCP when bytes moved
 // last.
 //
 // A peer whose window is closed acknowledges probes, so that only the time of
 // the last data sent tells that it takes nothing; one that has vanished is sent
 // data again and again, so that only the time of the last acknowledgement
 // tells. The later of the two ages is that of the last progress.
-func inspect(fd uintptr) (r report, ok bool) {
+func Inspect(fd uintptr) (r Report) {
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
-		r.unread, ok = n > 0, true
+		r.Unread = n > 0
 	}
 	if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-		r.queued, r.counted, ok = uint64(n), true, true
+		r.Queued, r.Counted = uint64(n), true
 	}
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return r, ok
+		return r
 	}
-	r.in = age(info.Last_data_recv)
-	r.out = age(max(info.Last_data_sent, info.Last_ack_recv))
-	r.taken = info.Bytes_acked + r.queued
-	return r, true
+	r.In = age(info.Last_data_recv)
+	r.Out = age(max(info.Last_data_sent, info.Last_ack_recv))
+	r.Taken = info.Bytes_acked + r.Queued
+	return r
 }
 
 // age turns milliseconds, rounded down by the kernel, into a known age.

@@ -1,0 +1,23 @@
+// Package kernel asks the operating system how a connection is, for adapters
+// that are about to end it.
+package kernel
+
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Report is what the kernel knows of a connection. Zero fields are not known.
+type Report struct {
+	Unread  bool          // input waits to be read
+	In, Out time.Duration // since bytes came, and since bytes went and were acknowledged
+	Counted bool          // Queued is known
+	Queued  uint64        // bytes taken for sending but not acknowledged
+	Taken   uint64        // bytes taken for sending ever
+}
+
+// Pulse returns r as [idle.Prober] has it. Unreported is left to the caller.
+func (r Report) Pulse() idle.Pulse {
+	return idle.Pulse{In: r.In, Out: r.Out, Unread: r.Unread, Drained: r.Counted && r.Queued == 0}
+}
