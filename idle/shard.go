@@ -74,8 +74,7 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	if err := p.fits(o); err != nil {
 		return err
 	}
-	state, ok := c.state.start()
-	if !ok {
+	if !c.state.start() {
 		return ErrTracked
 	}
 	c.shard, c.owner = s, o
@@ -87,13 +86,15 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.closed.Load() { // Close may have missed it
-		c.state.end()
-		return ErrClosed
+	if s.closed.Load() { // the tracker's Close may have missed it
+		if _, ok := c.state.end(); ok {
+			return ErrClosed
+		}
 	}
-	c.state.Store(state)
 	s.counts.tracked.Add(1)
-	s.place(c, view{now: s.tracker.clock.settled()})
+	if c.Live() { // not closed meanwhile, by another goroutine
+		s.place(c, view{now: s.tracker.clock.settled()})
+	}
 	return nil
 }
 

@@ -29,10 +29,9 @@ func misses(s uint32) int { return int(s & missMask / missUnit) }
 func sameGen(a, b uint32) bool { return a&genMask == b&genMask }
 
 // start opens a new generation, and fails if the last one has not ended.
-func (s *state) start() (uint32, bool) {
+func (s *state) start() bool {
 	was := s.Load()
-	next := was&genMask + genUnit | live
-	return next, was&(live|expired) == 0 && s.CompareAndSwap(was, next)
+	return was&(live|expired) == 0 && s.CompareAndSwap(was, was&genMask+genUnit|live)
 }
 
 // end closes a generation and returns what it was in, false if it was closed.
