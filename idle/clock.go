@@ -54,10 +54,21 @@ func newClock(tick time.Duration) *clock {
 func (k *clock) now() int64 { return int64(time.Since(k.start) / k.tick) }
 
 // settled returns the tick at whose deadlines connections may be ended.
-func (k *clock) settled() int64 { return int64((time.Since(k.start) - k.slack) / k.tick) }
+func (k *clock) settled() int64 { return k.settledAgo(0) }
+
+// settledAgo returns what settled was d ago: the stamp, no later than true, of
+// something that happened then.
+func (k *clock) settledAgo(d time.Duration) int64 {
+	return int64((time.Since(k.start) - k.slack - d) / k.tick)
+}
 
 // view returns what to look at a connection with before doing anything to it.
 func (k *clock) view() view { return view{now: k.settled(), exact: k} }
+
+// in returns what now will be in a while, a very long one at the most.
+func (k *clock) in(d time.Duration) int64 {
+	return int64((time.Since(k.start) + min(d, never/2)) / k.tick)
+}
 
 // until returns how long it is until a tick begins, negative if it has begun.
 func (k *clock) until(tick int64) time.Duration {
@@ -183,12 +194,11 @@ func (g *gaps) add(stamp, end int64) {
 func (g *gaps) end(stamp int64) int64 {
 	kept := min(g.n, len(g.ring))
 	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }
-	i := sort.Search(kept, func(i int) bool { return at(i).stamp >= stamp })
-	switch {
-	case i < kept && at(i).stamp == stamp:
-		return at(i).end
-	case i == 0:
+	later := sort.Search(kept, func(i int) bool { return at(i).stamp > stamp })
+	if later == 0 {
 		return stamp + max(1, g.forgotten)
 	}
-	return stamp + 1
+	// A stamp inside a gap was not made by the clock, but worked out. It must
+	// not bring forward the deadline of an activity at the gap's beginning.
+	return max(stamp+1, at(later-1).end)
 }

@@ -61,10 +61,18 @@ func (c *Conn) Sent(n int) {
 	}
 }
 
-// AwaitRead says that a read begins to wait for the peer: ReadTimeout and
-// MinReadRate count from now, and have not since something last arrived. A wait
-// that has got nothing yet goes on as it is. An owner that always reads, as an
-// event loop does, need not call it: tracking begins with a wait.
+// BeginRead says that a read begins to wait for the peer: ReadTimeout and
+// MinReadRate count from now, and have not since something last arrived. It is
+// for owners that are a [Waiter]; they need not say when the wait is over.
+func (c *Conn) BeginRead() {
+	if now := c.shard.stamp(); c.in.renew(now) {
+		c.hasten(now + c.phase.Load().readReach)
+	}
+}
+
+// AwaitRead says that bytes are asked of the peer, until [Conn.PauseRead]:
+// ReadTimeout and MinReadRate count. It changes nothing if they are asked
+// already, as they are when tracking begins.
 func (c *Conn) AwaitRead() {
 	if now := c.shard.stamp(); c.in.await(now) {
 		c.hasten(now + c.phase.Load().readReach)
@@ -72,13 +80,20 @@ func (c *Conn) AwaitRead() {
 }
 
 // PauseRead says that nothing is asked of the peer: ReadTimeout and MinReadRate
-// stand still until the next AwaitRead. If the owner is a [Waiter] there is no
-// need to call it for every read that ends.
+// stand still.
 func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
 
-// AwaitWrite says that bytes begin to wait to go out: WriteTimeout and
-// MinWriteRate count from now, and have not since something last went. A wait
-// of which nothing has gone yet goes on as it is.
+// BeginWrite says that bytes begin to wait to go out: WriteTimeout and
+// MinWriteRate count from now, and have not since something last went. It is
+// for owners that are a [Waiter]; they need not say when the wait is over.
+func (c *Conn) BeginWrite() {
+	if now := c.shard.stamp(); c.out.renew(now) {
+		c.hasten(now + c.phase.Load().writeReach)
+	}
+}
+
+// AwaitWrite says that bytes wait to go out, until [Conn.PauseWrite]:
+// WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
 func (c *Conn) AwaitWrite() {
 	if now := c.shard.stamp(); c.out.await(now) {
 		c.hasten(now + c.phase.Load().writeReach)
@@ -86,7 +101,6 @@ func (c *Conn) AwaitWrite() {
 }
 
 // PauseWrite says that no bytes wait to go out, as is so when tracking begins.
-// If the owner is a [Waiter] there is no need to call it for every write.
 func (c *Conn) PauseWrite() { c.out.pause(c.shard.stamp()) }
 
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means

@@ -5,8 +5,15 @@ import (
 	"time"
 )
 
-// quietTicks is after how many ticks without any activity the clock sleeps.
-const quietTicks = 64
+const (
+	// quietTicks is after how many ticks without any activity the clock sleeps.
+	quietTicks = 64
+
+	// If the driver overslept by stallTicks, so did all others, and much may
+	// wait to be read. They get mercyTicks to do so before anybody is judged.
+	stallTicks = 10
+	mercyTicks = 5
+)
 
 // drive is the tracker's goroutine. While connections are active it wakes up
 // once a tick to copy the clock; besides that, when a shard is due.
@@ -15,6 +22,7 @@ func (t *Tracker) drive() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	active := t.clock.now()
+	planned, mercy := active, int64(0)
 	for {
 		select {
 		case <-t.stop:
@@ -23,15 +31,23 @@ func (t *Tracker) drive() {
 			active = t.clock.now()
 		case <-timer.C:
 		}
-		if t.stirred() {
-			active = t.clock.now()
+		now := t.clock.now()
+		if now-planned >= stallTicks {
+			mercy = now + mercyTicks
 		}
-		if t.clock.now()-active >= quietTicks {
+		if t.stirred() {
+			active = now
+		}
+		if now-active >= quietTicks {
 			t.clock.sleep()
 		}
 		t.clock.publish()
-		t.runDue()
-		timer.Reset(t.rest())
+		if now >= mercy {
+			t.runDue()
+		}
+		rest := t.rest(mercy)
+		planned = t.clock.in(rest)
+		timer.Reset(rest)
 	}
 }
 
@@ -96,8 +112,9 @@ func (s *Shard) passOnLoop() {
 	}
 }
 
-// rest returns how long the driver has nothing to do.
-func (t *Tracker) rest() time.Duration {
+// rest returns how long the driver has nothing to do, if it may judge nobody
+// before the given tick.
+func (t *Tracker) rest(mercy int64) time.Duration {
 	rest := time.Duration(math.MaxInt64)
 	if !t.clock.sleeping() {
 		rest = t.clock.until(t.clock.now() + 1)
@@ -107,7 +124,7 @@ func (t *Tracker) rest() time.Duration {
 		due = min(due, s.due.Load())
 	}
 	if due < never {
-		next := max(due, t.clock.settled()+1) // what was deferred waits for the next tick
+		next := max(due, mercy, t.clock.settled()+1) // what was deferred waits for the next tick
 		rest = min(rest, t.clock.until(next)+t.clock.slack)
 	}
 	return max(rest, 0)

@@ -46,29 +46,43 @@ func (f *flow) begin(stamp uint32) {
 	}
 }
 
-// await says that a wait begins, and reports whether there was none. One that
-// has got nothing since it began goes on: a reader that polls keeps waiting.
-// The time before is no time in which the peer owed bytes.
-func (f *flow) await(stamp uint32) (began bool) {
+// await starts a wait and reports whether there was none. The pause that it
+// ends is no time in which the peer owed bytes.
+func (f *flow) await(stamp uint32) bool {
 	for {
 		w := f.wait.Load()
-		if w == stamp<<1|waiting {
+		if w&waiting != 0 {
 			return false
 		}
-		pause := since(w, stamp)
-		if w&waiting != 0 {
-			last := f.stamp.Load()
-			if since(w, last) < 0 {
-				return false
-			}
-			pause = int32(stamp - last)
-		}
-		if pause > 0 {
-			f.paid.Add(uint64(pause) << 32)
-		}
+		f.excuse(since(w, stamp))
 		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
-			return w&waiting == 0
+			return true
 		}
+	}
+}
+
+// renew starts a wait, ending the one before with its last activity, and
+// reports whether there was none.
+func (f *flow) renew(stamp uint32) bool {
+	for {
+		w := f.wait.Load()
+		switch {
+		case w == stamp<<1|waiting:
+			return false
+		case w&waiting == 0:
+			return f.await(stamp)
+		}
+		f.excuse(int32(stamp - f.stamp.Load()))
+		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
+			return false
+		}
+	}
+}
+
+// excuse has so many ticks not count against the minimum rate.
+func (f *flow) excuse(ticks int32) {
+	if ticks > 0 {
+		f.paid.Add(uint64(ticks) << 32)
 	}
 }
 

@@ -28,8 +28,9 @@ type Keeper interface {
 }
 
 // Waiter is an Owner that can tell whether a read, or a write, is waiting at
-// this moment. It spares itself the calls of PauseRead and PauseWrite, and is
-// asked instead, when a wait would have lasted too long.
+// this moment. It calls [Conn.BeginRead] and [Conn.BeginWrite], but spares
+// itself the calls at their ends: it is asked when a wait would have lasted too
+// long.
 type Waiter interface {
 	Waiting() (read, write bool)
 }

@@ -40,6 +40,8 @@ type TimeoutError struct {
 	Reason  Reason
 	Limit   time.Duration // as configured
 	Elapsed time.Duration // how long it had been, to the tick
+
+	late time.Duration // of Elapsed, what is past the deadline
 }
 
 // Error tells reason, limit and elapsed time, and contains "i/o timeout", the

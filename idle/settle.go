@@ -58,17 +58,17 @@ func (s *Shard) drain(j job) {
 
 // judge decides whether c, which has passed a limit, is to be timed out.
 func (s *Shard) judge(j job) {
-	if !s.waits(j) || !s.probe(j) {
+	r, err := s.suspect(j)
+	if r == 0 {
 		s.replace(j)
 		return
 	}
 	keeper, ok := j.owner.(Keeper)
 	if !ok {
-		s.expire(j)
+		s.expire(j, r)
 		return
 	}
-	r, err := s.verdict(j.c)
-	if r == 0 || !j.c.state.move(j.state, live, asking, 0) {
+	if !j.c.state.move(j.state, live, asking, 0) {
 		s.replace(j)
 		return
 	}
@@ -79,18 +79,35 @@ func (s *Shard) judge(j job) {
 			s.counts.kept.Add(1)
 			j.c.restart(r, s.stamp())
 		}
-		s.expire(j)
+		s.expire(j, r)
 	})
 }
 
-// waits reports whether c is to be timed out for a wait, if that is what it is
-// for, even after the owner was asked whether there is one.
-func (s *Shard) waits(j job) bool {
-	r, _ := s.verdict(j.c)
+// suspect returns the limit that c has passed even after its owner has looked
+// closer than c's stamps tell, 0 if there is none.
+func (s *Shard) suspect(j job) (Reason, *TimeoutError) {
+	var examined [numReasons]bool // one limit averted may leave another
+	for {
+		r, err := s.verdict(j.c)
+		if r == 0 || examined[r] {
+			return r, err
+		}
+		examined[r] = true
+		s.askWaiter(j, r)
+		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge {
+			if still, _ := s.verdict(j.c); still == r {
+				s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
+			}
+		}
+	}
+}
+
+// askWaiter ends the wait that r is about, if the owner says that there is none.
+func (s *Shard) askWaiter(j job, r Reason) {
 	w, ok := j.owner.(Waiter)
 	f := j.c.waitOf(r)
 	if !ok || f == nil {
-		return r != 0
+		return
 	}
 	// A wait that begins after the question must find that there was none.
 	stamp := s.stamp()
@@ -103,8 +120,6 @@ func (s *Shard) waits(j job) bool {
 	if going {
 		f.resume(stamp, was)
 	}
-	r, _ = s.verdict(j.c)
-	return r != 0
 }
 
 // waitOf returns the flow whose wait r is about, nil if it is about none.
@@ -118,28 +133,14 @@ func (c *Conn) waitOf(r Reason) *flow {
 	return nil
 }
 
-// probe reports whether c is to be timed out even after its owner has looked
-// closer than c's stamps tell.
-func (s *Shard) probe(j job) bool {
-	r, _ := s.verdict(j.c)
-	p, ok := j.owner.(Prober)
-	if r == 0 || !ok || r == ReasonMaxAge {
-		return r != 0
-	}
-	s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
-	r, _ = s.verdict(j.c)
-	return r != 0
-}
-
 // believe takes over what a probe has found.
 func (s *Shard) believe(j job, r Reason, p Pulse) {
 	c, v := j.c, s.tracker.clock.view()
-	ago := func(d time.Duration) uint32 { return uint32(v.now - int64(d/s.tracker.clock.tick) - 1) }
 	if p.In > 0 {
-		raise(&c.in.stamp, ago(p.In))
+		raise(&c.in.stamp, uint32(s.tracker.clock.settledAgo(p.In)))
 	}
 	if p.Out > 0 {
-		raise(&c.out.stamp, ago(p.Out))
+		raise(&c.out.stamp, uint32(s.tracker.clock.settledAgo(p.Out)))
 	}
 	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
 		c.restart(r, uint32(v.now))
@@ -151,7 +152,7 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 		// A tick less than now, so that any activity changes the stamp and
 		// takes the grant back: see restamp.
 		raise(&c.in.stamp, uint32(v.now)-1)
-		if r == ReasonMinReadRate {
+		if r == ReasonMinReadRate || r == ReasonHeartbeat { // the input may be a beat
 			c.restart(r, uint32(v.now))
 		}
 	}
@@ -169,16 +170,20 @@ func (s *Shard) verdict(c *Conn) (Reason, *TimeoutError) {
 	if at > v.now || e == nothing || e >= event(numReasons) {
 		return 0, nil
 	}
-	limit := p.limit(Reason(e))
-	late := time.Duration(v.now-at) * s.tracker.clock.tick
-	return Reason(e), &TimeoutError{Reason: Reason(e), Limit: limit, Elapsed: limit + late}
+	err := &TimeoutError{Reason: Reason(e), Limit: p.limit(Reason(e))}
+	err.late = time.Duration(v.now-at) * s.tracker.clock.tick
+	err.Elapsed = err.Limit + err.late
+	if err.Reason == ReasonMaxAge { // jitter and grace are no part of the limit
+		err.Elapsed = time.Duration(v.now-v.tick(c.born.Load())) * s.tracker.clock.tick
+	}
+	return err.Reason, err
 }
 
-// expire times c out, unless it turns out to be alive. The one transition of
-// its state makes sure that it has one outcome.
-func (s *Shard) expire(j job) {
-	r, err := s.verdict(j.c)
-	if r == 0 {
+// expire times c out for the reason r, unless it turns out to be alive. The one
+// transition of its state makes sure that it has one outcome.
+func (s *Shard) expire(j job, r Reason) {
+	still, err := s.verdict(j.c)
+	if still != r {
 		s.replace(j)
 		return
 	}
@@ -191,7 +196,7 @@ func (s *Shard) expire(j job) {
 		return
 	}
 	s.counts.timedOut[r].Add(1)
-	if err.Elapsed-err.Limit > s.tracker.clock.tick {
+	if err.late > s.tracker.clock.tick {
 		s.counts.deferred.Add(1)
 	}
 	s.tracker.guard("Expire", func() { j.owner.Expire(err) })

@@ -136,10 +136,9 @@ func (s *Shard) place(c *Conn, v view) {
 // schedule puts c at a tick. The lock is held.
 func (s *Shard) schedule(c *Conn, at int64) {
 	c.placed.Store(uint32(at))
-	s.wheel.Schedule(&c.timer, uint64(max(at, 0)))
-	next, _ := s.wheel.Next()
-	if int64(next) < s.due.Load() { // never during a pass, which announces at its end
-		s.due.Store(int64(next))
+	next := int64(s.wheel.Schedule(&c.timer, uint64(max(at, 0))))
+	if next < s.due.Load() { // never during a pass, which announces at its end
+		s.due.Store(next)
 		s.stamp() // the driver looks at due once a tick, but not while the clock sleeps
 	}
 }

@@ -7,9 +7,10 @@
 //     lies, is the owner's business.
 //   - The owner supplies the memory: it embeds a [Timer] in what it wants to
 //     time. After construction nothing here allocates.
-//   - A level has 64 slots, a slot of level n covers 64ⁿ ticks. A timer lies in
-//     the slot of the lowest level that tells its tick from the present one, so
-//     every timer of a level comes up before every timer of the next.
+//   - A level has 64 slots, and a slot of level n covers 8ⁿ ticks. A timer lies
+//     in the lowest level that reaches as far as its tick, so its slot comes up
+//     exactly then if that is near, and too early by less than an eighth of the
+//     distance if it is far.
 //   - A Timer does not remember its deadline. When its slot comes up, at
 //     whatever level, [Wheel.Pop] hands it out, and the owner looks at the
 //     deadline as it is by then: reached, or to be scheduled again. A deadline
@@ -32,8 +33,10 @@
 // A Wheel has one owner at a time and is not safe for concurrent use.
 //
 // The scheme is that of Varghese and Lauck, "Hashed and Hierarchical Timing
-// Wheels" (SOSP 1987), with a word of occupancy bits a level as in W. Ahern's
-// timeout.c, so that no work is done for empty slots however far time jumps.
+// Wheels" (SOSP 1987). A word of occupancy bits a level, as in W. Ahern's
+// timeout.c, sees to it that no work is done for empty slots however far time
+// jumps; levels that overlap, eight slots of one to one of the next as in
+// Linux's kernel/time/timer.c, that not everything far comes up at once.
 package wheel
 
 import (
@@ -44,10 +47,11 @@ import (
 const (
 	slotBits = 6
 	slots    = 1 << slotBits
+	stepBits = 3 // a slot covers 2³ of the level below
 
-	// MaxLevels is the number of levels of a zero Wheel. Eight levels tell
-	// apart 2⁴⁸ ticks: 8,900 years of milliseconds.
-	MaxLevels = 8
+	// MaxLevels is the number of levels of a zero Wheel, which reach 2⁴⁸ ticks
+	// far: 8,900 years of milliseconds.
+	MaxLevels = 15
 )
 
 // Wheel is a set of pending timers. The zero value is an empty wheel of
@@ -69,8 +73,9 @@ type Wheel struct {
 }
 
 // New returns an empty wheel with the given number of levels, from 1 to
-// [MaxLevels]. Timers beyond its horizon of 64^levels ticks are kept as well,
-// at the price of coming up once per horizon. It panics on any other number.
+// [MaxLevels]. Timers beyond its horizon of 8·8^levels ticks are kept as well,
+// at the price of coming up about once per horizon. It panics on any other
+// number.
 func New(levels int) *Wheel {
 	if levels < 1 || levels > MaxLevels {
 		panic("wheel: levels is " + strconv.Itoa(levels) + "; it must be 1 to " + strconv.Itoa(MaxLevels))
@@ -85,15 +90,18 @@ func (w *Wheel) Now() uint64 { return w.now }
 func (w *Wheel) Len() int { return w.len }
 
 // Schedule makes t pending so that Pop returns it at the given tick or before;
-// a pending t is moved. A tick that is not after Now comes up at the next
-// Advance. The wheel refers to t until it is popped or cancelled.
-func (w *Wheel) Schedule(t *Timer, tick uint64) {
+// a pending t is moved. It returns when the slot of t comes up. A tick that is
+// not after Now comes up at the next Advance. The wheel refers to t until it is
+// popped or cancelled.
+func (w *Wheel) Schedule(t *Timer, tick uint64) (up uint64) {
 	if t.next != nil {
 		t.unlink()
 	} else {
 		w.len++
 	}
-	w.ringFor(tick).push(t)
+	ring, up := w.ringFor(tick)
+	ring.push(t)
+	return up
 }
 
 // Cancel makes t not pending and reports whether it was. A timer that waits
@@ -114,12 +122,11 @@ func (w *Wheel) Cancel(t *Timer) bool {
 // nothing but readies what was scheduled late.
 func (w *Wheel) Advance(now uint64) {
 	w.due.take(&w.late)
-	for {
+	for { // w.now stays: slots are told apart by their distance from it
 		s, ok := w.first()
 		if !ok || s.start > now {
 			break
 		}
-		w.now = s.start
 		w.occupied[s.level] &^= 1 << (s.ring % slots)
 		w.due.take(&w.rings[s.ring])
 	}
@@ -168,37 +175,39 @@ func (w *Wheel) popFrom(ring *Timer) *Timer {
 	return t
 }
 
-// ringFor returns the ring for a timer at the given tick, marked as occupied.
-func (w *Wheel) ringFor(tick uint64) *Timer {
+// ringFor returns the ring for a timer at the given tick, marked as occupied,
+// and when it comes up.
+func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	if tick <= w.now {
-		return &w.late
+		return &w.late, w.now
 	}
-	level := levelFor(w.now, tick)
-	if top := w.top(); level >= top {
+	level := levelFor(tick - w.now)
+	if top := w.top(); level > top {
 		level = top
-		tick = min(tick, w.horizon())
+		tick = w.now + slots<<(top*stepBits) // as far as the level reaches
 	}
-	slot := tick >> (level * slotBits) % slots
-	w.occupied[level%MaxLevels] |= 1 << slot
-	return &w.rings[(uint64(level)*slots+slot)%(MaxLevels*slots)]
+	shift := level * stepBits
+	slot := tick >> shift % slots
+	w.occupied[level] |= 1 << slot
+	return &w.rings[level*slots+uint(slot)], tick >> shift << shift
 }
 
+// top returns the highest level.
 func (w *Wheel) top() uint {
-	return uint(w.levels-1) % MaxLevels
+	if w.levels == 0 {
+		return MaxLevels - 1
+	}
+	return uint(w.levels - 1)
 }
 
-// horizon returns the first tick of the farthest slot of the top level, where
-// timers are parked that lie beyond it. The top level is circular: the slot 64
-// ahead would be the present one again.
-func (w *Wheel) horizon() uint64 {
-	shift := w.top() * slotBits
-	return (w.now>>shift + slots - 1) << shift
-}
-
-// levelFor returns the level whose digit of 6 bits is the highest in which the
-// two ticks, which must differ, do differ.
-func levelFor(now, tick uint64) uint {
-	return uint(63-bits.LeadingZeros64(now^tick)) / slotBits
+// levelFor returns the lowest level that reaches the given number of ticks
+// ahead, which is not 0. Level n reaches 64·8ⁿ: its 64 slots after the present
+// one, which is empty.
+func levelFor(distance uint64) uint {
+	if distance < slots {
+		return 0
+	}
+	return (uint(bits.Len64(distance)) - slotBits + stepBits - 1) / stepBits
 }
 
 // slot tells where the wheel holds timers: the ring's index in rings, the
@@ -209,20 +218,32 @@ type slot struct {
 }
 
 // first returns the occupied slot that comes up first, false if there is none.
-// Levels come up in order, so it is the first of the lowest occupied one.
-func (w *Wheel) first() (slot, bool) {
+// Of slots that come up together it is the one of the highest level, whose
+// timers were scheduled first.
+func (w *Wheel) first() (first slot, ok bool) {
 	for level := range w.occupied {
-		for w.occupied[level] != 0 {
-			shift := level * slotBits
-			present := w.now >> shift
-			after := bits.RotateLeft64(w.occupied[level], -int((present+1)%slots))
-			start := present + 1 + uint64(bits.TrailingZeros64(after))
-			ring := level*slots + int(start%slots)
-			if !w.rings[ring].empty() {
-				return slot{ring: ring, level: level, start: start << shift}, true
-			}
-			w.occupied[level] &^= 1 << (start % slots)
+		if w.occupied[level] == 0 {
+			continue
 		}
+		if s, found := w.firstOf(level); found && (!ok || s.start <= first.start) {
+			first, ok = s, true
+		}
+	}
+	return first, ok
+}
+
+// firstOf is first for one level.
+func (w *Wheel) firstOf(level int) (slot, bool) {
+	shift := level * stepBits
+	present := w.now >> shift
+	for w.occupied[level] != 0 {
+		after := bits.RotateLeft64(w.occupied[level], -int((present+1)%slots))
+		start := present + 1 + uint64(bits.TrailingZeros64(after))
+		ring := level*slots + int(start%slots)
+		if !w.rings[ring].empty() {
+			return slot{ring: ring, level: level, start: start << shift}, true
+		}
+		w.occupied[level] &^= 1 << (start % slots)
 	}
 	return slot{}, false
 }

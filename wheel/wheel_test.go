@@ -43,8 +43,8 @@ func TestTraceSingle(t *testing.T) {
 	var w Wheel
 	arm(&w, 5420)
 	fired, wakes, replaced := run(&w, forever)
-	if fired[0] != 5420 || replaced > 2 || wakes > 3 {
-		t.Errorf("fired at %d after %d wake-ups, %d of them too early; want 5420, at most 3 and 2", fired[0], wakes, replaced)
+	if fired[0] != 5420 || replaced > 3 || wakes > 4 {
+		t.Errorf("fired at %d after %d wake-ups, %d of them too early; want 5420, at most 4 and 3", fired[0], wakes, replaced)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestBeyondHorizonIsParked(t *testing.T) {
 	const far = 1_000_000
 	arm(w, far)
 	fired, wakes, _ := run(w, forever)
-	if limit := far/(63*64) + 3; fired[0] != far || wakes > limit {
+	if limit := far/(63*8) + 3; fired[0] != far || wakes > limit {
 		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, far, limit)
 	}
 }
@@ -123,7 +123,7 @@ func TestSameHour(t *testing.T) {
 			fired++
 		}
 	}
-	if pops > 3*n {
+	if pops > 4*n {
 		t.Errorf("%d pops for %d timers, want at most one a level", pops, n)
 	}
 }

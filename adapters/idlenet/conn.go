@@ -24,15 +24,26 @@ type Conn struct {
 	// would have made the others wait anyway.
 	reading, writing sync.Mutex
 
-	ledger ledger // guarded by writing, but for what is atomic
+	// An operation that moved nothing has failed, most likely at a deadline of
+	// the user's. If it is tried again, it is the same wait that goes on.
+	// Guarded by reading, and by writing.
+	readAgain, writeAgain bool
+
+	step   int           // how much is written at once
+	queued atomic.Uint64 // see movedSince
+	ledger ledger        // guarded by writing, but for what is atomic
 
 	timeout atomic.Pointer[idle.TimeoutError]
 	reaped  atomic.Bool
 }
 
-// chunk is how much is written, or copied, in one step. Between steps the
-// connection's progress is recorded; within one, only the kernel sees it.
-const chunk = 128 << 10
+// A large write, or copy, is done in steps, between which its progress is
+// recorded. Within one, only the kernel sees it; where it does not tell, steps
+// have to be small enough for a slow reader to get through one in time.
+const (
+	chunk = 128 << 10
+	crumb = 16 << 10
+)
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (int, error) {
@@ -42,14 +53,23 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	c.track.AwaitRead()
+	c.beginRead()
 	n, err := c.inner.Read(b)
 	c.received(n, err)
 	return n, c.explain("read", err)
 }
 
-// received reports what came of a read. That it no longer waits is found out
-// by asking Waiting; but after EOF nothing will ever be owed.
+// beginRead reports that a read begins. c.reading is held.
+func (c *Conn) beginRead() {
+	if c.readAgain {
+		c.track.AwaitRead()
+	} else {
+		c.track.BeginRead()
+	}
+}
+
+// received reports what came of a read; that it is over is found out by asking
+// Waiting. After EOF nothing will ever be owed. c.reading is held.
 func (c *Conn) received(n int, err error) {
 	if n > 0 {
 		c.track.Received(n)
@@ -57,6 +77,7 @@ func (c *Conn) received(n int, err error) {
 	if err != nil && errors.Is(err, io.EOF) {
 		c.track.PauseRead()
 	}
+	c.readAgain = n == 0 && err != nil
 }
 
 // Write writes to the connection, as net.Conn says.
@@ -66,16 +87,34 @@ func (c *Conn) Write(b []byte) (int, error) {
 	c.openLedger()
 	written := 0
 	for {
-		c.track.AwaitWrite()
-		n, err := c.inner.Write(b[written:min(written+chunk, len(b))])
+		c.beginWrite()
+		n, err := c.inner.Write(b[written:min(written+c.step, len(b))])
 		written += n
-		if n > 0 {
-			c.sent(n)
-		}
+		c.sent(n, err)
 		if err != nil || written >= len(b) {
 			return written, c.explain("write", err)
 		}
 	}
+}
+
+// beginWrite reports that a write begins. c.writing is held.
+func (c *Conn) beginWrite() {
+	if c.writeAgain {
+		c.track.AwaitWrite()
+	} else {
+		c.track.BeginWrite()
+	}
+}
+
+// sent reports what came of a write. c.writing is held.
+func (c *Conn) sent(n int, err error) {
+	if n > 0 {
+		c.track.Sent(c.credit(n))
+		if c.queued.Load() != 0 {
+			c.queued.Store(0)
+		}
+	}
+	c.writeAgain = n == 0 && err != nil
 }
 
 // Close closes the connection and ends its tracking. It returns nil if the

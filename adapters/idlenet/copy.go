@@ -5,36 +5,32 @@ import (
 	"math"
 	"net"
 	"os"
+	"reflect"
 	"syscall"
 )
 
-// A mover copies from a reader, most likely in the kernel, as the method
-// ReadFrom of *net.TCPConn does.
+// A mover copies from a reader in the kernel, as ReadFrom of *net.TCPConn does.
 type mover func(io.Reader) (int64, error)
 
-// ReadFrom copies from r until EOF. From a regular file, or a TCP or Unix
-// connection wrapped or not, it uses sendfile or splice as the wrapped
+// ReadFrom copies from r until EOF. From a regular file it uses sendfile, and
+// from a TCP or Unix connection, wrapped or not, splice, as the wrapped
 // connection would.
-func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
-	inner, ok := c.inner.(*net.TCPConn)
+func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	limited, isLimited := r.(*io.LimitedReader)
 	src, limit := r, int64(math.MaxInt64)
 	if isLimited {
 		src, limit = limited.R, limited.N
 	}
-	if !ok || !kernelReads(src) {
+	inner, isTCP := c.inner.(*net.TCPConn)
+	socket, isSocket := socketOf(src)
+	switch {
+	case isTCP && isRegular(src):
+		n, err = c.sendFile(src, limit, inner.ReadFrom)
+	case isTCP && isSocket:
+		n, err = socket.spliceTo(limit, c.writes(inner.ReadFrom))
+	default:
 		return io.Copy(struct{ io.Writer }{c}, r)
 	}
-	move := c.writes(inner.ReadFrom)
-	if from, wrapped := src.(*Conn); wrapped {
-		from.reading.Lock()
-		defer from.reading.Unlock()
-		src, move = from.inner, from.reads(move)
-	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	c.openLedger()
-	n, err := inSteps(src, limit, move)
 	if isLimited {
 		limited.N -= n
 	}
@@ -47,20 +43,22 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	if dst, wrapped := w.(*Conn); wrapped {
 		return dst.ReadFrom(c)
 	}
-	dst, ok := w.(*net.TCPConn)
-	if !ok || !kernelReads(c) {
+	dst, isTCP := w.(*net.TCPConn)
+	socket, isSocket := socketOf(c)
+	if !isTCP || !isSocket {
 		return io.Copy(w, struct{ io.Reader }{c})
 	}
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	return inSteps(c.inner, math.MaxInt64, c.reads(dst.ReadFrom))
+	return socket.spliceTo(math.MaxInt64, dst.ReadFrom)
 }
 
-// inSteps moves up to limit bytes of src, a chunk at a time, until EOF.
-func inSteps(src io.Reader, limit int64, move mover) (total int64, err error) {
+// sendFile copies up to limit bytes of a file, in steps. As in package net no
+// other write gets between them.
+func (c *Conn) sendFile(file io.Reader, limit int64, move mover) (total int64, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	for total < limit {
 		size := min(chunk, limit-total)
-		n, err := move(&io.LimitedReader{R: src, N: size})
+		n, err := c.write(&io.LimitedReader{R: file, N: size}, move)
 		total += n
 		if err != nil || n < size {
 			return total, err
@@ -69,46 +67,44 @@ func inSteps(src io.Reader, limit int64, move mover) (total int64, err error) {
 	return total, nil
 }
 
-// writes returns move with reports on c's writing, which must be locked.
+// writes returns move as a write of c's.
 func (c *Conn) writes(move mover) mover {
 	return func(r io.Reader) (int64, error) {
-		c.track.AwaitWrite()
-		n, err := move(r)
-		if n > 0 {
-			c.sent(int(n))
-		}
-		return n, c.explain("readfrom", err)
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		return c.write(r, move)
 	}
 }
 
-// reads returns move with reports on c's reading, which must be locked.
-func (c *Conn) reads(move mover) mover {
-	return func(r io.Reader) (int64, error) {
-		c.track.AwaitRead()
-		n, err := move(r)
-		end := err
-		if err == nil && n == 0 {
-			end = io.EOF
-		}
-		c.received(int(n), end)
-		return n, c.explain("writeto", err)
-	}
+// write reports on a move. c.writing is held.
+func (c *Conn) write(r io.Reader, move mover) (int64, error) {
+	c.openLedger()
+	c.beginWrite()
+	n, err := move(r)
+	c.sent(int(n), err)
+	return n, c.explain("readfrom", err)
 }
 
-// kernelReads reports whether the kernel can copy from r to a TCP connection,
-// and does not wait long for r if r is no connection.
-func kernelReads(r io.Reader) bool {
-	switch src := r.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	case *Conn:
-		return kernelReads(src.inner)
-	case interface {
+// isRegular reports whether r is a regular file: an *os.File, or the like in
+// which io.Copy hides one.
+func isRegular(r io.Reader) bool {
+	file, ok := r.(interface {
 		syscall.Conn
 		Stat() (os.FileInfo, error)
-	}: // an *os.File, or the like in which io.Copy hides one
-		info, err := src.Stat()
-		return err == nil && info.Mode().IsRegular()
+	})
+	if !ok || !isOf("os", r) {
+		return false
 	}
-	return false
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// isOf reports whether r is of a type of the given package. A type of somebody
+// else's that embeds one may read otherwise than the kernel would.
+func isOf(pkg string, r io.Reader) bool {
+	t := reflect.TypeOf(r)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() == pkg
 }

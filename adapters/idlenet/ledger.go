@@ -36,15 +36,15 @@ func (c *Conn) openLedger() {
 	l.state.Store(ledgerOpen)
 }
 
-// sent reports that inner has taken n more bytes. c.writing is held.
-func (c *Conn) sent(n int) {
+// credit counts n more bytes that inner has taken, and returns how many of them
+// a probe has not reported already. c.writing is held.
+func (c *Conn) credit(n int) int {
 	l := &c.ledger
 	if l.state.Load() != ledgerOpen {
-		c.track.Sent(n)
-		return
+		return n
 	}
 	l.taken += uint64(n)
-	c.track.Sent(l.claimUpTo(l.taken))
+	return l.claimUpTo(l.taken)
 }
 
 // claim returns how many of the bytes that the kernel has taken by now are not

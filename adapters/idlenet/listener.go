@@ -29,7 +29,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -95,7 +97,8 @@ func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return wrap(nc, t, opts)
+	own := *opts
+	return wrap(nc, t, &own)
 }
 
 func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
@@ -105,7 +108,10 @@ func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if err := opts.allow(t.Policy()); err != nil {
 		return nil, err
 	}
-	c := &Conn{inner: nc, opts: opts}
+	c := &Conn{inner: nc, opts: opts, step: crumb}
+	if _, isSocket := nc.(syscall.Conn); isSocket && kernel.SeesOutput {
+		c.step = chunk
+	}
 	if err := t.Track(&c.track, c.owner()); err != nil {
 		return nil, err
 	}

@@ -5,40 +5,41 @@ import (
 )
 
 // owner is a Conn as its tracker sees it. The methods are not Conn's own, so
-// that its user does not see them.
-type owner Conn
+// that its user does not see them; but what the tracker hands back at shutdown
+// is a net.Conn.
+type owner struct{ *Conn }
 
 // keeper is an owner whose user wants to be asked.
-type keeper struct{ *owner }
+type keeper struct{ owner }
 
 // owner returns what the tracker is to call.
 func (c *Conn) owner() idle.Owner {
 	if c.opts.OnTimeout != nil {
-		return keeper{(*owner)(c)}
+		return keeper{owner{c}}
 	}
-	return (*owner)(c)
+	return owner{c}
 }
 
 // Expire makes all reads and writes fail, which cannot block as Close can.
-func (o *owner) Expire(err *idle.TimeoutError) {
+func (o owner) Expire(err *idle.TimeoutError) {
 	o.timeout.Store(err)
 	o.inner.SetDeadline(past())
 }
 
 // Reap closes the connection that has stayed open for all that.
-func (o *owner) Reap() {
+func (o owner) Reap() {
 	o.reaped.Store(true)
 	o.inner.Close()
 }
 
-func (o *owner) Ping() error { return o.opts.Ping((*Conn)(o)) }
+func (o owner) Ping() error { return o.opts.Ping(o.Conn) }
 
-func (o *owner) Drain() {
+func (o owner) Drain() {
 	if o.opts.OnDrain != nil {
-		o.opts.OnDrain((*Conn)(o))
+		o.opts.OnDrain(o.Conn)
 	}
 }
 
 func (k keeper) Keep(err *idle.TimeoutError) bool {
-	return k.opts.OnTimeout((*Conn)(k.owner), err)
+	return k.opts.OnTimeout(k.Conn, err)
 }

@@ -9,12 +9,22 @@ import (
 )
 
 // Probe implements idle.Prober.
-func (o *owner) Probe() idle.Pulse {
-	c := (*Conn)(o)
-	r := c.ask()
+func (o owner) Probe() idle.Pulse {
+	r := o.ask()
 	p := r.Pulse()
-	p.Unreported = c.ledger.claim(r.Taken)
+	p.Unreported = o.ledger.claim(r.Taken)
+	if r.Counted && r.Out == 0 && o.movedSince(r.Queued) {
+		p.Out = 1
+	}
 	return p
+}
+
+// movedSince reports whether the kernel's queue may have moved since it was
+// last asked about in the present write. It is for sockets, like Unix ones, of
+// which the kernel does not tell when: the first time the answer is yes, which
+// is late for a peer that takes nothing, but never early for a slow one.
+func (c *Conn) movedSince(queued uint64) bool {
+	return c.queued.Swap(queued) != queued
 }
 
 // ask asks the kernel. It knows nothing if the connection is not a kernel's, or
@@ -31,7 +41,7 @@ func (c *Conn) ask() (r kernel.Report) {
 }
 
 // Waiting implements idle.Waiter: whoever reads or writes holds a lock.
-func (o *owner) Waiting() (read, write bool) {
+func (o owner) Waiting() (read, write bool) {
 	return held(&o.reading), held(&o.writing)
 }
 

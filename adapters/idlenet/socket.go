@@ -15,11 +15,20 @@ func (c *Conn) NetConn() net.Conn { return c.inner }
 // *net.TCPConn.SyscallConn does; it fails with errors.ErrUnsupported if that
 // has none. What moves by raw access is not seen as activity.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
-	if sc, ok := c.inner.(syscall.Conn); ok {
-		return sc.SyscallConn()
+	sc, ok := c.inner.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
 	}
-	return nil, errors.ErrUnsupported
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return rawConn{raw}, nil
 }
+
+// rawConn hides by which package os would know the connection's descriptor,
+// and copy between it and a file past c.
+type rawConn struct{ syscall.RawConn }
 
 // CloseRead shuts down the reading side; see *net.TCPConn.CloseRead. Like the
 // methods below it fails with errors.ErrUnsupported if the wrapped connection

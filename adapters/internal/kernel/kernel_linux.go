@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// SeesOutput is whether Inspect reports on output.
+const SeesOutput = true
+
 // Inspect asks for unread input and unsent output, and on TCP when bytes moved
 // last.
 //

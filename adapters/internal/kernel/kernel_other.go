@@ -2,5 +2,8 @@
 
 package kernel
 
+// SeesOutput is whether Inspect reports on output.
+const SeesOutput = false
+
 // Inspect knows nothing here.
 func Inspect(uintptr) Report { return Report{} }

@@ -9,6 +9,9 @@ import (
 // fionread is FIONREAD of winsock2.h.
 const fionread = 0x4004667f
 
+// SeesOutput is whether Inspect reports on output.
+const SeesOutput = false
+
 // Inspect asks for unread input.
 func Inspect(fd uintptr) (r Report) {
 	var unread, size uint32

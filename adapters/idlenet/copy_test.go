@@ -1,0 +1,351 @@
+package idlenet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// random returns n bytes that differ from place to place.
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{byte(n)}).Read(b)
+	return b
+}
+
+// randomFile returns an open file of n random bytes.
+func randomFile(t *testing.T, n int) *os.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(name, random(n), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// A source gives n bytes and then EOF.
+type source func(t *testing.T, tracker *idle.Tracker, n int) io.Reader
+
+var sources = map[string]source{
+	"file":   func(t *testing.T, _ *idle.Tracker, n int) io.Reader { return randomFile(t, n) },
+	"memory": func(_ *testing.T, _ *idle.Tracker, n int) io.Reader { return bytes.NewReader(random(n)) },
+	"plain": func(_ *testing.T, _ *idle.Tracker, n int) io.Reader {
+		return struct{ io.Reader }{bytes.NewReader(random(n))}
+	},
+	"tcp": func(t *testing.T, _ *idle.Tracker, n int) io.Reader {
+		conn, peer := tcpPair(t)
+		go sendAll(peer, n)
+		return conn
+	},
+	"wrapped tcp": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
+		conn, peer := connect(t, tracker, nil)
+		go sendAll(peer, n)
+		return conn
+	},
+	"wrapped unix": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
+		bare, peer := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+		go sendAll(peer, n)
+		conn, err := Wrap(bare, tracker, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	},
+	"wrapped pipe": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
+		conn, peer := pipe(t, tracker, nil)
+		go sendAll(peer, n)
+		return conn
+	},
+}
+
+func sendAll(c net.Conn, n int) {
+	c.Write(random(n))
+	c.Close()
+}
+
+// A sink is written to; what it has got is told when it was closed.
+type sink func(t *testing.T, tracker *idle.Tracker) (w io.Writer, got func() []byte)
+
+var sinks = map[string]sink{
+	"buffer": func(*testing.T, *idle.Tracker) (io.Writer, func() []byte) {
+		b := &bytes.Buffer{}
+		return b, b.Bytes
+	},
+	"file": func(t *testing.T, _ *idle.Tracker) (io.Writer, func() []byte) {
+		f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, func() []byte {
+			f.Close()
+			b, _ := os.ReadFile(f.Name())
+			return b
+		}
+	},
+	"tcp": func(t *testing.T, _ *idle.Tracker) (io.Writer, func() []byte) {
+		conn, peer := tcpPair(t)
+		return conn, collect(conn, peer)
+	},
+	"wrapped tcp": func(t *testing.T, tracker *idle.Tracker) (io.Writer, func() []byte) {
+		conn, peer := connect(t, tracker, nil)
+		return conn, collect(conn, peer)
+	},
+	"wrapped pipe": func(t *testing.T, tracker *idle.Tracker) (io.Writer, func() []byte) {
+		conn, peer := pipe(t, tracker, nil)
+		return conn, collect(conn, peer)
+	},
+}
+
+func collect(conn, peer net.Conn) func() []byte {
+	all := make(chan []byte, 1)
+	go func() { b, _ := io.ReadAll(peer); all <- b }()
+	return func() []byte { conn.Close(); return <-all }
+}
+
+// sizes are around the limits of a step, and many steps.
+var sizes = []int{0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, 3*chunk + 17, 10 << 20}
+
+func TestCopyFromAnySourceToAnySink(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, WriteTimeout: time.Minute, ReadTimeout: time.Minute})
+	for from, newSource := range sources {
+		for to, newSink := range sinks {
+			if !strings.Contains(from+to, "wrapped") {
+				continue
+			}
+			for _, size := range sizes {
+				if testing.Short() && size > 1<<20 {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s to %s of %d", from, to, size), func(t *testing.T) {
+					src, want := newSource(t, tracker, size), random(size)
+					dst, got := newSink(t, tracker)
+					if n, err := io.Copy(dst, src); n != int64(size) || err != nil {
+						t.Errorf("io.Copy returns %d, %v", n, err)
+					}
+					if !bytes.Equal(got(), want) {
+						t.Error("the content differs")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestLimitedCopyTakesExactlyTheLimit(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	const size = 3*chunk + 17
+	for from, newSource := range sources {
+		for to, newSink := range sinks {
+			for _, limit := range []int{-1, 0, 1, chunk - 1, chunk, chunk + 1, size, size + 1} {
+				if !strings.Contains(from+to, "wrapped") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%d from %s to %s", limit, from, to), func(t *testing.T) {
+					src := &io.LimitedReader{R: newSource(t, tracker, size), N: int64(limit)}
+					dst, got := newSink(t, tracker)
+					want := random(size)[:max(0, min(limit, size))]
+					n, err := io.Copy(dst, src)
+					if n != int64(len(want)) || err != nil {
+						t.Errorf("io.Copy returns %d, %v; want %d", n, err, len(want))
+					}
+					if src.N != int64(limit)-n {
+						t.Errorf("%d remain of the limit, want %d", src.N, int64(limit)-n)
+					}
+					if !bytes.Equal(got(), want) {
+						t.Error("the content differs")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestCopyNContinuesWhereItStopped(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	for from, newSource := range sources {
+		t.Run(from, func(t *testing.T) {
+			const size = 2*chunk + 5
+			src := newSource(t, tracker, size)
+			conn, got := sinks["wrapped tcp"](t, tracker)
+			for _, n := range []int64{1, chunk, chunk} {
+				if copied, err := io.CopyN(conn, src, n); copied != n || err != nil {
+					t.Errorf("CopyN of %d: %d, %v", n, copied, err)
+				}
+			}
+			if n, err := io.CopyN(conn, src, 100); n != 4 || err != io.EOF {
+				t.Errorf("the last CopyN: %d, %v; want 4, EOF", n, err)
+			}
+			if !bytes.Equal(got(), random(size)) {
+				t.Error("the content differs")
+			}
+		})
+	}
+}
+
+var errTest = errors.New("test")
+
+type failing struct{ after io.Reader }
+
+func (f failing) Read(b []byte) (int, error) {
+	if n, err := f.after.Read(b); err == nil {
+		return n, nil
+	}
+	return 0, errTest
+}
+
+func (failing) Write([]byte) (int, error) { return 0, errTest }
+
+func TestErrorsOfTheOtherSidePassThrough(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	server, client := connect(t, tracker, nil)
+	go readAll(client)
+	if n, err := io.Copy(server, failing{strings.NewReader("abc")}); n != 3 || err != errTest {
+		t.Errorf("from a failing reader: %d, %v", n, err)
+	}
+	source, peer := connect(t, tracker, nil)
+	peer.Write([]byte("abc"))
+	if n, err := io.Copy(failing{}, source); n != 0 || err != errTest {
+		t.Errorf("to a failing writer: %d, %v", n, err)
+	}
+	server.Close()
+	if _, err := io.Copy(server, randomFile(t, 10)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a file to a closed connection: %v", err)
+	}
+	f := randomFile(t, 10)
+	f.Close()
+	server, _ = connect(t, tracker, nil)
+	if _, err := io.Copy(server, f); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed file: %v", err)
+	}
+}
+
+// sniffed is a connection of which somebody has read the beginning, and gives
+// it back: a common kind of wrapper. What it has, the kernel does not know of.
+type sniffed struct {
+	*net.TCPConn
+	all io.Reader
+}
+
+func (c sniffed) Read(b []byte) (int, error)         { return c.all.Read(b) }
+func (c sniffed) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{c}) }
+
+func TestConnectionThatOverridesReadIsReadByIt(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	sniff := func(t *testing.T) (sniffed, *net.TCPConn) {
+		conn, peer := tcpPair(t)
+		return sniffed{conn, io.MultiReader(strings.NewReader("he"), conn)}, peer
+	}
+	for name, start := range map[string]func(src sniffed, dst net.Conn) (io.Reader, io.Writer){
+		"as source of ReadFrom": func(src sniffed, dst net.Conn) (io.Reader, io.Writer) {
+			c, _ := Wrap(dst, tracker, nil)
+			t.Cleanup(func() { c.Close() })
+			return struct{ sniffed }{src}, c
+		},
+		"wrapped": func(src sniffed, dst net.Conn) (io.Reader, io.Writer) {
+			c, _ := Wrap(src, tracker, nil)
+			t.Cleanup(func() { c.Close() })
+			return c, dst
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, client := sniff(t)
+			dst, server := tcpPair(t)
+			r, w := start(src, dst)
+			if _, ok := w.(*Conn); ok {
+				go w.(*Conn).ReadFrom(r)
+			} else {
+				go io.Copy(w, r)
+			}
+			server.SetReadDeadline(time.Now().Add(3 * time.Second))
+			got := make([]byte, 5)
+			if n, err := io.ReadFull(server, got[:2]); err != nil {
+				t.Errorf("what was sniffed does not arrive: %q, %v", got[:n], err)
+			}
+			client.Write([]byte("llo"))
+			if n, err := io.ReadFull(server, got[2:]); err != nil || string(got) != "hello" {
+				t.Errorf("got %q, %v", got[:2+n], err)
+			}
+		})
+	}
+}
+
+// A source that resets fails the copy as a Read would have failed.
+func TestResetOfSourceIsAnOpError(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	for _, to := range []string{"tcp", "wrapped tcp", "buffer"} {
+		t.Run(to, func(t *testing.T) {
+			source, client := connect(t, tracker, nil)
+			dst, _ := sinks[to](t, tracker)
+			time.AfterFunc(50*time.Millisecond, func() { client.SetLinger(0); client.Close() })
+			err, _ := await(t, func() error { _, err := io.Copy(dst, source); return err })
+			var op *net.OpError
+			if !errors.As(err, &op) || op.Timeout() {
+				t.Errorf("got %v, a %T, want a *net.OpError", err, err)
+			}
+		})
+	}
+}
+
+// Whether the kernel copies shows in that nobody makes a buffer for it.
+func TestCopiesFromFilesAndSocketsNeedNoBuffer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("splice is Linux's")
+	}
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	for _, from := range []string{"file", "tcp", "wrapped tcp", "wrapped unix"} {
+		for _, to := range []string{"tcp", "wrapped tcp"} {
+			if !strings.Contains(from+to, "wrapped") {
+				continue
+			}
+			t.Run(from+" to "+to, func(t *testing.T) {
+				src := sources[from](t, tracker, 8)
+				conn, peer := tcpPair(t)
+				dst := io.Writer(conn)
+				if to == "wrapped tcp" {
+					w, err := Wrap(conn, tracker, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer w.Close()
+					dst = w
+				}
+				io.CopyN(dst, src, 4) // make what is made once
+				before := allocated()
+				n, err := io.Copy(dst, src)
+				if used := allocated() - before; used > 16<<10 {
+					t.Errorf("%d bytes were allocated, as for a buffer", used)
+				}
+				if n != 4 || err != nil {
+					t.Errorf("io.Copy returns %d, %v", n, err)
+				}
+				peer.Close()
+			})
+		}
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}

@@ -1,0 +1,340 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func TestServerThatIgnoresTheErrorIsHardClosedAfterLinger(t *testing.T) {
+	t.Parallel()
+	const limit, linger = 50 * time.Millisecond, 100 * time.Millisecond // the latter is newTracker's
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+	start := time.Now()
+	err, at := await(t, func() error { return readAll(client) })
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the client got %v", err)
+	}
+	notBefore(t, at, start, limit+linger)
+	wantTimeout(t, read1(server), idle.ReasonIdle)
+	if _, err := server.NetConn().Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writing past the wrapper gives %v, want net.ErrClosed", err)
+	}
+}
+
+func TestServerThatClosesInTimeIsNotReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &closeCounter{Conn: first(net.Pipe())}
+		server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if n := inner.closes(); n != 1 {
+			t.Errorf("the wrapped connection was closed %d times", n)
+		}
+	})
+}
+
+func TestCloseAfterReapIsNoError(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+	await(t, func() error { return readAll(client) })
+	for range 2 {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSecondCloseFailsAsThatOfNetDoes(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	server, _ := connect(t, tracker, nil)
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := server.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v, want net.ErrClosed", err)
+	}
+	if err := read1(server); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("reading gives %v, want net.ErrClosed", err)
+	}
+	if st := tracker.Stats(); st.Tracked != 1 || st.Gone != 1 || st.Live != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestCloseDisturbsPendingRead(t *testing.T) {
+	t.Parallel()
+	server, _ := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	time.AfterFunc(20*time.Millisecond, func() { server.Close() })
+	err, _ := await(t, func() error { return read1(server) })
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v, want net.ErrClosed", err)
+	}
+}
+
+// blockedClose is a connection whose Close takes until it is let go.
+type blockedClose struct {
+	net.Conn
+	release chan struct{}
+}
+
+func (c blockedClose) Close() error {
+	<-c.release
+	return c.Conn.Close()
+}
+
+func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond})
+		release := make(chan struct{})
+		for range 10 {
+			bare, peer := net.Pipe()
+			defer peer.Close()
+			if _, err := Wrap(blockedClose{bare, release}, tracker, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		_, client := pipe(t, tracker, nil)
+		start := time.Now()
+		err, at := await(t, func() error { return read1(client) })
+		if err != io.EOF {
+			t.Errorf("the peer got %v, want EOF", err)
+		}
+		if took := at.Sub(start); took > time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		close(release)
+	})
+}
+
+func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	func() {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, &idle.Options{Linger: 30 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrapped := NewListener(ln, tracker, nil)
+		var wait sync.WaitGroup
+		for i := range 50 {
+			client, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := wrapped.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait.Go(func() {
+				readAll(client)
+				client.Close()
+			})
+			switch i % 3 { // some servers close, some ignore the error, some never look
+			case 0:
+				wait.Go(func() { readAll(server); server.Close() })
+			case 1:
+				wait.Go(func() { readAll(server) })
+			}
+		}
+		wait.Wait()
+		wrapped.Close()
+		if live, err := tracker.Close(); len(live) > 0 || err != nil {
+			t.Errorf("%d live, error %v", len(live), err)
+		}
+	}()
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
+	eventually(t, "no descriptor is left", func() bool { return openFiles(t) <= files })
+}
+
+// openFiles counts the process's descriptors, if that is easy.
+func openFiles(t *testing.T) int {
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+func TestTrackerCloseHandsBackLiveConnections(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*Options{
+		"": nil, "with OnTimeout": {OnTimeout: func(*Conn, *idle.TimeoutError) bool { return false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tracker, err := idle.New(idle.Policy{IdleTimeout: time.Second, ReadTimeout: 50 * time.Millisecond}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, client := connect(t, tracker, opts)
+			live, err := tracker.Close()
+			if err != nil || len(live) != 1 {
+				t.Fatalf("handed back %v, error %v", live, err)
+			}
+			back, ok := live[0].(net.Conn) // else users of this package could do nothing with it
+			if !ok || back.RemoteAddr() != server.RemoteAddr() {
+				t.Fatalf("handed back a %T", live[0])
+			}
+			go io.Copy(client, client)
+			for range 3 {
+				if _, err := server.Write([]byte("hello")); err != nil {
+					t.Fatal(err)
+				}
+				if err := read1(server); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			wantUserTimeout(t, read1(server))
+			if err := back.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := read1(server); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("after Close of what was handed back: %v", err)
+			}
+		})
+	}
+}
+
+func TestTrackerCloseReapsWhatHasTimedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, &idle.Options{Linger: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, client := pipe(t, tracker, nil)
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		if live, err := tracker.Close(); len(live) > 0 || err != nil {
+			t.Errorf("%d live, error %v", len(live), err)
+		}
+		if err := read1(client); err != io.EOF {
+			t.Errorf("the peer got %v, want EOF", err)
+		}
+	})
+}
+
+func TestAcceptAfterTrackerCloseFailsAndClosesTheSocket(t *testing.T) {
+	t.Parallel()
+	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracker.Close()
+	acceptFails(t, func(ln net.Listener) net.Listener { return NewListener(ln, tracker, nil) }, idle.ErrClosed.Error())
+}
+
+func TestAcceptFailsIfPolicyPingsButNobodyCan(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
+	acceptFails(t, func(ln net.Listener) net.Listener { return NewListener(ln, tracker, nil) }, "Options.Ping")
+}
+
+func TestListenerWrappedTwiceFails(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	acceptFails(t, func(ln net.Listener) net.Listener {
+		return NewListener(NewListener(ln, tracker, nil), tracker, nil)
+	}, ErrWrapped.Error())
+	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Gone {
+		t.Errorf("%+v", st)
+	}
+}
+
+// acceptFails checks that a listener's Accept fails, and the client sees it.
+func acceptFails(t *testing.T, wrap func(net.Listener) net.Listener, text string) {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := wrap(bare)
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if c, err := ln.Accept(); c != nil || err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("Accept returns %v, %v; want an error with %q", c, err, text)
+	}
+	if err, _ := await(t, func() error { return read1(client) }); err == nil {
+		t.Error("the client's connection lives")
+	}
+}
+
+func TestWrapFailsAndLeavesTheConnectionAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pinging := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
+		closed, _ := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+		closed.Close()
+		a, b := net.Pipe()
+		defer a.Close()
+		defer b.Close()
+		if c, err := Wrap(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "Options.Ping") {
+			t.Errorf("Wrap without a Ping returns %v, %v", c, err)
+		}
+		if c, err := Wrap(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("Wrap after Close returns %v, %v", c, err)
+		}
+		go b.Write([]byte("x"))
+		if err := read1(a); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestConnectionWrappedTwiceFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+		server, _ := pipe(t, tracker, nil)
+		if c, err := Wrap(server, tracker, nil); c != nil || !errors.Is(err, ErrWrapped) {
+			t.Errorf("got %v, %v", c, err)
+		}
+	})
+}
+
+// closeCounter counts how often it is closed.
+type closeCounter struct {
+	net.Conn
+	mu sync.Mutex
+	n  int
+}
+
+func (c *closeCounter) Close() error {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *closeCounter) closes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+func first[A, B any](a A, _ B) A { return a }

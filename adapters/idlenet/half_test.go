@@ -1,0 +1,167 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// After EOF the peer owes nothing, however often a server asks.
+func TestReadTimeoutDoesNotCountAfterEOF(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	g := together{t: t}
+	defer g.wait.Wait()
+	for name, read := range map[string]func(*Conn) error{
+		"Read": func(c *Conn) error { return readAll(c) },
+		"WriteTo": func(c *Conn) error {
+			if _, err := io.Copy(io.Discard, c); err != nil {
+				return err
+			}
+			return io.EOF
+		},
+		"splice": func(c *Conn) error {
+			dst, peer := net.Pipe()
+			defer dst.Close()
+			go readAll(peer)
+			if _, err := io.Copy(dst, c); err != nil {
+				return err
+			}
+			return io.EOF
+		},
+	} {
+		g.run(name, func(t *testing.T) {
+			server, client := connect(t, newTracker(t, idle.Policy{
+				ReadTimeout: limit, MinReadRate: idle.Rate{BytesPerSecond: 1000, Grace: limit}}), nil)
+			client.Write([]byte("request"))
+			client.CloseWrite()
+			if err := read(server); err != io.EOF {
+				t.Fatal(err)
+			}
+			go readAll(client)
+			for end := time.Now().Add(3 * limit); time.Now().Before(end); time.Sleep(limit / 10) {
+				if _, err := server.Write([]byte("response")); err != nil {
+					t.Fatal(err)
+				}
+				if err := read1(server); err != io.EOF {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestCloseWriteLeavesReadingAsItWas(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	if err := server.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if err := read1(client); err != io.EOF {
+		t.Errorf("the client got %v, want EOF", err)
+	}
+	client.Write([]byte("x"))
+	if err := read1(server); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseReadEndsPendingReadWithEOF(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("CloseRead does not disturb a read there")
+	}
+	server, _ := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	time.AfterFunc(20*time.Millisecond, func() { server.CloseRead() })
+	if err, _ := await(t, func() error { return read1(server) }); err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+}
+
+func TestSocketOptionsReachTheSocket(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	for name, err := range map[string]error{
+		"SetNoDelay":         server.SetNoDelay(false),
+		"SetKeepAlive":       server.SetKeepAlive(true),
+		"SetKeepAlivePeriod": server.SetKeepAlivePeriod(time.Minute),
+		"SetKeepAliveConfig": server.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true}),
+		"SetLinger":          server.SetLinger(0),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if raw, err := server.SyscallConn(); raw == nil || err != nil {
+		t.Errorf("SyscallConn: %v, %v", raw, err)
+	}
+	server.Close() // with a linger of 0 it resets
+	if err := read1(client); err == nil || err == io.EOF {
+		t.Errorf("the client got %v, want a reset", err)
+	}
+	if addr, ok := server.RemoteAddr().(*net.TCPAddr); !ok || addr.String() != client.LocalAddr().String() {
+		t.Errorf("RemoteAddr is %v, a %T", server.RemoteAddr(), server.RemoteAddr())
+	}
+}
+
+func TestWhatThePipeHasNotIsUnsupported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+		_, raw := server.SyscallConn()
+		for name, err := range map[string]error{
+			"CloseRead": server.CloseRead(), "CloseWrite": server.CloseWrite(), "SyscallConn": raw,
+			"SetNoDelay": server.SetNoDelay(true), "SetLinger": server.SetLinger(0),
+			"SetKeepAlive": server.SetKeepAlive(true), "SetKeepAlivePeriod": server.SetKeepAlivePeriod(1),
+			"SetKeepAliveConfig": server.SetKeepAliveConfig(net.KeepAliveConfig{}),
+		} {
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestZeroLengthReadsAndWritesAreNoActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		bare, client := net.Pipe()
+		defer client.Close()
+		server, err := Wrap(emptyOK{bare}, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		start := time.Now()
+		for server.Timeout() == nil && time.Since(start) < 10*limit {
+			server.Read(nil)
+			server.Write(nil)
+			time.Sleep(limit / 10)
+		}
+		if took := time.Since(start); took > 2*limit {
+			t.Errorf("timed out after %v", took)
+		}
+	})
+}
+
+// emptyOK does nothing for an empty slice, as a socket does, and a pipe not.
+type emptyOK struct{ net.Conn }
+
+func (c emptyOK) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return c.Conn.Read(b)
+}
+
+func (c emptyOK) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return c.Conn.Write(b)
+}

@@ -1,0 +1,209 @@
+package idlenet
+
+import (
+	"errors"
+	"flag"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestMain lets more tests run at a time than there are processors: most of them
+// wait most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "8")
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what must happen. It says nothing of
+// how late that may be; a busy machine must not fail a test.
+const patience = 30 * time.Second
+
+// connect returns both ends of a loopback connection, the server's wrapped by a
+// listener. Both are closed before the test's tracker is.
+func connect(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client *net.TCPConn) {
+	t.Helper()
+	bare, client := tcpPair(t)
+	server, err := Wrap(bare, tracker, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, client
+}
+
+// tcpPair returns the ends of a loopback connection.
+func tcpPair(t testing.TB) (server, client *net.TCPConn) {
+	t.Helper()
+	a, b := socketPair(t, "tcp", "127.0.0.1:0")
+	return a.(*net.TCPConn), b.(*net.TCPConn)
+}
+
+func socketPair(t testing.TB, network, address string) (server, client net.Conn) {
+	t.Helper()
+	ln, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if server, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
+}
+
+// pipe returns both ends of a net.Pipe, the server's wrapped.
+func pipe(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client net.Conn) {
+	t.Helper()
+	bare, client := net.Pipe()
+	server, err := Wrap(bare, tracker, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
+}
+
+// A together runs subtests all at once, however few t.Parallel would allow:
+// they hardly do anything but wait.
+type together struct {
+	t    *testing.T
+	wait sync.WaitGroup
+}
+
+func (g *together) run(name string, test func(*testing.T)) {
+	g.wait.Go(func() { g.t.Run(name, test) })
+}
+
+// await runs op and returns its error and when it came.
+func await(t testing.TB, op func() error) (err error, at time.Time) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- op() }()
+	select {
+	case err = <-done:
+		return err, time.Now()
+	case <-time.After(patience):
+		t.Fatalf("still waiting after %v", patience)
+		return nil, time.Time{}
+	}
+}
+
+// eventually waits until ok returns true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// readAll reads from c until it fails, and returns how.
+func readAll(c net.Conn) error {
+	b := make([]byte, 32<<10)
+	for {
+		if _, err := c.Read(b); err != nil {
+			return err
+		}
+	}
+}
+
+// read1 reads once.
+func read1(c net.Conn) error {
+	_, err := c.Read(make([]byte, 64))
+	return err
+}
+
+// wantTimeout checks that err is in every respect a timeout for the reason.
+func wantTimeout(t testing.TB, err error, reason idle.Reason) {
+	t.Helper()
+	var timeout *idle.TimeoutError
+	if !errors.As(err, &timeout) {
+		t.Fatalf("got %v (%T), want a timeout for %q", err, err, reason)
+	}
+	if timeout.Reason != reason {
+		t.Errorf("timed out for %q (%v), want %q", timeout.Reason, timeout, reason)
+	}
+	if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
+		t.Errorf("%v (%T) is no net.Error whose Timeout is true", err, err)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v is not os.ErrDeadlineExceeded", err)
+	}
+	if !strings.Contains(err.Error(), "i/o timeout") {
+		t.Errorf("%q does not contain \"i/o timeout\"", err)
+	}
+}
+
+// wantUserTimeout checks that err is the user's own deadline.
+func wantUserTimeout(t testing.TB, err error) {
+	t.Helper()
+	var timeout *idle.TimeoutError
+	if errors.As(err, &timeout) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want the deadline of the user", err)
+	}
+}
+
+// notBefore checks that at is no earlier than limit after start.
+func notBefore(t testing.TB, at, start time.Time, limit time.Duration) {
+	t.Helper()
+	if took := at.Sub(start); took < limit {
+		t.Errorf("%v after the last activity, %v before the limit of %v", took, limit-took, limit)
+	}
+}
+
+// onTime checks, in virtual time, that at is limit after start and no more than
+// two ticks later.
+func onTime(t testing.TB, at, start time.Time, limit time.Duration) {
+	t.Helper()
+	notBefore(t, at, start, limit)
+	if late := at.Sub(start) - limit; late > 2*tick {
+		t.Errorf("%v late, more than two ticks of %v", late, tick)
+	}
+}
+
+const tick = 10 * time.Millisecond // idle's default
+
+// needLinux skips a test of what only Linux tells about a connection.
+func needLinux(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel is asked for progress on Linux only")
+	}
+}
+
+// A metronome notes the longest time between its beats. A peer that means to
+// be steady has one, so that a test can tell a connection which was cut wrongly
+// from one whose peer did not get the processor.
+type metronome struct {
+	last    time.Time
+	longest time.Duration
+}
+
+func (m *metronome) beat() {
+	now := time.Now()
+	if !m.last.IsZero() {
+		m.longest = max(m.longest, now.Sub(m.last))
+	}
+	m.last = now
+}
+
+// mustHaveBeen skips the test if the peer was not as steady as it meant to be.
+func (m *metronome) mustHaveBeen(t testing.TB, within time.Duration) {
+	t.Helper()
+	if m.longest > within {
+		t.Skipf("inconclusive: the machine let the peer wait for %v", m.longest)
+	}
+}

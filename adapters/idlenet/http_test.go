@@ -1,0 +1,221 @@
+package idlenet
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// serveHTTP runs a net/http server on a wrapped listener and returns its
+// address.
+func serveHTTP(t *testing.T, tracker *idle.Tracker, handler http.HandlerFunc) string {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(failWriter{t}, "", 0)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(NewListener(bare, tracker, nil))
+	}()
+	t.Cleanup(func() { server.Close(); <-done })
+	return bare.Addr().String()
+}
+
+// failWriter takes a line in the server's log for a failure: timeouts are to be
+// silent there.
+type failWriter struct{ t *testing.T }
+
+func (w failWriter) Write(b []byte) (int, error) {
+	w.t.Errorf("net/http logs: %s", b)
+	return len(b), nil
+}
+
+func echoBody(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
+
+// exchange makes a request by hand and returns the body of the response.
+func exchange(t *testing.T, client net.Conn, in *bufio.Reader, request string) string {
+	t.Helper()
+	if _, err := io.WriteString(client, request); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func post(body string) string {
+	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func TestHTTPKeepAliveConnectionIsClosedWhenIdle(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
+	client, err := net.Dial("tcp", serveHTTP(t, tracker, echoBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	in := bufio.NewReader(client)
+	last := time.Time{}
+	for range 3 {
+		last = time.Now()
+		if got := exchange(t, client, in, post("hello")); got != "hello" {
+			t.Errorf("got %q", got)
+		}
+		time.Sleep(limit / 10)
+	}
+	_, err = in.ReadByte()
+	if err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+	notBefore(t, time.Now(), last, limit)
+	eventually(t, "counted", func() bool { return tracker.Stats().TimedOut[idle.ReasonIdle] == 1 })
+}
+
+func TestHTTPHeaderThatStallsIsClosed(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{ReadTimeout: 200 * time.Millisecond})
+	client, err := net.Dial("tcp", serveHTTP(t, tracker, echoBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "GET / HTTP/1.1\r\nHo")
+	if err, _ := await(t, func() error { return readAll(client) }); err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+	if n := tracker.Stats().TimedOut[idle.ReasonRead]; n != 1 {
+		t.Errorf("%d read timeouts", n)
+	}
+}
+
+func TestHTTPBodyThatStallsFailsTheHandler(t *testing.T) {
+	t.Parallel()
+	failed := make(chan error, 1)
+	tracker := newTracker(t, idle.Policy{ReadTimeout: 200 * time.Millisecond})
+	address := serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		failed <- err
+	})
+	client, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\nhalf")
+	wantTimeout(t, <-failed, idle.ReasonRead)
+}
+
+func TestHTTPExpectContinue(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	address := serveHTTP(t, tracker, echoBody)
+	transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+	defer transport.CloseIdleConnections()
+	want := strings.Repeat("x", 1<<20)
+	request, _ := http.NewRequest("POST", "http://"+address, strings.NewReader(want))
+	request.Header.Set("Expect", "100-continue")
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got, err := io.ReadAll(response.Body); string(got) != want || err != nil {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+}
+
+func TestHTTPHijackGivesTheWrappedConnection(t *testing.T) {
+	t.Parallel()
+	hijacked := make(chan error, 1)
+	tracker := newTracker(t, idle.Policy{IdleTimeout: 300 * time.Millisecond})
+	address := serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			hijacked <- err
+			return
+		}
+		if _, ok := conn.(*Conn); !ok {
+			t.Errorf("got a %T", conn)
+		}
+		go func() { // echo
+			defer conn.Close()
+			_, err := io.Copy(conn, rw)
+			hijacked <- err
+		}()
+	})
+	client, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+	io.WriteString(client, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(client, got); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	wantTimeout(t, <-hijacked, idle.ReasonIdle)
+}
+
+// A server that sends a file does so by ReadFrom, and a slow client of it lives.
+func TestHTTPServesFiles(t *testing.T) {
+	t.Parallel()
+	file := randomFile(t, 5<<20)
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, WriteTimeout: time.Minute})
+	address := serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, file.Name())
+	})
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	request, _ := http.NewRequest("GET", "http://"+address, nil)
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got, err := io.ReadAll(response.Body); string(got) != string(random(5<<20)) || err != nil {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+}
+
+// net/http reads in the background while a handler runs. A client that waits
+// for its response has nothing to send.
+func TestHTTPHandlerLongerThanReadTimeout(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	tracker := newTracker(t, idle.Policy{ReadTimeout: limit})
+	client, err := net.Dial("tcp", serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(3 * limit)
+		io.WriteString(w, "done")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+	_, err = http.ReadResponse(bufio.NewReader(client), nil)
+	if err == nil {
+		t.Log("idlenet tells the background read of net/http from a read for the handler")
+		return
+	}
+	t.Skip("known: with net/http ReadTimeout includes the time of the handler; that is what idlehttp is for")
+}

@@ -1,0 +1,239 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func TestSilentClientFailsReadWithTypedTimeout(t *testing.T) {
+	t.Parallel()
+	const limit = 150 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+	if _, err := client.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	sent := time.Now()
+	if err := read1(server); err != nil {
+		t.Fatal(err)
+	}
+	err, at := await(t, func() error { return read1(server) })
+	wantTimeout(t, err, idle.ReasonIdle)
+	notBefore(t, at, sent, limit)
+
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "read" || op.Net != "tcp" || op.Addr.String() != client.LocalAddr().String() {
+		t.Errorf("%#v does not say which operation on which connection failed", err)
+	}
+	if server.Timeout() == nil || server.Timeout().Limit != limit {
+		t.Errorf("Timeout returns %v", server.Timeout())
+	}
+	again, _ := await(t, func() error { return read1(server) })
+	wantTimeout(t, again, idle.ReasonIdle)
+	_, err = server.Write([]byte("too late"))
+	wantTimeout(t, err, idle.ReasonIdle)
+}
+
+// A peer does what a case wants, and returns when its last activity was that
+// counts.
+type peer func(client net.Conn) (last time.Time)
+
+func silent(net.Conn) time.Time { return time.Now() }
+
+// speaks sends a byte now and then, and falls silent.
+func speaks(client net.Conn) time.Time {
+	for range 5 {
+		time.Sleep(73 * time.Millisecond)
+		client.Write([]byte("x"))
+	}
+	return time.Now()
+}
+
+// trickles sends a byte at a time until it fails.
+func trickles(client net.Conn) time.Time {
+	begun := time.Now()
+	for {
+		if _, err := client.Write([]byte("x")); err != nil {
+			return begun
+		}
+		time.Sleep(90 * time.Millisecond)
+	}
+}
+
+// sips reads a byte at a time until it fails.
+func sips(client net.Conn) time.Time {
+	begun := time.Now()
+	for {
+		time.Sleep(90 * time.Millisecond)
+		if _, err := client.Read(make([]byte, 1)); err != nil {
+			return begun
+		}
+	}
+}
+
+// writes1 writes a byte at a time until it fails.
+func writes1(server net.Conn) error {
+	for {
+		if _, err := server.Write([]byte("x")); err != nil {
+			return err
+		}
+	}
+}
+
+func writeHuge(server net.Conn) error {
+	_, err := server.Write(make([]byte, 1<<20))
+	return err
+}
+
+func TestEachLimitHasItsReasonAndIsKeptToTheTick(t *testing.T) {
+	const ms = time.Millisecond
+	slow := idle.Rate{BytesPerSecond: 100, Grace: 500 * ms}
+	for name, c := range map[string]struct {
+		policy idle.Policy
+		reason idle.Reason
+		limit  time.Duration
+		peer   peer
+		server func(net.Conn) error
+		within time.Duration // how much later than the limit it may be
+	}{
+		"idle from the start": {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, silent, readAll, 0},
+		"idle after bytes":    {idle.Policy{IdleTimeout: 100 * ms}, idle.ReasonIdle, 100 * ms, speaks, readAll, 0},
+		"read from the start": {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, silent, readAll, 0},
+		"read after bytes":    {idle.Policy{ReadTimeout: 100 * ms}, idle.ReasonRead, 100 * ms, speaks, readAll, 0},
+		"write":               {idle.Policy{WriteTimeout: 100 * ms}, idle.ReasonWrite, 100 * ms, silent, writeHuge, 0},
+		"age":                 {idle.Policy{MaxAge: time.Second}, idle.ReasonMaxAge, time.Second, trickles, readAll, 0},
+		"passive heartbeat": {
+			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Misses: 2, Timeout: 50 * ms, Passive: true}},
+			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 0},
+		"passive heartbeat in spite of bytes": {
+			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Misses: 2, Timeout: 50 * ms, Passive: true}},
+			idle.ReasonHeartbeat, 250 * ms, trickles, readAll, 0},
+		"active heartbeat": {
+			idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 50 * ms, Misses: 3}},
+			idle.ReasonHeartbeat, 250 * ms, silent, readAll, 6 * tick},
+		// A byte every 90 ms, each of which buys 10, ends soon after the grace.
+		"trickled input below the idle timeout": {
+			idle.Policy{IdleTimeout: 100 * ms, MinReadRate: slow}, idle.ReasonMinReadRate, 500 * ms, trickles, readAll, 80 * ms},
+		"trickled output below the write timeout": {
+			idle.Policy{WriteTimeout: 100 * ms, MinWriteRate: slow}, idle.ReasonMinWriteRate, 500 * ms, sips, writes1, 80 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := pipe(t, newTracker(t, c.policy), &Options{Ping: func(*Conn) error { return nil }})
+				last := make(chan time.Time, 1)
+				go func() { last <- c.peer(client) }()
+				err, at := await(t, func() error { return c.server(server) })
+				wantTimeout(t, err, c.reason)
+				server.Close()
+				start := <-last
+				notBefore(t, at, start, c.limit)
+				if late := at.Sub(start) - c.limit; late > 2*tick+c.within {
+					t.Errorf("%v late", late)
+				}
+			})
+		})
+	}
+}
+
+// The text is what lands in logs. Of an age it must be the age.
+func TestElapsedIsHowLongItHasBeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := pipe(t, newTracker(t, idle.Policy{MaxAge: time.Second, MaxAgeGrace: 2 * time.Second}), nil)
+		start := time.Now()
+		err, at := await(t, func() error { return readAll(server) })
+		wantTimeout(t, err, idle.ReasonMaxAge)
+		onTime(t, at, start, 3*time.Second)
+		if off := at.Sub(start) - server.Timeout().Elapsed; off < -2*tick || off > 2*tick {
+			t.Errorf("after %v the error says %v", at.Sub(start), server.Timeout())
+		}
+	})
+}
+
+func TestAnsweredPingsKeepConnectionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pings := atomic.Int32{}
+		policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond}}
+		server, client := pipe(t, newTracker(t, policy), &Options{Ping: func(c *Conn) error {
+			pings.Add(1)
+			_, err := c.Write([]byte("?"))
+			return err
+		}})
+		go io.Copy(client, client) // a pong is the ping sent back
+		go readAll(server)
+		time.Sleep(10 * time.Second)
+		if server.Timeout() != nil {
+			t.Error(server.Timeout())
+		}
+		if n := pings.Load(); n < 80 || n > 100 {
+			t.Errorf("%d pings in 10 s, want one about every 100 ms", n)
+		}
+	})
+}
+
+func TestBeatsKeepConnectionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * time.Millisecond, Timeout: 50 * time.Millisecond, Passive: true}}
+		server, _ := pipe(t, newTracker(t, policy), nil)
+		for range 50 {
+			time.Sleep(140 * time.Millisecond)
+			server.Beat()
+		}
+		if server.Timeout() != nil {
+			t.Error(server.Timeout())
+		}
+		last := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonHeartbeat)
+		onTime(t, at, last, 150*time.Millisecond)
+	})
+}
+
+func TestEnterChangesTheLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: 100 * time.Millisecond})
+		exempt, err := tracker.Phase(idle.Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict, err := tracker.Phase(idle.Policy{ReadTimeout: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, _ := pipe(t, tracker, nil)
+		server.Enter(exempt)
+		time.Sleep(time.Minute)
+		if server.Timeout() != nil {
+			t.Error("exempt, but", server.Timeout())
+		}
+		server.Enter(strict)
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonRead)
+		onTime(t, at, start, 50*time.Millisecond)
+	})
+}
+
+func TestEnterDuringReadCountsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{ReadTimeout: 100 * time.Millisecond})
+		longer, err := tracker.Phase(idle.Policy{ReadTimeout: 300 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, _ := pipe(t, tracker, nil)
+		entered := time.Time{}
+		time.AfterFunc(90*time.Millisecond, func() {
+			entered = time.Now()
+			server.Enter(longer)
+		})
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonRead)
+		onTime(t, at, entered, 300*time.Millisecond)
+	})
+}

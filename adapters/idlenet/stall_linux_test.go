@@ -1,0 +1,180 @@
+package idlenet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// While the server's process is stopped for longer than all its timeouts, its
+// clients send, or read, all along. None of them may be closed for that.
+func TestStoppedProcessClosesNoLiveConnection(t *testing.T) {
+	t.Parallel()
+	const stopped = 2500 * time.Millisecond
+	server := exec.Command(os.Args[0], "-test.run=^TestStallHelperProcess$", "-test.v")
+	server.Env = append(os.Environ(), "IDLENET_STALL_HELPER=1")
+	server.Stderr = os.Stderr
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Signal(syscall.SIGCONT)
+	defer in.Close() // which ends the helper
+	lines := bufio.NewScanner(out)
+	address := ""
+	for address == "" && lines.Scan() {
+		fmt.Sscanf(lines.Text(), "listening %s", &address)
+	}
+
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var gaps metronome
+	done := make(chan struct{})
+	failed := make(chan error, 8)
+	for i := range 8 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		wait.Go(func() {
+			var m metronome
+			for step := clientOf(i, conn); ; time.Sleep(20 * time.Millisecond) {
+				m.beat()
+				mu.Lock()
+				gaps.longest = max(gaps.longest, m.longest)
+				mu.Unlock()
+				if err := step(); err != nil {
+					failed <- fmt.Errorf("client %d: %w", i, err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	time.Sleep(700 * time.Millisecond)
+	server.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(stopped)
+	server.Process.Signal(syscall.SIGCONT)
+	time.Sleep(1500 * time.Millisecond)
+	close(done)
+	wait.Wait()
+	close(failed)
+	fmt.Fprintln(in, "how are you?")
+	for lines.Scan() {
+		if text := lines.Text(); text == "done" {
+			break
+		} else {
+			gaps.mustHaveBeen(t, stallLimit/2)
+			t.Error("the server says:", text)
+		}
+	}
+	for err := range failed {
+		gaps.mustHaveBeen(t, stallLimit/2)
+		t.Error(err)
+	}
+}
+
+// clientOf returns what client i does every 20 ms: the even ones send a few
+// bytes, the odd ones read some of what the server sends without end.
+func clientOf(i int, conn net.Conn) func() error {
+	b := make([]byte, 16<<10)
+	if i%2 == 0 {
+		return func() error {
+			_, err := conn.Write([]byte("ping"))
+			return err
+		}
+	}
+	conn.Write([]byte("send"))
+	return func() error {
+		conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		if _, err := conn.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return nil
+	}
+}
+
+const stallLimit = time.Second
+
+// TestStallHelperProcess is the server, in a process of its own.
+func TestStallHelperProcess(t *testing.T) {
+	if os.Getenv("IDLENET_STALL_HELPER") == "" {
+		t.Skip("not a test but a part of one")
+	}
+	tracker, err := idle.New(idle.Policy{
+		IdleTimeout: stallLimit, ReadTimeout: stallLimit, WriteTimeout: stallLimit,
+		MinReadRate:  idle.Rate{BytesPerSecond: 20, Grace: stallLimit},
+		MinWriteRate: idle.Rate{BytesPerSecond: 1000, Grace: stallLimit},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := NewListener(bare, tracker, nil)
+	fmt.Printf("listening %s\n", ln.Addr())
+	ended := make(chan error, 8)
+	go func() {
+		for i := 0; ; i++ {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { ended <- serveStalled(conn, i) }()
+		}
+	}()
+	b := make([]byte, 64)
+	os.Stdin.Read(b) // until asked, or left alone
+	for len(ended) > 0 {
+		if err := <-ended; err != nil && err != io.EOF && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println("done")
+	os.Stdout.Close()
+	os.Exit(0)
+}
+
+// serveStalled reads what comes, or sends without end if it is told to.
+func serveStalled(conn net.Conn, i int) error {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := conn.Read(b)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if n >= 4 && string(b[:4]) == "send" {
+			break
+		}
+	}
+	for {
+		if _, err := conn.Write(b); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+}

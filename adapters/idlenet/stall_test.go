@@ -1,0 +1,111 @@
+package idlenet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// expiry waits until a connection times out.
+func expiry(t *testing.T, server *Conn) time.Time {
+	t.Helper()
+	eventually(t, "timed out", func() bool { return server.Timeout() != nil })
+	return time.Now()
+}
+
+// A server that was slow to read must not hold it against the client.
+func TestUnreadInputIsGrantedOnceButNotTwiceInARow(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 200 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+	client.Write([]byte("x"))
+	sent := time.Now()
+	at := expiry(t, server)
+	notBefore(t, at, sent, 2*limit-2*tick) // once for the byte, and once for its waiting unread
+	if server.Timeout().Reason != idle.ReasonIdle {
+		t.Error(server.Timeout())
+	}
+}
+
+func TestServerThatReadsAfterAStallKeepsTheConnection(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 500 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+	for range 3 { // the grant is good again after each read
+		client.Write([]byte("x"))
+		begun := time.Now()
+		time.Sleep(limit + limit/2)
+		if took := time.Since(begun); took > 2*limit-5*tick {
+			t.Skipf("inconclusive: the stall took %v", took)
+		}
+		if err := read1(server); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Bytes that come one by one and stay unread are activity each.
+func TestClientThatSendsToABusyServerIsNotIdle(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 500 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+	var m metronome
+	for end := time.Now().Add(4 * limit); time.Now().Before(end); time.Sleep(limit / 10) {
+		client.Write([]byte("x"))
+		m.beat()
+	}
+	if err := server.Timeout(); err != nil {
+		m.mustHaveBeen(t, limit/2)
+		t.Fatal(err)
+	}
+	if err := read1(server); err != nil {
+		t.Error(err)
+	}
+}
+
+// What only the kernel saw it knows to a few milliseconds (a jiffy), which must
+// not make a timeout early. Ticks are long here, so that of many connections
+// some have their limit pass just at the beginning of one.
+func TestNeverEarlyAfterBytesThatOnlyTheKernelSaw(t *testing.T) {
+	needLinux(t)
+	const long, limit = 101 * time.Millisecond, 303 * time.Millisecond // no multiples of a jiffy
+	tracker, err := idle.New(idle.Policy{IdleTimeout: limit}, &idle.Options{Tick: long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tracker.Close() })
+	g := together{t: t}
+	defer g.wait.Wait()
+	for i := range 60 {
+		phase := time.Duration(i) * time.Millisecond / 2
+		g.run("unread", func(t *testing.T) {
+			asked := make(chan time.Time, 1)
+			_, client := connect(t, tracker, &Options{OnTimeout: func(*Conn, *idle.TimeoutError) bool {
+				asked <- time.Now()
+				return false
+			}})
+			client.Write([]byte("x"))
+			time.Sleep(limit + 2*long + phase) // it has its grant for unread input now
+			last := time.Now()
+			client.Write([]byte("y"))
+			notBefore(t, <-asked, last, limit)
+		})
+		g.run("spliced", func(t *testing.T) {
+			server, client := connect(t, tracker, nil)
+			upstream, far := tcpPair(t)
+			go readAll(far)
+			last := make(chan time.Time, 1)
+			time.AfterFunc(limit-long+phase, func() {
+				last <- time.Now()
+				client.Write([]byte("x"))
+			})
+			err, at := await(t, func() error { _, err := server.WriteTo(upstream); return err })
+			wantTimeout(t, err, idle.ReasonIdle)
+			notBefore(t, at, <-last, limit)
+		})
+	}
+}
