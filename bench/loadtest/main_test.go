@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test's binary be the server process, as the program itself
+// is otherwise.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == serverCommand {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// invoke runs the program with args.
+func invoke(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+var small = []string{"-duration", "2s", "-idle", "600ms", "-heartbeat", "200ms", "-json"}
+
+// wantPass checks the object that a run has written.
+func wantPass(t *testing.T, status int, stdout, stderr string) {
+	t.Helper()
+	if stderr != "" {
+		t.Errorf("wrote to stderr: %s", stderr)
+	}
+	d := json.NewDecoder(strings.NewReader(stdout))
+	var r map[string]any
+	if err := d.Decode(&r); err != nil {
+		t.Fatalf("%v in %q", err, stdout)
+	}
+	if d.More() {
+		t.Error("wrote more than one object")
+	}
+	for _, key := range []string{
+		"conns", "duration_s", "tick_ms", "touches", "touch_ns", "allocs_per_touch", "bytes_per_conn",
+		"expected", "closed", "early", "missed", "wrong_reason", "late_ms", "deferred", "tracker_cpu_pct", "pause_ms",
+	} {
+		if _, ok := r[key]; !ok {
+			t.Errorf("%q is missing", key)
+		}
+	}
+	if status != statusPass {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+	if r["closed"] != r["expected"] || r["closed"] == 0.0 || r["unaccounted"] != 0.0 {
+		t.Errorf("closed %v of %v, unaccounted %v", r["closed"], r["expected"], r["unaccounted"])
+	}
+}
+
+func TestMock(t *testing.T) {
+	status, stdout, stderr := invoke(append(small, "-conns", "2000")...)
+	wantPass(t, status, stdout, stderr)
+}
+
+func TestSockets(t *testing.T) {
+	status, stdout, stderr := invoke(append(small, "-sockets", "200")...)
+	wantPass(t, status, stdout, stderr)
+}
+
+func TestTableAndProgress(t *testing.T) {
+	status, stdout, stderr := invoke("-conns", "100", "-duration", "3s", "-idle", "500ms", "-heartbeat", "0", "-progress")
+	if status != statusPass || !strings.Contains(stdout, "PASS") || !strings.Contains(stdout, "100 mock connections") {
+		t.Errorf("status %d:\n%s", status, stdout)
+	}
+	if !strings.Contains(stderr, "live") {
+		t.Errorf("no progress on stderr: %q", stderr)
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	for _, mode := range []string{"-conns", "-sockets"} {
+		t.Run(mode, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			var out, errs bytes.Buffer
+			status := run(ctx, []string{mode, "100", "-duration", "1h"}, nil, &out, &errs)
+			if status != statusInterrupted || !strings.Contains(out.String(), "Interrupted") {
+				t.Errorf("status %d, %s%s", status, out.String(), errs.String())
+			}
+		})
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-conns 0", "-conns is 0"},
+		{"-conns many", `"many" for flag -conns`},
+		{"-sockets -1", "-sockets is -1"},
+		{"-tick 1us", "-tick is 1µs"},
+		{"-idle 20ms", "-idle is 20ms"},
+		{"-heartbeat 1ms", "-heartbeat is 1ms"},
+		{"-active 1.5", "-active is 1.5"},
+		{"-active NaN", "-active is NaN"},
+		{"-shards -1", "-shards is -1"},
+		{"-duration 5s", "-duration is 5s"},
+		{"-duration 48h", "-duration is 48h0m0s"},
+		{"-progress=often", `"often" for -progress`},
+		{"-sokets 5", "-sokets"},
+		{"5000", `"5000"`},
+	} {
+		status, stdout, stderr := invoke(strings.Fields(c.args)...)
+		if status != statusTrouble || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, %q on stdout, %q on stderr; want %q", c.args, status, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	status, stdout, stderr := invoke("-h")
+	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-heartbeat") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+func TestDescriptorLimit(t *testing.T) {
+	if err := checkLimit(1000, 2000); err != nil {
+		t.Error(err)
+	}
+	err := checkLimit(50_000, 20_000)
+	if err == nil || !strings.Contains(err.Error(), "ulimit -n 50064") || !strings.Contains(err.Error(), "-sockets 19936") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	r := newReport(testConfig())
+	r.judge(judgement{closed: 1001, early: 1, missed: 2}, newSpread())
+	if got := r.verdict(); r.status() != statusFail || !strings.Contains(got, "FAIL: 1,002 had to be closed; 1 closed too early, 2 not closed") {
+		t.Errorf("status %d: %s", r.status(), got)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -100: "-100", -1000: "-1,000"} {
+		if got := group(n); got != want {
+			t.Errorf("group(%d) = %s, want %s", n, got, want)
+		}
+	}
+}

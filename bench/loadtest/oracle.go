@@ -1,0 +1,210 @@
+package main
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// An oracle knows what every connection did, and judges what the tracker made
+// of it.
+//
+// Ground rules:
+//
+//   - It goes by what happened, not by what was planned. If the machine stalls
+//     and a connection that was to be active is not, it has to be closed.
+//   - An activity is noted at the time just before it, after it is done. So an
+//     expiry within the limit of the noted time is early for certain. There is
+//     no slack.
+//   - A connection may be given up in the very moment in which it comes back
+//     too late. Its activity is marked as belated; an expiry after it was
+//     decided upon before it, and is counted as a draw, not as early. So is
+//     the expiry of a remote connection that had ended after its limit, or
+//     whose end the server had not noticed by then.
+type oracle struct {
+	limits    [numKinds]limit
+	allowance time.Duration // after so much more than its limit a connection is missed
+	remote    bool          // that a connection has ended by itself reaches the tracker with a delay
+
+	doomed atomic.Int64 // how many closed that were meant to
+
+	mu        sync.Mutex
+	judgement judgement
+	late      *spread
+}
+
+// A judgement counts connections by what became of them.
+type judgement struct {
+	closed      int // by the tracker
+	early       int // of those, before they were due, or when they had ended
+	wrongReason int // of those, for another reason than theirs
+	draws       int // of those, while they were coming back or ending too late
+	missed      int // not closed, though due for longer than the allowance
+	pending     int // not closed, and due for less
+	alive       int // not closed, and not due
+	left        int // ended by themselves
+	earliest    time.Duration
+}
+
+// expected is how many the tracker had to close.
+func (j *judgement) expected() int { return j.closed - j.early + j.missed }
+
+// A peer is what the oracle knows of a connection.
+type peer struct {
+	last  atomic.Int64 // its last activity, in ns; the lowest bit marks a belated one
+	state atomic.Uint32
+	quit  uint32 // see life, in ms
+	id    uint32 // which connection it is
+	kind  kind
+	stay  uint8
+}
+
+// The states of a peer.
+const (
+	settling = iota // its own limit is about to take the place of the idle timeout
+	open
+	expired
+	left
+)
+
+const (
+	belated = 1
+	noQuit  = 1<<32 - 1 // quit: never
+)
+
+// be gives p a life.
+func (p *peer) be(l life) {
+	p.kind, p.stay, p.quit = l.kind, l.stay, noQuit
+	if l.quit != forever {
+		p.quit = uint32(l.quit / time.Millisecond)
+	}
+}
+
+// doomed is life.doomed.
+func (p *peer) doomed() bool { return p.quit != noQuit && p.kind != leaver }
+
+// quiet reports whether p does nothing any more at the given time.
+func (p *peer) quiet(now int64) bool {
+	return p.quit != noQuit && now >= int64(p.quit)*int64(time.Millisecond)
+}
+
+// leaves reports whether p, a leaver, ends at the given time.
+func (p *peer) leaves(now int64, idle time.Duration) bool {
+	return p.kind == leaver && p.quiet(now-int64(idle)/256*int64(p.stay))
+}
+
+// ended reports whether p is closed, by whomever.
+func (p *peer) ended() bool { return p.state.Load() >= expired }
+
+// begin notes that p is about to begin, under its own limit or, if it is
+// settling, under the idle timeout first.
+func (p *peer) begin(before int64, state uint32) {
+	p.last.Store(before &^ belated)
+	p.state.Store(state)
+}
+
+// began reports whether begin was called, as an interrupted set-up may not have.
+func (p *peer) began() bool { return p.last.Load() != 0 }
+
+// settled notes that p is under its own limit now.
+func (p *peer) settled() { p.state.CompareAndSwap(settling, open) }
+
+// touched notes an activity of p that has just happened, between two times.
+// The activities of a peer must be noted one after the other.
+func (o *oracle) touched(p *peer, before, after int64) {
+	mark := before &^ belated
+	if after-p.last.Load()&^belated >= int64(o.limits[p.kind].after) {
+		mark |= belated
+	}
+	p.last.Store(mark)
+}
+
+// left notes that p has ended by itself, before it was timed out.
+func (o *oracle) left(p *peer) {
+	if !p.state.CompareAndSwap(open, left) {
+		return // expired has counted it as early already
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.judgement.left++
+}
+
+// expired judges that the tracker has closed p.
+func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
+	was := p.state.Swap(expired)
+	last := p.last.Load()
+	silence := time.Duration(now - last&^belated)
+	due := o.limits[p.kind]
+	if was == settling {
+		due.after = min(due.after, o.limits[active].after)
+	}
+	if was < expired && p.doomed() {
+		o.doomed.Add(1)
+	}
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	j := &o.judgement
+	j.closed++
+	switch {
+	case was == left && o.remote && silence >= due.after:
+		j.left--
+		j.draws++
+	case was == left:
+		j.left--
+		j.early++
+	case was == expired:
+		j.early++
+	case silence < due.after && last&belated == 0:
+		j.early++
+		j.earliest = max(j.earliest, due.after-silence)
+	case reason != due.reason && was != settling:
+		j.wrongReason++
+	case silence < due.after:
+		j.draws++
+	default:
+		o.late.add(silence - due.after)
+	}
+}
+
+// judge completes the judgement with those that were not closed by the given
+// time, since when the tracker has been stopped.
+func (o *oracle) judge(now int64, peers iter.Seq[*peer]) judgement {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	j := o.judgement
+	for p := range peers {
+		if p.ended() || !p.began() {
+			continue
+		}
+		over := time.Duration(now-p.last.Load()&^belated) - o.limits[p.kind].after
+		switch {
+		case over > o.allowance:
+			j.missed++
+		case over > 0:
+			j.pending++
+		default:
+			j.alive++
+		}
+	}
+	return j
+}
+
+// closed returns how many the tracker has closed so far, and how many of them
+// wrongly.
+func (o *oracle) closed() (n, wrong int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.judgement.closed, o.judgement.early + o.judgement.wrongReason
+}
+
+func newOracle(cfg config) *oracle {
+	return &oracle{
+		limits:    cfg.limits(),
+		allowance: 2*cfg.tick + time.Second,
+		late:      newSpread(),
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A story is what happens to one connection, told to the oracle.
+type story struct {
+	*oracle
+	peer peer
+}
+
+const ms = int64(time.Millisecond)
+
+func testConfig() config {
+	return config{
+		conns: 1, duration: 10 * time.Second, idle: time.Second, heartbeat: 200 * time.Millisecond,
+		active: 0.5, tick: 10 * time.Millisecond, seed: 1,
+	}
+}
+
+func newStory(k kind) *story {
+	s := &story{oracle: newOracle(testConfig())}
+	s.peer.be(life{kind: k, quit: 0})
+	s.peer.begin(1*ms, open)
+	return s
+}
+
+func (s *story) touch(at int64) { s.touched(&s.peer, at*ms, at*ms+1) }
+
+func (s *story) expire(at int64, r idle.Reason) { s.expired(&s.peer, at*ms, r) }
+
+func (s *story) end(at int64) judgement {
+	return s.judge(at*ms, slices.Values([]*peer{&s.peer}))
+}
+
+func TestOracle(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind kind
+		tell func(s *story)
+		want judgement
+	}{
+		{"closed when due", silent, func(s *story) {
+			s.touch(500)
+			s.expire(1500, idle.ReasonIdle)
+		}, judgement{closed: 1}},
+		{"closed a millisecond early", silent, func(s *story) {
+			s.touch(500)
+			s.expire(1499, idle.ReasonIdle)
+		}, judgement{closed: 1, early: 1, earliest: time.Millisecond}},
+		{"closed for another reason", silent, func(s *story) {
+			s.expire(1500, idle.ReasonHeartbeat)
+		}, judgement{closed: 1, wrongReason: 1}},
+		{"a beat that stopped", beater, func(s *story) {
+			s.touch(500)
+			s.expire(800, idle.ReasonHeartbeat)
+		}, judgement{closed: 1}},
+		{"closed twice", silent, func(s *story) {
+			s.expire(1500, idle.ReasonIdle)
+			s.expire(1600, idle.ReasonIdle)
+		}, judgement{closed: 2, early: 1}},
+		{"closed after it had left", leaver, func(s *story) {
+			s.left(&s.peer)
+			s.expire(5000, idle.ReasonIdle)
+		}, judgement{closed: 1, early: 1}},
+		{"left", leaver, func(s *story) {
+			s.left(&s.peer)
+		}, judgement{left: 1}},
+		{"left, far away, but too late", leaver, func(s *story) {
+			s.remote = true
+			s.left(&s.peer)
+			s.expire(5000, idle.ReasonIdle)
+		}, judgement{closed: 1, draws: 1}},
+		{"an active one that really was silent", active, func(s *story) {
+			s.expire(1500, idle.ReasonIdle)
+		}, judgement{closed: 1}},
+		{"closed while it came back too late", active, func(s *story) {
+			s.touch(1200)
+			s.expire(1201, idle.ReasonIdle)
+		}, judgement{closed: 1, draws: 1}},
+		{"closed though it had come back in time since", active, func(s *story) {
+			s.touch(1200)
+			s.touch(1300)
+			s.expire(1301, idle.ReasonIdle)
+		}, judgement{closed: 1, early: 1, earliest: 999 * time.Millisecond}},
+		{"an activity that took too long to come in time", active, func(s *story) {
+			s.touched(&s.peer, 900*ms, 1100*ms)
+			s.expire(1101, idle.ReasonIdle)
+		}, judgement{closed: 1, draws: 1}},
+		{"closed before it was under its own limit", beater, func(s *story) {
+			s.peer.state.Store(settling)
+			s.expire(1500, idle.ReasonIdle)
+		}, judgement{closed: 1}},
+		{"missed", silent, func(s *story) {
+			s.touch(1000)
+		}, judgement{missed: 1}},
+		{"due, but only just", silent, func(s *story) {
+			s.touch(8500)
+		}, judgement{pending: 1}},
+		{"not due", active, func(s *story) {
+			s.touch(9500)
+		}, judgement{alive: 1}},
+		{"never begun", active, func(s *story) {
+			s.peer.last.Store(0)
+		}, judgement{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStory(c.kind)
+			c.tell(s)
+			got := s.end(10_000)
+			got.earliest = got.earliest.Round(time.Millisecond)
+			if got != c.want {
+				t.Errorf("judged %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOracleLateness(t *testing.T) {
+	s := newStory(silent)
+	s.touch(500)
+	s.expire(1517, idle.ReasonIdle)
+	if got := s.late.most().Round(time.Microsecond); got != 17*time.Millisecond {
+		t.Errorf("late by %v, want 17ms", got)
+	}
+}
+
+func TestExpectedIsWhatWasDue(t *testing.T) {
+	j := judgement{closed: 10, early: 2, wrongReason: 1, missed: 3}
+	if got := j.expected(); got != 11 {
+		t.Errorf("expected() = %d, want 11", got)
+	}
+}

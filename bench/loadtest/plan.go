@@ -1,0 +1,141 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A kind is what a connection does with its life.
+type kind uint8
+
+const (
+	active kind = iota // is active all the time
+	silent             // falls silent, and is to be timed out as idle
+	leaver             // falls silent, but ends by itself in time
+	beater             // beats under a passive heartbeat; some stop
+	pinged             // answers the pings of an active heartbeat; some stop
+	numKinds
+)
+
+func (k kind) String() string {
+	return [numKinds]string{"active", "silent", "leaving", "beating", "pinged"}[k]
+}
+
+// beats reports whether the kind lives under a heartbeat.
+func (k kind) beats() bool { return k == beater || k == pinged }
+
+// A life is what a connection is going to do, in time since the start.
+type life struct {
+	kind kind
+	quit time.Duration // its last activity is before this; forever if there is none
+	stay uint8         // leaver: how long it stays then, in 256ths of the idle timeout
+}
+
+// doomed reports whether the life ends in a timeout.
+func (l life) doomed() bool { return l.quit != forever && l.kind != leaver }
+
+// Of those that are not active all the time, so many in a hundred are of each
+// kind; without heartbeats the rest of them is silent too.
+const (
+	leaverShare = 20
+	beaterShare = 20
+	pingedShare = 10
+)
+
+// A planner draws lives, the same ones from the same seed.
+type planner struct {
+	cfg config
+	rnd *rand.Rand
+}
+
+func newPlanner(cfg config) *planner {
+	return &planner{cfg, rand.New(rand.NewPCG(cfg.seed, 0))}
+}
+
+func (p *planner) next() life {
+	l := life{kind: p.kind(), quit: forever}
+	// An odd chance, so that the draws of one connection are independent.
+	lasts := l.kind == active || l.kind.beats() && p.rnd.IntN(2) == 0
+	if !lasts {
+		l.quit = time.Duration(p.rnd.Int64N(int64(p.cfg.duration - p.cfg.longest())))
+	}
+	if l.kind == leaver {
+		// With a sweep's delay at either end it still is gone in time.
+		l.stay = uint8(16 + p.rnd.IntN(64))
+	}
+	return l
+}
+
+func (p *planner) kind() kind {
+	if p.rnd.Float64() < p.cfg.active {
+		return active
+	}
+	n := p.rnd.IntN(100)
+	switch {
+	case n < leaverShare:
+		return leaver
+	case p.cfg.heartbeat == 0:
+		return silent
+	case n < leaverShare+beaterShare:
+		return beater
+	case n < leaverShare+beaterShare+pingedShare:
+		return pinged
+	}
+	return silent
+}
+
+// A limit is what a silent connection is to be closed for, and after how long.
+type limit struct {
+	after  time.Duration
+	reason idle.Reason
+}
+
+// limits returns the limit of every kind.
+func (c *config) limits() (l [numKinds]limit) {
+	for k := range l {
+		l[k] = limit{c.idle, idle.ReasonIdle}
+		if kind(k).beats() {
+			l[k] = limit{c.staleAfter(), idle.ReasonHeartbeat}
+		}
+	}
+	return l
+}
+
+// policy is what all connections begin under.
+func (c *config) policy() idle.Policy { return idle.Policy{IdleTimeout: c.idle} }
+
+// beatPolicy is that of a beater. Its idle timeout must not be what ends it.
+//
+// A server that stalls counts late beats from when it reads them, but takes the
+// kernel's word for when the last byte arrived, so that the idle timeout may
+// rightly come first. Servers therefore do without it.
+func (c *config) beatPolicy() idle.Policy {
+	if c.heartbeat == 0 {
+		return idle.Policy{} // of nobody
+	}
+	p := idle.Policy{Heartbeat: idle.Heartbeat{Interval: c.heartbeat, Timeout: c.pongAfter(), Passive: true}}
+	if c.sockets == 0 {
+		p.IdleTimeout = 2 * c.staleAfter()
+	}
+	return p
+}
+
+// pingPolicy is that of a pinged connection.
+func (c *config) pingPolicy() idle.Policy {
+	if c.heartbeat == 0 {
+		return idle.Policy{} // of nobody
+	}
+	return idle.Policy{Heartbeat: idle.Heartbeat{Interval: c.heartbeat, Timeout: c.pongAfter()}}
+}
+
+// sweepTime is how often every connection gets its chance to be active: four
+// times within its limit.
+func (c *config) sweepTime() time.Duration {
+	shortest := c.idle
+	if c.heartbeat > 0 {
+		shortest = min(shortest, c.staleAfter())
+	}
+	return shortest / 4
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// A slab of connections is touched in one go, between two readings of the
+// clock, so that the load is made of touches and not of clock readings.
+const slab = 64
+
+// A sweeper plays the peers of some mock connections: again and again it comes
+// past each, and does what its life says.
+type sweeper struct {
+	load     *load
+	from, to int
+
+	touch, beat, leave []*mock // what a slab has to do
+}
+
+func (s *sweeper) run(ctx context.Context) {
+	period := s.load.cfg.sweepTime()
+	for next := time.Now(); sleep(ctx, time.Until(next)); next = later(next.Add(period)) {
+		s.sweep(ctx, next, period)
+	}
+}
+
+// later returns t, or the present time if that is later: a sweep that takes
+// longer than it should is not made up for.
+func later(t time.Time) time.Time {
+	if now := time.Now(); now.After(t) {
+		return now
+	}
+	return t
+}
+
+// sweep comes past every connection once, evenly over the period.
+func (s *sweeper) sweep(ctx context.Context, begun time.Time, period time.Duration) {
+	const paced = 32 * slab // how many connections go between two looks at the pace
+	for i := s.from; i < s.to; i += slab {
+		if (i-s.from)%paced == 0 {
+			share := float64(i-s.from) / float64(s.to-s.from)
+			ahead := time.Until(begun.Add(time.Duration(share * float64(period))))
+			if ahead < time.Millisecond {
+				ahead = 0
+			}
+			if !sleep(ctx, ahead) {
+				return
+			}
+		}
+		s.pass(i, min(i+slab, s.to, int(s.load.begun.Load())))
+	}
+}
+
+// pass comes past a slab of connections.
+func (s *sweeper) pass(from, to int) {
+	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
+	now := s.load.now()
+	for i := from; i < to; i++ {
+		if m := &s.load.mocks[i]; !m.ended() {
+			s.choose(m, now)
+		}
+	}
+	before := s.load.now()
+	for _, m := range s.touch {
+		m.conn().Touch()
+	}
+	touched := s.load.now()
+	for _, m := range s.beat {
+		m.conn().Beat()
+	}
+	after := s.load.now()
+	s.note(before, after)
+	s.load.touches.Add(int64(len(s.touch) + len(s.beat)))
+	if n := int64(len(s.touch)); n >= slab/4 { // else it is the clock that is measured
+		s.load.perSlab.add(time.Duration((touched - before) * slab / n))
+	}
+	for _, m := range s.leave {
+		if m.conn().Close() {
+			s.load.oracle.left(&m.peer)
+		}
+	}
+}
+
+// choose finds out what m is to do now.
+func (s *sweeper) choose(m *mock, now int64) {
+	quiet := m.quiet(now)
+	switch {
+	case m.kind == pinged: // see mock.Ping
+	case m.kind == beater && !quiet:
+		s.beat = append(s.beat, m)
+	case m.kind == beater && m.id%2 == 0:
+		// It stops to beat, but not to talk, which must not save it.
+		s.touch = append(s.touch, m)
+	case m.leaves(now, s.load.cfg.idle):
+		s.leave = append(s.leave, m)
+	case !quiet:
+		s.touch = append(s.touch, m)
+	}
+}
+
+// note tells the oracle what a slab has done. A beater's touch counts nothing.
+func (s *sweeper) note(before, after int64) {
+	for _, m := range s.touch {
+		if m.kind != beater {
+			s.load.oracle.touched(&m.peer, before, after)
+		}
+	}
+	for _, m := range s.beat {
+		s.load.oracle.touched(&m.peer, before, after)
+	}
+}
