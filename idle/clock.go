@@ -169,6 +169,9 @@ func (k *clock) set(stamp uint32, tick int64) {
 func (k *clock) end(stamp int64) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.last != asleep && stamp >= k.last {
+		return k.now() + 1 // it has not ended yet
+	}
 	return k.gaps.end(stamp)
 }
 

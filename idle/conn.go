@@ -66,7 +66,7 @@ func (c *Conn) Sent(n int) {
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginRead() {
 	if now := c.shard.stamp(); c.in.renew(now) {
-		c.hasten(now + c.phase.Load().readReach)
+		c.hastenFor(&c.in, now)
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *Conn) BeginRead() {
 // already, as they are when tracking begins.
 func (c *Conn) AwaitRead() {
 	if now := c.shard.stamp(); c.in.await(now) {
-		c.hasten(now + c.phase.Load().readReach)
+		c.hastenFor(&c.in, now)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginWrite() {
 	if now := c.shard.stamp(); c.out.renew(now) {
-		c.hasten(now + c.phase.Load().writeReach)
+		c.hastenFor(&c.out, now)
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *Conn) BeginWrite() {
 // WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
 func (c *Conn) AwaitWrite() {
 	if now := c.shard.stamp(); c.out.await(now) {
-		c.hasten(now + c.phase.Load().writeReach)
+		c.hastenFor(&c.out, now)
 	}
 }
 
@@ -119,6 +119,10 @@ func (c *Conn) Enter(p *Phase) {
 	now := c.shard.stamp()
 	c.begin(p, now)
 	c.hasten(now + p.any)
+	if p.age > 0 { // counts from long before
+		left, _ := c.ageLimit(p, c.state.Load())
+		c.hasten(c.born.Load() + 1 + uint32(left))
+	}
 }
 
 // begin starts all limits of p but the age at the given stamp.
@@ -144,20 +148,20 @@ func (c *Conn) mustFit(p *Phase, o Owner) {
 // Close ends the tracking of a connection that has ended by itself, and
 // reports whether it was still live: false if it had timed out, was closed
 // before, or was handed back at shutdown. No callback for it begins after
-// Close has returned. A closed Conn may be tracked again.
+// Close has returned, though one that has begun may still be running. A closed
+// Conn may be tracked again.
 func (c *Conn) Close() bool {
 	s := c.shard
 	if s == nil {
 		return false
 	}
-	was, ok := c.state.end()
-	if !ok {
-		return false
-	}
 	s.lock.Lock()
-	s.wheel.Cancel(&c.timer)
-	s.lock.Unlock()
-	if was&live == 0 {
+	defer s.lock.Unlock()
+	if c.state.Load()&(live|expired) != 0 { // else it may be in another wheel by now
+		s.wheel.Cancel(&c.timer)
+	}
+	was, ok := c.state.end()
+	if !ok || was&live == 0 {
 		return false
 	}
 	s.counts.gone.Add(1)
@@ -166,6 +170,20 @@ func (c *Conn) Close() bool {
 
 // Live reports whether the connection is tracked and has not timed out.
 func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
+
+// hastenFor hastens to the deadlines that a wait on f has brought up by
+// beginning at the given stamp.
+func (c *Conn) hastenFor(f *flow, stamp uint32) {
+	p := c.phase.Load()
+	reach, perByte, grace := p.readReach, p.readPerByte, p.readGrace
+	if f == &c.out {
+		reach, perByte, grace = p.writeReach, p.writePerByte, p.writeGrace
+	}
+	c.hasten(stamp + reach)
+	if perByte != 0 { // of the grace a part may be used up
+		c.hasten(uint32(f.paid.Load()>>32) + 2 + uint32(grace))
+	}
+}
 
 // hasten sees to it that the connection is looked at no later than at the given
 // stamp. Usually it will be anyway.

@@ -64,7 +64,8 @@ func (c *Conn) next(v view) (at int64, e event) {
 	}
 	c.nextBeat(v, p, st, in, limit)
 	if p.age > 0 {
-		c.nextAge(v, p, st, limit)
+		age, what := c.ageLimit(p, st)
+		limit(age, v.end(v.tick(c.born.Load())), what)
 	}
 	return at, e
 }
@@ -73,6 +74,7 @@ func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64,
 	switch {
 	case p.interval > 0 && st&pinged != 0 && !c.answered():
 		limit(p.pong, v.end(v.tick(c.beat.Load())), miss)
+		limit(p.interval, v.now+1, nothing) // once it is answered, the next ping may be due before
 	case p.interval > 0:
 		limit(p.interval, max(in, v.end(v.tick(c.beat.Load()))), ping)
 	case p.beats > 0:
@@ -80,17 +82,17 @@ func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64,
 	}
 }
 
-func (c *Conn) nextAge(v view, p *Phase, st uint32, limit func(int64, int64, event)) {
-	born := v.end(v.tick(c.born.Load()))
+// ageLimit returns how many ticks after its birth c passes the limit of age that
+// is next, and what happens then.
+func (c *Conn) ageLimit(p *Phase, st uint32) (int64, event) {
 	age := p.age + c.jitter(p.ageJitter)
 	switch {
 	case st&draining != 0:
-		limit(age+p.ageGrace, born, event(ReasonMaxAge))
+		return age + p.ageGrace, event(ReasonMaxAge)
 	case p.ageGrace > 0:
-		limit(age, born, drain)
-	default:
-		limit(age, born, event(ReasonMaxAge))
+		return age, drain
 	}
+	return age, event(ReasonMaxAge)
 }
 
 // answered reports whether something has arrived since the last ping. What

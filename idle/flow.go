@@ -72,7 +72,7 @@ func (f *flow) renew(stamp uint32) bool {
 		case w&waiting == 0:
 			return f.await(stamp)
 		}
-		f.excuse(int32(stamp - f.stamp.Load()))
+		f.excuse(min(since(w, stamp), int32(stamp-f.stamp.Load())))
 		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
 			return false
 		}

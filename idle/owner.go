@@ -51,8 +51,8 @@ type Pulse struct {
 	// twice in a row: then the owner does not want it.
 	Unread bool
 
-	// Unreported is how many bytes have gone out of which [Conn.Sent] has not
-	// been told, and will not be.
+	// Unreported is how many bytes have gone out of which neither [Conn.Sent]
+	// nor an earlier Pulse has told, nor will Sent.
 	Unreported int
 }
 

@@ -49,12 +49,13 @@ func newPhase(t *Tracker, p Policy, tick time.Duration) *Phase {
 	}
 	ph.readReach = reach(ph.read, ph.readGrace)
 	ph.writeReach = reach(ph.write, ph.writeGrace)
-	ph.any = min(ph.readReach, ph.writeReach, reach(ph.idle, ph.age, ph.interval, ph.beats))
+	ph.any = min(ph.readReach, ph.writeReach, reach(ph.idle, ph.interval, ph.beats))
 	return ph
 }
 
-// reach returns the least of the given timeouts that are on: how near a
-// deadline the start of a wait, or of a phase, can bring up.
+// reach returns how many ticks after the present stamp the least of the given
+// timeouts that are on ends: how near a deadline a wait, or a phase, brings up
+// by beginning.
 func reach(timeouts ...int64) uint32 {
 	least := uint32(maxTicks)
 	for _, t := range timeouts {
@@ -62,7 +63,7 @@ func reach(timeouts ...int64) uint32 {
 			least = min(least, uint32(t))
 		}
 	}
-	return least
+	return least + 1
 }
 
 // perByte returns how many ticks a byte buys at rate r, as 32.32 and rounded

@@ -129,8 +129,8 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 		return fmt.Errorf("idle: Heartbeat.Interval is 0, but other fields of Heartbeat are set (%+v); set Interval too", *h)
 	case h.Interval > 0 && h.Timeout == 0 && !h.Passive:
 		return fmt.Errorf("idle: Heartbeat.Timeout is 0; say how long the answer to a ping may take")
-	case h.limit() > longest:
-		return fmt.Errorf("idle: Heartbeat.Misses is %d, which makes %v in all; the longest is %v", h.Misses, h.limit(), longest)
+	case max(h.Interval, h.Timeout) > longest/time.Duration(h.misses()+1):
+		return fmt.Errorf("idle: Heartbeat.Misses is %d, with an Interval of %v and a Timeout of %v; all together must be no longer than %v", h.Misses, h.Interval, h.Timeout, longest)
 	}
 	return nil
 }

@@ -40,8 +40,12 @@ func (s *Shard) heartbeat(j job, e event) {
 	s.replace(j)
 	pinger, ok := j.owner.(Pinger)
 	if ok && c.state.move(j.state, live, pinging, 0) {
-		s.counts.pings.Add(1)
-		s.call("Ping", func() { _ = pinger.Ping() }, func() { c.state.move(j.state, 0, 0, pinging) })
+		s.call("Ping", func() {
+			if s.holds(j) {
+				s.counts.pings.Add(1)
+				_ = pinger.Ping()
+			}
+		}, func() { c.state.move(j.state, 0, 0, pinging) })
 	}
 }
 
@@ -50,10 +54,23 @@ func (s *Shard) drain(j job) {
 	if !j.c.state.move(j.state, live, draining, 0) {
 		return
 	}
+	// The grace counts from here, also if it comes late.
+	age, _ := j.c.ageLimit(j.c.phase.Load(), 0)
+	raise(&j.c.born, uint32(s.tracker.clock.settled()-age))
 	s.replace(j)
 	if d, ok := j.owner.(Drainer); ok {
-		s.call("Drain", d.Drain, func() {})
+		s.call("Drain", func() {
+			if s.holds(j) {
+				d.Drain()
+			}
+		}, func() {})
 	}
+}
+
+// holds reports whether the connection of j still is live, and the same.
+func (s *Shard) holds(j job) bool {
+	st := j.c.state.Load()
+	return sameGen(st, j.state) && st&live != 0
 }
 
 // judge decides whether c, which has passed a limit, is to be timed out.
@@ -73,14 +90,28 @@ func (s *Shard) judge(j job) {
 		return
 	}
 	keep := false
-	s.call("Keep", func() { keep = keeper.Keep(err) }, func() {
-		j.c.state.move(j.state, 0, 0, asking)
+	s.call("Keep", func() { keep = s.holds(j) && keeper.Keep(err) }, func() {
 		if keep {
 			s.counts.kept.Add(1)
-			j.c.restart(r, s.stamp())
 		}
-		s.expire(j, r)
+		if j.c.state.move(j.state, live, 0, asking) {
+			s.answered(j, r, keep)
+		}
 	})
+}
+
+// answered acts on the answer of a Keeper about r.
+func (s *Shard) answered(j job, r Reason, keep bool) {
+	if keep {
+		j.c.restart(r, s.stamp())
+		s.replace(j)
+		return
+	}
+	if still, _ := s.suspect(j); still == r { // the answer may have taken long
+		s.expire(j, r)
+	} else {
+		s.replace(j)
+	}
 }
 
 // suspect returns the limit that c has passed even after its owner has looked
@@ -119,6 +150,8 @@ func (s *Shard) askWaiter(j job, r Reason) {
 	})
 	if going {
 		f.resume(stamp, was)
+	} else if last := f.stamp.Load(); was&waiting != 0 && since(was, last) >= 0 {
+		f.resume(stamp, last<<1) // it ended with the last byte, not just now
 	}
 }
 
@@ -164,7 +197,7 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 func (s *Shard) verdict(c *Conn) (Reason, *TimeoutError) {
 	p, v := c.phase.Load(), s.tracker.clock.view()
 	at, e := c.next(v)
-	if e == miss {
+	if e == miss && misses(c.state.Load()) >= p.policy.Heartbeat.misses() {
 		e = event(ReasonHeartbeat)
 	}
 	if at > v.now || e == nothing || e >= event(numReasons) {
@@ -216,13 +249,15 @@ func (s *Shard) linger(j job) {
 
 // reap has the owner close a connection that nobody closed.
 func (s *Shard) reap(j job) {
-	if !j.c.state.move(j.state, expired, 0, expired) {
-		return
+	closeIt := func() {
+		if j.c.state.move(j.state, expired, 0, expired) {
+			s.tracker.guard("Reap", j.owner.(Reaper).Reap)
+		}
 	}
-	if reaper := j.owner.(Reaper); s.execute != nil {
-		s.tracker.guard("Reap", reaper.Reap)
+	if s.execute != nil {
+		closeIt()
 	} else {
-		s.tracker.reapers.do(func() { s.tracker.guard("Reap", reaper.Reap) })
+		s.tracker.reapers.do(closeIt)
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Shard) restamp(c *Conn, at *atomic.Uint32, now uint32) {
 	if now == asleep {
 		now = s.tracker.clock.wake()
 	}
-	at.Store(now)
+	raise(at, now)
 	if c.state.Load()&granted != 0 {
 		c.state.set(0, granted)
 	}
@@ -157,7 +157,7 @@ func (s *Shard) pull(c *Conn) {
 func (s *Shard) replace(j job) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if st := j.c.state.Load(); sameGen(st, j.state) && st&live != 0 && !j.c.timer.Pending() {
+	if s.holds(j) && !j.c.timer.Pending() {
 		s.place(j.c, s.tracker.clock.view())
 	}
 }
@@ -225,6 +225,8 @@ func (s *Shard) look(c *Conn, now int64) {
 	s.counts.looks.Add(1)
 	st := c.state.Load()
 	switch {
+	case st&expired != 0 && int32(c.placed.Load()-uint32(now)) > 0: // too early
+		s.schedule(c, view{now: now}.tick(c.placed.Load()))
 	case st&expired != 0:
 		s.jobs = append(s.jobs, job{c, c.owner, st, reap})
 	case st&live != 0:

@@ -12,8 +12,8 @@ import (
 // [Shard.Close], but are looked at no more.
 //
 // It waits for the callbacks that are running, though no longer than
-// Options.Linger, after which an error says how many are left; their
-// connections are not returned. It fails with [ErrInCallback] if called by a
+// Options.Linger, after which an error says how many are left; connections of
+// which a Keep is running are not returned then. It fails with [ErrInCallback] if called by a
 // callback, of whatever tracker, and with [ErrClosed] the second time.
 func (t *Tracker) Close() (live []Owner, err error) {
 	if inCallback() {
@@ -28,7 +28,9 @@ func (t *Tracker) Close() (live []Owner, err error) {
 	for _, s := range t.shards {
 		live = append(live, s.empty()...)
 	}
-	left += t.awaitCallbacks()
+	if left == 0 {
+		left = t.awaitCallbacks()
+	}
 	if left > 0 {
 		return live, fmt.Errorf("idle: Close: %d callbacks are still running after %v", left, t.opts.Linger)
 	}

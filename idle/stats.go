@@ -15,9 +15,9 @@ type Stats struct {
 	Gone     uint64            // of those, ended by themselves or handed back
 	TimedOut map[Reason]uint64 // of those, timed out; reasons that occurred only
 
-	Kept     uint64 // timeouts that a Keeper averted
+	Kept     uint64 // times that a Keeper answered keep
 	Pings    uint64 // calls of Ping
-	Misses   uint64 // pings and beats missed
+	Misses   uint64 // pings that stayed unanswered
 	Deferred uint64 // timeouts that came more than two ticks late
 	Panics   uint64 // panics in callbacks
 

@@ -21,7 +21,7 @@ var (
 // Options are what few users need to set. A nil *Options, and every zero
 // field, stands for the defaults.
 type Options struct {
-	// Tick is the grain of all timeouts, 10 ms by default and at least 1 ms.
+	// Tick is the grain of all timeouts, 10 ms by default and 1 ms to 10 s.
 	// Timeouts come at most two ticks late; the process wakes up once a tick
 	// while connections are active, and not at all while none is.
 	Tick time.Duration
@@ -51,6 +51,7 @@ type Options struct {
 const (
 	defaultTick   = 10 * time.Millisecond
 	minTick       = time.Millisecond
+	maxTick       = 10 * time.Second // as maxTicks of them, a few times over, fit a Duration
 	defaultLinger = time.Second
 	maxShards     = 1 << 12
 )
@@ -64,8 +65,8 @@ func (o *Options) complete() (Options, error) {
 	if full.Tick == 0 {
 		full.Tick = defaultTick
 	}
-	if full.Tick < minTick {
-		return full, fmt.Errorf("idle: Options.Tick is %v; it must be at least %v, or 0 for %v", full.Tick, minTick, defaultTick)
+	if full.Tick < minTick || full.Tick > maxTick {
+		return full, fmt.Errorf("idle: Options.Tick is %v; it must be %v to %v, or 0 for %v", full.Tick, minTick, maxTick, defaultTick)
 	}
 	if full.Shards < 0 || full.Shards > maxShards {
 		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)
@@ -170,6 +171,9 @@ func (t *Tracker) Track(c *Conn, o Owner) error {
 // one pass on its way. If execute fails it is tried again at the next tick.
 // Callbacks of owners run on the loop, inside the pass.
 func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
+	if execute == nil {
+		panic("idle: NewShard(nil); pass the function that has the loop call a pass")
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {

@@ -1,0 +1,256 @@
+package idle
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A capture is a slog handler that keeps the records.
+type capture struct {
+	slog.Handler
+	records []map[string]string
+}
+
+func (c *capture) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *capture) Handle(_ context.Context, rec slog.Record) error {
+	got := map[string]string{"level": rec.Level.String()}
+	rec.Attrs(func(a slog.Attr) bool { got[a.Key] = a.Value.String(); return true })
+	c.records = append(c.records, got)
+	return nil
+}
+
+// A panicker panics in the named callback.
+type panicker struct {
+	peer
+	in     string
+	mu     sync.Mutex
+	called []string
+}
+
+func (p *panicker) call(name string) {
+	p.mu.Lock()
+	p.called = append(p.called, name)
+	p.mu.Unlock()
+	if p.in == name {
+		panic("in " + name)
+	}
+}
+
+func (p *panicker) Expire(err *TimeoutError) { p.peer.Expire(err); p.call("Expire") }
+func (p *panicker) Ping() error              { p.call("Ping"); return nil }
+func (p *panicker) Keep(*TimeoutError) bool  { p.call("Keep"); return false }
+func (p *panicker) Probe() Pulse             { p.call("Probe"); return Pulse{} }
+func (p *panicker) Drain()                   { p.call("Drain") }
+func (p *panicker) Reap()                    { p.call("Reap") }
+func (p *panicker) Waiting() (bool, bool)    { p.call("Waiting"); return true, true }
+
+// TestPanicsAreReportedAndHarmless has all callbacks called, and another peer
+// live a normal life beside.
+func TestPanicsAreReportedAndHarmless(t *testing.T) {
+	policy := Policy{
+		ReadTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
+		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour},
+	}
+	first := []string{"Ping", "Drain", "Waiting", "Probe", "Keep"}
+	all := append(first, "Waiting", "Probe", "Expire", "Reap") // asked again: Keep may have taken long
+	for _, in := range slices.Compact(slices.Sorted(slices.Values(all))) {
+		t.Run(in, func(t *testing.T) {
+			log := &capture{}
+			onBoth(t, policy, &Options{Shards: 1, Logger: slog.New(log)}, func(r *rig) {
+				*log = capture{}
+				p, q, born := &panicker{in: in}, &panicker{}, time.Now()
+				r.track(&p.Conn, p)
+				r.track(&q.Conn, q)
+				r.dies(&q.peer, born, 5*time.Second, ReasonRead)
+				r.dies(&p.peer, born, 5*time.Second, ReasonRead)
+				r.wait(2 * time.Second)
+				if !slices.Equal(p.called, all) || !slices.Equal(q.called, all) {
+					r.Errorf("called %v and %v, want %v", p.called, q.called, all)
+				}
+				times := 0
+				for _, name := range all {
+					if name == in {
+						times++
+					}
+				}
+				if n := r.Stats().Panics; n != uint64(times) || len(log.records) != times {
+					r.Fatalf("%d panics, log %v", n, log.records)
+				}
+				rec := log.records[0]
+				if rec["level"] != "ERROR" || rec["callback"] != in || rec["panic"] != "in "+in || rec["stack"] == "" {
+					r.Errorf("logged %v", rec)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicOfOnPassIsHarmless(t *testing.T) {
+	log := &capture{}
+	opts := &Options{Logger: slog.New(log), OnPass: func(time.Duration) { panic("in OnPass") }}
+	onDriver(t, Policy{IdleTimeout: time.Second}, opts, func(r *rig) {
+		r.dies(r.peer(), time.Now(), time.Second, ReasonIdle)
+		if r.Stats().Panics == 0 {
+			r.Error("not counted")
+		}
+	})
+}
+
+// A reaper is closed a while after it has timed out.
+type reaper struct {
+	peer
+	reaped []time.Time
+}
+
+func (p *reaper) Reap() { p.reaped = append(p.reaped, time.Now()) }
+
+// TestReapAfterLinger uses lingers that reach into all levels of the wheel.
+func TestReapAfterLinger(t *testing.T) {
+	for _, linger := range []time.Duration{30 * time.Millisecond, time.Second, time.Minute, time.Hour} {
+		onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: linger}, func(r *rig) {
+			for range 5 {
+				p := &reaper{}
+				r.track(&p.Conn, p)
+				r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
+				r.wait(linger + 3*r.late())
+				if len(p.reaped) != 1 {
+					r.Fatalf("reaped %d times", len(p.reaped))
+				}
+				if after := p.reaped[0].Sub(p.at); after < linger || after > linger+r.late() {
+					r.Errorf("reaped after %v, want %v", after, linger)
+				}
+				if p.Close() {
+					r.Error("it was live")
+				}
+				r.wait(odd)
+			}
+		})
+	}
+}
+
+func TestNoReapAfterClose(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := &reaper{}
+		r.track(&p.Conn, p)
+		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
+		r.do(func() {
+			if p.Live() || p.Close() {
+				r.Error("it was live")
+			}
+		})
+		r.wait(time.Minute)
+		if len(p.reaped) > 0 {
+			r.Error("reaped after Close")
+		}
+	})
+}
+
+// TestNoReapAfterCloseWhileReapersAreBusy keeps all reaping goroutines busy,
+// so that there is time to close what waits for one.
+func TestNoReapAfterCloseWhileReapersAreBusy(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		release := make(chan struct{})
+		for range poolSize {
+			p := &slowReaper{release: release}
+			r.track(&p.Conn, p)
+		}
+		r.wait(500 * time.Millisecond)
+		p := &reaper{}
+		r.track(&p.Conn, p)
+		r.wait(time.Minute)
+		p.Close()
+		close(release)
+		r.wait(time.Minute)
+		if len(p.reaped) > 0 {
+			r.Error("reaped after Close")
+		}
+	})
+}
+
+type slowReaper struct {
+	peer
+	release chan struct{}
+}
+
+func (p *slowReaper) Reap() { <-p.release }
+
+// A drainer finishes within the grace after its age.
+type drainer struct {
+	peer
+	drained []time.Time
+}
+
+func (p *drainer) Drain() { p.drained = append(p.drained, time.Now()) }
+
+func TestDrainThenGrace(t *testing.T) {
+	policy := Policy{MaxAge: time.Minute, MaxAgeJitter: 10 * time.Second, MaxAgeGrace: 5 * time.Second}
+	onBoth(t, policy, nil, func(r *rig) {
+		p, born := &drainer{}, time.Now()
+		r.track(&p.Conn, p)
+		r.wait(70*time.Second + r.late())
+		if len(p.drained) != 1 {
+			r.Fatalf("drained at %v", p.drained)
+		}
+		if age := p.drained[0].Sub(born); age < time.Minute {
+			r.Errorf("drained after %v", age)
+		}
+		r.wait(10 * time.Second)
+		if grace := p.at.Sub(p.drained[0]); len(p.expired) != 1 || grace < 5*time.Second-r.opts.Tick || grace > 5*time.Second+r.late() {
+			r.Errorf("timed out %v after Drain by %v", grace, p.expired)
+		}
+	})
+}
+
+// TestGraceCountsFromDrain enters a phase whose age is long past: the owner has
+// to have its grace all the same.
+func TestGraceCountsFromDrain(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		p := &drainer{}
+		r.track(&p.Conn, p)
+		r.wait(time.Minute)
+		aged := r.phaseOf(Policy{MaxAge: time.Second, MaxAgeGrace: 10 * time.Second})
+		r.do(func() { p.Enter(aged) })
+		r.wait(5 * time.Second)
+		if len(p.drained) != 1 || len(p.expired) != 0 {
+			r.Fatalf("drained at %v, timed out: %v", p.drained, p.expired)
+		}
+		r.dies(&p.peer, p.drained[0], 10*time.Second, ReasonMaxAge)
+	})
+}
+
+// TestNoCallbackBeginsAfterClose closes a connection right after the pass that
+// has found out that it is to be pinged, or asked, or drained. One processor
+// has the callback's goroutine wait for that.
+func TestNoCallbackBeginsAfterClose(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for name, policy := range map[string]Policy{
+		"Ping":  {Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
+		"Keep":  {IdleTimeout: time.Second},
+		"Drain": {MaxAge: time.Second, MaxAgeGrace: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &panicker{}
+			var due time.Time
+			closed := false
+			opts := &Options{Shards: 1, OnPass: func(time.Duration) {
+				if !time.Now().Before(due) && !closed {
+					closed = p.Close()
+				}
+			}}
+			onDriver(t, policy, opts, func(r *rig) {
+				due = time.Now().Add(time.Second)
+				r.track(&p.Conn, p)
+				r.wait(10 * time.Second)
+				if last := len(p.called) - 1; closed && last >= 0 && p.called[last] == name {
+					r.Errorf("%s began after Close: called %v", name, p.called)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,300 @@
+package idle
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClockSleepsWhenSilent checks that the driver wakes up for nothing but
+// what is due. That it wakes up is seen in the time it notes.
+func TestClockSleepsWhenSilent(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		if !r.clock.sleeping() {
+			r.Error("awake without a connection")
+		}
+		p := r.peer()
+		r.wait(10 * r.opts.Tick)
+		p.Touch()
+		if r.clock.sleeping() {
+			r.Error("asleep while active")
+		}
+		r.wait((quietTicks + 2) * r.opts.Tick)
+		if !r.clock.sleeping() {
+			r.Error("awake although silent")
+		}
+		before := r.Stats()
+		r.wait(59 * time.Minute)
+		// It may come up once a level of the wheel on its way down.
+		if after := r.Stats(); after.Passes > before.Passes+3 || after.Looks > before.Looks+3 || !r.clock.sleeping() {
+			r.Errorf("not asleep: %+v, then %+v", before, after)
+		}
+	})
+}
+
+// TestDriverSleepsWhenSilent counts how often the driver asks a shard for what
+// is due: once a tick while the clock runs, never while it sleeps.
+func TestDriverSleepsWhenSilent(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		woken := 0
+		shard, err := r.NewShard(func(func()) error { woken++; return ErrClosed })
+		if err != nil {
+			r.Fatal(err)
+		}
+		p := r.peer()
+		r.wait(time.Second)
+		shard.due.Store(0) // looks due whenever the driver is awake
+		r.wait(time.Minute)
+		if woken > 0 {
+			r.Errorf("woken %d times", woken)
+		}
+		p.Touch()
+		r.wait(20 * r.opts.Tick)
+		if woken < 20 || woken > 45 {
+			r.Errorf("woken %d times in 20 ticks", woken)
+		}
+		shard.due.Store(never)
+		shard.Close()
+	})
+}
+
+// TestActivityAfterSleepIsStampedExactly has a timeout of one tick, which
+// leaves no room for a stale stamp.
+func TestActivityAfterSleepIsStampedExactly(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		short := r.phaseOf(Policy{IdleTimeout: r.opts.Tick})
+		for range 20 {
+			p := r.peer()
+			r.lives(p, time.Minute+odd)
+			if !r.clock.sleeping() {
+				r.Fatal("not asleep")
+			}
+			r.do(func() { p.Enter(short) })
+			r.dies(p, time.Now(), r.opts.Tick, ReasonIdle)
+		}
+	})
+}
+
+// TestSilentConnectionsCostNothing has many of them, with far timeouts.
+func TestSilentConnectionsCostNothing(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: 24 * time.Hour}, nil, func(r *rig) {
+		for range 1000 {
+			r.peer()
+		}
+		r.wait(23 * time.Hour)
+		if st := r.Stats(); st.Passes > 100 || st.Looks > 5*1000 {
+			r.Errorf("%d passes and %d looks for 1000 silent connections", st.Passes, st.Looks)
+		}
+	})
+}
+
+// TestWrapOfStamps has all limits pass while the stamps' 31 and 32 bits wrap.
+func TestWrapOfStamps(t *testing.T) {
+	limits := map[Reason]Policy{
+		ReasonIdle:         {IdleTimeout: time.Second},
+		ReasonRead:         {ReadTimeout: time.Second},
+		ReasonWrite:        {WriteTimeout: time.Second},
+		ReasonMaxAge:       {MaxAge: time.Second},
+		ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
+		ReasonMinReadRate:  {MinReadRate: Rate{10, time.Second}},
+		ReasonMinWriteRate: {MinWriteRate: Rate{10, time.Second}},
+	}
+	for reason, p := range limits {
+		for _, wrap := range []int64{1 << 30, 1 << 31, 1 << 32, 1<<32 + 1<<31, 1 << 33} {
+			for _, before := range []int64{120, 100, 99, 50, 1, 0} {
+				onDriver(t, p, nil, func(r *rig) {
+					ageClock(r.Tracker, wrap-before)
+					p := r.peer()
+					p.AwaitWrite()
+					r.dies(p, time.Now(), time.Second, reason)
+					q := r.peer() // one that is active as the stamps wrap
+					q.AwaitWrite()
+					r.lives(q, 500*time.Millisecond+odd)
+					if reason != ReasonMaxAge {
+						q.Enter(r.phase)
+						r.dies(q, time.Now(), time.Second, reason)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestSilenceAcrossWraps leaves a connection alone for as long as stamps wrap.
+func TestSilenceAcrossWraps(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour, WriteTimeout: time.Second, MinWriteRate: Rate{10, 2 * time.Second}}, nil, func(r *rig) {
+		p, exempt := r.peer(), r.phaseOf(Policy{})
+		for range 5 {
+			r.do(func() { p.Enter(exempt) })
+			r.lives(p, (1<<31+1<<29)*r.opts.Tick)
+			r.do(func() { p.Enter(r.phase); p.AwaitWrite() })
+			r.lives(p, 900*time.Millisecond)
+			r.do(func() { p.Sent(30); p.PauseWrite() })
+		}
+		r.do(func() { p.Enter(r.phase); p.AwaitWrite() })
+		r.dies(p, time.Now(), time.Second, ReasonWrite)
+	})
+}
+
+// TestSilentDirectionAcrossWraps has bytes come, but none go, for as long as
+// stamps wrap: the stamp of the last one that went must not come to look new.
+func TestSilentDirectionAcrossWraps(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: 15 * 24 * time.Hour, WriteTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		for range 30 {
+			r.lives(p, 10*24*time.Hour) // 2³¹ ticks are 248 days
+			r.do(func() { p.Received(1) })
+		}
+		r.do(p.AwaitWrite)
+		r.dies(p, time.Now(), time.Second, ReasonWrite)
+	})
+}
+
+// A staller stands still in its callback, and with it the driver and the
+// clock's copies: as if the process had been stopped.
+type staller struct {
+	peer
+	stall func()
+}
+
+func (s *staller) Expire(err *TimeoutError) { s.peer.Expire(err); s.stall() }
+
+// TestStallIsNeverEarly has a peer become active during a stall, and then
+// checks on it after; its stamp is as old as the stall is long.
+func TestStallIsNeverEarly(t *testing.T) {
+	for name, policy := range map[string]Policy{
+		"idle":  {IdleTimeout: time.Second},
+		"read":  {ReadTimeout: time.Second},
+		"write": {WriteTimeout: time.Second},
+	} {
+		for _, stall := range []time.Duration{odd, 50 * time.Millisecond, 950 * time.Millisecond, 5 * time.Second} {
+			t.Run(name+"/"+stall.String(), func(t *testing.T) {
+				onDriver(t, policy, &Options{Shards: 1}, func(r *rig) {
+					p := &peer{}
+					s := &staller{stall: func() { time.Sleep(stall) }}
+					r.track(&s.Conn, s)
+					s.AwaitWrite()
+					r.wait(500 * time.Millisecond)
+					r.track(&p.Conn, p)
+					p.AwaitWrite()
+					r.wait(400 * time.Millisecond)
+					p.Touch() // or the clock would sleep, and stamp exactly
+					r.wait(100*time.Millisecond + r.opts.Tick + r.clock.slack + stall*9/10)
+					p.Received(1)
+					p.Sent(1)
+					active := time.Now()
+					r.wait(10 * time.Second)
+					if lived := p.at.Sub(active); len(p.expired) != 1 || lived < time.Second || lived > time.Second+stall+2*r.late() {
+						r.Errorf("timed out %v after its last activity: %v", lived, p.expired)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEndOfAStampIsAfterItsActivities has a clock whose copies are made late, by
+// less than the slack, or more, or much more. When an activity happens the tick
+// that its stamp is later taken for must not have come yet.
+func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type activity struct{ stamp, settled int64 }
+		rng := rand.New(rand.NewPCG(1, 2))
+		k := newClock(10 * time.Millisecond)
+		var now atomic.Uint32
+		k.attach(&now)
+		k.wake()
+		var all []activity
+		for range 5000 {
+			late := []time.Duration{k.slack / 2, k.slack * 2, 20 * k.tick}[rng.IntN(3)]
+			time.Sleep(k.until(k.now()+1) + time.Duration(rng.Int64N(int64(late))))
+			for range 2 { // of which the first has a stale stamp
+				a := activity{view{now: k.now()}.tick(now.Load()), k.settled()}
+				if k.end(a.stamp) <= a.settled {
+					t.Fatalf("stamp %d, which has not ended, is taken for %d at %d", a.stamp, k.end(a.stamp), a.settled)
+				}
+				all = append(all, a)
+				k.publish()
+			}
+		}
+		for _, a := range all {
+			if end := k.end(a.stamp); end <= a.settled {
+				t.Fatalf("stamp %d is taken for %d, but was given at %d", a.stamp, end, a.settled)
+			}
+		}
+	})
+}
+
+// TestStallWithinAPassIsNeverEarly is the worst of the above: two peers come up
+// in the same pass, the first stalls it, and the second becomes active in the
+// meantime. The stamp for that is the stalled one, of which no end is known.
+func TestStallWithinAPassIsNeverEarly(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: 100 * time.Millisecond}, &Options{Shards: 1}, func(r *rig) {
+		s := &staller{stall: func() { time.Sleep(time.Second) }}
+		p := &peer{}
+		r.track(&s.Conn, s)
+		r.track(&p.Conn, p)
+		r.wait(1050 * time.Millisecond)
+		p.Received(1)
+		active := time.Now()
+		r.wait(10 * time.Second)
+		if lived := p.at.Sub(active); len(p.expired) != 1 || lived < 100*time.Millisecond {
+			r.Errorf("timed out %v after its last activity: %v", lived, p.expired)
+		}
+	})
+}
+
+// TestGaps checks the memory of stalls by itself, beyond what it can hold.
+func TestGaps(t *testing.T) {
+	var g gaps
+	if end := g.end(7); end != 8 {
+		t.Errorf("an empty memory: %d", end)
+	}
+	const n = 3000
+	for i := range int64(n) {
+		g.add(100*i, 100*i+10+i%7)
+	}
+	for i := range int64(n) {
+		got, want := g.end(100*i), 100*i+10+i%7
+		if kept := i >= n-int64(len(g.ring)); kept && got != want || got < want {
+			t.Errorf("end(%d) = %d, want %d", 100*i, got, want)
+		}
+		if got := g.end(100*i + 50); i >= n-int64(len(g.ring)) && got != 100*i+51 {
+			t.Errorf("end(%d) = %d", 100*i+50, got)
+		}
+	}
+}
+
+// TestStaleTouchDoesNotGoBack has a goroutine be suspended in Touch, after it
+// has read the clock; meanwhile another one reports newer activity.
+func TestStaleTouchDoesNotGoBack(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		r.wait(100 * time.Millisecond)
+		p.Touch()
+		stale := p.shard.now.Load()
+		r.wait(500 * time.Millisecond)
+		p.Touch()
+		since := time.Now()
+		p.shard.restamp(&p.Conn, &p.in.stamp, stale) // the first one goes on
+		r.dies(p, since, time.Second, ReasonIdle)
+	})
+}
+
+// TestStampOf checks that no tick looks like sleep, and that its stand-in is in
+// favour of the connection.
+func TestStampOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tick := range []int64{1, 1<<32 - 1, 1 << 32, 1<<32 + 1, 3 << 32} {
+			s := stampOf(tick)
+			if s == asleep {
+				t.Errorf("stampOf(%d) = asleep", tick)
+			}
+			if got := (view{now: tick}).tick(s); got < tick || got > tick+1 {
+				t.Errorf("stampOf(%d) stands for %d", tick, got)
+			}
+		}
+	})
+}

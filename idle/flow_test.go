@@ -1,0 +1,84 @@
+package idle
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestAwaitPaysBeforeItWaits looks at a flow while its waits begin and end, in
+// the order in which Conn.next looks. All time is spent in pauses, and paid for,
+// so when a wait is seen all time until its beginning must be paid.
+func TestAwaitPaysBeforeItWaits(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("needs two processors")
+	}
+	var f flow
+	f.begin(1)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for stamp := uint32(1); ; stamp += 1000 {
+			select {
+			case <-stop:
+				return
+			default:
+				f.await(stamp)
+				f.pause(stamp)
+			}
+		}
+	}()
+	bad := 0
+	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
+		w := f.wait.Load()
+		paid := uint32(f.paid.Load() >> 32)
+		if w&waiting != 0 && since(w, paid) < 0 {
+			bad++
+		}
+	}
+	close(stop)
+	<-stopped
+	if bad > 0 {
+		t.Errorf("%d times a wait was seen of which the pause before was not paid", bad)
+	}
+}
+
+// TestSince checks distances between stamps of 31 bits, across the wrap.
+func TestSince(t *testing.T) {
+	for _, w := range []uint32{0, 5, 1<<31 - 3, 1 << 31, 1<<32 - 2} {
+		for _, d := range []int32{0, 1, 7, 1<<30 - 1, -1, -7, -(1 << 29)} {
+			for _, bit := range []uint32{0, waiting} {
+				if got := since(w<<1|bit, w+uint32(d)); got != d {
+					t.Errorf("since(%d, %d) = %d, want %d", w, w+uint32(d), got, d)
+				}
+			}
+		}
+	}
+}
+
+// TestCreditIsBounded pays no more than maxTicks in advance, and does not wrap.
+func TestCreditIsBounded(t *testing.T) {
+	var f flow
+	f.begin(100)
+	for range 100 {
+		f.credit(1<<30, 1<<40, 100)
+		f.credit(1, 1<<32, 100)
+	}
+	if ahead := int64(f.paid.Load()>>32) - 100; ahead < maxTicks || ahead > 3*maxTicks {
+		t.Errorf("paid %d ticks in advance", ahead)
+	}
+}
+
+// TestPerByteIsInFavourOfTheSender checks that who sends exactly the least rate
+// pays for all time.
+func TestPerByteIsInFavourOfTheSender(t *testing.T) {
+	for _, tick := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 10 * time.Millisecond, time.Second} {
+		for _, bytes := range []int{1, 3, 7, 240, 1000, 999_983} {
+			got := float64(perByte(Rate{BytesPerSecond: bytes}, tick)) * float64(bytes) / (1 << 32)
+			want := float64(time.Second) / float64(tick)
+			if got < want || got > want*1.001 {
+				t.Errorf("a second of %d bytes pays %v ticks of %v, want %v", bytes, got, tick, want)
+			}
+		}
+	}
+}

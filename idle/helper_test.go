@@ -1,0 +1,183 @@
+package idle
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A loop is an event loop: it runs what is posted, one after the other.
+type loop struct{ tasks chan func() }
+
+func newLoop() *loop {
+	l := &loop{make(chan func(), 64)}
+	go func() {
+		for task := range l.tasks {
+			task()
+		}
+	}()
+	return l
+}
+
+func (l *loop) post(task func()) { l.tasks <- task }
+func (l *loop) stop()            { close(l.tasks) }
+
+// do runs task on the loop and waits for it.
+func (l *loop) do(task func()) {
+	done := make(chan struct{})
+	l.post(func() {
+		defer close(done)
+		task()
+	})
+	<-done
+}
+
+// ageClock makes the clock of a new tracker, in a bubble, that many ticks old,
+// for the sake of what happens when the stamps wrap.
+func ageClock(t *Tracker, ticks int64) {
+	synctest.Wait() // the driver sleeps, and reads start again only when woken
+	t.clock.start = t.clock.start.Add(-time.Duration(ticks) * t.clock.tick)
+}
+
+// A rig is a tracker under test, in a bubble. Its connections live on a shard
+// that the driver owns, or on an event loop.
+type rig struct {
+	*testing.T
+	*Tracker
+	shard *Shard // the loop's, or nil
+	loop  *loop
+}
+
+// onBoth runs a test in virtual time on both kinds of shard.
+func onBoth(t *testing.T, p Policy, opts *Options, test func(*rig)) {
+	t.Run("driver", func(t *testing.T) { onDriver(t, p, opts, test) })
+	t.Run("loop", func(t *testing.T) { inBubble(t, p, opts, true, test) })
+}
+
+func onDriver(t *testing.T, p Policy, opts *Options, test func(*rig)) {
+	inBubble(t, p, opts, false, test)
+}
+
+func inBubble(t *testing.T, p Policy, opts *Options, looped bool, test func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(p, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{T: t, Tracker: tr}
+		if looped {
+			r.loop = newLoop()
+			r.shard, err = tr.NewShard(func(pass func()) error { r.loop.post(pass); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer r.end()
+		test(r)
+	})
+}
+
+// end closes what is open still. That the bubble ends then shows that no
+// goroutine is left.
+func (r *rig) end() {
+	r.closeShard()
+	if r.loop != nil {
+		r.loop.stop()
+	}
+	if _, err := r.Tracker.Close(); err != nil && err != ErrClosed {
+		r.Error(err)
+	}
+}
+
+func (r *rig) closeShard() (live []Owner) {
+	if r.shard != nil {
+		r.do(func() { live, _ = r.shard.Close() })
+	}
+	return live
+}
+
+// do runs f where connections may be used.
+func (r *rig) do(f func()) {
+	if r.loop != nil {
+		r.loop.do(f)
+	} else {
+		f()
+	}
+}
+
+// tryTrack and track begin to track o.
+func (r *rig) tryTrack(c *Conn, o Owner) (err error) {
+	if r.loop == nil {
+		return r.Tracker.Track(c, o)
+	}
+	r.do(func() { err = r.shard.Track(c, o) })
+	return err
+}
+
+func (r *rig) track(c *Conn, o Owner) {
+	r.Helper()
+	if err := r.tryTrack(c, o); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// peer tracks a new connection.
+func (r *rig) peer() *peer {
+	r.Helper()
+	p := &peer{}
+	r.track(&p.Conn, p)
+	return p
+}
+
+// wait lets time pass, and what happens in it happen. The race detector learns
+// from a lock that what the test did before comes first, and what it does after
+// comes last.
+func (r *rig) wait(d time.Duration) {
+	r.Tracker.Stats()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// late is how late a timeout may be: two ticks, and the driver's slack.
+func (r *rig) late() time.Duration { return 2*r.opts.Tick + r.clock.slack }
+
+func (r *rig) phaseOf(p Policy) *Phase {
+	r.Helper()
+	ph, err := r.Tracker.Phase(p)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return ph
+}
+
+// dies waits until p is timed out, which must happen when the limit has passed
+// since the given instant, not before, and for the given reason.
+func (r *rig) dies(p *peer, since time.Time, limit time.Duration, why Reason) {
+	r.Helper()
+	r.wait(time.Until(since.Add(limit + r.late() + 1)))
+	if len(p.expired) != 1 {
+		r.Fatalf("%v after %v was to pass: expired %v", why, limit, p.expired)
+	}
+	if at := p.at.Sub(since); at < limit || at > limit+r.late() || p.expired[0].Reason != why {
+		r.Fatalf("expired after %v by %v; want %v by %v", at, p.expired[0], limit, why)
+	}
+}
+
+// lives waits for d, in which p must not be timed out.
+func (r *rig) lives(p *peer, d time.Duration) {
+	r.Helper()
+	r.wait(d)
+	if len(p.expired) > 0 || !p.Live() {
+		r.Fatalf("%v ago timed out: %v", time.Since(p.at), p.expired)
+	}
+}
+
+// A peer is a connection and its owner in one, as idlenet's are.
+type peer struct {
+	Conn
+	expired []*TimeoutError
+	at      time.Time
+}
+
+func (p *peer) Expire(err *TimeoutError) { p.expired, p.at = append(p.expired, err), time.Now() }

@@ -1,0 +1,136 @@
+package idle
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// A keeper is asked before it is timed out.
+type keeper struct {
+	peer
+	asked []Reason
+	when  []time.Time
+	keep  func(*TimeoutError) bool
+}
+
+func (k *keeper) Keep(err *TimeoutError) bool {
+	k.asked = append(k.asked, err.Reason)
+	k.when = append(k.when, time.Now())
+	return k.keep(err)
+}
+
+func (*keeper) Ping() error { return nil }
+
+func (r *rig) keeper(keep func(*TimeoutError) bool) *keeper {
+	k := &keeper{keep: keep}
+	r.track(&k.Conn, k)
+	return k
+}
+
+// TestKeepIsAskedAgainAFullTimeoutLater does so for every reason.
+func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
+	const limit = time.Second
+	for reason, p := range map[Reason]Policy{
+		ReasonIdle:         {IdleTimeout: limit},
+		ReasonRead:         {ReadTimeout: limit},
+		ReasonWrite:        {WriteTimeout: limit},
+		ReasonMaxAge:       {MaxAge: limit},
+		ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}},
+		ReasonMinReadRate:  {MinReadRate: Rate{10, limit}},
+		ReasonMinWriteRate: {MinWriteRate: Rate{10, limit}},
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			onBoth(t, p, nil, func(r *rig) {
+				n := 0
+				k := r.keeper(func(*TimeoutError) bool { n++; return n < 4 })
+				r.do(k.AwaitWrite)
+				born := time.Now()
+				r.wait(10 * limit)
+				if !slices.Equal(k.asked, []Reason{reason, reason, reason, reason}) {
+					r.Fatalf("asked about %v", k.asked)
+				}
+				for i, last := 0, born; i < len(k.when); last, i = k.when[i], i+1 {
+					if after := k.when[i].Sub(last); after < limit || after > limit+r.late() {
+						r.Errorf("asked after %v", after)
+					}
+				}
+				if len(k.expired) != 1 || k.expired[0].Reason != reason || k.at != k.when[3] {
+					r.Errorf("timed out: %v", k.expired)
+				}
+				if st := r.Stats(); st.Kept != 3 || st.TimedOut[reason] != 1 {
+					r.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
+func TestKeepOfAnActiveHeartbeat(t *testing.T) {
+	onBoth(t, beats, nil, func(r *rig) {
+		n := 0
+		k := r.keeper(func(*TimeoutError) bool { n++; return n < 2 })
+		r.lives(&k.peer, 15*time.Second)
+		r.dies(&k.peer, k.when[0], 14*time.Second+2*r.opts.Tick, ReasonHeartbeat)
+	})
+}
+
+// TestEveryLimitIsAskedAbout has two limits pass at once. That the owner has
+// averted one of them is no answer about the other.
+func TestEveryLimitIsAskedAbout(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second, ReadTimeout: time.Second, MaxAge: time.Second}, nil, func(r *rig) {
+		k := r.keeper(func(err *TimeoutError) bool { return true })
+		r.lives(&k.peer, time.Second+r.late())
+		if want := []Reason{ReasonIdle, ReasonRead, ReasonMaxAge}; !slices.Equal(k.asked, want) {
+			r.Errorf("asked about %v, want %v", k.asked, want)
+		}
+	})
+}
+
+// TestActivityDuringKeepAverts lets Keep take its time to answer no.
+func TestActivityDuringKeepAverts(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Second); return false })
+		r.lives(&k.peer, 1500*time.Millisecond)
+		k.Received(1)
+		since := time.Now()
+		r.lives(&k.peer, 600*time.Millisecond)
+		r.dies(&k.peer, since, 2*time.Second, ReasonIdle) // asked again after one
+	})
+}
+
+// TestKeepThatComesTooLate answers after the connection was closed and tracked
+// anew: its answer is not about that one.
+func TestKeepThatComesTooLate(t *testing.T) {
+	onDriver(t, Policy{MaxAge: 10 * time.Second}, nil, func(r *rig) {
+		answer := make(chan bool)
+		k := r.keeper(func(*TimeoutError) bool { return <-answer })
+		r.lives(&k.peer, 11*time.Second)
+		if !k.Close() {
+			r.Error("it was live still")
+		}
+		k.keep = func(*TimeoutError) bool { return false }
+		r.track(&k.Conn, k)
+		since := time.Now()
+		r.lives(&k.peer, 5*time.Second)
+		answer <- true
+		r.dies(&k.peer, since, 10*time.Second, ReasonMaxAge)
+		if st := r.Stats(); st.Live != 0 || st.Gone != 1 || st.TimedOut[ReasonMaxAge] != 1 {
+			r.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestCloseDuringKeep(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Second); return false })
+		r.wait(1500 * time.Millisecond)
+		if !k.Close() {
+			r.Error("it was live still")
+		}
+		r.wait(time.Minute)
+		if len(k.expired) > 0 {
+			r.Errorf("timed out after Close: %v", k.expired)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package idle
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestTrackTwiceIsRefused(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
+			r.Errorf("tracked twice: %v", err)
+		}
+		r.dies(p, time.Now(), time.Second, ReasonIdle)
+	})
+}
+
+// TestTrackAgain uses one Conn for several connections.
+func TestTrackAgain(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		for i := range uint64(3) {
+			r.do(func() {
+				if !p.Close() || p.Live() || p.Close() {
+					r.Error("Close does not tell what was live")
+				}
+			})
+			r.lives2(p, 10*time.Second+odd)
+			r.track(&p.Conn, p)
+			r.lives(p, 900*time.Millisecond)
+			if st := r.Stats(); st.Tracked != 2+i || st.Gone != 1+i || st.Live != 1 {
+				r.Errorf("%+v", st)
+			}
+		}
+		r.dies(p, time.Now().Add(-900*time.Millisecond), time.Second, ReasonIdle)
+	})
+}
+
+// lives2 waits for d, in which the closed p must not be timed out.
+func (r *rig) lives2(p *peer, d time.Duration) {
+	r.Helper()
+	r.wait(d)
+	if len(p.expired) > 0 {
+		r.Fatalf("timed out after Close: %v", p.expired)
+	}
+}
+
+func TestUseAfterTheEndIsHarmless(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second, MinReadRate: Rate{1, time.Second}}, nil, func(r *rig) {
+		closed, expired := r.peer(), r.peer()
+		zero := &Conn{}
+		if zero.Close() || zero.Live() {
+			r.Error("a zero Conn is live")
+		}
+		r.do(func() { closed.Close() })
+		r.dies(expired, time.Now(), time.Second, ReasonIdle)
+		use := func() {
+			for _, c := range []*Conn{&closed.Conn, &expired.Conn} {
+				c.Touch()
+				c.Received(5)
+				c.Sent(5)
+				c.PauseRead()
+				c.AwaitRead()
+				c.AwaitWrite()
+				c.PauseWrite()
+				c.Beat()
+				c.Enter(r.Tracker.phase)
+				if c.Live() || c.Close() {
+					r.Error("came to life again")
+				}
+			}
+		}
+		r.do(use)
+		r.wait(time.Minute)
+		r.closeShard()
+		r.Tracker.Close()
+		use()
+		p := &peer{}
+		if err := r.tryTrack(&p.Conn, p); err != ErrClosed || p.Live() {
+			r.Errorf("tracked after Close: %v", err)
+		}
+		if _, err := r.Tracker.Close(); err != ErrClosed {
+			r.Errorf("closed twice: %v", err)
+		}
+		if _, err := r.NewShard(func(func()) error { return nil }); err != ErrClosed {
+			r.Errorf("a new shard after Close: %v", err)
+		}
+		r.wait(time.Minute)
+		if len(closed.expired) != 0 || len(expired.expired) != 1 {
+			r.Errorf("timed out: %v, %v", closed.expired, expired.expired)
+		}
+	})
+}
+
+// TestCloseHandsBackTheLive also shows, by the end of the bubble, that Close
+// leaves no goroutine.
+func TestCloseHandsBackTheLive(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		exempt := r.phaseOf(Policy{})
+		dead, gone := r.peer(), r.peer()
+		r.do(func() { gone.Close() })
+		r.dies(dead, time.Now(), time.Second, ReasonIdle)
+		want := map[Owner]bool{}
+		for i := range 100 {
+			p := r.peer()
+			want[p] = true
+			if i%2 == 0 {
+				r.do(func() { p.Enter(exempt) })
+			}
+		}
+		live := r.closeShard()
+		own, err := r.Tracker.Close()
+		if err != nil {
+			r.Error(err)
+		}
+		for _, o := range append(live, own...) {
+			if !want[o] || o.(*peer).Live() || o.(*peer).Close() {
+				r.Errorf("handed back %v, live %v", o, o.(*peer).Live())
+			}
+			delete(want, o)
+		}
+		if st := r.Stats(); len(want) != 0 || st.Tracked != 102 || st.Gone != 101 || st.Live != 0 {
+			r.Errorf("%d not handed back; %+v", len(want), st)
+		}
+		r.wait(time.Minute)
+		if len(dead.expired) != 1 {
+			r.Errorf("timed out: %v", dead.expired)
+		}
+	})
+}
+
+func TestCloseReapsAtOnce(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Hour}, func(r *rig) {
+		p := &reaper{}
+		r.track(&p.Conn, p)
+		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
+		live := r.closeShard()
+		own, err := r.Tracker.Close()
+		if len(live)+len(own) != 0 || err != nil || len(p.reaped) != 1 {
+			r.Errorf("Close = %v, %v, %v; reaped %d times", live, own, err, len(p.reaped))
+		}
+	})
+}
+
+// TestCloseInCallbackIsRefused calls Close of its own tracker in all callbacks.
+func TestCloseInCallbackIsRefused(t *testing.T) {
+	policy := Policy{IdleTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
+		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour}}
+	onBoth(t, policy, nil, func(r *rig) {
+		p := &callbackCloser{rig: r}
+		r.track(&p.Conn, p)
+		r.dies(&p.peer, time.Now(), 5*time.Second, ReasonIdle)
+		r.wait(time.Minute)
+		for _, err := range p.errs {
+			if err != ErrInCallback {
+				r.Errorf("Close in a callback: %v", err)
+			}
+		}
+		if len(p.errs) < 6 {
+			r.Errorf("%d callbacks", len(p.errs))
+		}
+	})
+}
+
+type callbackCloser struct {
+	peer
+	rig  *rig
+	mu   sync.Mutex
+	errs []error
+}
+
+func (p *callbackCloser) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.rig.Tracker.Close()
+	p.errs = append(p.errs, err)
+	if p.rig.shard != nil {
+		_, err := p.rig.shard.Close()
+		p.errs = append(p.errs, err)
+	}
+}
+
+func (p *callbackCloser) Expire(err *TimeoutError) { p.close(); p.peer.Expire(err) }
+func (p *callbackCloser) Ping() error              { p.close(); return nil }
+func (p *callbackCloser) Keep(*TimeoutError) bool  { p.close(); return false }
+func (p *callbackCloser) Probe() Pulse             { p.close(); return Pulse{} }
+func (p *callbackCloser) Drain()                   { p.close() }
+func (p *callbackCloser) Reap()                    { p.close() }
+
+// TestCloseWaitsForCallbacks has a Ping that ends in time.
+func TestCloseWaitsForCallbacks(t *testing.T) {
+	onDriver(t, beats, &Options{Linger: time.Minute}, func(r *rig) {
+		p := r.pinged()
+		ended := false
+		p.ping = func() error { time.Sleep(30 * time.Second); ended = true; return nil }
+		r.wait(11 * time.Second)
+		live, err := r.Tracker.Close()
+		if !ended || err != nil || !slices.Equal(live, []Owner{p}) {
+			r.Errorf("Close = %v, %v; the Ping has ended: %v", live, err, ended)
+		}
+	})
+}
+
+// TestCloseDoesNotWaitForEver has a Ping and a Keep that take longer than
+// Linger.
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: 10 * time.Second}, nil, func(r *rig) {
+		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Hour); return false })
+		r.wait(11 * time.Second)
+		begun := time.Now()
+		live, err := r.Tracker.Close()
+		if took := time.Since(begun); took > r.opts.Linger {
+			r.Errorf("Close waited for %v, Options.Linger is %v", took, r.opts.Linger)
+		}
+		if len(live) != 0 || err == nil || !strings.Contains(err.Error(), " 1 callbacks ") {
+			r.Errorf("Close = %v, %v; want an error about 1 callback", live, err)
+		}
+		r.wait(2 * time.Hour)
+		if st := r.Stats(); st.Live != 0 || st.Tracked != 1 {
+			r.Errorf("%+v; timed out: %v", st, k.expired)
+		}
+	})
+}
+
+func TestShardCloseTwice(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		r.peer()
+		if live := r.closeShard(); len(live) != 1 {
+			r.Errorf("handed back %v", live)
+		}
+		if _, err := r.shard.Close(); err != ErrClosed {
+			r.Errorf("closed twice: %v", err)
+		}
+		if st := r.Stats(); st.Tracked != 1 || st.Gone != 1 {
+			r.Errorf("the counts of a closed shard are lost: %+v", st)
+		}
+	})
+}
+
+// TestLoopThatFailsIsTriedAgain has execute refuse a few times.
+func TestLoopThatFailsIsTriedAgain(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		l, n := newLoop(), 0
+		shard, err := r.NewShard(func(pass func()) error {
+			if n++; n < 4 {
+				return ErrClosed
+			}
+			l.post(pass)
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		p, born := &peer{}, time.Now()
+		l.do(func() { err = shard.Track(&p.Conn, p) })
+		r.wait(2 * time.Second)
+		if late := p.at.Sub(born) - time.Second; err != nil || len(p.expired) != 1 || late > r.late()+3*r.opts.Tick {
+			r.Errorf("%v; timed out %v late: %v", err, late, p.expired)
+		}
+		l.do(func() { shard.Close() })
+		l.stop()
+	})
+}
+
+// TestCloseLetsGoOfTheConn: a connection that has ended must not be kept in
+// memory until its timeout would have been.
+func TestCloseLetsGoOfTheConn(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
+		p := r.peer()
+		p.Close()
+		if n := r.shards[0].wheel.Len(); n != 0 {
+			r.Errorf("%d timers are pending", n)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package idle
+
+import (
+	"fmt"
+	"time"
+)
+
+// A ledger is a dumb account of one connection: what happened to it and when,
+// to the nanosecond. From it the deadlines follow by the words of Policy alone;
+// it knows no ticks, wheels or stamps, except for how late a timeout may be.
+//
+// All instants are durations since the simulation began.
+type ledger struct {
+	policy Policy
+	tick   time.Duration
+
+	born      time.Duration
+	excused   time.Duration // limits already passed at this time are due from here on
+	in, out   time.Duration // the last byte, or the beginning of the phase
+	idleKept  time.Duration // when the idle limit was last begun anew
+	writeKept time.Duration // how late that may make the write limit begin
+	beat      time.Duration // the last beat, or the beginning of the phase
+	read      waits
+	write     waits
+	pings     []time.Duration // unanswered
+	pinging   bool            // a Ping is blocking
+	stuck     bool            // one has been since the last byte
+	stall     time.Duration   // how long the process may stand still
+	wraps     bool            // one tick has no stamp of its own, and takes the next
+	drained   bool
+	drainedT  time.Duration
+}
+
+// waits is the account of a direction since the phase began.
+type waits struct {
+	on     bool
+	since  time.Duration
+	owed   time.Duration // since when the rate counts
+	served time.Duration // in waits that are over
+	bytes  int
+	turns  int           // beginnings and ends of waits
+	lax    time.Duration // more that the core cannot know
+}
+
+func (w *waits) restart(now time.Duration) {
+	*w = waits{on: w.on, since: now, owed: now, turns: 1}
+}
+
+// rebegin has a wait begin anew, but for the rate.
+func (w *waits) rebegin(now time.Duration) {
+	if w.on {
+		w.pause(now)
+		w.on, w.since = true, now
+	}
+}
+
+// forgive begins the rate anew, but not the wait. If that turns out to have
+// ended with the last byte, the time from then till now is forgiven twice.
+func (w *waits) forgive(now, last time.Duration) {
+	*w = waits{on: w.on, since: w.since, owed: now, turns: 1, lax: now - last}
+}
+
+func (w *waits) await(now time.Duration) {
+	if !w.on {
+		w.on, w.since = true, now
+		w.turns++
+	}
+}
+
+// begin begins a wait. One that is going on ended with the last byte.
+func (w *waits) begin(now, last time.Duration) {
+	w.pause(max(last, w.since))
+	w.await(now)
+}
+
+func (w *waits) pause(now time.Duration) {
+	if w.on {
+		w.on = false
+		w.served += max(0, now-max(w.since, w.owed))
+		w.turns++
+	}
+}
+
+// stale is when the bytes so far no longer make up for the time waited.
+func (w *waits) stale(r Rate) time.Duration {
+	paid := time.Duration(float64(w.bytes) / float64(r.BytesPerSecond) * float64(time.Second))
+	return max(w.since, w.owed) + r.Grace + paid - w.served
+}
+
+func newLedger(p Policy, tick, now time.Duration) *ledger {
+	l := &ledger{tick: tick, born: now}
+	l.read.on = true
+	l.enter(p, now)
+	return l
+}
+
+func (l *ledger) enter(p Policy, now time.Duration) {
+	l.policy = p
+	l.out, l.beat, l.excused = now, now, now
+	l.read.restart(now)
+	l.write.restart(now)
+	l.arrived(now)
+}
+
+// beginWrite is what a Waiter does. If the core takes an idle limit that began
+// anew for something sent, it seems to have been sent in the wait before.
+func (l *ledger) beginWrite(now time.Duration) {
+	if l.write.on && l.writeKept > l.out {
+		l.write.lax += now - l.out
+	}
+	l.write.begin(now, l.out)
+}
+
+func (l *ledger) arrived(now time.Duration) {
+	l.in = now
+	l.pings, l.stuck = nil, l.pinging
+}
+
+// kept begins anew the limit that r names, and no other.
+func (l *ledger) kept(r Reason, now time.Duration) {
+	l.excused = now
+	switch r {
+	case ReasonIdle:
+		// The core cannot tell it from something sent, by which a write that
+		// waits is timed out later, and one that nobody told had ended seems
+		// to have ended now.
+		l.idleKept, l.writeKept = now, now
+		l.write.lax += now - l.out
+	case ReasonRead:
+		l.read.rebegin(now)
+	case ReasonWrite:
+		l.write.rebegin(now)
+	case ReasonHeartbeat:
+		l.beat = now
+		l.pings, l.stuck = nil, l.pinging
+	case ReasonMaxAge:
+		l.born, l.drained = now, false
+	case ReasonMinReadRate:
+		l.read.forgive(now, l.in)
+	case ReasonMinWriteRate:
+		l.write.forgive(now, l.out)
+	}
+}
+
+// grain is by how much the coarse clock may misjudge one instant.
+func (l *ledger) grain() time.Duration { return l.tick + l.tick/slackShare + l.stall }
+
+// tolerance is by how much a timeout may be late: two ticks, and the slack by
+// which expiry runs behind the clock.
+func (l *ledger) tolerance() time.Duration {
+	ticks := time.Duration(2)
+	if l.wraps {
+		ticks++
+	}
+	return ticks*l.tick + l.tick/slackShare
+}
+
+// A span is when something must happen: not before lo, and not after hi.
+type span struct {
+	what   string
+	reason Reason // 0 for what ends nothing: a ping, or draining
+	lo, hi time.Duration
+}
+
+func (s span) String() string { return fmt.Sprintf("%s in [%v, %v]", s.what, s.lo, s.hi) }
+
+// spans lists what is ahead, if nothing happens meanwhile.
+func (l *ledger) spans() (all []span) {
+	p, late := l.policy, l.tolerance()
+	add := func(r Reason, what string, lo, hi time.Duration) {
+		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
+	}
+	exact := func(r Reason, at time.Duration) { add(r, r.String(), at, at) }
+
+	if p.IdleTimeout > 0 {
+		exact(ReasonIdle, max(l.in, l.out, l.idleKept)+p.IdleTimeout)
+	}
+	if p.ReadTimeout > 0 && l.read.on {
+		exact(ReasonRead, max(l.in, l.read.since)+p.ReadTimeout)
+	}
+	if p.WriteTimeout > 0 && l.write.on {
+		since := max(l.out, l.write.since)
+		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout)
+	}
+	// Waits are counted in ticks, so each beginning and end of one may be off
+	// by a grain, either way; one more is for the fraction of a tick that the
+	// last byte buys.
+	rate := func(reason Reason, w waits, r Rate) {
+		if r.BytesPerSecond > 0 && w.on {
+			at, off := w.stale(r), time.Duration(w.turns)*l.grain()
+			add(reason, reason.String(), at-off-w.lax, max(at, w.since)+off+l.grain()+w.lax)
+		}
+	}
+	rate(ReasonMinReadRate, l.read, p.MinReadRate)
+	rate(ReasonMinWriteRate, l.write, p.MinWriteRate)
+	l.addAge(add)
+	l.addBeat(add)
+	return all
+}
+
+type adder = func(r Reason, what string, lo, hi time.Duration)
+
+func (l *ledger) addAge(add adder) {
+	p := l.policy
+	if p.MaxAge == 0 {
+		return
+	}
+	least, most := l.born+p.MaxAge, l.born+p.MaxAge+p.MaxAgeJitter
+	switch {
+	case p.MaxAgeGrace == 0:
+		add(ReasonMaxAge, "max age", least, most)
+	case !l.drained:
+		add(0, "drain", least, most)
+	default: // Drain itself may have come late, at the cost of the grace
+		lo := max(least, l.drainedT-l.tolerance()) + p.MaxAgeGrace
+		add(ReasonMaxAge, "max age", lo, l.drainedT+p.MaxAgeGrace)
+	}
+}
+
+func (l *ledger) addBeat(add adder) {
+	h := l.policy.Heartbeat
+	misses := time.Duration(max(h.Misses, 1))
+	late := l.tolerance()
+	switch {
+	case h.Interval == 0:
+	case h.Passive:
+		at := l.beat + misses*h.Interval + h.Timeout
+		add(ReasonHeartbeat, "heartbeat", at, at)
+	case l.stuck:
+		// While a ping blocks there is no other, but there are misses.
+		lo := max(l.in, l.beat) + h.Interval
+		add(ReasonHeartbeat, "heartbeat", lo+misses*h.Timeout, max(lo+late, l.excused)+misses*(h.Timeout+late))
+		add(0, "ping", lo, never)
+	case len(l.pings) == 0:
+		at := max(l.in, l.beat) + h.Interval
+		add(0, "ping", at, at)
+	default:
+		// Each ping may be late, and the next counts from it.
+		first, last := l.pings[0], l.pings[len(l.pings)-1]
+		add(ReasonHeartbeat, "heartbeat", first+misses*h.Timeout, max(first, l.excused)+misses*(h.Timeout+late))
+		if len(l.pings) < int(misses) {
+			add(0, "ping", last+h.Timeout, last+h.Timeout)
+		}
+	}
+}
+
+// overdue returns what ought to have happened by now.
+func (l *ledger) overdue(now time.Duration) (span, bool) {
+	for _, s := range l.spans() {
+		if now > s.hi {
+			return s, true
+		}
+	}
+	return span{}, false
+}
+
+// may reports whether something that ends the connection for r, or is called
+// what, may happen now. If it may not, the span says why.
+func (l *ledger) may(r Reason, what string, now time.Duration) (span, bool) {
+	for _, s := range l.spans() {
+		if s.reason == r && s.what == what {
+			return s, now >= s.lo
+		}
+	}
+	return span{what: "no such limit: " + what}, false
+}

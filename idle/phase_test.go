@@ -1,0 +1,101 @@
+package idle
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEnterMakesAShorterTimeoutEffective(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		p, short := r.peer(), r.phaseOf(Policy{ReadTimeout: time.Second})
+		r.lives(p, time.Minute+odd)
+		r.do(func() { p.Enter(short) })
+		r.dies(p, time.Now(), time.Second, ReasonRead)
+	})
+}
+
+func TestEnterMakesALongerTimeoutEffective(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p, long := r.peer(), r.phaseOf(Policy{IdleTimeout: time.Hour})
+		r.lives(p, 900*time.Millisecond+odd)
+		r.do(func() { p.Enter(long) })
+		r.dies(p, time.Now(), time.Hour, ReasonIdle)
+	})
+}
+
+func TestEnterTheExemptPhaseAndBack(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p, exempt := r.peer(), r.phaseOf(Policy{})
+		r.do(func() { p.Enter(exempt) })
+		r.lives(p, 24*time.Hour+odd)
+		r.do(func() { p.Enter(r.Tracker.phase) })
+		r.dies(p, time.Now(), time.Second, ReasonIdle)
+	})
+}
+
+// TestEnterBeginsAllLimitsButTheAge enters the same phase again and again.
+func TestEnterBeginsAllLimitsButTheAge(t *testing.T) {
+	policy := Policy{
+		IdleTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second, MaxAge: time.Minute,
+		Heartbeat:   Heartbeat{Interval: time.Second, Passive: true},
+		MinReadRate: Rate{1000, time.Second}, MinWriteRate: Rate{1000, time.Second},
+	}
+	onBoth(t, policy, nil, func(r *rig) {
+		p, born := r.peer(), time.Now()
+		r.do(p.AwaitWrite)
+		for time.Since(born) < 59*time.Second {
+			r.lives(p, 900*time.Millisecond+odd)
+			r.do(func() { p.Enter(r.Tracker.phase) })
+		}
+		r.dies(p, born, time.Minute, ReasonMaxAge)
+	})
+}
+
+// TestEnterAPhaseWhoseAgeIsPassed must not wait for the other limits.
+func TestEnterAPhaseWhoseAgeIsPassed(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: 30 * time.Second}, nil, func(r *rig) {
+		p, aged := r.peer(), r.phaseOf(Policy{MaxAge: 20 * time.Second})
+		r.lives(p, 25*time.Second)
+		r.do(func() { p.Enter(aged) })
+		r.dies(p, time.Now(), 0, ReasonMaxAge)
+	})
+}
+
+// TestEnterKeepsWaits has a phase begin while a read waits and no write does.
+func TestEnterKeepsWaits(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		p, q := r.peer(), r.peer()
+		write := r.phaseOf(Policy{WriteTimeout: time.Second})
+		r.do(func() { p.Enter(write); q.AwaitWrite(); q.Enter(write) })
+		since := time.Now()
+		r.dies(q, since, time.Second, ReasonWrite)
+		r.lives(p, time.Minute)
+	})
+}
+
+func TestEnterPanicsOnMisuse(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		p := r.peer()
+		other, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer other.Close()
+		r.do(func() {
+			panics(t, "a phase of another tracker", func() { p.Enter(other.phase) })
+			pings := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}})
+			panics(t, "a phase that pings, for no Pinger", func() { p.Enter(pings) })
+		})
+		r.lives(p, time.Minute)
+	})
+}
+
+func panics(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s: no panic", what)
+		}
+	}()
+	f()
+}

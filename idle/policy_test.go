@@ -1,0 +1,154 @@
+package idle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPolicyRefused checks that what makes no sense is refused, by an error
+// that names the field and its value.
+func TestPolicyRefused(t *testing.T) {
+	const ms, year = time.Millisecond, 365 * 24 * time.Hour
+	beat := func(h Heartbeat) Policy { return Policy{Heartbeat: h} }
+	for _, test := range []struct {
+		policy Policy
+		want   []string
+	}{
+		{Policy{IdleTimeout: -1}, []string{"IdleTimeout", "-1ns"}},
+		{Policy{ReadTimeout: -time.Second}, []string{"ReadTimeout", "-1s"}},
+		{Policy{WriteTimeout: -time.Second}, []string{"WriteTimeout", "-1s"}},
+		{Policy{MaxAge: -time.Second}, []string{"MaxAge", "-1s"}},
+		{Policy{MaxAge: time.Second, MaxAgeJitter: -ms}, []string{"MaxAgeJitter", "-1ms"}},
+		{Policy{MaxAge: time.Second, MaxAgeGrace: -ms}, []string{"MaxAgeGrace", "-1ms"}},
+		{Policy{IdleTimeout: ms}, []string{"IdleTimeout", "1ms", "10ms"}},
+		{Policy{ReadTimeout: 10*ms - 1}, []string{"ReadTimeout", "9.999999ms", "10ms"}},
+		{Policy{IdleTimeout: year}, []string{"IdleTimeout", "8760h"}},
+		{Policy{MaxAge: 20 * 24 * time.Hour, MaxAgeGrace: 20 * 24 * time.Hour}, []string{"MaxAge", "grace", "960h"}},
+		{Policy{MaxAgeJitter: time.Second}, []string{"MaxAge is 0", "MaxAgeJitter", "1s"}},
+		{Policy{MaxAgeGrace: time.Second}, []string{"MaxAge is 0", "MaxAgeGrace", "1s"}},
+		{beat(Heartbeat{Interval: -time.Second, Timeout: time.Second}), []string{"Heartbeat.Interval", "-1s"}},
+		{beat(Heartbeat{Interval: time.Second, Timeout: -1}), []string{"Heartbeat.Timeout", "-1ns"}},
+		{beat(Heartbeat{Interval: time.Second}), []string{"Heartbeat.Timeout", "0"}},
+		{beat(Heartbeat{Timeout: time.Second}), []string{"Heartbeat.Interval is 0", "Timeout:1s"}},
+		{beat(Heartbeat{Passive: true}), []string{"Heartbeat.Interval is 0", "Passive:true"}},
+		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: -1}), []string{"Heartbeat.Misses", "-1"}},
+		{beat(Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 101}), []string{"Heartbeat.Misses", "101"}},
+		{beat(Heartbeat{Interval: year / 20, Misses: 100, Passive: true}), []string{"Heartbeat.Misses", "100"}},
+		{Policy{MinReadRate: Rate{BytesPerSecond: -5, Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond", "-5"}},
+		{Policy{MinReadRate: Rate{BytesPerSecond: 5}}, []string{"MinReadRate.Grace", "0"}},
+		{Policy{MinReadRate: Rate{Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond is 0", "1s"}},
+		{Policy{MinWriteRate: Rate{BytesPerSecond: 5, Grace: ms}}, []string{"MinWriteRate.Grace", "1ms"}},
+		{Policy{MinWriteRate: Rate{BytesPerSecond: 5}}, []string{"MinWriteRate.Grace", "0"}},
+		{Policy{}, []string{"no limit", "IdleTimeout"}},
+	} {
+		refused(t, fmt.Sprintf("%+v", test.policy), test.policy, nil, test.want)
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for _, test := range []struct {
+		opts Options
+		want []string
+	}{
+		{Options{Tick: -1}, []string{"Options.Tick", "-1ns"}},
+		{Options{Tick: time.Millisecond - 1}, []string{"Options.Tick", "999.999µs", "1ms"}},
+		{Options{Tick: 1000 * time.Hour}, []string{"Options.Tick", "1000h"}}, // 2²⁸ of them are no time.Duration
+		{Options{Shards: -1}, []string{"Options.Shards", "-1"}},
+		{Options{Shards: 1 << 20}, []string{"Options.Shards", "1048576"}},
+		{Options{Budget: -1}, []string{"Options.Budget", "-1ns"}},
+		{Options{Budget: time.Second}, []string{"Options.Budget", "1s", "10ms"}},
+		{Options{Linger: -1}, []string{"Options.Linger", "-1ns"}},
+		{Options{Linger: 1 << 62}, []string{"Options.Linger"}},
+	} {
+		refused(t, fmt.Sprintf("%+v", test.opts), Policy{IdleTimeout: time.Hour}, &test.opts, test.want)
+	}
+}
+
+// TestNoOverflow checks the longest heartbeat, whose parts are fine by
+// themselves, at a tick at which their product is more than a time.Duration.
+func TestNoOverflow(t *testing.T) {
+	h := Heartbeat{Interval: maxTicks * 10 * time.Second, Misses: 100, Passive: true}
+	refused(t, "overflow", Policy{Heartbeat: h}, &Options{Tick: 10 * time.Second}, []string{"Heartbeat.Misses", "100"})
+}
+
+func refused(t *testing.T, name string, p Policy, opts *Options, want []string) {
+	t.Helper()
+	tr, err := New(p, opts)
+	if err == nil {
+		t.Errorf("%s is accepted", name)
+		tr.Close()
+		return
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: %q does not mention %q", name, err, w)
+		}
+	}
+}
+
+func TestPolicyAccepted(t *testing.T) {
+	for _, p := range []Policy{
+		{IdleTimeout: 10 * time.Millisecond},
+		{ReadTimeout: time.Second, WriteTimeout: time.Hour},
+		{MaxAge: time.Hour, MaxAgeJitter: time.Minute, MaxAgeGrace: time.Second},
+		{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
+		{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Minute, Misses: 100}},
+		{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
+		{MinReadRate: Rate{1, time.Second}, MinWriteRate: Rate{1 << 30, time.Second}},
+		{IdleTimeout: maxTicks * 10 * time.Millisecond},
+	} {
+		tr, err := New(p, nil)
+		if err != nil {
+			t.Errorf("%+v: %v", p, err)
+			continue
+		}
+		if ph, err := tr.Phase(p); err != nil || ph.Policy() != p {
+			t.Errorf("Phase(%+v) = %+v, %v", p, ph, err)
+		}
+		if _, err := tr.Phase(Policy{}); err != nil {
+			t.Errorf("the exempt phase: %v", err)
+		}
+		if _, err := tr.Phase(Policy{IdleTimeout: -1}); err == nil {
+			t.Error("Phase accepts a negative timeout")
+		}
+		tr.Close()
+	}
+}
+
+// TestTimeoutError checks that servers take the error for what an expired
+// deadline of package net gives them.
+func TestTimeoutError(t *testing.T) {
+	err := error(&TimeoutError{Reason: ReasonMinReadRate, Limit: time.Second, Elapsed: 1250 * time.Millisecond})
+	var ne net.Error
+	if !errors.As(fmt.Errorf("read: %w", err), &ne) || !ne.Timeout() || !ne.Temporary() {
+		t.Errorf("%v is no net.Error that is a temporary timeout", err)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v matches the wrong errors", err)
+	}
+	var te *TimeoutError
+	if !errors.As(fmt.Errorf("read: %w", err), &te) || te.Reason != ReasonMinReadRate {
+		t.Errorf("%v does not tell its reason", err)
+	}
+	for _, want := range []string{"i/o timeout", "min read rate", "1s", "1.25s"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not contain %q", err, want)
+		}
+	}
+}
+
+func TestReasonString(t *testing.T) {
+	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "reason 8"}
+	for r, name := range want {
+		if got := Reason(r).String(); got != name {
+			t.Errorf("Reason(%d) is %q, want %q", r, got, name)
+		}
+	}
+}
