@@ -134,10 +134,11 @@ func TestOnDrainComesAtMaxAgeAndTheEndAfterTheGrace(t *testing.T) {
 		go func() { last <- trickles(client) }()
 		err, at := await(t, func() error { return readAll(server) })
 		wantTimeout(t, err, idle.ReasonMaxAge)
-		onTime(t, at, start, age+grace)
 		server.Close()
 		<-last
-		onTime(t, <-drained, start, age)
+		told := <-drained
+		onTime(t, told, start, age)
+		onTime(t, at, told, grace)
 		if len(drained) > 0 {
 			t.Error("OnDrain was called twice")
 		}

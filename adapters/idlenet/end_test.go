@@ -2,6 +2,7 @@ package idlenet
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -247,21 +248,38 @@ func TestAcceptAfterTrackerCloseFailsAndClosesTheSocket(t *testing.T) {
 	acceptFails(t, func(ln net.Listener) net.Listener { return NewListener(ln, tracker, nil) }, idle.ErrClosed.Error())
 }
 
-func TestAcceptFailsIfPolicyPingsButNobodyCan(t *testing.T) {
+func TestNewListenerRefusesPolicyThatPingsIfNobodyCan(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
-	acceptFails(t, func(ln net.Listener) net.Listener { return NewListener(ln, tracker, nil) }, "Options.Ping")
+	newListenerPanics(t, nil, tracker, "Options.Ping")
 }
 
-func TestListenerWrappedTwiceFails(t *testing.T) {
+func TestListenerWrappedTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	newListenerPanics(t, NewListener(nil, tracker, nil), tracker, "wrap it once")
+}
+
+// TestListenerWrappedTwiceUnseenFails has another listener in between.
+func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	acceptFails(t, func(ln net.Listener) net.Listener {
-		return NewListener(NewListener(ln, tracker, nil), tracker, nil)
+		return NewListener(struct{ net.Listener }{NewListener(ln, tracker, nil)}, tracker, nil)
 	}, ErrWrapped.Error())
 	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Gone {
 		t.Errorf("%+v", st)
 	}
+}
+
+func newListenerPanics(t *testing.T, ln net.Listener, tracker *idle.Tracker, text string) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), text) {
+			t.Errorf("NewListener panics with %v, want %q", p, text)
+		}
+	}()
+	NewListener(ln, tracker, nil)
 }
 
 // acceptFails checks that a listener's Accept fails, and the client sees it.

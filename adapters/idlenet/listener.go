@@ -6,7 +6,8 @@
 //	ln = idlenet.NewListener(ln, tracker, nil)
 //
 // The server's code stays as it is. When a connection passes a limit, its
-// pending and later reads and writes fail at once with an error that says so:
+// pending and later reads and writes fail at once with an error that says so (a
+// copy that waits for its other side fails when that has moved):
 //
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) { ... timeout.Reason ... }
@@ -15,12 +16,15 @@
 //
 // What moves a connection's deadlines is seen in its Read, Write, ReadFrom and
 // WriteTo. ReadTimeout and MinReadRate count while a Read waits, so a server
-// that is busy with a request does not hold that against the client; to limit
-// silence whatever the server does, use IdleTimeout. WriteTimeout and
+// that is busy with a request, and does not read meanwhile, does not hold that
+// against the client; to limit silence whatever the server does, use
+// IdleTimeout. (Package net/http reads in the background while a handler runs.) WriteTimeout and
 // MinWriteRate count while a Write waits. Before a connection is timed out the
 // kernel is asked (on Linux, TCP_INFO) whether bytes have moved unseen: unread
 // input after a stall of the process, or a slow client that still drains a
-// large write.
+// large write. On Unix sockets the kernel does not tell since when a client has
+// taken nothing of what is queued, so such a one may be given WriteTimeout
+// twice. Elsewhere than on Linux only unread input is asked for.
 //
 // To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
 package idlenet
@@ -29,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
@@ -64,11 +67,18 @@ type Listener struct {
 
 // NewListener returns a listener that accepts from ln and has t time the
 // connections out. opts may be nil. Closing the listener closes ln, but neither
-// the tracker nor the connections.
+// the tracker nor the connections. It panics if ln is a [*Listener] already, or
+// if the policy of t asks for pings and opts has none.
 func NewListener(ln net.Listener, t *idle.Tracker, opts *Options) *Listener {
+	if _, twice := ln.(*Listener); twice {
+		panic("idlenet: the listener is a *idlenet.Listener already; wrap it once")
+	}
 	l := &Listener{Listener: ln, tracker: t}
 	if opts != nil {
 		l.opts = *opts
+	}
+	if err := l.opts.allow(t.Policy()); err != nil {
+		panic(err.Error())
 	}
 	return l
 }
@@ -109,7 +119,7 @@ func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{inner: nc, opts: opts, step: crumb}
-	if _, isSocket := nc.(syscall.Conn); isSocket && kernel.SeesOutput {
+	if kernel.SeesOutput && socketUnder(nc) != nil {
 		c.step = chunk
 	}
 	if err := t.Track(&c.track, c.owner()); err != nil {

@@ -26,9 +26,11 @@ func (o owner) Expire(err *idle.TimeoutError) {
 	o.inner.SetDeadline(past())
 }
 
-// Reap closes the connection that has stayed open for all that.
+// Reap closes the connection that has stayed open for all that. The peer has
+// had its time; closing is not to wait for it, whatever SetLinger said.
 func (o owner) Reap() {
 	o.reaped.Store(true)
+	o.SetLinger(-1)
 	o.inner.Close()
 }
 

@@ -1,6 +1,7 @@
 package idlenet
 
 import (
+	"net"
 	"sync"
 	"syscall"
 
@@ -30,14 +31,28 @@ func (c *Conn) movedSince(queued uint64) bool {
 // ask asks the kernel. It knows nothing if the connection is not a kernel's, or
 // is closed already, or the system has no way to ask.
 func (c *Conn) ask() (r kernel.Report) {
-	sc, isSocket := c.inner.(syscall.Conn)
-	if !isSocket {
+	sc := socketUnder(c.inner)
+	if sc == nil {
 		return r
 	}
 	if raw, err := sc.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { r = kernel.Inspect(fd) })
 	}
 	return r
+}
+
+// socketUnder returns the socket that nc is or wraps, nil if it tells of none.
+func socketUnder(nc net.Conn) syscall.Conn {
+	for {
+		if sc, ok := nc.(syscall.Conn); ok {
+			return sc
+		}
+		wrapper, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		nc = wrapper.NetConn()
+	}
 }
 
 // Waiting implements idle.Waiter: whoever reads or writes holds a lock.

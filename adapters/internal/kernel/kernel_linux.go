@@ -33,5 +33,11 @@ func Inspect(fd uintptr) (r Report) {
 	return r
 }
 
-// age turns milliseconds, rounded down by the kernel, into a known age.
-func age(ms uint32) time.Duration { return time.Duration(ms)*time.Millisecond + 1 }
+// jiffy is the longest that the grain of the kernel's ages may be: HZ is 100 at
+// least. What is younger than it seems must not be taken for older.
+const jiffy = 10 * time.Millisecond
+
+// age turns the kernel's milliseconds into a known age, never too old.
+func age(ms uint32) time.Duration {
+	return max(time.Duration(ms)*time.Millisecond-jiffy, 0) + 1
+}
