@@ -14,8 +14,9 @@
 //
 // No connection is timed out before its limit has passed since its last
 // activity, and each at most two ticks later, plus what [Options.Budget]
-// defers. Time during which the process did not run is no fault of a peer: an
-// owner that is a [Prober] is asked for unread input first.
+// defers. Time during which the process did not run is no fault of a peer: it
+// is given a moment to catch up, and an owner that is a [Prober] is asked for
+// unread input.
 //
 // Everything runs inside a testing/synctest bubble as well, in virtual time.
 package idle

@@ -7,8 +7,8 @@ import (
 )
 
 // Policy says how long a connection may do what. Every field is off when zero;
-// a negative one is refused. Durations are kept to the tick: never early, and
-// late by at most two ticks.
+// a negative one is refused. Durations are rounded up to whole ticks, and then
+// kept: never early, and late by at most two ticks.
 //
 // A Policy is made ready for use by [New] or [Tracker.Phase], which copy it.
 type Policy struct {
@@ -24,8 +24,8 @@ type Policy struct {
 	// MaxAge is how long a connection may live since tracking began, traffic
 	// or not. MaxAgeJitter lengthens it by up to that much, differently for
 	// each connection, so that connections made together do not end together.
-	// After it the owner is asked to finish ([Drainer]), and the connection
-	// may live for MaxAgeGrace more so that a last exchange can.
+	// After it the owner is asked to finish ([Drainer]), and from then on the
+	// connection may live for MaxAgeGrace more, so that a last exchange can.
 	MaxAge       time.Duration
 	MaxAgeJitter time.Duration
 	MaxAgeGrace  time.Duration

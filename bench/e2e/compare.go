@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // variants are the ways in which each server is run.
@@ -43,6 +45,7 @@ func compare(server string, cfg config) (result, error) {
 			return result{}, err
 		}
 	}
+	watched := term.IsTerminal(int(os.Stderr.Fd()))
 	for round := -1; round < cfg.rounds; round++ { // the first one warms up
 		for _, i := range rand.Perm(len(all)) {
 			ops, err := all[i].load.run(cfg.duration)
@@ -53,11 +56,11 @@ func compare(server string, cfg config) (result, error) {
 				all[i].ops = append(all[i].ops, ops)
 			}
 		}
-		if !cfg.json {
+		if watched {
 			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, round+1, cfg.rounds)
 		}
 	}
-	if !cfg.json {
+	if watched {
 		fmt.Fprint(os.Stderr, "\r\033[K")
 	}
 	return summarize(server, cfg, all), nil
