@@ -75,14 +75,14 @@ func (s *Shard) holds(j job) bool {
 
 // judge decides whether c, which has passed a limit, is to be timed out.
 func (s *Shard) judge(j job) {
-	r, err := s.suspect(j)
-	if r == 0 {
+	err := s.suspect(j)
+	if err.Reason == 0 {
 		s.replace(j)
 		return
 	}
 	keeper, ok := j.owner.(Keeper)
 	if !ok {
-		s.expire(j, r)
+		s.expire(j, err.Reason)
 		return
 	}
 	if !j.c.state.move(j.state, live, asking, 0) {
@@ -90,12 +90,12 @@ func (s *Shard) judge(j job) {
 		return
 	}
 	keep := false
-	s.call("Keep", func() { keep = s.holds(j) && keeper.Keep(err) }, func() {
+	s.call("Keep", func() { keep = s.holds(j) && keeper.Keep(&err) }, func() {
 		if keep {
 			s.counts.kept.Add(1)
 		}
 		if j.c.state.move(j.state, live, 0, asking) {
-			s.answered(j, r, keep)
+			s.answered(j, err.Reason, keep)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func (s *Shard) answered(j job, r Reason, keep bool) {
 		s.replace(j)
 		return
 	}
-	if still, _ := s.suspect(j); still == r { // the answer may have taken long
+	if s.suspect(j).Reason == r { // the answer may have taken long
 		s.expire(j, r)
 	} else {
 		s.replace(j)
@@ -116,17 +116,18 @@ func (s *Shard) answered(j job, r Reason, keep bool) {
 
 // suspect returns the limit that c has passed even after its owner has looked
 // closer than c's stamps tell, 0 if there is none.
-func (s *Shard) suspect(j job) (Reason, *TimeoutError) {
+func (s *Shard) suspect(j job) TimeoutError {
 	var examined [numReasons]bool // one limit averted may leave another
 	for {
-		r, err := s.verdict(j.c)
+		err := s.verdict(j.c)
+		r := err.Reason
 		if r == 0 || examined[r] {
-			return r, err
+			return err
 		}
 		examined[r] = true
 		s.askWaiter(j, r)
 		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge {
-			if still, _ := s.verdict(j.c); still == r {
+			if s.verdict(j.c).Reason == r {
 				s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
 			}
 		}
@@ -192,31 +193,31 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 }
 
 // verdict reads the connection's deadline anew: by the time it is asked for
-// there may have been activity, or a new phase. It returns 0 if no limit is
+// there may have been activity, or a new phase. Its Reason is 0 if no limit is
 // passed.
-func (s *Shard) verdict(c *Conn) (Reason, *TimeoutError) {
+func (s *Shard) verdict(c *Conn) TimeoutError {
 	p, v := c.phase.Load(), s.tracker.clock.view()
 	at, e := c.next(v)
 	if e == miss && misses(c.state.Load()) >= p.policy.Heartbeat.misses() {
 		e = event(ReasonHeartbeat)
 	}
 	if at > v.now || e == nothing || e >= event(numReasons) {
-		return 0, nil
+		return TimeoutError{}
 	}
-	err := &TimeoutError{Reason: Reason(e), Limit: p.limit(Reason(e))}
+	err := TimeoutError{Reason: Reason(e), Limit: p.limit(Reason(e))}
 	err.late = time.Duration(v.now-at) * s.tracker.clock.tick
 	err.Elapsed = err.Limit + err.late
 	if err.Reason == ReasonMaxAge { // jitter and grace are no part of the limit
 		err.Elapsed = time.Duration(v.now-v.tick(c.born.Load())) * s.tracker.clock.tick
 	}
-	return err.Reason, err
+	return err
 }
 
 // expire times c out for the reason r, unless it turns out to be alive. The one
 // transition of its state makes sure that it has one outcome.
 func (s *Shard) expire(j job, r Reason) {
-	still, err := s.verdict(j.c)
-	if still != r {
+	err := s.verdict(j.c)
+	if err.Reason != r {
 		s.replace(j)
 		return
 	}
@@ -232,7 +233,7 @@ func (s *Shard) expire(j job, r Reason) {
 	if err.late > s.tracker.clock.tick {
 		s.counts.deferred.Add(1)
 	}
-	s.tracker.guard("Expire", func() { j.owner.Expire(err) })
+	s.tracker.guard("Expire", func() { j.owner.Expire(&err) })
 	if lingers {
 		s.linger(j)
 	}
