@@ -60,9 +60,8 @@ func BenchmarkReadCycle(b *testing.B) {
 	conns := benchTracker(b, minute, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		conns[0].AwaitRead()
+		conns[0].BeginRead()
 		conns[0].Received(64)
-		conns[0].PauseRead()
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *Conn) Touch() {
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.readPerByte != 0 {
-		c.in.credit(n, p.readPerByte, c.in.stamp.Load())
+		c.shard.pay(&c.in, c.in.price(n, p.readPerByte, c.in.stamp.Load()))
 	}
 }
 
@@ -57,7 +57,7 @@ func (c *Conn) Sent(n int) {
 		c.shard.restamp(c, &c.out.stamp, now)
 	}
 	if p := c.phase.Load(); p.writePerByte != 0 {
-		c.out.credit(n, p.writePerByte, c.out.stamp.Load())
+		c.shard.pay(&c.out, c.out.price(n, p.writePerByte, c.out.stamp.Load()))
 	}
 }
 

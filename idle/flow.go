@@ -112,19 +112,18 @@ func (f *flow) resume(stamp, was uint32) {
 	f.wait.CompareAndSwap(stamp<<1, was)
 }
 
-// credit pays for n bytes, each worth perByte ticks as 32.32. No more than
-// maxTicks are paid in advance.
-func (f *flow) credit(n int, perByte uint64, stamp uint32) {
+// price returns how many ticks, as 32.32, n bytes pay for, each worth perByte.
+// No more than about maxTicks are paid in advance.
+func (f *flow) price(n int, perByte uint64, stamp uint32) uint64 {
 	const most = maxTicks << 32
 	ahead := int64(f.paid.Load() - uint64(stamp)<<32)
 	if n <= 0 || ahead > most {
-		return
+		return 0
 	}
 	if uint64(n) > most/perByte {
-		f.paid.Add(most)
-		return
+		return most
 	}
-	f.paid.Add(uint64(n) * perByte)
+	return uint64(n) * perByte
 }
 
 // since returns how many ticks before the given stamp w was written, negative

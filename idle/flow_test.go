@@ -61,8 +61,8 @@ func TestCreditIsBounded(t *testing.T) {
 	var f flow
 	f.begin(100)
 	for range 100 {
-		f.credit(1<<30, 1<<40, 100)
-		f.credit(1, 1<<32, 100)
+		f.paid.Add(f.price(1<<30, 1<<40, 100))
+		f.paid.Add(f.price(1, 1<<32, 100))
 	}
 	if ahead := int64(f.paid.Load()>>32) - 100; ahead < maxTicks || ahead > 3*maxTicks {
 		t.Errorf("paid %d ticks in advance", ahead)

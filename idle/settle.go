@@ -180,7 +180,7 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 		c.restart(r, uint32(v.now))
 	}
 	if ph := c.phase.Load(); p.Unreported > 0 && ph.writePerByte != 0 {
-		c.out.credit(p.Unreported, ph.writePerByte, uint32(v.now))
+		s.pay(&c.out, c.out.price(p.Unreported, ph.writePerByte, uint32(v.now)))
 	}
 	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && c.state.move(j.state, live, granted, 0) {
 		// A tick less than now, so that any activity changes the stamp and

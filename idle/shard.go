@@ -111,12 +111,26 @@ func (s *Shard) restamp(c *Conn, at *atomic.Uint32, now uint32) {
 	if now == asleep {
 		now = s.tracker.clock.wake()
 	}
-	raise(at, now)
+	if s.execute != nil {
+		at.Store(now) // nobody else can have made it later
+	} else {
+		raise(at, now)
+	}
 	if c.state.Load()&granted != 0 {
 		c.state.set(0, granted)
 	}
 	if !s.stirred.Load() {
 		s.stirred.Store(true)
+	}
+}
+
+// pay moves on the tick up to which f is paid. On a loop nobody else does so at
+// the same time, and it takes no locked instruction.
+func (s *Shard) pay(f *flow, ticks uint64) {
+	if s.execute != nil {
+		f.paid.Store(f.paid.Load() + ticks)
+	} else {
+		f.paid.Add(ticks)
 	}
 }
 
