@@ -38,10 +38,15 @@ func connOf(t *wheel.Timer) *Conn { return (*Conn)(unsafe.Pointer(t)) }
 // Touch records that something arrived. It may be called by any number of
 // goroutines at once.
 func (c *Conn) Touch() {
-	if now := c.shard.now.Load(); now != c.in.stamp.Load() {
-		c.shard.restamp(c, &c.in.stamp, now)
+	if c.shard.now.Load() != c.in.stamp.Load() {
+		c.arrived()
 	}
 }
+
+// arrived is the slow path of Touch. Touch can be inlined only if this is not.
+//
+//go:noinline
+func (c *Conn) arrived() { c.shard.restamp(c, &c.in.stamp, c.shard.now.Load()) }
 
 // Received records that n bytes arrived; 0 is the same as [Conn.Touch].
 func (c *Conn) Received(n int) {
