@@ -22,7 +22,9 @@ type Owner interface {
 type Pinger interface{ Ping() error }
 
 // Keeper is an Owner that is asked before it is timed out. If Keep returns
-// true, the limit named in err begins anew.
+// true, the limit named in err begins anew. Until it returns no limit of the
+// connection is looked at, the one of writing included. Activity meanwhile
+// averts the timeout, so an owner that writes a farewell should not report it.
 type Keeper interface {
 	Keep(err *TimeoutError) bool
 }

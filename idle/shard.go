@@ -37,7 +37,7 @@ const never = math.MaxInt64
 // before it lets go of the lock.
 const (
 	looksPerLock = 256
-	jobsPerLock  = 64
+	jobsPerLock  = 16
 )
 
 // A job is what a look at a connection has found to do.

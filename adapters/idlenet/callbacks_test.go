@@ -243,3 +243,20 @@ func TestOptionsOfWrapAreCopied(t *testing.T) {
 		}
 	})
 }
+
+func TestFarewellIsNoSignOfLife(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: 300 * time.Millisecond}), &Options{
+		OnTimeout: func(c *Conn, _ *idle.TimeoutError) bool {
+			asked++
+			c.Write([]byte("bye"))
+			return false
+		}})
+	go readAll(client)
+	err, _ := await(t, func() error { return read1(server) })
+	wantTimeout(t, err, idle.ReasonIdle)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}

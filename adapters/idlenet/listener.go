@@ -47,7 +47,9 @@ type Options struct {
 	Ping func(c *Conn) error
 
 	// OnTimeout is asked before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit begins anew.
+	// the connection is kept, and the limit begins anew. It may write a
+	// farewell, which does not count as an activity; but no timeout ends that
+	// write, so it wants a deadline.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnDrain is told when a connection has passed MaxAge, so that it can be

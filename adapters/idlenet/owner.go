@@ -42,6 +42,13 @@ func (o owner) Drain() {
 	}
 }
 
-func (k keeper) Keep(err *idle.TimeoutError) bool {
+// Keep asks the user. A farewell that is written meanwhile is no sign of life,
+// whoever sees it: sent, or Probe.
+func (k keeper) Keep(err *idle.TimeoutError) (keep bool) {
+	k.asking.Store(true)
+	defer func() {
+		k.refused.Store(!keep)
+		k.asking.Store(false)
+	}()
 	return k.opts.OnTimeout(k.Conn, err)
 }

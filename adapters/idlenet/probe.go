@@ -17,6 +17,9 @@ func (o owner) Probe() idle.Pulse {
 	if r.Counted && r.Out == 0 && o.movedSince(r.Queued) {
 		p.Out = 1
 	}
+	if o.refused.Load() {
+		p.Out = 0
+	}
 	return p
 }
 
