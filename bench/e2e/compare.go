@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -37,6 +39,9 @@ func compare(server string, cfg config) (result, error) {
 		}
 	}()
 	for _, name := range variants() {
+		if servers()[server].run[name] == nil {
+			continue // gnet has no timeouts of its own
+		}
 		c, err := start(server, name, cfg)
 		if c != nil {
 			all = append(all, c)
@@ -115,13 +120,24 @@ func start(server, name string, cfg config) (*contender, error) {
 		return nil, err
 	}
 	c := &contender{name: name, cmd: cmd, life: life}
-	address, err := bufio.NewReader(out).ReadString('\n')
+	address, err := findAddress(out)
 	if err != nil {
-		return c, fmt.Errorf("%s did not start: %w", name, err)
+		return c, fmt.Errorf("%s: %w", name, err)
 	}
 	request, response := servers()[server].exchange(cfg.size)
-	c.load, err = connect(strings.TrimSpace(address), cfg.conns, request, response)
+	c.load, err = connect(address, cfg.conns, request, response)
 	return c, err
+}
+
+// findAddress reads where a child listens.
+func findAddress(out io.Reader) (string, error) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if address, ok := strings.CutPrefix(lines.Text(), addressPrefix); ok {
+			return address, nil
+		}
+	}
+	return "", cmp.Or(lines.Err(), errors.New("the server did not start"))
 }
 
 func (c *contender) stop() {

@@ -1,0 +1,175 @@
+package idlegnet
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestHeartbeat has a client that answers pings for a while.
+func TestHeartbeat(t *testing.T) {
+	const interval, timeout = 50 * ms, 300 * ms
+	closed, onClose := closings()
+	policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Timeout: timeout, Misses: 2}}
+	for name, ping := range map[string]func(c gnet.Conn) []byte{
+		"returned": func(gnet.Conn) []byte { return []byte{'?'} },
+		"written":  func(c gnet.Conn) []byte { c.Write([]byte{'?'}); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+				c.Discard(-1)
+				return gnet.None
+			}}, policy, &Options{Ping: ping}, tcp())
+			nc := dial(t, s.address)
+			var last time.Time
+			b := make([]byte, 1)
+			for range 10 {
+				if _, err := nc.Read(b); err != nil || b[0] != '?' {
+					t.Fatalf("no ping but %q, %v", b, err)
+				}
+				last = time.Now()
+				nc.Write([]byte{'!'})
+			}
+			pings, err := io.ReadAll(nc)
+			if err != nil || len(pings) != 2 {
+				t.Errorf("unanswered pings: %q, %v", pings, err)
+			}
+			expectTimeout(t, receive(t, closed), idle.ReasonHeartbeat, last, interval+2*timeout)
+			if st := s.Stats(); st.Pings != 12 || st.Misses != 2 {
+				t.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
+			}
+		})
+	}
+}
+
+// TestPingThatCloses closes the connection inside Ping.
+func TestPingThatCloses(t *testing.T) {
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 20 * ms, Timeout: 20 * ms}}, &Options{
+		Ping: func(c gnet.Conn) []byte { c.EventLoop().Close(c); return []byte("gone") },
+	}, tcp())
+	dial(t, s.address)
+	if got := receive(t, closed); got.err != nil {
+		t.Error("OnClose got ", got.err)
+	}
+}
+
+// TestOnTimeout keeps a connection twice.
+func TestOnTimeout(t *testing.T) {
+	const limit = 50 * ms
+	closed, onClose := closings()
+	asked := 0
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: limit}, &Options{
+		OnTimeout: func(c gnet.Conn, err *idle.TimeoutError) bool {
+			asked++
+			c.Write([]byte{'?'})
+			return asked < 3
+		},
+	}, tcp())
+	begun := time.Now()
+	nc := dial(t, s.address)
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	if got, _ := io.ReadAll(nc); string(got) != "???" {
+		t.Errorf("the client was told %q", got)
+	}
+	if passed := time.Since(begun); passed < 3*limit || asked != 3 {
+		t.Errorf("asked %d times, closed after %v", asked, passed)
+	}
+}
+
+// TestOnTimeoutThatCloses closes the connection while asked whether to keep it.
+func TestOnTimeoutThatCloses(t *testing.T) {
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: 50 * ms}, &Options{
+		OnTimeout: func(c gnet.Conn, err *idle.TimeoutError) bool {
+			c.EventLoop().Close(c)
+			return false
+		},
+	}, tcp())
+	dial(t, s.address)
+	if got := receive(t, closed); got.err != nil {
+		t.Error("a connection that the user closed was closed for ", got.err)
+	}
+	if st := s.Stats(); st.Gone != 1 || len(st.TimedOut) != 0 {
+		t.Errorf("it was counted as %+v", st)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	const age, grace = 50 * ms, 100 * ms
+	closed, onClose := closings()
+	drained := make(chan time.Time, 1)
+	s := serve(t, &handler{close: onClose}, idle.Policy{MaxAge: age, MaxAgeGrace: grace}, &Options{
+		OnDrain: func(c gnet.Conn) { drained <- time.Now(); c.Write([]byte("finish")) },
+	}, tcp())
+	begun := time.Now()
+	nc := dial(t, s.address)
+	if got, _ := io.ReadAll(nc); string(got) != "finish" {
+		t.Errorf("the client was told %q", got)
+	}
+	at := receive(t, drained)
+	if at.Sub(begun) < age {
+		t.Error("drained early")
+	}
+	expectTimeout(t, receive(t, closed), idle.ReasonMaxAge, begun.Add(grace), age)
+}
+
+// TestPanicInPing is survived, and is a miss.
+func TestPanicInPing(t *testing.T) {
+	s := serve(t, &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 20 * ms, Timeout: 20 * ms}}, &Options{
+		Ping: func(c gnet.Conn) []byte { panic("in Ping") },
+		Idle: idle.Options{Logger: quiet()},
+	}, tcp())
+	nc := dial(t, s.address)
+	if _, err := nc.Read(make([]byte, 1)); err != io.EOF {
+		t.Error(err)
+	}
+	if st := s.Stats(); st.Panics == 0 {
+		t.Error("the panic was not counted")
+	}
+}
+
+// passes is an event loop whose passes are run by a test.
+type passes struct {
+	gnet.EventLoop
+	h      gnet.EventHandler
+	posted chan gnet.Runnable
+}
+
+func (p *passes) Execute(_ context.Context, r gnet.Runnable) error { p.posted <- r; return nil }
+
+func (p *passes) Close(c gnet.Conn) error { p.h.OnClose(c, nil); return nil }
+
+type onPasses struct {
+	lone
+	loop *passes
+}
+
+func (c *onPasses) EventLoop() gnet.EventLoop { return c.loop }
+
+// TestPanicInOnClose ends the process after a timeout as it does otherwise; the
+// tracker does not swallow it.
+func TestPanicInOnClose(t *testing.T) {
+	h := Wrap(&handler{close: func(gnet.Conn, error) gnet.Action { panic("in OnClose") }},
+		idle.Policy{IdleTimeout: 20 * ms}, &Options{Idle: idle.Options{Logger: quiet()}})
+	h.OnBoot(gnet.Engine{})
+	defer h.OnShutdown(gnet.Engine{})
+	c := &onPasses{lone{fake: fake{fd: 1 << 20}}, &passes{h: h, posted: make(chan gnet.Runnable, 1)}}
+	h.OnOpen(c)
+	var panicked any
+	for panicked == nil && !t.Failed() {
+		pass := receive(t, c.loop.posted)
+		func() {
+			defer func() { panicked = recover() }()
+			pass.Run(t.Context())
+		}()
+	}
+	if panicked != "in OnClose" {
+		t.Error("the loop was told ", panicked)
+	}
+}

@@ -1,0 +1,126 @@
+package idlegnet
+
+import (
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A conn is what is kept of a connection from OnOpen to OnClose. All but c,
+// which never changes, is used on its loop only. It is not used again for
+// another connection, so that whoever still holds it afterwards does no harm.
+type conn struct {
+	track   idle.Conn // first: what an activity needs of it is one cache line then
+	c       gnet.Conn // held, not embedded: its methods are none of the owner's
+	inbound int       // bytes left unread by the last OnTraffic; -1 after OnClose
+	backlog *backlog  // nil if nothing is known to wait to go out
+
+	loop    *loop
+	phase   *idle.Phase
+	timeout *idle.TimeoutError // when it is being closed for that
+
+	_ [40]byte // makes it 192 bytes, which Go places at the start of a cache line
+}
+
+// close notes that OnClose has been called.
+func (s *conn) close() { s.inbound = -1 }
+
+func (s *conn) closed() bool { return s.inbound < 0 }
+
+// before is called when OnTraffic begins.
+//
+// Wake calls OnTraffic without new bytes. If there are fewer than were left,
+// some were read elsewhere on the loop, and it cannot be told whether some
+// are new; then it is better to believe so.
+func (s *conn) before() {
+	if n := s.c.InboundBuffered(); n != s.inbound {
+		s.track.Received(max(n-s.inbound, 0))
+	}
+	if s.backlog != nil {
+		s.look(s.c.OutboundBuffered())
+	}
+}
+
+// after is called when something that may have read, written, or closed the
+// connection has returned.
+func (s *conn) after() {
+	if s.closed() {
+		return
+	}
+	s.inbound = s.c.InboundBuffered()
+	if n := s.c.OutboundBuffered(); n > 0 || s.backlog != nil {
+		s.look(n)
+	}
+}
+
+// opened is called when OnOpen has returned n bytes, which gnet is to write.
+func (s *conn) opened(n int) {
+	s.after()
+	if n > 0 && !s.closed() {
+		s.look(s.c.OutboundBuffered() + n)
+	}
+}
+
+// keeper is an owner whose user wants to be asked.
+type keeper struct{ *conn }
+
+// owner returns what the tracker is to call.
+func (s *conn) owner() idle.Owner {
+	if s.loop.opts.OnTimeout != nil {
+		return keeper{s}
+	}
+	return s
+}
+
+// Expire implements idle.Owner.
+func (s *conn) Expire(err *idle.TimeoutError) {
+	s.timeout = err
+	s.loop.close(s.c)
+}
+
+// Keep implements idle.Keeper. A farewell that it writes must not pass for a
+// sign of life, so that a refusal is final; see Probe.
+func (k keeper) Keep(err *idle.TimeoutError) bool {
+	defer k.after()
+	keep := k.loop.opts.OnTimeout(k.c, err)
+	if !keep {
+		k.loop.refused = k.conn
+	}
+	return keep
+}
+
+// Ping implements idle.Pinger. If a write fails gnet closes the connection.
+func (s *conn) Ping() error {
+	defer s.after()
+	message := s.loop.opts.Ping(s.c)
+	if len(message) == 0 || s.closed() {
+		return nil
+	}
+	if _, err := s.c.Write(message); err != nil {
+		return err
+	}
+	if s.c.OutboundBuffered() == 0 {
+		s.track.Sent(len(message))
+	}
+	return nil
+}
+
+// Drain implements idle.Drainer.
+func (s *conn) Drain() {
+	if tell := s.loop.opts.OnDrain; tell != nil {
+		defer s.after()
+		tell(s.c)
+	}
+}
+
+// Probe implements idle.Prober.
+func (s *conn) Probe() idle.Pulse {
+	if s.loop.refused == s {
+		return idle.Pulse{}
+	}
+	r := kernel.Inspect(uintptr(s.c.Fd()))
+	p := r.Pulse()
+	s.progress(&p, r)
+	return p
+}

@@ -1,0 +1,181 @@
+package idlegnet
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Options are what few handlers need. All may be zero. The functions run on the
+// loop of the connection that they get, and must not block.
+type Options struct {
+	// Ping returns a heartbeat message, which is then written to c; or it
+	// writes to c itself and returns nil. The policy's active Heartbeat
+	// requires it.
+	Ping func(c gnet.Conn) []byte
+
+	// OnTimeout is asked before a connection is timed out. If it returns true,
+	// the connection is kept, and the limit begins anew.
+	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
+
+	// OnDrain is told when a connection has passed MaxAge, so that it can be
+	// finished in good order within MaxAgeGrace.
+	OnDrain func(c gnet.Conn)
+
+	// Idle has the grain of the timeouts and more. Its Budget, how long a loop
+	// may be kept from its work within a tick, is 1 ms by default, or half a
+	// tick if that is less. Its Shards are not used: there is one a loop.
+	Idle idle.Options
+}
+
+// defaultBudget is how long a loop may work on timeouts within a tick.
+const defaultBudget = time.Millisecond
+
+// complete returns o, which may be nil, with the defaults of this package.
+func (o *Options) complete() Options {
+	var full Options
+	if o != nil {
+		full = *o
+	}
+	full.Idle.Shards = 1
+	if tick := full.Idle.Tick; full.Idle.Budget == 0 && (tick == 0 || tick/2 > defaultBudget) {
+		full.Idle.Budget = defaultBudget
+	}
+	return full
+}
+
+// allow reports what p needs that the options do not have.
+func (o *Options) allow(p idle.Policy) error {
+	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && o.Ping == nil {
+		return fmt.Errorf("idlegnet: the policy has an active Heartbeat (every %v), but Options.Ping is nil; set it, or use the Passive form", h.Interval)
+	}
+	return nil
+}
+
+// Handler is a gnet.EventHandler that times connections out. It serves one
+// engine, or one client, at a time. Its On methods are gnet's to call.
+type Handler struct {
+	user  gnet.EventHandler
+	table table // beside user: OnTraffic needs the two
+
+	policy idle.Policy
+	opts   Options
+	err    error
+	run    atomic.Pointer[run] // the last one that OnBoot has begun
+}
+
+var _ gnet.EventHandler = (*Handler)(nil)
+
+// Wrap returns a handler that passes everything on to h, and times out its
+// connections under the policy p, from OnOpen on. opts may be nil.
+//
+// If p sets no limit at all, or something in p or opts makes no sense,
+// [Handler.Err] says what. A server with such a handler does not start, though
+// gnet.Run returns nil; a gnet client, which cannot be kept from starting,
+// has each of its connections closed.
+func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) *Handler {
+	w := &Handler{user: h, policy: p, opts: opts.complete()}
+	if w.err = w.opts.allow(p); w.err != nil {
+		return w
+	}
+	// The tracker proper is made by OnBoot: it has a goroutine, and nobody
+	// would end it if gnet failed before. This one finds the errors.
+	trial, err := idle.New(p, &w.opts.Idle)
+	if err == nil {
+		_, err = trial.Close()
+	}
+	w.err = err
+	return w
+}
+
+// Err returns what was wrong with the arguments of [Wrap], nil if nothing.
+func (h *Handler) Err() error { return h.err }
+
+// Stats returns the counts since the last OnBoot, zero before the first. It may
+// be called by any goroutine.
+func (h *Handler) Stats() idle.Stats {
+	if r := h.run.Load(); r != nil {
+		return r.tracker.Stats()
+	}
+	return idle.Stats{}
+}
+
+// OnBoot implements gnet.EventHandler.
+func (h *Handler) OnBoot(eng gnet.Engine) gnet.Action {
+	if err := h.boot(); err != nil {
+		logging.Errorf("%v", err)
+		return gnet.Shutdown
+	}
+	action := h.user.OnBoot(eng)
+	// A server that is told to shut down here does so without OnShutdown. A
+	// client, which has no listeners and so is not valid, does not care.
+	if action == gnet.Shutdown && eng.Validate() == nil {
+		h.run.Load().end()
+	}
+	return action
+}
+
+// OnShutdown implements gnet.EventHandler. Timeouts go on until the user's
+// OnShutdown, which may wait for connections to end, has returned. After it
+// gnet still calls OnClose, and even OnOpen, but nothing is done on any loop
+// any more.
+func (h *Handler) OnShutdown(eng gnet.Engine) {
+	if r := h.run.Load(); r != nil {
+		defer r.end()
+	}
+	if h.err == nil {
+		h.user.OnShutdown(eng)
+	}
+}
+
+// OnOpen implements gnet.EventHandler.
+func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
+	if h.err != nil {
+		return nil, gnet.Close
+	}
+	s := h.track(c) // before the user's OnOpen, which may call Enter
+	out, action = h.user.OnOpen(c)
+	if s != nil {
+		s.opened(len(out))
+	}
+	return out, action
+}
+
+// OnTraffic implements gnet.EventHandler.
+func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
+	s := h.table.get(c)
+	if s == nil {
+		return h.user.OnTraffic(c)
+	}
+	s.before()
+	action := h.user.OnTraffic(c)
+	s.after()
+	return action
+}
+
+// OnClose implements gnet.EventHandler.
+func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
+	if h.err != nil {
+		return gnet.None
+	}
+	if s := h.table.get(c); s != nil {
+		h.table.remove(s)
+		s.close()
+		s.track.Close()
+		if s.timeout != nil {
+			err = s.timeout
+		}
+		if s.loop.passing {
+			defer s.loop.notePanic()
+		}
+	}
+	return h.user.OnClose(c, err)
+}
+
+// OnTick implements gnet.EventHandler.
+func (h *Handler) OnTick() (delay time.Duration, action gnet.Action) { return h.user.OnTick() }

@@ -1,0 +1,163 @@
+package idlegnet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestHandshakePhase begins with a short limit, which a client passes, or which
+// OnTraffic replaces by another one.
+func TestHandshakePhase(t *testing.T) {
+	const handshake, limit = 100 * ms, 400 * ms
+	closed, onClose := closings()
+	var h *Handler
+	var ready *idle.Phase
+	opened := make(chan gnet.Conn, 10)
+	user := &handler{
+		close: onClose,
+		boot: func(gnet.Engine) gnet.Action {
+			var err error
+			if ready, err = h.Phase(idle.Policy{IdleTimeout: limit}); err != nil {
+				t.Error(err)
+			}
+			return gnet.None
+		},
+		open: func(c gnet.Conn) ([]byte, gnet.Action) { opened <- c; return nil, gnet.None },
+		traffic: func(c gnet.Conn) gnet.Action {
+			c.Discard(-1)
+			h.Enter(c, ready)
+			return gnet.None
+		},
+	}
+	h = Wrap(user, idle.Policy{ReadTimeout: handshake}, nil)
+	s := start(t, user, h, tcp(), nil)
+
+	begun := time.Now()
+	dial(t, s.address)
+	expectTimeout(t, receive(t, closed), idle.ReasonRead, begun, handshake)
+
+	nc := dial(t, s.address)
+	begun = time.Now()
+	nc.Write([]byte("hello"))
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+
+	// From another goroutine, which may come too late.
+	receive(t, opened)
+	receive(t, opened)
+	begun = time.Now()
+	dial(t, s.address)
+	c := receive(t, opened)
+	if err := h.AsyncEnter(c, ready); err != nil {
+		t.Error(err)
+	}
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	if err := h.AsyncEnter(c, ready); err != nil {
+		t.Error(err)
+	}
+	if err := h.AsyncBeat(c); err != nil {
+		t.Error(err)
+	}
+	onLoop(t, c, func() { // nothing happens
+		h.Enter(c, ready)
+		h.Beat(c)
+		h.Sent(c, 1)
+	})
+	s.stop(t)
+	if err := h.AsyncEnter(c, ready); err == nil {
+		t.Error("AsyncEnter after the end did not fail")
+	}
+}
+
+// TestExemptPhase enters, in OnOpen, a phase without limits.
+func TestExemptPhase(t *testing.T) {
+	const limit = 50 * ms
+	closed, onClose := closings()
+	var h *Handler
+	var exempt *idle.Phase
+	user := &handler{
+		close: onClose,
+		boot: func(gnet.Engine) gnet.Action {
+			exempt, _ = h.Phase(idle.Policy{})
+			return gnet.None
+		},
+		open: func(c gnet.Conn) ([]byte, gnet.Action) { h.Enter(c, exempt); return nil, gnet.None },
+	}
+	h = Wrap(user, idle.Policy{IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MaxAge: time.Hour}, nil)
+	s := start(t, user, h, tcp(), nil)
+	nc := dial(t, s.address)
+	time.Sleep(5 * limit)
+	exchange(t, nc, "still there")
+	if len(closed) > 0 {
+		t.Error("closed: ", receive(t, closed).err)
+	}
+}
+
+func TestPhaseFails(t *testing.T) {
+	h := Wrap(&handler{}, idle.Policy{IdleTimeout: time.Minute}, nil)
+	if _, err := h.Phase(idle.Policy{}); err == nil {
+		t.Error("before OnBoot it did not")
+	}
+	if err := h.AsyncBeat(nil); err == nil {
+		t.Error("AsyncBeat before OnBoot did not")
+	}
+	if st := h.Stats(); st.Tracked != 0 {
+		t.Error("counts before OnBoot")
+	}
+	user := &handler{}
+	h = Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	s := start(t, user, h, tcp(), nil)
+	if _, err := h.Phase(idle.Policy{IdleTimeout: -1}); err == nil {
+		t.Error("with a bad policy it did not")
+	}
+	if _, err := h.Phase(idle.Policy{Heartbeat: idle.Heartbeat{Interval: 1, Timeout: 1}}); err == nil {
+		t.Error("with a heartbeat but no Ping it did not")
+	}
+	s.stop(t)
+	if h := Wrap(user, idle.Policy{}, nil); h.Err() == nil {
+		t.Error("Wrap without a limit did not")
+	} else if _, err := h.Phase(idle.Policy{}); err == nil {
+		t.Error("with a bad handler it did not")
+	}
+}
+
+// TestPassiveHeartbeat has a peer that beats, and then only sends.
+func TestPassiveHeartbeat(t *testing.T) {
+	const interval = 300 * ms
+	closed, onClose := closings()
+	var h *Handler
+	beats := make(chan time.Time, 100)
+	user := &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+		b, _ := c.Next(-1)
+		switch b[0] {
+		case 'b':
+			beats <- time.Now()
+			h.Beat(c)
+		case 'a':
+			beats <- time.Now()
+			go h.AsyncBeat(c)
+		}
+		return gnet.None
+	}}
+	h = Wrap(user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Passive: true}}, nil)
+	s := start(t, user, h, tcp(), nil)
+	nc := dial(t, s.address)
+	var last time.Time
+	for i := range 30 {
+		nc.Write([]byte{"ab"[i%2]})
+		last = receive(t, beats)
+		time.Sleep(interval / 10)
+	}
+	if len(closed) > 0 {
+		t.Fatal("closed: ", receive(t, closed).err)
+	}
+	for len(closed) == 0 {
+		nc.Write([]byte{'x'})
+		time.Sleep(interval / 20)
+	}
+	got := receive(t, closed)
+	expectTimeout(t, got, idle.ReasonHeartbeat, last, interval)
+}

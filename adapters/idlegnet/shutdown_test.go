@@ -1,0 +1,214 @@
+package idlegnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestShutdownOrders ends engines in every way, while connections come, talk,
+// and time out. The helpers check that no goroutine is left.
+func TestShutdownOrders(t *testing.T) {
+	for _, how := range []string{"Stop", "OnTraffic", "OnOpen", "OnClose", "OnTick", "OnShutdown waits"} {
+		for _, reuse := range []bool{false, true} {
+			t.Run(fmt.Sprint(how, " reuse ", reuse), func(t *testing.T) {
+				var opens, closes, late atomic.Int64
+				var over atomic.Bool
+				done := make(chan struct{})
+				when := func(name string) gnet.Action {
+					select {
+					case <-done:
+						if how == name {
+							return gnet.Shutdown
+						}
+					default:
+					}
+					return gnet.None
+				}
+				h := &handler{
+					open: func(c gnet.Conn) ([]byte, gnet.Action) { opens.Add(1); return []byte("hello"), when("OnOpen") },
+					traffic: func(c gnet.Conn) gnet.Action {
+						b, _ := c.Next(-1)
+						c.Write(b)
+						return when("OnTraffic")
+					},
+					close: func(c gnet.Conn, err error) gnet.Action {
+						if closes.Add(1); over.Load() {
+							late.Add(1)
+						}
+						return when("OnClose")
+					},
+					tick: func() (time.Duration, gnet.Action) { return 10 * ms, when("OnTick") },
+					shutdown: func(gnet.Engine) {
+						if how == "OnShutdown waits" { // timeouts go on
+							for before := closes.Load(); closes.Load() < before+20 && !t.Failed(); {
+								time.Sleep(ms)
+							}
+						}
+						over.Store(true)
+					},
+				}
+				s := serve(t, h, idle.Policy{IdleTimeout: 20 * ms, MaxAge: 100 * ms}, &Options{Idle: idle.Options{Tick: ms}},
+					tcp(), gnet.WithNumEventLoop(3), gnet.WithReusePort(reuse), gnet.WithTicker(true))
+				for i := range 8 {
+					go func() {
+						for {
+							nc, err := net.Dial("tcp", s.address[len("tcp://"):])
+							if err != nil {
+								select {
+								case <-s.ended:
+									return
+								case <-time.After(ms):
+									continue
+								}
+							}
+							nc.SetDeadline(time.Now().Add(patience))
+							for range i {
+								if echo(nc, "hello") != nil {
+									break
+								}
+							}
+							if i%2 == 0 {
+								time.Sleep(30 * ms)
+							}
+							nc.Close()
+						}
+					}()
+				}
+				for s.Stats().TimedOut[idle.ReasonIdle] < 10 && !t.Failed() {
+					time.Sleep(ms)
+				}
+				close(done)
+				if how == "Stop" || how == "OnShutdown waits" {
+					s.stop(t)
+				}
+				s.await(t)
+				if opens.Load() != closes.Load() {
+					t.Errorf("%d were opened and %d closed", opens.Load(), closes.Load())
+				}
+				if st := s.Stats(); st.Live != 0 || st.Panics != 0 {
+					t.Errorf("at the end: %+v", st)
+				}
+				t.Logf("%d of %d closed after OnShutdown", late.Load(), closes.Load())
+			})
+		}
+	}
+}
+
+// TestBootFails: whichever handler's OnBoot fails, nothing is left, and the
+// user's callbacks are as they were.
+func TestBootFails(t *testing.T) {
+	user := &handler{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown },
+		shutdown: func(gnet.Engine) { t.Error("OnShutdown was called") }}
+	h := Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	s := start(t, user, h, tcp(), nil)
+	s.await(t)
+	noneLeft(t)
+	if h.Err() != nil {
+		t.Error("the user's failure became that of the policy")
+	}
+
+	user = &handler{boot: func(gnet.Engine) gnet.Action { t.Error("OnBoot was called"); return gnet.None }}
+	for _, bad := range []*Handler{
+		Wrap(user, idle.Policy{}, nil),
+		Wrap(user, idle.Policy{IdleTimeout: -1}, nil),
+		Wrap(user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil),
+		Wrap(user, idle.Policy{IdleTimeout: time.Minute}, &Options{Idle: idle.Options{Tick: 1}}),
+	} {
+		if bad.Err() == nil {
+			t.Error("Err is nil")
+		}
+		noneLeft(t)
+		if err := gnet.Run(bad, freeAddress(t, "tcp://127.0.0.1:0"), gnet.WithLogger(silent{})); err != nil {
+			t.Error("gnet.Run: ", err)
+		}
+		noneLeft(t)
+	}
+}
+
+// TestRunFails: gnet fails before OnBoot, and between it and the start. Then
+// the handler serves the next engine.
+func TestRunFails(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	user := &handler{}
+	h := Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	if err := gnet.Run(h, "tcp://"+ln.Addr().String(), gnet.WithLogger(silent{})); err == nil {
+		t.Error("gnet listens twice")
+	}
+	noneLeft(t)
+	h.OnBoot(gnet.Engine{}) // as if it had failed then
+	for range 2 {
+		user.boot = nil // it was the last engine's
+		s := start(t, user, h, tcp(), nil)
+		exchange(t, dial(t, s.address), "hello")
+		if h.OnBoot(gnet.Engine{}) != gnet.Shutdown {
+			t.Error("it serves two engines at once")
+		}
+		s.stop(t)
+		noneLeft(t)
+		if st := h.Stats(); st.Tracked != 1 || st.Gone != 1 {
+			t.Errorf("the second time it counts %+v", st)
+		}
+	}
+}
+
+// refusing is an event loop that takes nothing any more.
+type refusing struct {
+	gnet.EventLoop
+	asked atomic.Int64
+}
+
+func (r *refusing) Execute(context.Context, gnet.Runnable) error {
+	r.asked.Add(1)
+	return errors.New("no")
+}
+
+type onRefusing struct {
+	lone
+	loop *refusing
+}
+
+func (c *onRefusing) EventLoop() gnet.EventLoop { return c.loop }
+
+// TestNothingIsExecutedAfterShutdown: gnet closes its pollers when OnShutdown
+// has returned, and Execute would write to a descriptor that may be anybody's.
+func TestNothingIsExecutedAfterShutdown(t *testing.T) {
+	nothing := func(gnet.Conn) gnet.Action { return gnet.None }
+	h := Wrap(&handler{traffic: nothing}, idle.Policy{IdleTimeout: ms}, &Options{Idle: idle.Options{Tick: ms}})
+	h.OnBoot(gnet.Engine{})
+	c := &onRefusing{lone{fake: fake{fd: 3}}, &refusing{}}
+	h.OnOpen(c)
+	for c.loop.asked.Load() < 3 {
+		time.Sleep(ms)
+	}
+	h.OnShutdown(gnet.Engine{})
+	asked := c.loop.asked.Load()
+	time.Sleep(20 * ms)
+	if err := h.AsyncBeat(c); err == nil {
+		t.Error("AsyncBeat did not fail")
+	}
+	if n := c.loop.asked.Load() - asked; n > 0 {
+		t.Errorf("it was, %d times", n)
+	}
+	late := &onRefusing{lone{fake: fake{fd: 4}}, c.loop}
+	h.OnOpen(late) // which gnet may do
+	h.OnTraffic(late)
+	h.OnClose(late, nil)
+	h.OnTraffic(c)
+	h.OnClose(c, nil)
+	if st := h.Stats(); st.Tracked != 1 || st.Gone != 1 {
+		t.Errorf("the counts are wrong: %+v", st)
+	}
+}

@@ -1,0 +1,134 @@
+package idlegnet
+
+import (
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// fake is a connection without a socket.
+type fake struct {
+	gnet.Conn
+	fd, in, out int
+}
+
+func (f *fake) Fd() int               { return f.fd }
+func (f *fake) InboundBuffered() int  { return f.in }
+func (f *fake) OutboundBuffered() int { return f.out }
+
+func TestTable(t *testing.T) {
+	var tab table
+	fds := []int{0, 1, 4095, 4096, 5000, 1 << 20}
+	var conns []*conn
+	for _, fd := range fds {
+		f := &fake{fd: fd}
+		if tab.get(f) != nil {
+			t.Error("there is a conn of ", fd)
+		}
+		s := &conn{c: f}
+		tab.put(s)
+		conns = append(conns, s)
+	}
+	for _, s := range conns {
+		if tab.get(s.c) != s {
+			t.Error("it was lost: ", s.c.Fd())
+		}
+		if tab.get(&fake{fd: s.c.Fd()}) != nil {
+			t.Error("another connection with the same descriptor was taken for it")
+		}
+	}
+	for _, fd := range []int{-1, 1 << 30, 1<<24 - 1} {
+		if tab.get(&fake{fd: fd}) != nil {
+			t.Error("there is a conn of ", fd)
+		}
+	}
+	// The descriptor is reused before somebody lets go of the old connection.
+	old, next := conns[0], &conn{c: &fake{fd: fds[0]}}
+	tab.put(next)
+	tab.remove(old)
+	if tab.get(next.c) != next || tab.get(old.c) != nil {
+		t.Error("the new connection was removed in place of the old one")
+	}
+	tab.remove(next)
+	if tab.get(next.c) != nil {
+		t.Error("it was not removed")
+	}
+}
+
+// TestStaleConns keeps connections that are closed, and calls everything for
+// them, while their descriptors are reused on several loops.
+func TestStaleConns(t *testing.T) {
+	var mu sync.Mutex
+	var gone []gnet.Conn
+	var h *Handler
+	var phase *idle.Phase
+	stale := func() []gnet.Conn {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]gnet.Conn(nil), gone[max(0, len(gone)-20):]...)
+	}
+	touch := func() {
+		for _, c := range stale() { // on whatever loop this is
+			h.Enter(c, phase)
+			h.Beat(c)
+			h.Sent(c, 1)
+		}
+	}
+	user := &handler{
+		boot: func(gnet.Engine) gnet.Action {
+			var err error
+			if phase, err = h.Phase(idle.Policy{IdleTimeout: 10 * ms}); err != nil {
+				t.Error(err)
+			}
+			return gnet.None
+		},
+		traffic: func(c gnet.Conn) gnet.Action {
+			b, _ := c.Next(-1)
+			c.Write(b)
+			touch()
+			return gnet.None
+		},
+		close: func(c gnet.Conn, _ error) gnet.Action {
+			mu.Lock()
+			defer mu.Unlock()
+			gone = append(gone, c)
+			return gnet.None
+		},
+	}
+	h = Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	s := start(t, user, h, tcp(), []gnet.Option{gnet.WithNumEventLoop(4)})
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for range 200 {
+				nc := dial(t, s.address)
+				if err := echo(nc, "hello"); err != nil {
+					t.Error("a new connection got the phase of an old one: ", err)
+				}
+				nc.Close()
+			}
+		})
+	}
+	clients.Wait()
+	for _, c := range stale() {
+		h.AsyncEnter(c, phase)
+		h.AsyncBeat(c)
+	}
+	s.stop(t)
+	if st := h.Stats(); len(st.TimedOut) > 0 || st.Gone != st.Tracked || st.Tracked != 800 {
+		t.Errorf("the counts are wrong: %+v", st)
+	}
+}
+
+// TestConnIsWholeCacheLines: after the kernel has run most of the cost of an
+// activity is cache misses.
+func TestConnIsWholeCacheLines(t *testing.T) {
+	if size := unsafe.Sizeof(conn{}); size%64 != 0 && unsafe.Sizeof(size) == 8 {
+		t.Errorf("it has %d bytes", size)
+	}
+}
