@@ -127,6 +127,7 @@ func TestPolicyAccepted(t *testing.T) {
 func TestTimeoutError(t *testing.T) {
 	err := error(&TimeoutError{Reason: ReasonMinReadRate, Limit: time.Second, Elapsed: 1250 * time.Millisecond})
 	var ne net.Error
+	//lint:ignore SA1019 servers ask for it all the same
 	if !errors.As(fmt.Errorf("read: %w", err), &ne) || !ne.Timeout() || !ne.Temporary() {
 		t.Errorf("%v is no net.Error that is a temporary timeout", err)
 	}

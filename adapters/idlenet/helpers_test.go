@@ -87,6 +87,8 @@ func (g *together) run(name string, test func(*testing.T)) {
 }
 
 // await runs op and returns its error and when it came.
+//
+//lint:ignore ST1008 the error is the result, not how it went
 func await(t testing.TB, op func() error) (err error, at time.Time) {
 	t.Helper()
 	done := make(chan error, 1)
