@@ -142,8 +142,11 @@ func (c *Conn) begin(p *Phase, stamp uint32) {
 }
 
 func (c *Conn) mustFit(p *Phase, o Owner) {
+	if p == nil {
+		panic("idle: Enter(nil); did Phase return an error?")
+	}
 	if p.tracker != c.shard.tracker {
-		panic("idle: Enter with a phase of another tracker")
+		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
 	if err := p.fits(o); err != nil {
 		panic(err.Error())

@@ -59,7 +59,8 @@ type Pulse struct {
 }
 
 // Drainer is an Owner that is told when the connection has passed
-// Policy.MaxAge, so that it can finish within Policy.MaxAgeGrace.
+// Policy.MaxAge, so that it can finish within Policy.MaxAgeGrace; it is not told
+// if that is zero.
 type Drainer interface{ Drain() }
 
 // Reaper is an Owner of which Expire only disturbs those who use the

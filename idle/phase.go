@@ -27,7 +27,7 @@ func (p *Phase) Policy() Policy { return p.policy }
 // fits reports what p needs of an owner that o does not have.
 func (p *Phase) fits(o Owner) error {
 	if _, ok := o.(Pinger); p.interval > 0 && !ok {
-		return fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but the owner, a %T, has no Ping method", p.policy.Heartbeat.Interval, o)
+		return fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but the owner, a %T, has no Ping method; add one, or use the Passive form", p.policy.Heartbeat.Interval, o)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 //
 // A Policy is made ready for use by [New] or [Tracker.Phase], which copy it.
 type Policy struct {
-	// IdleTimeout is how long no byte may move, in either direction.
+	// IdleTimeout is how long no byte may move, in either direction. A ping
+	// that is written moves one: to find dead peers, count on Heartbeat.
 	IdleTimeout time.Duration
 
 	// ReadTimeout is how long no byte may arrive while bytes are awaited.
@@ -24,8 +25,9 @@ type Policy struct {
 	// MaxAge is how long a connection may live since tracking began, traffic
 	// or not. MaxAgeJitter lengthens it by up to that much, differently for
 	// each connection, so that connections made together do not end together.
-	// After it the owner is asked to finish ([Drainer]), and from then on the
-	// connection may live for MaxAgeGrace more, so that a last exchange can.
+	// If there is a MaxAgeGrace, the owner is then asked to finish ([Drainer]),
+	// and the connection may live for that much more, so that a last exchange
+	// can.
 	MaxAge       time.Duration
 	MaxAgeJitter time.Duration
 	MaxAgeGrace  time.Duration
@@ -103,13 +105,13 @@ func (p *Policy) validate(tick time.Duration) error {
 		case d.value < 0:
 			return fmt.Errorf("idle: %s is %v; use 0 to disable it", d.name, d.value)
 		case d.value > 0 && d.value < tick:
-			return fmt.Errorf("idle: %s is %v, shorter than the tick of %v; use a longer timeout or a shorter Options.Tick", d.name, d.value, tick)
+			return fmt.Errorf("idle: %s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Options.Tick", d.name, d.value, tick)
 		case d.value > longest:
 			return fmt.Errorf("idle: %s is %v; with a tick of %v the longest is %v; use a longer Options.Tick, or 0 to disable it", d.name, d.value, tick, longest)
 		}
 	}
 	if age := p.MaxAge + p.MaxAgeJitter + p.MaxAgeGrace; age > longest {
-		return fmt.Errorf("idle: MaxAge with jitter and grace is %v; with a tick of %v the longest is %v", age, tick, longest)
+		return fmt.Errorf("idle: MaxAge with jitter and grace is %v; with a tick of %v the longest is %v; use a longer Options.Tick, or less of each", age, tick, longest)
 	}
 	if p.MaxAge == 0 && (p.MaxAgeJitter > 0 || p.MaxAgeGrace > 0) {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)

@@ -12,6 +12,7 @@ func (s *Shard) settle(j job) {
 	v := s.tracker.clock.view()
 	at, e := j.c.next(v)
 	switch {
+	case !s.holds(j): // it has ended since it was looked at
 	case at > v.now:
 		s.replace(j)
 	case e == ping || e == miss:
@@ -124,10 +125,13 @@ func (s *Shard) suspect(j job) TimeoutError {
 		if r == 0 || examined[r] {
 			return err
 		}
+		if !s.holds(j) {
+			return TimeoutError{}
+		}
 		examined[r] = true
 		s.askWaiter(j, r)
 		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge {
-			if s.verdict(j.c).Reason == r {
+			if s.verdict(j.c).Reason == r && s.holds(j) {
 				s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
 			}
 		}
@@ -230,7 +234,7 @@ func (s *Shard) expire(j job, r Reason) {
 		return
 	}
 	s.counts.timedOut[r].Add(1)
-	if err.late > s.tracker.clock.tick {
+	if err.late > 0 {
 		s.counts.deferred.Add(1)
 	}
 	s.tracker.guard("Expire", func() { j.owner.Expire(&err) })

@@ -67,6 +67,9 @@ func newShard(t *Tracker, lock sync.Locker, execute func(func()) error) *Shard {
 // ends. It fails with [ErrClosed] when the tracker is closed, with [ErrTracked]
 // when c is tracked already, and when the policy pings and o is no [Pinger].
 func (s *Shard) Track(c *Conn, o Owner) error {
+	if o == nil {
+		panic("idle: Track without an owner; somebody has to be told")
+	}
 	if s.closed.Load() {
 		return ErrClosed
 	}

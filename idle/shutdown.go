@@ -1,9 +1,9 @@
 package idle
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Close ends the driver, and the tracking of all connections on the tracker's
@@ -24,15 +24,17 @@ func (t *Tracker) Close() (live []Owner, err error) {
 	}
 	close(t.stop)
 	<-t.stopped
-	left := t.awaitCallbacks()
+	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.Linger)
+	defer stopWaiting()
+	left := t.awaitCallbacks(patience)
 	for _, s := range t.shards {
 		live = append(live, s.empty()...)
 	}
 	if left == 0 {
-		left = t.awaitCallbacks()
+		left = t.awaitCallbacks(patience)
 	}
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: %d callbacks are still running after %v", left, t.opts.Linger)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d", t.opts.Linger, left)
 	}
 	return live, nil
 }
@@ -56,13 +58,11 @@ func (t *Tracker) shut() bool {
 }
 
 // awaitCallbacks returns how many callbacks are running after all.
-func (t *Tracker) awaitCallbacks() int {
-	deadline := time.NewTimer(t.opts.Linger)
-	defer deadline.Stop()
+func (t *Tracker) awaitCallbacks(patience context.Context) int {
 	select {
 	case <-t.callbacks.wait():
 		return 0
-	case <-deadline.C:
+	case <-patience.Done():
 		return t.callbacks.count()
 	}
 }

@@ -24,7 +24,7 @@ type Options struct {
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnDrain is told when a connection has passed MaxAge, so that it can be
-	// finished in good order within MaxAgeGrace.
+	// finished in good order within MaxAgeGrace; not if that is zero.
 	OnDrain func(c gnet.Conn)
 
 	// Idle has the grain of the timeouts and more. Its Budget, how long a loop
@@ -80,6 +80,10 @@ var _ gnet.EventHandler = (*Handler)(nil)
 // has each of its connections closed.
 func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) *Handler {
 	w := &Handler{user: h, policy: p, opts: opts.complete()}
+	if _, twice := h.(*Handler); twice || h == nil {
+		w.err = fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
+		return w
+	}
 	if w.err = w.opts.allow(p); w.err != nil {
 		return w
 	}

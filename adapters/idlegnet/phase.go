@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later")
+var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
 
 // Phase makes p ready for [Handler.Enter]. A Policy that sets no limit is
 // allowed: it makes a phase in which a connection is exempt. Phase may be

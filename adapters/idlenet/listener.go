@@ -27,6 +27,9 @@
 // twice. Elsewhere than on Linux only unread input is asked for.
 //
 // To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
+//
+// To shut down, close the listener, then the tracker. What [idle.Tracker.Close]
+// hands back are net.Conns, open still, but without timeouts from then on.
 package idlenet
 
 import (
@@ -53,7 +56,7 @@ type Options struct {
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnDrain is told when a connection has passed MaxAge, so that it can be
-	// finished in good order within MaxAgeGrace.
+	// finished in good order within MaxAgeGrace; not if that is zero.
 	OnDrain func(c *Conn)
 }
 
@@ -72,6 +75,9 @@ type Listener struct {
 // the tracker nor the connections. It panics if ln is a [*Listener] already, or
 // if the policy of t asks for pings and opts has none.
 func NewListener(ln net.Listener, t *idle.Tracker, opts *Options) *Listener {
+	if t == nil {
+		panic("idlenet: NewListener without a tracker; did idle.New return an error?")
+	}
 	if _, twice := ln.(*Listener); twice {
 		panic("idlenet: the listener is a *idlenet.Listener already; wrap it once")
 	}

@@ -108,7 +108,7 @@ func (r *report) tableOutcome(w io.Writer) {
 		seen = ", as seen by the peer"
 	}
 	row(w, "late", "median %v ms, p99 %v ms, at most %v ms%s", r.Late.P50, r.Late.P99, r.Late.Max, seen)
-	row(w, "deferred", "%s came more than two ticks (%v) late", group(r.Deferred), 2*r.cfg.tick)
+	row(w, "deferred", "%s came a tick (%v) or more after they were due", group(r.Deferred), r.cfg.tick)
 }
 
 func (r *report) tableCost(w io.Writer) {

@@ -25,7 +25,7 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Print("echoing on ", ln.Addr(), "; silence of 10s is the end")
-	log.Fatal(serve(idlenet.NewListener(ln, tracker, nil)))
+	log.Print(serve(idlenet.NewListener(ln, tracker, nil)))
 }
 
 // serve is an accept loop like any other.
