@@ -1,6 +1,7 @@
 package idlegnet
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ func TestStalledLoop(t *testing.T) {
 			}, policy, nil, tcp(), gnet.WithNumEventLoop(1))
 			var c gnet.Conn
 			stalled, resume := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(resume) })
+			t.Cleanup(release) // or the loop would never end
 			talk := make([]func(), 0, talking)
 			for range talking {
 				nc := dial(t, s.address)
@@ -57,7 +60,7 @@ func TestStalledLoop(t *testing.T) {
 				f()
 			}
 			time.Sleep(4 * limit)
-			close(resume)
+			release()
 			receive(t, resumed)
 			for range silent {
 				if got := receive(t, closed); got.err == nil {
