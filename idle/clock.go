@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -99,12 +100,7 @@ func (k *clock) attach(c *atomic.Uint32) {
 func (k *clock) detach(c *atomic.Uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, have := range k.copies {
-		if have == c {
-			k.copies = append(k.copies[:i], k.copies[i+1:]...)
-			return
-		}
-	}
+	k.copies = slices.DeleteFunc(k.copies, func(have *atomic.Uint32) bool { return have == c })
 }
 
 // publish copies the present tick into all shards, unless the clock sleeps.

@@ -120,7 +120,7 @@ func (c *Conn) Beat() {
 // panics otherwise, and if the phase pings and the owner is no [Pinger]. It
 // may be called by any goroutine, and in a loop-driven shard on the loop.
 func (c *Conn) Enter(p *Phase) {
-	c.mustFit(p, c.owner)
+	c.mustFit(p)
 	now := c.shard.stamp()
 	c.begin(p, now)
 	c.hasten(now + p.any)
@@ -141,14 +141,15 @@ func (c *Conn) begin(p *Phase, stamp uint32) {
 	c.phase.Store(p)
 }
 
-func (c *Conn) mustFit(p *Phase, o Owner) {
+// mustFit panics if c cannot enter p.
+func (c *Conn) mustFit(p *Phase) {
 	if p == nil {
 		panic("idle: Enter(nil); did Phase return an error?")
 	}
 	if p.tracker != c.shard.tracker {
 		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
-	if err := p.fits(o); err != nil {
+	if err := p.fits(c.owner); err != nil {
 		panic(err.Error())
 	}
 }

@@ -53,14 +53,14 @@ func (t *Tracker) drive() {
 
 // stirred reports whether there was an activity since it was last called.
 func (t *Tracker) stirred() bool {
-	any := false
+	stirred := false
 	for s := range t.each {
 		if s.stirred.Load() {
 			s.stirred.Store(false)
-			any = true
+			stirred = true
 		}
 	}
-	return any
+	return stirred
 }
 
 // each calls yield for every shard.

@@ -13,8 +13,9 @@ import (
 //
 // It waits for the callbacks that are running, though no longer than
 // Options.Linger, after which an error says how many are left; connections of
-// which a Keep is running are not returned then. It fails with [ErrInCallback] if called by a
-// callback, of whatever tracker, and with [ErrClosed] the second time.
+// which a Keep is running are not returned then. It fails with [ErrInCallback]
+// if called by a callback, of whatever tracker, and with [ErrClosed] the second
+// time.
 func (t *Tracker) Close() (live []Owner, err error) {
 	if inCallback() {
 		return nil, ErrInCallback

@@ -260,3 +260,31 @@ func TestFarewellIsNoSignOfLife(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 }
+
+// What others write while OnTimeout makes up its mind about another limit is an
+// activity like any other; no kernel tells of it on a pipe.
+func TestWritesWhileOnTimeoutIsAskedCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: 2 * time.Second, ReadTimeout: time.Second}), &Options{
+			OnTimeout: func(_ *Conn, err *idle.TimeoutError) bool {
+				asked++
+				if err.Reason != idle.ReasonRead {
+					t.Errorf("asked about %v", err)
+				}
+				time.Sleep(5 * time.Second)
+				return asked == 1
+			}})
+		go readAll(client)
+		go func() {
+			for range 100 {
+				server.Write([]byte("x"))
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonRead)
+		notBefore(t, at, start, 12*time.Second)
+	})
+}

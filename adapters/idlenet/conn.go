@@ -36,8 +36,8 @@ type Conn struct {
 	timeout atomic.Pointer[idle.TimeoutError]
 	reaped  atomic.Bool
 
-	asking  atomic.Bool // OnTimeout is running
-	refused atomic.Bool // OnTimeout did not want to keep c, when last asked
+	asking  atomic.Bool // OnTimeout is running, because c is idle
+	refused atomic.Bool // OnTimeout did not want to keep an idle c, when last asked
 }
 
 // A large write, or copy, is done in steps, between which its progress is
@@ -111,8 +111,11 @@ func (c *Conn) beginWrite() {
 
 // sent reports what came of a write. c.writing is held.
 func (c *Conn) sent(n int, err error) {
-	if n > 0 && !c.asking.Load() {
-		c.track.Sent(c.credit(n))
+	if n > 0 {
+		c.ledger.enter(n)
+		if !c.asking.Load() {
+			c.track.Sent(c.ledger.due(n))
+		}
 		if c.queued.Load() != 0 {
 			c.queued.Store(0)
 		}

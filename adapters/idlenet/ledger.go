@@ -36,14 +36,20 @@ func (c *Conn) openLedger() {
 	l.state.Store(ledgerOpen)
 }
 
-// credit counts n more bytes that inner has taken, and returns how many of them
-// a probe has not reported already. c.writing is held.
-func (c *Conn) credit(n int) int {
-	l := &c.ledger
+// enter counts n more bytes that the kernel has taken. The writing lock is held.
+func (l *ledger) enter(n int) {
+	if l.state.Load() == ledgerOpen {
+		l.taken += uint64(n)
+	}
+}
+
+// due returns how many bytes are to be credited after n were entered: n, less
+// what a probe has credited already, and with what was entered but not asked
+// for before. The writing lock is held.
+func (l *ledger) due(n int) int {
 	if l.state.Load() != ledgerOpen {
 		return n
 	}
-	l.taken += uint64(n)
 	return l.claimUpTo(l.taken)
 }
 

@@ -42,13 +42,16 @@ func (o owner) Drain() {
 	}
 }
 
-// Keep asks the user. A farewell that is written meanwhile is no sign of life,
-// whoever sees it: sent, or Probe.
+// Keep asks the user. A farewell that is written meanwhile by an idle connection
+// is no sign of life, whoever sees it: sent, or Probe. No other limit would take
+// it for one.
 func (k keeper) Keep(err *idle.TimeoutError) (keep bool) {
-	k.asking.Store(true)
-	defer func() {
-		k.refused.Store(!keep)
-		k.asking.Store(false)
-	}()
+	if err.Reason == idle.ReasonIdle {
+		k.asking.Store(true)
+		defer func() {
+			k.refused.Store(!keep)
+			k.asking.Store(false)
+		}()
+	}
 	return k.opts.OnTimeout(k.Conn, err)
 }
