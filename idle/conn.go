@@ -28,7 +28,7 @@ type Conn struct {
 
 	placed atomic.Uint32 // the deadline for which the timer was scheduled
 	born   atomic.Uint32 // when the first limit of age began to count
-	beat   atomic.Uint32 // active heartbeat: the last ping; passive: the last beat
+	beat   atomic.Uint32 // the last ping; or the last beat; without a heartbeat, when the phase began
 	state  state
 }
 
@@ -50,6 +50,13 @@ func (c *Conn) arrived() { c.shard.restamp(c, &c.in.stamp, c.shard.now.Load()) }
 
 // Received records that n bytes arrived; 0 is the same as [Conn.Touch].
 func (c *Conn) Received(n int) {
+	if c.shard.now.Load() != c.in.stamp.Load() || c.phase.Load().readPerByte != 0 {
+		c.received(n)
+	}
+}
+
+//go:noinline
+func (c *Conn) received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.readPerByte != 0 {
 		c.shard.pay(&c.in, c.in.price(n, p.readPerByte, c.in.stamp.Load()))
@@ -58,10 +65,17 @@ func (c *Conn) Received(n int) {
 
 // Sent records that n bytes went out, or were taken over by the kernel.
 func (c *Conn) Sent(n int) {
+	if c.shard.now.Load() != c.out.stamp.Load() || c.phase.Load().writePerByte != 0 {
+		c.sent(n)
+	}
+}
+
+//go:noinline
+func (c *Conn) sent(n int) {
 	if now := c.shard.now.Load(); now != c.out.stamp.Load() {
 		c.shard.restamp(c, &c.out.stamp, now)
 	}
-	if p := c.phase.Load(); p.writePerByte != 0 {
+	if p := c.phase.Load(); p.writePerByte != 0 && n > 0 {
 		c.shard.pay(&c.out, c.out.price(n, p.writePerByte, c.out.stamp.Load()))
 	}
 }
@@ -70,8 +84,31 @@ func (c *Conn) Sent(n int) {
 // MinReadRate count from now, and have not since something last arrived. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginRead() {
+	if c.in.wait.Load() != c.shard.now.Load()<<1|waiting {
+		c.beginRead()
+	}
+}
+
+//go:noinline
+func (c *Conn) beginRead() {
 	if now := c.shard.stamp(); c.in.renew(now) {
 		c.hastenFor(&c.in, now)
+	}
+}
+
+// BeginWrite says that bytes begin to wait to go out: WriteTimeout and
+// MinWriteRate count from now, and have not since something last went. It is
+// for owners that are a [Waiter]; they need not say when the wait is over.
+func (c *Conn) BeginWrite() {
+	if c.out.wait.Load() != c.shard.now.Load()<<1|waiting {
+		c.beginWrite()
+	}
+}
+
+//go:noinline
+func (c *Conn) beginWrite() {
+	if now := c.shard.stamp(); c.out.renew(now) {
+		c.hastenFor(&c.out, now)
 	}
 }
 
@@ -88,15 +125,6 @@ func (c *Conn) AwaitRead() {
 // stand still.
 func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
 
-// BeginWrite says that bytes begin to wait to go out: WriteTimeout and
-// MinWriteRate count from now, and have not since something last went. It is
-// for owners that are a [Waiter]; they need not say when the wait is over.
-func (c *Conn) BeginWrite() {
-	if now := c.shard.stamp(); c.out.renew(now) {
-		c.hastenFor(&c.out, now)
-	}
-}
-
 // AwaitWrite says that bytes wait to go out, until [Conn.PauseWrite]:
 // WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
 func (c *Conn) AwaitWrite() {
@@ -109,10 +137,12 @@ func (c *Conn) AwaitWrite() {
 func (c *Conn) PauseWrite() { c.out.pause(c.shard.stamp()) }
 
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
-// nothing, for the active form.
+// nothing more than [Conn.Touch], for the active form.
 func (c *Conn) Beat() {
 	c.Touch()
-	raise(&c.beat, c.shard.stamp())
+	if c.phase.Load().beats > 0 {
+		raise(&c.beat, c.shard.stamp())
+	}
 }
 
 // Enter puts the connection under another phase: all its limits but the age

@@ -79,6 +79,8 @@ func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64,
 		limit(p.interval, max(in, v.end(v.tick(c.beat.Load()))), ping)
 	case p.beats > 0:
 		limit(p.beats, v.end(v.tick(c.beat.Load())), event(ReasonHeartbeat))
+	case p.whole > 0: // nobody beats
+		limit(p.whole, v.end(v.tick(c.beat.Load())), event(ReasonPhase))
 	}
 }
 
@@ -157,7 +159,7 @@ func (c *Conn) restart(r Reason, stamp uint32) {
 		c.in.paid.Store(uint64(stamp) << 32)
 	case ReasonMinWriteRate:
 		c.out.paid.Store(uint64(stamp) << 32)
-	case ReasonHeartbeat:
+	case ReasonHeartbeat, ReasonPhase:
 		raise(&c.beat, stamp)
 		c.state.set(0, pinged|missMask)
 	case ReasonMaxAge:
@@ -179,6 +181,8 @@ func (p *Phase) limit(r Reason) time.Duration {
 		return p.policy.MaxAge
 	case ReasonHeartbeat:
 		return p.policy.Heartbeat.limit()
+	case ReasonPhase:
+		return p.policy.PhaseTimeout
 	case ReasonMinReadRate:
 		return p.policy.MinReadRate.Grace
 	case ReasonMinWriteRate:

@@ -39,7 +39,7 @@ type Waiter interface {
 
 // Prober is an Owner that can find out more about its connection than it has
 // reported, usually from the kernel. It is asked before the connection is
-// timed out, but for its age.
+// timed out, but for its age or the phase's.
 type Prober interface{ Probe() Pulse }
 
 // Pulse is what a [Prober] found out. The zero Pulse is that nothing is known.

@@ -14,6 +14,7 @@ type Phase struct {
 
 	// Timeouts in ticks, off when 0.
 	idle, read, write          int64
+	whole                      int64
 	age, ageJitter, ageGrace   int64
 	interval, pong, beats      int64 // active: ping after, answer within; passive: all of it
 	readGrace, writeGrace      int64
@@ -37,7 +38,7 @@ func newPhase(t *Tracker, p Policy, tick time.Duration) *Phase {
 	ticks := func(d time.Duration) int64 { return int64((d + tick - 1) / tick) }
 	ph := &Phase{
 		policy: p, tracker: t,
-		idle: ticks(p.IdleTimeout), read: ticks(p.ReadTimeout), write: ticks(p.WriteTimeout),
+		idle: ticks(p.IdleTimeout), read: ticks(p.ReadTimeout), write: ticks(p.WriteTimeout), whole: ticks(p.PhaseTimeout),
 		age: ticks(p.MaxAge), ageJitter: ticks(p.MaxAgeJitter), ageGrace: ticks(p.MaxAgeGrace),
 		readGrace: ticks(p.MinReadRate.Grace), writeGrace: ticks(p.MinWriteRate.Grace),
 		readPerByte: perByte(p.MinReadRate, tick), writePerByte: perByte(p.MinWriteRate, tick),
@@ -49,7 +50,7 @@ func newPhase(t *Tracker, p Policy, tick time.Duration) *Phase {
 	}
 	ph.readReach = reach(ph.read, ph.readGrace)
 	ph.writeReach = reach(ph.write, ph.writeGrace)
-	ph.any = min(ph.readReach, ph.writeReach, reach(ph.idle, ph.interval, ph.beats))
+	ph.any = min(ph.readReach, ph.writeReach, reach(ph.idle, ph.whole, ph.interval, ph.beats))
 	return ph
 }
 

@@ -12,6 +12,10 @@ import (
 //
 // A Policy is made ready for use by [New] or [Tracker.Phase], which copy it.
 type Policy struct {
+	// Name is what the phase under this policy is called in errors. It may be
+	// empty.
+	Name string
+
 	// IdleTimeout is how long no byte may move, in either direction. A ping
 	// that is written moves one: to find dead peers, count on Heartbeat.
 	IdleTimeout time.Duration
@@ -21,6 +25,12 @@ type Policy struct {
 
 	// WriteTimeout is how long no byte may go out while bytes wait to.
 	WriteTimeout time.Duration
+
+	// PhaseTimeout is how long a connection may be under this policy, whatever
+	// moves: since tracking began, or since it was last entered. It is for what
+	// has to be over by then, such as a handshake or the header of a request,
+	// and cannot be combined with a Heartbeat.
+	PhaseTimeout time.Duration
 
 	// MaxAge is how long a connection may live since tracking began, traffic
 	// or not. MaxAgeJitter lengthens it by up to that much, differently for
@@ -36,7 +46,8 @@ type Policy struct {
 
 	// MinReadRate and MinWriteRate end connections whose bytes trickle. A rate
 	// is averaged since the phase began, over the time in which bytes were
-	// awaited, or waited to go out.
+	// awaited, or waited to go out. Where the system tells (TCP on Linux), what
+	// counts is what the peer has taken, not what waits in the kernel for it to.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }
@@ -87,6 +98,7 @@ func (p *Policy) durations() []duration {
 		{"IdleTimeout", p.IdleTimeout},
 		{"ReadTimeout", p.ReadTimeout},
 		{"WriteTimeout", p.WriteTimeout},
+		{"PhaseTimeout", p.PhaseTimeout},
 		{"MaxAge", p.MaxAge},
 		{"MaxAgeJitter", p.MaxAgeJitter},
 		{"MaxAgeGrace", p.MaxAgeGrace},
@@ -115,6 +127,9 @@ func (p *Policy) validate(tick time.Duration) error {
 	}
 	if p.MaxAge == 0 && (p.MaxAgeJitter > 0 || p.MaxAgeGrace > 0) {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)
+	}
+	if p.PhaseTimeout > 0 && p.Heartbeat.Interval > 0 {
+		return fmt.Errorf("idle: PhaseTimeout is %v and Heartbeat.Interval is %v; a policy can have one of the two", p.PhaseTimeout, p.Heartbeat.Interval)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),

@@ -146,7 +146,7 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "reason 8"}
+	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "reason 9"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)

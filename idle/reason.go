@@ -20,13 +20,14 @@ const (
 	ReasonHeartbeat
 	ReasonMinReadRate
 	ReasonMinWriteRate
+	ReasonPhase
 	numReasons
 )
 
 // String returns what the reason is called in logs and metrics: "idle",
-// "read", "write", "max age", "heartbeat", "min read rate", "min write rate".
+// "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase".
 func (r Reason) String() string {
-	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate"}
+	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase"}
 	if r < numReasons {
 		return names[r]
 	}
@@ -38,16 +39,21 @@ func (r Reason) String() string {
 // SetReadDeadline would have given them.
 type TimeoutError struct {
 	Reason  Reason
+	Phase   string        // Policy.Name of the phase that it was in
 	Limit   time.Duration // as configured
 	Elapsed time.Duration // how long it had been, to the tick
 
 	late time.Duration // of Elapsed, what is past the deadline
 }
 
-// Error tells reason, limit and elapsed time, and contains "i/o timeout", the
+// Error tells phase, reason, limit and elapsed time, and contains "i/o timeout", the
 // words by which servers know a timeout that they need not log.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("i/o timeout: %s limit of %v passed after %v", e.Reason, e.Limit, e.Elapsed)
+	where := ""
+	if e.Phase != "" {
+		where = e.Phase + ": "
+	}
+	return fmt.Sprintf("i/o timeout: %s%s limit of %v passed after %v", where, e.Reason, e.Limit, e.Elapsed)
 }
 
 // Timeout is true.

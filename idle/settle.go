@@ -130,7 +130,7 @@ func (s *Shard) suspect(j job) TimeoutError {
 		}
 		examined[r] = true
 		s.askWaiter(j, r)
-		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge {
+		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge && r != ReasonPhase {
 			if s.verdict(j.c).Reason == r && s.holds(j) {
 				s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
 			}
@@ -208,7 +208,7 @@ func (s *Shard) verdict(c *Conn) TimeoutError {
 	if at > v.now || e == nothing || e >= event(numReasons) {
 		return TimeoutError{}
 	}
-	err := TimeoutError{Reason: Reason(e), Limit: p.limit(Reason(e))}
+	err := TimeoutError{Reason: Reason(e), Phase: p.policy.Name, Limit: p.limit(Reason(e))}
 	err.late = time.Duration(v.now-at) * s.tracker.clock.tick
 	err.Elapsed = err.Limit + err.late
 	if err.Reason == ReasonMaxAge { // jitter and grace are no part of the limit

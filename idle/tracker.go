@@ -135,8 +135,8 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	if t.phase, err = t.Phase(p); err != nil {
 		return nil, err
 	}
-	if p == (Policy{}) {
-		return nil, errors.New("idle: the policy sets no limit; set at least one of IdleTimeout, ReadTimeout, WriteTimeout, MaxAge, Heartbeat, MinReadRate and MinWriteRate")
+	if p == (Policy{Name: p.Name}) {
+		return nil, errors.New("idle: the policy sets no limit; set at least one of IdleTimeout, ReadTimeout, WriteTimeout, PhaseTimeout, MaxAge, Heartbeat, MinReadRate and MinWriteRate")
 	}
 	for range full.Shards {
 		t.shards = append(t.shards, newShard(t, &sync.Mutex{}, nil))

@@ -16,29 +16,38 @@ import (
 // may be called by several goroutines at once. Deadlines set by its user keep
 // their meaning, beside those of the policy.
 type Conn struct {
-	track idle.Conn
+	// What every Read and Write needs comes first and ends in the first part of
+	// track: 128 bytes, which are two cache lines if a Conn begins with one. By
+	// the time of the next request a server has none of them at hand any more.
+
 	inner net.Conn // held, not embedded: promoted methods would bypass track
-	opts  *Options
 
 	// Reports on a direction come from one goroutine at a time. The kernel
 	// would have made the others wait anyway.
 	reading, writing sync.Mutex
+
+	ledger
+	queued atomic.Uint64 // see movedSince
+	marks  atomic.Uint32
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on.
 	// Guarded by reading, and by writing.
 	readAgain, writeAgain bool
 
-	step   int           // how much is written at once
-	queued atomic.Uint64 // see movedSince
-	ledger ledger        // guarded by writing, but for what is atomic
-
+	track   idle.Conn
+	step    int // how much is written at once
+	opts    *Options
 	timeout atomic.Pointer[idle.TimeoutError]
-	reaped  atomic.Bool
-
-	asking  atomic.Bool // OnTimeout is running, because c is idle
-	refused atomic.Bool // OnTimeout did not want to keep an idle c, when last asked
 }
+
+// Marks are what is rarely so of a Conn.
+const (
+	asking  = 1 << iota // OnTimeout is running, because it is idle
+	refused             // OnTimeout did not want to keep it when last asked, as it was idle
+	reaped              // it was closed because it had timed out
+	counted             // what the peer takes is counted by the kernel, and credited by Probe
+)
 
 // A large write, or copy, is done in steps, between which its progress is
 // recorded. Within one, only the kernel sees it; where it does not tell, steps
@@ -54,12 +63,20 @@ func (c *Conn) Read(b []byte) (int, error) {
 		n, err := c.inner.Read(b)
 		return n, c.explain("read", err)
 	}
+	// No deferred calls: what surrounds the system call has to be small.
 	c.reading.Lock()
-	defer c.reading.Unlock()
 	c.beginRead()
 	n, err := c.inner.Read(b)
-	c.received(n, err)
-	return n, c.explain("read", err)
+	if n > 0 && err == nil && !c.readAgain {
+		c.track.Received(n)
+	} else {
+		c.received(n, err)
+	}
+	c.reading.Unlock()
+	if err != nil {
+		err = c.explain("read", err)
+	}
+	return n, err
 }
 
 // beginRead reports that a read begins. c.reading is held.
@@ -86,8 +103,6 @@ func (c *Conn) received(n int, err error) {
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
-	defer c.writing.Unlock()
-	c.openLedger()
 	written := 0
 	for {
 		c.beginWrite()
@@ -95,7 +110,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 		written += n
 		c.sent(n, err)
 		if err != nil || written >= len(b) {
-			return written, c.explain("write", err)
+			c.writing.Unlock()
+			if err != nil {
+				err = c.explain("write", err)
+			}
+			return written, err
 		}
 	}
 }
@@ -112,15 +131,20 @@ func (c *Conn) beginWrite() {
 // sent reports what came of a write. c.writing is held.
 func (c *Conn) sent(n int, err error) {
 	if n > 0 {
-		c.ledger.enter(n)
-		if !c.asking.Load() {
-			c.track.Sent(c.ledger.due(n))
+		m := c.marks.Load()
+		if m&counted != 0 {
+			n = 0
+		}
+		if m&asking == 0 {
+			c.track.Sent(n)
 		}
 		if c.queued.Load() != 0 {
 			c.queued.Store(0)
 		}
+		c.writeAgain = false
+	} else {
+		c.writeAgain = err != nil
 	}
-	c.writeAgain = n == 0 && err != nil
 }
 
 // Close closes the connection and ends its tracking. It returns nil if the
@@ -128,7 +152,7 @@ func (c *Conn) sent(n int, err error) {
 func (c *Conn) Close() error {
 	c.track.Close()
 	err := c.inner.Close()
-	if c.reaped.Load() && errors.Is(err, net.ErrClosed) {
+	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
@@ -160,15 +184,10 @@ func (c *Conn) Enter(p *idle.Phase) {
 	if err := c.opts.allow(p.Policy()); err != nil {
 		panic(err.Error())
 	}
-	c.keepLedger(p.Policy())
-	c.track.Enter(p)
-}
-
-// keepLedger sees to it that c keeps a ledger from now on if p needs one.
-func (c *Conn) keepLedger(p idle.Policy) {
-	if p.MinWriteRate.BytesPerSecond > 0 {
-		c.ledger.want()
+	if p.Policy().MinWriteRate.BytesPerSecond > 0 {
+		c.openLedger()
 	}
+	c.track.Enter(p)
 }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.

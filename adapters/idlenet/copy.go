@@ -78,7 +78,6 @@ func (c *Conn) writes(move mover) mover {
 
 // write reports on a move. c.writing is held.
 func (c *Conn) write(r io.Reader, move mover) (int64, error) {
-	c.openLedger()
 	c.beginWrite()
 	n, err := move(r)
 	c.sent(int(n), err)

@@ -2,73 +2,40 @@ package idlenet
 
 import "sync/atomic"
 
-// A ledger keeps count of the bytes that the kernel has taken, so that those of
-// a write which is still under way can be credited to a slow but sufficient
-// reader, once each. Only the least speed of writing needs it, so it is opened
-// by the first write after a policy has asked for one.
+// A ledger knows up to which byte the peer has been credited for taking what it
+// was sent. Only the least speed of writing needs it, so it is not opened before
+// a policy asks for that.
 //
-// The writer changes it under the connection's writing lock; the driver claims
-// from it at any time.
-type ledger struct {
-	state    atomic.Uint32
-	taken    uint64        // by the kernel, as far as whole steps of writes go
-	credited atomic.Uint64 // of those and of a step under way
-}
+// Where the kernel counts, writes are not credited as they are made: Probe finds
+// out what the peer has taken by then, those bytes included that it took of a
+// write which is still under way, and not those that only wait in the kernel. It
+// costs the writer nothing.
+type ledger struct{ credited atomic.Uint64 }
 
-const (
-	ledgerClosed = iota
-	ledgerWanted
-	ledgerOpen
-)
-
-// want has the ledger opened, if it is not open yet.
-func (l *ledger) want() { l.state.CompareAndSwap(ledgerClosed, ledgerWanted) }
-
-// openLedger opens the ledger if it is wanted. c.writing is held.
+// openLedger begins to credit the peer, if that has not begun and the kernel
+// counts.
 func (c *Conn) openLedger() {
-	l := &c.ledger
-	if l.state.Load() != ledgerWanted {
+	if c.marks.Load()&counted != 0 {
 		return
 	}
-	r := c.ask()
-	l.taken = r.Taken
-	l.credited.Store(r.Taken)
-	l.state.Store(ledgerOpen)
-}
-
-// enter counts n more bytes that the kernel has taken. The writing lock is held.
-func (l *ledger) enter(n int) {
-	if l.state.Load() == ledgerOpen {
-		l.taken += uint64(n)
+	if r := c.ask(); r.Tallied {
+		c.credited.Store(r.Acked)
+		c.marks.Or(counted)
 	}
 }
 
-// due returns how many bytes are to be credited after n were entered: n, less
-// what a probe has credited already, and with what was entered but not asked
-// for before. The writing lock is held.
-func (l *ledger) due(n int) int {
-	if l.state.Load() != ledgerOpen {
-		return n
-	}
-	return l.claimUpTo(l.taken)
-}
-
-// claim returns how many of the bytes that the kernel has taken by now are not
+// claim returns how many of the bytes that the peer has taken by now are not
 // credited yet, and counts them as credited.
-func (l *ledger) claim(taken uint64) int {
-	if l.state.Load() != ledgerOpen {
+func (c *Conn) claim(taken uint64) int {
+	if c.marks.Load()&counted == 0 {
 		return 0
 	}
-	return l.claimUpTo(taken)
-}
-
-func (l *ledger) claimUpTo(taken uint64) int {
 	for {
-		known := l.credited.Load()
+		known := c.credited.Load()
 		if taken <= known {
 			return 0
 		}
-		if l.credited.CompareAndSwap(known, taken) {
+		if c.credited.CompareAndSwap(known, taken) {
 			return int(taken - known)
 		}
 	}

@@ -134,7 +134,9 @@ func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	c.track.PauseRead() // until the first Read
-	c.keepLedger(t.Policy())
+	if t.Policy().MinWriteRate.BytesPerSecond > 0 {
+		c.openLedger()
+	}
 	return c, nil
 }
 

@@ -29,7 +29,7 @@ func (o owner) Expire(err *idle.TimeoutError) {
 // Reap closes the connection that has stayed open for all that. The peer has
 // had its time; closing is not to wait for it, whatever SetLinger said.
 func (o owner) Reap() {
-	o.reaped.Store(true)
+	o.marks.Or(reaped)
 	o.SetLinger(-1)
 	o.inner.Close()
 }
@@ -47,10 +47,14 @@ func (o owner) Drain() {
 // it for one.
 func (k keeper) Keep(err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
-		k.asking.Store(true)
+		k.marks.Or(asking)
 		defer func() {
-			k.refused.Store(!keep)
-			k.asking.Store(false)
+			if keep {
+				k.marks.And(^uint32(refused))
+			} else {
+				k.marks.Or(refused)
+			}
+			k.marks.And(^uint32(asking))
 		}()
 	}
 	return k.opts.OnTimeout(k.Conn, err)

@@ -13,11 +13,11 @@ import (
 func (o owner) Probe() idle.Pulse {
 	r := o.ask()
 	p := r.Pulse()
-	p.Unreported = o.ledger.claim(r.Taken)
+	p.Unreported = o.claim(r.Acked)
 	if r.Counted && r.Out == 0 && o.movedSince(r.Queued) {
 		p.Out = 1
 	}
-	if o.refused.Load() {
+	if o.marks.Load()&refused != 0 {
 		p.Out = 0
 	}
 	return p

@@ -14,7 +14,8 @@ type Report struct {
 	In, Out time.Duration // since bytes came, and since bytes went and were acknowledged
 	Counted bool          // Queued is known
 	Queued  uint64        // bytes taken for sending but not acknowledged
-	Taken   uint64        // bytes taken for sending ever
+	Tallied bool          // Acked is known
+	Acked   uint64        // bytes that the peer has acknowledged ever
 }
 
 // Pulse returns r as [idle.Prober] has it. Unreported is left to the caller.

@@ -29,7 +29,7 @@ func Inspect(fd uintptr) (r Report) {
 	}
 	r.In = age(info.Last_data_recv)
 	r.Out = age(max(info.Last_data_sent, info.Last_ack_recv))
-	r.Taken = info.Bytes_acked + r.Queued
+	r.Acked, r.Tallied = info.Bytes_acked, true
 	return r
 }
 
