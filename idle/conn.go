@@ -65,7 +65,7 @@ func (c *Conn) received(n int) {
 
 // Sent records that n bytes went out, or were taken over by the kernel.
 func (c *Conn) Sent(n int) {
-	if c.shard.now.Load() != c.out.stamp.Load() || c.phase.Load().writePerByte != 0 {
+	if c.shard.now.Load() != c.out.stamp.Load() || n > 0 && c.phase.Load().writePerByte != 0 {
 		c.sent(n)
 	}
 }
@@ -214,12 +214,12 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 // beginning at the given stamp.
 func (c *Conn) hastenFor(f *flow, stamp uint32) {
 	p := c.phase.Load()
-	reach, perByte, grace := p.readReach, p.readPerByte, p.readGrace
+	reach, grace := p.readReach, p.readGrace
 	if f == &c.out {
-		reach, perByte, grace = p.writeReach, p.writePerByte, p.writeGrace
+		reach, grace = p.writeReach, p.writeGrace
 	}
 	c.hasten(stamp + reach)
-	if perByte != 0 { // of the grace a part may be used up
+	if grace != 0 { // a part of it may be used up
 		c.hasten(uint32(f.paid.Load()>>32) + 2 + uint32(grace))
 	}
 }

@@ -52,8 +52,8 @@ func (c *Conn) next(v view) (at int64, e event) {
 	limit(p.idle, max(in, out), event(ReasonIdle))
 	if inWait&waiting != 0 {
 		limit(p.read, max(in, v.end(v.waitTick(inWait))), event(ReasonRead))
-		if p.readPerByte != 0 {
-			limit(p.readGrace, c.in.paidEnd(v, inWait), event(ReasonMinReadRate))
+		if p.readGrace != 0 {
+			limit(p.readGrace, c.in.paidEnd(v, inWait), p.readPaid)
 		}
 	}
 	if outWait&waiting != 0 {
@@ -155,7 +155,7 @@ func (c *Conn) restart(r Reason, stamp uint32) {
 		c.in.rebegin(stamp)
 	case ReasonWrite:
 		c.out.rebegin(stamp)
-	case ReasonMinReadRate:
+	case ReasonMinReadRate, ReasonReadTotal:
 		c.in.paid.Store(uint64(stamp) << 32)
 	case ReasonMinWriteRate:
 		c.out.paid.Store(uint64(stamp) << 32)
@@ -183,6 +183,8 @@ func (p *Phase) limit(r Reason) time.Duration {
 		return p.policy.Heartbeat.limit()
 	case ReasonPhase:
 		return p.policy.PhaseTimeout
+	case ReasonReadTotal:
+		return p.policy.ReadTotal
 	case ReasonMinReadRate:
 		return p.policy.MinReadRate.Grace
 	case ReasonMinWriteRate:

@@ -19,6 +19,7 @@ type Phase struct {
 	interval, pong, beats      int64 // active: ping after, answer within; passive: all of it
 	readGrace, writeGrace      int64
 	readPerByte, writePerByte  uint64 // ticks that a byte buys, as 32.32
+	readPaid                   event  // what it is to have had more than was paid for
 	readReach, writeReach, any uint32 // see reach
 }
 
@@ -40,13 +41,17 @@ func newPhase(t *Tracker, p Policy, tick time.Duration) *Phase {
 		policy: p, tracker: t,
 		idle: ticks(p.IdleTimeout), read: ticks(p.ReadTimeout), write: ticks(p.WriteTimeout), whole: ticks(p.PhaseTimeout),
 		age: ticks(p.MaxAge), ageJitter: ticks(p.MaxAgeJitter), ageGrace: ticks(p.MaxAgeGrace),
-		readGrace: ticks(p.MinReadRate.Grace), writeGrace: ticks(p.MinWriteRate.Grace),
+		readGrace: ticks(p.MinReadRate.Grace + p.ReadTotal), writeGrace: ticks(p.MinWriteRate.Grace),
 		readPerByte: perByte(p.MinReadRate, tick), writePerByte: perByte(p.MinWriteRate, tick),
 	}
 	if p.Heartbeat.Passive {
 		ph.beats = ticks(p.Heartbeat.limit())
 	} else {
 		ph.interval, ph.pong = ticks(p.Heartbeat.Interval), ticks(p.Heartbeat.Timeout)
+	}
+	ph.readPaid = event(ReasonMinReadRate)
+	if p.ReadTotal > 0 {
+		ph.readPaid = event(ReasonReadTotal) // no byte buys anything
 	}
 	ph.readReach = reach(ph.read, ph.readGrace)
 	ph.writeReach = reach(ph.write, ph.writeGrace)

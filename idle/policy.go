@@ -23,13 +23,18 @@ type Policy struct {
 	// ReadTimeout is how long no byte may arrive while bytes are awaited.
 	ReadTimeout time.Duration
 
+	// ReadTotal is how long bytes may be awaited in all, since tracking began or
+	// the policy was last entered, whatever arrives: it is for what has to be
+	// complete by then, such as the header of a request. It cannot be combined
+	// with MinReadRate, which is this with bytes that buy time.
+	ReadTotal time.Duration
+
 	// WriteTimeout is how long no byte may go out while bytes wait to.
 	WriteTimeout time.Duration
 
 	// PhaseTimeout is how long a connection may be under this policy, whatever
-	// moves: since tracking began, or since it was last entered. It is for what
-	// has to be over by then, such as a handshake or the header of a request,
-	// and cannot be combined with a Heartbeat.
+	// moves and whoever is waited for: since tracking began, or since it was last
+	// entered. It cannot be combined with a Heartbeat.
 	PhaseTimeout time.Duration
 
 	// MaxAge is how long a connection may live since tracking began, traffic
@@ -97,6 +102,7 @@ func (p *Policy) durations() []duration {
 	return []duration{
 		{"IdleTimeout", p.IdleTimeout},
 		{"ReadTimeout", p.ReadTimeout},
+		{"ReadTotal", p.ReadTotal},
 		{"WriteTimeout", p.WriteTimeout},
 		{"PhaseTimeout", p.PhaseTimeout},
 		{"MaxAge", p.MaxAge},
@@ -130,6 +136,9 @@ func (p *Policy) validate(tick time.Duration) error {
 	}
 	if p.PhaseTimeout > 0 && p.Heartbeat.Interval > 0 {
 		return fmt.Errorf("idle: PhaseTimeout is %v and Heartbeat.Interval is %v; a policy can have one of the two", p.PhaseTimeout, p.Heartbeat.Interval)
+	}
+	if p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0 {
+		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; a policy can have one of the two", p.ReadTotal, p.MinReadRate.BytesPerSecond)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),

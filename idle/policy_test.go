@@ -24,6 +24,17 @@ func TestPolicyRefused(t *testing.T) {
 		{Policy{IdleTimeout: -1}, []string{"IdleTimeout", "-1ns"}},
 		{Policy{ReadTimeout: -time.Second}, []string{"ReadTimeout", "-1s"}},
 		{Policy{WriteTimeout: -time.Second}, []string{"WriteTimeout", "-1s"}},
+		{Policy{PhaseTimeout: -time.Second}, []string{"PhaseTimeout", "-1s"}},
+		{Policy{PhaseTimeout: ms}, []string{"PhaseTimeout", "1ms", "10ms"}},
+		{Policy{PhaseTimeout: year}, []string{"PhaseTimeout", "8760h"}},
+		{
+			Policy{PhaseTimeout: time.Second, Heartbeat: Heartbeat{Interval: time.Minute, Timeout: ms * 20}},
+			[]string{"PhaseTimeout is 1s", "Heartbeat.Interval is 1m0s"},
+		},
+		{
+			Policy{PhaseTimeout: time.Second, Heartbeat: Heartbeat{Interval: time.Minute, Passive: true}},
+			[]string{"PhaseTimeout is 1s", "Heartbeat.Interval is 1m0s"},
+		},
 		{Policy{MaxAge: -time.Second}, []string{"MaxAge", "-1s"}},
 		{Policy{MaxAge: time.Second, MaxAgeJitter: -ms}, []string{"MaxAgeJitter", "-1ms"}},
 		{Policy{MaxAge: time.Second, MaxAgeGrace: -ms}, []string{"MaxAgeGrace", "-1ms"}},
@@ -46,7 +57,8 @@ func TestPolicyRefused(t *testing.T) {
 		{Policy{MinReadRate: Rate{Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond is 0", "1s"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5, Grace: ms}}, []string{"MinWriteRate.Grace", "1ms"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5}}, []string{"MinWriteRate.Grace", "0"}},
-		{Policy{}, []string{"no limit", "IdleTimeout"}},
+		{Policy{}, []string{"no limit", "IdleTimeout", "PhaseTimeout"}},
+		{Policy{Name: "nothing"}, []string{"no limit", "IdleTimeout"}},
 	} {
 		refused(t, fmt.Sprintf("%+v", test.policy), test.policy, nil, test.want)
 	}
@@ -103,6 +115,7 @@ func TestPolicyAccepted(t *testing.T) {
 		{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
 		{MinReadRate: Rate{1, time.Second}, MinWriteRate: Rate{1 << 30, time.Second}},
 		{IdleTimeout: maxTicks * 10 * time.Millisecond},
+		{Name: "handshake", PhaseTimeout: 10 * time.Millisecond, IdleTimeout: time.Second, MaxAge: time.Hour},
 	} {
 		tr, err := New(p, nil)
 		if err != nil {
@@ -146,7 +159,7 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "reason 9"}
+	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total", "reason 10"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)

@@ -21,13 +21,14 @@ const (
 	ReasonMinReadRate
 	ReasonMinWriteRate
 	ReasonPhase
+	ReasonReadTotal
 	numReasons
 )
 
 // String returns what the reason is called in logs and metrics: "idle",
-// "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase".
+// "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total".
 func (r Reason) String() string {
-	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase"}
+	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total"}
 	if r < numReasons {
 		return names[r]
 	}

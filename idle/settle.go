@@ -163,7 +163,7 @@ func (s *Shard) askWaiter(j job, r Reason) {
 // waitOf returns the flow whose wait r is about, nil if it is about none.
 func (c *Conn) waitOf(r Reason) *flow {
 	switch r {
-	case ReasonRead, ReasonMinReadRate:
+	case ReasonRead, ReasonMinReadRate, ReasonReadTotal:
 		return &c.in
 	case ReasonWrite, ReasonMinWriteRate:
 		return &c.out
@@ -186,7 +186,7 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 	if ph := c.phase.Load(); p.Unreported > 0 && ph.writePerByte != 0 {
 		s.pay(&c.out, c.out.price(p.Unreported, ph.writePerByte, uint32(v.now)))
 	}
-	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && c.state.move(j.state, live, granted, 0) {
+	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && r != ReasonReadTotal && c.state.move(j.state, live, granted, 0) {
 		// A tick less than now, so that any activity changes the stamp and
 		// takes the grant back: see restamp.
 		raise(&c.in.stamp, uint32(v.now)-1)

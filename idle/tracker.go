@@ -136,7 +136,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 		return nil, err
 	}
 	if p == (Policy{Name: p.Name}) {
-		return nil, errors.New("idle: the policy sets no limit; set at least one of IdleTimeout, ReadTimeout, WriteTimeout, PhaseTimeout, MaxAge, Heartbeat, MinReadRate and MinWriteRate")
+		return nil, errors.New("idle: the policy sets no limit; set at least one of IdleTimeout, ReadTimeout, ReadTotal, WriteTimeout, PhaseTimeout, MaxAge, Heartbeat, MinReadRate and MinWriteRate")
 	}
 	for range full.Shards {
 		t.shards = append(t.shards, newShard(t, &sync.Mutex{}, nil))

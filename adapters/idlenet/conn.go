@@ -16,9 +16,9 @@ import (
 // may be called by several goroutines at once. Deadlines set by its user keep
 // their meaning, beside those of the policy.
 type Conn struct {
-	// What every Read and Write needs comes first and ends in the first part of
-	// track: 128 bytes, which are two cache lines if a Conn begins with one. By
-	// the time of the next request a server has none of them at hand any more.
+	// What every Read and Write needs comes first, up to the first half of track:
+	// two cache lines, as aligned has them. By the time of the next request a
+	// server has none of them at hand any more.
 
 	inner net.Conn // held, not embedded: promoted methods would bypass track
 
@@ -26,19 +26,26 @@ type Conn struct {
 	// would have made the others wait anyway.
 	reading, writing sync.Mutex
 
-	ledger
-	queued atomic.Uint64 // see movedSince
-	marks  atomic.Uint32
+	marks atomic.Uint32
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on.
 	// Guarded by reading, and by writing.
 	readAgain, writeAgain bool
 
-	track   idle.Conn
-	step    int // how much is written at once
+	track idle.Conn
+
 	opts    *Options
 	timeout atomic.Pointer[idle.TimeoutError]
+	queued  atomic.Uint64 // see movedSince
+	ledger
+}
+
+// aligned is a Conn of a size of which the allocator puts each at the beginning
+// of a cache line.
+type aligned struct {
+	Conn
+	_ [24]byte
 }
 
 // Marks are what is rarely so of a Conn.
@@ -46,6 +53,9 @@ const (
 	asking  = 1 << iota // OnTimeout is running, because it is idle
 	refused             // OnTimeout did not want to keep it when last asked, as it was idle
 	reaped              // it was closed because it had timed out
+	ahead               // reads are ahead of need: see ReadAhead
+	small               // steps are small
+	sampled             // queued has been set, since a write last moved something
 	counted             // what the peer takes is counted by the kernel, and credited by Probe
 )
 
@@ -56,6 +66,14 @@ const (
 	chunk = 128 << 10
 	crumb = 16 << 10
 )
+
+// step returns how much is written at once.
+func (c *Conn) step() int {
+	if c.marks.Load()&small != 0 {
+		return crumb
+	}
+	return chunk
+}
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (int, error) {
@@ -81,9 +99,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 
 // beginRead reports that a read begins. c.reading is held.
 func (c *Conn) beginRead() {
-	if c.readAgain {
+	switch {
+	case c.marks.Load()&ahead != 0:
+	case c.readAgain:
 		c.track.AwaitRead()
-	} else {
+	default:
 		c.track.BeginRead()
 	}
 }
@@ -103,10 +123,10 @@ func (c *Conn) received(n int, err error) {
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
-	written := 0
+	written, step := 0, c.step()
 	for {
 		c.beginWrite()
-		n, err := c.inner.Write(b[written:min(written+c.step, len(b))])
+		n, err := c.inner.Write(b[written:min(written+step, len(b))])
 		written += n
 		c.sent(n, err)
 		if err != nil || written >= len(b) {
@@ -138,8 +158,9 @@ func (c *Conn) sent(n int, err error) {
 		if m&asking == 0 {
 			c.track.Sent(n)
 		}
-		if c.queued.Load() != 0 {
+		if m&sampled != 0 {
 			c.queued.Store(0)
+			c.marks.And(^uint32(sampled))
 		}
 		c.writeAgain = false
 	} else {
@@ -188,6 +209,17 @@ func (c *Conn) Enter(p *idle.Phase) {
 		c.openLedger()
 	}
 	c.track.Enter(p)
+}
+
+// ReadAhead says whether reads from now on are ahead of need, made only to learn
+// of input, or of the end, as early as can be. Then nothing is awaited of the
+// peer, whatever read is waiting: ReadTimeout and MinReadRate stand still.
+func (c *Conn) ReadAhead(on bool) {
+	if on {
+		c.marks.Or(ahead)
+	} else {
+		c.marks.And(^uint32(ahead))
+	}
 }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.

@@ -99,8 +99,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := wrap(nc, l.tracker, &l.opts)
-	if err != nil {
+	c := &new(aligned).Conn
+	if err := c.Init(nc, l.tracker, &l.opts); err != nil {
 		nc.Close()
 		return nil, err
 	}
@@ -112,32 +112,39 @@ func (l *Listener) Accept() (net.Conn, error) {
 // with [ErrWrapped] if nc is a *Conn, with idle.ErrClosed if t is closed, and if
 // the policy asks for pings but opts has none; nc is left as it was then.
 func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
-	if opts == nil {
-		opts = &Options{}
+	var own Options
+	if opts != nil {
+		own = *opts
 	}
-	own := *opts
-	return wrap(nc, t, &own)
+	c := &new(aligned).Conn
+	if err := c.Init(nc, t, &own); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-func wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
+// Init is [Wrap] for a Conn that is part of a type of the user's, which can then
+// have methods of its own in place of some of these. c must be zero. It refers
+// to opts, which must not be nil.
+func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	if _, twice := nc.(*Conn); twice {
-		return nil, ErrWrapped
+		return ErrWrapped
 	}
 	if err := opts.allow(t.Policy()); err != nil {
-		return nil, err
+		return err
 	}
-	c := &Conn{inner: nc, opts: opts, step: crumb}
-	if kernel.SeesOutput && socketUnder(nc) != nil {
-		c.step = chunk
+	c.inner, c.opts = nc, opts
+	if !kernel.SeesOutput || socketUnder(nc) == nil {
+		c.marks.Or(small)
 	}
 	if err := t.Track(&c.track, c.owner()); err != nil {
-		return nil, err
+		return err
 	}
 	c.track.PauseRead() // until the first Read
 	if t.Policy().MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
-	return c, nil
+	return nil
 }
 
 // allow reports what p needs that the options do not have.

@@ -28,6 +28,7 @@ func (o owner) Probe() idle.Pulse {
 // which the kernel does not tell when: the first time the answer is yes, which
 // is late for a peer that takes nothing, but never early for a slow one.
 func (c *Conn) movedSince(queued uint64) bool {
+	c.marks.Or(sampled)
 	return c.queued.Swap(queued) != queued
 }
 
@@ -60,7 +61,7 @@ func socketUnder(nc net.Conn) syscall.Conn {
 
 // Waiting implements idle.Waiter: whoever reads or writes holds a lock.
 func (o owner) Waiting() (read, write bool) {
-	return held(&o.reading), held(&o.writing)
+	return o.marks.Load()&ahead == 0 && held(&o.reading), held(&o.writing)
 }
 
 func held(m *sync.Mutex) bool {

@@ -1,0 +1,199 @@
+// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing
+// wheel, at a tenth of what the server's own cost.
+//
+//	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
+//
+// Each phase of a request has a limit of its own: handshake, header, body,
+// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
+// slow clients cannot hold a server.
+//
+// A request whose header or body takes too long is answered with 408, unless its
+// response has begun, and the connection is closed; one that is idle is closed
+// silently. The server's own log stays quiet. Behind TLS and MaxConnsPerIP
+// together there is no answer, as fasthttp gives no way to write one.
+//
+// The server's own ReadTimeout, WriteTimeout and IdleTimeout have to be 0. A
+// ReadTimeout that its HeaderReceived returns for a request, or that a handler
+// sets as a read deadline, is a limit beside those here; from the handler it
+// takes the place of those of the body.
+package idlefasthttp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const pkg = "idlefasthttp"
+
+// Stats are the counts of a [Listener].
+type Stats struct {
+	idle.Stats
+
+	// Phases is how many connections have timed out in each phase, by name.
+	Phases map[string]uint64
+}
+
+// Listener is a net.Listener of which the connections have timeouts.
+type Listener struct{ inner *httpconn.Listener }
+
+// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
+// an error that names the field if one makes no sense, or if s has timeouts of
+// its own; ln is closed then.
+func Serve(s *fasthttp.Server, ln net.Listener, t Timeouts) error {
+	l, err := NewListener(s, ln, t)
+	if err != nil {
+		return closing(ln, err)
+	}
+	defer l.Close()
+	return s.Serve(l)
+}
+
+// ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
+func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
+	l, err := NewListener(s, ln, t)
+	if err != nil {
+		return closing(ln, err)
+	}
+	defer l.Close()
+	return s.ServeTLS(l, certFile, keyFile)
+}
+
+func closing(ln net.Listener, err error) error {
+	if ln != nil {
+		ln.Close()
+	}
+	return err
+}
+
+// NewListener prepares s for the timeouts t, and returns the listener on which
+// it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
+// does, for those who want the listener's counts.
+//
+// It sets ConnState, HeaderReceived and Handler of s to functions that call
+// those which were there, so they must be set before, and not be changed any
+// more. s can be prepared for several listeners.
+func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
+	if err := check(s); err != nil {
+		return nil, err
+	}
+	inner, err := httpconn.NewListener(pkg, ln, t.limits())
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{inner}
+	l.hook(s, t.HandlerTimeout)
+	return l, nil
+}
+
+// check refuses a server whose own timeouts would work against those here.
+func check(s *fasthttp.Server) error {
+	switch {
+	case s == nil:
+		return errors.New("idlefasthttp: the server is nil")
+	case s.Handler == nil:
+		return errors.New("idlefasthttp: Server.Handler is nil; set it before the listener is made")
+	case s.ReadTimeout > 0:
+		return fmt.Errorf("idlefasthttp: Server.ReadTimeout is %v; leave it 0, and set Timeouts.HeaderTimeout and BodyTimeout", s.ReadTimeout)
+	case s.WriteTimeout > 0:
+		return fmt.Errorf("idlefasthttp: Server.WriteTimeout is %v; leave it 0, and set Timeouts.WriteTimeout", s.WriteTimeout)
+	case s.IdleTimeout > 0:
+		return fmt.Errorf("idlefasthttp: Server.IdleTimeout is %v; leave it 0, and set Timeouts.KeepAliveTimeout", s.IdleTimeout)
+	case s.TLSConfig == nil:
+		return nil
+	}
+	i := slices.IndexFunc(s.TLSConfig.NextProtos, func(proto string) bool { return proto != "http/1.1" && proto != "http/1.0" })
+	if i >= 0 {
+		return fmt.Errorf("idlefasthttp: Server.TLSConfig.NextProtos has %q; fasthttp does not tell what becomes of connections that speak it", s.TLSConfig.NextProtos[i])
+	}
+	return nil
+}
+
+// hook has s tell the connections of l what is going on.
+func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
+	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
+	s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
+		l.changed(nc, to)
+		if state != nil {
+			state(nc, to)
+		}
+	}
+	s.HeaderReceived = func(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+		if header != nil {
+			c = header(h)
+		}
+		// The connection is not known here, but to the server, which sets its
+		// deadline. It matters only if there is more to read.
+		if c.ReadTimeout <= 0 && h.ContentLength() != 0 {
+			c.ReadTimeout = httpconn.HeaderTimeout
+		}
+		return c
+	}
+	if handlerLimit > 0 {
+		s.Handler = func(ctx *fasthttp.RequestCtx) {
+			if c := l.inner.Find(ctx.Conn()); c != nil {
+				c.HeaderRead()
+			}
+			handler(ctx)
+		}
+	}
+}
+
+// changed tells the connection that nc is or wraps of its state.
+func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
+	switch to {
+	case fasthttp.StateActive:
+		if _, plain := nc.(*httpconn.Conn); plain {
+			return // it has seen the first byte itself
+		}
+	case fasthttp.StateClosed, fasthttp.StateHijacked:
+		return // Close, or SetDeadline, has told; and the wrapper may be another's by now
+	}
+	c := l.inner.Find(nc)
+	switch {
+	case c == nil:
+	case to == fasthttp.StateIdle:
+		c.Idle()
+	case to == fasthttp.StateActive:
+		c.Shaken()
+	case to == fasthttp.StateNew:
+		c.Accepted(nc)
+	}
+}
+
+// Accept waits for the next connection. It is the server's to call.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.inner.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Close closes the listener, but no connection; timeouts go on until the last of
+// them is gone.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Stats returns the present counts.
+func (l *Listener) Stats() Stats {
+	s := l.inner.Stats()
+	return Stats{s.Stats, s.Phases}
+}
+
+// Watch puts a hijacked connection, as its HijackHandler gets it, under the
+// policy p, and calls ping, which may block, as p's active Heartbeat says. It
+// is for WebSockets. It fails if c is not a connection of l's, and if something
+// in p makes no sense.
+func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
+	return l.inner.Watch(pkg, c, p, ping)
+}

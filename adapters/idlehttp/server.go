@@ -1,0 +1,179 @@
+// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
+// a tenth of what the server's own cost.
+//
+//	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
+//
+// Each phase of a request has a limit of its own: handshake, header, body,
+// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
+// slow clients cannot hold a server.
+//
+// A request whose header or body takes too long is answered with 408, unless its
+// response has begun, and the connection is closed; one that is idle is closed
+// silently. The server's own log stays quiet. With TLS it is not known whether
+// an interim "100 Continue" or the response has been written, so that a body
+// that was asked for by one is not answered.
+//
+// The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
+// have to be 0.
+package idlehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const pkg = "idlehttp"
+
+// Stats are the counts of a [Listener].
+type Stats struct {
+	idle.Stats
+
+	// Phases is how many connections have timed out in each phase, by name.
+	Phases map[string]uint64
+}
+
+// Listener is a net.Listener of which the connections have timeouts.
+type Listener struct{ inner *httpconn.Listener }
+
+// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
+// an error that names the field if one makes no sense, or if s has timeouts of
+// its own; ln is closed then.
+func Serve(s *http.Server, ln net.Listener, t Timeouts) error {
+	l, err := NewListener(s, ln, t)
+	if err != nil {
+		return closing(ln, err)
+	}
+	defer l.Close()
+	return s.Serve(l)
+}
+
+// ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
+func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
+	l, err := NewListener(s, ln, t)
+	if err != nil {
+		return closing(ln, err)
+	}
+	defer l.Close()
+	return s.ServeTLS(l, certFile, keyFile)
+}
+
+func closing(ln net.Listener, err error) error {
+	if ln != nil {
+		ln.Close()
+	}
+	return err
+}
+
+// NewListener prepares s for the timeouts t, and returns the listener on which
+// it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
+// does, for those who want the listener's counts.
+//
+// It sets ConnState, ConnContext and ErrorLog of s to ones that hand on to those
+// which were there, so they must be set before, and not be changed any more.
+// (From the log it takes lines about handshakes that timed out.) s can be
+// prepared for several listeners.
+func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
+	if err := check(s); err != nil {
+		return nil, err
+	}
+	inner, err := httpconn.NewListener(pkg, ln, t.limits())
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{inner}
+	l.hook(s)
+	return l, nil
+}
+
+// check refuses a server whose own timeouts would work against those here.
+func check(s *http.Server) error {
+	if s == nil {
+		return errors.New("idlehttp: the server is nil")
+	}
+	for _, own := range []struct {
+		name  string
+		value time.Duration
+		ours  string
+	}{
+		{"ReadTimeout", s.ReadTimeout, "HeaderTimeout and BodyTimeout"},
+		{"ReadHeaderTimeout", s.ReadHeaderTimeout, "HeaderTimeout"},
+		{"WriteTimeout", s.WriteTimeout, "WriteTimeout"},
+		{"IdleTimeout", s.IdleTimeout, "KeepAliveTimeout"},
+	} {
+		if own.value > 0 {
+			return fmt.Errorf("idlehttp: Server.%s is %v; leave it 0, and set Timeouts.%s", own.name, own.value, own.ours)
+		}
+	}
+	for proto := range s.TLSNextProto {
+		if proto != "h2" && proto != "http/1.1" && proto != "unencrypted_http2" {
+			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not tell what becomes of connections that speak it", proto)
+		}
+	}
+	return nil
+}
+
+// hook has s tell the connections of l what is going on.
+func (l *Listener) hook(s *http.Server) {
+	state, inContext := s.ConnState, s.ConnContext
+	s.ConnState = func(nc net.Conn, to http.ConnState) {
+		if c := l.inner.Find(nc); c != nil {
+			changed(c, nc, to)
+		}
+		if state != nil {
+			state(nc, to)
+		}
+	}
+	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if inContext != nil {
+			ctx = inContext(ctx, nc)
+		}
+		if c := l.inner.Find(nc); c != nil {
+			ctx = context.WithValue(ctx, connKey{}, watched{l, c})
+		}
+		return ctx
+	}
+	s.ErrorLog = quiet(s.ErrorLog)
+}
+
+// changed tells c, as which or in which nc is known to the server, of its state.
+func changed(c *httpconn.Conn, nc net.Conn, to http.ConnState) {
+	switch to {
+	case http.StateNew:
+		c.Accepted(nc)
+	case http.StateActive:
+		c.HeaderRead()
+	case http.StateIdle:
+		c.Idle()
+	case http.StateHijacked:
+		c.Hijack()
+	}
+}
+
+// Accept waits for the next connection. It is the server's to call.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.inner.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Close closes the listener, but no connection; timeouts go on until the last of
+// them is gone.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Stats returns the present counts.
+func (l *Listener) Stats() Stats {
+	s := l.inner.Stats()
+	return Stats{s.Stats, s.Phases}
+}

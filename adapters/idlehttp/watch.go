@@ -1,0 +1,42 @@
+package idlehttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// watched is a connection as the contexts of its requests have it.
+type watched struct {
+	listener *Listener
+	conn     *httpconn.Conn
+}
+
+// connKey is the key of a watched connection.
+type connKey struct{}
+
+// Watch puts the connection of r, which has been hijacked, under the policy p,
+// and calls ping, which may block, as p's active Heartbeat says. It is for
+// WebSockets, once they are accepted:
+//
+//	ws, err := websocket.Accept(w, r, nil)
+//	...
+//	err = idlehttp.Watch(r, idle.Policy{
+//		Heartbeat: idle.Heartbeat{Interval: 30 * time.Second, Timeout: 10 * time.Second, Misses: 2},
+//	}, func() error { return ws.Ping(r.Context()) })
+//
+// Whatever arrives is an answer to a ping, so ping may return when it has
+// written one. Watch fails if r did not come over HTTP/1 by a listener of this
+// package, and if something in p makes no sense.
+func Watch(r *http.Request, p idle.Policy, ping func() error) error {
+	w, ok := r.Context().Value(connKey{}).(watched)
+	if !ok {
+		return errors.New("idlehttp: Watch: the request did not come by a listener of this package")
+	}
+	if r.ProtoMajor != 1 {
+		return errors.New("idlehttp: Watch: a request of HTTP/2 has no connection of its own")
+	}
+	return w.listener.inner.Watch(pkg, w.conn, p, ping)
+}

@@ -1,0 +1,56 @@
+package httpconn
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// keep asks the user whether to keep the connection, and answers the request if
+// not and if it can be answered.
+func (c *Conn) keep(err *idle.TimeoutError) bool {
+	if ask := c.listener.limits.OnTimeout; ask != nil && ask(c, err) {
+		return true
+	}
+	if status := c.status(err); status != 0 {
+		c.answer(status)
+	}
+	return false
+}
+
+// status returns the status by which err can be answered, 0 if it cannot: there
+// is no request, or its answer has begun, or it is unknown whether it has.
+func (c *Conn) status(err *idle.TimeoutError) int {
+	state := c.state.Load()
+	switch {
+	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == waiting:
+		return http.StatusRequestTimeout
+	case err.Phase != Request.String():
+		return 0
+	case err.Reason == idle.ReasonPhase && (state == reading || state == working):
+		return http.StatusServiceUnavailable
+	case err.Reason != idle.ReasonPhase && state == reading:
+		return http.StatusRequestTimeout
+	}
+	return 0
+}
+
+// answer answers the request, and makes sure that it is the last.
+func (c *Conn) answer(status int) {
+	w := net.Conn(&c.Conn)
+	if x := c.extra.Load(); x != nil {
+		w = x.secure
+	}
+	const patience = time.Second
+	c.Conn.SetWriteDeadline(time.Now().Add(patience))
+	text := http.StatusText(status)
+	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+text+"\r\n"+
+		"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)
+	// Should a byte arrive at this moment and avert the timeout, the server is
+	// not to go on all the same.
+	c.NetConn().SetDeadline(time.Unix(1, 0))
+}

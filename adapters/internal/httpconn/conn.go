@@ -1,0 +1,213 @@
+package httpconn
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+)
+
+// Conn is a connection of an HTTP server.
+//
+// Ground rules:
+//
+//   - Phases are entered late: events only note what is going on, and a Read that
+//     is about to wait enters the phase that it would wait in, as all its limits
+//     are about waits. So a request that arrives whole, and is answered, changes
+//     no phase at all. Only a limit of handlers has its phase entered in time.
+//   - Until a connection is hijacked, or found to be HTTP/2, its server has one
+//     goroutine at a time that reads or tells of events. That one owns phase,
+//     begun, shaking and magic. Everybody may look at state.
+type Conn struct {
+	// These are 24 bytes, so that what every Read and Write needs is still in two
+	// cache lines.
+
+	listener *Listener
+	extra    atomic.Pointer[extra]
+	state    atomic.Uint32
+	phase    Phase // the one that is entered
+	begun    bool  // a byte of the next request is there
+	shaking  bool  // what arrives is a TLS handshake
+	magic    uint8 // how much of the preface of HTTP/2 has arrived
+
+	idlenet.Conn
+}
+
+// extra is what few connections need.
+type extra struct {
+	secure *tls.Conn    // by which plain bytes are written to one that carries TLS
+	ping   func() error // of a hijacked one
+}
+
+// outer returns the connection of which c is a part.
+func outer(c *idlenet.Conn) *Conn {
+	return (*Conn)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(Conn{}.Conn))))
+}
+
+// States, and marks that are put on them.
+const (
+	waiting  = iota // for a request, or within its header
+	reading         // the header is read, and the body may be
+	working         // the request is read; reads are ahead of need
+	http2           // from here on there is no phase to enter by a Read
+	hijacked        // likewise
+
+	responded = 1 << 7 // a part of the response has been written
+	closed    = 1 << 8
+)
+
+// become changes the state, and reports whether it was of the given kind.
+func (c *Conn) become(from, to uint32) bool {
+	for {
+		was := c.state.Load()
+		if was&^(responded|closed) != from {
+			return false
+		}
+		if c.state.CompareAndSwap(was, was&closed|to) {
+			return true
+		}
+	}
+}
+
+// Read reads from the connection, as net.Conn says.
+func (c *Conn) Read(b []byte) (int, error) {
+	if s := c.state.Load() &^ responded; s <= reading {
+		if p := c.due(s); p != c.phase {
+			c.enter(p)
+		}
+	}
+	n, err := c.Conn.Read(b)
+	if n > 0 && (!c.begun || c.magic > 0) && c.state.Load() == waiting {
+		c.begin(b[:n])
+	}
+	return n, err
+}
+
+// due returns the phase that a read waits in.
+func (c *Conn) due(state uint32) Phase {
+	switch {
+	case state == reading:
+		return Request
+	case c.begun:
+		return Header
+	case c.phase == Handshake:
+		return Handshake
+	}
+	return KeepAlive
+}
+
+func (c *Conn) enter(p Phase) {
+	c.phase = p
+	c.Conn.Enter(c.listener.phases[p])
+}
+
+// begin notes what has arrived while the connection waited for a request.
+func (c *Conn) begin(b []byte) {
+	if c.shaking {
+		return
+	}
+	if c.phase == Handshake || c.magic > 0 {
+		c.match(b)
+	}
+	c.begun = true
+}
+
+// preface is how HTTP/2 begins.
+const preface = "PRI * HTTP/2.0"
+
+// match sees whether the first bytes of the connection, of which b are the next,
+// are those of HTTP/2. Without TLS nobody else tells.
+func (c *Conn) match(b []byte) {
+	rest := preface[c.magic:]
+	n := min(len(b), len(rest))
+	if string(b[:n]) == rest[:n] {
+		c.magic += uint8(n)
+	} else {
+		c.magic = 0
+	}
+}
+
+// Write writes to the connection, as net.Conn says.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.responds(b)
+	return c.Conn.Write(b)
+}
+
+// ReadFrom copies from r until EOF, by sendfile if it can.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	c.responds(nil)
+	return c.Conn.ReadFrom(r)
+}
+
+// responds notes that the response has begun, if that may matter: once it has, a
+// timeout cannot be answered.
+func (c *Conn) responds(b []byte) {
+	s := c.state.Load()
+	if s == reading || s == working && c.listener.limits.Handler > 0 {
+		if !bytes.Equal(b, []byte("HTTP/1.1 100 Continue\r\n\r\n")) {
+			c.become(s, s|responded)
+		}
+	}
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	if c.state.Or(closed)&closed == 0 {
+		c.count()
+		c.listener.end()
+	}
+	return err
+}
+
+// count counts the timeout that has ended the connection, if one has.
+func (c *Conn) count() {
+	timeout := c.Timeout()
+	if timeout == nil {
+		return
+	}
+	for p, phase := range c.listener.phases {
+		if phase.Policy().Name == timeout.Phase {
+			c.listener.timedOut[p].Add(1)
+			return
+		}
+	}
+	c.listener.timedOut[Hijacked].Add(1)
+}
+
+// SetDeadline sets the user's own deadlines. Servers do so only as they hand the
+// connection over.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.Hijack()
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline sets the user's own deadline for reading, or is a signal.
+//
+// Within a request it is taken for the word that from now on the server's side
+// sees to it: it is a handler's own deadline for the body, or net/http about to
+// read ahead. While a header is read it is fasthttp's word that it has been.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if isSignal(t) {
+		c.signalled(t)
+		return nil
+	}
+	if c.become(reading, working) {
+		c.ReadAhead(true)
+	} else if !t.IsZero() && c.state.Load() == waiting {
+		c.HeaderRead()
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// ping implements an active heartbeat, for hijacked connections.
+func (c *Conn) ping() error {
+	if x := c.extra.Load(); x != nil && x.ping != nil {
+		return x.ping()
+	}
+	return nil
+}

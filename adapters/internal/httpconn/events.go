@@ -1,0 +1,168 @@
+package httpconn
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Accepted notes that the server begins to serve the connection, as nc, which is
+// it or wraps it.
+func (c *Conn) Accepted(nc net.Conn) {
+	if secure, ok := nc.(*tls.Conn); ok {
+		c.extra.Store(&extra{secure: secure})
+		c.shaking = true
+	}
+}
+
+// Shaken notes that a TLS handshake is over.
+func (c *Conn) Shaken() { c.shaking = false }
+
+// HeaderRead notes that the header of a request has been read. A server need not
+// tell of a request that has no body, as it will be Idle before it reads again.
+func (c *Conn) HeaderRead() {
+	switch c.state.Load() {
+	case waiting:
+		if c.isHTTP2() {
+			c.become(waiting, http2)
+			c.Conn.Enter(c.listener.phases[Streams])
+			return
+		}
+		c.shaking = false
+		c.become(waiting, reading)
+		if c.listener.limits.Handler > 0 {
+			c.enter(Request)
+		}
+	case http2:
+		c.Conn.Enter(c.listener.phases[Streams])
+	}
+}
+
+// isHTTP2 tells by the first request of a connection whether it is HTTP/2.
+func (c *Conn) isHTTP2() bool {
+	if x := c.extra.Load(); x != nil && c.phase == Handshake {
+		return x.secure.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	return c.magic == uint8(len(preface))
+}
+
+// Idle notes that the response has been sent, and the connection waits for the
+// next request.
+func (c *Conn) Idle() {
+	if c.state.Load() != waiting {
+		switch {
+		case c.become(reading, waiting):
+		case c.become(working, waiting):
+			c.ReadAhead(false)
+		case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
+			c.phase = Hijacked
+		default:
+			c.Conn.Enter(c.listener.phases[KeepAlive])
+			return
+		}
+	}
+	c.begun = false
+	if c.phase == Handshake {
+		c.phase = Request // the next Read enters another, in any case
+	}
+}
+
+// Hijack notes that the connection is handed over.
+func (c *Conn) Hijack() {
+	for from := range uint32(hijacked) {
+		if c.become(from, hijacked) {
+			c.ReadAhead(false)
+			c.Conn.Enter(c.listener.phases[Hijacked])
+			return
+		}
+	}
+}
+
+// Watch puts a connection that was hijacked under the policy p, and has ping
+// called as it says.
+func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() error) error {
+	c := l.Find(nc)
+	switch {
+	case c == nil:
+		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
+	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
+		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", pkg, p.Heartbeat.Interval)
+	}
+	phase, err := l.tracker.Phase(p)
+	if err != nil {
+		return fmt.Errorf("%s: Watch: %w", pkg, err)
+	}
+	c.Hijack()
+	c.extra.Store(&extra{ping: ping})
+	c.Conn.Enter(phase)
+	return nil
+}
+
+// Find returns the connection of l that nc is or wraps, nil if it is none.
+func (l *Listener) Find(nc net.Conn) *Conn {
+	c, ok := nc.(*Conn)
+	if !ok {
+		c = l.unwrap(nc)
+	}
+	if c == nil || c.listener != l {
+		return nil
+	}
+	return c
+}
+
+// unwrap finds the connection that nc wraps.
+//
+// Some wrappers have no way to reach what they wrap. But they all pass deadlines
+// on, so the connection can be called by one, to make itself known.
+func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
+	// fasthttp's wrapper panics if Shutdown has just closed it.
+	defer func() { _ = recover() }()
+	for {
+		switch wrapper := nc.(type) {
+		case *Conn:
+			return wrapper
+		case interface{ NetConn() net.Conn }:
+			nc = wrapper.NetConn()
+		case interface{ UnsafeConn() net.Conn }: // fasthttp's hijacked ones
+			nc = wrapper.UnsafeConn()
+		default:
+			return l.callOut(nc)
+		}
+	}
+}
+
+// callOut calls the connection that a wrapper hides.
+func (l *Listener) callOut(nc net.Conn) *Conn {
+	l.calling.Lock()
+	defer l.calling.Unlock()
+	l.called = nil
+	nc.SetReadDeadline(l.call())
+	return l.called
+}
+
+// Signals are deadlines that nobody would set: later than the year 2200.
+const signals = 8_000_000_000
+
+func isSignal(t time.Time) bool { return t.Unix() > signals }
+
+// call is the signal to a connection of l's to make itself known.
+func (l *Listener) call() time.Time {
+	return time.Unix(signals+1, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
+}
+
+// HeaderTimeout is a timeout by which fasthttp tells that it has read a header:
+// the deadline that comes of it is a signal.
+const HeaderTimeout = 250 * 365 * 24 * time.Hour
+
+func (c *Conn) signalled(t time.Time) {
+	switch l := c.listener; {
+	case t.Equal(l.call()):
+		l.called = c // the caller is below us, and holds the mutex
+	case t.Unix() != signals+1:
+		c.HeaderRead()
+	}
+}

@@ -1,0 +1,138 @@
+package httpconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A Listener is a net.Listener of an HTTP server whose connections are [Conn]s.
+// Its tracker ends when the listener is closed and the last connection is gone:
+// limits go on while a server shuts down in good order.
+type Listener struct {
+	net.Listener
+	tracker *idle.Tracker
+	phases  [numPhases]*idle.Phase
+	opts    idlenet.Options
+	limits  Limits
+
+	mu     sync.Mutex
+	open   int // connections, and the listener itself
+	closed bool
+
+	calling sync.Mutex
+	called  *Conn // see callOut; guarded by calling
+
+	timedOut [numPhases]atomic.Uint64
+}
+
+// NewListener returns a listener that accepts from ln. pkg is the package of
+// which the user knows the limits.
+func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) {
+	if ln == nil {
+		return nil, fmt.Errorf("%s: the listener is nil", pkg)
+	}
+	if err := limits.complete(pkg); err != nil {
+		return nil, err
+	}
+	l := &Listener{Listener: ln, limits: limits, open: 1}
+	l.opts = idlenet.Options{
+		Ping:      func(c *idlenet.Conn) error { return outer(c).ping() },
+		OnTimeout: func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) },
+	}
+	// Every connection enters a phase before anything happens to it; but a
+	// tracker wants a limit of its own.
+	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, &limits.Idle)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pkg, err)
+	}
+	for p, policy := range limits.policies() {
+		if l.phases[p], err = tracker.Phase(policy); err != nil {
+			tracker.Close()
+			return nil, fmt.Errorf("%s: of the %s: %w", pkg, Phase(p), err)
+		}
+	}
+	l.tracker = tracker
+	return l, nil
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if !l.begin() {
+		nc.Close()
+		return nil, net.ErrClosed
+	}
+	c := &Conn{listener: l}
+	if err := c.Init(nc, l.tracker, &l.opts); err != nil {
+		l.end()
+		nc.Close()
+		return nil, err
+	}
+	c.Conn.Enter(l.phases[Handshake])
+	return c, nil
+}
+
+// Close closes the listener, but no connection.
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	l.mu.Lock()
+	first := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if first {
+		l.end()
+	}
+	return err
+}
+
+// begin counts a connection, unless the last one has gone for good.
+func (l *Listener) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == 0 {
+		return false
+	}
+	l.open++
+	return true
+}
+
+// end counts a connection, or the listener itself, as closed.
+func (l *Listener) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.open == 0 {
+		go l.tracker.Close() // waits for callbacks, of which this may be one
+	}
+}
+
+// Stats are the counts of a listener's connections.
+type Stats struct {
+	idle.Stats
+
+	// Phases is how many connections have timed out in each phase, by name.
+	Phases map[string]uint64
+}
+
+// Stats returns the present counts.
+func (l *Listener) Stats() Stats {
+	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	for p := range numPhases {
+		s.Phases[p.String()] = l.timedOut[p].Load()
+	}
+	return s
+}
+
+// ErrForeign is what it gives to watch a connection that is not a listener's of
+// this library.
+var ErrForeign = errors.New("the connection does not come from a listener of this package, or was not hijacked")
