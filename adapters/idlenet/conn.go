@@ -50,13 +50,15 @@ type aligned struct {
 
 // Marks are what is rarely so of a Conn.
 const (
-	asking  = 1 << iota // OnTimeout is running, because it is idle
-	refused             // OnTimeout did not want to keep it when last asked, as it was idle
-	reaped              // it was closed because it had timed out
-	ahead               // reads are ahead of need: see ReadAhead
-	small               // steps are small
-	sampled             // queued has been set, since a write last moved something
-	counted             // what the peer takes is counted by the kernel, and credited by Probe
+	asking    = 1 << iota // OnTimeout is running, because it is idle
+	refused               // OnTimeout did not want to keep it when last asked, as it was idle
+	reaped                // it was closed because it had timed out
+	ahead                 // reads are ahead of need: see ReadAhead
+	small                 // steps are small
+	lone                  // one goroutine at a time writes: see OneWriter
+	sampled               // queued has been set, since a write last moved something
+	counted               // what the peer takes is counted by the kernel, and credited by Probe
+	uncounted             // it is not counted: the system does not tell
 )
 
 // A large write, or copy, is done in steps, between which its progress is
@@ -122,19 +124,29 @@ func (c *Conn) received(n int, err error) {
 
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (int, error) {
+	if c.marks.Load()&lone != 0 {
+		return c.writeSteps(b)
+	}
 	c.writing.Lock()
+	n, err := c.writeSteps(b)
+	c.writing.Unlock()
+	return n, err
+}
+
+// writeSteps writes b, a step at a time. c.writing is held, or there is but one
+// writer.
+func (c *Conn) writeSteps(b []byte) (int, error) {
 	written, step := 0, c.step()
 	for {
 		c.beginWrite()
 		n, err := c.inner.Write(b[written:min(written+step, len(b))])
 		written += n
 		c.sent(n, err)
-		if err != nil || written >= len(b) {
-			c.writing.Unlock()
-			if err != nil {
-				err = c.explain("write", err)
-			}
-			return written, err
+		if err != nil {
+			return written, c.explain("write", err)
+		}
+		if written >= len(b) {
+			return written, nil
 		}
 	}
 }
@@ -202,10 +214,12 @@ func (c *Conn) Timeout() *idle.TimeoutError { return c.timeout.Load() }
 // Enter puts the connection under another phase of its tracker; see
 // [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) {
-	if err := c.opts.allow(p.Policy()); err != nil {
-		panic(err.Error())
+	if c.opts.Ping == nil {
+		if err := c.opts.allow(p.Policy()); err != nil {
+			panic(err.Error())
+		}
 	}
-	if p.Policy().MinWriteRate.BytesPerSecond > 0 {
+	if c.marks.Load()&(counted|uncounted) == 0 && p.Policy().MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
 	c.track.Enter(p)
@@ -219,6 +233,18 @@ func (c *Conn) ReadAhead(on bool) {
 		c.marks.Or(ahead)
 	} else {
 		c.marks.And(^uint32(ahead))
+	}
+}
+
+// OneWriter says whether no two goroutines write at once from now on, which saves
+// a locked instruction or two a write. Where the system does not tell how much
+// of what was written is still to be taken by the peer it changes nothing. It
+// must be called when nobody writes.
+func (c *Conn) OneWriter(on bool) {
+	if r := c.ask(); on && r.Tallied {
+		c.marks.Or(lone)
+	} else {
+		c.marks.And(^uint32(lone))
 	}
 }
 

@@ -15,12 +15,14 @@ type ledger struct{ credited atomic.Uint64 }
 // openLedger begins to credit the peer, if that has not begun and the kernel
 // counts.
 func (c *Conn) openLedger() {
-	if c.marks.Load()&counted != 0 {
+	if c.marks.Load()&(counted|uncounted) != 0 {
 		return
 	}
 	if r := c.ask(); r.Tallied {
 		c.credited.Store(r.Acked)
 		c.marks.Or(counted)
+	} else {
+		c.marks.Or(uncounted)
 	}
 }
 

@@ -59,9 +59,16 @@ func socketUnder(nc net.Conn) syscall.Conn {
 	}
 }
 
-// Waiting implements idle.Waiter: whoever reads or writes holds a lock.
+// Waiting implements idle.Waiter: whoever reads or writes holds a lock. A lone
+// writer does not; but a write waits if, and only if, the kernel has what the
+// peer does not take.
 func (o owner) Waiting() (read, write bool) {
-	return o.marks.Load()&ahead == 0 && held(&o.reading), held(&o.writing)
+	m := o.marks.Load()
+	read = m&ahead == 0 && held(&o.reading)
+	if m&lone != 0 {
+		return read, o.ask().Queued > 0
+	}
+	return read, held(&o.writing)
 }
 
 func held(m *sync.Mutex) bool {

@@ -75,6 +75,7 @@ func (c *Conn) Idle() {
 func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.become(from, hijacked) {
+			c.OneWriter(false)
 			c.ReadAhead(false)
 			c.Conn.Enter(c.listener.phases[Hijacked])
 			return

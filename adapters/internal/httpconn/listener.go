@@ -78,6 +78,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		nc.Close()
 		return nil, err
 	}
+	c.OneWriter(true) // until it is hijacked
 	c.Conn.Enter(l.phases[Handshake])
 	return c, nil
 }
