@@ -31,8 +31,12 @@ type clock struct {
 
 	mu     sync.Mutex
 	copies []*atomic.Uint32
-	last   int64 // the tick copied last; 0 while asleep
 	gaps   gaps
+
+	// Written under mu, and read without: first last, then calm.
+	last atomic.Int64 // the tick copied last; 0 while asleep
+	calm atomic.Int64 // stamps from here to last ended in time
+
 	roused chan struct{} // tells the driver that the clock woke up
 }
 
@@ -91,8 +95,8 @@ func (k *clock) attach(c *atomic.Uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.copies = append(k.copies, c)
-	if k.last != asleep {
-		c.Store(stampOf(k.last))
+	if k.last.Load() != asleep {
+		c.Store(stampOf(k.last.Load()))
 	}
 }
 
@@ -107,10 +111,10 @@ func (k *clock) detach(c *atomic.Uint32) {
 func (k *clock) publish() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.last == asleep {
+	if k.last.Load() == asleep {
 		return
 	}
-	if now := k.now(); now != k.last {
+	if now := k.now(); now != k.last.Load() {
 		k.set(stampOf(now), now)
 	}
 }
@@ -119,14 +123,14 @@ func (k *clock) publish() {
 func (k *clock) sleeping() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.last == asleep
+	return k.last.Load() == asleep
 }
 
 // sleep stops the copying until somebody wakes the clock.
 func (k *clock) sleep() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.last != asleep {
+	if k.last.Load() != asleep {
 		k.set(asleep, asleep)
 	}
 }
@@ -135,7 +139,7 @@ func (k *clock) sleep() {
 func (k *clock) wake() uint32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.last == asleep {
+	if k.last.Load() == asleep {
 		now := k.now()
 		k.set(stampOf(now), now)
 		select {
@@ -143,7 +147,7 @@ func (k *clock) wake() uint32 {
 		default:
 		}
 	}
-	return stampOf(k.last)
+	return stampOf(k.last.Load())
 }
 
 // set writes the copies; k.mu is held. If the stamp that they held till now
@@ -152,23 +156,35 @@ func (k *clock) set(stamp uint32, tick int64) {
 	for _, c := range k.copies {
 		c.Store(stamp)
 	}
-	if k.last != asleep {
+	if last := k.last.Load(); last != asleep {
 		left := time.Since(k.start) - k.slack
-		if end := int64((left + k.tick - 1) / k.tick); end > k.last+1 {
-			k.gaps.add(k.last, end)
+		if end := int64((left + k.tick - 1) / k.tick); end > last+1 {
+			k.gaps.add(last, end)
+			k.calm.Store(end)
 		}
 	}
-	k.last = tick
+	k.last.Store(tick)
 }
 
 // end returns the tick by which an activity with the given stamp had happened.
 func (k *clock) end(stamp int64) int64 {
+	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.calm.Load() {
+		return stamp + 1
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.last != asleep && stamp >= k.last {
+	if last := k.last.Load(); last != asleep && stamp >= last {
 		return k.now() + 1 // it has not ended yet
 	}
 	return k.gaps.end(stamp)
+}
+
+// coarse returns settled or, if that costs less, a tick shortly before.
+func (k *clock) coarse() int64 {
+	if last := k.last.Load(); last != asleep {
+		return last - 1
+	}
+	return k.settled()
 }
 
 // gaps remembers stamps that ended late. Of the oldest, which are forgotten,

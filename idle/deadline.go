@@ -35,52 +35,66 @@ func (v view) end(tick int64) int64 {
 
 func (v view) waitTick(w uint32) int64 { return v.now - int64(since(w, uint32(v.now))) }
 
+// A sooner finds the soonest of some deadlines.
+type sooner struct {
+	view
+	at   int64
+	what event
+}
+
+// limit is passed a timeout, if that is not 0, and more after the end of the
+// given tick. The end is found out only if it matters, as that may take long.
+func (s *sooner) limit(timeout, more, tick int64, what event) {
+	if timeout == 0 || tick+1+timeout+more >= s.at {
+		return
+	}
+	if at := s.end(tick) + timeout + more; at < s.at {
+		s.at, s.what = at, what
+	}
+}
+
 // next returns the connection's next deadline as it is now, and what is to
 // happen then. Of limits that are passed at the same tick the first named wins.
 func (c *Conn) next(v view) (at int64, e event) {
 	p := c.phase.Load()
 	st := c.state.Load()
 	inWait, outWait := c.in.wait.Load(), c.out.wait.Load()
-	in, out := v.end(v.tick(c.in.stamp.Load())), v.end(v.tick(c.out.stamp.Load()))
+	in, out := v.tick(c.in.stamp.Load()), v.tick(c.out.stamp.Load())
 
-	at, e = v.now+maxTicks, nothing
-	limit := func(timeout, from int64, what event) {
-		if timeout > 0 && from+timeout < at {
-			at, e = from+timeout, what
-		}
-	}
-	limit(p.idle, max(in, out), event(ReasonIdle))
+	s := sooner{v, v.now + maxTicks, nothing}
+	s.limit(p.idle, 0, max(in, out), event(ReasonIdle))
 	if inWait&waiting != 0 {
-		limit(p.read, max(in, v.end(v.waitTick(inWait))), event(ReasonRead))
-		if p.readGrace != 0 {
-			limit(p.readGrace, c.in.paidEnd(v, inWait), p.readPaid)
-		}
+		begun := v.waitTick(inWait)
+		s.limit(p.read, 0, max(in, begun), event(ReasonRead))
+		s.limit(p.readGrace, c.in.ahead(v, begun), begun, p.readPaid)
 	}
 	if outWait&waiting != 0 {
-		limit(p.write, max(out, v.end(v.waitTick(outWait))), event(ReasonWrite))
-		if p.writePerByte != 0 {
-			limit(p.writeGrace, c.out.paidEnd(v, outWait), event(ReasonMinWriteRate))
-		}
+		begun := v.waitTick(outWait)
+		s.limit(p.write, 0, max(out, begun), event(ReasonWrite))
+		s.limit(p.writeGrace, c.out.ahead(v, begun), begun, event(ReasonMinWriteRate))
 	}
-	c.nextBeat(v, p, st, in, limit)
+	c.nextBeat(&s, p, st, in)
 	if p.age > 0 {
 		age, what := c.ageLimit(p, st)
-		limit(age, v.end(v.tick(c.born.Load())), what)
+		s.limit(age, 0, v.tick(c.born.Load()), what)
 	}
-	return at, e
+	return s.at, s.what
 }
 
-func (c *Conn) nextBeat(v view, p *Phase, st uint32, in int64, limit func(int64, int64, event)) {
+func (c *Conn) nextBeat(s *sooner, p *Phase, st uint32, in int64) {
+	beat := s.tick(c.beat.Load())
 	switch {
 	case p.interval > 0 && st&pinged != 0 && !c.answered():
-		limit(p.pong, v.end(v.tick(c.beat.Load())), miss)
-		limit(p.interval, v.now+1, nothing) // once it is answered, the next ping may be due before
+		s.limit(p.pong, 0, beat, miss)
+		if at := s.now + 1 + p.interval; at < s.at { // once it is answered, the next ping may be due before
+			s.at, s.what = at, nothing
+		}
 	case p.interval > 0:
-		limit(p.interval, max(in, v.end(v.tick(c.beat.Load()))), ping)
+		s.limit(p.interval, 0, max(in, beat), ping)
 	case p.beats > 0:
-		limit(p.beats, v.end(v.tick(c.beat.Load())), event(ReasonHeartbeat))
+		s.limit(p.beats, 0, beat, event(ReasonHeartbeat))
 	case p.whole > 0: // nobody beats
-		limit(p.whole, v.end(v.tick(c.beat.Load())), event(ReasonPhase))
+		s.limit(p.whole, 0, beat, event(ReasonPhase))
 	}
 }
 
@@ -114,12 +128,10 @@ func (c *Conn) jitter(n int64) int64 {
 	return int64(spread * uint64(n) >> 32)
 }
 
-// paidEnd returns the tick up to which the bytes so far satisfy the minimum
-// rate, given that the flow is in the wait w.
-func (f *flow) paidEnd(v view, w uint32) int64 {
-	paid := v.tick(uint32((f.paid.Load() + 1<<32 - 1) >> 32))
-	begun := v.waitTick(w)
-	return paid + v.end(begun) - begun
+// ahead returns by how many ticks the bytes so far satisfy the minimum rate
+// beyond the tick in which the present wait began; negative if they do not.
+func (f *flow) ahead(v view, begun int64) int64 {
+	return v.tick(uint32((f.paid.Load()+1<<32-1)>>32)) - begun
 }
 
 // refresh keeps the stamps of c from growing older than they can tell.

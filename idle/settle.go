@@ -20,7 +20,7 @@ func (s *Shard) settle(j job) {
 	case e == drain:
 		s.drain(j)
 	default:
-		s.judge(j)
+		s.judge(j, j.c.timeout(v, at, e))
 	}
 }
 
@@ -32,7 +32,7 @@ func (s *Shard) heartbeat(j job, e event) {
 	} else {
 		s.counts.misses.Add(1)
 		if c.state.addMiss(j.state) >= c.phase.Load().policy.Heartbeat.misses() {
-			s.judge(j)
+			s.judge(j, s.verdict(c))
 			return
 		}
 	}
@@ -74,9 +74,10 @@ func (s *Shard) holds(j job) bool {
 	return sameGen(st, j.state) && st&live != 0
 }
 
-// judge decides whether c, which has passed a limit, is to be timed out.
-func (s *Shard) judge(j job) {
-	err := s.suspect(j)
+// judge decides whether c, which has passed the limit that err names, is to be
+// timed out.
+func (s *Shard) judge(j job, err TimeoutError) {
+	err = s.suspect(j, err)
 	if err.Reason == 0 {
 		s.replace(j)
 		return
@@ -108,7 +109,7 @@ func (s *Shard) answered(j job, r Reason, keep bool) {
 		s.replace(j)
 		return
 	}
-	if s.suspect(j).Reason == r { // the answer may have taken long
+	if s.suspect(j, s.verdict(j.c)).Reason == r { // the answer may have taken long
 		s.expire(j, r)
 	} else {
 		s.replace(j)
@@ -116,26 +117,26 @@ func (s *Shard) answered(j job, r Reason, keep bool) {
 }
 
 // suspect returns the limit that c has passed even after its owner has looked
-// closer than c's stamps tell, 0 if there is none.
-func (s *Shard) suspect(j job) TimeoutError {
+// closer than c's stamps tell, 0 if there is none. By the stamps it is the one
+// that err names.
+func (s *Shard) suspect(j job, err TimeoutError) TimeoutError {
+	_, waiter := j.owner.(Waiter)
+	prober, probes := j.owner.(Prober)
 	var examined [numReasons]bool // one limit averted may leave another
-	for {
-		err := s.verdict(j.c)
-		r := err.Reason
-		if r == 0 || examined[r] {
-			return err
-		}
+	for r := err.Reason; r != 0 && !examined[r] && (waiter || probes); r = err.Reason {
 		if !s.holds(j) {
 			return TimeoutError{}
 		}
 		examined[r] = true
 		s.askWaiter(j, r)
-		if p, ok := j.owner.(Prober); ok && r != ReasonMaxAge && r != ReasonPhase {
+		if probes && r != ReasonMaxAge && r != ReasonPhase {
 			if s.verdict(j.c).Reason == r && s.holds(j) {
-				s.tracker.guard("Probe", func() { s.believe(j, r, p.Probe()) })
+				s.tracker.guard("Probe", func() { s.believe(j, r, prober.Probe()) })
 			}
 		}
+		err = s.verdict(j.c)
 	}
+	return err
 }
 
 // askWaiter ends the wait that r is about, if the owner says that there is none.
@@ -200,8 +201,14 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 // there may have been activity, or a new phase. Its Reason is 0 if no limit is
 // passed.
 func (s *Shard) verdict(c *Conn) TimeoutError {
-	p, v := c.phase.Load(), s.tracker.clock.view()
+	v := s.tracker.clock.view()
 	at, e := c.next(v)
+	return c.timeout(v, at, e)
+}
+
+// timeout returns the limit that c has passed, given what next has returned.
+func (c *Conn) timeout(v view, at int64, e event) TimeoutError {
+	p, tick := c.phase.Load(), v.exact.tick
 	if e == miss && misses(c.state.Load()) >= p.policy.Heartbeat.misses() {
 		e = event(ReasonHeartbeat)
 	}
@@ -209,10 +216,10 @@ func (s *Shard) verdict(c *Conn) TimeoutError {
 		return TimeoutError{}
 	}
 	err := TimeoutError{Reason: Reason(e), Phase: p.policy.Name, Limit: p.limit(Reason(e))}
-	err.late = time.Duration(v.now-at) * s.tracker.clock.tick
+	err.late = time.Duration(v.now-at) * tick
 	err.Elapsed = err.Limit + err.late
 	if err.Reason == ReasonMaxAge { // jitter and grace are no part of the limit
-		err.Elapsed = time.Duration(v.now-v.tick(c.born.Load())) * s.tracker.clock.tick
+		err.Elapsed = time.Duration(v.now-v.tick(c.born.Load())) * tick
 	}
 	return err
 }

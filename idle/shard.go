@@ -96,7 +96,7 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	}
 	s.counts.tracked.Add(1)
 	if c.Live() { // not closed meanwhile, by another goroutine
-		s.place(c, view{now: s.tracker.clock.settled()})
+		s.place(c, view{now: s.tracker.clock.coarse()})
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (s *Shard) pull(c *Conn) {
 	defer s.lock.Unlock()
 	if c.Live() && c.timer.Pending() { // else a pass has it in hand, and looks again
 		s.counts.relinks.Add(1)
-		s.place(c, view{now: s.tracker.clock.settled()})
+		s.place(c, view{now: s.tracker.clock.coarse()})
 	}
 }
 
