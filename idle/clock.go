@@ -30,7 +30,7 @@ type clock struct {
 	slack time.Duration
 
 	mu     sync.Mutex
-	copies []*atomic.Uint32
+	copies []*coarse
 	gaps   gaps
 
 	// Written under mu, and read without: first last, then calm.
@@ -38,6 +38,18 @@ type clock struct {
 	calm atomic.Int64 // stamps from here to last ended in time
 
 	roused chan struct{} // tells the driver that the clock woke up
+}
+
+// coarse is a shard's copy of the time, in the two forms in which activities
+// compare it. One is read, or the other.
+type coarse struct {
+	now   atomic.Uint32 // as a stamp
+	waits atomic.Uint32 // as the wait of a flow that begins to wait now
+}
+
+func (c *coarse) set(stamp uint32) {
+	c.now.Store(stamp)
+	c.waits.Store(stamp<<1 | waiting)
 }
 
 const (
@@ -91,20 +103,20 @@ func stampOf(tick int64) uint32 {
 }
 
 // attach has a shard's copy kept from now on.
-func (k *clock) attach(c *atomic.Uint32) {
+func (k *clock) attach(c *coarse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.copies = append(k.copies, c)
 	if k.last.Load() != asleep {
-		c.Store(stampOf(k.last.Load()))
+		c.set(stampOf(k.last.Load()))
 	}
 }
 
 // detach undoes attach. The copy keeps its last value.
-func (k *clock) detach(c *atomic.Uint32) {
+func (k *clock) detach(c *coarse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.copies = slices.DeleteFunc(k.copies, func(have *atomic.Uint32) bool { return have == c })
+	k.copies = slices.DeleteFunc(k.copies, func(have *coarse) bool { return have == c })
 }
 
 // publish copies the present tick into all shards, unless the clock sleeps.
@@ -154,7 +166,7 @@ func (k *clock) wake() uint32 {
 // ends later than a slack after its tick, that is remembered.
 func (k *clock) set(stamp uint32, tick int64) {
 	for _, c := range k.copies {
-		c.Store(stamp)
+		c.set(stamp)
 	}
 	if last := k.last.Load(); last != asleep {
 		left := time.Since(k.start) - k.slack
@@ -179,8 +191,8 @@ func (k *clock) end(stamp int64) int64 {
 	return k.gaps.end(stamp)
 }
 
-// coarse returns settled or, if that costs less, a tick shortly before.
-func (k *clock) coarse() int64 {
+// recent returns settled or, if that costs less, a tick shortly before.
+func (k *clock) recent() int64 {
 	if last := k.last.Load(); last != asleep {
 		return last - 1
 	}

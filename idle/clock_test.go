@@ -2,7 +2,6 @@ package idle
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,7 +202,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 		type activity struct{ stamp, settled int64 }
 		rng := rand.New(rand.NewPCG(1, 2))
 		k := newClock(10 * time.Millisecond)
-		var now atomic.Uint32
+		var now coarse
 		k.attach(&now)
 		k.wake()
 		var all []activity
@@ -211,7 +210,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 			late := []time.Duration{k.slack / 2, k.slack * 2, 20 * k.tick}[rng.IntN(3)]
 			time.Sleep(k.until(k.now()+1) + time.Duration(rng.Int64N(int64(late))))
 			for range 2 { // of which the first has a stale stamp
-				a := activity{view{now: k.now()}.tick(now.Load()), k.settled()}
+				a := activity{view{now: k.now()}.tick(now.now.Load()), k.settled()}
 				if k.end(a.stamp) <= a.settled {
 					t.Fatalf("stamp %d, which has not ended, is taken for %d at %d", a.stamp, k.end(a.stamp), a.settled)
 				}

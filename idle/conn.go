@@ -50,31 +50,26 @@ func (c *Conn) arrived() { c.shard.restamp(c, &c.in.stamp, c.shard.now.Load()) }
 
 // Received records that n bytes arrived; 0 is the same as [Conn.Touch].
 func (c *Conn) Received(n int) {
-	if c.shard.now.Load() != c.in.stamp.Load() || c.phase.Load().readPerByte != 0 {
-		c.received(n)
-	}
-}
-
-//go:noinline
-func (c *Conn) received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.readPerByte != 0 {
 		c.shard.pay(&c.in, c.in.price(n, p.readPerByte, c.in.stamp.Load()))
 	}
 }
 
-// Sent records that n bytes went out, or were taken over by the kernel.
-func (c *Conn) Sent(n int) {
-	if c.shard.now.Load() != c.out.stamp.Load() || n > 0 && c.phase.Load().writePerByte != 0 {
-		c.sent(n)
+// TouchOut is [Conn.Sent] of bytes that need not be counted: of none, or of
+// those that a [Pulse] will tell of.
+func (c *Conn) TouchOut() {
+	if c.shard.now.Load() != c.out.stamp.Load() {
+		c.went()
 	}
 }
 
 //go:noinline
-func (c *Conn) sent(n int) {
-	if now := c.shard.now.Load(); now != c.out.stamp.Load() {
-		c.shard.restamp(c, &c.out.stamp, now)
-	}
+func (c *Conn) went() { c.shard.restamp(c, &c.out.stamp, c.shard.now.Load()) }
+
+// Sent records that n bytes went out, or were taken over by the kernel.
+func (c *Conn) Sent(n int) {
+	c.TouchOut()
 	if p := c.phase.Load(); p.writePerByte != 0 && n > 0 {
 		c.shard.pay(&c.out, c.out.price(n, p.writePerByte, c.out.stamp.Load()))
 	}
@@ -84,7 +79,7 @@ func (c *Conn) sent(n int) {
 // MinReadRate count from now, and have not since something last arrived. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginRead() {
-	if c.in.wait.Load() != c.shard.now.Load()<<1|waiting {
+	if c.in.wait.Load() != c.shard.waits.Load() {
 		c.beginRead()
 	}
 }
@@ -100,7 +95,7 @@ func (c *Conn) beginRead() {
 // MinWriteRate count from now, and have not since something last went. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginWrite() {
-	if c.out.wait.Load() != c.shard.now.Load()<<1|waiting {
+	if c.out.wait.Load() != c.shard.waits.Load() {
 		c.beginWrite()
 	}
 }

@@ -3,11 +3,11 @@ package idle
 import "time"
 
 // Owner is the connection proper, of which a [Conn] is the state. Besides
-// Expire it may implement [Pinger], [Keeper], [Waiter], [Prober], [Drainer]
-// and [Reaper].
+// Expire it may implement [Pinger], [Keeper], [Parter], [Waiter], [Prober],
+// [Drainer] and [Reaper].
 //
 // On a loop-driven [Shard] all of these are called on the loop. Otherwise Ping,
-// Keep, Drain and Reap, which may block, get a goroutine each; Expire,
+// Keep, Part, Drain and Reap, which may block, get a goroutine each; Expire,
 // Waiting and Probe are called by the driver and must not block. A panic in any of them is
 // logged and counted, and harms no other connection.
 type Owner interface {
@@ -28,6 +28,11 @@ type Pinger interface{ Ping() error }
 type Keeper interface {
 	Keep(err *TimeoutError) bool
 }
+
+// Parter is an Owner that has something to tell its peer when the connection has
+// timed out. Part is called then, once, and Expire when it has returned. What it
+// writes wants a deadline, as no limit ends it any more.
+type Parter interface{ Part(err *TimeoutError) }
 
 // Waiter is an Owner that can tell whether a read, or a write, is waiting at
 // this moment. It calls [Conn.BeginRead] and [Conn.BeginWrite], but spares

@@ -92,29 +92,40 @@ func (s *Shard) judge(j job, err TimeoutError) {
 		return
 	}
 	keep := false
+	asked := s.tracker.clock.settled()
 	s.call("Keep", func() { keep = s.holds(j) && keeper.Keep(&err) }, func() {
 		if keep {
 			s.counts.kept.Add(1)
 		}
 		if j.c.state.move(j.state, live, 0, asking) {
-			s.answered(j, err.Reason, keep)
+			s.answered(j, err.Reason, keep, asked)
 		}
 	})
 }
 
-// answered acts on the answer of a Keeper about r.
-func (s *Shard) answered(j job, r Reason, keep bool) {
+// answered acts on the answer of a Keeper that was asked about r at a tick.
+func (s *Shard) answered(j job, r Reason, keep bool, asked int64) {
 	if keep {
 		j.c.restart(r, s.stamp())
 		s.replace(j)
 		return
 	}
-	if s.suspect(j, s.verdict(j.c)).Reason == r { // the answer may have taken long
+	// If the answer took long, the owner has to look closer once more. If it did
+	// not, that would only find the same again, but for the error of ages, which
+	// may come out a little younger and have the Keeper asked twice.
+	err := s.verdict(j.c)
+	if s.tracker.clock.settled()-asked > answeredAtOnce {
+		err = s.suspect(j, err)
+	}
+	if err.Reason == r {
 		s.expire(j, r)
 	} else {
 		s.replace(j)
 	}
 }
+
+// answeredAtOnce is in how many ticks an answer is no late one.
+const answeredAtOnce = 2
 
 // suspect returns the limit that c has passed even after its owner has looked
 // closer than c's stamps tell, 0 if there is none. By the stamps it is the one
@@ -244,9 +255,16 @@ func (s *Shard) expire(j job, r Reason) {
 	if err.late > 0 {
 		s.counts.deferred.Add(1)
 	}
-	s.tracker.guard("Expire", func() { j.owner.Expire(&err) })
-	if lingers {
-		s.linger(j)
+	expire := func() {
+		s.tracker.guard("Expire", func() { j.owner.Expire(&err) })
+		if lingers {
+			s.linger(j)
+		}
+	}
+	if p, ok := j.owner.(Parter); ok {
+		s.call("Part", func() { p.Part(&err) }, expire)
+	} else {
+		expire()
 	}
 }
 

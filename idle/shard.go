@@ -12,10 +12,10 @@ import (
 // Shard is a set of connections with a wheel of its own. A [Tracker] makes
 // those that it drives itself; [Tracker.NewShard] makes one for an event loop.
 type Shard struct {
-	// now is the clock's copy, on a cache line of its own: every activity
-	// reads it, and what lies beside it is written.
-	now atomic.Uint32
-	_   [60]byte
+	// The clock's copy has a cache line of its own: every activity reads it, and
+	// what lies beside it is written.
+	coarse
+	_ [56]byte
 
 	tracker *Tracker
 	execute func(pass func()) error // nil if the tracker's driver runs the passes
@@ -57,7 +57,7 @@ func (noLock) Unlock() {}
 func newShard(t *Tracker, lock sync.Locker, execute func(func()) error) *Shard {
 	s := &Shard{tracker: t, lock: lock, execute: execute, jobs: make([]job, 0, jobsPerLock)}
 	s.due.Store(never)
-	t.clock.attach(&s.now)
+	t.clock.attach(&s.coarse)
 	return s
 }
 
@@ -96,7 +96,7 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	}
 	s.counts.tracked.Add(1)
 	if c.Live() { // not closed meanwhile, by another goroutine
-		s.place(c, view{now: s.tracker.clock.coarse()})
+		s.place(c, view{now: s.tracker.clock.recent()})
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (s *Shard) pull(c *Conn) {
 	defer s.lock.Unlock()
 	if c.Live() && c.timer.Pending() { // else a pass has it in hand, and looks again
 		s.counts.relinks.Add(1)
-		s.place(c, view{now: s.tracker.clock.coarse()})
+		s.place(c, view{now: s.tracker.clock.recent()})
 	}
 }
 

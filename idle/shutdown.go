@@ -117,7 +117,7 @@ func (t *Tracker) forget(s *Shard) bool {
 		return false
 	}
 	s.closed.Store(true)
-	t.clock.detach(&s.now)
+	t.clock.detach(&s.coarse)
 	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // the driver may be reading the old one
 	return true
 }

@@ -130,8 +130,9 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 			c = header(h)
 		}
 		// The connection is not known here, but to the server, which sets its
-		// deadline. It matters only if there is more to read.
-		if c.ReadTimeout <= 0 && h.ContentLength() != 0 {
+		// deadline. That matters only if a body follows, of a length or in chunks.
+		const chunked = -1
+		if n := h.ContentLength(); c.ReadTimeout <= 0 && (n > 0 || n == chunked) {
 			c.ReadTimeout = httpconn.HeaderTimeout
 		}
 		return c

@@ -25,10 +25,11 @@ type connKey struct{}
 //	...
 //	err = idlehttp.Watch(r, idle.Policy{
 //		Heartbeat: idle.Heartbeat{Interval: 30 * time.Second, Timeout: 10 * time.Second, Misses: 2},
-//	}, func() error { return ws.Ping(r.Context()) })
+//	}, func() error { go ws.Ping(context.Background()); return nil })
 //
-// Whatever arrives is an answer to a ping, so ping may return when it has
-// written one. Watch fails if r did not come over HTTP/1 by a listener of this
+// Whatever arrives is an answer to a ping, so ping need not wait for one: while
+// it blocks there is no other, though misses count on. (The Ping of
+// github.com/coder/websocket waits for its pong.) Watch fails if r did not come over HTTP/1 by a listener of this
 // package, and if something in p makes no sense.
 func Watch(r *http.Request, p idle.Policy, ping func() error) error {
 	w, ok := r.Context().Value(connKey{}).(watched)

@@ -52,8 +52,11 @@ type aligned struct {
 const (
 	asking    = 1 << iota // OnTimeout is running, because it is idle
 	refused               // OnTimeout did not want to keep it when last asked, as it was idle
+	ended                 // it has timed out, and nothing is read any more
+	expired               // nothing is written any more, either
 	reaped                // it was closed because it had timed out
 	ahead                 // reads are ahead of need: see ReadAhead
+	rated                 // the phase has a least speed of reading
 	small                 // steps are small
 	lone                  // one goroutine at a time writes: see OneWriter
 	sampled               // queued has been set, since a write last moved something
@@ -85,12 +88,16 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 	// No deferred calls: what surrounds the system call has to be small.
 	c.reading.Lock()
-	c.beginRead()
-	n, err := c.inner.Read(b)
-	if n > 0 && err == nil && !c.readAgain {
-		c.track.Received(n)
+	if c.marks.Load()&ahead == 0 && !c.readAgain {
+		c.track.BeginRead()
 	} else {
-		c.received(n, err)
+		c.beginRead()
+	}
+	n, err := c.inner.Read(b)
+	if n > 0 && err == nil && c.marks.Load()&(ended|rated) == 0 && !c.readAgain {
+		c.track.Touch()
+	} else {
+		n, err = c.received(n, err)
 	}
 	c.reading.Unlock()
 	if err != nil {
@@ -111,8 +118,12 @@ func (c *Conn) beginRead() {
 }
 
 // received reports what came of a read; that it is over is found out by asking
-// Waiting. After EOF nothing will ever be owed. c.reading is held.
-func (c *Conn) received(n int, err error) {
+// Waiting. After EOF nothing will ever be owed, and what comes after a timeout
+// is not read any more. c.reading is held.
+func (c *Conn) received(n int, err error) (int, error) {
+	if c.marks.Load()&ended != 0 && err == nil {
+		return 0, os.ErrDeadlineExceeded
+	}
 	if n > 0 {
 		c.track.Received(n)
 	}
@@ -120,6 +131,7 @@ func (c *Conn) received(n int, err error) {
 		c.track.PauseRead()
 	}
 	c.readAgain = n == 0 && err != nil
+	return n, err
 }
 
 // Write writes to the connection, as net.Conn says.
@@ -163,14 +175,14 @@ func (c *Conn) beginWrite() {
 // sent reports what came of a write. c.writing is held.
 func (c *Conn) sent(n int, err error) {
 	if n > 0 {
-		m := c.marks.Load()
-		if m&counted != 0 {
-			n = 0
-		}
-		if m&asking == 0 {
+		switch m := c.marks.Load(); {
+		case m&asking != 0:
+		case m&counted != 0:
+			c.track.TouchOut()
+		default:
 			c.track.Sent(n)
 		}
-		if m&sampled != 0 {
+		if c.marks.Load()&sampled != 0 {
 			c.queued.Store(0)
 			c.marks.And(^uint32(sampled))
 		}
@@ -219,10 +231,21 @@ func (c *Conn) Enter(p *idle.Phase) {
 			panic(err.Error())
 		}
 	}
-	if c.marks.Load()&(counted|uncounted) == 0 && p.Policy().MinWriteRate.BytesPerSecond > 0 {
+	c.prepare(p.Policy())
+	c.track.Enter(p)
+}
+
+// prepare makes c ready for what p limits.
+func (c *Conn) prepare(p idle.Policy) {
+	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
-	c.track.Enter(p)
+	switch has := c.marks.Load()&rated != 0; {
+	case p.MinReadRate.BytesPerSecond > 0:
+		c.marks.Or(rated)
+	case has:
+		c.marks.And(^uint32(rated))
+	}
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn
@@ -271,7 +294,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(c.inne
 // undo the one by which Expire has ended the connection.
 func (c *Conn) setDeadline(set func(time.Time) error, t time.Time) error {
 	err := set(t)
-	if c.timeout.Load() != nil {
+	if c.marks.Load()&expired != 0 {
 		set(past())
 	}
 	return err

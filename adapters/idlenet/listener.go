@@ -55,6 +55,11 @@ type Options struct {
 	// write, so it wants a deadline.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
+	// OnEnd is told when a connection has timed out, before its reads and writes
+	// fail. It may write a last message, which wants a deadline, as no timeout
+	// ends it any more.
+	OnEnd func(c *Conn, err *idle.TimeoutError)
+
 	// OnDrain is told when a connection has passed MaxAge, so that it can be
 	// finished in good order within MaxAgeGrace; not if that is zero.
 	OnDrain func(c *Conn)
@@ -141,9 +146,7 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 		return err
 	}
 	c.track.PauseRead() // until the first Read
-	if t.Policy().MinWriteRate.BytesPerSecond > 0 {
-		c.openLedger()
-	}
+	c.prepare(t.Policy())
 	return nil
 }
 

@@ -9,20 +9,45 @@ import (
 // is a net.Conn.
 type owner struct{ *Conn }
 
-// keeper is an owner whose user wants to be asked.
-type keeper struct{ owner }
+// What an owner can do for its user, if the user wants it.
+type (
+	keeper struct{ owner }   // asks OnTimeout
+	parter struct{ c *Conn } // tells OnEnd
+	ender  struct {
+		owner
+		parter
+	}
+	keeperEnder struct {
+		keeper
+		parter
+	}
+)
 
 // owner returns what the tracker is to call.
 func (c *Conn) owner() idle.Owner {
-	if c.opts.OnTimeout != nil {
-		return keeper{owner{c}}
+	o := owner{c}
+	switch asks, tells := c.opts.OnTimeout != nil, c.opts.OnEnd != nil; {
+	case asks && tells:
+		return keeperEnder{keeper{o}, parter{c}}
+	case asks:
+		return keeper{o}
+	case tells:
+		return ender{o, parter{c}}
 	}
-	return owner{c}
+	return o
+}
+
+// Part tells the user. From here on nothing is read.
+func (p parter) Part(err *idle.TimeoutError) {
+	p.c.timeout.Store(err)
+	p.c.marks.Or(ended)
+	p.c.opts.OnEnd(p.c, err)
 }
 
 // Expire makes all reads and writes fail, which cannot block as Close can.
 func (o owner) Expire(err *idle.TimeoutError) {
 	o.timeout.Store(err)
+	o.marks.Or(ended | expired)
 	o.inner.SetDeadline(past())
 }
 

@@ -10,16 +10,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// keep asks the user whether to keep the connection, and answers the request if
-// not and if it can be answered.
-func (c *Conn) keep(err *idle.TimeoutError) bool {
-	if ask := c.listener.limits.OnTimeout; ask != nil && ask(c, err) {
-		return true
-	}
+// part answers the request if it can be answered.
+func (c *Conn) part(err *idle.TimeoutError) {
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	}
-	return false
 }
 
 // status returns the status by which err can be answered, 0 if it cannot: there
@@ -39,7 +34,7 @@ func (c *Conn) status(err *idle.TimeoutError) int {
 	return 0
 }
 
-// answer answers the request, and makes sure that it is the last.
+// answer answers the request, which is the last one.
 func (c *Conn) answer(status int) {
 	w := net.Conn(&c.Conn)
 	if x := c.extra.Load(); x != nil {
@@ -50,7 +45,4 @@ func (c *Conn) answer(status int) {
 	text := http.StatusText(status)
 	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+text+"\r\n"+
 		"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)
-	// Should a byte arrive at this moment and avert the timeout, the server is
-	// not to go on all the same.
-	c.NetConn().SetDeadline(time.Unix(1, 0))
 }

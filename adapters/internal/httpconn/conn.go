@@ -75,16 +75,23 @@ func (c *Conn) become(from, to uint32) bool {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (int, error) {
-	if s := c.state.Load() &^ responded; s <= reading {
-		if p := c.due(s); p != c.phase {
-			c.enter(p)
-		}
+	if c.state.Load() != waiting || c.phase != KeepAlive || c.begun {
+		c.prepare()
 	}
 	n, err := c.Conn.Read(b)
 	if n > 0 && (!c.begun || c.magic > 0) && c.state.Load() == waiting {
 		c.begin(b[:n])
 	}
 	return n, err
+}
+
+// prepare enters the phase that a Read is about to wait in.
+func (c *Conn) prepare() {
+	if s := c.state.Load() &^ responded; s <= reading {
+		if p := c.due(s); p != c.phase {
+			c.enter(p)
+		}
+	}
 }
 
 // due returns the phase that a read waits in.
@@ -133,7 +140,9 @@ func (c *Conn) match(b []byte) {
 
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (int, error) {
-	c.responds(b)
+	if c.state.Load() != waiting {
+		c.responds(b)
+	}
 	return c.Conn.Write(b)
 }
 

@@ -53,17 +53,24 @@ func (c *Conn) isHTTP2() bool {
 // Idle notes that the response has been sent, and the connection waits for the
 // next request.
 func (c *Conn) Idle() {
-	if c.state.Load() != waiting {
-		switch {
-		case c.become(reading, waiting):
-		case c.become(working, waiting):
-			c.ReadAhead(false)
-		case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
-			c.phase = Hijacked
-		default:
-			c.Conn.Enter(c.listener.phases[KeepAlive])
-			return
-		}
+	if c.state.Load() == waiting && c.phase != Handshake {
+		c.begun = false
+	} else {
+		c.rest()
+	}
+}
+
+// rest is the slow path of Idle.
+func (c *Conn) rest() {
+	switch {
+	case c.become(reading, waiting) || c.become(waiting, waiting):
+	case c.become(working, waiting):
+		c.ReadAhead(false)
+	case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
+		c.phase = Hijacked
+	default:
+		c.Conn.Enter(c.listener.phases[KeepAlive])
+		return
 	}
 	c.begun = false
 	if c.phase == Handshake {
@@ -92,6 +99,9 @@ func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() err
 		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
 		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", pkg, p.Heartbeat.Interval)
+	}
+	if p.Name == "" {
+		p.Name = Hijacked.String()
 	}
 	phase, err := l.tracker.Phase(p)
 	if err != nil {

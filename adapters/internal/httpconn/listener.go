@@ -43,8 +43,11 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	}
 	l := &Listener{Listener: ln, limits: limits, open: 1}
 	l.opts = idlenet.Options{
-		Ping:      func(c *idlenet.Conn) error { return outer(c).ping() },
-		OnTimeout: func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) },
+		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
+		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
+	}
+	if ask := limits.OnTimeout; ask != nil {
+		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return ask(outer(c), err) }
 	}
 	// Every connection enters a phase before anything happens to it; but a
 	// tracker wants a limit of its own.
