@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -37,7 +36,8 @@ type Conn struct {
 
 	opts    *Options
 	timeout atomic.Pointer[idle.TimeoutError]
-	queued  atomic.Uint64 // see movedSince
+	queued  atomic.Uint32 // see movedSince
+	user    deadlines     // that the user has set
 	ledger
 }
 
@@ -280,25 +280,3 @@ func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
 // RemoteAddr returns the peer's address, of the type that the wrapped
 // connection has it in.
 func (c *Conn) RemoteAddr() net.Addr { return c.inner.RemoteAddr() }
-
-// SetDeadline sets the user's own deadlines for reading and writing.
-func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadline(c.inner.SetDeadline, t) }
-
-// SetReadDeadline sets the user's own deadline for reading.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(c.inner.SetReadDeadline, t) }
-
-// SetWriteDeadline sets the user's own deadline for writing.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(c.inner.SetWriteDeadline, t) }
-
-// setDeadline sets one of inner's deadlines, and sees to it that it does not
-// undo the one by which Expire has ended the connection.
-func (c *Conn) setDeadline(set func(time.Time) error, t time.Time) error {
-	err := set(t)
-	if c.marks.Load()&expired != 0 {
-		set(past())
-	}
-	return err
-}
-
-// past is a deadline that has passed, whatever the clock says.
-func past() time.Time { return time.Unix(1, 0) }

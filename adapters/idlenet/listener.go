@@ -139,6 +139,7 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 		return err
 	}
 	c.inner, c.opts = nc, opts
+	c.user.Store(readDeadline | writeDeadline) // for all that is known
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
 		c.marks.Or(small)
 	}

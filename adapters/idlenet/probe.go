@@ -29,7 +29,7 @@ func (o owner) Probe() idle.Pulse {
 // is late for a peer that takes nothing, but never early for a slow one.
 func (c *Conn) movedSince(queued uint64) bool {
 	c.marks.Or(sampled)
-	return c.queued.Swap(queued) != queued
+	return c.queued.Swap(uint32(queued)) != uint32(queued)
 }
 
 // ask asks the kernel. It knows nothing if the connection is not a kernel's, or
