@@ -3,6 +3,7 @@ module github.com/idlewheel/idlewheel
 go 1.26.0
 
 require (
+	github.com/coder/websocket v1.8.14
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/valyala/fasthttp v1.74.0
 	golang.org/x/net v0.62.0

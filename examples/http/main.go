@@ -1,0 +1,101 @@
+// Command http is a net/http server with TLS, HTTP/2 and WebSockets that slow or
+// silent clients cannot hold, and a page on which one sees WebSockets being
+// pinged and dropped.
+//
+//	go run ./examples/http
+//
+// Then open http://localhost:9005, or https://localhost:9006 for HTTP/2, which
+// has a certificate that no browser trusts. Ctrl-C shuts the server down in good
+// order, and prints what it has counted.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func main() {
+	address := flag.String("addr", "127.0.0.1:9005", "where to listen without TLS")
+	secure := flag.String("tls-addr", "127.0.0.1:9006", "where to listen with TLS")
+	var beat idle.Heartbeat
+	flag.DurationVar(&beat.Interval, "heartbeat", 3*time.Second, "silence after which a WebSocket is pinged")
+	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
+	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
+	flag.Parse()
+	plainListener, err := net.Listen("tcp", *address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tlsListener, err := net.Listen("tcp", *secure)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := serve(ctx, plainListener, tlsListener, beat); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves on both listeners, and ends in good order when ctx does.
+func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cert, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	rm := &room{
+		ctx: ctx, beat: beat, url: "ws://" + plain.Addr().String() + "/mute/ws", secure: secure.Addr().String(),
+		members: map[int]*member{}, watchers: map[chan []byte]bool{},
+	}
+	server := &http.Server{
+		Handler: rm.routes(),
+		// A server that serves without TLS, too, has HTTP/2 only if it is named.
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}},
+	}
+	// What is not set has the defaults, which are made for the real world.
+	timeouts := idlehttp.Timeouts{OnTimeout: func(c net.Conn, err *idle.TimeoutError) (keep bool) {
+		log.Printf("%v: %v", c.RemoteAddr(), err)
+		return false
+	}}
+	plainHTTP, err := idlehttp.NewListener(server, plain, timeouts)
+	if err != nil {
+		return err
+	}
+	defer plainHTTP.Close()
+	tlsHTTP, err := idlehttp.NewListener(server, secure, timeouts)
+	if err != nil {
+		return err
+	}
+	defer tlsHTTP.Close()
+
+	done := make(chan error, 2)
+	go func() { done <- server.Serve(plainHTTP) }()
+	go func() { done <- server.ServeTLS(tlsHTTP, "", "") }()
+	select {
+	case err = <-done:
+		server.Close()
+	case <-ctx.Done():
+		patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err = server.Shutdown(patience) // which leaves WebSockets alone
+		rm.live.Wait()
+	}
+	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {
+		s := l.Stats()
+		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Gone, s.TimedOut, s.Pings, s.Misses)
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+//go:embed page.html
+var page []byte
+
+func (rm *room) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { w.Write(page) })
+	mux.HandleFunc("GET /events", rm.events)
+	mux.HandleFunc("GET /ws", func(w http.ResponseWriter, r *http.Request) { rm.socket(w, r, "a browser") })
+	mux.HandleFunc("GET /mute/ws", func(w http.ResponseWriter, r *http.Request) { rm.socket(w, r, "one that will fall silent") })
+	mux.HandleFunc("POST /mute", rm.mute)
+	return mux
+}
+
+// socket is a WebSocket that is pinged when it is silent, and dropped when it
+// stays so.
+func (rm *room) socket(w http.ResponseWriter, r *http.Request, name string) {
+	rm.live.Add(1)
+	defer rm.live.Done()
+	m := rm.enter(name, r.RemoteAddr)
+	rm.leave(m, rm.talk(w, r, m))
+}
+
+// talk returns the error that ends it.
+func (rm *room) talk(w http.ResponseWriter, r *http.Request, m *member) error {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		OnPongReceived: func(context.Context, []byte) { rm.heard(m, "answers") },
+	})
+	if err != nil {
+		return err
+	}
+	defer ws.CloseNow()
+	defer context.AfterFunc(rm.ctx, func() { ws.Close(websocket.StatusGoingAway, "the server stops") })()
+	policy := idle.Policy{Name: "websocket", Heartbeat: rm.beat, WriteTimeout: 10 * time.Second}
+	err = idlehttp.Watch(r, policy, func() error {
+		rm.pinged(m)
+		go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = ws.Write(context.Background(), websocket.MessageText, fmt.Append(nil, m.ID))
+	for err == nil {
+		var text []byte
+		if _, text, err = ws.Read(context.Background()); err == nil {
+			rm.heard(m, fmt.Sprintf("says %q", text))
+		}
+	}
+	return err
+}
+
+// mute starts a client that answers one ping, and no other: a browser answers
+// them all by itself. The client reads what it is sent, so that to the kernel,
+// and to TCP's own keep-alive, it looks well.
+func (rm *room) mute(w http.ResponseWriter, r *http.Request) {
+	var pings atomic.Int32
+	ws, _, err := websocket.Dial(r.Context(), rm.url, &websocket.DialOptions{
+		OnPingReceived: func(context.Context, []byte) (answer bool) { return pings.Add(1) == 1 },
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	go func() {
+		defer ws.CloseNow()
+		for err == nil {
+			_, _, err = ws.Read(context.Background())
+		}
+	}()
+}
