@@ -96,10 +96,11 @@ func (k *clock) until(tick int64) time.Duration {
 // as the mark of a sleeping clock. The neighbour that stands in is the next
 // tick, so the error is in favour of the connection.
 func stampOf(tick int64) uint32 {
-	if s := uint32(tick); s != asleep {
-		return s
+	s := uint32(tick)
+	if s<<1 == asleep { // 31 bits of it are what waits are compared by
+		s++
 	}
-	return asleep + 1
+	return s
 }
 
 // attach has a shard's copy kept from now on.
@@ -189,6 +190,17 @@ func (k *clock) end(stamp int64) int64 {
 		return k.now() + 1 // it has not ended yet
 	}
 	return k.gaps.end(stamp)
+}
+
+// lag returns how much later than a tick after its stamp the given wait may have
+// begun.
+func (k *clock) lag(wait uint32) int32 {
+	now := k.last.Load()
+	if now == asleep {
+		now = k.now()
+	}
+	begun := view{now: now}.waitTick(wait)
+	return int32(k.end(begun) - begun - 1)
 }
 
 // recent returns settled or, if that costs less, a tick shortly before.

@@ -297,3 +297,20 @@ func TestStampOf(t *testing.T) {
 		}
 	})
 }
+
+// TestBeginReadInTheTickThatLooksAsleep begins a wait at tick 2³¹, of which a
+// wait keeps 31 bits: it then looks like one that begins now while the clock
+// sleeps.
+func TestBeginReadInTheTickThatLooksAsleep(t *testing.T) {
+	onDriver(t, Policy{ReadTimeout: time.Minute}, nil, func(r *rig) {
+		ageClock(r.Tracker, 1<<31-100)
+		r.wait(r.clock.until(1<<31) + 1)
+		w := r.waiter()
+		w.BeginRead()
+		w.Received(1)
+		r.lives(&w.peer, 30*time.Second)
+		w.read = true
+		w.BeginRead()
+		r.dies(&w.peer, time.Now(), time.Minute, ReasonRead)
+	})
+}

@@ -86,7 +86,7 @@ func (c *Conn) BeginRead() {
 
 //go:noinline
 func (c *Conn) beginRead() {
-	if now := c.shard.stamp(); c.in.renew(now) {
+	if now := c.shard.stamp(); c.in.renew(now, c.shard.tracker.clock.lag) {
 		c.hastenFor(&c.in, now)
 	}
 }
@@ -102,7 +102,7 @@ func (c *Conn) BeginWrite() {
 
 //go:noinline
 func (c *Conn) beginWrite() {
-	if now := c.shard.stamp(); c.out.renew(now) {
+	if now := c.shard.stamp(); c.out.renew(now, c.shard.tracker.clock.lag) {
 		c.hastenFor(&c.out, now)
 	}
 }
@@ -118,7 +118,7 @@ func (c *Conn) AwaitRead() {
 
 // PauseRead says that nothing is asked of the peer: ReadTimeout and MinReadRate
 // stand still.
-func (c *Conn) PauseRead() { c.in.pause(c.shard.stamp()) }
+func (c *Conn) PauseRead() { c.pause(&c.in) }
 
 // AwaitWrite says that bytes wait to go out, until [Conn.PauseWrite]:
 // WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
@@ -129,7 +129,16 @@ func (c *Conn) AwaitWrite() {
 }
 
 // PauseWrite says that no bytes wait to go out, as is so when tracking begins.
-func (c *Conn) PauseWrite() { c.out.pause(c.shard.stamp()) }
+func (c *Conn) PauseWrite() { c.pause(&c.out) }
+
+// pause ends a wait on f. That it may have begun later than its stamp is made
+// good, as it is for a wait that goes on.
+func (c *Conn) pause(f *flow) {
+	stamp := c.shard.stamp()
+	if was := f.pause(stamp); was&waiting != 0 {
+		f.excuse(min(since(was, stamp), c.shard.tracker.clock.lag(was)))
+	}
+}
 
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
 // nothing more than [Conn.Touch], for the active form.
@@ -157,9 +166,7 @@ func (c *Conn) Enter(p *Phase) {
 
 // begin starts all limits of p but the age at the given stamp.
 func (c *Conn) begin(p *Phase, stamp uint32) {
-	if c.beat.Load() != stamp {
-		c.beat.Store(stamp)
-	}
+	raise(&c.beat, stamp)
 	c.in.begin(stamp)
 	c.out.begin(stamp)
 	c.state.set(0, pinged|granted|missMask)

@@ -55,8 +55,11 @@ func (s *sooner) limit(timeout, more, tick int64, what event) {
 
 // next returns the connection's next deadline as it is now, and what is to
 // happen then. Of limits that are passed at the same tick the first named wins.
-func (c *Conn) next(v view) (at int64, e event) {
-	p := c.phase.Load()
+func (c *Conn) next(v view) (at int64, e event) { return c.nextUnder(c.phase.Load(), v) }
+
+// nextUnder is next, given the phase. It must have been loaded before, so that
+// the stamps are those of that phase or of a later one.
+func (c *Conn) nextUnder(p *Phase, v view) (at int64, e event) {
 	st := c.state.Load()
 	inWait, outWait := c.in.wait.Load(), c.out.wait.Load()
 	in, out := v.tick(c.in.stamp.Load()), v.tick(c.out.stamp.Load())
@@ -73,28 +76,33 @@ func (c *Conn) next(v view) (at int64, e event) {
 		s.limit(p.write, 0, max(out, begun), event(ReasonWrite))
 		s.limit(p.writeGrace, c.out.ahead(v, begun), begun, event(ReasonMinWriteRate))
 	}
-	c.nextBeat(&s, p, st, in)
-	if p.age > 0 {
-		age, what := c.ageLimit(p, st)
-		s.limit(age, 0, v.tick(c.born.Load()), what)
-	}
-	return s.at, s.what
-}
-
-func (c *Conn) nextBeat(s *sooner, p *Phase, st uint32, in int64) {
-	beat := s.tick(c.beat.Load())
+	beat := v.tick(c.beat.Load())
 	switch {
-	case p.interval > 0 && st&pinged != 0 && !c.answered():
-		s.limit(p.pong, 0, beat, miss)
-		if at := s.now + 1 + p.interval; at < s.at { // once it is answered, the next ping may be due before
-			s.at, s.what = at, nothing
-		}
-	case p.interval > 0:
-		s.limit(p.interval, 0, max(in, beat), ping)
 	case p.beats > 0:
 		s.limit(p.beats, 0, beat, event(ReasonHeartbeat))
 	case p.whole > 0: // nobody beats
 		s.limit(p.whole, 0, beat, event(ReasonPhase))
+	}
+	// What ends nobody comes last: what ends somebody is not to be late for it.
+	if p.age > 0 {
+		age, what := c.ageLimit(p, st)
+		s.limit(age, 0, v.tick(c.born.Load()), what)
+	}
+	if p.interval > 0 {
+		c.nextPing(&s, p, st, in, beat)
+	}
+	return s.at, s.what
+}
+
+// nextPing is next for an active heartbeat that last pinged at the given tick.
+func (c *Conn) nextPing(s *sooner, p *Phase, st uint32, in, pingedAt int64) {
+	if st&pinged == 0 || c.answered() {
+		s.limit(p.interval, 0, max(in, pingedAt), ping)
+		return
+	}
+	s.limit(p.pong, 0, pingedAt, miss)
+	if at := s.now + 1 + p.interval; at < s.at { // once it is answered, the next ping may be due before
+		s.at, s.what = at, nothing
 	}
 }
 
@@ -136,7 +144,7 @@ func (f *flow) ahead(v view, begun int64) int64 {
 
 // refresh keeps the stamps of c from growing older than they can tell.
 func (c *Conn) refresh(now int64) {
-	oldest := uint32(now - maxTicks)
+	oldest := uint32(now - 2*maxTicks)
 	raise(&c.in.stamp, oldest)
 	raise(&c.out.stamp, oldest)
 	raise(&c.born, oldest)
@@ -160,6 +168,7 @@ func (f *flow) refresh(oldest uint32) {
 // restart begins anew the limit that r names, from the given stamp, and as far
 // as can be no other.
 func (c *Conn) restart(r Reason, stamp uint32) {
+	p := c.phase.Load()
 	switch r {
 	case ReasonIdle:
 		raise(&c.out.stamp, stamp) // besides, only a write that waits looks at it
@@ -168,12 +177,14 @@ func (c *Conn) restart(r Reason, stamp uint32) {
 	case ReasonWrite:
 		c.out.rebegin(stamp)
 	case ReasonMinReadRate, ReasonReadTotal:
-		c.in.paid.Store(uint64(stamp) << 32)
+		c.in.repay(stamp)
 	case ReasonMinWriteRate:
-		c.out.paid.Store(uint64(stamp) << 32)
+		c.out.repay(stamp)
 	case ReasonHeartbeat, ReasonPhase:
-		raise(&c.beat, stamp)
-		c.state.set(0, pinged|missMask)
+		if (r == ReasonPhase) == (p.whole > 0) {
+			raise(&c.beat, stamp)
+			c.state.set(0, pinged|missMask)
+		}
 	case ReasonMaxAge:
 		raise(&c.born, stamp)
 		c.state.set(0, draining)

@@ -35,9 +35,7 @@ func (f *flow) begin(stamp uint32) {
 	if paid := uint64(stamp) << 32; f.paid.Load() != paid {
 		f.paid.Store(paid)
 	}
-	if f.stamp.Load() != stamp {
-		f.stamp.Store(stamp)
-	}
+	raise(&f.stamp, stamp)
 	for {
 		w := f.wait.Load()
 		if begun := stamp<<1 | w&waiting; w == begun || f.wait.CompareAndSwap(w, begun) {
@@ -62,8 +60,8 @@ func (f *flow) await(stamp uint32) bool {
 }
 
 // renew starts a wait, ending the one before with its last activity, and
-// reports whether there was none.
-func (f *flow) renew(stamp uint32) bool {
+// reports whether there was none. lag is [clock.lag].
+func (f *flow) renew(stamp uint32, lag func(wait uint32) int32) bool {
 	for {
 		w := f.wait.Load()
 		switch {
@@ -72,7 +70,7 @@ func (f *flow) renew(stamp uint32) bool {
 		case w&waiting == 0:
 			return f.await(stamp)
 		}
-		f.excuse(min(since(w, stamp), int32(stamp-f.stamp.Load())))
+		f.excuse(min(since(w, stamp), int32(stamp-f.stamp.Load())+lag(w)))
 		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
 			return false
 		}
@@ -96,7 +94,7 @@ func (f *flow) rebegin(stamp uint32) {
 	}
 }
 
-// pause ends a wait. It returns what wait was if there was one, for resume.
+// pause ends a wait, if there is one, and returns what wait was.
 func (f *flow) pause(stamp uint32) (was uint32) {
 	for {
 		w := f.wait.Load()
@@ -104,12 +102,6 @@ func (f *flow) pause(stamp uint32) (was uint32) {
 			return w
 		}
 	}
-}
-
-// resume undoes a pause that was made with the given stamp, unless a wait has
-// begun since.
-func (f *flow) resume(stamp, was uint32) {
-	f.wait.CompareAndSwap(stamp<<1, was)
 }
 
 // price returns how many ticks, as 32.32, n bytes pay for, each worth perByte.
@@ -135,6 +127,54 @@ func raise(at *atomic.Uint32, stamp uint32) {
 	for {
 		have := at.Load()
 		if int32(stamp-have) <= 0 || at.CompareAndSwap(have, stamp) {
+			return
+		}
+	}
+}
+
+// suspend ends a wait, if there is one, as of the last byte: a wait that begins
+// now must not be charged the pause before it. It returns what wait was, and the
+// stamp that it has now, for goOn.
+func (f *flow) suspend() (was, stamp uint32) {
+	for {
+		was = f.wait.Load()
+		stamp = was >> 1
+		if was&waiting == 0 {
+			return was, stamp
+		}
+		if last := f.stamp.Load(); since(was, last) > 0 {
+			stamp = last
+		}
+		if f.wait.CompareAndSwap(was, stamp<<1) {
+			return was, stamp
+		}
+	}
+}
+
+// goOn undoes suspend: there is a wait after all, since it was last begun, or
+// since a phase was entered meanwhile.
+func (f *flow) goOn(stamp, was uint32) {
+	for {
+		w := f.wait.Load()
+		next := w | waiting
+		if w == stamp<<1 {
+			next = was
+		}
+		if w&waiting != 0 || f.wait.CompareAndSwap(w, next) {
+			return
+		}
+	}
+}
+
+// repay begins the minimum rate anew: what is owed by the given stamp is let off,
+// that of a pause that goes on included.
+func (f *flow) repay(stamp uint32) {
+	if w := f.wait.Load(); w&waiting == 0 && since(w, stamp) > 0 {
+		f.wait.CompareAndSwap(w, stamp<<1)
+	}
+	for {
+		paid, begun := f.paid.Load(), uint64(stamp)<<32
+		if int64(begun-paid) <= 0 || f.paid.CompareAndSwap(paid, begun) {
 			return
 		}
 	}

@@ -177,3 +177,62 @@ func TestOneMissIsNotStale(t *testing.T) {
 type waitingPinger struct{ pinger }
 
 func (*waitingPinger) Waiting() (read, write bool) { return false, false }
+
+// TestPingOfAnEarlierTracking blocks the Ping of a connection that ends, and of
+// the one that is tracked anew in the same Conn. That the first returns does not
+// mean that the second has.
+func TestPingOfAnEarlierTracking(t *testing.T) {
+	policy := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 100}}
+	onDriver(t, policy, nil, func(r *rig) {
+		first, second := make(chan struct{}), make(chan struct{})
+		p := r.pinged()
+		p.ping = func() error { <-first; return nil }
+		r.lives(&p.peer, 1500*time.Millisecond)
+		p.Close()
+		p.ping = func() error { <-second; return nil }
+		r.track(&p.Conn, p)
+		r.lives(&p.peer, 1500*time.Millisecond)
+		close(first)
+		r.lives(&p.peer, 10*time.Second)
+		if len(p.pings) != 2 {
+			r.Errorf("pinged after %v while the second Ping blocked", p.pings)
+		}
+		close(second)
+		r.lives(&p.peer, 5*time.Second)
+		if len(p.pings) < 5 {
+			r.Errorf("pinged after %v", p.pings)
+		}
+	})
+}
+
+// TestAgeInTheTickOfAPing has a ping and the age come up in the same tick. If
+// the ping were first, it would cost the age a tick. The clock must be awake: if
+// it sleeps, the ping wakes the driver, who then looks again at once.
+func TestAgeInTheTickOfAPing(t *testing.T) {
+	const limit = 100*time.Millisecond + time.Microsecond // almost a tick less than it is in whole ticks
+	policy := Policy{MaxAge: limit, Heartbeat: Heartbeat{Interval: limit, Timeout: time.Second}}
+	onBoth(t, policy, nil, func(r *rig) {
+		r.wait(time.Microsecond)
+		p := r.pinged()
+		r.dies(&p.peer, p.born, limit, ReasonMaxAge)
+	})
+}
+
+// TestLimitsInTheTickOfADrain has a limit and the first of two ages come up in
+// the same tick. That the owner is told of the age must not cost the limit a
+// tick.
+func TestLimitsInTheTickOfADrain(t *testing.T) {
+	const limit = 100*time.Millisecond + time.Microsecond // see TestAgeInTheTickOfAPing
+	for reason, policy := range map[Reason]Policy{
+		ReasonIdle:      {IdleTimeout: limit},
+		ReasonPhase:     {PhaseTimeout: limit},
+		ReasonHeartbeat: {Heartbeat: Heartbeat{Interval: limit, Passive: true}},
+	} {
+		policy.MaxAge, policy.MaxAgeGrace = limit, time.Second
+		onBoth(t, policy, nil, func(r *rig) {
+			r.wait(time.Microsecond)
+			p := r.peer()
+			r.dies(p, time.Now(), limit, reason)
+		})
+	}
+}

@@ -37,6 +37,8 @@ func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
 		ReasonWrite:        {WriteTimeout: limit},
 		ReasonMaxAge:       {MaxAge: limit},
 		ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}},
+		ReasonPhase:        {PhaseTimeout: limit},
+		ReasonReadTotal:    {ReadTotal: limit},
 		ReasonMinReadRate:  {MinReadRate: Rate{10, limit}},
 		ReasonMinWriteRate: {MinWriteRate: Rate{10, limit}},
 	} {
@@ -75,16 +77,30 @@ func TestKeepOfAnActiveHeartbeat(t *testing.T) {
 	})
 }
 
-// TestEveryLimitIsAskedAbout has two limits pass at once. That the owner has
-// averted one of them is no answer about the other.
+// TestEveryLimitIsAskedAbout has all limits pass at once. That the owner has
+// averted one of them is no answer about the others, which come up in their order.
 func TestEveryLimitIsAskedAbout(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second, ReadTimeout: time.Second, MaxAge: time.Second}, nil, func(r *rig) {
-		k := r.keeper(func(err *TimeoutError) bool { return true })
-		r.lives(&k.peer, time.Second+r.late())
-		if want := []Reason{ReasonIdle, ReasonRead, ReasonMaxAge}; !slices.Equal(k.asked, want) {
-			r.Errorf("asked about %v, want %v", k.asked, want)
-		}
-	})
+	const limit = time.Second
+	rate, beat := Rate{1, limit}, Heartbeat{Interval: limit, Passive: true}
+	for _, of := range []struct {
+		policy Policy
+		want   []Reason
+	}{{
+		Policy{IdleTimeout: limit, ReadTimeout: limit, ReadTotal: limit, MinWriteRate: rate, MaxAge: limit, PhaseTimeout: limit},
+		[]Reason{ReasonIdle, ReasonRead, ReasonReadTotal, ReasonMinWriteRate, ReasonPhase, ReasonMaxAge},
+	}, {
+		Policy{ReadTimeout: limit, MinReadRate: rate, WriteTimeout: limit, MinWriteRate: rate, MaxAge: limit, Heartbeat: beat},
+		[]Reason{ReasonRead, ReasonMinReadRate, ReasonWrite, ReasonMinWriteRate, ReasonHeartbeat, ReasonMaxAge},
+	}} {
+		onBoth(t, of.policy, nil, func(r *rig) {
+			k := r.keeper(func(err *TimeoutError) bool { return true })
+			r.do(k.AwaitWrite)
+			r.lives(&k.peer, limit+10*r.opts.Tick) // one a tick
+			if !slices.Equal(k.asked, of.want) {
+				r.Errorf("asked about %v, want %v", k.asked, of.want)
+			}
+		})
+	}
 }
 
 // TestActivityDuringKeepAverts lets Keep take its time to answer no.
@@ -132,5 +148,44 @@ func TestCloseDuringKeep(t *testing.T) {
 		if len(k.expired) > 0 {
 			r.Errorf("timed out after Close: %v", k.expired)
 		}
+	})
+}
+
+// TestKeepOfAPhaseThatWasLeft has the connection enter a phase with a heartbeat
+// while Keep makes up its mind about the limit of the phase before. What it
+// answers is no beat; nor does a beat begin a phase anew.
+func TestKeepOfAPhaseThatWasLeft(t *testing.T) {
+	onDriver(t, Policy{PhaseTimeout: time.Second}, nil, func(r *rig) {
+		beaten := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: 2 * time.Second, Passive: true}})
+		k := r.keeper(func(err *TimeoutError) bool { time.Sleep(time.Second); return err.Reason == ReasonPhase })
+		r.lives(&k.peer, 1100*time.Millisecond)
+		k.Enter(beaten)
+		r.dies(&k.peer, time.Now(), 3*time.Second, ReasonHeartbeat) // asked after two, which takes one
+	})
+	onDriver(t, Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, nil, func(r *rig) {
+		timed := r.phaseOf(Policy{PhaseTimeout: 2 * time.Second})
+		k := r.keeper(func(err *TimeoutError) bool { time.Sleep(time.Second); return err.Reason == ReasonHeartbeat })
+		r.lives(&k.peer, 1100*time.Millisecond)
+		k.Enter(timed)
+		r.dies(&k.peer, time.Now(), 3*time.Second, ReasonPhase)
+	})
+}
+
+// TestRateKeptInAPause has a reading pause while Keep makes up its mind about
+// its rate. That pause was forgiven with what was before the answer.
+func TestRateKeptInAPause(t *testing.T) {
+	onDriver(t, Policy{MinReadRate: Rate{BytesPerSecond: 100, Grace: time.Second}}, nil, func(r *rig) {
+		n := 0
+		k := r.keeper(func(*TimeoutError) bool {
+			if n++; n == 1 {
+				time.Sleep(700 * time.Millisecond)
+			}
+			return n == 1
+		})
+		r.lives(&k.peer, 1100*time.Millisecond)
+		k.PauseRead()
+		r.lives(&k.peer, time.Second) // the answer has come
+		k.AwaitRead()
+		r.dies(&k.peer, time.Now(), time.Second, ReasonMinReadRate)
 	})
 }

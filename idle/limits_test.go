@@ -211,3 +211,14 @@ func TestElapsedIsTrueToTheTick(t *testing.T) {
 		}
 	})
 }
+
+// TestLongestTimeout has a limit of as many ticks as are allowed.
+func TestLongestTimeout(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: maxTicks * defaultTick}, nil, func(r *rig) {
+		p, since := r.peer(), time.Now()
+		r.wait(maxTicks*defaultTick + time.Minute)
+		if len(p.expired) != 1 || p.at.Sub(since) > maxTicks*defaultTick+r.late() {
+			r.Errorf("not timed out after %v, but looked at %d times", time.Since(since), r.Stats().Looks)
+		}
+	})
+}

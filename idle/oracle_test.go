@@ -15,6 +15,7 @@ type ledger struct {
 	tick   time.Duration
 
 	born      time.Duration
+	began     time.Duration // the phase, or a Keep of its limit
 	excused   time.Duration // limits already passed at this time are due from here on
 	in, out   time.Duration // the last byte, or the beginning of the phase
 	idleKept  time.Duration // when the idle limit was last begun anew
@@ -38,12 +39,13 @@ type waits struct {
 	owed   time.Duration // since when the rate counts
 	served time.Duration // in waits that are over
 	bytes  int
+	ended  time.Duration // the last wait, unless one is on
 	turns  int           // beginnings and ends of waits
 	lax    time.Duration // more that the core cannot know
 }
 
 func (w *waits) restart(now time.Duration) {
-	*w = waits{on: w.on, since: now, owed: now, turns: 1}
+	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1}
 }
 
 // rebegin has a wait begin anew, but for the rate.
@@ -54,10 +56,38 @@ func (w *waits) rebegin(now time.Duration) {
 	}
 }
 
-// forgive begins the rate anew, but not the wait. If that turns out to have
-// ended with the last byte, the time from then till now is forgiven twice.
-func (w *waits) forgive(now, last time.Duration) {
-	*w = waits{on: w.on, since: w.since, owed: now, turns: 1, lax: now - last}
+// forgive begins the rate anew, but not the wait: what is owed is let off, and
+// what is paid in advance stays, about as it is. If the wait turns out to have
+// ended with the last byte, the time from then till now is forgiven twice; if
+// there is none, the core may take some of the advance for the pause.
+func (w *waits) forgive(r Rate, now, last time.Duration) {
+	lax := now - last
+	if !w.on {
+		lax = max(lax, now-w.ended)
+	}
+	ahead := w.ahead(r, now)
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax}
+	if ahead > 0 {
+		w.served = -ahead
+	}
+}
+
+// ahead is what the bytes so far pay for beyond now, negative if they do not pay
+// for all of the time waited.
+func (w *waits) ahead(r Rate, now time.Duration) time.Duration {
+	ahead := w.paid(r) - w.served
+	if w.on {
+		ahead -= max(0, now-max(w.since, w.owed))
+	}
+	return ahead
+}
+
+// paid is what the bytes so far pay for, nothing if there is no rate.
+func (w *waits) paid(r Rate) time.Duration {
+	if r.BytesPerSecond == 0 {
+		return 0
+	}
+	return time.Duration(float64(w.bytes) / float64(r.BytesPerSecond) * float64(time.Second))
 }
 
 func (w *waits) await(now time.Duration) {
@@ -75,16 +105,15 @@ func (w *waits) begin(now, last time.Duration) {
 
 func (w *waits) pause(now time.Duration) {
 	if w.on {
-		w.on = false
+		w.on, w.ended = false, now
 		w.served += max(0, now-max(w.since, w.owed))
 		w.turns++
 	}
 }
 
-// stale is when the bytes so far no longer make up for the time waited.
+// stale is when more was waited than the grace, and what the bytes pay for.
 func (w *waits) stale(r Rate) time.Duration {
-	paid := time.Duration(float64(w.bytes) / float64(r.BytesPerSecond) * float64(time.Second))
-	return max(w.since, w.owed) + r.Grace + paid - w.served
+	return max(w.since, w.owed) + r.Grace + w.paid(r) - w.served
 }
 
 func newLedger(p Policy, tick, now time.Duration) *ledger {
@@ -96,7 +125,7 @@ func newLedger(p Policy, tick, now time.Duration) *ledger {
 
 func (l *ledger) enter(p Policy, now time.Duration) {
 	l.policy = p
-	l.out, l.beat, l.excused = now, now, now
+	l.began, l.out, l.beat, l.excused = now, now, now, now
 	l.read.restart(now)
 	l.write.restart(now)
 	l.arrived(now)
@@ -133,12 +162,14 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 	case ReasonHeartbeat:
 		l.beat = now
 		l.pings, l.stuck = nil, l.pinging
+	case ReasonPhase:
+		l.began = now
 	case ReasonMaxAge:
 		l.born, l.drained = now, false
-	case ReasonMinReadRate:
-		l.read.forgive(now, l.in)
+	case ReasonMinReadRate, ReasonReadTotal:
+		l.read.forgive(l.policy.MinReadRate, now, l.in)
 	case ReasonMinWriteRate:
-		l.write.forgive(now, l.out)
+		l.write.forgive(l.policy.MinWriteRate, now, l.out)
 	}
 }
 
@@ -168,6 +199,10 @@ func (s span) String() string { return fmt.Sprintf("%s in [%v, %v]", s.what, s.l
 func (l *ledger) spans() (all []span) {
 	p, late := l.policy, l.tolerance()
 	add := func(r Reason, what string, lo, hi time.Duration) {
+		late := late
+		if r == 0 {
+			late += l.tick // something else that ends nothing may come first
+		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
 	}
 	exact := func(r Reason, at time.Duration) { add(r, r.String(), at, at) }
@@ -178,6 +213,9 @@ func (l *ledger) spans() (all []span) {
 	if p.ReadTimeout > 0 && l.read.on {
 		exact(ReasonRead, max(l.in, l.read.since)+p.ReadTimeout)
 	}
+	if p.PhaseTimeout > 0 {
+		exact(ReasonPhase, l.began+p.PhaseTimeout)
+	}
 	if p.WriteTimeout > 0 && l.write.on {
 		since := max(l.out, l.write.since)
 		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout)
@@ -186,12 +224,13 @@ func (l *ledger) spans() (all []span) {
 	// by a grain, either way; one more is for the fraction of a tick that the
 	// last byte buys.
 	rate := func(reason Reason, w waits, r Rate) {
-		if r.BytesPerSecond > 0 && w.on {
+		if r.Grace > 0 && w.on {
 			at, off := w.stale(r), time.Duration(w.turns)*l.grain()
 			add(reason, reason.String(), at-off-w.lax, max(at, w.since)+off+l.grain()+w.lax)
 		}
 	}
 	rate(ReasonMinReadRate, l.read, p.MinReadRate)
+	rate(ReasonReadTotal, l.read, Rate{Grace: p.ReadTotal})
 	rate(ReasonMinWriteRate, l.write, p.MinWriteRate)
 	l.addAge(add)
 	l.addBeat(add)

@@ -99,3 +99,32 @@ func panics(t *testing.T, what string, f func()) {
 	}()
 	f()
 }
+
+// TestEnterTakesBackNoTouch does the two things that Enter does apart from each
+// other, as when its goroutine is preempted, with a touch between.
+func TestEnterTakesBackNoTouch(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		stamp := p.shard.stamp()
+		r.lives(p, 100*time.Millisecond)
+		p.Touch()
+		since := time.Now()
+		p.begin(r.Tracker.phase, stamp)
+		r.dies(p, since, time.Second, ReasonIdle)
+	})
+}
+
+// TestErrorIsOfOnePhase has a connection enter a phase between the look that
+// finds a limit passed and the making of the error.
+func TestErrorIsOfOnePhase(t *testing.T) {
+	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		v := view{now: r.clock.settled() + 1000, exact: r.clock}
+		first := r.Tracker.phase
+		at, what := p.nextUnder(first, v)
+		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
+		if err := p.timeout(first, v, at, what); err.Reason != 0 && (err.Phase != "first" || err.Limit != time.Second) {
+			r.Errorf("%v", &err)
+		}
+	})
+}

@@ -9,8 +9,8 @@ func (s *Shard) settle(j job) {
 		s.reap(j)
 		return
 	}
-	v := s.tracker.clock.view()
-	at, e := j.c.next(v)
+	v, p := s.tracker.clock.view(), j.c.phase.Load()
+	at, e := j.c.nextUnder(p, v)
 	switch {
 	case !s.holds(j): // it has ended since it was looked at
 	case at > v.now:
@@ -20,7 +20,7 @@ func (s *Shard) settle(j job) {
 	case e == drain:
 		s.drain(j)
 	default:
-		s.judge(j, j.c.timeout(v, at, e))
+		s.judge(j, j.c.timeout(p, v, at, e))
 	}
 }
 
@@ -36,7 +36,7 @@ func (s *Shard) heartbeat(j job, e event) {
 			return
 		}
 	}
-	c.beat.Store(s.stamp())
+	raise(&c.beat, s.stamp())
 	c.state.mark(j.state, pinged)
 	s.replace(j)
 	pinger, ok := j.owner.(Pinger)
@@ -157,18 +157,20 @@ func (s *Shard) askWaiter(j job, r Reason) {
 	if !ok || f == nil {
 		return
 	}
-	// A wait that begins after the question must find that there was none.
-	stamp := s.stamp()
-	was := f.pause(stamp)
+	// A wait that begins after the question must find that there has been none
+	// since the last byte.
+	was, stamp := f.suspend()
 	going := true // should Waiting panic
 	s.tracker.guard("Waiting", func() {
 		read, write := w.Waiting()
 		going = f == &j.c.in && read || f == &j.c.out && write
 	})
-	if going {
-		f.resume(stamp, was)
-	} else if last := f.stamp.Load(); was&waiting != 0 && since(was, last) >= 0 {
-		f.resume(stamp, last<<1) // it ended with the last byte, not just now
+	switch {
+	case was&waiting == 0:
+	case going:
+		f.goOn(stamp, was)
+	default:
+		f.excuse(s.tracker.clock.lag(was))
 	}
 }
 
@@ -212,14 +214,15 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 // there may have been activity, or a new phase. Its Reason is 0 if no limit is
 // passed.
 func (s *Shard) verdict(c *Conn) TimeoutError {
-	v := s.tracker.clock.view()
-	at, e := c.next(v)
-	return c.timeout(v, at, e)
+	v, p := s.tracker.clock.view(), c.phase.Load()
+	at, e := c.nextUnder(p, v)
+	return c.timeout(p, v, at, e)
 }
 
-// timeout returns the limit that c has passed, given what next has returned.
-func (c *Conn) timeout(v view, at int64, e event) TimeoutError {
-	p, tick := c.phase.Load(), v.exact.tick
+// timeout returns the limit of p that c has passed, given what nextUnder has
+// returned.
+func (c *Conn) timeout(p *Phase, v view, at int64, e event) TimeoutError {
+	tick := v.exact.tick
 	if e == miss && misses(c.state.Load()) >= p.policy.Heartbeat.misses() {
 		e = event(ReasonHeartbeat)
 	}

@@ -18,7 +18,7 @@ type Stats struct {
 	Kept     uint64 // times that a Keeper answered keep
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that stayed unanswered
-	Deferred uint64 // timeouts that came a tick or more after they were due; all that were over two ticks late are among them
+	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, than they could be known to be
 	Panics   uint64 // panics in callbacks
 
 	Looks   uint64 // times a connection was looked at because its slot came up

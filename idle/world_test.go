@@ -2,91 +2,250 @@ package idle
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// A world is one run of the simulation.
+// A world is one run of the simulation. All that it is made of follows from its
+// seed; what happens in it is a trace.
 type world struct {
 	t       *testing.T
-	rng     *rand.Rand
+	seed    int64
+	rng     *rand.Rand // for what the world is made of, not for what happens
 	start   time.Time
+	skew    time.Duration // by how much the tracker's clock was set forward
 	tick    time.Duration
 	age     Policy // the fields about age, for all policies
 	stalls  bool
 	wraps   bool // the clock's stamps wrap in it
-	looped  bool
+	abrupt  bool // it ends in the midst of everything
 	tracker *Tracker
 	phases  []*Phase // the first is the tracker's
+	homes   []*home
+	slots   []*slot
+	lie     func(Policy) Policy // what the ledger is told of a policy
 
-	track     func(*Conn, Owner) error
-	on        func(func()) // runs a function where connections may be used
-	closeLoop func() []Owner
-	slots     []*slot
+	complaints sync.Mutex
+	faults     []fault
 
 	mu       sync.Mutex // held while an event and its entry in the ledger are made
-	quiet    bool       // nobody stalls or blocks any more
+	quiet    bool       // nobody stalls, blocks or meddles any more
 	closing  bool       // what has expired is reaped at once
 	over     atomic.Bool
 	tracked  uint64
 	gone     uint64
 	pings    uint64
 	kept     uint64
+	late     uint64 // timeouts that came after they had to
+	meddled  int
 	timedOut [numReasons]uint64
+}
+
+// A fault is something that must not be. Its kind is the same for all that are
+// alike.
+type fault struct{ kind, text string }
+
+func (w *world) errorf(format string, args ...any) {
+	w.complaints.Lock()
+	defer w.complaints.Unlock()
+	w.faults = append(w.faults, fault{format, fmt.Sprintf(format, args...)})
+}
+
+func (w *world) failed() bool {
+	w.complaints.Lock()
+	defer w.complaints.Unlock()
+	return len(w.faults) > 0
+}
+
+// A home is where connections live: on the tracker's own shards, or on a loop.
+type home struct {
+	name  string
+	track func(*Conn, Owner) error
+	do    func(func()) // runs a function where connections may be used
+	loop  *loop        // nil if the driver drives it
+	shard *Shard
 }
 
 // A slot is a Conn, which one connection after the other uses.
 type slot struct {
 	conn Conn
+	n    int
+	home *home
 	life *life // nil when not tracked
 }
 
-// A life is one tracking of a Conn, and its owner.
-type life struct {
-	world  *world
-	slot   *slot
-	owner  Owner
-	ledger *ledger
-
-	waiter   bool // does not report the ends of waits
-	probed   bool
-	kernelIn time.Duration // when bytes arrived of which nobody told
-
-	asked    bool // a Keep is running
-	asking   Reason
-	answer   bool
-	probedAt time.Duration
-	expired  bool
-	endedAt  time.Duration
-	closed   atomic.Bool // Close has returned
-}
-
-func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
-func (l *life) self() *life { return l }
-
-func (l *life) String() string {
-	return fmt.Sprintf("%T expired=%v closed=%v %+v", l.owner, l.expired, l.closed.Load(), *l.ledger)
-}
-
-func (w *world) now() time.Duration { return time.Since(w.start) }
-
-// rng2 is for callbacks: a random number that does not disturb the schedule.
-func (w *world) rng2() int { return int(time.Now().UnixNano()/7919) % 8 }
+// The slots are those of one world after the other. A jitter of the age depends
+// on the address of the Conn, and this way a world is the same each time.
+var simSlots [6]slot
 
 // mostStall is how many ticks a stall takes at most, and a bit.
 const mostStall = 37
 
+func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
+	w := &world{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 0)), start: time.Now(),
+		stalls: seed%2 == 1,
+		tick:   tickOf(seed),
+		lie:    lie,
+	}
+	w.age = Policy{MaxAge: 100 * w.tick, MaxAgeGrace: time.Duration(seed%3) * 20 * w.tick}
+	if seed%8 == 0 {
+		w.age.MaxAgeJitter = 50*w.tick + 7
+	}
+	opts := &Options{
+		Tick: w.tick, Shards: 1 + w.rng.IntN(3), Linger: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		OnPass: func(time.Duration) { w.stall() },
+	}
+	first := w.anyPolicy()
+	first.Name = "phase 0"
+	tr, err := New(first, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tracker = tr
+	ageClock(tr, []int64{0, 1<<31 - 300, 1<<32 - 300, 5<<32 - 1000}[seed%4])
+	w.wraps = seed%4 >= 2
+	w.phases = []*Phase{tr.phase}
+	for i := range 6 {
+		p := Policy{} // exempt
+		if i > 0 {
+			p = w.anyPolicy()
+		}
+		p.Name = fmt.Sprint("phase ", i+1)
+		ph, err := tr.Phase(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.phases = append(w.phases, ph)
+	}
+	w.abrupt = w.rng.IntN(2) == 0
+	w.settle(int(seed / 4 % 3))
+	return w
+}
+
+func tickOf(seed int64) time.Duration { return time.Duration(1+seed%3*7) * time.Millisecond }
+
+// settle gives the slots homes: on the tracker's own shards, on a loop, or here
+// and there.
+func (w *world) settle(how int) {
+	driver := &home{name: "driver", track: w.tracker.Track, do: func(f func()) { f() }}
+	switch how {
+	case 0:
+		w.homes = []*home{driver}
+	case 1:
+		w.homes = []*home{w.newLoop("loop")}
+	case 2:
+		w.homes = []*home{driver, w.newLoop("loop 1"), w.newLoop("loop 2")}
+	}
+	for i := range simSlots {
+		simSlots[i] = slot{n: i, home: w.homes[i/2%len(w.homes)]}
+		w.slots = append(w.slots, &simSlots[i])
+	}
+}
+
+func (w *world) newLoop(name string) *home {
+	loop := newLoop()
+	shard, err := w.tracker.NewShard(func(pass func()) error {
+		w.stall() // of the driver alone: the loop goes on
+		if w.stalls && w.chance("post", 0)%8 == 0 {
+			return io.ErrShortWrite
+		}
+		loop.post(pass)
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &home{name, shard.Track, loop.do, loop, shard}
+}
+
+// anyPolicy returns a random policy. The age is the same in all policies of a
+// world that have one, since a connection has only one life.
+func (w *world) anyPolicy() Policy {
+	tick := w.tick
+	some := func(most int) time.Duration { // odd, not a multiple of anything
+		return tick + 1 + time.Duration(w.rng.Int64N(int64(most)*int64(tick)))
+	}
+	maybe := func(most int) time.Duration {
+		if w.rng.IntN(2) == 0 {
+			return 0
+		}
+		return some(most)
+	}
+	rate := func() Rate {
+		if w.rng.IntN(3) > 0 {
+			return Rate{}
+		}
+		return Rate{BytesPerSecond: 50 + w.rng.IntN(5000), Grace: some(100)}
+	}
+	p := Policy{
+		IdleTimeout: maybe(100), ReadTimeout: maybe(80), WriteTimeout: maybe(60),
+		MinReadRate: rate(), MinWriteRate: rate(),
+	}
+	if p.MinReadRate == (Rate{}) && w.rng.IntN(4) == 0 {
+		p.ReadTotal = some(100)
+	}
+	if w.rng.IntN(2) == 0 {
+		p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace = w.age.MaxAge, w.age.MaxAgeJitter, w.age.MaxAgeGrace
+	}
+	switch w.rng.IntN(5) {
+	case 0:
+		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4)}
+	case 1:
+		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: maybe(30), Misses: w.rng.IntN(3), Passive: true}
+	case 2, 3:
+		p.PhaseTimeout = some(120)
+	}
+	if p == (Policy{}) {
+		p.IdleTimeout = some(50)
+	}
+	return p
+}
+
+// now is the tracker's time since the world began.
+func (w *world) now() time.Duration { return time.Since(w.start) + w.skew }
+
+// chance is a number for a choice within a callback. It depends on nothing but
+// where and when that is.
+func (w *world) chance(where string, slot int) uint64 {
+	h := uint64(time.Since(w.start))*31 + uint64(slot)*7919
+	for _, c := range where {
+		h = (h + uint64(c)) * 0x9E3779B97F4A7C15
+	}
+	h ^= h >> 29
+	return h * 0xBF58476D1CE4E5B9 >> 20
+}
+
 // stall has whoever calls it stand still for a while, now and then.
 func (w *world) stall() {
 	w.mu.Lock()
-	stall := w.stalls && !w.quiet && w.rng2() == 1
+	stall := w.stalls && !w.quiet && w.chance("stall", 0)%8 == 1
+	d := w.tick*time.Duration(w.chance("stalled", 0)%mostStall) + 12345
 	w.mu.Unlock()
 	if stall {
-		time.Sleep(w.tick*time.Duration(w.now()%mostStall) + 12345)
+		time.Sleep(d)
 	}
+}
+
+// jump sets the tracker's clock forward, as when the whole process stood still:
+// no timer has fired, and no goroutine has run.
+func (w *world) jump(ticks int) {
+	if raceEnabled {
+		return
+	}
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := time.Duration(ticks) * w.tick
+	w.tracker.clock.start = w.tracker.clock.start.Add(-d)
+	w.skew += d
 }
 
 // checkAll looks for what should have happened and did not; w.mu is held.
@@ -97,181 +256,8 @@ func (w *world) checkAll() {
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked {
 			if late, ok := l.ledger.overdue(w.now()); ok {
-				w.t.Errorf("at %v: late: %v\n%v", w.now(), late, l)
+				w.errorf("at %v: late: %v\n%v", w.now(), late, l)
 			}
 		}
 	}
-}
-
-// enter is how every callback begins. It returns false if the life is over
-// meanwhile, which is no fault; that it was over before is one.
-func (l *life) enter(name string) (now time.Duration, ok bool) {
-	w := l.world
-	if l.closed.Load() || w.over.Load() {
-		w.t.Errorf("at %v: %s began after Close had returned: %v", w.now(), name, l)
-	}
-	w.mu.Lock()
-	return w.now(), !l.closed.Load()
-}
-
-func (l *life) Expire(err *TimeoutError) {
-	now, ok := l.enter("Expire")
-	defer l.world.stall()
-	defer l.world.mu.Unlock()
-	w := l.world
-	w.timedOut[err.Reason]++
-	if !ok {
-		return
-	}
-	if l.expired {
-		w.t.Errorf("at %v: expired twice: %v", now, l)
-	}
-	l.checkTimeout("Expire", err, now)
-	if _, ok := l.owner.(Keeper); ok && (l.asking == 0 || l.answer) {
-		w.t.Errorf("at %v: Expire by %v, but Keep was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
-	}
-	if l.probed && err.Reason != ReasonMaxAge && !w.stalls && l.probedAt != now {
-		w.t.Errorf("at %v: Expire by %v without a Probe: %v", now, err, l)
-	}
-	l.expired, l.endedAt = true, now
-	if w.rng2() < 3 { // many owners close at once
-		if l.slot.conn.Close() {
-			w.t.Errorf("at %v: Close in Expire = true: %v", now, l)
-		}
-		l.closed.Store(true)
-		l.slot.life = nil
-	}
-}
-
-// checkTimeout checks that err is true at this moment; w.mu is held.
-func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
-	w := l.world
-	if s, ok := l.ledger.may(err.Reason, err.Reason.String(), now); !ok {
-		w.t.Errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
-	}
-	if late, ok := l.ledger.overdue(now); ok && !w.stalls && name == "Keep" {
-		w.t.Errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
-	}
-}
-
-func (l *life) Drain() {
-	now, ok := l.enter("Drain")
-	defer l.world.mu.Unlock()
-	if !ok || l.expired {
-		return
-	}
-	if s, ok := l.ledger.may(0, "drain", now); !ok {
-		l.world.t.Errorf("at %v: Drain too early: %v\n%v", now, s, l)
-	}
-	l.ledger.drained, l.ledger.drainedT = true, now
-}
-
-func (l *life) Ping() error {
-	now, ok := l.enter("Ping")
-	w := l.world
-	w.pings++
-	g := l.ledger
-	if ok && !l.expired {
-		if s, ok := g.may(0, "ping", now); !ok && g.excused != now { // else Keep has just overtaken it
-			w.t.Errorf("at %v: Ping too early: %v\n%v", now, s, l)
-		}
-		if l.ledger.pinging {
-			w.t.Errorf("at %v: two Pings at once: %v", now, l)
-		}
-		g.pings = append(g.pings, now)
-	}
-	block := !w.looped && !w.quiet && w.rng2() == 2
-	if block {
-		g.stuck, g.pinging = true, true
-	}
-	w.mu.Unlock()
-	if block {
-		time.Sleep(w.tick*time.Duration(now%101) + 4321)
-		w.mu.Lock()
-		l.ledger.pinging = false
-		w.mu.Unlock()
-	}
-	return nil
-}
-
-// keeperLife is asked before it times out.
-type keeperLife struct{ *life }
-
-func (k keeperLife) Keep(err *TimeoutError) bool {
-	l, w := k.life, k.world
-	now, ok := l.enter("Keep")
-	if ok {
-		if l.asked || l.expired {
-			w.t.Errorf("at %v: Keep is asked again: %v", now, l)
-		}
-		l.checkTimeout("Keep", err, now)
-	}
-	l.asked, l.asking = true, err.Reason
-	block := !w.looped && !w.quiet && w.rng2() == 3
-	answer := now%3 > 0
-	w.mu.Unlock()
-	if block {
-		time.Sleep(w.tick*time.Duration(now%53) + 3210)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l.asked, l.answer = false, answer
-	l.ledger.excused = w.now()
-	if answer {
-		w.kept++
-		l.ledger.kept(err.Reason, w.now())
-	}
-	return answer
-}
-
-// reaperLife is only disturbed by Expire.
-type reaperLife struct{ *life }
-
-func (r reaperLife) Reap() {
-	l, w := r.life, r.world
-	now, ok := l.enter("Reap")
-	defer w.mu.Unlock()
-	if !ok {
-		return
-	}
-	linger := w.tracker.opts.Linger
-	late := now > l.endedAt+linger+l.ledger.tolerance()+w.tick
-	if early := now < l.endedAt+linger; !l.expired || early && !w.closing || late && !w.stalls {
-		w.t.Errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
-	}
-	// The tracker is done with it, but its owner closes it in his own time.
-}
-
-type keeperReaperLife struct{ keeperLife }
-
-func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
-
-// proberLife knows of bytes that arrived without being told.
-type proberLife struct{ *life }
-
-func (p proberLife) Probe() (pulse Pulse) {
-	l, w := p.life, p.world
-	now, ok := l.enter("Probe")
-	defer w.mu.Unlock()
-	l.probedAt = now
-	if ok && l.kernelIn > l.ledger.in {
-		pulse.In = now - l.kernelIn
-		l.ledger.arrived(l.kernelIn)
-	}
-	return pulse
-}
-
-// waiterLife reports the beginnings of waits only.
-type waiterLife struct{ *life }
-
-func (q waiterLife) Waiting() (read, write bool) {
-	_, _ = q.enter("Waiting")
-	defer q.world.mu.Unlock()
-	return q.ledger.read.on, q.ledger.write.on
-}
-
-type waiterKeeperLife struct {
-	waiterLife
-	keeperLife
-	*life
 }

@@ -1,0 +1,265 @@
+package idle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A happening is what happens in a world, but for what the tracker does. It makes
+// sense whatever happened before, so any of them can be left out of a trace.
+type happening struct {
+	index int           // in the trace as it was made
+	at    time.Duration // of the bubble's time
+	slot  int
+	what  int
+	pick  uint64 // whatever else has to be chosen
+}
+
+func (h happening) String() string {
+	return fmt.Sprintf("%6d. at %-14v slot %d: %s (%d)", h.index, h.at, h.slot, deeds[h.what], h.pick)
+}
+
+// What can happen to a connection. Where there is none, one begins.
+const (
+	receive = iota
+	touch
+	send
+	awaitRead
+	pauseRead
+	awaitWrite
+	pauseWrite
+	doBeat
+	enterPhase
+	trackAgain
+	arriveUnread
+	closeIt
+	jumpClock
+)
+
+var deeds = [...]string{
+	receive: "receive", touch: "touch", send: "send",
+	awaitRead: "await or begin a read", pauseRead: "pause reading",
+	awaitWrite: "await or begin a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
+	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
+}
+
+// odds are out of how many each deed is drawn.
+var odds = []int{
+	receive, receive, receive, receive, touch, send, send, send, awaitRead, awaitRead, pauseRead, pauseRead,
+	awaitWrite, awaitWrite, awaitWrite, pauseWrite, pauseWrite, doBeat, doBeat, enterPhase, enterPhase,
+	trackAgain, arriveUnread, closeIt,
+}
+
+// traceOf makes the events of a world. They are at odd instants, at which no
+// pass runs: those begin at multiples of a slack.
+func traceOf(seed int64, steps int) []happening {
+	rng := rand.New(rand.NewPCG(uint64(seed), 1))
+	tick := tickOf(seed)
+	slack := tick / slackShare
+	trace := make([]happening, steps)
+	at := time.Duration(0)
+	for i := range trace {
+		most := tick
+		switch r := rng.IntN(100); {
+		case r < 60:
+		case r < 90:
+			most *= 5
+		case r < 98:
+			most *= 40
+		default:
+			most *= 300 // the clock falls asleep
+		}
+		at += time.Duration(1 + rng.Int64N(int64(most)))
+		if at%slack == 0 {
+			at += time.Duration(1 + rng.Int64N(int64(slack)-1))
+		}
+		trace[i] = happening{i, at, rng.IntN(len(simSlots)), odds[rng.IntN(len(odds))], rng.Uint64()}
+		if seed%2 == 1 && rng.IntN(50) == 0 {
+			trace[i].what = jumpClock
+		}
+	}
+	return trace
+}
+
+// play waits until h is to happen, and lets it.
+func (w *world) play(h happening) {
+	time.Sleep(h.at - time.Since(w.start))
+	if h.what == jumpClock {
+		w.jump(1 + int(h.pick%12))
+		return
+	}
+	s := w.slots[h.slot]
+	s.home.do(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.checkAll()
+		w.happen(s, h.what, h.pick)
+	})
+}
+
+// happen lets something happen to the connection in s, or begins one; w.mu is
+// held.
+func (w *world) happen(s *slot, what int, pick uint64) {
+	if s.life == nil {
+		w.begin(s, pick)
+	} else {
+		w.event(s, what, pick)
+	}
+}
+
+// begin tracks a connection in s; w.mu is held.
+func (w *world) begin(s *slot, pick uint64) {
+	l := w.newLife(s, pick)
+	if err := s.home.track(&s.conn, l.owner); err != nil {
+		if err != ErrClosed || !w.closing {
+			w.errorf("at %v: Track: %v", w.now(), err)
+		}
+		return
+	}
+	s.life = l
+	w.tracked++
+}
+
+// meddle has a callback do something to a connection of the same home, its own
+// or another; w.mu is held. It does so only where nothing else can be about to
+// do something to that one at this very moment, as the ledger would not know
+// which was first.
+func (l *life) meddle(where string, selfOnly bool) {
+	w := l.world
+	pick := w.chance(where, l.slot.n)
+	if w.quiet || pick%4 != 0 {
+		return
+	}
+	s := l.slot
+	if other := w.slots[pick/4%uint64(len(w.slots))]; !selfOnly && other.home == s.home {
+		s = other
+	}
+	if s == l.slot && s.life != l && s.life != nil || s != l.slot && s.life.underWay() {
+		return
+	}
+	if (where == "Keep" || where == "Waiting") && s.conn.state.Load()&pinging != 0 {
+		return // a Ping that it has overtaken may be about to begin
+	}
+	what := odds[pick/64%uint64(len(odds))]
+	w.meddled++
+	w.happen(s, what, pick/4096)
+}
+
+// underWay reports whether something is being done to l at this moment, or may
+// be, by another goroutine; w.mu is held.
+func (l *life) underWay() bool {
+	if l == nil {
+		return false
+	}
+	st := l.slot.conn.state.Load()
+	return l.expired || l.asked || l.answeredAt == l.world.now() || st&(asking|pinging) != 0 || st&draining != 0 && !l.ledger.drained
+}
+
+// event lets something happen to the connection in s; w.mu is held.
+func (w *world) event(s *slot, what int, pick uint64) {
+	l, c, now := s.life, &s.conn, w.now()
+	g := l.ledger
+	n := int(pick % 400)
+	if l.waiter { // its bytes come from reads and writes, which have begun
+		switch {
+		case (what == receive || what == touch || what == doBeat) && !g.read.on:
+			what = awaitRead
+		case what == send && !g.write.on:
+			what = awaitWrite
+		}
+	}
+	switch what {
+	case receive:
+		g.arrived(now)
+		g.read.bytes += n
+		c.Received(n)
+	case touch:
+		g.arrived(now)
+		c.Touch()
+	case send:
+		g.out = now
+		g.write.bytes += n
+		c.Sent(n)
+	case awaitRead:
+		if l.waiter {
+			g.read.begin(now, g.in)
+			c.BeginRead()
+		} else {
+			g.read.await(now)
+			c.AwaitRead()
+		}
+	case pauseRead:
+		if !l.waiter {
+			g.read.pause(now)
+			c.PauseRead()
+		} else if g.in >= g.read.since && !l.asked {
+			g.read.pause(max(g.in, g.read.since)) // will be found out
+		}
+	case awaitWrite:
+		if l.waiter {
+			g.beginWrite(now)
+			c.BeginWrite()
+		} else {
+			g.write.await(now)
+			c.AwaitWrite()
+		}
+	case pauseWrite:
+		if !l.waiter {
+			g.write.pause(now)
+			c.PauseWrite()
+		} else if g.out >= g.write.since && !l.asked {
+			g.write.pause(max(g.out, g.write.since))
+		}
+	case doBeat:
+		g.arrived(now)
+		g.beat = now
+		c.Beat()
+	case enterPhase:
+		ph := w.phases[pick%uint64(len(w.phases))]
+		g.enter(w.told(ph), now)
+		c.Enter(ph)
+	case trackAgain:
+		w.trackAgain(s, pick)
+	case arriveUnread:
+		// Arrives, but is not read yet. Between two pings nobody would know
+		// which of them it answers.
+		if g.policy.Heartbeat.Interval == 0 || g.policy.Heartbeat.Passive {
+			l.kernelIn = now
+		}
+	case closeIt:
+		w.end(s)
+	}
+}
+
+// trackAgain tracks what is tracked, which is refused, or what has timed out
+// without being closed, which is not unless it waits to be reaped.
+func (w *world) trackAgain(s *slot, pick uint64) {
+	l := s.life
+	if l.live() {
+		if err := s.home.track(&s.conn, l.owner); err != ErrTracked && (err != ErrClosed || !w.closing) {
+			w.errorf("at %v: second Track: %v", w.now(), err)
+		}
+	} else if _, lingers := l.owner.(Reaper); !lingers {
+		l.closed.Store(true)
+		s.life = nil
+		w.begin(s, pick)
+	}
+}
+
+// end closes the connection in s; w.mu is held.
+func (w *world) end(s *slot) {
+	l := s.life
+	was := s.conn.Close()
+	if was != l.live() {
+		w.errorf("at %v: Close = %v of %v", w.now(), was, l)
+	}
+	l.closed.Store(true)
+	if was {
+		w.gone++
+	}
+	s.life = nil
+	if s.conn.Close() {
+		w.errorf("at %v: closed twice: %v", w.now(), l)
+	}
+}

@@ -1,0 +1,134 @@
+package idle
+
+import (
+	"slices"
+	"strings"
+)
+
+// An exploration runs a few threads in every order in which their steps can be
+// interleaved. A step is atomic, and does one load, store or compare-and-swap
+// of the shared memory, as the real code does.
+type exploration struct {
+	threads []*thread
+	final   func(*memory) // looks for faults once all threads are done
+	seen    map[moment]float64
+	ways    float64 // how many interleavings there are
+	path    []stepped
+	fault   string    // the first one found
+	trace   []stepped // how it came about
+}
+
+// A stepped is one step that was done.
+type stepped struct{ thread, step int }
+
+// A thread is a list of steps. A step returns the name of the one to go to, ""
+// for the next one, or blocked if it can do nothing yet. The thread ends after
+// its last step, or at "end".
+type thread struct {
+	name  string
+	steps []threadStep
+	at    map[string]int
+}
+
+type threadStep struct {
+	name string
+	do   func(*memory, *registers) string
+}
+
+const blocked = "\x00blocked"
+
+func newThread(name string) *thread { return &thread{name: name, at: map[string]int{}} }
+
+func (t *thread) step(name string, do func(*memory, *registers) string) {
+	if _, ok := t.at[name]; ok {
+		panic("two steps of that name: " + name)
+	}
+	t.at[name] = len(t.steps)
+	t.steps = append(t.steps, threadStep{name, do})
+}
+
+// A moment is all that the future depends on.
+type moment struct {
+	memory memory
+	regs   [4]registers
+	pc     [4]int16
+}
+
+// explore tries all interleavings from the given memory, until there is a
+// fault. It returns how many there are.
+func (x *exploration) explore(m memory) float64 {
+	for _, t := range x.threads {
+		t.at["end"] = len(t.steps)
+	}
+	x.seen = map[moment]float64{}
+	x.ways = x.visit(moment{memory: m})
+	return x.ways
+}
+
+// visit returns in how many ways the future of n can go. That is known if n was
+// come across before, in whatever way: the future does not depend on it.
+func (x *exploration) visit(n moment) (ways float64) {
+	if ways, ok := x.seen[n]; ok {
+		return ways
+	}
+	ended := true
+	for i, t := range x.threads {
+		if int(n.pc[i]) == len(t.steps) {
+			continue
+		}
+		ended = false
+		next := n
+		s := t.steps[n.pc[i]]
+		label := s.do(&next.memory, &next.regs[i])
+		if label == blocked {
+			continue
+		}
+		next.pc[i]++
+		if label != "" {
+			to, ok := t.at[label]
+			if !ok {
+				panic(t.name + ": no step " + label)
+			}
+			next.pc[i] = int16(to)
+		}
+		if int(next.pc[i]) == len(t.steps) {
+			next.regs[i] = registers{} // what a thread knew at its end is no matter
+		}
+		x.path = append(x.path, stepped{i, int(n.pc[i])})
+		if next.memory.fault != "" {
+			x.found(next.memory.fault)
+		} else {
+			ways += x.visit(next)
+		}
+		x.path = x.path[:len(x.path)-1]
+		if x.fault != "" {
+			return ways
+		}
+	}
+	switch {
+	case ended:
+		ways = 1
+		x.final(&n.memory)
+		if n.memory.fault != "" {
+			x.found(n.memory.fault)
+		}
+	case ways == 0:
+		x.found("all threads wait for each other")
+	}
+	x.seen[n] = ways
+	return ways
+}
+
+func (x *exploration) found(fault string) {
+	x.fault = fault
+	x.trace = slices.Clone(x.path)
+}
+
+func (x *exploration) String() string {
+	lines := []string{x.fault + ":"}
+	for _, d := range x.trace {
+		t := x.threads[d.thread]
+		lines = append(lines, t.name+": "+t.steps[d.step].name)
+	}
+	return strings.Join(lines, "\n\t")
+}

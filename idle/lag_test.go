@@ -1,0 +1,42 @@
+package idle
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRateCountsFromTheEndOfAStaleStamp has a phase entered, and a wait begin,
+// while the driver stands still and stamps are old. That the wait has begun
+// later than its stamp must not be forgotten when another one follows it.
+func TestRateCountsFromTheEndOfAStaleStamp(t *testing.T) {
+	const limit = time.Second
+	for name, renew := range map[string]func(*Conn){
+		"renewed": (*Conn).BeginRead,
+		"paused":  func(c *Conn) { c.PauseRead(); c.AwaitRead() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDriver(t, Policy{IdleTimeout: 100 * time.Millisecond}, nil, func(r *rig) {
+				s := &staller{stall: func() { time.Sleep(200 * time.Millisecond) }}
+				r.track(&s.Conn, s)
+				p := r.peer()
+				p.Enter(r.phaseOf(Policy{ReadTotal: limit}))
+				p.PauseRead()
+				for s.Live() {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(180 * time.Millisecond) // the stall goes on
+				entered := time.Now()
+				p.Enter(r.phaseOf(Policy{ReadTotal: limit}))
+				p.AwaitRead()
+				time.Sleep(100 * time.Millisecond)
+				p.Touch()
+				renew(&p.Conn)
+				const stalled = 20 * time.Millisecond // after that, so that much later
+				r.wait(limit + stalled + r.late())
+				if len(p.expired) != 1 || p.at.Sub(entered) < limit {
+					r.Errorf("ended after %v by %v", p.at.Sub(entered), p.expired)
+				}
+			})
+		})
+	}
+}

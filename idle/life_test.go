@@ -1,0 +1,278 @@
+package idle
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A life is one tracking of a Conn, and its owner.
+type life struct {
+	world  *world
+	slot   *slot
+	owner  Owner
+	ledger *ledger
+
+	waiter   bool // does not report the ends of waits
+	probed   bool
+	kernelIn time.Duration // when bytes arrived of which nobody told
+
+	asked      bool // a Keep is running
+	asking     Reason
+	answer     bool
+	answeredAt time.Duration
+	probedAt   time.Duration
+	expired    bool
+	endedAt    time.Duration
+	closed     atomic.Bool // Close has returned
+}
+
+func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
+func (l *life) self() *life { return l }
+
+func (l *life) String() string {
+	return fmt.Sprintf("slot %d, %T expired=%v closed=%v %+v", l.slot.n, l.owner, l.expired, l.closed.Load(), *l.ledger)
+}
+
+// newLife makes an owner of the given kind.
+func (w *world) newLife(s *slot, kind uint64) *life {
+	l := &life{world: w, slot: s, answeredAt: -1}
+	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
+	l.ledger.wraps = w.wraps
+	if w.stalls {
+		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
+	}
+	switch kind % 8 {
+	case 0:
+		l.owner = keeperLife{l}
+	case 1:
+		l.owner = reaperLife{l}
+	case 2:
+		l.owner = keeperReaperLife{keeperLife{l}}
+	case 3:
+		l.probed = true
+		l.owner = proberLife{l}
+	case 4:
+		l.waiter = true
+		l.owner = waiterLife{l}
+	case 5:
+		l.waiter = true
+		l.owner = waiterKeeperLife{waiterLife{l}, keeperLife{l}, l}
+	default:
+		l.owner = l
+	}
+	return l
+}
+
+// told is the policy that the ledger goes by.
+func (w *world) told(ph *Phase) Policy {
+	if w.lie != nil {
+		return w.lie(ph.policy)
+	}
+	return ph.policy
+}
+
+// enter is how every callback begins. It returns false if the life is over
+// meanwhile, which is no fault; that it was over before is one.
+func (l *life) enter(name string) (now time.Duration, ok bool) {
+	w := l.world
+	if l.closed.Load() || w.over.Load() {
+		w.errorf("at %v: %s began after Close had returned: %v", w.now(), name, l)
+	}
+	w.mu.Lock()
+	return w.now(), !l.closed.Load()
+}
+
+func (l *life) Expire(err *TimeoutError) {
+	now, ok := l.enter("Expire")
+	defer l.world.stall()
+	defer l.world.mu.Unlock()
+	w := l.world
+	w.timedOut[err.Reason]++
+	if !ok {
+		return
+	}
+	if l.expired {
+		w.errorf("at %v: expired twice: %v", now, l)
+	}
+	l.checkTimeout("Expire", err, now)
+	if _, ok := l.owner.(Keeper); ok && (l.asking != err.Reason || l.answer) {
+		w.errorf("at %v: Expire by %v, but Keep was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
+	}
+	if l.probed && err.Reason != ReasonMaxAge && err.Reason != ReasonPhase && !w.stalls && l.probedAt != now {
+		w.errorf("at %v: Expire by %v without a Probe: %v", now, err, l)
+	}
+	l.expired, l.endedAt = true, now
+	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
+		if l.slot.conn.Close() {
+			w.errorf("at %v: Close in Expire = true: %v", now, l)
+		}
+		l.closed.Store(true)
+		l.slot.life = nil
+	}
+	_, keeper := l.owner.(Keeper)
+	l.meddle("Expire", keeper)
+}
+
+// checkTimeout checks that err is true at this moment; w.mu is held.
+func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
+	w := l.world
+	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
+	if !ok {
+		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
+	}
+	late := ok && now > s.hi
+	if name == "Expire" && ok && now > s.hi+l.ledger.stall {
+		w.late++
+	}
+	if late && !w.stalls {
+		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
+	}
+	if late, ok := l.ledger.overdue(now); ok && !w.stalls && name == "Keep" {
+		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
+	}
+	if p := l.ledger.policy; err.Phase != p.Name {
+		w.errorf("at %v: %s by %v, but in %q: %v", now, name, err, p.Name, l)
+	}
+}
+
+func (l *life) Drain() {
+	now, ok := l.enter("Drain")
+	defer l.world.mu.Unlock()
+	if !ok || l.expired {
+		return
+	}
+	if s, ok := l.ledger.may(0, "drain", now); !ok {
+		l.world.errorf("at %v: Drain too early: %v\n%v", now, s, l)
+	}
+	l.ledger.drained, l.ledger.drainedT = true, now
+	if l.slot.home.loop != nil { // else others may be judged at this moment
+		l.meddle("Drain", false)
+	}
+}
+
+func (l *life) Ping() error {
+	now, ok := l.enter("Ping")
+	w := l.world
+	w.pings++
+	g := l.ledger
+	if ok && !l.expired {
+		if s, ok := g.may(0, "ping", now); !ok && g.excused != now { // else Keep has just overtaken it
+			w.errorf("at %v: Ping too early: %v\n%v", now, s, l)
+		}
+		if l.ledger.pinging {
+			w.errorf("at %v: two Pings at once: %v", now, l)
+		}
+		g.pings = append(g.pings, now)
+	}
+	onLoop := l.slot.home.loop != nil
+	block := !onLoop && !w.quiet && w.chance("ping", l.slot.n)%8 == 2
+	if block {
+		g.stuck, g.pinging = true, true
+	}
+	if onLoop {
+		l.meddle("Ping", false)
+	}
+	w.mu.Unlock()
+	if block {
+		time.Sleep(w.tick*time.Duration(w.chance("pinging", 0)%101) + 4321)
+		w.mu.Lock()
+		l.meddle("Ping", false) // nobody is judged at this odd moment
+		l.ledger.pinging = false
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+// keeperLife is asked before it times out.
+type keeperLife struct{ *life }
+
+func (k keeperLife) Keep(err *TimeoutError) bool {
+	l, w := k.life, k.world
+	now, ok := l.enter("Keep")
+	if ok {
+		if l.asked || l.expired {
+			w.errorf("at %v: Keep is asked again: %v", now, l)
+		}
+		l.checkTimeout("Keep", err, now)
+	}
+	l.asked, l.asking = true, err.Reason
+	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
+	answer := w.chance("answer", l.slot.n)%3 > 0
+	if ok {
+		l.meddle("Keep", true)
+	}
+	w.mu.Unlock()
+	if block {
+		time.Sleep(w.tick*time.Duration(w.chance("keeping", 0)%53) + 3210)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if block {
+		l.meddle("kept", true)
+	}
+	l.asked, l.answer, l.answeredAt = false, answer, w.now()
+	l.ledger.excused = w.now()
+	if answer {
+		w.kept++
+		l.ledger.kept(err.Reason, w.now())
+	}
+	return answer
+}
+
+// reaperLife is only disturbed by Expire.
+type reaperLife struct{ *life }
+
+func (r reaperLife) Reap() {
+	l, w := r.life, r.world
+	now, ok := l.enter("Reap")
+	defer w.mu.Unlock()
+	if !ok {
+		return
+	}
+	linger := w.tracker.opts.Linger
+	late := now > l.endedAt+linger+l.ledger.tolerance()+w.tick
+	if early := now < l.endedAt+linger; !l.expired || early && !w.closing || late && !w.stalls {
+		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
+	}
+	// The tracker is done with it, but its owner closes it in his own time.
+}
+
+type keeperReaperLife struct{ keeperLife }
+
+func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
+
+// proberLife knows of bytes that arrived without being told.
+type proberLife struct{ *life }
+
+func (p proberLife) Probe() (pulse Pulse) {
+	l, w := p.life, p.world
+	now, ok := l.enter("Probe")
+	defer w.mu.Unlock()
+	l.probedAt = now
+	l.meddle("Probe", false)
+	if ok && !l.closed.Load() && l.kernelIn > l.ledger.in {
+		pulse.In = max(1, now-l.kernelIn) // 0 would be: not known
+		l.ledger.arrived(l.kernelIn)
+	}
+	return pulse
+}
+
+// waiterLife reports the beginnings of waits only.
+type waiterLife struct{ *life }
+
+func (q waiterLife) Waiting() (read, write bool) {
+	_, ok := q.enter("Waiting")
+	defer q.world.mu.Unlock()
+	if ok {
+		_, keeper := q.owner.(Keeper)
+		q.meddle("Waiting", keeper)
+	}
+	return q.ledger.read.on, q.ledger.write.on
+}
+
+type waiterKeeperLife struct {
+	waiterLife
+	keeperLife
+	*life
+}
