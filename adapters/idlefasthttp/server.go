@@ -9,8 +9,11 @@
 //
 // A request whose header or body takes too long is answered with 408, unless its
 // response has begun, and the connection is closed; one that is idle is closed
-// silently. The server's own log stays quiet. Behind TLS and MaxConnsPerIP
-// together there is no answer, as fasthttp gives no way to write one.
+// silently. The server's own log stays quiet (but for timeouts in a chunked
+// trailer, of which fasthttp makes its own error). There is no answer behind TLS and
+// MaxConnsPerIP together, as fasthttp gives no way to write one; to a body over
+// TLS after a "100 Continue", as that may have been the response; and to a body
+// that was pipelined, as responses before it may not have been sent.
 //
 // The server's own ReadTimeout, WriteTimeout and IdleTimeout have to be 0. A
 // ReadTimeout that its HeaderReceived returns for a request, or that a handler
@@ -42,11 +45,15 @@ type Stats struct {
 }
 
 // Listener is a net.Listener of which the connections have timeouts.
-type Listener struct{ inner *httpconn.Listener }
+type Listener struct {
+	inner *httpconn.Listener
+	early bool // the server is Active only when a byte of a request is there
+}
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
 // an error that names the field if one makes no sense, or if s has timeouts of
-// its own; ln is closed then.
+// its own; ln is closed then. It is for a server with one listener, as it sets
+// hooks of s: if there are more, call [NewListener] for all of them first.
 func Serve(s *fasthttp.Server, ln net.Listener, t Timeouts) error {
 	l, err := NewListener(s, ln, t)
 	if err != nil {
@@ -84,11 +91,14 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	if err := check(s); err != nil {
 		return nil, err
 	}
+	if _, twice := ln.(*Listener); twice {
+		return nil, errors.New("idlefasthttp: the listener has timeouts already; wrap it once")
+	}
 	inner, err := httpconn.NewListener(pkg, ln, t.limits())
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner}
+	l := &Listener{inner, s.ReduceMemoryUsage}
 	l.hook(s, t.HandlerTimeout)
 	return l, nil
 }
@@ -149,12 +159,7 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 
 // changed tells the connection that nc is or wraps of its state.
 func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
-	switch to {
-	case fasthttp.StateActive:
-		if _, plain := nc.(*httpconn.Conn); plain {
-			return // it has seen the first byte itself
-		}
-	case fasthttp.StateClosed, fasthttp.StateHijacked:
+	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
 		return // Close, or SetDeadline, has told; and the wrapper may be another's by now
 	}
 	c := l.inner.Find(nc)
@@ -163,19 +168,27 @@ func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
 	case to == fasthttp.StateIdle:
 		c.Idle()
 	case to == fasthttp.StateActive:
-		c.Shaken()
+		c.Shaken(l.early)
+		c.Begun()
 	case to == fasthttp.StateNew:
 		c.Accepted(nc)
 	}
 }
 
-// Accept waits for the next connection. It is the server's to call.
+// Accept waits for the next connection. It is the server's to call. A server of
+// fasthttp gives up at the first error, so those that pass, such as a lack of
+// descriptors, are waited for here, as net/http does.
 func (l *Listener) Accept() (net.Conn, error) {
-	c, err := l.inner.Accept()
-	if err != nil {
-		return nil, err
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		c, err := l.inner.Accept()
+		if err == nil {
+			return c, nil
+		}
+		if passing, ok := err.(interface{ Temporary() bool }); !ok || !passing.Temporary() {
+			return nil, err
+		}
+		time.Sleep(wait)
 	}
-	return c, nil
 }
 
 // Addr returns the listener's address.

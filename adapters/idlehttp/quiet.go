@@ -6,8 +6,8 @@ import (
 )
 
 // quiet returns a logger that hands on to to, or to the standard one, all but
-// what net/http says of handshakes that timed out: that is what a handshake
-// timeout is for, and it is counted.
+// what net/http says of handshakes, and prefaces of HTTP/2, that timed out: that
+// is what a handshake timeout is for, and it is counted.
 func quiet(to *log.Logger) *log.Logger {
 	if to == nil {
 		to = log.Default()
@@ -18,9 +18,9 @@ func quiet(to *log.Logger) *log.Logger {
 type filter struct{ to *log.Logger }
 
 func (f filter) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("TLS handshake error")) && bytes.Contains(line, []byte("i/o timeout: handshake: ")) {
-		return len(line), nil
+	about := bytes.Contains(line, []byte("TLS handshake error")) || bytes.Contains(line, []byte("error reading preface"))
+	if !about || !bytes.Contains(line, []byte("i/o timeout: handshake: ")) {
+		f.to.Print(string(line))
 	}
-	f.to.Print(string(line))
 	return len(line), nil
 }

@@ -11,7 +11,8 @@
 // response has begun, and the connection is closed; one that is idle is closed
 // silently. The server's own log stays quiet. With TLS it is not known whether
 // an interim "100 Continue" or the response has been written, so that a body
-// that was asked for by one is not answered.
+// that was asked for by one is not answered. A header of which the beginning
+// came with the request before is taken for begun when more of it comes.
 //
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
 // have to be 0.
@@ -44,7 +45,8 @@ type Listener struct{ inner *httpconn.Listener }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
 // an error that names the field if one makes no sense, or if s has timeouts of
-// its own; ln is closed then.
+// its own; ln is closed then. It is for a server with one listener, as it sets
+// hooks of s: if there are more, call [NewListener] for all of them first.
 func Serve(s *http.Server, ln net.Listener, t Timeouts) error {
 	l, err := NewListener(s, ln, t)
 	if err != nil {
@@ -83,7 +85,12 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	if err := check(s); err != nil {
 		return nil, err
 	}
-	inner, err := httpconn.NewListener(pkg, ln, t.limits())
+	if _, twice := ln.(*Listener); twice {
+		return nil, errors.New("idlehttp: the listener has timeouts already; wrap it once")
+	}
+	limits := t.limits()
+	limits.HTTP2 = s.Protocols != nil && s.Protocols.UnencryptedHTTP2()
+	inner, err := httpconn.NewListener(pkg, ln, limits)
 	if err != nil {
 		return nil, err
 	}

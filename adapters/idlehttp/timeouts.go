@@ -31,9 +31,8 @@ type Timeouts struct {
 	// HandshakeTimeout is how long after a connection has been accepted the
 	// first byte of its first request may take, a TLS handshake included. With
 	// TLS, net/http does not tell when the handshake is over, so that there the
-	// header of the first request has to be complete within HandshakeTimeout and
-	// HeaderTimeout together. 10 s by default: three round trips, some lost
-	// packets, and no more.
+	// whole header of the first request has to come by then. 10 s by default:
+	// three round trips, some lost packets, and no more.
 	HandshakeTimeout time.Duration
 
 	// HeaderTimeout is how long after the first byte of a request its header

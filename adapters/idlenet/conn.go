@@ -121,8 +121,8 @@ func (c *Conn) beginRead() {
 // Waiting. After EOF nothing will ever be owed, and what comes after a timeout
 // is not read any more. c.reading is held.
 func (c *Conn) received(n int, err error) (int, error) {
-	if c.marks.Load()&ended != 0 && err == nil {
-		return 0, os.ErrDeadlineExceeded
+	for err == nil && c.marks.Load()&ended != 0 {
+		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
 	}
 	if n > 0 {
 		c.track.Received(n)
@@ -130,7 +130,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if err != nil && errors.Is(err, io.EOF) {
 		c.track.PauseRead()
 	}
-	c.readAgain = n == 0 && err != nil
+	c.readAgain = n == 0 && err != nil && c.marks.Load()&ahead == 0
 	return n, err
 }
 

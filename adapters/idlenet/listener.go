@@ -57,7 +57,7 @@ type Options struct {
 
 	// OnEnd is told when a connection has timed out, before its reads and writes
 	// fail. It may write a last message, which wants a deadline, as no timeout
-	// ends it any more.
+	// ends it any more; and it may change err, which is what they fail with.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain is told when a connection has passed MaxAge, so that it can be

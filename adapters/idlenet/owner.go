@@ -39,7 +39,6 @@ func (c *Conn) owner() idle.Owner {
 
 // Part tells the user. From here on nothing is read.
 func (p parter) Part(err *idle.TimeoutError) {
-	p.c.timeout.Store(err)
 	p.c.marks.Or(ended)
 	p.c.opts.OnEnd(p.c, err)
 }
@@ -48,14 +47,24 @@ func (p parter) Part(err *idle.TimeoutError) {
 func (o owner) Expire(err *idle.TimeoutError) {
 	o.timeout.Store(err)
 	o.marks.Or(ended | expired)
+	if ofWriting(err) {
+		o.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
+	}
 	o.inner.SetDeadline(past())
+}
+
+// ofWriting reports whether the peer does not take what it is sent.
+func ofWriting(err *idle.TimeoutError) bool {
+	return err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 }
 
 // Reap closes the connection that has stayed open for all that. The peer has
 // had its time; closing is not to wait for it, whatever SetLinger said.
 func (o owner) Reap() {
 	o.marks.Or(reaped)
-	o.SetLinger(-1)
+	if !ofWriting(o.timeout.Load()) {
+		o.SetLinger(-1)
+	}
 	o.inner.Close()
 }
 

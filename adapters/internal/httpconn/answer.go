@@ -10,11 +10,24 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// part answers the request if it can be answered.
+// part counts the timeout that has ended the connection, and answers the request
+// if it can be answered.
 func (c *Conn) part(err *idle.TimeoutError) {
+	err.Phase = c.phaseOf(err)
+	c.listener.count(err.Phase)
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	}
+}
+
+// phaseOf returns the name of the phase in which err came up. A response may be
+// written in any phase of HTTP/1, as the connection would read in.
+func (c *Conn) phaseOf(err *idle.TimeoutError) string {
+	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
+	if ofWriting && c.state.Load()&^(responded|closed) < http2 {
+		return Request.String()
+	}
+	return err.Phase
 }
 
 // status returns the status by which err can be answered, 0 if it cannot: there
@@ -38,6 +51,9 @@ func (c *Conn) status(err *idle.TimeoutError) int {
 func (c *Conn) answer(status int) {
 	w := net.Conn(&c.Conn)
 	if x := c.extra.Load(); x != nil {
+		if x.secure == nil {
+			return
+		}
 		w = x.secure
 	}
 	const patience = time.Second

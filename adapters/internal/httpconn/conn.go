@@ -30,16 +30,23 @@ type Conn struct {
 	extra    atomic.Pointer[extra]
 	state    atomic.Uint32
 	phase    Phase // the one that is entered
-	begun    bool  // a byte of the next request is there
+	begun    uint8 // whether a byte of the next request is there, and since when
 	shaking  bool  // what arrives is a TLS handshake
 	magic    uint8 // how much of the preface of HTTP/2 has arrived
 
 	idlenet.Conn
 }
 
+// What begun can be.
+const (
+	not      = iota
+	arrived  // while the server waited
+	buffered // with the request before
+)
+
 // extra is what few connections need.
 type extra struct {
-	secure *tls.Conn    // by which plain bytes are written to one that carries TLS
+	secure *tls.Conn    // by which plain bytes are written to one that carries TLS; nil if unknown
 	ping   func() error // of a hijacked one
 }
 
@@ -55,6 +62,7 @@ const (
 	working         // the request is read; reads are ahead of need
 	http2           // from here on there is no phase to enter by a Read
 	hijacked        // likewise
+	refused         // or not served yet
 
 	responded = 1 << 7 // a part of the response has been written
 	closed    = 1 << 8
@@ -75,11 +83,11 @@ func (c *Conn) become(from, to uint32) bool {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (int, error) {
-	if c.state.Load() != waiting || c.phase != KeepAlive || c.begun {
+	if c.state.Load() != waiting || c.phase != KeepAlive || c.begun != not {
 		c.prepare()
 	}
 	n, err := c.Conn.Read(b)
-	if n > 0 && (!c.begun || c.magic > 0) && c.state.Load() == waiting {
+	if n > 0 && (c.begun == not || c.magic > 0) && c.state.Load() == waiting {
 		c.begin(b[:n])
 	}
 	return n, err
@@ -99,7 +107,7 @@ func (c *Conn) due(state uint32) Phase {
 	switch {
 	case state == reading:
 		return Request
-	case c.begun:
+	case c.begun != not:
 		return Header
 	case c.phase == Handshake:
 		return Handshake
@@ -117,14 +125,14 @@ func (c *Conn) begin(b []byte) {
 	if c.shaking {
 		return
 	}
-	if c.phase == Handshake || c.magic > 0 {
+	if c.listener.limits.HTTP2 && (c.phase == Handshake || c.magic > 0) {
 		c.match(b)
 	}
-	c.begun = true
+	c.begun = arrived
 }
 
 // preface is how HTTP/2 begins.
-const preface = "PRI * HTTP/2.0"
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // match sees whether the first bytes of the connection, of which b are the next,
 // are those of HTTP/2. Without TLS nobody else tells.
@@ -167,25 +175,9 @@ func (c *Conn) responds(b []byte) {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	if c.state.Or(closed)&closed == 0 {
-		c.count()
 		c.listener.end()
 	}
 	return err
-}
-
-// count counts the timeout that has ended the connection, if one has.
-func (c *Conn) count() {
-	timeout := c.Timeout()
-	if timeout == nil {
-		return
-	}
-	for p, phase := range c.listener.phases {
-		if phase.Policy().Name == timeout.Phase {
-			c.listener.timedOut[p].Add(1)
-			return
-		}
-	}
-	c.listener.timedOut[Hijacked].Add(1)
 }
 
 // SetDeadline sets the user's own deadlines. Servers do so only as they hand the

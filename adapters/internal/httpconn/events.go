@@ -13,14 +13,30 @@ import (
 // Accepted notes that the server begins to serve the connection, as nc, which is
 // it or wraps it.
 func (c *Conn) Accepted(nc net.Conn) {
-	if secure, ok := nc.(*tls.Conn); ok {
+	if _, shakes := nc.(interface{ ConnectionState() tls.ConnectionState }); shakes {
+		secure, _ := nc.(*tls.Conn) // else it is a wrapper, of which nobody knows how long it lives
 		c.extra.Store(&extra{secure: secure})
 		c.shaking = true
 	}
+	c.become(refused, waiting)
 }
 
-// Shaken notes that a TLS handshake is over.
-func (c *Conn) Shaken() { c.shaking = false }
+// Shaken notes that a TLS handshake is over, and whether a byte of a request is
+// there already.
+func (c *Conn) Shaken(begun bool) {
+	if c.shaking && begun {
+		c.begun = arrived
+	}
+	c.shaking = false
+}
+
+// Begun notes that the first byte of a request, which is not the first one of
+// the connection, is there.
+func (c *Conn) Begun() {
+	if c.begun == not && c.phase != Handshake {
+		c.begun = buffered
+	}
+}
 
 // HeaderRead notes that the header of a request has been read. A server need not
 // tell of a request that has no body, as it will be Idle before it reads again.
@@ -33,7 +49,11 @@ func (c *Conn) HeaderRead() {
 			return
 		}
 		c.shaking = false
-		c.become(waiting, reading)
+		to := uint32(reading)
+		if c.begun == buffered { // the response before may be so as well, and an answer would pass for it
+			to |= responded
+		}
+		c.become(waiting, to)
 		if c.listener.limits.Handler > 0 {
 			c.enter(Request)
 		}
@@ -44,7 +64,7 @@ func (c *Conn) HeaderRead() {
 
 // isHTTP2 tells by the first request of a connection whether it is HTTP/2.
 func (c *Conn) isHTTP2() bool {
-	if x := c.extra.Load(); x != nil && c.phase == Handshake {
+	if x := c.extra.Load(); x != nil && x.secure != nil && c.phase == Handshake {
 		return x.secure.ConnectionState().NegotiatedProtocol == "h2"
 	}
 	return c.magic == uint8(len(preface))
@@ -54,7 +74,7 @@ func (c *Conn) isHTTP2() bool {
 // next request.
 func (c *Conn) Idle() {
 	if c.state.Load() == waiting && c.phase != Handshake {
-		c.begun = false
+		c.begun = not
 	} else {
 		c.rest()
 	}
@@ -67,14 +87,14 @@ func (c *Conn) rest() {
 	case c.become(working, waiting):
 		c.ReadAhead(false)
 	case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
-		c.phase = Hijacked
+		c.phase = none
 	default:
 		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return
 	}
-	c.begun = false
+	c.begun = not
 	if c.phase == Handshake {
-		c.phase = Request // the next Read enters another, in any case
+		c.phase = none
 	}
 }
 
@@ -95,7 +115,7 @@ func (c *Conn) Hijack() {
 func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() error) error {
 	c := l.Find(nc)
 	switch {
-	case c == nil:
+	case c == nil || c.state.Load()&^closed != hijacked:
 		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
 		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", pkg, p.Heartbeat.Interval)
@@ -107,8 +127,7 @@ func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() err
 	if err != nil {
 		return fmt.Errorf("%s: Watch: %w", pkg, err)
 	}
-	c.Hijack()
-	c.extra.Store(&extra{ping: ping})
+	c.extra.Store(&extra{ping: ping}) // it writes what it likes by now, and is not answered
 	c.Conn.Enter(phase)
 	return nil
 }

@@ -20,6 +20,9 @@ type Limits struct {
 	Handshake, Header, Body, Handler, Write, KeepAlive, Stream time.Duration
 	BodyRate, WriteRate                                        idle.Rate
 
+	// HTTP2 says that the server speaks it also without TLS.
+	HTTP2 bool
+
 	Hijacked  idle.Policy
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 	Idle      idle.Options
@@ -99,6 +102,8 @@ const (
 	Streams                // HTTP/2, while streams are open
 	Hijacked
 	numPhases
+
+	none = numPhases // one that no Read waits in
 )
 
 // String returns what the phase is called in errors and counters.

@@ -35,8 +35,11 @@ type Listener struct {
 // NewListener returns a listener that accepts from ln. pkg is the package of
 // which the user knows the limits.
 func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) {
-	if ln == nil {
+	switch ln.(type) {
+	case nil:
 		return nil, fmt.Errorf("%s: the listener is nil", pkg)
+	case *idlenet.Listener:
+		return nil, fmt.Errorf("%s: the listener is an *idlenet.Listener; pass the one that it wraps", pkg)
 	}
 	if err := limits.complete(pkg); err != nil {
 		return nil, err
@@ -47,7 +50,10 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
 	}
 	if ask := limits.OnTimeout; ask != nil {
-		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return ask(outer(c), err) }
+		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool {
+			err.Phase = outer(c).phaseOf(err)
+			return ask(outer(c), err)
+		}
 	}
 	// Every connection enters a phase before anything happens to it; but a
 	// tracker wants a limit of its own.
@@ -81,6 +87,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		nc.Close()
 		return nil, err
 	}
+	c.state.Store(refused)
 	c.OneWriter(true) // until it is hijacked
 	c.Conn.Enter(l.phases[Handshake])
 	return c, nil
@@ -118,6 +125,17 @@ func (l *Listener) end() {
 	if l.open == 0 {
 		go l.tracker.Close() // waits for callbacks, of which this may be one
 	}
+}
+
+// count counts a timeout in the phase of the given name.
+func (l *Listener) count(name string) {
+	for p, phase := range l.phases {
+		if phase.Policy().Name == name {
+			l.timedOut[p].Add(1)
+			return
+		}
+	}
+	l.timedOut[Hijacked].Add(1) // of a policy of the user's
 }
 
 // Stats are the counts of a listener's connections.
