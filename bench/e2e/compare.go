@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -23,8 +24,11 @@ type contender struct {
 	name string
 	cmd  *exec.Cmd
 	life io.Closer // the process ends when this is closed
-	load *load
-	ops  []float64 // a second, by round
+	load load
+
+	// by round
+	ops []float64 // exchanges a second
+	cpu []float64 // ns of the server process an exchange
 }
 
 // compare runs all variants of a server and measures them in turns.
@@ -53,12 +57,8 @@ func compare(server string, cfg config) (result, error) {
 	watched := term.IsTerminal(int(os.Stderr.Fd()))
 	for round := -1; round < cfg.rounds; round++ { // the first one warms up
 		for _, i := range rand.Perm(len(all)) {
-			ops, err := all[i].load.run(cfg.duration)
-			if err != nil {
+			if err := all[i].run(cfg.duration, round >= 0); err != nil {
 				return result{}, fmt.Errorf("%s: %w", all[i].name, err)
-			}
-			if round >= 0 {
-				all[i].ops = append(all[i].ops, ops)
 			}
 		}
 		if watched {
@@ -71,19 +71,58 @@ func compare(server string, cfg config) (result, error) {
 	return summarize(server, cfg, all), nil
 }
 
+// run gives the contender a turn, and notes how it went if that counts.
+func (c *contender) run(d time.Duration, counts bool) error {
+	before, err := cpuTime(c.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	t, err := c.load.run(d)
+	if err != nil {
+		return err
+	}
+	after, err := cpuTime(c.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	if counts {
+		c.ops = append(c.ops, t.opsPerS)
+		c.cpu = append(c.cpu, float64(after-before)/float64(t.ops))
+	}
+	return nil
+}
+
+// summarize makes the result of the variants, of which the first is bare.
 func summarize(server string, cfg config, all []*contender) result {
 	r := result{Server: server, Conns: cfg.conns, Rounds: cfg.rounds}
+	var own *contender
 	for _, c := range all {
-		ratios := make([]float64, len(c.ops))
-		for i := range c.ops {
-			ratios[i] = c.ops[i] / all[0].ops[i]
+		if c.name == "own" {
+			own = c
 		}
-		spread := summarizeOne(ratios)
-		r.Variants = append(r.Variants, measure{
-			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioToBare: spread.Median, RatioSpread: spread,
-		})
+	}
+	for _, c := range all {
+		m := measure{
+			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioSpread: ratios(c.ops, all[0].ops),
+			CPUPerOp: summarizeOne(c.cpu), CPURatioToBare: ratios(c.cpu, all[0].cpu).Median,
+		}
+		m.RatioToBare = m.RatioSpread.Median
+		if own != nil {
+			m.RatioToOwn = new(ratios(c.ops, own.ops).Median)
+			m.CPURatioToOwn = new(ratios(c.cpu, own.cpu).Median)
+		}
+		r.Variants = append(r.Variants, m)
 	}
 	return r
+}
+
+// ratios summarizes the ratios within the rounds.
+func ratios(values, to []float64) summary {
+	all := make([]float64, len(values))
+	for i := range values {
+		all[i] = values[i] / to[i]
+	}
+	return summarizeOne(all)
 }
 
 // summarizeOne returns the median, the least and the greatest of values, of
@@ -124,9 +163,10 @@ func start(server, name string, cfg config) (*contender, error) {
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
 	}
-	request, response := servers()[server].exchange(cfg.size)
-	c.load, err = connect(address, cfg.conns, request, response)
-	return c, err
+	if c.load, err = connect(servers()[server], address, cfg); err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
 }
 
 // findAddress reads where a child listens.

@@ -13,7 +13,7 @@ import (
 func gnetServer() server {
 	return server{
 		run:      map[string]func(func(string)) error{"bare": gnetBare, "ours": gnetOurs},
-		exchange: echoExchange,
+		exchange: echoExchange(),
 	}
 }
 

@@ -41,9 +41,9 @@ func pin(core int) error {
 	return nil
 }
 
-// load sends requests over many connections, one at a time on each, with epoll
-// and plain system calls, so that it costs less than what it measures.
-type load struct {
+// epollLoad is a load by epoll and plain system calls, so that it costs less
+// than what it measures.
+type epollLoad struct {
 	epoll    int
 	fds      []int
 	due      map[int32]int // bytes of the answer that are yet to come
@@ -51,12 +51,12 @@ type load struct {
 	response int
 }
 
-func connect(address string, conns int, request []byte, response int) (*load, error) {
+func connectPlain(address string, conns int, request []byte, response int) (load, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil, err
 	}
-	l := &load{due: map[int32]int{}, request: request, response: response}
+	l := &epollLoad{due: map[int32]int{}, request: request, response: response}
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func connect(address string, conns int, request []byte, response int) (*load, er
 	return l, nil
 }
 
-func (l *load) dial(to netip.AddrPort) error {
+func (l *epollLoad) dial(to netip.AddrPort) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -84,19 +84,17 @@ func (l *load) dial(to netip.AddrPort) error {
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-func (l *load) close() {
+func (l *epollLoad) close() {
 	for _, fd := range l.fds {
 		unix.Close(fd)
 	}
 	unix.Close(l.epoll)
 }
 
-// run keeps all connections busy for the given time and returns how many
-// exchanges a second were completed. It leaves no answer outstanding.
-func (l *load) run(d time.Duration) (opsPerS float64, err error) {
+func (l *epollLoad) run(d time.Duration) (turn, error) {
 	for _, fd := range l.fds {
 		if err := l.send(int32(fd)); err != nil {
-			return 0, err
+			return turn{}, err
 		}
 	}
 	begun := time.Now()
@@ -104,22 +102,22 @@ func (l *load) run(d time.Duration) (opsPerS float64, err error) {
 	for time.Since(begun) < d {
 		n, err := l.wait(l.send)
 		if err != nil {
-			return 0, err
+			return turn{}, err
 		}
 		done += n
 	}
-	took := time.Since(begun)
+	t := turn{opsPerS: float64(done) / time.Since(begun).Seconds(), ops: done + len(l.fds)}
 	for outstanding := len(l.fds); outstanding > 0; {
 		n, err := l.wait(func(int32) error { return nil })
 		if err != nil {
-			return 0, err
+			return turn{}, err
 		}
 		outstanding -= n
 	}
-	return float64(done) / took.Seconds(), nil
+	return t, nil
 }
 
-func (l *load) send(fd int32) error {
+func (l *epollLoad) send(fd int32) error {
 	l.due[fd] = l.response
 	n, err := unix.Write(int(fd), l.request)
 	if err == nil && n < len(l.request) {
@@ -130,7 +128,7 @@ func (l *load) send(fd int32) error {
 
 // wait waits for answers, calls then for every connection whose answer is
 // complete, and returns how many those are.
-func (l *load) wait(then func(fd int32) error) (complete int, err error) {
+func (l *epollLoad) wait(then func(fd int32) error) (complete int, err error) {
 	var events [256]unix.EpollEvent
 	var b [64 << 10]byte
 	n, err := unix.EpollWait(l.epoll, events[:], 5000)
@@ -151,7 +149,11 @@ func (l *load) wait(then func(fd int32) error) (complete int, err error) {
 		if got == 0 {
 			return complete, errors.New("the server has closed a connection")
 		}
-		if l.due[e.Fd] -= got; l.due[e.Fd] > 0 {
+		l.due[e.Fd] -= got
+		if l.due[e.Fd] < 0 {
+			return complete, fmt.Errorf("an answer is %d bytes longer than the first one", -l.due[e.Fd])
+		}
+		if l.due[e.Fd] > 0 {
 			continue
 		}
 		complete++

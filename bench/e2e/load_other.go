@@ -2,10 +2,7 @@
 
 package main
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 const (
 	serverCore = 0
@@ -14,13 +11,7 @@ const (
 
 func pin(int) error { return nil }
 
-// load needs epoll.
-type load struct{}
-
-func connect(string, int, []byte, int) (*load, error) {
+// connectPlain needs epoll.
+func connectPlain(string, int, []byte, int) (load, error) {
 	return nil, errors.New("the load generator runs on Linux only")
 }
-
-func (*load) close() {}
-
-func (*load) run(time.Duration) (float64, error) { return 0, errors.ErrUnsupported }

@@ -1,13 +1,17 @@
 // Command e2e measures what timeouts cost a whole server: requests a second
-// over loopback for the bare server, for the server with its own timeouts, and
-// for the server with ours.
+// over loopback, and CPU time of the server a request, for the bare server, for
+// the server with its own timeouts, and for the server with ours.
 //
 //	go -C bench run ./e2e -server net
+//	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
 //
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. The variants take turns, in another order each
 // round, so that whatever else the machine does hits all of them alike, and
-// ratio_to_bare is the median of the ratios within a round.
+// ratio_to_bare and the other ratios are medians of the ratios within a round.
+// Where the machine is shared, cpu_ns_per_op is the figure that moves less.
+//
+// It runs on Linux only.
 package main
 
 import (
@@ -15,6 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -91,10 +96,16 @@ type result struct {
 }
 
 type measure struct {
-	Name        string  `json:"name"`
-	OpsPerS     summary `json:"ops_per_s"`
-	RatioToBare float64 `json:"ratio_to_bare"`
-	RatioSpread summary `json:"ratio_spread"`
+	Name        string   `json:"name"`
+	OpsPerS     summary  `json:"ops_per_s"`
+	RatioToBare float64  `json:"ratio_to_bare"`
+	RatioSpread summary  `json:"ratio_spread"`           // of the ratios to bare
+	RatioToOwn  *float64 `json:"ratio_to_own,omitempty"` // none if the server has no timeouts of its own
+
+	// CPUPerOp is CPU time of the server process, in ns.
+	CPUPerOp       summary  `json:"cpu_ns_per_op"`
+	CPURatioToBare float64  `json:"cpu_ratio_to_bare"`
+	CPURatioToOwn  *float64 `json:"cpu_ratio_to_own,omitempty"`
 }
 
 type summary struct {
@@ -117,7 +128,7 @@ func run(cfg config) error {
 		results = append(results, r)
 	}
 	if !cfg.json {
-		printTable(results)
+		printTable(os.Stdout, results)
 		return nil
 	}
 	if cfg.server == "all" {
@@ -126,13 +137,22 @@ func run(cfg config) error {
 	return json.NewEncoder(os.Stdout).Encode(results[0])
 }
 
-func printTable(results []result) {
+func printTable(w io.Writer, results []result) {
 	for _, r := range results {
-		fmt.Printf("%s, %d connections, %d rounds\n", r.Server, r.Conns, r.Rounds)
-		fmt.Printf("  %-6s %12s %25s %16s\n", "", "requests/s", "(min to max)", "of bare")
+		fmt.Fprintf(w, "%s, %d connections, %d rounds\n", r.Server, r.Conns, r.Rounds)
+		fmt.Fprintf(w, "  %-6s %12s %20s %9s %9s %14s %9s %9s\n", "",
+			"requests/s", "(min to max)", "of bare", "of own", "CPU a request", "of bare", "of own")
 		for _, v := range r.Variants {
-			fmt.Printf("  %-6s %12.0f %25s %16.3f\n", v.Name, v.OpsPerS.Median,
-				fmt.Sprintf("(%.0f to %.0f)", v.OpsPerS.Min, v.OpsPerS.Max), v.RatioToBare)
+			fmt.Fprintf(w, "  %-6s %12.0f %20s %9.3f %9s %11.0f ns %9.3f %9s\n", v.Name, v.OpsPerS.Median,
+				fmt.Sprintf("(%.0f to %.0f)", v.OpsPerS.Min, v.OpsPerS.Max), v.RatioToBare, ratioText(v.RatioToOwn),
+				v.CPUPerOp.Median, v.CPURatioToBare, ratioText(v.CPURatioToOwn))
 		}
 	}
+}
+
+func ratioText(ratio *float64) string {
+	if ratio == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *ratio)
 }

@@ -21,7 +21,7 @@ func netServer() server {
 			},
 			"ours": echoWrapped,
 		},
-		exchange: echoExchange,
+		exchange: echoExchange(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -12,19 +13,37 @@ import (
 )
 
 // A server can be run in variants. To add one, give it a run for each, and an
-// exchange: a request, and how long the answer to it is. A run calls ready with
-// the address once the server listens there.
+// exchange. A run calls ready with the address once the server listens there.
 type server struct {
-	run      map[string]func(ready func(address string)) error
-	exchange func(size int) (request []byte, response int)
+	run    map[string]func(ready func(address string)) error
+	secure bool // it speaks TLS
+	exchange
+}
+
+// An exchange is a request, and how the answer to it is read. All answers have
+// to have the same length.
+type exchange struct {
+	request func(size int) []byte
+	answer  func(in *bufio.Reader, size int) error
 }
 
 func servers() map[string]server {
-	return map[string]server{"net": netServer(), "gnet": gnetServer()}
+	return map[string]server{
+		"net": netServer(), "gnet": gnetServer(),
+		"fasthttp": fasthttpServer(), "http": httpServer(), "https": httpsServer(),
+	}
 }
 
 // echoExchange is the exchange of echo servers.
-func echoExchange(size int) ([]byte, int) { return bytes.Repeat([]byte{'x'}, size), size }
+func echoExchange() exchange {
+	return exchange{
+		request: func(size int) []byte { return bytes.Repeat([]byte{'x'}, size) },
+		answer: func(in *bufio.Reader, size int) error {
+			_, err := io.CopyN(io.Discard, in, int64(size))
+			return err
+		},
+	}
+}
 
 func serverNames() []string {
 	var names []string

@@ -22,6 +22,7 @@ type config struct {
 	tick      time.Duration
 	seed      uint64
 	json      bool
+	report    string
 	progress  auto
 }
 
@@ -53,6 +54,7 @@ func newFlags(c *config) *flag.FlagSet {
 	fs.DurationVar(&c.tick, "tick", 10*time.Millisecond, "the tracker's tick")
 	fs.Uint64Var(&c.seed, "seed", 1, "what the connections' lives are drawn from")
 	fs.BoolVar(&c.json, "json", false, "write one JSON object to stdout, and nothing else")
+	fs.StringVar(&c.report, "report", "", "write the result as an HTML page to this file, too")
 	fs.Var(&c.progress, "progress", "show progress on stderr: true, false, or auto for if it is a terminal")
 	return fs
 }

@@ -6,6 +6,7 @@
 //	go -C bench run ./loadtest -conns 10000000  # ten million
 //	go -C bench run ./loadtest -sockets 5000    # real TCP connections over loopback
 //	go -C bench run ./loadtest -json            # one JSON object on stdout
+//	go -C bench run ./loadtest -report r.html   # a page with plots, too
 //
 // Some connections are active all the time, some fall silent, some beat, some
 // end by themselves before their deadline. The exit status is 0 if the tracker
@@ -66,6 +67,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err := write(stdout); err != nil {
 		fmt.Fprintf(stderr, "loadtest: writing the result: %v\n", err)
 		return statusTrouble
+	}
+	if cfg.report != "" {
+		if err := rep.writePage(cfg.report); err != nil {
+			fmt.Fprintf(stderr, "loadtest: -report: %v\n", err)
+			return statusTrouble
+		}
 	}
 	return rep.status()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +147,25 @@ func TestGroup(t *testing.T) {
 		if got := group(n); got != want {
 			t.Errorf("group(%d) = %s, want %s", n, got, want)
 		}
+	}
+}
+
+// TestReport writes the page.
+func TestReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	status, stdout, stderr := invoke(append([]string{"-conns", "2000", "-report", file}, small...)...)
+	wantPass(t, status, stdout, stderr)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PASS", "Lateness", "What timing out costs", "Connections", "<svg"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	status, _, stderr = invoke(append([]string{"-conns", "100", "-report", t.TempDir()}, small...)...)
+	if status != statusTrouble || !strings.Contains(stderr, "-report") {
+		t.Errorf("to a directory: status %d, %q", status, stderr)
 	}
 }

@@ -95,6 +95,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 		return nil, err
 	}
 	l.start = time.Now()
+	samples := sampleInBackground(tracker, cfg.duration)
 	stopTouching := l.touchInBackground(ctx)
 	stopBar := bar.show(func() string { return l.progress(tracker) })
 	err = l.track(ctx, tracker)
@@ -104,6 +105,8 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	}
 	stopTouching()
 	stopBar()
+	samples.stop()
+	rep.samples = samples.all
 
 	end := l.now()
 	handedBack, closeErr := tracker.Close()

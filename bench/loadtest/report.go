@@ -57,8 +57,10 @@ type report struct {
 
 	Interrupted bool `json:"interrupted"`
 
-	cfg    config
-	doomed int64 // how many are meant to be closed
+	cfg      config
+	lateness *spread
+	samples  []sample
+	doomed   int64 // how many are meant to be closed
 }
 
 type late struct {
@@ -107,6 +109,7 @@ func (r *report) judge(j judgement, lateness *spread) {
 	r.Early, r.EarliestMS = j.early, millis(j.earliest)
 	r.Missed, r.WrongReason, r.Draws = j.missed, j.wrongReason, j.draws
 	r.Left, r.Live = j.left, j.alive+j.pending
+	r.lateness = lateness
 	r.Late = late{millis(lateness.at(50)), millis(lateness.at(99)), millis(lateness.most())}
 }
 

@@ -70,21 +70,31 @@ func row(w io.Writer, name, format string, args ...any) {
 
 func (r *report) tableRun(w io.Writer) {
 	fmt.Fprintln(w, "what ran")
+	row(w, "connections", "%s", r.kinds())
+	row(w, "limits", "%s", r.limits())
+	row(w, "tracker", "tick %v, shards %d", r.cfg.tick, r.Shards)
+	row(w, "time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, group(r.Touches))
+	row(w, "where", "%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)
+}
+
+// kinds says how many connections of each kind there are.
+func (r *report) kinds() string {
 	var kinds []string
 	for k := range numKinds {
 		if n := r.Plan[k.String()]; n > 0 {
 			kinds = append(kinds, group(n)+" "+k.String())
 		}
 	}
-	row(w, "connections", "%s", strings.Join(kinds, ", "))
-	limits := fmt.Sprintf("closed after %v without activity", r.cfg.idle)
+	return strings.Join(kinds, ", ")
+}
+
+// limits says what limits they have.
+func (r *report) limits() string {
+	text := fmt.Sprintf("closed after %v without activity", r.cfg.idle)
 	if r.Plan[beater.String()]+r.Plan[pinged.String()] > 0 {
-		limits += fmt.Sprintf("; a heartbeat every %v, closed after %v without", r.cfg.heartbeat, r.cfg.staleAfter())
+		text += fmt.Sprintf("; a heartbeat every %v, closed after %v without", r.cfg.heartbeat, r.cfg.staleAfter())
 	}
-	row(w, "limits", "%s", limits)
-	row(w, "tracker", "tick %v, shards %d", r.cfg.tick, r.Shards)
-	row(w, "time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, group(r.Touches))
-	row(w, "where", "%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)
+	return text
 }
 
 func (r *report) tableOutcome(w io.Writer) {

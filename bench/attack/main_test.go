@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test's binary be the server process, as the program itself
+// is otherwise.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == serverCommand {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// invoke runs the program with args.
+func invoke(args string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(context.Background(), strings.Fields(args), strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+const tiny = "-attackers 20 -honest 4 -duration 2s -patience 2s -every 100ms " +
+	"-header 200ms -body 200ms -write 200ms -keepalive 300ms -grace 200ms -rate 2400 -write-rate 10000"
+
+func TestAttack(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("runs on Linux only")
+	}
+	for _, server := range serverNames() {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := invoke("-json -server " + server + " " + tiny)
+			if stderr != "" {
+				t.Errorf("wrote to stderr: %s", stderr)
+			}
+			var r report
+			d := json.NewDecoder(strings.NewReader(stdout))
+			if err := d.Decode(&r); err != nil {
+				t.Fatalf("%v in %q", err, stdout)
+			}
+			if d.More() {
+				t.Error("wrote more than one object")
+			}
+			if status != statusPass || !r.Passed {
+				t.Errorf("status %d: %q", status, r.Faults)
+			}
+			if len(r.Runs) != 6 {
+				t.Fatalf("%d runs", len(r.Runs))
+			}
+			for _, o := range r.Runs {
+				checkOutcome(t, o)
+			}
+		})
+	}
+}
+
+// checkOutcome checks what is the case however fast the machine is.
+func checkOutcome(t *testing.T, o *outcome) {
+	t.Helper()
+	name := o.Variant + ", " + o.Descriptors
+	attackers, cut, holding := 0, 0, 0
+	for _, d := range o.Attacks {
+		attackers += d.Attackers
+		cut += d.Cut
+		holding += d.Holding
+	}
+	if attackers != 20 || cut+holding != attackers {
+		t.Errorf("%s: %d attackers, %d cut, %d holding", name, attackers, cut, holding)
+	}
+	switch {
+	case o.Variant == bare && cut > 0:
+		t.Errorf("%s: %d were cut", name, cut)
+	case o.Variant == bare && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
+		t.Errorf("%s: %d of %d honest requests failed", name, o.Honest.Failed, o.Honest.Requests)
+	case o.Variant == bare && o.Full.Open < attackers:
+		t.Errorf("%s: only %d connections when all had come", name, o.Full.Open)
+	case o.Variant == ours && holding > 0:
+		t.Errorf("%s: %d hold on", name, holding)
+	}
+	if o.Honest.Requests == 0 || o.End.RSS == 0 || o.Full.Goroutines == 0 {
+		t.Errorf("%s: %+v, %+v, %+v", name, o.Honest, o.Full, o.End)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-server nginx", `-server is "nginx"; it must be one of http, https, fasthttp`},
+		{"-attackers 0", "-attackers is 0"},
+		{"-attackers many", `"many" for flag -attackers`},
+		{"-honest -1", "-honest is -1"},
+		{"-rate 1", "-rate is 1"},
+		{"-write-rate 2000000000", "-write-rate is 2000000000"},
+		{"-header 1ms", "-header is 1ms"},
+		{"-body 0", "-body is 0s"},
+		{"-grace 2h", "-grace is 2h0m0s"},
+		{"-patience 1ms", "-patience is 1ms"},
+		{"-late 0", "-late is 0s"},
+		{"-every 2s", "-every is 2s; with -keepalive 3s"},
+		{"-duration 5s", "-duration is 5s; with these limits it must be at least"},
+		{"-duration 2h", "-duration is 2h0m0s"},
+		{"-sever http", "-sever"},
+		{"http", `"http"`},
+	} {
+		status, stdout, stderr := invoke(c.args)
+		if status != statusTrouble || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, %q on stdout, %q on stderr; want %q", c.args, status, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestServerFlags(t *testing.T) {
+	cfg, err := parse(strings.Fields("-server fasthttp -header 1s -body 1500ms -rate 100 -grace 700ms -write 4s -write-rate 500 -keepalive 5s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parse(cfg.args())
+	if err != nil || got.limits != cfg.limits || got.server != cfg.server {
+		t.Errorf("got %+v, %v; want %+v", got, err, cfg)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	status, stdout, stderr := invoke("-h")
+	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-attackers") || !strings.Contains(stdout, "brink") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}

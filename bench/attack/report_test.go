@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// verdict judges an outcome.
+func verdict(o outcome) *report {
+	r := &report{late: 3 * time.Second}
+	r.add(&o)
+	r.judge()
+	return r
+}
+
+func TestJudge(t *testing.T) {
+	fine := service{Requests: 10, SuccessRate: 1}
+	failing := service{Requests: 10, Failed: 1, Error: "EOF"}
+	for _, c := range []struct {
+		o    outcome
+		want string // "" for no fault
+	}{
+		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine}, ""},
+		{outcome{Variant: own, Honest: failing, Uploads: failing, Attacks: []defence{{Outlived: 1}}}, ""},
+		{outcome{Variant: ours, Honest: failing, Uploads: fine, Downloads: fine}, "honest clients: 1 of 10 requests failed; the first: EOF"},
+		{outcome{Variant: ours, Honest: fine, Uploads: fine}, "slow downloads: 0 of 0"},
+		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "brink", Attackers: 2, Early: 1, Past: past{Min: -7}}}}, "brink: 1 of 2 were cut before their limit, by up to 7 ms"},
+		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2, Outlived: 2}}}, "connect: 2 of 2 outlived their limit by more than 3s"},
+	} {
+		r := verdict(c.o)
+		got := strings.Join(r.Faults, "; ")
+		if r.Passed != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("passed: %v, faults: %q; want %q", r.Passed, got, c.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	fine := service{Requests: 10, SuccessRate: 1, ServedRate: 0.5}
+	r := verdict(outcome{Variant: ours, Descriptors: "scarce", Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2}}})
+	var out bytes.Buffer
+	if err := r.table(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PASS", "100.00 %", "50.00 %", "10 of 10", "connect"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestMissed(t *testing.T) {
+	c := newClients("", config{})
+	c.done(time.Now(), nil)
+	c.miss(3)
+	if s := c.service(); s.SuccessRate != 1 || s.ServedRate != 0.25 {
+		t.Errorf("got %+v", s)
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A load sends requests over many connections, one at a time on each.
+type load interface {
+	// run keeps all connections busy for the given time. It leaves no answer
+	// outstanding.
+	run(d time.Duration) (turn, error)
+	close()
+}
+
+// A turn is what a load has done.
+type turn struct {
+	opsPerS float64 // exchanges a second, while all connections were busy
+	ops     int     // exchanges, the last ones included
+}
+
+// connect connects the load to a server.
+func connect(s server, address string, cfg config) (load, error) {
+	request := s.request(cfg.size)
+	response, err := s.measure(address, cfg.size)
+	if err != nil {
+		return nil, fmt.Errorf("the first exchange: %w", err)
+	}
+	if s.secure {
+		return connectTLS(address, cfg.conns, request, response)
+	}
+	return connectPlain(address, cfg.conns, request, response)
+}
+
+// patience is how long an answer may take.
+const patience = 5 * time.Second
+
+// measure finds how long an answer is, by two real ones that have to agree.
+func (s server) measure(address string, size int) (int, error) {
+	c, err := s.dial(address)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	count := &counter{from: c}
+	in := bufio.NewReader(count)
+	var ends [2]int
+	for i := range ends {
+		if _, err := c.Write(s.request(size)); err != nil {
+			return 0, err
+		}
+		if err := s.answer(in, size); err != nil {
+			return 0, err
+		}
+		ends[i] = count.n - in.Buffered()
+	}
+	if ends[1] != 2*ends[0] {
+		return 0, fmt.Errorf("an answer has %d bytes, and the next one %d", ends[0], ends[1]-ends[0])
+	}
+	return ends[0], nil
+}
+
+func (s server) dial(address string) (net.Conn, error) {
+	if s.secure {
+		return dialTLS(address)
+	}
+	return net.DialTimeout("tcp", address, patience)
+}
+
+// dialTLS does not look at the certificate: it is made up, and what listens is
+// a child of ours.
+func dialTLS(address string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: patience}
+	return tls.DialWithDialer(dialer, "tcp", address, &tls.Config{InsecureSkipVerify: true})
+}
+
+// A counter counts what is read through it.
+type counter struct {
+	from io.Reader
+	n    int
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n += n
+	return n, err
+}
+
+// tlsLoad is a load by goroutines that speak TLS. It costs about as much as the
+// server does, so the requests a second say less here than what a request has
+// cost the server. The cost is the same whatever the variant.
+type tlsLoad struct {
+	conns    []net.Conn
+	request  []byte
+	response int
+}
+
+func connectTLS(address string, conns int, request []byte, response int) (load, error) {
+	l := &tlsLoad{request: request, response: response}
+	for i := range conns {
+		c, err := dialTLS(address)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("connection %d: %w", i+1, err)
+		}
+		l.conns = append(l.conns, c)
+	}
+	return l, nil
+}
+
+func (l *tlsLoad) close() {
+	for _, c := range l.conns {
+		c.Close()
+	}
+}
+
+func (l *tlsLoad) run(d time.Duration) (turn, error) {
+	type share struct {
+		done int
+		err  error
+	}
+	begun := time.Now()
+	shares := make(chan share)
+	for _, c := range l.conns {
+		c.SetDeadline(begun.Add(d + patience))
+		go func() {
+			done, err := l.keepBusy(c, begun.Add(d))
+			shares <- share{done, err}
+		}()
+	}
+	var done int
+	var failed error
+	for range l.conns {
+		s := <-shares
+		done += s.done
+		failed = cmp.Or(failed, s.err)
+	}
+	return turn{opsPerS: float64(done) / d.Seconds(), ops: done + len(l.conns)}, failed
+}
+
+// keepBusy exchanges over c, and returns how many exchanges were complete by the
+// given time. The last one, which then is not, is completed as well.
+func (l *tlsLoad) keepBusy(c net.Conn, until time.Time) (done int, err error) {
+	b := make([]byte, l.response)
+	for {
+		if _, err := c.Write(l.request); err != nil {
+			return done, err
+		}
+		if _, err := io.ReadFull(c, b); err != nil {
+			return done, err
+		}
+		if !time.Now().Before(until) {
+			return done, nil
+		}
+		done++
+	}
+}

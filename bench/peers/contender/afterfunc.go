@@ -1,0 +1,47 @@
+package contender
+
+import "time"
+
+// afterFunc has a time.Timer a connection, which is reset at every activity.
+type afterFunc struct {
+	timeout time.Duration
+	expired func(int)
+	start   func(d time.Duration, f func()) *time.Timer
+	timers  []*time.Timer
+}
+
+func afterFuncKind() Kind {
+	return Kind{
+		Name: "AfterFunc",
+		What: "time.AfterFunc, Reset at every activity",
+		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+			return &afterFunc{timeout: timeout, expired: expired, start: time.AfterFunc}, nil
+		},
+	}
+}
+
+func (a *afterFunc) Open(n int) error {
+	a.timers = make([]*time.Timer, n)
+	return nil
+}
+
+func (a *afterFunc) Arm(i int) error {
+	a.timers[i] = a.start(a.timeout, func() { a.expired(i) })
+	return nil
+}
+
+func (a *afterFunc) Cancel(i int) { a.timers[i].Stop() }
+
+func (a *afterFunc) Touch(list []uint32) {
+	for _, i := range list {
+		a.timers[i].Reset(a.timeout)
+	}
+}
+
+func (a *afterFunc) Close() {
+	for _, t := range a.timers {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Package contender has the ways in which a Go server can notice that a
+// connection has gone stale, all behind one interface.
+//
+// None is tuned to a workload. Each is used as its own documentation says, or,
+// where that does not work, in the way that does, which its Note then tells.
+package contender
+
+import (
+	"slices"
+	"time"
+)
+
+// A Contender times connections, numbered from 0, and says which of them were
+// not active for its timeout.
+//
+// Touch may be called by several goroutines at once for different connections;
+// nothing else may be.
+type Contender interface {
+	// Open makes room for n connections, none of which is timed yet.
+	Open(n int) error
+
+	// Arm begins to time a connection, as active just now.
+	Arm(i int) error
+
+	// Cancel ends the timing of a connection, which is armed. It may be armed
+	// again.
+	Cancel(i int)
+
+	// Touch notes an activity of each of the connections listed, which are
+	// armed, one after the other. It takes a list because each contender is
+	// to be called as a server calls it, and not through an interface.
+	Touch(list []uint32)
+
+	// Close ends all goroutines.
+	Close()
+}
+
+// Tick is the grain of all contenders that have one to choose.
+const Tick = 10 * time.Millisecond
+
+// A Kind is a contender to be had.
+type Kind struct {
+	Name   string
+	What   string // in a few words
+	Module string // whose version matters; "" for the standard library and what is written here
+	Note   string // what a reader of its figures has to know
+
+	// Most is how many connections it can have, 0 for any number; Limited
+	// tells why.
+	Most    int
+	Limited string
+
+	// Unweighed tells why its memory, and what collecting its garbage takes,
+	// cannot be measured, "" if they can be.
+	Unweighed string
+
+	// New makes one, whose connections are stale after timeout. It calls
+	// expired, on whatever goroutine, with the number of each that is.
+	New func(timeout time.Duration, expired func(i int)) (Contender, error)
+}
+
+// All returns the kinds in the order of presentation.
+func All() []Kind {
+	return []Kind{
+		idlewheelKind(),
+		wheelKind(),
+		deadlineKind(),
+		afterFuncKind(),
+		lazyKind(),
+		nbioKind(),
+		russellLuoKind(),
+		antlabsKind(),
+		goZeroKind(),
+		hashedKind(),
+		heapKind(),
+		sweepKind(),
+	}
+}
+
+// Find returns the kind with the given name.
+func Find(name string) (k Kind, ok bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return Kind{}, false
+	}
+	return all[i], true
+}

@@ -1,0 +1,76 @@
+package contender
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// deadlines is the standard library's way: SetReadDeadline before each read of
+// a socket, in which a goroutine waits.
+type deadlines struct {
+	timeout time.Duration
+	expired func(int)
+	conns   []*net.UDPConn
+	reading []bool
+}
+
+func deadlineKind() Kind {
+	most := mostSockets()
+	return Kind{
+		Name:      "SetReadDeadline",
+		What:      "net.Conn.SetReadDeadline before each read",
+		Note:      "on UDP sockets, of which each takes one descriptor; the deadline goes the way that TCP's goes",
+		Most:      most,
+		Limited:   fmt.Sprintf("a process may have no more than about %d sockets here", most),
+		Unweighed: "its two timers lie in the poll descriptor of every socket, used or not, and not on the heap, where its sockets and readers would be what is found",
+		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+			return &deadlines{timeout: timeout, expired: expired}, nil
+		},
+	}
+}
+
+func (d *deadlines) Open(n int) error {
+	d.reading = make([]bool, n)
+	for len(d.conns) < n {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return fmt.Errorf("opening socket %d of %d: %w", len(d.conns)+1, n, err)
+		}
+		d.conns = append(d.conns, c)
+	}
+	return nil
+}
+
+func (d *deadlines) Arm(i int) error {
+	if err := d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)); err != nil {
+		return err
+	}
+	if !d.reading[i] {
+		d.reading[i] = true
+		go d.read(i)
+	}
+	return nil
+}
+
+func (d *deadlines) read(i int) {
+	if _, err := d.conns[i].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		d.expired(i)
+	}
+}
+
+func (d *deadlines) Cancel(i int) { _ = d.conns[i].SetReadDeadline(time.Time{}) } // fails only for a closed socket
+
+func (d *deadlines) Touch(list []uint32) {
+	for _, i := range list {
+		_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)) // likewise
+	}
+}
+
+func (d *deadlines) Close() {
+	for _, c := range d.conns {
+		c.Close()
+	}
+}

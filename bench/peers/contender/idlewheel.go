@@ -1,0 +1,68 @@
+package contender
+
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// idlewheel is this library as a server uses it: a tracker with an idle
+// timeout, and a Touch for every activity.
+type idlewheel struct {
+	expired func(int)
+	tracker *idle.Tracker
+	conns   []idleConn
+}
+
+// idleConn is what a server has anyway, its connection, with a Conn in it.
+type idleConn struct {
+	idle.Conn
+	in    *idlewheel
+	index int
+}
+
+func (c *idleConn) Expire(*idle.TimeoutError) { c.in.expired(c.index) }
+
+func idlewheelKind() Kind {
+	return Kind{
+		Name: "idlewheel",
+		What: "idle.Conn.Touch, a Tracker with an IdleTimeout",
+		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+			t, err := idle.New(idle.Policy{IdleTimeout: timeout}, &idle.Options{Tick: Tick})
+			if err != nil {
+				return nil, err
+			}
+			return &idlewheel{expired: expired, tracker: t}, nil
+		},
+	}
+}
+
+func (w *idlewheel) Open(n int) error {
+	w.conns = make([]idleConn, n)
+	for i := range w.conns {
+		w.conns[i].in, w.conns[i].index = w, i
+	}
+	return nil
+}
+
+func (w *idlewheel) Arm(i int) error { return w.tracker.Track(&w.conns[i].Conn, &w.conns[i]) }
+
+func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Close() }
+
+func (w *idlewheel) Touch(list []uint32) {
+	for _, i := range list {
+		w.conns[i].Touch()
+	}
+}
+
+func (w *idlewheel) Close() { _, _ = w.tracker.Close() } // owners that are live need nothing
+
+// StatsOf returns the counts of c if it is idlewheel's Tracker; no other keeps
+// any.
+func StatsOf(c Contender) (st idle.Stats, ok bool) {
+	w, ok := c.(*idlewheel)
+	if !ok {
+		return st, false
+	}
+	return w.tracker.Stats(), true
+}

@@ -1,0 +1,103 @@
+package contender
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// movedWheel is idlewheel's wheel used as others use theirs: behind a mutex,
+// the timer moved at every activity. What it costs more than idlewheel is what
+// not moving saves.
+type movedWheel struct {
+	timeout time.Duration
+	expired func(int)
+	clock   ticks
+	stop    chan struct{}
+
+	mu    sync.Mutex
+	wheel wheel.Wheel
+	conns []wheelConn
+	due   []int // scratch of tick
+}
+
+type wheelConn struct {
+	timer    wheel.Timer // first, for the conversion back
+	deadline uint64
+	index    int
+}
+
+func wheelKind() Kind {
+	return Kind{
+		Name: "wheel",
+		What: "idlewheel's bare wheel, a timer moved at every activity, under a mutex",
+		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+			w := &movedWheel{timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{})}
+			go every(Tick, w.stop, w.tick)
+			return w, nil
+		},
+	}
+}
+
+func (w *movedWheel) Open(n int) error {
+	conns := make([]wheelConn, n)
+	for i := range conns {
+		conns[i].index = i
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = conns
+	return nil
+}
+
+func (w *movedWheel) Arm(i int) error {
+	w.move(&w.conns[i])
+	return nil
+}
+
+func (w *movedWheel) Touch(list []uint32) {
+	for _, i := range list {
+		w.move(&w.conns[i])
+	}
+}
+
+func (w *movedWheel) move(c *wheelConn) {
+	deadline := w.clock.after(w.timeout)
+	w.mu.Lock()
+	c.deadline = deadline
+	w.wheel.Schedule(&c.timer, deadline)
+	w.mu.Unlock()
+}
+
+func (w *movedWheel) Cancel(i int) {
+	w.mu.Lock()
+	w.wheel.Cancel(&w.conns[i].timer)
+	w.mu.Unlock()
+}
+
+func (w *movedWheel) tick() {
+	for _, i := range w.takeDue() {
+		w.expired(i)
+	}
+}
+
+func (w *movedWheel) takeDue() []int {
+	now := w.clock.now()
+	w.due = w.due[:0]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wheel.Advance(now)
+	for t := w.wheel.Pop(); t != nil; t = w.wheel.Pop() {
+		c := (*wheelConn)(unsafe.Pointer(t))
+		if c.deadline > now {
+			w.wheel.Schedule(t, c.deadline)
+			continue
+		}
+		w.due = append(w.due, c.index)
+	}
+	return w.due
+}
+
+func (w *movedWheel) Close() { close(w.stop) }

@@ -1,0 +1,102 @@
+// Command peers puts idlewheel side by side with the other ways in which a Go
+// server can notice that a connection has gone stale.
+//
+//	go -C bench run ./peers              # everything, half an hour or more
+//	go -C bench run ./peers -quick       # smaller, in under a minute
+//	go -C bench run ./peers -html FILE   # with plots
+//	go -C bench run ./peers -run 'reset-.*/(idlewheel|AfterFunc)$'
+//
+// All contenders are behind one interface and go through the same workloads.
+// Every turn of one has a process of its own; the turns are taken in rounds, in
+// another order each time. A contender is held to its word: how many
+// connections it expired too early, and how many never, stands beside its
+// figures, and who does either is nobody's best.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	if text := os.Getenv(turnEnv); text != "" {
+		if err := serve(text, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			os.Exit(statusTrouble)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// The exit statuses.
+const (
+	statusDone        = 0
+	statusTrouble     = 2
+	statusInterrupted = 130 // as a shell reports Ctrl-C
+)
+
+// run is the whole program.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		help(stdout)
+		return statusDone
+	}
+	if err == nil {
+		err = measureAll(ctx, cfg, stdout, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "peers: %v\n", err)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return statusInterrupted
+	case err != nil:
+		return statusTrouble
+	}
+	return statusDone
+}
+
+func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
+	var html *os.File
+	if cfg.html != "" { // before the work, so that it is not in vain
+		f, err := os.Create(cfg.html)
+		if err != nil {
+			return fmt.Errorf("-html is %q; it must be a file that can be written: %w", cfg.html, err)
+		}
+		defer f.Close()
+		html = f
+	}
+	contests, where := cfg.contests(), takeMachine(ctx)
+	interrupted := hold(ctx, cfg, contests, stderr)
+	if interrupted != nil && !slices.ContainsFunc(contests, (*contest).begun) {
+		return interrupted
+	}
+	rep := newReport(where, cfg, contests) // of an interrupted run, what there is
+	rep.Interrupted = interrupted != nil
+	if html != nil {
+		if err := errors.Join(rep.page().Write(html), html.Close()); err != nil {
+			return fmt.Errorf("writing %s: %w", cfg.html, err)
+		}
+	}
+	write := rep.table
+	if cfg.json {
+		write = rep.json
+	}
+	if err := write(stdout); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return interrupted
+}

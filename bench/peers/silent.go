@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
+)
+
+// silent is what connections cost that do nothing at all.
+func silent(s scale) workload {
+	what := fmt.Sprintf("%s silent for %v: ", short(s.Crowd), s.Silence)
+	return workload{
+		name: "silent", conns: s.Crowd, slow: true,
+		measures: []measure{
+			{"silent-cpu", what + "CPU time", "ms"},
+			{"silent-wakeups", what + "times that the process woke up", "times"},
+		},
+		run: runSilent,
+	}
+}
+
+func runSilent(t turn) (outcome, error) {
+	if !takeUsage().known {
+		return outcome{Missing: map[string]string{"": "CPU time is " + unknown}}, nil
+	}
+	trip := newTripwire(resetTimeout)
+	c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer c.Close()
+	time.Sleep(t.scale.Settle)
+	counted, _ := contender.StatsOf(c)
+	before := takeUsage()
+	time.Sleep(t.scale.Silence)
+	used := takeUsage().since(before)
+	o := newOutcome("silent-cpu", millis(used.cpu))
+	o.Values["silent-wakeups"] = float64(used.wakeups)
+	o.Early = int(trip.early.Load())
+	if now, ok := contender.StatsOf(c); ok {
+		o.Note = fmt.Sprintf("%d passes, %d looks", now.Passes-counted.Passes, now.Looks-counted.Looks)
+	}
+	return o, nil
+}

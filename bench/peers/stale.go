@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
+)
+
+// What going stale costs, and how well it is noticed: all connections are armed
+// and touched once more, and then are silent for good. The cost is that from
+// the last touch to the last expiry.
+
+// lateShares are the shares of connections for which an outcome tells how late
+// they were at most.
+func lateShares() []float64 {
+	return []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1}
+}
+
+const busyStep = 100 * time.Millisecond
+
+func staleSpread(s scale) workload {
+	name := "stale-spread"
+	what := fmt.Sprintf("%s going stale over %v: ", short(s.Crowd), s.Spread)
+	return workload{
+		name: name, conns: s.Crowd, slow: true, stretches: true, measures: staleMeasures(name, what),
+		run: func(t turn) (outcome, error) {
+			// Who has fewer connections has them at the same rate.
+			share := float64(t.conns) / float64(t.scale.Crowd)
+			return runStale(t, name, t.scale.SpreadStale, time.Duration(share*float64(t.scale.Spread)))
+		},
+	}
+}
+
+func staleAtOnce(s scale) workload {
+	name := "stale-at-once"
+	what := short(s.Crowd) + " going stale at once, as fast as they can be touched: "
+	return workload{
+		name: name, conns: s.Crowd, slow: true, stretches: true, measures: staleMeasures(name, what),
+		run: func(t turn) (outcome, error) {
+			return runStale(t, name, t.scale.OnceStale, 0)
+		},
+	}
+}
+
+func staleMeasures(name, what string) []measure {
+	return []measure{
+		{name + "-cpu", what + "CPU time for each", "µs"},
+		{name + "-late-p50", what + "lateness, median", "ms"},
+		{name + "-late-p99", what + "lateness, 99th percentile", "ms"},
+		{name + "-late-max", what + "lateness, greatest", "ms"},
+	}
+}
+
+func runStale(t turn, name string, timeout, spread time.Duration) (outcome, error) {
+	l := newLedger(t.conns, timeout)
+	c, err := t.kind.New(timeout, l.expire)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer c.Close()
+	if err := c.Open(t.conns); err != nil {
+		return outcome{}, err
+	}
+	for i := range t.conns {
+		l.touch(i)
+		if err := c.Arm(i); err != nil {
+			return outcome{}, fmt.Errorf("arming connection %d of %d: %w", i+1, t.conns, err)
+		}
+	}
+	touchOver(c, l, spread)
+	before := takeUsage()
+	watch := watchBusy()
+	l.await(t.scale.Patience)
+	used := takeUsage().since(before)
+	return staleOutcome(name, t.conns, used, l.judge(), watch()), nil
+}
+
+// touchOver touches each connection once, evenly over a while.
+func touchOver(c contender.Contender, l *ledger, while time.Duration) {
+	const pace = time.Millisecond
+	begun, n := time.Now(), len(l.active)
+	for done := 0; done < n; {
+		due := n
+		if gone := time.Since(begun); gone < while {
+			due = int(float64(n) * float64(gone) / float64(while))
+		}
+		for ; done < due; done++ {
+			if l.touch(done) {
+				c.Touch([]uint32{uint32(done)})
+			}
+		}
+		if done < n {
+			time.Sleep(pace)
+		}
+	}
+}
+
+func staleOutcome(name string, n int, used usage, v verdict, busy []busyPoint) outcome {
+	o := outcome{Values: map[string]float64{
+		name + "-late-p50": millis(v.at(0.5)),
+		name + "-late-p99": millis(v.at(0.99)),
+		name + "-late-max": millis(v.at(1)),
+	}, Early: v.early, Lost: v.lost, Busy: busy}
+	if used.known {
+		o.Values[name+"-cpu"] = micros(used.cpu) / float64(n)
+	} else {
+		o.missing(name+"-cpu", "CPU time is "+unknown)
+	}
+	if v.early > 0 {
+		o.Note = fmt.Sprintf("early by up to %.3g ms", millis(v.earliest))
+	}
+	if len(v.late) == 0 {
+		return outcome{Missing: map[string]string{"": "none of them expired"}, Lost: v.lost}
+	}
+	for _, share := range lateShares() {
+		o.Late = append(o.Late, millis(v.at(share)))
+	}
+	return o
+}
+
+// A busyPoint is the share of a core that was used until a moment, in seconds,
+// since the point before.
+type busyPoint struct {
+	At    float64 `json:"at"`
+	Share float64 `json:"share"`
+}
+
+// watchBusy notes which share of a core this process uses, step by step, until
+// the function that it returns is called, which returns the shares.
+func watchBusy() (stop func() []busyPoint) {
+	done, result := make(chan struct{}), make(chan []busyPoint)
+	go func() {
+		tick := time.NewTicker(busyStep)
+		defer tick.Stop()
+		var points []busyPoint
+		begun, last := time.Now(), takeUsage()
+		then := begun
+		for {
+			select {
+			case <-done:
+				result <- points
+				return
+			case <-tick.C:
+			}
+			now, used := time.Now(), takeUsage()
+			step := now.Sub(then)
+			if step < busyStep/2 { // this goroutine was kept waiting, so ticks come in a bunch
+				continue
+			}
+			if u := used.since(last); u.known {
+				points = append(points, busyPoint{now.Sub(begun).Seconds(), u.cpu.Seconds() / step.Seconds()})
+			}
+			then, last = now, used
+		}
+	}()
+	return func() []busyPoint {
+		close(done)
+		return <-result
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func micros(d time.Duration) float64 { return math.Round(float64(d)) / float64(time.Microsecond) }

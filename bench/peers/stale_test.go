@@ -1,0 +1,91 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
+)
+
+// smallScale is for tests, which look at what is found and not how long it took.
+func smallScale() scale {
+	s := quickScale()
+	s.Crowd, s.Spread, s.SpreadStale, s.OnceStale = 100, 20*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+	s.Patience = 500 * time.Millisecond
+	return s
+}
+
+// TestEarlyAndLost puts a contender through the workload that expires all
+// connections after half the timeout, and every tenth never.
+func TestEarlyAndLost(t *testing.T) {
+	s := smallScale()
+	for _, w := range []workload{staleSpread(s), staleAtOnce(s)} {
+		o, err := w.run(turn{kind: fakeKind(0.5), conns: s.Crowd, scale: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Early != 90 || o.Lost != 10 {
+			t.Errorf("%s: early %d and lost %d, want 90 and 10", w.name, o.Early, o.Lost)
+		}
+		if !strings.Contains(o.Note, "early by up to") {
+			t.Errorf("%s: the note is %q", w.name, o.Note)
+		}
+		r := newRow(&contest{work: w, kind: fakeKind(0.5), conns: s.Crowd, outcomes: []outcome{o}}, w.measures[1])
+		if r.honest() || class(r) != classFaulty {
+			t.Errorf("%s: the row counts as honest", w.name)
+		}
+	}
+}
+
+func TestIdlewheelKeepsItsWord(t *testing.T) {
+	s := smallScale()
+	k, _ := contender.Find(us)
+	for _, w := range []workload{staleSpread(s), staleAtOnce(s)} {
+		o, err := w.run(turn{kind: k, conns: s.Crowd, scale: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Early != 0 || o.Lost != 0 || len(o.Late) != len(lateShares()) || !slices.IsSorted(o.Late) {
+			t.Errorf("%s: %+v", w.name, o)
+		}
+	}
+}
+
+// TestEarlyElsewhere has a contender expire connections while others' cost is
+// what is measured.
+func TestEarlyElsewhere(t *testing.T) {
+	s := smallScale()
+	hasty := fakeKind(0)
+	for _, w := range []workload{resetHot(), resetRandom(100), armCancel(100), memory(100), collect(100), resetParallel(100)} {
+		o, err := w.run(turn{kind: hasty, conns: max(w.conns, 20), scale: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Early == 0 {
+			t.Errorf("%s: nothing is early", w.name)
+		}
+	}
+}
+
+func TestLedger(t *testing.T) {
+	l := newLedger(3, time.Hour)
+	for i := range 3 {
+		l.touch(i)
+	}
+	l.expire(0)
+	l.expire(0)
+	l.active[1].Store(-int64(2 * time.Hour))
+	l.expire(1)
+	v := l.judge()
+	if v.early != 1 || v.lost != 1 || len(v.late) != 2 || v.at(1) < time.Hour || v.at(0) != -v.earliest {
+		t.Errorf("%+v", v)
+	}
+	if l.count.Load() != 2 {
+		t.Errorf("%d expired, want 2", l.count.Load())
+	}
+	if l.touch(0) || !l.touch(2) {
+		t.Error("what has expired is not active any more, and what has not is")
+	}
+}

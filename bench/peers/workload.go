@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
+)
+
+// A workload is something that all contenders are put through.
+type workload struct {
+	name      string
+	conns     int
+	measures  []measure
+	slow      bool // so that it has its turn in every third round only
+	stretches bool // its figures are of each connection, so fewer of them may be compared
+	only      string
+	run       func(t turn) (outcome, error)
+}
+
+// A measure is a figure that a workload yields: a row of the result.
+type measure struct {
+	name  string
+	title string
+	unit  string
+}
+
+// A turn is one run of a workload with a contender, in a process of its own.
+type turn struct {
+	kind  contender.Kind
+	conns int
+	scale scale
+}
+
+// An outcome is what came of a turn.
+type outcome struct {
+	Values  map[string]float64 `json:"values"`  // by measure
+	Missing map[string]string  `json:"missing"` // why there is no value, by measure; "" for all of them
+	Early   int                `json:"early"`
+	Lost    int                `json:"lost"`
+	Note    string             `json:"note"`
+
+	Late []float64   `json:"late,omitempty"` // ms, by lateShares
+	Busy []busyPoint `json:"busy,omitempty"`
+}
+
+// newOutcome returns an outcome with one value.
+func newOutcome(measure string, value float64) outcome {
+	return outcome{Values: map[string]float64{measure: value}}
+}
+
+// missing notes that there is no value for a measure.
+func (o *outcome) missing(measure, why string) {
+	if o.Missing == nil {
+		o.Missing = make(map[string]string)
+	}
+	o.Missing[measure] = why
+}
+
+// A scale is how large the workloads are.
+type scale struct {
+	Sizes []int // random resets among so many
+	Crowd int   // going stale, silent, in memory
+	Heaps []int // in memory while garbage is collected
+	Busy  int   // live while others are armed and cancelled
+
+	Measure time.Duration // how long resets are timed
+	GCs     int
+
+	Spread       time.Duration // over which the crowd is last active
+	SpreadStale  time.Duration // the timeout then; longer, so that it does not overlap
+	OnceStale    time.Duration // the timeout of those last active at once
+	Patience     time.Duration // with what does not expire
+	Settle       time.Duration // until a silent process is as silent as it gets
+	Silence      time.Duration
+	LooksTimeout time.Duration
+	Limit        time.Duration // of a turn
+}
+
+func fullScale() scale {
+	return scale{
+		Sizes: []int{1_000, 10_000, 100_000, 1_000_000, 10_000_000},
+		Crowd: 1_000_000, Heaps: []int{1_000_000, 10_000_000}, Busy: 100_000,
+		Measure: 200 * time.Millisecond, GCs: 3,
+		Spread: 5 * time.Second, SpreadStale: 6 * time.Second, OnceStale: 5 * time.Second,
+		Patience: 5 * time.Second,
+		Settle:   2 * time.Second, Silence: 10 * time.Second,
+		LooksTimeout: time.Second,
+		Limit:        2 * time.Minute,
+	}
+}
+
+func quickScale() scale {
+	return scale{
+		Sizes: []int{1_000, 10_000, 100_000},
+		Crowd: 20_000, Heaps: []int{100_000}, Busy: 10_000,
+		Measure: 10 * time.Millisecond, GCs: 2,
+		Spread: 200 * time.Millisecond, SpreadStale: 300 * time.Millisecond, OnceStale: 200 * time.Millisecond,
+		Patience: 1500 * time.Millisecond,
+		Settle:   700 * time.Millisecond, Silence: 300 * time.Millisecond,
+		LooksTimeout: 200 * time.Millisecond,
+		Limit:        10 * time.Second,
+	}
+}
+
+// workloads returns all there are, in the order of presentation.
+func workloads(s scale) []workload {
+	all := []workload{resetHot()}
+	for _, n := range s.Sizes {
+		all = append(all, resetRandom(n))
+	}
+	all = append(all, resetParallel(s.Sizes[0]), armCancel(s.Busy), memory(s.Crowd))
+	for _, n := range s.Heaps {
+		all = append(all, collect(n))
+	}
+	all = append(all, staleSpread(s), staleAtOnce(s), silent(s))
+	return append(all, looks()...)
+}
+
+// short writes a number of connections as people say it.
+func short(n int) string {
+	switch {
+	case n >= 1_000_000 && n%1_000_000 == 0:
+		return fmt.Sprintf("%dM", n/1_000_000)
+	case n >= 1_000 && n%1_000 == 0:
+		return fmt.Sprintf("%dk", n/1_000)
+	}
+	return fmt.Sprint(n)
+}
+
+// armed opens a contender with n connections and arms all of them.
+func armed(k contender.Kind, n int, timeout time.Duration, expired func(int)) (contender.Contender, error) {
+	c, err := k.New(timeout, expired)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Open(n); err != nil {
+		c.Close()
+		return nil, err
+	}
+	for i := range n {
+		if err := c.Arm(i); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("arming connection %d of %d: %w", i+1, n, err)
+		}
+	}
+	return c, nil
+}
