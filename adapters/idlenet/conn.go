@@ -136,13 +136,25 @@ func (c *Conn) received(n int, err error) (int, error) {
 
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (int, error) {
-	if c.marks.Load()&lone != 0 {
+	m := c.marks.Load()
+	switch {
+	case m&lone == 0:
+		c.writing.Lock()
+		n, err := c.writeSteps(b)
+		c.writing.Unlock()
+		return n, err
+	case m != lone|counted || len(b) > chunk || c.writeAgain:
 		return c.writeSteps(b)
 	}
-	c.writing.Lock()
-	n, err := c.writeSteps(b)
-	c.writing.Unlock()
-	return n, err
+	// What is left of it for the short writes of a lone writer.
+	c.track.BeginWrite()
+	n, err := c.inner.Write(b)
+	if n == 0 || err != nil || c.marks.Load() != lone|counted {
+		c.sent(n, err)
+		return n, c.explain("write", err) // nil stays nil
+	}
+	c.track.TouchOut()
+	return n, nil
 }
 
 // writeSteps writes b, a step at a time. c.writing is held, or there is but one

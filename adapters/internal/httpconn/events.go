@@ -134,14 +134,13 @@ func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() err
 
 // Find returns the connection of l that nc is or wraps, nil if it is none.
 func (l *Listener) Find(nc net.Conn) *Conn {
-	c, ok := nc.(*Conn)
-	if !ok {
-		c = l.unwrap(nc)
+	if c, ok := nc.(*Conn); ok && c.listener == l {
+		return c
 	}
-	if c == nil || c.listener != l {
-		return nil
+	if c := l.unwrap(nc); c != nil && c.listener == l {
+		return c
 	}
-	return c
+	return nil
 }
 
 // unwrap finds the connection that nc wraps.
