@@ -76,6 +76,9 @@ func (s *conn) owner() idle.Owner {
 // Expire implements idle.Owner.
 func (s *conn) Expire(err *idle.TimeoutError) {
 	s.timeout = err
+	if err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
+		s.c.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
+	}
 	s.loop.close(s.c)
 }
 
