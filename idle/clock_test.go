@@ -33,6 +33,20 @@ func TestClockSleepsWhenSilent(t *testing.T) {
 	})
 }
 
+// TestClockStaysAwakeWhileActive has something arrive now and then, for long.
+func TestClockStaysAwakeWhileActive(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		p := r.peer()
+		for range 20 {
+			r.wait(quietTicks / 2 * r.opts.Tick)
+			if r.clock.sleeping() {
+				r.Fatal("asleep while active")
+			}
+			r.do(p.Touch)
+		}
+	})
+}
+
 // TestDriverSleepsWhenSilent counts how often the driver asks a shard for what
 // is due: once a tick while the clock runs, never while it sleeps.
 func TestDriverSleepsWhenSilent(t *testing.T) {
@@ -148,6 +162,44 @@ func TestSilentDirectionAcrossWraps(t *testing.T) {
 		}
 		r.do(p.AwaitWrite)
 		r.dies(p, time.Now(), time.Second, ReasonWrite)
+	})
+}
+
+// TestPauseAcrossWraps has neither direction wait for as long as it takes for the
+// stamp of a wait to wrap, or longer. It owes nothing for that.
+func TestPauseAcrossWraps(t *testing.T) {
+	rate := Rate{100, time.Second}
+	onBoth(t, Policy{MinReadRate: rate, MinWriteRate: rate}, nil, func(r *rig) {
+		for _, ticks := range []time.Duration{1 << 28, 1 << 29, 1<<29 + 1<<28, 1 << 30, 1<<30 + 1<<29, 1 << 31, 1 << 32} {
+			for reason, await := range map[Reason]func(*peer){
+				ReasonMinReadRate:  func(p *peer) { p.AwaitRead() },
+				ReasonMinWriteRate: func(p *peer) { p.AwaitWrite() },
+			} {
+				p := r.peer()
+				r.do(p.PauseRead)
+				r.lives(p, ticks*r.opts.Tick+odd)
+				r.do(func() { await(p) })
+				r.dies(p, time.Now(), time.Second, reason)
+			}
+		}
+	})
+}
+
+// TestPingAcrossWraps has bytes come for as long as stamps wrap, so that nobody
+// pings: the stamp of the last ping must not come to look new.
+func TestPingAcrossWraps(t *testing.T) {
+	const day = 24 * time.Hour
+	onBoth(t, Policy{Heartbeat: Heartbeat{Interval: 10 * day, Timeout: day}}, nil, func(r *rig) {
+		p := r.pinged()
+		for range 35 {
+			r.lives(&p.peer, 9*day)
+			r.do(p.Touch)
+		}
+		since := time.Now()
+		if len(p.pings) > 0 {
+			r.Fatalf("pinged after %v", p.pings)
+		}
+		r.dies(&p.peer, since, 11*day, ReasonHeartbeat)
 	})
 }
 

@@ -135,8 +135,9 @@ func (c *Conn) PauseWrite() { c.pause(&c.out) }
 // good, as it is for a wait that goes on.
 func (c *Conn) pause(f *flow) {
 	stamp := c.shard.stamp()
-	if was := f.pause(stamp); was&waiting != 0 {
-		f.excuse(min(since(was, stamp), c.shard.tracker.clock.lag(was)))
+	was := f.pause(stamp)
+	if ticks := since(was, stamp); was&waiting != 0 && ticks > 0 {
+		f.excuse(min(ticks, c.shard.tracker.clock.lag(was)))
 	}
 }
 

@@ -138,7 +138,7 @@ func (l *life) meddle(where string, selfOnly bool) {
 	if s == l.slot && s.life != l && s.life != nil || s != l.slot && s.life.underWay() {
 		return
 	}
-	if (where == "Keep" || where == "Waiting") && s.conn.state.Load()&pinging != 0 {
+	if where != "Ping" && s.conn.state.Load()&pinging != 0 {
 		return // a Ping that it has overtaken may be about to begin
 	}
 	what := odds[pick/64%uint64(len(odds))]

@@ -169,13 +169,13 @@ func (f *flow) goOn(stamp, was uint32) {
 // repay begins the minimum rate anew: what is owed by the given stamp is let off,
 // that of a pause that goes on included.
 func (f *flow) repay(stamp uint32) {
-	if w := f.wait.Load(); w&waiting == 0 && since(w, stamp) > 0 {
-		f.wait.CompareAndSwap(w, stamp<<1)
-	}
 	for {
 		paid, begun := f.paid.Load(), uint64(stamp)<<32
 		if int64(begun-paid) <= 0 || f.paid.CompareAndSwap(paid, begun) {
-			return
+			break
 		}
+	}
+	if w := f.wait.Load(); w&waiting == 0 && since(w, stamp) > 0 {
+		f.wait.CompareAndSwap(w, stamp<<1)
 	}
 }

@@ -43,6 +43,59 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 	}
 }
 
+// TestEnterStoresThePhaseLast looks at a connection while it enters phases, in
+// the order in which Conn.next looks: by a phase that is seen, all its limits
+// must have begun.
+func TestEnterStoresThePhaseLast(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("needs two processors")
+	}
+	var c Conn
+	c.begin(&Phase{idle: 1}, 1)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for stamp := uint32(2); ; stamp++ {
+			select {
+			case <-stop:
+				return
+			default:
+				c.begin(&Phase{idle: int64(stamp)}, stamp)
+			}
+		}
+	}()
+	bad := 0
+	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
+		entered := uint32(c.phase.Load().idle)
+		wait, paid := c.in.wait.Load(), uint32(c.in.paid.Load()>>32)
+		for _, stamp := range []uint32{c.in.stamp.Load(), c.out.stamp.Load(), c.beat.Load(), wait >> 1, paid} {
+			if stamp < entered {
+				bad++
+			}
+		}
+	}
+	close(stop)
+	<-stopped
+	if bad > 0 {
+		t.Errorf("%d times a limit was seen to have begun before its phase", bad)
+	}
+}
+
+// TestRestartTakesBackNothing restarts limits from a stamp that is older than what
+// began meanwhile, as when the restart is preempted.
+func TestRestartTakesBackNothing(t *testing.T) {
+	var f flow
+	f.begin(1)
+	f.await(9)
+	f.excuse(2)
+	wait, paid := f.wait.Load(), f.paid.Load()
+	f.rebegin(5)
+	f.repay(5)
+	if f.wait.Load() != wait || f.paid.Load() != paid {
+		t.Errorf("the wait began at %d, and %d is paid; they did at %d, and %d was", f.wait.Load()>>1, f.paid.Load()>>32, wait>>1, paid>>32)
+	}
+}
+
 // TestSince checks distances between stamps of 31 bits, across the wrap.
 func TestSince(t *testing.T) {
 	for _, w := range []uint32{0, 5, 1<<31 - 3, 1 << 31, 1<<32 - 2} {

@@ -236,3 +236,16 @@ func TestLimitsInTheTickOfADrain(t *testing.T) {
 		})
 	}
 }
+
+// TestMissOfAnEarlierTracking has a miss counted after the connection has been
+// closed and tracked anew.
+func TestMissOfAnEarlierTracking(t *testing.T) {
+	var s state
+	s.start()
+	earlier := s.Load()
+	s.end()
+	s.start()
+	if n := s.addMiss(earlier); n != 0 || misses(s.Load()) != 0 {
+		t.Errorf("counted %d, and %d stay", n, misses(s.Load()))
+	}
+}

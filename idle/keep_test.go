@@ -115,6 +115,16 @@ func TestActivityDuringKeepAverts(t *testing.T) {
 	})
 }
 
+// TestExpireLooksOnceMore has a byte arrive between the look that finds a limit
+// passed and the end.
+func TestExpireLooksOnceMore(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		p.shard.expire(job{c: &p.Conn, owner: p, state: p.state.Load()}, ReasonIdle)
+		r.dies(p, time.Now(), time.Second, ReasonIdle)
+	})
+}
+
 // TestKeepThatComesTooLate answers after the connection was closed and tracked
 // anew: its answer is not about that one.
 func TestKeepThatComesTooLate(t *testing.T) {

@@ -40,3 +40,32 @@ func TestRateCountsFromTheEndOfAStaleStamp(t *testing.T) {
 		})
 	}
 }
+
+// TestAskedWaiterCountsFromTheEndOfAStaleStamp is the same for a wait of which it
+// is found out that it has ended.
+func TestAskedWaiterCountsFromTheEndOfAStaleStamp(t *testing.T) {
+	const limit = time.Second
+	onDriver(t, Policy{IdleTimeout: 100 * time.Millisecond}, nil, func(r *rig) {
+		s := &staller{stall: func() { time.Sleep(200 * time.Millisecond) }}
+		r.track(&s.Conn, s)
+		w := r.waiter()
+		w.Enter(r.phaseOf(Policy{ReadTotal: limit}))
+		w.PauseRead()
+		for s.Live() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(180 * time.Millisecond) // the stall goes on
+		w.Enter(r.phaseOf(Policy{ReadTotal: limit}))
+		w.BeginRead()
+		time.Sleep(100 * time.Millisecond)
+		w.Touch()
+		r.lives(&w.peer, 2*limit)
+		w.read = true
+		w.BeginRead()
+		begun := time.Now()
+		r.wait(limit)
+		if lived := w.at.Sub(begun); len(w.expired) != 1 || lived < limit-100*time.Millisecond-r.late() {
+			r.Errorf("ended after %v by %v", lived, w.expired)
+		}
+	})
+}

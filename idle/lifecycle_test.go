@@ -276,3 +276,65 @@ func TestCloseLetsGoOfTheConn(t *testing.T) {
 		}
 	})
 }
+
+// TestTrackWhileTheTrackerCloses has the tracker closed while Track waits for the
+// clock: what Close has not seen is refused.
+func TestTrackWhileTheTrackerCloses(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, tracked := &peer{}, make(chan error)
+	tr.clock.mu.Lock()
+	go func() { tracked <- tr.Track(&p.Conn, p) }()
+	for !p.Live() {
+		time.Sleep(time.Millisecond)
+	}
+	tr.shut()
+	left := tr.shards[0].empty()
+	tr.clock.mu.Unlock()
+	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.shards[0].wheel.Len() > 0 {
+		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())
+	}
+	close(tr.stop)
+	<-tr.stopped
+}
+
+// TestTrackWhatLingers is refused until it is closed, or reaped.
+func TestTrackWhatLingers(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := &reaper{}
+		for _, linger := range []bool{true, false} {
+			r.track(&p.Conn, p)
+			r.wait(time.Second + r.late())
+			if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
+				r.Errorf("tracking what lingers: %v", err)
+			}
+			if linger {
+				r.wait(2 * time.Second)
+			} else {
+				r.do(func() { p.Close() })
+			}
+		}
+		r.track(&p.Conn, p)
+		if len(p.expired) != 2 || len(p.reaped) != 1 {
+			r.Errorf("timed out %d times, reaped %d times", len(p.expired), len(p.reaped))
+		}
+	})
+}
+
+// TestPassLetsGoOfWhatItHasSettled looks at what a pass leaves behind.
+func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
+		for range 3 * jobsPerLock {
+			r.peer()
+		}
+		r.wait(time.Minute)
+		jobs := r.shards[0].jobs
+		for _, j := range jobs[:cap(jobs)] {
+			if j.c != nil || j.owner != nil {
+				r.Errorf("it holds %+v", j)
+			}
+		}
+	})
+}

@@ -129,6 +129,19 @@ func TestMinReadRate(t *testing.T) {
 	})
 }
 
+// TestMinRateIsNeverEarly has a byte pay for a part of a tick, at many instants
+// of a tick.
+func TestMinRateIsNeverEarly(t *testing.T) {
+	onBoth(t, Policy{MinReadRate: Rate{BytesPerSecond: 150, Grace: time.Second}}, nil, func(r *rig) {
+		for range 20 {
+			r.wait(odd)
+			p, born := r.peer(), time.Now()
+			r.do(func() { p.Received(1) })
+			r.dies(p, born, time.Second+time.Second/150, ReasonMinReadRate)
+		}
+	})
+}
+
 // TestMinRateNearItsEndIsNoticedAtOnce ends a pause when the credit is as good
 // as used up: the deadline is nearer than the grace, and than any other.
 func TestMinRateNearItsEndIsNoticedAtOnce(t *testing.T) {

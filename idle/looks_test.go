@@ -79,3 +79,19 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 		}
 	}
 }
+
+// TestOneLookIsEnough has short timeouts, of which the wheel knows the tick, pass
+// one after the other while more connections come.
+func TestOneLookIsEnough(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: 300 * time.Millisecond}, &Options{Shards: 1}, func(r *rig) {
+		const n = 100
+		for range n {
+			r.wait(odd)
+			r.peer()
+		}
+		r.wait(time.Second)
+		if st := r.Stats(); st.Looks != n || st.TimedOut[ReasonIdle] != n {
+			r.Errorf("%d connections: %+v", n, st)
+		}
+	})
+}

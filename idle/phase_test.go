@@ -100,17 +100,42 @@ func panics(t *testing.T, what string, f func()) {
 	f()
 }
 
-// TestEnterTakesBackNoTouch does the two things that Enter does apart from each
-// other, as when its goroutine is preempted, with a touch between.
-func TestEnterTakesBackNoTouch(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		stamp := p.shard.stamp()
-		r.lives(p, 100*time.Millisecond)
-		p.Touch()
-		since := time.Now()
-		p.begin(r.Tracker.phase, stamp)
-		r.dies(p, since, time.Second, ReasonIdle)
+// TestEnterTakesBackNothing does the two things that Enter does apart from each
+// other, as when its goroutine is preempted, with an activity between.
+func TestEnterTakesBackNothing(t *testing.T) {
+	for reason, of := range map[Reason]struct {
+		policy Policy
+		do     func(*peer)
+	}{
+		ReasonIdle:      {Policy{IdleTimeout: time.Second}, func(p *peer) { p.Touch() }},
+		ReasonWrite:     {Policy{WriteTimeout: time.Second}, func(p *peer) { p.TouchOut() }},
+		ReasonHeartbeat: {Policy{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}}, func(p *peer) { p.Beat() }},
+	} {
+		onDriver(t, of.policy, nil, func(r *rig) {
+			p := r.peer()
+			p.AwaitWrite()
+			stamp := p.shard.stamp()
+			r.lives(p, 100*time.Millisecond)
+			of.do(p)
+			since := time.Now()
+			p.begin(r.Tracker.phase, stamp)
+			r.dies(p, since, time.Second, reason)
+		})
+	}
+}
+
+// TestPingTakesBackNoPhase has a phase begin a tick after a pass has looked at the
+// clock for the stamp of a ping.
+func TestPingTakesBackNoPhase(t *testing.T) {
+	onDriver(t, beats, nil, func(r *rig) {
+		p := r.pinged()
+		r.lives(&p.peer, odd)
+		next := p.shard.stamp() + 1
+		p.begin(r.phaseOf(Policy{PhaseTimeout: time.Second}), next)
+		p.shard.heartbeat(job{c: &p.Conn, owner: p, state: p.state.Load(), event: ping}, ping)
+		if got := p.beat.Load(); got != next {
+			r.Errorf("the phase that began at %d has begun at %d", next, got)
+		}
 	})
 }
 

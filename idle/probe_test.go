@@ -56,6 +56,50 @@ func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
 	})
 }
 
+// TestUnreadInputAvertsAgainInAnotherPhase is the owner that does not read yet.
+func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		r.lives(&p.peer, 1500*time.Millisecond)
+		r.do(func() { p.Enter(r.Tracker.phase) })
+		since := time.Now()
+		r.lives(&p.peer, 1500*time.Millisecond)
+		r.dies(&p.peer, since, 2*time.Second, ReasonIdle)
+	})
+}
+
+// TestUnreadInputAvertsAgainAfterAReadAtOnce reads in the very tick of the probe.
+func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
+	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
+	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
+		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		for p.probes == 0 {
+			r.wait(time.Millisecond)
+		}
+		r.do(func() { p.Received(1) })
+		since := time.Now()
+		r.lives(&p.peer, 3*limit/2)
+		r.dies(&p.peer, since, 2*limit-r.opts.Tick, ReasonIdle) // from the tick before the probe's
+	})
+}
+
+// TestUnreadInputIsNoMatterForATotal has a total that is kept: the input that is
+// found then has not been an excuse for anything.
+func TestUnreadInputIsNoMatterForATotal(t *testing.T) {
+	policy := Policy{ReadTotal: time.Second, IdleTimeout: 1500 * time.Millisecond}
+	onBoth(t, policy, nil, func(r *rig) {
+		p := &keepingProber{}
+		p.probe = func() Pulse { return Pulse{Unread: true} }
+		r.track(&p.Conn, p)
+		r.dies(&p.peer, time.Now(), 3*time.Second-r.opts.Tick, ReasonIdle)
+	})
+}
+
+// A keepingProber keeps all totals.
+type keepingProber struct{ prober }
+
+func (*keepingProber) Keep(err *TimeoutError) bool { return err.Reason == ReasonReadTotal }
+
 func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		p := r.prober(func() Pulse { return Pulse{Unread: true} })
@@ -114,6 +158,17 @@ func TestDrainedIsNoWait(t *testing.T) {
 			r.Errorf("probed %d times, timed out: %v", n, p.expired)
 		}
 	})
+}
+
+// TestDrainedIsNoActivity has nothing to go out, which is no news when nothing
+// moves at all.
+func TestDrainedIsNoActivity(t *testing.T) {
+	for reason, policy := range map[Reason]Policy{ReasonIdle: {IdleTimeout: time.Second}, ReasonRead: {ReadTimeout: time.Second}} {
+		onBoth(t, policy, nil, func(r *rig) {
+			p := r.prober(func() Pulse { return Pulse{Drained: true} })
+			r.dies(&p.peer, time.Now(), time.Second, reason)
+		})
+	}
 }
 
 // TestUnreportedBytesCountOnce has one Write go on and on, at half or at twice

@@ -128,6 +128,44 @@ func TestSameHour(t *testing.T) {
 	}
 }
 
+// TestScheduleTellsWhenTheSlotComesUp schedules one timer at many distances, which
+// may be beyond the horizon.
+func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
+	const now = 12345
+	for _, levels := range []int{1, 2, MaxLevels} {
+		for distance := uint64(1); distance < 1<<40; distance += distance/3 + 1 {
+			w, timer := New(levels), Timer{}
+			w.Advance(now)
+			up := w.Schedule(&timer, now+distance)
+			w.Advance(up - 1)
+			if early := w.Pop(); early != nil || up > now+distance {
+				t.Fatalf("%d ticks ahead: up at %d, and before: %v", distance, up, early != nil)
+			}
+			if w.Advance(up); w.Pop() != &timer {
+				t.Fatalf("%d ticks ahead: not up at %d", distance, up)
+			}
+		}
+	}
+}
+
+// TestOrderOfWhatComesUpTogether has timers come up in one Advance: what is late,
+// then what was scheduled first for the same tick, then the rest.
+func TestOrderOfWhatComesUpTogether(t *testing.T) {
+	w, timers := New(MaxLevels), [4]Timer{}
+	const tick = 512
+	w.Schedule(&timers[1], tick) // in a slot of a higher level
+	w.Advance(tick - 10)
+	w.Schedule(&timers[3], tick+1)
+	w.Schedule(&timers[2], tick)
+	w.Schedule(&timers[0], tick-20)
+	w.Advance(tick + 1)
+	for i := range timers {
+		if got := w.Pop(); got != &timers[i] {
+			t.Fatalf("timer %d did not come up in its order", i)
+		}
+	}
+}
+
 func TestCancelledBetweenSlotAndPop(t *testing.T) {
 	var w Wheel
 	tasks := arm(&w, 5, 5, 5)
