@@ -13,7 +13,9 @@
 // trailer, of which fasthttp makes its own error). There is no answer behind TLS and
 // MaxConnsPerIP together, as fasthttp gives no way to write one; to a body over
 // TLS after a "100 Continue", as that may have been the response; and to a body
-// that was pipelined, as responses before it may not have been sent.
+// that was pipelined, as responses before it may not have been sent. The beginning
+// of a header that comes in one packet with the end of a TLS handshake counts as
+// part of that, until more of it comes.
 //
 // The server's own ReadTimeout, WriteTimeout and IdleTimeout have to be 0. A
 // ReadTimeout that its HeaderReceived returns for a request, or that a handler

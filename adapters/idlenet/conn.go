@@ -138,6 +138,9 @@ func (c *Conn) received(n int, err error) (int, error) {
 func (c *Conn) Write(b []byte) (int, error) {
 	m := c.marks.Load()
 	switch {
+	case m&ended != 0: // a last word, of which nobody needs to know
+		n, err := c.inner.Write(b)
+		return n, c.explain("write", err)
 	case m&lone == 0:
 		c.writing.Lock()
 		n, err := c.writeSteps(b)

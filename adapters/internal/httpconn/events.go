@@ -35,6 +35,9 @@ func (c *Conn) Shaken(begun bool) {
 func (c *Conn) Begun() {
 	if c.begun == not && c.phase != Handshake {
 		c.begun = buffered
+		if c.phase == Header { // of the request before
+			c.phase = none
+		}
 	}
 }
 
@@ -87,7 +90,7 @@ func (c *Conn) rest() {
 	case c.become(working, waiting):
 		c.ReadAhead(false)
 	case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
-		c.phase = none
+		c.enter(KeepAlive)
 	default:
 		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return

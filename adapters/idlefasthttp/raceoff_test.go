@@ -1,0 +1,6 @@
+//go:build !race
+
+package idlefasthttp
+
+// raced is whether the race detector is at work.
+const raced = false

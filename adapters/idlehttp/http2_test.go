@@ -1,0 +1,310 @@
+package idlehttp
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// transport returns a client of s that speaks HTTP/2 only.
+func (s *site) transport() *http.Transport {
+	var p http.Protocols
+	tr := &http.Transport{Protocols: &p}
+	if s.secure {
+		p.SetHTTP2(true)
+		tr.TLSClientConfig = identity().client.Clone()
+	} else {
+		p.SetUnencryptedHTTP2(true)
+	}
+	s.t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// do makes a request by tr and returns the response's body.
+func (s *site) do(ctx context.Context, tr *http.Transport, path string, body io.Reader) (string, error) {
+	s.t.Helper()
+	scheme := "http"
+	if s.secure {
+		scheme = "https"
+	}
+	r, err := http.NewRequestWithContext(ctx, "POST", scheme+"://"+s.Addr().String()+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := tr.RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 {
+		s.t.Errorf("the response is of %s", response.Proto)
+	}
+	b, err := io.ReadAll(response.Body)
+	return string(b), err
+}
+
+// start2 starts a server that speaks HTTP/2, by TLS or not.
+func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
+	return start(t, secure, limits, h, append(prepare, func(server *http.Server) {
+		server.Protocols = new(http.Protocols)
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetHTTP2(secure)
+		server.Protocols.SetUnencryptedHTTP2(!secure)
+	})...)
+}
+
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// frame is a frame of HTTP/2.
+func frame(kind, flags byte, stream uint32, payload string) string {
+	b := append([]byte{0, 0, byte(len(payload)), kind, flags}, make([]byte, 4)...)
+	binary.BigEndian.PutUint32(b[5:], stream)
+	return string(b) + payload
+}
+
+// hello is what a client says first, and request is a GET without an end or
+// with one.
+var (
+	hello   = preface + frame(4, 0, 0, "")
+	request = frame(1, 5, 1, "\x82\x87\x84\x41\x04test")
+	ping    = frame(6, 0, 0, "12345678")
+)
+
+// dial2 connects for HTTP/2 by hand.
+func (s *site) dial2() *client {
+	s.t.Helper()
+	c := s.dialBare()
+	if s.secure {
+		config := identity().client.Clone()
+		config.NextProtos = []string{"h2"}
+		secure := tls.Client(c.Conn, config)
+		if err := secure.Handshake(); err != nil {
+			s.t.Fatal(err)
+		}
+		c.Conn = secure
+		c.in.Reset(secure)
+	}
+	return c
+}
+
+// drain reads until the end, and returns when that was.
+func (c *client) drain() time.Time {
+	c.t.Helper()
+	if _, err := io.Copy(io.Discard, c.in); !isEnd(err) {
+		c.t.Errorf("got %v, want the end of the connection", err)
+	}
+	return time.Now()
+}
+
+// A connection without streams is closed when it has been silent for the
+// keep-alive timeout, whether there have been any or not.
+func TestHTTP2Idle(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		for name, text := range map[string]string{"no stream": hello, "a stream": hello + request, "pings": hello + ping} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				limits := off()
+				limits.KeepAliveTimeout = 400 * ms
+				s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {})
+				c := s.dial2()
+				last := c.send(text)
+				if name == "pings" {
+					for range 4 {
+						time.Sleep(limits.KeepAliveTimeout / 3)
+						last = c.send(ping)
+					}
+				}
+				notBefore(t, c.drain(), last, limits.KeepAliveTimeout)
+				s.wantOnly(1, "keep-alive", idle.ReasonRead)
+			})
+		}
+	})
+}
+
+// While a stream is open the keep-alive timeout does not count, nor do the
+// limits that HTTP/1 has for its phases.
+func TestHTTP2LongHandler(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := all(300 * ms)
+		limits.HandlerTimeout = 300 * ms
+		limits.StreamTimeout = time.Minute
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				time.Sleep(3 * limits.KeepAliveTimeout)
+			}
+			io.WriteString(w, "done")
+		})
+		tr := s.transport()
+		for _, path := range []string{"/", "/long", "/long"} {
+			if got, err := s.do(t.Context(), tr, path, nil); got != "done" || err != nil {
+				t.Errorf("%s: got %q, %v", path, got, err)
+			}
+		}
+		s.wantNone()
+	})
+}
+
+// A connection with streams on which no byte moves is closed, and their handlers
+// learn of it.
+func TestHTTP2SilentStream(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := off()
+		limits.StreamTimeout = 400 * ms
+		cancelled := make(chan error, 1)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			cancelled <- r.Context().Err()
+		})
+		c := s.dial2()
+		begun := c.send(hello + request)
+		notBefore(t, c.drain(), begun, limits.StreamTimeout)
+		if err := receive(t, cancelled); !errors.Is(err, context.Canceled) {
+			t.Errorf("the request's context: %v", err)
+		}
+		s.wantOnly(1, "streams", idle.ReasonIdle)
+	})
+}
+
+// Bytes in either direction keep a connection with streams alive.
+func TestHTTP2Activity(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := all(600 * ms)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/down" {
+				for range 15 {
+					io.WriteString(w, "x")
+					http.NewResponseController(w).Flush()
+					time.Sleep(100 * ms)
+				}
+				return
+			}
+			io.Copy(w, r.Body)
+		})
+		tr := s.transport()
+		if got, err := s.do(t.Context(), tr, "/down", nil); len(got) != 15 || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+		in, out := io.Pipe()
+		go func() {
+			for range 15 {
+				io.WriteString(out, "x")
+				time.Sleep(100 * ms)
+			}
+			out.Close()
+		}()
+		if got, err := s.do(t.Context(), tr, "/up", in); len(got) != 15 || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
+// A client that takes nothing any more is cut by the write timeout, long before
+// that of streams.
+func TestHTTP2DeadClient(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := off()
+		limits.WriteTimeout = 400 * ms
+		ended := make(chan error, 1)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			_, err := w.Write(make([]byte, 2*large))
+			ended <- err
+		})
+		c := s.dial2()
+		c.narrow()
+		// Windows that take it all: nothing but the connection stands in the way.
+		begun := c.send(preface + frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff") + frame(8, 0, 0, "\x7f\x00\x00\x00") + request)
+		if err := receive(t, ended); err == nil {
+			t.Error("all has been written")
+		}
+		notBefore(t, time.Now(), begun, limits.WriteTimeout)
+		eventually(t, "counted", func() bool { return s.Stats().TimedOut[idle.ReasonWrite] == 1 })
+	})
+}
+
+// Who agrees to speak HTTP/2 and then says nothing is cut as one that does not
+// finish the handshake, silently.
+func TestHTTP2PrefaceNeverCome(t *testing.T) {
+	t.Parallel()
+	limits := off()
+	limits.HandshakeTimeout = 300 * ms
+	s := start2(t, true, limits, unreachable(t))
+	for _, part := range []string{"", preface[:5]} {
+		c := s.dial2()
+		c.send(part)
+		notBefore(t, c.drain(), c.begun, limits.HandshakeTimeout)
+	}
+	s.wantOnly(2, "handshake", idle.ReasonReadTotal)
+}
+
+// Without TLS HTTP/2 is known by its preface, in however many pieces it comes;
+// but a piece of it is only a header that is not complete.
+func TestUnencryptedHTTP2(t *testing.T) {
+	t.Parallel()
+	limits := off()
+	limits.HandshakeTimeout, limits.HeaderTimeout = 5*time.Second, 5*time.Second
+	limits.KeepAliveTimeout, limits.StreamTimeout = 400*ms, time.Minute
+	for name, pause := range map[string]time.Duration{"whole": 0, "byte by byte": 5 * ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start2(t, false, limits, func(w http.ResponseWriter, r *http.Request) {
+				if r.ProtoMajor != 2 {
+					t.Errorf("the request is of %s", r.Proto)
+				}
+				time.Sleep(3 * limits.KeepAliveTimeout)
+			})
+			c := s.dial2()
+			var last time.Time
+			for _, b := range []byte(hello + request) {
+				time.Sleep(pause)
+				last = c.send(string([]byte{b}))
+			}
+			notBefore(t, c.drain(), last, 4*limits.KeepAliveTimeout)
+			s.wantOnly(1, "keep-alive", idle.ReasonRead)
+		})
+	}
+	t.Run("HTTP/1 beside it", func(t *testing.T) {
+		t.Parallel()
+		s := start2(t, false, all(300*ms), echo)
+		c := s.dial()
+		for range 2 {
+			c.send(post("5") + "hello")
+			c.want(http.StatusOK)
+		}
+		last := c.send("P") // not a preface any more
+		_, at := c.want(http.StatusRequestTimeout)
+		notBefore(t, at, last, 300*ms)
+	})
+	t.Run("half a preface", func(t *testing.T) {
+		t.Parallel()
+		limits := off()
+		limits.HeaderTimeout = 300 * ms
+		s := start2(t, false, limits, unreachable(t))
+		for _, n := range []int{1, 14, 16} { // with more, net/http has a request of HTTP/1, and its handler is called
+			c := s.dial()
+			begun := c.send(preface[:n])
+			notBefore(t, c.drain(), begun, limits.HeaderTimeout)
+		}
+		s.wantOnly(3, "request header", idle.ReasonReadTotal)
+	})
+}
+
+func TestHTTP2CannotBeWatched(t *testing.T) {
+	t.Parallel()
+	s := start2(t, true, off(), func(w http.ResponseWriter, r *http.Request) {
+		if err := Watch(r, idle.Policy{}, nil); err == nil || !strings.Contains(err.Error(), "HTTP/2") {
+			t.Errorf("got %v", err)
+		}
+	})
+	if _, err := s.do(t.Context(), s.transport(), "/", nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,294 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// OnEnd is the last word to the peer: it is told once, while writes succeed
+// still, and what it makes of the error is what the server gets.
+func TestOnEndMayWriteALastMessageAndChangeTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, takes = 100 * time.Millisecond, 300 * time.Millisecond
+		var ends atomic.Int32
+		var server *Conn
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), &Options{OnEnd: func(c *Conn, err *idle.TimeoutError) {
+			ends.Add(1)
+			if c != server || err.Reason != idle.ReasonIdle || c.Timeout() != nil {
+				t.Errorf("told of %p and %v, its Timeout being %v", c, err, c.Timeout())
+			}
+			c.SetWriteDeadline(time.Now().Add(time.Second))
+			time.Sleep(takes)
+			if _, err := c.Write([]byte("bye")); err != nil {
+				t.Errorf("the last message: %v", err)
+			}
+			err.Phase = "of another name"
+		}})
+		said := make(chan string, 1)
+		go func() {
+			b := make([]byte, 3)
+			io.ReadFull(client, b)
+			said <- string(b)
+		}()
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonIdle)
+		onTime(t, at, start, limit+takes)
+		if got := <-said; got != "bye" {
+			t.Errorf("the peer was told %q", got)
+		}
+		_, again := server.Write([]byte("x"))
+		for _, err := range []error{err, again} {
+			var timeout *idle.TimeoutError
+			if !errors.As(err, &timeout) || timeout.Phase != "of another name" || timeout != server.Timeout() {
+				t.Errorf("%v does not have what OnEnd made of it", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if ends.Load() != 1 {
+			t.Errorf("told %d times", ends.Load())
+		}
+	})
+}
+
+// Once OnEnd is told, it is too late for what the peer sends.
+func TestReadsDeliverNothingDuringOnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
+			time.Sleep(time.Second)
+		}})
+		sent := make(chan int, 1)
+		go func() {
+			time.Sleep(2 * limit)
+			n := 0
+			for err := error(nil); err == nil; n++ {
+				_, err = client.Write([]byte("too late"))
+				time.Sleep(limit)
+			}
+			sent <- n
+		}()
+		start := time.Now()
+		err, at := await(t, func() error {
+			n, err := server.Read(make([]byte, 100))
+			if n > 0 {
+				t.Errorf("%d bytes are delivered", n)
+			}
+			return err
+		})
+		wantTimeout(t, err, idle.ReasonIdle)
+		onTime(t, at, start, limit+time.Second)
+		server.Close()
+		if n := <-sent; n < 5 {
+			t.Errorf("the peer has sent only %d times", n)
+		}
+	})
+}
+
+func TestOnEndIsNotToldOfWhatIsClosedOrKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
+		var ends, asked atomic.Int32
+		end := func(*Conn, *idle.TimeoutError) { ends.Add(1) }
+		closed, _ := pipe(t, tracker, &Options{OnEnd: end})
+		kept, _ := pipe(t, tracker, &Options{OnEnd: end, OnTimeout: func(*Conn, *idle.TimeoutError) bool {
+			if ends.Load() > 0 {
+				t.Error("OnEnd was told before OnTimeout was asked")
+			}
+			return asked.Add(1) < 3
+		}})
+		closing, _ := pipe(t, tracker, &Options{OnEnd: end, OnTimeout: func(c *Conn, _ *idle.TimeoutError) bool {
+			c.Close()
+			return false
+		}})
+		time.Sleep(limit / 2)
+		closed.Close()
+		time.Sleep(2 * limit)
+		if ends.Load() != 0 || asked.Load() == 0 {
+			t.Errorf("told %d times after asking %d", ends.Load(), asked.Load())
+		}
+		if err := read1(closing); err != io.ErrClosedPipe {
+			t.Errorf("got %v", err)
+		}
+		wantTimeout(t, read1(kept), idle.ReasonIdle)
+		if ends.Load() != 1 || asked.Load() != 3 {
+			t.Errorf("told %d times after asking %d", ends.Load(), asked.Load())
+		}
+	})
+}
+
+// A read ahead of need awaits nothing of the peer, until that is taken back. What
+// arrives is read nonetheless, and counts as an activity.
+func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		rate := idle.Rate{BytesPerSecond: 1000, Grace: limit}
+		for _, policy := range []idle.Policy{{ReadTimeout: limit}, {MinReadRate: rate}} {
+			server, client := pipe(t, newTracker(t, policy), nil)
+			server.ReadAhead(true)
+			time.AfterFunc(time.Minute, func() { client.Write([]byte("x")) })
+			if err := read1(server); err != nil {
+				t.Errorf("ahead of need: %v", err)
+			}
+			server.ReadAhead(false)
+			start := time.Now()
+			err, at := await(t, func() error { return read1(server) })
+			wantTimeout(t, err, map[bool]idle.Reason{true: idle.ReasonRead, false: idle.ReasonMinReadRate}[policy.ReadTimeout > 0])
+			notBefore(t, at, start, limit)
+			server.Close()
+		}
+		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+		server.ReadAhead(true)
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonIdle)
+		onTime(t, at, start, limit)
+	})
+}
+
+// One writer has the limits of writing as several have, and can become several.
+func TestOneWriterHasTheLimitsOfWriting(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	for _, on := range []bool{true, false} {
+		server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+		server.OneWriter(true)
+		if counts := server.ask().Tallied; counts != (server.marks.Load()&lone != 0) {
+			t.Errorf("the kernel counts: %v; yet one writer makes the marks %b", counts, server.marks.Load())
+		}
+		server.OneWriter(on)
+		if !on && server.marks.Load()&lone != 0 {
+			t.Error("it is not taken back")
+		}
+		if _, err := server.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 5)
+		if _, err := io.ReadFull(client, b); err != nil || string(b) != "hello" {
+			t.Fatalf("got %q, %v", b, err)
+		}
+		start := time.Now()
+		err, at := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+		wantTimeout(t, err, idle.ReasonWrite)
+		notBefore(t, at, start, limit)
+	}
+	server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	server.OneWriter(true)
+	if server.marks.Load()&lone != 0 {
+		t.Error("a pipe's writes go without the lock")
+	}
+}
+
+// A counting is a connection with a Conn in it, and a Read of its own.
+type counting struct {
+	name string
+	Conn
+	reads int
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	c.reads++
+	return c.Conn.Read(b)
+}
+
+func TestInitMakesAPartOfAnotherTypeAConn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
+		bare, client := net.Pipe()
+		defer client.Close()
+		opts := &Options{}
+		c := &counting{name: "it"}
+		opts.OnEnd = func(ended *Conn, _ *idle.TimeoutError) {
+			if ended != &c.Conn {
+				t.Errorf("told of %p", ended)
+			}
+		}
+		if err := c.Init(bare, tracker, opts); err != nil {
+			t.Fatal(err)
+		}
+		go client.Write([]byte("x"))
+		if err := read1(c); err != nil || c.reads != 1 {
+			t.Errorf("%v after %d reads", err, c.reads)
+		}
+		start := time.Now()
+		err, at := await(t, func() error { return read1(c) })
+		wantTimeout(t, err, idle.ReasonIdle)
+		onTime(t, at, start, limit)
+		c.Close()
+	})
+}
+
+// It fails as Wrap does, and leaves the connection to its owner.
+func TestInitRefusesWhatWrapDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+		wrapped, _ := pipe(t, tracker, nil)
+		if err := new(Conn).Init(wrapped, tracker, &Options{}); err != ErrWrapped {
+			t.Errorf("a *Conn: %v", err)
+		}
+		bare, client := net.Pipe()
+		pings := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
+		if err := new(Conn).Init(bare, pings, &Options{}); err == nil {
+			t.Error("it is to be pinged, but nobody can")
+		}
+		closed, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed.Close()
+		if err := new(Conn).Init(bare, closed, &Options{}); !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("a tracker that is closed: %v", err)
+		}
+		go client.Write([]byte("x"))
+		if err := read1(bare); err != nil {
+			t.Errorf("it was left as it was, but %v", err)
+		}
+		bare.Close()
+		client.Close()
+	})
+}
+
+// Who takes nothing is reset, as the kernel would keep for minutes what waits to
+// be taken. Who merely sends nothing gets an end in good order.
+func TestWhoTakesNothingIsReset(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	for _, closes := range []bool{true, false} { // or the tracker does
+		tracker := newTracker(t, idle.Policy{WriteTimeout: limit, ReadTimeout: limit})
+		ends := func(c *Conn) {
+			if closes {
+				c.Close()
+			} else {
+				eventually(t, "it is closed", func() bool { return c.marks.Load()&reaped != 0 })
+			}
+		}
+		server, client := connect(t, tracker, nil)
+		err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+		wantTimeout(t, err, idle.ReasonWrite)
+		ends(server)
+		silent, sender := connect(t, tracker, nil)
+		err, _ = await(t, func() error { return read1(silent) })
+		wantTimeout(t, err, idle.ReasonRead)
+		ends(silent)
+		client.SetReadDeadline(time.Now().Add(patience))
+		if err := readAll(client); errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || runtime.GOOS == "linux" && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("who takes nothing gets %v", err)
+		}
+		sender.SetReadDeadline(time.Now().Add(patience))
+		if err := readAll(sender); err != io.EOF {
+			t.Errorf("who sends nothing gets %v", err)
+		}
+	}
+}

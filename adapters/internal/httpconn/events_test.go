@@ -1,0 +1,358 @@
+package httpconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// What the events of FuzzEvents are called there.
+const (
+	evArrive   = iota // bytes arrive, and are not read yet
+	evRead            // a Read, which waits if nothing has arrived
+	evHeader          // HeaderRead
+	evSignal          // the deadline by which fasthttp tells of a header
+	evDeadline        // a deadline for reading of the server's
+	evNone            // its end
+	evIdle            // Idle
+	evHand            // SetDeadline, by which fasthttp hands over
+	evWrite           // a part of a response
+	evContinue        // 100 Continue
+	evShaken          // Shaken
+	evBegun           // Begun
+	numEvents
+)
+
+// model is a Conn as it should be: dumb, and slow to change its mind.
+type model struct {
+	first     bool // no request has ended yet
+	begun     bool // a byte of the next request has been read
+	state     int  // waiting, reading, working or hijacked
+	responded bool
+	buffered  bool // the next request was told of as begun, so responses may be held back
+	input     int  // bytes that have arrived
+}
+
+// due is the phase that a Read waits in, none if no limit counts.
+func (m *model) due() (Phase, bool) {
+	switch {
+	case m.state == hijacked:
+		return Hijacked, true
+	case m.state == working:
+		return 0, false
+	case m.state == reading:
+		return Request, true
+	case m.begun:
+		return Header, true
+	case m.first:
+		return Handshake, true
+	}
+	return KeepAlive, true
+}
+
+// status is that of the answer to a timeout.
+func (m *model) status() int {
+	switch p, _ := m.due(); {
+	case p == Header, p == Request && !m.responded:
+		return 408
+	}
+	return 0
+}
+
+// header is told that a header was read.
+func (m *model) header() {
+	if m.state == waiting {
+		m.state, m.responded = reading, m.buffered
+	}
+}
+
+// a call of OnTimeout, and what could be answered then.
+type call struct {
+	err    idle.TimeoutError
+	at     time.Time
+	status int
+}
+
+// A play goes through events, with a Conn and its model.
+type play struct {
+	t     *testing.T
+	c     *Conn
+	w     *wire
+	m     model
+	calls chan call
+	last  Phase // of the wait before, as its limit may be used up in part
+	again bool
+}
+
+// waits has a Read wait for long, and checks what counts meanwhile.
+func (p *play) waits() {
+	t := p.t
+	due, limited := p.m.due()
+	done := make(chan int, 1)
+	go func() {
+		n, err := p.c.Read(make([]byte, 8))
+		if err != nil {
+			t.Errorf("Read: %v", err)
+		}
+		done <- n
+	}()
+	synctest.Wait()
+	begun := time.Now()
+	time.Sleep(40 * time.Second)
+	synctest.Wait()
+	switch {
+	case !limited && len(p.calls) > 0:
+		t.Errorf("%+v, but nothing is awaited (%+v)", <-p.calls, p.m)
+	case limited && len(p.calls) == 0:
+		t.Errorf("no timeout of the %v (%+v)", due, p.m)
+	case limited:
+		policy := p.c.listener.phases[due].Policy()
+		limit := max(policy.ReadTotal, policy.ReadTimeout, policy.IdleTimeout)
+		got := <-p.calls
+		took, partly := got.at.Sub(begun), p.again && p.last == due && policy.ReadTotal > 0
+		if got.err.Phase != due.String() || got.err.Limit != limit || got.status != p.m.status() {
+			t.Errorf("timed out by %+v with status %d, want %v of %v with %d (%+v)", got.err, got.status, due, limit, p.m.status(), p.m)
+		}
+		if took > limit+20*time.Millisecond || took < limit && !partly {
+			t.Errorf("timed out after %v, the limit is %v (%+v)", took, limit, p.m)
+		}
+	}
+	for len(p.calls) > 0 {
+		<-p.calls
+	}
+	p.last, p.again = due, limited
+	p.w.sends("x")
+	if n := <-done; n != 1 {
+		t.Errorf("read %d bytes", n)
+	}
+	p.read()
+}
+
+func (p *play) read() {
+	if p.m.state == waiting {
+		p.m.begun = true
+	}
+}
+
+// event plays one.
+func (p *play) event(e, arg int) {
+	c, m := p.c, &p.m
+	switch e {
+	case evArrive:
+		n := 1 + arg%5
+		p.w.sends("yyyyy"[:n])
+		m.input += n
+	case evRead:
+		if m.input == 0 {
+			p.waits()
+			return
+		}
+		n, err := c.Read(make([]byte, 1+arg%3))
+		if n == 0 || err != nil {
+			p.t.Errorf("Read: %d, %v", n, err)
+		}
+		m.input -= n
+		if due, limited := m.due(); !limited || !p.again || due != p.last {
+			p.again = false
+		}
+		p.read()
+	case evHeader:
+		c.HeaderRead()
+		m.header()
+	case evSignal:
+		c.SetReadDeadline(time.Now().Add(HeaderTimeout))
+		m.header()
+	case evDeadline, evNone:
+		var at time.Time
+		if e == evDeadline {
+			at = time.Now().Add(24 * time.Hour)
+		}
+		c.SetReadDeadline(at)
+		if m.state == reading {
+			m.state, m.responded = working, false
+		} else if e == evDeadline {
+			m.header()
+		}
+	case evIdle:
+		c.Idle()
+		m.state, m.first, m.begun, m.responded, m.buffered = waiting, false, false, false, false
+	case evHand:
+		c.SetDeadline(time.Time{})
+		m.state = hijacked
+	case evWrite, evContinue:
+		text := "HTTP/1.1 200 OK\r\n"
+		if e == evContinue {
+			text = "HTTP/1.1 100 Continue\r\n\r\n"
+		}
+		if n, err := c.Write([]byte(text)); n != len(text) || err != nil {
+			p.t.Errorf("Write: %d, %v", n, err)
+		}
+		m.responded = m.responded || e == evWrite && m.state == reading
+	case evShaken:
+		c.Shaken(arg%2 == 1) // there was no handshake
+	case evBegun:
+		c.Begun()
+		if m.state == waiting && !m.first && !m.begun {
+			m.begun, m.buffered, p.again = true, true, false
+		}
+	}
+}
+
+// run plays all events in a bubble of virtual time. At the end the connection is
+// closed, or times out if it can.
+func run(t *testing.T, events []byte, handler, timesOut bool) {
+	limits := distinct()
+	if handler {
+		limits.Handler = 24 * time.Hour
+	}
+	p := &play{t: t, m: model{first: true}, calls: make(chan call, 1000)}
+	var ends atomic.Bool
+	limits.OnTimeout = func(nc net.Conn, err *idle.TimeoutError) bool {
+		p.calls <- call{*err, time.Now(), nc.(*Conn).status(err)}
+		return !ends.Load()
+	}
+	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		p.c, p.w = c, w
+		for _, e := range events {
+			p.event(int(e)%int(numEvents), int(e)/int(numEvents))
+		}
+		due, limited := p.m.due()
+		if !timesOut || !limited || p.m.input > 0 {
+			return
+		}
+		ends.Store(true)
+		written := len(w.written)
+		_, err := c.Read(make([]byte, 8))
+		var timeout *idle.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Phase != due.String() {
+			t.Errorf("%v, want the timeout of the %v", err, due)
+		}
+		synctest.Wait()
+		answer, want := string(w.written[written:]), ""
+		if status := p.m.status(); status != 0 {
+			want = fmt.Sprintf("HTTP/1.1 %d ", status)
+		}
+		if !strings.HasPrefix(answer, want) || want == "" && answer != "" {
+			t.Errorf("answered %q, want %q (%+v)", answer, want, p.m)
+		}
+		c.Close()
+		c.Close()
+		for phase, n := range l.Stats().Phases {
+			if (n == 1) != (phase == due.String()) || n > 1 {
+				t.Errorf("%d timeouts of the %s, want one of the %v", n, phase, due)
+			}
+		}
+	})
+}
+
+// FuzzEvents plays arbitrary events. There is no order in which they could make
+// a Conn panic, count wrongly, or wait in another phase than the model.
+func FuzzEvents(f *testing.F) {
+	const n = byte(numEvents)
+	for _, events := range [][]byte{
+		{evRead},
+		{evArrive, evRead, evRead, evIdle, evRead},
+		{evArrive, evRead, evWrite, evIdle, evRead, evRead},
+		{evArrive + 4*n, evRead + 2*n, evSignal, evRead, evRead, evWrite, evRead, evIdle, evRead},
+		{evArrive + 4*n, evRead, evHeader, evContinue, evRead, evRead, evRead, evRead, evRead, evWrite, evIdle, evRead},
+		{evRead, evDeadline, evRead, evDeadline, evRead, evNone, evRead, evIdle, evRead},
+		{evRead, evHand, evRead, evWrite, evRead, evIdle, evRead, evRead},
+		{evArrive, evRead, evIdle, evHeader, evRead, evIdle, evRead},
+		{evArrive, evRead, evIdle, evBegun, evRead, evHeader, evRead, evIdle, evBegun, evHeader, evRead},
+		{evArrive, evRead, evRead, evIdle, evBegun, evRead},
+		{evHand, evIdle, evHeader, evDeadline, evRead}, // it was not hijacked, though it looked like that
+	} {
+		for _, handler := range []bool{false, true} {
+			f.Add(events, handler, len(events)%2 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, events []byte, handler, timesOut bool) {
+		run(t, events[:min(len(events), 60)], handler, timesOut)
+	})
+}
+
+// TestPrefaceInCuts: HTTP/2 is known by how it begins, in whatever pieces that
+// comes, if the server speaks it; anything else is HTTP/1.
+func TestPrefaceInCuts(t *testing.T) {
+	for _, text := range []string{preface, preface + "and more", preface[:18], preface[:23], preface[:18] + "XX\r\n\r\n",
+		"PRI * HTTP/1.1\r\n\r\n", "PRX * HTTP/2.0\r\n\r\nSM\r\n\r\n", "x" + preface, "GET / HTTP/2.0\r\n\r\n", "P"} {
+		for _, speaks := range []bool{true, false} {
+			for cut := 1; cut <= len(text); cut++ {
+				for size := 1; size <= 3; size++ {
+					limits := distinct()
+					limits.HTTP2 = speaks
+					inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+						w.sends(text)
+						if n, _ := c.Read(make([]byte, cut)); n != cut {
+							t.Fatal(n)
+						}
+						for read := cut; read < len(text); {
+							n, err := c.Read(make([]byte, size))
+							if err != nil {
+								t.Fatal(err)
+							}
+							read += n
+						}
+						c.HeaderRead()
+						if got, want := c.state.Load() == http2, speaks && strings.HasPrefix(text, preface); got != want {
+							t.Errorf("%q cut at %d, then each %d: it is HTTP/2: %v", text, cut, size, got)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestPrefaceOfALaterRequest is none.
+func TestPrefaceOfALaterRequest(t *testing.T) {
+	limits := distinct()
+	limits.HTTP2 = true
+	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", preface} {
+			w.sends(text)
+			if n, err := c.Read(make([]byte, 100)); n != len(text) || err != nil {
+				t.Fatal(n, err)
+			}
+			c.HeaderRead()
+			if c.state.Load() == http2 {
+				t.Errorf("%q makes it HTTP/2", text)
+			}
+			c.Idle()
+		}
+	})
+}
+
+// TestEachPipelinedHeaderHasItsTime: one that began with the request before it,
+// of which the header had to be waited for itself, is not charged for that.
+func TestEachPipelinedHeaderHasItsTime(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		read := func(n int) {
+			if n, err := c.Read(make([]byte, n)); n == 0 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		w.sends("G")
+		read(1)
+		time.AfterFunc(1500*time.Millisecond, func() { w.sends("ET / and a G") })
+		read(100) // it had 2 s
+		c.Idle()
+		c.Begun()
+		begun := time.Now()
+		_, err := c.Read(make([]byte, 1))
+		var timeout *idle.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Phase != "request header" {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(begun); took < 2*time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}

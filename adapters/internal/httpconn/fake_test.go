@@ -1,0 +1,149 @@
+package httpconn
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A wire is a connection without a kernel, for bubbles of virtual time: what the
+// peer sends is given to it, and it takes what is written.
+type wire struct {
+	net.Conn // nil; what is not below is not called
+	mu       sync.Mutex
+	change   chan struct{} // closed when something changes
+	input    []byte
+	written  []byte
+	closed   bool
+	past     bool // a deadline in the past was set
+	deadline time.Time
+}
+
+func newWire() *wire { return &wire{change: make(chan struct{})} }
+
+// alter changes the wire and wakes who waits.
+func (w *wire) alter(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+	close(w.change)
+	w.change = make(chan struct{})
+}
+
+// sends has the peer send b.
+func (w *wire) sends(b string) { w.alter(func() { w.input = append(w.input, b...) }) }
+
+func (w *wire) Read(b []byte) (int, error) {
+	for {
+		w.mu.Lock()
+		change := w.change
+		switch {
+		case w.closed:
+			w.mu.Unlock()
+			return 0, net.ErrClosed
+		case w.past:
+			w.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		case len(w.input) > 0:
+			n := copy(b, w.input)
+			w.input = w.input[n:]
+			w.mu.Unlock()
+			return n, nil
+		}
+		w.mu.Unlock()
+		<-change
+	}
+}
+
+func (w *wire) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return 0, net.ErrClosed
+	case w.past:
+		return 0, os.ErrDeadlineExceeded
+	}
+	w.written = append(w.written, b...)
+	return len(b), nil
+}
+
+func (w *wire) Close() error {
+	w.alter(func() { w.closed = true })
+	return nil
+}
+
+func (w *wire) set(t time.Time) error {
+	w.alter(func() { w.past, w.deadline = !t.IsZero() && t.Before(time.Now()), t })
+	return nil
+}
+
+func (w *wire) SetDeadline(t time.Time) error      { return w.set(t) }
+func (w *wire) SetReadDeadline(t time.Time) error  { return w.set(t) }
+func (w *wire) SetWriteDeadline(t time.Time) error { return nil }
+func (w *wire) LocalAddr() net.Addr                { return &net.TCPAddr{} }
+func (w *wire) RemoteAddr() net.Addr               { return &net.TCPAddr{} }
+
+// wires is a listener of one wire.
+type wires struct {
+	net.Listener
+	next chan *wire
+}
+
+func (l wires) Accept() (net.Conn, error) {
+	w, ok := <-l.next
+	if !ok {
+		return nil, io.EOF
+	}
+	return w, nil
+}
+func (wires) Close() error { return nil }
+
+// accepted returns a connection with the given limits, and the peer's end. Both
+// its own and its listener's Close are the caller's.
+func accepted(t testing.TB, limits Limits) (*Listener, *Conn, *wire) {
+	t.Helper()
+	ls := wires{next: make(chan *wire, 1)}
+	l, err := NewListener("httpconn", ls, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire()
+	ls.next <- w
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := nc.(*Conn)
+	c.Accepted(c)
+	return l, c, w
+}
+
+// inBubble runs a test in virtual time, of which the end shows that no goroutine
+// is left.
+func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Listener, c *Conn, w *wire)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l, c, w := accepted(t, limits)
+		test(t, l, c, w)
+		c.Close()
+		l.Close()
+		synctest.Wait()
+		if st := l.Stats(); st.Live != 0 || st.Tracked != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// distinct are limits by which one sees what counts.
+func distinct() Limits {
+	off := idle.Rate{BytesPerSecond: Off}
+	return Limits{Handshake: 1 * time.Second, Header: 2 * time.Second, Body: 4 * time.Second, KeepAlive: 8 * time.Second,
+		Stream: 16 * time.Second, Hijacked: idle.Policy{IdleTimeout: 32 * time.Second}, BodyRate: off, WriteRate: off}
+}

@@ -1,0 +1,132 @@
+package httpconn
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// hidden is a wrapper like fasthttp's, which has no way to what it wraps.
+type hidden struct{ net.Conn }
+
+// TestFind finds a connection through wrappers of all kinds, and no other one.
+func TestFind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, _ := accepted(t, distinct())
+		other, foreign, _ := accepted(t, distinct())
+		for _, nc := range []net.Conn{c, hidden{c}, tls.Server(c, nil), hidden{hidden{c}}, hidden{tls.Server(hidden{c}, nil)}} {
+			if got := l.Find(nc); got != c {
+				t.Errorf("through a %T it found %p", nc, got)
+			}
+			if got := other.Find(nc); got != nil {
+				t.Errorf("another listener found it through a %T", nc)
+			}
+		}
+		if c.state.Load() != waiting || c.begun != not {
+			t.Error("being found has changed its state")
+		}
+		a, b := net.Pipe()
+		for _, nc := range []net.Conn{foreign, hidden{foreign}, a, hidden{a}, hidden{}, nil} {
+			if got := l.Find(nc); got != nil {
+				t.Errorf("found %p through a %T", got, nc)
+			}
+		}
+		a.Close()
+		b.Close()
+		for _, closing := range []interface{ Close() error }{c, foreign, l, other} {
+			closing.Close()
+		}
+	})
+}
+
+// TestTrackerOutlivesTheListener, until its last connection is closed. That the
+// bubble ends shows that the tracker has.
+func TestTrackerOutlivesTheListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, _ := accepted(t, distinct())
+		l.Close()
+		l.Close()
+		_, err := c.Read(make([]byte, 1))
+		var timeout *idle.TimeoutError
+		if !errors.As(err, &timeout) || timeout.Phase != "handshake" {
+			t.Errorf("%v after the listener was closed", err)
+		}
+		c.Close()
+		c.Close()
+		synctest.Wait()
+		if l.open != 0 {
+			t.Errorf("%d are open", l.open)
+		}
+	})
+}
+
+// TestAcceptAfterTheEnd: a connection that comes when all is over is closed.
+func TestAcceptAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, _ := accepted(t, distinct())
+		c.Close()
+		l.Close()
+		synctest.Wait()
+		late := newWire()
+		l.Listener.(wires).next <- late
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		if !late.closed {
+			t.Error("it is open still")
+		}
+	})
+}
+
+// wrapped is a listener whose connections are idlenet's already.
+type wrapped struct {
+	net.Listener
+	tracker *idle.Tracker
+}
+
+func (w wrapped) Accept() (net.Conn, error) { return idlenet.Wrap(newWire(), w.tracker, nil) }
+func (wrapped) Close() error                { return nil }
+
+// TestAcceptRefusesWhatIsWrapped, and counts nothing.
+func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		l, err := NewListener("httpconn", wrapped{tracker: tracker}, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Accept(); !errors.Is(err, idlenet.ErrWrapped) {
+			t.Error(err)
+		}
+		l.Close()
+		if l.open != 0 {
+			t.Errorf("%d are open", l.open)
+		}
+	})
+}
+
+// TestSignals are no deadlines that a user would set, and those are no signals.
+func TestSignals(t *testing.T) {
+	l, other := &Listener{}, &Listener{}
+	if !isSignal(l.call()) || !isSignal(time.Now().Add(HeaderTimeout)) {
+		t.Error("a signal is none")
+	}
+	if l.call().Equal(other.call()) {
+		t.Error("two listeners call alike")
+	}
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 0), time.Now(), time.Now().Add(100 * 365 * 24 * time.Hour)} {
+		if isSignal(at) {
+			t.Errorf("%v is one", at)
+		}
+	}
+}
