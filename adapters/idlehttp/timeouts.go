@@ -9,24 +9,25 @@ import (
 )
 
 // Off disables a timeout, or as its BytesPerSecond a rate.
-const Off = httpconn.Off
+const Off = -1
 
 // Timeouts says how long a connection may take for what. The zero value is the
 // defaults; [Off] disables a limit, and any other negative value is refused.
 // Limits are kept as those of an [idle.Policy] are: never early, and late by at
 // most two ticks.
 //
-// What others do by default, for comparison (0 is no limit):
+// What others do by default, for comparison (0 is no limit, - that there is no
+// such setting):
 //
-//	                 here            net/http  nginx  Kestrel        Envoy  Caddy
-//	handshake        10 s            0         60 s   10 s           0      0
-//	header           10 s, in all    0         60 s   30 s, in all   0      60 s, in all
-//	body, progress   30 s            0         60 s   -              300 s  0
-//	body, rate       240 B/s, 5 s    -         -      240 B/s, 5 s   -      0
-//	response         30 s            0         60 s   -              300 s  0
-//	response, rate   240 B/s, 5 s    -         -      240 B/s, 5 s   -      -
-//	keep-alive       75 s            0         75 s   130 s          3600 s 300 s
-//	HTTP/2 streams   300 s           0         60 s   -              300 s  -
+//	                    here          net/http  nginx  Kestrel       Envoy   Caddy
+//	handshake           10 s          0         60 s   10 s          0       60 s
+//	header, in all      10 s          0         60 s   30 s          0       60 s
+//	body, progress      30 s          0         60 s   -             300 s   0
+//	body, rate          240 B/s, 5 s  -         -      240 B/s, 5 s  -       0
+//	response, progress  30 s          0         60 s   -             300 s   0
+//	response, rate      240 B/s, 5 s  -         -      240 B/s, 5 s  -       -
+//	keep-alive          75 s          0         75 s   130 s         3600 s  300 s
+//	HTTP/2 streams      300 s         0         -      -             300 s   -
 type Timeouts struct {
 	// HandshakeTimeout is how long after a connection has been accepted the
 	// first byte of its first request may take, a TLS handshake included. With
