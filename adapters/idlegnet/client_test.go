@@ -3,6 +3,7 @@ package idlegnet
 import (
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -45,10 +46,14 @@ func TestClient(t *testing.T) {
 			}
 			defer ln.Close()
 			go func() {
+				var open []net.Conn // or the collector would close them
 				for {
-					if _, err := ln.Accept(); err != nil {
+					c, err := ln.Accept()
+					if err != nil {
+						runtime.KeepAlive(open)
 						return
 					}
+					open = append(open, c)
 				}
 			}()
 			closed, onClose := closings()
