@@ -83,15 +83,32 @@ func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	})
 }
 
-// TestUnreadInputIsNoMatterForATotal has a total that is kept: the input that is
-// found then has not been an excuse for anything.
-func TestUnreadInputIsNoMatterForATotal(t *testing.T) {
+// TestUnreadInputAvertsATotalOnce has input that waits for long, or for nobody
+// knows how long: the owner was slow, not the peer. The second time it is not.
+func TestUnreadInputAvertsATotalOnce(t *testing.T) {
+	for _, in := range []time.Duration{0, 100 * time.Millisecond} {
+		onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+			p := r.prober(func() Pulse { return Pulse{Unread: true, In: in} })
+			r.dies(&p.peer, time.Now(), 2*time.Second, ReasonReadTotal)
+		})
+	}
+}
+
+// TestFreshInputIsNoMatterForATotal has a total that is kept: the input that is
+// found then has come just now, and so has not been an excuse for anything.
+func TestFreshInputIsNoMatterForATotal(t *testing.T) {
 	policy := Policy{ReadTotal: time.Second, IdleTimeout: 1500 * time.Millisecond}
 	onBoth(t, policy, nil, func(r *rig) {
 		p := &keepingProber{}
-		p.probe = func() Pulse { return Pulse{Unread: true} }
+		p.probe = func() Pulse { return Pulse{Unread: true, In: time.Nanosecond} }
 		r.track(&p.Conn, p)
-		r.dies(&p.peer, time.Now(), 3*time.Second-r.opts.Tick, ReasonIdle)
+		r.wait(10 * time.Second)
+		for _, err := range p.expired {
+			r.Fatalf("expired by %v; what was read at once is activity to IdleTimeout, and the total is kept", err)
+		}
+		if r.Stats().Kept < 9 {
+			r.Errorf("kept %d times: the input was an excuse", r.Stats().Kept)
+		}
 	})
 }
 

@@ -200,14 +200,29 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 	if ph := c.phase.Load(); p.Unreported > 0 && ph.writePerByte != 0 {
 		s.pay(&c.out, c.out.price(p.Unreported, ph.writePerByte, uint32(v.now)))
 	}
-	if p.Unread && r != ReasonWrite && r != ReasonMinWriteRate && r != ReasonReadTotal && c.state.move(j.state, live, granted, 0) {
+	if p.Unread && s.excuses(r, p) && c.state.move(j.state, live, granted, 0) {
 		// A tick less than now, so that any activity changes the stamp and
 		// takes the grant back: see restamp.
 		raise(&c.in.stamp, uint32(v.now)-1)
-		if r == ReasonMinReadRate || r == ReasonHeartbeat { // the input may be a beat
+		if r != ReasonIdle && r != ReasonRead { // the input may be a beat, or all that was owed
 			c.restart(r, uint32(v.now))
 		}
 	}
+}
+
+// excuses reports whether input that waits to be read excuses the peer for
+// passing the limit that r names. For what has to be complete by some time it does
+// only if it has waited for longer than an owner who reads would have let it:
+// otherwise a trickle could extend that.
+func (s *Shard) excuses(r Reason, p Pulse) bool {
+	const patience = 2 // ticks
+	switch r {
+	case ReasonWrite, ReasonMinWriteRate:
+		return false
+	case ReasonReadTotal:
+		return p.In == 0 || p.In > patience*s.tracker.clock.tick
+	}
+	return true
 }
 
 // verdict reads the connection's deadline anew: by the time it is asked for

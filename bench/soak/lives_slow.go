@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const (
+	// receiveBuffer makes what the kernel takes in the client's place small
+	// against what the rate asks for.
+	receiveBuffer = 16 << 10
+	// atMostUnread is how much that can be: the kernel doubles what it is told,
+	// and lets one segment of loopback exceed it.
+	atMostUnread = 2*receiveBuffer + 64<<10
+
+	readStep   = 50 * time.Millisecond
+	slowLife   = 3 * limit
+	fastEnough = 4 * writeRate
+	tooSlow    = writeRate / 8
+)
+
+var writeRation = ration{writeRate, writeGrace}
+
+// readAbove takes a stream slowly, but faster than it has to.
+func readAbove(request string) func(context.Context, *client) outcome {
+	return readSlowly(request, fastEnough)
+}
+
+// readBelow takes a stream too slowly, and has to be cut.
+func readBelow(request string) func(context.Context, *client) outcome {
+	return readSlowly(request, tooSlow)
+}
+
+func readSlowly(request string, rate int) func(context.Context, *client) outcome {
+	return func(_ context.Context, c *client) outcome {
+		c.SetReadBuffer(receiveBuffer)
+		begin := time.Now()
+		if _, err := c.Write([]byte(request)); err != nil {
+			return violation(0, "asking for a stream: %v", err)
+		}
+		return c.sip(span{begin, time.Now()}, rate)
+	}
+}
+
+// sip reads at a rate until the server has had enough, or the life is over.
+func (c *client) sip(since span, rate int) outcome {
+	taken, chunk := 0, make([]byte, rate/2)
+	for {
+		reason, at := c.srv.ledger.wait(c.entry, readStep)
+		switch {
+		case reason != 0:
+			return c.judgeSip(since, rate, taken, reason, at)
+		case rate > writeRate && time.Since(since.to) > slowLife:
+			return outcome{verdict: left, unsure: time.Since(since.from) > writeRation.paid(taken)}
+		case rate < writeRate && time.Since(since.to) > writeRation.paid(taken+atMostUnread)+c.slack(since.to, time.Now()):
+			return violation(0, "reads too slowly, %d bytes in %v, and is not cut", taken, time.Since(since.to))
+		}
+		quota := int(float64(rate)*time.Since(since.from).Seconds()) - taken
+		if quota <= 0 {
+			continue
+		}
+		c.SetReadDeadline(time.Now().Add(readStep))
+		n, err := c.Read(chunk[:min(len(chunk), quota)])
+		taken += n
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			reason, at := c.srv.ledger.wait(c.entry, c.grace)
+			if reason == 0 {
+				return violation(0, "a slow reader was closed, but not by a timeout: %v", err)
+			}
+			return c.judgeSip(since, rate, taken, reason, at)
+		}
+	}
+}
+
+// judgeSip judges the end of a slow reader, which the server has told of: bytes
+// that are under way hide it from the client.
+func (c *client) judgeSip(since span, rate, taken int, reason idle.Reason, at time.Time) outcome {
+	least, most := taken, taken+atMostUnread
+	if c.srv.burst {
+		least = max(0, taken-atMostUnread)
+	}
+	if rate > writeRate {
+		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
+	}
+	if fault := judgeSlow(since, writeRation, least, most, c.slack(since.to, at), at); fault != "" {
+		return violation(reason, "a reader at %d bytes a second was %s", rate, fault)
+	}
+	switch {
+	case reason != idle.ReasonMinWriteRate:
+		return violation(reason, "a reader at %d bytes a second was closed for a wrong reason", rate)
+	case rate > writeRate:
+		return outcome{verdict: draw, reason: reason}
+	}
+	return outcome{verdict: closed, reason: reason, at: at}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A span is between which moments the server saw something. A client knows no
+// more: it was after it began to write, and before it had an answer.
+type span struct{ from, to time.Time }
+
+// judgeStale judges a connection that was to be closed a limit after since, and
+// was seen to be at that moment. What is early is measured from since.from, and
+// what is late from since.to, so neither is ever the client's imagination.
+func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time.Duration, fault string) {
+	if short := limit - at.Sub(since.from); short > 0 {
+		return 0, fmt.Sprintf("closed %v before its limit of %v", short, limit)
+	}
+	late = max(0, at.Sub(since.to)-limit)
+	if late > slack {
+		return late, fmt.Sprintf("kept for %v beyond its limit of %v", late, limit)
+	}
+	return late, ""
+}
+
+// A pulse is what a client that means to live knows of its own silence. If the
+// machine is so busy that the client comes too late, its end is nobody's fault.
+type pulse struct {
+	limit   time.Duration
+	last    time.Time // the server has seen something at this moment, or later
+	overdue bool      // the limit may have passed
+}
+
+func newPulse(limit time.Duration, since time.Time) *pulse { return &pulse{limit: limit, last: since} }
+
+// wrote notes a write. It is in time if it was over before the limit could have
+// passed: then the bytes were in the kernel's hands, and whoever looks finds
+// them.
+func (p *pulse) wrote(begin, end time.Time) {
+	if p.overdue || end.Sub(p.last) >= p.limit {
+		p.overdue = true
+		return
+	}
+	p.last = begin
+}
+
+// heard notes that an answer to what was written at begin has come, so the
+// connection was alive then.
+func (p *pulse) heard(begin time.Time) { p.last, p.overdue = begin, false }
+
+// excuses reports whether an end that was seen at that moment may be the
+// client's own doing.
+func (p *pulse) excuses(at time.Time) bool { return p.overdue || at.Sub(p.last) >= p.limit }
+
+// A ration is a minimum rate.
+type ration struct {
+	bytesPerSecond int
+	grace          time.Duration
+}
+
+// paid is for how long n bytes keep a connection.
+func (r ration) paid(n int) time.Duration {
+	return r.grace + time.Duration(n)*time.Second/time.Duration(r.bytesPerSecond)
+}
+
+// judgeSlow judges a connection below a minimum rate that was closed at that
+// moment. At least so many bytes had moved by then, and at most so many.
+func judgeSlow(since span, r ration, least, most int, slack time.Duration, at time.Time) (fault string) {
+	if short := r.paid(least) - at.Sub(since.from); short > 0 {
+		return fmt.Sprintf("closed %v before its %d bytes were used up", short, least)
+	}
+	if late := at.Sub(since.to) - r.paid(most); late > slack {
+		return fmt.Sprintf("kept for %v after its %d bytes, or less, were used up", late, most)
+	}
+	return ""
+}

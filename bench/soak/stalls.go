@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Stalls are the times in which this process did not get to run, of which no
+// promise is kept: who would close a connection, or see it, was not running.
+type stalls struct {
+	mu      sync.Mutex
+	all     []span    // the latest ones, in order
+	last    time.Time // when this process was last seen to run
+	longest time.Duration
+	sum     time.Duration
+}
+
+const (
+	stallStep  = 10 * time.Millisecond
+	stallLeast = 30 * time.Millisecond // what is shorter is every day's lateness
+	maxStalls  = 10_000
+)
+
+// watch notes stalls until ctx ends.
+func (s *stalls) watch(ctx context.Context) {
+	for last := time.Now(); pause(ctx, stallStep); {
+		now := time.Now()
+		if isStall(last, now) {
+			s.add(span{last, now})
+		}
+		last = now
+		s.mu.Lock()
+		s.last = now
+		s.mu.Unlock()
+	}
+}
+
+func isStall(from, to time.Time) bool { return to.Sub(from) >= stallLeast+stallStep }
+
+func (s *stalls) add(one span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == maxStalls {
+		s.all = append(s.all[:0], s.all[maxStalls/2:]...)
+	}
+	s.all = append(s.all, one)
+	d := one.to.Sub(one.from)
+	s.sum += d
+	s.longest = max(s.longest, d)
+}
+
+// within returns how much of a time was lost in stalls.
+func (s *stalls) within(from, to time.Time) (lost time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Who asks may be the first to run after a stall, before it is noted.
+	if !s.last.IsZero() && isStall(s.last, to) {
+		lost = overlap(span{s.last, to}, from, to)
+	}
+	for i := len(s.all) - 1; i >= 0 && s.all[i].to.After(from); i-- {
+		lost += overlap(s.all[i], from, to)
+	}
+	return lost
+}
+
+// overlap is how much of a span lies between two moments.
+func overlap(s span, from, to time.Time) time.Duration {
+	if s.from.Before(from) {
+		s.from = from
+	}
+	if s.to.After(to) {
+		s.to = to
+	}
+	return max(0, s.to.Sub(s.from))
+}
+
+// total returns the longest stall since the last call, and the sum of all since
+// the beginning.
+func (s *stalls) total() (longest, sum time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest, s.longest = s.longest, 0
+	return longest, s.sum
+}
+
+// Terms are what a server is granted.
+type terms struct {
+	grace  time.Duration // the -slack
+	stalls *stalls
+}
+
+// slack is how late something may come that is about a time: after a stall there
+// is as much to catch up on as it was long.
+func (t terms) slack(from, to time.Time) time.Duration {
+	return t.grace + 2*t.stalls.within(from, to)
+}

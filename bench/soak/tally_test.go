@@ -1,0 +1,145 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func testTally() (*tally, *account) {
+	t := newTally([]*server{{name: "test"}})
+	t.start(10 * time.Second)
+	return t, t.servers["test"]
+}
+
+func TestTally(t *testing.T) {
+	y, a := testTally()
+	y.add("test", "silent", outcome{verdict: closed, reason: idle.ReasonIdle, late: 20 * ms, precise: true, at: y.begin.Add(2500 * ms)})
+	y.add("test", "silent", outcome{verdict: closed, reason: idle.ReasonIdle, late: time.Hour, precise: true, at: y.begin.Add(-ms)}) // of the warm-up
+	y.add("test", "active", outcome{verdict: left, unsure: true})
+	y.add("test", "active", outcome{verdict: draw})
+	y.add("test", "active", violation(idle.ReasonIdle, "closed %s", "early"))
+	if a.Left != 1 || a.Closed["idle"] != 2 || a.Draws != 1 || a.Unsure != 1 || a.Faults != 1 || a.Lives["active"] != 3 {
+		t.Errorf("%+v", a)
+	}
+	if got := y.windows[2].most(); got != 20*ms || y.lateness.count() != 1 {
+		t.Errorf("late %v, counted %d", got, y.lateness.count())
+	}
+	if y.violated != 1 || !strings.Contains(y.faults[0], "test, active: closed early (server: idle)") {
+		t.Errorf("%d violated: %q", y.violated, y.faults)
+	}
+	for range 2 * maxFaults {
+		y.violation("another")
+	}
+	if y.violated != 1+2*maxFaults || len(y.faults) != maxFaults {
+		t.Errorf("%d violated, tells of %d", y.violated, len(y.faults))
+	}
+}
+
+func TestReconcile(t *testing.T) {
+	good := idle.Stats{Tracked: 10, Gone: 6, TimedOut: map[idle.Reason]uint64{idle.ReasonIdle: 4}}
+	for _, c := range []struct {
+		change func(*account, *idle.Stats)
+		dials  uint64
+		want   string
+	}{
+		{func(*account, *idle.Stats) {}, 10, ""},
+		{func(_ *account, st *idle.Stats) { st.Live, st.Gone = 1, 5 }, 10, "1 connections are tracked"},
+		{func(_ *account, st *idle.Stats) { st.Gone = 7 }, 10, "timed out are 11"},
+		{func(*account, *idle.Stats) {}, 11, "11 were made"},
+		{func(_ *account, st *idle.Stats) { st.Panics = 2 }, 10, "2 panics"},
+		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle] = 3 }, 10, "4 timeouts for the reason idle, but 3"},
+		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle], a.Draws = 3, 1 }, 10, ""},
+		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonRead], a.Unsure = 2, 1 }, 10, "0 timeouts for the reason read, but 2"},
+	} {
+		_, a := testTally()
+		a.timeout[idle.ReasonIdle] = 4
+		st := good
+		c.change(a, &st)
+		got := strings.Join(a.reconcile(c.dials, st), "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestLedger(t *testing.T) {
+	l, a := newLedger(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+	e := l.enter(a)
+	if r, _ := l.wait(e, ms); r != 0 {
+		t.Errorf("told %v by nobody", r)
+	}
+	l.timedOut(a, idle.ReasonIdle)
+	l.timedOut(a, idle.ReasonRead)
+	if r, _ := l.wait(e, time.Minute); r != idle.ReasonRead {
+		t.Errorf("told %v, want the last one", r)
+	}
+	l.strike(a)
+	l.timedOut(a, idle.ReasonWrite) // of nobody's
+	if len(l.open) != 0 {
+		t.Errorf("%d entries are left", len(l.open))
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	before := level{Goroutines: 10, Descriptors: 10, HeapMB: 10}
+	if got := leaks(before, level{Goroutines: 10 + moreGoroutines, Descriptors: 10 + moreDescriptors, HeapMB: 10 + heapAllowance(100)}, 100); got != nil {
+		t.Errorf("what is allowed is a leak: %q", got)
+	}
+	if got := leaks(before, level{Goroutines: 100, Descriptors: 100, HeapMB: 100, Tracked: 1}, 100); len(got) != 4 {
+		t.Errorf("got %q, want four", got)
+	}
+	var flat, rising []window
+	for i := range numWindows {
+		flat = append(flat, window{level: level{Goroutines: 1000, HeapMB: 50}})
+		rising = append(rising, window{level: level{Goroutines: 1000 + 100*i, HeapMB: 50}})
+	}
+	if got := climbs(flat, 100); got != nil {
+		t.Errorf("a flat line climbs: %q", got)
+	}
+	if got := climbs(rising, 100); len(got) != 1 || !strings.Contains(got[0], "goroutines") {
+		t.Errorf("got %q, want goroutines", got)
+	}
+}
+
+func TestMeasureCountsDescriptors(t *testing.T) {
+	before := openDescriptors()
+	if before < 0 {
+		t.Skip("not known on this system")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if now := openDescriptors(); now <= before {
+		t.Errorf("%d descriptors before a listener, %d with it", before, now)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	var all []window
+	for i := range numWindows {
+		all = append(all, window{Late: late{P50: 10, P99: 20 + 10*float64(i/5)}})
+	}
+	if got := driftOf(all); got != (drift{P50: 0, P99: 10}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := driftOf(nil); got != (drift{}) {
+		t.Errorf("of nothing %+v", got)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	r := newReport(config{conns: 10})
+	if r.status() != statusPass || !strings.Contains(r.verdict(), "PASS") {
+		t.Errorf("status %d, %s", r.status(), r.verdict())
+	}
+	r.Leaks = append(r.Leaks, "a goroutine")
+	if r.status() != statusFail || !strings.Contains(r.verdict(), "leak: a goroutine") {
+		t.Errorf("status %d, %s", r.status(), r.verdict())
+	}
+}

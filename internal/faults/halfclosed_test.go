@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A peer that has closed its side is alive for as long as it is written to, and
+// gets everything; when the server has nothing more to say, but does not close,
+// the idle timeout does.
+func TestHalfClosed(t *testing.T) {
+	long(t)
+	const words, every = 12, limit / 4
+	gap := make(chan time.Duration, 1)
+	s := startNet(t, idle.Policy{IdleTimeout: limit}, nil, func(c *idlenet.Conn) error {
+		io.Copy(io.Discard, c)
+		var longest time.Duration
+		for range words {
+			begin := time.Now()
+			time.Sleep(every)
+			if _, err := c.Write([]byte("word")); err != nil {
+				gap <- max(longest, time.Since(begin))
+				return err
+			}
+			longest = max(longest, time.Since(begin))
+		}
+		gap <- longest
+		for c.Timeout() == nil {
+			time.Sleep(every)
+		}
+		return c.Timeout()
+	})
+	c := dial(t, s.address)
+	c.(*net.TCPConn).CloseWrite()
+	c.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(c)
+	if longest := soon(t, gap, "end of the words"); longest >= limit {
+		t.Skipf("the machine is too busy: a server that was to write every %v was silent for %v", every, longest)
+	}
+	if len(got) != len("word")*words || err != nil {
+		t.Errorf("got %d words and %v, want %d", len(got)/len("word"), err, words)
+	}
+	if r := s.reason(t); r != idle.ReasonIdle {
+		t.Errorf("ended for %v", r)
+	}
+}
+
+// A client that closes its side after a request gets its response, however much
+// longer than the keep-alive timeout the handler takes: nothing is owed by it.
+func TestHalfClosedRequest(t *testing.T) {
+	long(t)
+	address, stop, err := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(3 * limit)
+		io.WriteString(w, "late, but here")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	c := dial(t, address)
+	io.WriteString(c, request)
+	c.(*net.TCPConn).CloseWrite()
+	c.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(c)
+	if err != nil || len(got) == 0 || string(got[len(got)-len("late, but here"):]) != "late, but here" {
+		t.Errorf("got %q and %v", got, err)
+	}
+}
+
+// gnet ends a connection of which the peer has closed its side. That is no
+// timeout.
+func TestHalfClosedLoop(t *testing.T) {
+	s := startGnet(t, idle.Policy{IdleTimeout: limit}, func(c gnet.Conn, b []byte) { c.Write(b) })
+	c := dial(t, s.address)
+	io.WriteString(c, "hello")
+	c.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	c.(*net.TCPConn).CloseWrite()
+	awaitEnd(t, c)
+	st := s.wheel.Stats()
+	if st.Gone+st.TimedOut[idle.ReasonIdle] != 1 {
+		t.Errorf("%+v, want one connection that is gone", st)
+	}
+}

@@ -1,0 +1,225 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A netServer is a server with package idlenet.
+type netServer struct {
+	address string
+	tracker *idle.Tracker
+	ended   chan error // how connections ended that have timed out
+}
+
+// newNetServer serves with serve, which is given each connection in a goroutine.
+func newNetServer(p idle.Policy, tracking *idle.Options, opts *idlenet.Options, serve func(*idlenet.Conn) error) (*netServer, func(), error) {
+	tracker, err := idle.New(p, tracking)
+	if err != nil {
+		return nil, nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &netServer{ln.Addr().String(), tracker, make(chan error, 1000)}
+	go s.accept(idlenet.NewListener(ln, tracker, opts), serve)
+	return s, func() {
+		ln.Close()
+		live, _ := tracker.Close()
+		for _, c := range live {
+			c.(net.Conn).Close()
+		}
+	}, nil
+}
+
+func (s *netServer) accept(ln net.Listener, serve func(*idlenet.Conn) error) {
+	for {
+		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, idle.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptors; net/http waits in the same way
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		go func() {
+			defer c.Close()
+			var timeout *idle.TimeoutError
+			if err := serve(c.(*idlenet.Conn)); errors.As(err, &timeout) {
+				s.ended <- err
+			}
+		}()
+	}
+}
+
+func startNet(t *testing.T, p idle.Policy, opts *idlenet.Options, serve func(*idlenet.Conn) error) *netServer {
+	t.Helper()
+	s, stop, err := newNetServer(p, nil, opts, serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+// reason waits for the next connection that has timed out.
+func (s *netServer) reason(t *testing.T) idle.Reason {
+	t.Helper()
+	var timeout *idle.TimeoutError
+	errors.As(soon(t, s.ended, "timeout"), &timeout)
+	return timeout.Reason
+}
+
+// echo sends back what comes, and takes it for a beat.
+func echo(c *idlenet.Conn) error {
+	b := make([]byte, 4096)
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return err
+		}
+		c.Beat()
+		if _, err := c.Write(b[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// A gnetServer is a server with package idlegnet, of one loop.
+type gnetServer struct {
+	gnet.BuiltinEventEngine
+	address string
+	wheel   *idlegnet.Handler
+	boot    chan gnet.Engine
+	ended   chan error // of connections that have timed out
+	traffic func(c gnet.Conn, b []byte)
+}
+
+func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn, []byte)) (*gnetServer, func(), error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // gnet does not tell which port it has chosen
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &gnetServer{address: ln.Addr().String(), boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
+	ln.Close()
+	s.wheel = idlegnet.Wrap(s, p, opts)
+	if err := s.wheel.Err(); err != nil {
+		return nil, nil, err
+	}
+	run := make(chan error, 1)
+	go func() {
+		run <- gnet.Run(s.wheel, "tcp://"+s.address, gnet.WithNumEventLoop(1), gnet.WithLogger(noLog{}))
+	}()
+	select {
+	case err := <-run:
+		return nil, nil, errors.Join(errors.New("gnet did not start"), err)
+	case engine := <-s.boot:
+		return s, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			engine.Stop(ctx)
+			<-run
+		}, nil
+	}
+}
+
+func startGnet(t *testing.T, p idle.Policy, traffic func(gnet.Conn, []byte)) *gnetServer {
+	t.Helper()
+	s, stop, err := newGnetServer(p, nil, traffic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+func (s *gnetServer) OnBoot(e gnet.Engine) gnet.Action { s.boot <- e; return gnet.None }
+
+func (s *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
+	b, _ := c.Next(-1)
+	s.traffic(c, b)
+	return gnet.None
+}
+
+func (s *gnetServer) OnClose(_ gnet.Conn, err error) gnet.Action {
+	var timeout *idle.TimeoutError
+	if errors.As(err, &timeout) {
+		s.ended <- err
+	}
+	return gnet.None
+}
+
+// reason waits for the next connection that has timed out.
+func (s *gnetServer) reason(t *testing.T) idle.Reason {
+	t.Helper()
+	var timeout *idle.TimeoutError
+	errors.As(soon(t, s.ended, "timeout"), &timeout)
+	return timeout.Reason
+}
+
+func gnetEcho(c gnet.Conn, b []byte) { c.Write(b) }
+
+// newHTTPServer serves with package idlehttp, and all limits short.
+func newHTTPServer(h http.Handler) (address string, stop func(), err error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: h}
+	go idlehttp.Serve(s, ln, idlehttp.Timeouts{
+		HandshakeTimeout: limit, HeaderTimeout: limit, BodyTimeout: limit, WriteTimeout: limit, KeepAliveTimeout: limit,
+	})
+	return ln.Addr().String(), func() { s.Close() }, nil
+}
+
+const request = "GET / HTTP/1.1\r\nHost: faults\r\n\r\n"
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+
+// noLog is a log of nothing.
+type noLog struct{}
+
+func (noLog) Debugf(string, ...any) {}
+func (noLog) Infof(string, ...any)  {}
+func (noLog) Warnf(string, ...any)  {}
+func (noLog) Errorf(string, ...any) {}
+func (noLog) Fatalf(string, ...any) {}
+
+// A latch is opened once, and at the end of the test at the latest.
+type latch struct {
+	ch   chan struct{}
+	open atomic.Bool
+}
+
+func newLatch(t *testing.T) *latch {
+	l := &latch{ch: make(chan struct{})}
+	t.Cleanup(l.release)
+	return l
+}
+
+func (l *latch) release() {
+	if !l.open.Swap(true) {
+		close(l.ch)
+	}
+}
+
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
