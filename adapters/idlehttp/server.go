@@ -1,5 +1,5 @@
 // Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
-// a tenth of what the server's own cost.
+// a fraction of what the server's own cost.
 //
 //	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
 //

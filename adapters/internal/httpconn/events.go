@@ -30,6 +30,10 @@ func (c *Conn) Shaken(begun bool) {
 	c.shaking = false
 }
 
+// Buffered reports whether a request may have begun of which no byte has been read
+// since the one before.
+func (c *Conn) Buffered() bool { return c.begun == not }
+
 // Begun notes that the first byte of a request, which is not the first one of
 // the connection, is there.
 func (c *Conn) Begun() {
