@@ -20,7 +20,9 @@ type conn struct {
 	phase   *idle.Phase
 	timeout *idle.TimeoutError // when it is being closed for that
 
-	_ [40]byte // makes it 192 bytes, which Go places at the start of a cache line
+	credited uint64 // up to which byte the peer is credited for taking, where the kernel counts
+
+	_ [32]byte // makes it 192 bytes, which Go places at the start of a cache line
 }
 
 // close notes that OnClose has been called.

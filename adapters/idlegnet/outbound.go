@@ -19,8 +19,7 @@ type backlog struct {
 	gone  int  // how many were seen to be gone since the last probe
 	grew  bool // more came since then, so that some may be gone unseen
 
-	acked   uint64 // by the peer ever, at the last probe
-	counted bool   // acked is known
+	counted bool   // the kernel counts what the peer takes
 	queue   uint64 // in the kernel's own queue, at the last probe
 	samples int    // probes in a row that saw no progress
 }
@@ -54,7 +53,7 @@ func (s *conn) beginBacklog(n int) {
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
 	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
-		s.backlog.acked, s.backlog.counted, s.backlog.queue = r.Acked, r.Tallied, r.Queued
+		s.backlog.counted, s.backlog.queue = r.Tallied, r.Queued
 	}
 	s.track.PauseWrite() // the wait that the tracker believed in was none
 	s.track.AwaitWrite()
@@ -84,8 +83,8 @@ func (s *conn) progress(p *idle.Pulse, r kernel.Report) {
 	p.Drained = s.tooNew(r)
 	if r.Out > 0 { // the kernel counts the bytes of TCP
 		if b.counted {
-			p.Unreported = int(r.Acked - b.acked)
-			b.acked = r.Acked
+			p.Unreported = int(r.Acked - s.credited)
+			s.credited = r.Acked
 		}
 		return
 	}

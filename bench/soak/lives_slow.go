@@ -80,9 +80,6 @@ func (c *client) sip(since span, rate int) outcome {
 // that are under way hide it from the client.
 func (c *client) judgeSip(since span, rate, taken int, reason idle.Reason, at time.Time) outcome {
 	least, most := taken, taken+atMostUnread
-	if c.srv.burst {
-		least = max(0, taken-atMostUnread)
-	}
 	if rate > writeRate {
 		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
 	}

@@ -13,7 +13,6 @@ type server struct {
 	address string
 	lives   []life
 	steady  life // what the veterans do: they live as long as the soak
-	burst   bool // what a peer takes before bytes wait for it buys it no time
 	ledger  *ledger
 	dials   atomic.Uint64
 	stats   func() idle.Stats

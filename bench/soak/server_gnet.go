@@ -47,7 +47,7 @@ func startGnet(s *server) error {
 	case err := <-ended:
 		return errors.Join(errors.New("gnet did not start"), err)
 	}
-	s.address, s.lives, s.stats, s.burst = address, gnetLives(), e.wheel.Stats, true
+	s.address, s.lives, s.stats = address, gnetLives(), e.wheel.Stats
 	s.stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
