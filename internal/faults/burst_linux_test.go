@@ -35,7 +35,7 @@ const (
 )
 
 func burstPolicy() idle.Policy {
-	return idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: burst * int(time.Second) / int(burstPays), Grace: limit / 2}}
+	return idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: int(burst * int64(time.Second) / int64(burstPays)), Grace: limit / 2}}
 }
 
 // closedAfterBurst takes a burst, and checks that the end does not come before
