@@ -18,8 +18,8 @@
 // WriteTo. ReadTimeout and MinReadRate count while a Read waits, so a server
 // that is busy with a request, and does not read meanwhile, does not hold that
 // against the client; to limit silence whatever the server does, use
-// IdleTimeout. (Package net/http reads in the background while a handler runs.) WriteTimeout and
-// MinWriteRate count while a Write waits. Before a connection is timed out the
+// IdleTimeout. (Package net/http reads in the background while a handler runs:
+// use idlehttp.) WriteTimeout and MinWriteRate count while a Write waits. Before a connection is timed out the
 // kernel is asked (on Linux, TCP_INFO) whether bytes have moved unseen: unread
 // input after a stall of the process, or a slow client that still drains a
 // large write. On Unix sockets the kernel does not tell since when a client has

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/idlewheel/idlewheel/bench/internal/cpu"
 )
 
 // variants are the ways in which each server is run.
@@ -73,7 +75,7 @@ func compare(server string, cfg config) (result, error) {
 
 // run gives the contender a turn, and notes how it went if that counts.
 func (c *contender) run(d time.Duration, counts bool) error {
-	before, err := cpuTime(c.cmd.Process.Pid)
+	before, err := cpu.Time(c.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func (c *contender) run(d time.Duration, counts bool) error {
 	if err != nil {
 		return err
 	}
-	after, err := cpuTime(c.cmd.Process.Pid)
+	after, err := cpu.Time(c.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}

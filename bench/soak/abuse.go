@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/cpu"
 )
 
 // An abuse is what a hostile client does, to make a server work.
@@ -122,7 +124,7 @@ func startVictim(kind, variant string) (*victim, error) {
 
 // suffer has the abuse done to it, and notes what it cost if that counts.
 func (v *victim) suffer(a *abuse, counts bool) error {
-	before, err := cpuTime(v.cmd.Process.Pid)
+	before, err := cpu.Time(v.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func (v *victim) suffer(a *abuse, counts bool) error {
 		return err
 	}
 	time.Sleep(settleTime)
-	after, err := cpuTime(v.cmd.Process.Pid)
+	after, err := cpu.Time(v.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}

@@ -4,13 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/bench/internal/cpu"
 )
 
 func TestAbuse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	if _, err := cpuTime(os.Getpid()); err != nil {
+	if _, err := cpu.Time(os.Getpid()); err != nil {
 		t.Skipf("CPU times are not known here: %v", err)
 	}
 	whole := amounts

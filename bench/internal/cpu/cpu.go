@@ -1,4 +1,5 @@
-package main
+// Package cpu tells how long other processes have run.
+package cpu
 
 import (
 	"errors"
@@ -12,12 +13,12 @@ import (
 	"time"
 )
 
-// cpuTime returns how long the threads of a process have run. It is what the
+// Time returns how long the threads of a process have run. It is what the
 // scheduler counts, to the nanosecond, and unlike the requests a second it does
 // not depend on what else the machine does at the time, or hardly.
 //
 // Where there is no /proc, as on systems other than Linux, it fails.
-func cpuTime(pid int) (time.Duration, error) {
+func Time(pid int) (time.Duration, error) {
 	return sumThreads(fmt.Sprintf("/proc/%d/task", pid))
 }
 
