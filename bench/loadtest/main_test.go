@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
 // TestMain lets the test's binary be the server process, as the program itself
@@ -136,7 +138,7 @@ func TestDescriptorLimit(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	r := newReport(testConfig())
-	r.judge(judgement{closed: 1001, early: 1, missed: 2}, newSpread())
+	r.judge(judgement{closed: 1001, early: 1, missed: 2}, spread.New())
 	if got := r.verdict(); r.status() != statusFail || !strings.Contains(got, "FAIL: 1,002 had to be closed; 1 closed too early, 2 not closed") {
 		t.Errorf("status %d: %s", r.status(), got)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -27,7 +28,7 @@ type load struct {
 
 	begun   atomic.Int64 // how many are tracked
 	touches atomic.Int64
-	perSlab *spread // how long a slab of touches took
+	perSlab *spread.Spread // how long a slab of touches took
 }
 
 // A mock is the owner of a connection, and its peer.
@@ -71,7 +72,7 @@ func (l *load) peers() iter.Seq[*peer] {
 
 // runMock runs the test over mock connections.
 func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	l := &load{cfg: cfg, oracle: newOracle(cfg), perSlab: newSpread()}
+	l := &load{cfg: cfg, oracle: newOracle(cfg), perSlab: spread.New()}
 	l.mocks = make([]mock, cfg.conns)
 	rep := newReport(cfg)
 	for plan, i := newPlanner(cfg), 0; i < len(l.mocks); i++ {
@@ -89,7 +90,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	}
 	rep.Figures, l.conns = figures, conns
 
-	pauses := newSpread()
+	pauses := spread.New()
 	tracker, err := idle.New(cfg.policy(), cfg.options(pauses))
 	if err != nil {
 		return nil, err
@@ -119,17 +120,17 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	rep.judge(l.oracle.judge(end, l.peers()), l.oracle.late)
 	rep.Duration = seconds(time.Duration(end))
 	rep.Touches = l.touches.Load()
-	rep.LoadedNS = float64(l.perSlab.at(50)) / slab
+	rep.LoadedNS = float64(l.perSlab.At(50)) / slab
 	rep.tracker(tracker.Stats(), len(handedBack), newPause(pauses), time.Duration(end))
 	rep.Interrupted = ctx.Err() != nil
 	return rep, nil
 }
 
 // options are the tracker's; pauses, if not nil, learns how long passes take.
-func (c *config) options(pauses *spread) *idle.Options {
+func (c *config) options(pauses *spread.Spread) *idle.Options {
 	o := &idle.Options{Tick: c.tick, Shards: c.shards}
 	if pauses != nil {
-		o.OnPass = pauses.add
+		o.OnPass = pauses.Add
 	}
 	return o
 }
@@ -194,5 +195,5 @@ func (l *load) progress(t *idle.Tracker) string {
 	elapsed := time.Since(l.start)
 	return fmt.Sprintf("%.0f s of %.0f   %s live   %s closed, %d wrongly   %s touches/s   latest %v",
 		elapsed.Seconds(), l.cfg.duration.Seconds(), group(st.Live), group(closed), wrong,
-		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.most().Round(100*time.Microsecond))
+		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.Most().Round(100*time.Microsecond))
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -33,7 +34,7 @@ type oracle struct {
 
 	mu        sync.Mutex
 	judgement judgement
-	late      *spread
+	late      *spread.Spread
 }
 
 // A judgement counts connections by what became of them.
@@ -166,7 +167,7 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 	case silence < due.after:
 		j.draws++
 	default:
-		o.late.add(silence - due.after)
+		o.late.Add(silence - due.after)
 	}
 }
 
@@ -205,6 +206,6 @@ func newOracle(cfg config) *oracle {
 	return &oracle{
 		limits:    cfg.limits(),
 		allowance: 2*cfg.tick + time.Second,
-		late:      newSpread(),
+		late:      spread.New(),
 	}
 }

@@ -125,7 +125,7 @@ func TestOracleLateness(t *testing.T) {
 	s := newStory(silent)
 	s.touch(500)
 	s.expire(1517, idle.ReasonIdle)
-	if got := s.late.most().Round(time.Microsecond); got != 17*time.Millisecond {
+	if got := s.late.Most().Round(time.Microsecond); got != 17*time.Millisecond {
 		t.Errorf("late by %v, want 17ms", got)
 	}
 }

@@ -50,7 +50,7 @@ func (r *report) latenessPlot() (page.Plot, error) {
 		ticks = append(ticks, page.Tick{At: float64(i), Label: fmt.Sprint(percent, " %")})
 		if r.Closed > 0 {
 			line.X = append(line.X, float64(i))
-			line.Y = append(line.Y, max(millis(r.lateness.at(percent)), leastDrawn))
+			line.Y = append(line.Y, max(millis(r.lateness.At(percent)), leastDrawn))
 		}
 	}
 	return page.Lines{

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -58,7 +59,7 @@ type report struct {
 	Interrupted bool `json:"interrupted"`
 
 	cfg      config
-	lateness *spread
+	lateness *spread.Spread
 	samples  []sample
 	doomed   int64 // how many are meant to be closed
 }
@@ -74,7 +75,7 @@ type pause struct {
 	Max float64 `json:"max"`
 }
 
-func newPause(s *spread) pause { return pause{millis(s.at(99)), millis(s.most())} }
+func newPause(s *spread.Spread) pause { return pause{millis(s.At(99)), millis(s.Most())} }
 
 func newReport(cfg config) *report {
 	r := &report{
@@ -104,13 +105,13 @@ func (r *report) planned(l life) {
 }
 
 // judge takes over what the oracle says.
-func (r *report) judge(j judgement, lateness *spread) {
+func (r *report) judge(j judgement, lateness *spread.Spread) {
 	r.Expected, r.Closed = j.expected(), j.closed
 	r.Early, r.EarliestMS = j.early, millis(j.earliest)
 	r.Missed, r.WrongReason, r.Draws = j.missed, j.wrongReason, j.draws
 	r.Left, r.Live = j.left, j.alive+j.pending
 	r.lateness = lateness
-	r.Late = late{millis(lateness.at(50)), millis(lateness.at(99)), millis(lateness.most())}
+	r.Late = late{millis(lateness.At(50)), millis(lateness.At(99)), millis(lateness.Most())}
 }
 
 // tracker takes over what the tracker says, which is stopped and has handed

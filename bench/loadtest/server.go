@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -42,7 +43,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	pauses := newSpread()
+	pauses := spread.New()
 	s := &server{conns: map[net.Conn]struct{}{}, out: json.NewEncoder(stdout)}
 	if s.tracker, err = idle.New(cfg.policy(), cfg.options(pauses)); err != nil {
 		return err

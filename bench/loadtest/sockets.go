@@ -198,5 +198,5 @@ func (l *socketLoad) progress() string {
 	elapsed := time.Since(l.start)
 	return fmt.Sprintf("%.0f s of %.0f   %s closed, %d wrongly   %s messages/s   latest %v",
 		elapsed.Seconds(), l.cfg.duration.Seconds(), group(closed), wrong,
-		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.most().Round(100*time.Microsecond))
+		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.Most().Round(100*time.Microsecond))
 }

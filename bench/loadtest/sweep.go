@@ -73,7 +73,7 @@ func (s *sweeper) pass(from, to int) {
 	s.note(before, after)
 	s.load.touches.Add(int64(len(s.touch) + len(s.beat)))
 	if n := int64(len(s.touch)); n >= slab/4 { // else it is the clock that is measured
-		s.load.perSlab.add(time.Duration((touched - before) * slab / n))
+		s.load.perSlab.Add(time.Duration((touched - before) * slab / n))
 	}
 	for _, m := range s.leave {
 		if m.conn().Close() {

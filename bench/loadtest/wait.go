@@ -33,7 +33,7 @@ func awaitEnd(ctx context.Context, cfg config, start time.Time, o *oracle, doome
 // patience is how long nothing need be closed though something is due. A
 // tracker that is so far behind already is as far behind with every ping and
 // with every answer.
-func (o *oracle) patience() time.Duration { return patience + o.allowance + 2*o.late.most() }
+func (o *oracle) patience() time.Duration { return patience + o.allowance + 2*o.late.Most() }
 
 // sleep pauses for d and reports whether it was not interrupted.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -110,12 +111,14 @@ func (r *report) judge(t *tally) {
 	r.Leaks = append(r.Leaks, climbs(r.Windows, r.Conns)...)
 	r.Late = newLate(t.lateness)
 	for i := range r.Windows {
-		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].count(), newLate(t.windows[i])
+		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), newLate(t.windows[i])
 	}
 	r.Drift = driftOf(r.Windows)
 }
 
-func newLate(s *spread) late { return late{millis(s.at(50)), millis(s.at(99)), millis(s.most())} }
+func newLate(s *spread.Spread) late {
+	return late{millis(s.At(50)), millis(s.At(99)), millis(s.Most())}
+}
 
 // driftOf compares the halves.
 func driftOf(windows []window) drift {

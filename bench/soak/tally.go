@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -17,8 +18,8 @@ type tally struct {
 
 	mu       sync.Mutex
 	servers  map[string]*account
-	windows  []*spread // of lateness, by when it ended
-	lateness *spread
+	windows  []*spread.Spread // of lateness, by when it ended
+	lateness *spread.Spread
 	faults   []string // the first ones
 	violated int
 }
@@ -40,12 +41,12 @@ const (
 )
 
 func newTally(servers []*server) *tally {
-	t := &tally{servers: map[string]*account{}, lateness: newSpread()}
+	t := &tally{servers: map[string]*account{}, lateness: spread.New()}
 	for _, s := range servers {
 		t.servers[s.name] = &account{Lives: map[string]int{}, Closed: map[string]int{}, timeout: map[idle.Reason]int{}}
 	}
 	for range numWindows {
-		t.windows = append(t.windows, newSpread())
+		t.windows = append(t.windows, spread.New())
 	}
 	return t
 }
@@ -87,8 +88,8 @@ func (t *tally) addLate(o outcome) {
 	if !o.precise || t.begin.IsZero() || o.at.Before(t.begin) {
 		return // of the warm-up
 	}
-	t.lateness.add(o.late)
-	t.windows[min(numWindows-1, int(o.at.Sub(t.begin)/t.window))].add(o.late)
+	t.lateness.Add(o.late)
+	t.windows[min(numWindows-1, int(o.at.Sub(t.begin)/t.window))].Add(o.late)
 }
 
 // fault notes a violation. t must be locked.

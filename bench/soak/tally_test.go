@@ -25,8 +25,8 @@ func TestTally(t *testing.T) {
 	if a.Left != 1 || a.Closed["idle"] != 2 || a.Draws != 1 || a.Unsure != 1 || a.Faults != 1 || a.Lives["active"] != 3 {
 		t.Errorf("%+v", a)
 	}
-	if got := y.windows[2].most(); got != 20*ms || y.lateness.count() != 1 {
-		t.Errorf("late %v, counted %d", got, y.lateness.count())
+	if got := y.windows[2].Most(); got != 20*ms || y.lateness.Count() != 1 {
+		t.Errorf("late %v, counted %d", got, y.lateness.Count())
 	}
 	if y.violated != 1 || !strings.Contains(y.faults[0], "test, active: closed early (server: idle)") {
 		t.Errorf("%d violated: %q", y.violated, y.faults)
