@@ -4,6 +4,7 @@
 //
 //	go -C bench run ./e2e -server net
 //	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
+//	go -C bench run ./e2e -html FILE         # with plots
 //
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. The variants take turns, in another order each
@@ -15,15 +16,16 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 )
 
 type config struct {
@@ -33,6 +35,7 @@ type config struct {
 	duration time.Duration
 	size     int
 	json     bool
+	html     string
 }
 
 func main() {
@@ -67,6 +70,7 @@ func parse(args []string) (config, error) {
 	flags.DurationVar(&cfg.duration, "duration", time.Second, "how long a turn lasts")
 	flags.IntVar(&cfg.size, "size", 64, "bytes a message, for echo servers")
 	flags.BoolVar(&cfg.json, "json", false, "print one JSON object and nothing else")
+	flags.StringVar(&cfg.html, "html", "", "also write the result as one page with plots to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -87,72 +91,36 @@ func parse(args []string) (config, error) {
 	return cfg, nil
 }
 
-// result is what is printed of a server.
-type result struct {
-	Server   string    `json:"server"`
-	Conns    int       `json:"conns"`
-	Rounds   int       `json:"rounds"`
-	Variants []measure `json:"variants"`
-}
-
-type measure struct {
-	Name        string   `json:"name"`
-	OpsPerS     summary  `json:"ops_per_s"`
-	RatioToBare float64  `json:"ratio_to_bare"`
-	RatioSpread summary  `json:"ratio_spread"`           // of the ratios to bare
-	RatioToOwn  *float64 `json:"ratio_to_own,omitempty"` // none if the server has no timeouts of its own
-
-	// CPUPerOp is CPU time of the server process, in ns.
-	CPUPerOp       summary  `json:"cpu_ns_per_op"`
-	CPURatioToBare float64  `json:"cpu_ratio_to_bare"`
-	CPURatioToOwn  *float64 `json:"cpu_ratio_to_own,omitempty"`
-}
-
-type summary struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
 func run(cfg config) error {
 	names := []string{cfg.server}
 	if cfg.server == "all" {
 		names = serverNames()
 	}
-	var results []result
+	var html *os.File
+	if cfg.html != "" { // before the work, so that it is not in vain
+		f, err := os.Create(cfg.html)
+		if err != nil {
+			return fmt.Errorf("-html is %q; it must be a file that can be written: %w", cfg.html, err)
+		}
+		defer f.Close()
+		html = f
+	}
+	rep := report{Machine: machine.Take(context.Background(), modules()...), cfg: cfg}
 	for _, name := range names {
 		r, err := compare(name, cfg)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		results = append(results, r)
+		rep.Servers = append(rep.Servers, r)
 	}
-	if !cfg.json {
-		printTable(os.Stdout, results)
-		return nil
-	}
-	if cfg.server == "all" {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"servers": results})
-	}
-	return json.NewEncoder(os.Stdout).Encode(results[0])
-}
-
-func printTable(w io.Writer, results []result) {
-	for _, r := range results {
-		fmt.Fprintf(w, "%s, %d connections, %d rounds\n", r.Server, r.Conns, r.Rounds)
-		fmt.Fprintf(w, "  %-6s %12s %20s %9s %9s %14s %9s %9s\n", "",
-			"requests/s", "(min to max)", "of bare", "of own", "CPU a request", "of bare", "of own")
-		for _, v := range r.Variants {
-			fmt.Fprintf(w, "  %-6s %12.0f %20s %9.3f %9s %11.0f ns %9.3f %9s\n", v.Name, v.OpsPerS.Median,
-				fmt.Sprintf("(%.0f to %.0f)", v.OpsPerS.Min, v.OpsPerS.Max), v.RatioToBare, ratioText(v.RatioToOwn),
-				v.CPUPerOp.Median, v.CPURatioToBare, ratioText(v.CPURatioToOwn))
+	if html != nil {
+		if err := errors.Join(rep.page().Write(html), html.Close()); err != nil {
+			return fmt.Errorf("writing %s: %w", cfg.html, err)
 		}
 	}
-}
-
-func ratioText(ratio *float64) string {
-	if ratio == nil {
-		return "-"
+	if !cfg.json {
+		printTable(os.Stdout, rep.Servers)
+		return nil
 	}
-	return fmt.Sprintf("%.3f", *ratio)
+	return rep.json(os.Stdout)
 }

@@ -46,8 +46,8 @@ func TestServers(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	cfg, err := parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json"))
-	if want := (config{"all", 7, 3, 2 * time.Second, 9, true}); err != nil || cfg != want {
+	cfg, err := parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x"))
+	if want := (config{"all", 7, 3, 2 * time.Second, 9, true, "x"}); err != nil || cfg != want {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
 	for _, c := range []struct{ args, want string }{

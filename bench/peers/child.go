@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -96,7 +97,7 @@ func delegate(ctx context.Context, ord order) (outcome, error) {
 
 // runWatched runs a process, and kills it when it takes more memory than it may.
 func runWatched(cmd *exec.Cmd) error {
-	most := freeMemory() / 10 * 7
+	most := machine.FreeMemory() / 10 * 7
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 )
 
 func main() {
@@ -79,7 +81,7 @@ func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error
 		defer f.Close()
 		html = f
 	}
-	contests, where := cfg.contests(), takeMachine(ctx)
+	contests, where := cfg.contests(), machine.Take(ctx, modules()...)
 	interrupted := hold(ctx, cfg, contests, stderr)
 	if interrupted != nil && !slices.ContainsFunc(contests, (*contest).begun) {
 		return interrupted

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 )
 
 // memory is what a connection's timing takes, with all that a contender needs
@@ -37,7 +39,7 @@ func runMemory(t turn) (outcome, error) {
 	if rss > 0 && rssThen > 0 {
 		o.Values["memory-resident"] = each(rss, rssThen)
 	} else {
-		o.missing("memory-resident", "how much memory is resident is "+unknown)
+		o.missing("memory-resident", "how much memory is resident is "+machine.Unknown)
 	}
 	o.Early = int(trip.early.Load())
 	runtime.KeepAlive(c)

@@ -4,19 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
 // A report is the result of a run.
 type report struct {
-	Machine    machine `json:"machine"`
-	Contenders []entry `json:"contenders"`
-	Rows       []*row  `json:"rows"`
+	Machine    machine.Machine `json:"machine"`
+	Contenders []entry         `json:"contenders"`
+	Rows       []*row          `json:"rows"`
 
 	Interrupted bool `json:"interrupted,omitempty"` // this is what there was until then
 
@@ -32,7 +30,7 @@ type entry struct {
 	Note   string `json:"note,omitempty"`
 }
 
-func newReport(m machine, cfg config, contests []*contest) *report {
+func newReport(m machine.Machine, cfg config, contests []*contest) *report {
 	r := &report{Machine: m, Rows: rows(contests), cfg: cfg, contests: contests}
 	for _, k := range contender.All() {
 		r.Contenders = append(r.Contenders, entry{k.Name, k.What, k.Module, k.Note})
@@ -49,29 +47,26 @@ func (r *report) json(w io.Writer) error {
 
 // facts are what a reader must know of a run, as names and values.
 func (r *report) facts() [][2]string {
-	m := r.Machine
-	state := ""
-	if m.Modified {
-		state = ", with changes that are not committed"
-	}
 	mode := "full size"
 	if r.cfg.quick {
 		mode = "-quick: small, and too few turns to be sure of anything"
 	}
-	var modules []string
-	for _, path := range slices.Sorted(maps.Keys(m.Modules)) {
-		modules = append(modules, path+" "+m.Modules[path])
-	}
 	if r.Interrupted {
 		mode += "; INTERRUPTED, so this is what there was until then"
 	}
-	return [][2]string{
-		{"machine", fmt.Sprintf("%d cores of %s", m.Cores, m.CPU)},
-		{"system", fmt.Sprintf("%s/%s %s, %s", m.OS, m.Arch, m.Release, m.Go)},
-		{"idlewheel", "commit " + m.Commit + state},
-		{"contenders", strings.Join(modules, ", ")},
-		{"run", fmt.Sprintf("%s, %s; rounds %d", m.Date, mode, r.cfg.rounds)},
+	return append(r.Machine.Facts("contenders"),
+		[2]string{"run", fmt.Sprintf("%s, %s; rounds %d", r.Machine.Date, mode, r.cfg.rounds)})
+}
+
+// modules are the paths of those contenders that are modules.
+func modules() []string {
+	var paths []string
+	for _, k := range contender.All() {
+		if k.Module != "" {
+			paths = append(paths, k.Module)
+		}
 	}
+	return paths
 }
 
 // groups returns the rows measure by measure.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -87,7 +88,7 @@ func TestTinyLateness(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := newReport(machine{Go: "go1"}, config{}, testContests()).json(&out); err != nil {
+	if err := newReport(machine.Machine{Go: "go1"}, config{}, testContests()).json(&out); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -115,7 +116,7 @@ func TestJSON(t *testing.T) {
 
 // TestInterruptedRun has a contest that had no turn.
 func TestInterruptedRun(t *testing.T) {
-	r := newReport(machine{}, config{}, []*contest{contestOf("a", 1), contestOf("b")})
+	r := newReport(machine.Machine{}, config{}, []*contest{contestOf("a", 1), contestOf("b")})
 	r.Interrupted = true
 	var out bytes.Buffer
 	if err := r.table(&out); err != nil {
@@ -130,7 +131,7 @@ func TestInterruptedRun(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := newReport(machine{}, config{rounds: 6}, testContests()).table(&out); err != nil {
+	if err := newReport(machine.Machine{}, config{rounds: 6}, testContests()).table(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"reset-hot: ", "skipped: cannot", "skipped: failed: still running", "broke its word", "1.80×", "p=0.002"} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -22,7 +23,7 @@ func silent(s scale) workload {
 
 func runSilent(t turn) (outcome, error) {
 	if !takeUsage().known {
-		return outcome{Missing: map[string]string{"": "CPU time is " + unknown}}, nil
+		return outcome{Missing: map[string]string{"": "CPU time is " + machine.Unknown}}, nil
 	}
 	trip := newTripwire(resetTimeout)
 	c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -106,7 +107,7 @@ func staleOutcome(name string, n int, used usage, v verdict, busy []busyPoint) o
 	if used.known {
 		o.Values[name+"-cpu"] = micros(used.cpu) / float64(n)
 	} else {
-		o.missing(name+"-cpu", "CPU time is "+unknown)
+		o.missing(name+"-cpu", "CPU time is "+machine.Unknown)
 	}
 	if v.early > 0 {
 		o.Note = fmt.Sprintf("early by up to %.3g ms", millis(v.earliest))

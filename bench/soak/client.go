@@ -82,8 +82,12 @@ func (c *client) cutAt(p *pulse, at time.Time, err error) outcome {
 
 // leave ends a life in which the connection was to live.
 func (c *client) leave(p *pulse) outcome {
-	return outcome{verdict: left, unsure: p.excuses(time.Now())}
+	return outcome{verdict: left, unsure: p.excuses(time.Now().Add(leaving))}
 }
+
+// leaving is how long it may take until a server has seen that a client has left:
+// both have to get to run for that. Its limit may pass meanwhile.
+const leaving = 5 * tick
 
 // awaitEnd reads until the server closes. It fails if that has not happened so
 // long after since, and the slack.

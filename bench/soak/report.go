@@ -37,6 +37,9 @@ type report struct {
 	End     level     `json:"level_end"`     // when all connections were closed
 	Stopped level     `json:"level_stopped"` // when the servers were as well
 
+	Served   int     `json:"served"`                    // connections, after the warm-up
+	HeapEach float64 `json:"heap_bytes_per_connection"` // by how much the heap grew from start to end, for each of them
+
 	Interrupted bool `json:"interrupted"`
 }
 
@@ -107,8 +110,9 @@ func newServerReport(s *server, a *account, st idle.Stats) serverReport {
 // judge takes over what the clients have seen. All levels must be there.
 func (r *report) judge(t *tally) {
 	r.Violated, r.FirstOnes = t.violated, append(r.FirstOnes, t.faults...)
-	r.Leaks = append(r.Leaks, leaks(r.Start, r.End, r.Conns)...)
+	r.Leaks = append(r.Leaks, leaks(r.Start, r.End, r.Conns, r.Served)...)
 	r.Leaks = append(r.Leaks, climbs(r.Windows, r.Conns)...)
+	r.HeapEach = bytesEach(r.Start, r.End, r.Served)
 	r.Late = newLate(t.lateness)
 	for i := range r.Windows {
 		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), newLate(t.windows[i])

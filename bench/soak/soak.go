@@ -23,6 +23,9 @@ type soak struct {
 // many.
 const veterans = 4
 
+// warmTime is for how long the warm-up has all the clients.
+const warmTime = 4 * limit
+
 // runSoak runs the soak that cfg asks for. If ctx ends it is over early.
 func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err error) {
 	if need := uint64(2*cfg.conns + 256); need > descriptorLimit() {
@@ -36,7 +39,7 @@ func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err 
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, servers: servers, tally: newTally(servers), stderr: stderr}
+	s := &soak{cfg: cfg, servers: servers, tally: newTally(servers), stalls: newStalls(), stderr: stderr}
 	rep := newReport(cfg)
 	rep.Empty = empty
 	watching, unwatch := context.WithCancel(context.Background())
@@ -44,17 +47,19 @@ func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err 
 	go s.stalls.watch(watching)
 	s.warmUp()
 	rep.Start = s.calm()
-	begin := time.Now()
+	begin, warm := time.Now(), s.dialed()
 	s.tally.start(cfg.duration)
 	s.load(ctx, rep)
 	rep.Seconds = round(time.Since(begin).Seconds(), 1)
 	rep.Interrupted = ctx.Err() != nil
+	rep.Served = s.dialed() - warm
 	rep.End = s.drained(rep.Start)
 	s.reconcile(rep)
 	if err := stop(); err != nil {
 		s.tally.violation("stopping the servers: %v", err)
 	}
 	s.servers = nil
+	empty.HeapMB = rep.End.HeapMB // the soak's own figures are live still
 	rep.Stopped = s.drained(empty)
 	rep.judge(s.tally)
 	return rep, nil
@@ -70,21 +75,35 @@ func stopServers(servers []*server) error {
 	return all
 }
 
-// warmUp has each life lived by several clients at once, so that what is made
-// once, or kept for the next, is there.
+// warmUp has each life lived, and as many clients at a time as there will be, so
+// that what is made once, or kept for the next, is there.
 func (s *soak) warmUp() {
 	var all sync.WaitGroup
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), warmTime)
 	defer cancel()
 	for i, srv := range s.servers {
 		for j, l := range srv.lives {
-			for k := range max(1, min(8, s.cfg.conns/len(s.servers)/len(srv.lives))) {
-				rng := rand.New(rand.NewPCG(s.cfg.seed, uint64(i<<16|j<<8|k)))
-				all.Go(func() { s.live(ctx, srv, l, rng) })
-			}
+			rng := rand.New(rand.NewPCG(s.cfg.seed, uint64(i<<16|j<<8)))
+			all.Go(func() { s.live(ctx, srv, l, rng) })
 		}
 	}
+	for i := range s.cfg.conns {
+		all.Go(func() {
+			// They do not all leave at once either.
+			ctx, cancel := context.WithTimeout(ctx, warmTime-time.Duration(i)*limit/time.Duration(s.cfg.conns))
+			defer cancel()
+			s.slot(ctx, i)
+		})
+	}
 	all.Wait()
+}
+
+// dialed is how many connections have been made.
+func (s *soak) dialed() (n int) {
+	for _, srv := range s.servers {
+		n += int(srv.dials.Load())
+	}
+	return n
 }
 
 // calm measures once no connection is left, and the number of goroutines has
@@ -98,23 +117,9 @@ func (s *soak) calm() level {
 func (s *soak) drained(before level) level {
 	var c calmness
 	return settle(s.servers, s.cfg.slack+limit+5*time.Second, func(l level) bool {
-		calm := c.reached(l) && len(leaks(before, l, s.cfg.conns)) == 0
-		return calm || l.Tracked == 0 && l.Goroutines <= before.Goroutines && l.Descriptors <= before.Descriptors
+		calm := c.reached(l) || l.Goroutines <= before.Goroutines && l.Descriptors <= before.Descriptors
+		return calm && len(leaks(before, l, s.cfg.conns, 0)) == 0
 	})
-}
-
-// A calmness is for how many measurements nothing has changed.
-type calmness struct{ same, last int }
-
-// calmFor is for how many of them it has to be so, ten a second.
-const calmFor = 15
-
-func (c *calmness) reached(l level) bool {
-	if l.Goroutines != c.last || l.Tracked != 0 {
-		c.same, c.last = 0, l.Goroutines
-	}
-	c.same++
-	return c.same >= calmFor
 }
 
 // load keeps as many clients alive as asked for as long as asked.

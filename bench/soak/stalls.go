@@ -22,6 +22,9 @@ const (
 	maxStalls  = 10_000
 )
 
+// newStalls has room for all, so that the heap does not grow with them.
+func newStalls() stalls { return stalls{all: make([]span, 0, maxStalls)} }
+
 // watch notes stalls until ctx ends.
 func (s *stalls) watch(ctx context.Context) {
 	for last := time.Now(); pause(ctx, stallStep); {

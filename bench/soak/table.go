@@ -75,6 +75,7 @@ func (r *report) tableLevels(out io.Writer) {
 	fmt.Fprintf(t, "allowed more than after the warm-up\t%d\t%d\t%.1f MB\t%d\n", r.Allowed.Goroutines, r.Allowed.Descriptors, r.Allowed.HeapMB, r.Allowed.Tracked)
 	fmt.Fprintf(t, "servers stopped\t%s\n", r.Stopped.columns())
 	t.Flush()
+	fmt.Fprintf(out, "for each of %s connections served after the warm-up the heap grew by %.1f bytes\n", group(r.Served), r.HeapEach)
 }
 
 func (l level) columns() string {

@@ -84,42 +84,6 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func TestLeaks(t *testing.T) {
-	before := level{Goroutines: 10, Descriptors: 10, HeapMB: 10}
-	if got := leaks(before, level{Goroutines: 10 + moreGoroutines, Descriptors: 10 + moreDescriptors, HeapMB: 10 + heapAllowance(100)}, 100); got != nil {
-		t.Errorf("what is allowed is a leak: %q", got)
-	}
-	if got := leaks(before, level{Goroutines: 100, Descriptors: 100, HeapMB: 100, Tracked: 1}, 100); len(got) != 4 {
-		t.Errorf("got %q, want four", got)
-	}
-	var flat, rising []window
-	for i := range numWindows {
-		flat = append(flat, window{level: level{Goroutines: 1000, HeapMB: 50}})
-		rising = append(rising, window{level: level{Goroutines: 1000 + 100*i, HeapMB: 50}})
-	}
-	if got := climbs(flat, 100); got != nil {
-		t.Errorf("a flat line climbs: %q", got)
-	}
-	if got := climbs(rising, 100); len(got) != 1 || !strings.Contains(got[0], "goroutines") {
-		t.Errorf("got %q, want goroutines", got)
-	}
-}
-
-func TestMeasureCountsDescriptors(t *testing.T) {
-	before := openDescriptors()
-	if before < 0 {
-		t.Skip("not known on this system")
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if now := openDescriptors(); now <= before {
-		t.Errorf("%d descriptors before a listener, %d with it", before, now)
-	}
-}
-
 func TestDrift(t *testing.T) {
 	var all []window
 	for i := range numWindows {

@@ -73,7 +73,7 @@ func TestNothingToDraw(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	for _, value := range []float64{0, 96} {
-		p, err := Bars{Title: "Memory", XLabel: "bytes", Bars: []Bar{{Name: "ours", Value: value, Strong: true}, {Name: "theirs", Value: value / 2}}}.Plot()
+		p, err := Bars{Title: "Memory", XLabel: "bytes", Bars: []Bar{{Name: "ours", Value: value, Low: value / 3, High: value * 2, Strong: true}, {Name: "theirs", Value: value / 2}}}.Plot()
 		if err != nil {
 			t.Fatal(err)
 		}
