@@ -12,6 +12,7 @@ type config struct {
 	quick  bool
 	json   bool
 	html   string
+	svg    string
 	rounds int
 	run    *regexp.Regexp
 }
@@ -29,6 +30,7 @@ func newFlags(c *config, pattern *string) *flag.FlagSet {
 	fs.BoolVar(&c.quick, "quick", false, "all of it in under a minute: fewer connections, fewer rounds")
 	fs.BoolVar(&c.json, "json", false, "write one JSON object to stdout, and nothing else")
 	fs.StringVar(&c.html, "html", "", "also write the result as one page with plots to this `file`")
+	fs.StringVar(&c.svg, "svg", "", "also write the plot of costs to this `file`")
 	fs.IntVar(&c.rounds, "rounds", 0, fmt.Sprintf("in how many rounds everything has its turn, what is slow in every third only; %d if not set, %d with -quick", fullRounds, quickRounds))
 	fs.StringVar(pattern, "run", "", "only what matches this `regexp`, of the form workload/contender")
 	return fs

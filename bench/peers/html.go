@@ -15,7 +15,7 @@ const us = "idlewheel"
 func (r *report) page() page.Page {
 	p := page.Page{
 		Title: "Ways to notice that a connection has gone stale",
-		Intro: "idlewheel and its peers in the same workloads, side by side; less is better everywhere.",
+		Intro: "idlewheel and its peers in the same workloads, side by side.",
 	}
 	for _, f := range r.facts() {
 		p.Facts = append(p.Facts, page.Fact{Name: f[0], Value: f[1]})

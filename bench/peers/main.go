@@ -3,7 +3,7 @@
 //
 //	go -C bench run ./peers              # everything, half an hour or more
 //	go -C bench run ./peers -quick       # smaller, in under a minute
-//	go -C bench run ./peers -html FILE   # with plots
+//	go -C bench run ./peers -html FILE   # with plots; -svg FILE for one of them
 //	go -C bench run ./peers -run 'reset-.*/(idlewheel|AfterFunc)$'
 //
 // All contenders are behind one interface and go through the same workloads.
@@ -72,15 +72,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
-	var html *os.File
-	if cfg.html != "" { // before the work, so that it is not in vain
-		f, err := os.Create(cfg.html)
-		if err != nil {
-			return fmt.Errorf("-html is %q; it must be a file that can be written: %w", cfg.html, err)
-		}
-		defer f.Close()
-		html = f
+	// Before the work, so that it is not in vain.
+	html, err := create("html", cfg.html)
+	if err != nil {
+		return err
 	}
+	defer html.Close()
+	svg, err := create("svg", cfg.svg)
+	if err != nil {
+		return err
+	}
+	defer svg.Close()
 	contests, where := cfg.contests(), machine.Take(ctx, modules()...)
 	interrupted := hold(ctx, cfg, contests, stderr)
 	if interrupted != nil && !slices.ContainsFunc(contests, (*contest).begun) {
@@ -93,6 +95,15 @@ func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error
 			return fmt.Errorf("writing %s: %w", cfg.html, err)
 		}
 	}
+	if svg != nil {
+		plot, err := rep.costPlot()
+		if err == nil {
+			_, err = svg.Write(plot.File())
+		}
+		if err := errors.Join(err, svg.Close()); err != nil {
+			return fmt.Errorf("writing %s: %w", cfg.svg, err)
+		}
+	}
 	write := rep.table
 	if cfg.json {
 		write = rep.json
@@ -101,4 +112,16 @@ func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return interrupted
+}
+
+// create creates the file that a flag names, nil if it names none.
+func create(flag, name string) (*os.File, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("-%s is %q; it must be a file that can be written: %w", flag, name, err)
+	}
+	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"os"
 	"path/filepath"
@@ -30,8 +31,8 @@ func invoke(args ...string) (status int, stdout, stderr string) {
 }
 
 func TestQuick(t *testing.T) {
-	html := filepath.Join(t.TempDir(), "peers.html")
-	status, stdout, stderr := invoke("-quick", "-json", "-html", html, "-run", "^reset-(hot|random-1k)/(idlewheel|AfterFunc)$")
+	html, svg := filepath.Join(t.TempDir(), "peers.html"), filepath.Join(t.TempDir(), "cost.svg")
+	status, stdout, stderr := invoke("-quick", "-json", "-html", html, "-svg", svg, "-run", "^reset-(hot|random-1k)/(idlewheel|AfterFunc)$")
 	if status != statusDone || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -56,6 +57,15 @@ func TestQuick(t *testing.T) {
 			t.Errorf("the page has no %s", want)
 		}
 	}
+	plot, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(plot, new(struct {
+		XMLName xml.Name `xml:"http://www.w3.org/2000/svg svg"`
+	})); err != nil || !bytes.Contains(plot, []byte(">AfterFunc<")) {
+		t.Errorf("the plot: %v", err)
+	}
 }
 
 func TestWrongFlags(t *testing.T) {
@@ -67,6 +77,7 @@ func TestWrongFlags(t *testing.T) {
 		{"-run (", `-run is "("`},
 		{"-run nobody", `-run is "nobody"; it matches nothing`},
 		{"-html /nowhere/at/all", `-html is "/nowhere/at/all"`},
+		{"-svg /nowhere/at/all", `-svg is "/nowhere/at/all"`},
 		{"-fast", "-fast"},
 		{"idlewheel", `"idlewheel"`},
 	} {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 )
 
 // A Page is a title, what a reader has to know, plots, and tables below them.
@@ -31,6 +32,13 @@ type Plot struct {
 	Title   string
 	Caption string
 	SVG     template.HTML
+}
+
+// File returns the plot as a file of its own, of the type SVG.
+func (p Plot) File() []byte {
+	const fonts = `<style>text { font-family: system-ui, "Helvetica Neue", Arial, sans-serif !important; }</style>`
+	begin, rest, _ := strings.Cut(string(p.SVG), ">")
+	return []byte(begin + ">" + fonts + rest)
 }
 
 // A Table has a row for each of what is compared.

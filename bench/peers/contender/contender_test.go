@@ -34,8 +34,10 @@ func TestContenders(t *testing.T) {
 	for _, k := range All() {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
+			const timeout = time.Second
+			begun := time.Now()
 			r := &record{times: make(map[int]int)}
-			c, err := k.New(300*time.Millisecond, r.expired)
+			c, err := k.New(timeout, r.expired)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,6 +55,9 @@ func TestContenders(t *testing.T) {
 			c.Cancel(3)
 			if err := c.Arm(3); err != nil {
 				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > timeout/2 {
+				t.Skipf("inconclusive: the machine needed %v for that", took)
 			}
 			deadline := time.Now().Add(20 * time.Second)
 			for len(r.get()) < 3 && time.Now().Before(deadline) {
