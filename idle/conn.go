@@ -18,12 +18,15 @@ import (
 // reader, a writer and everything else may run at the same time. All methods
 // of a connection on a loop-driven [Shard] must be called on its loop.
 type Conn struct {
-	timer wheel.Timer // first: see connOf
+	// What an activity needs comes first, so that it is in one cache line: the
+	// shard, and the first half of a flow.
 
 	shard *Shard
-	phase atomic.Pointer[Phase]
 	in    flow
 	out   flow
+
+	timer wheel.Timer
+	phase atomic.Pointer[Phase]
 	owner Owner
 
 	placed atomic.Uint32 // the deadline for which the timer was scheduled
@@ -32,8 +35,10 @@ type Conn struct {
 	state  state
 }
 
-// connOf returns the connection whose timer, its first field, t is.
-func connOf(t *wheel.Timer) *Conn { return (*Conn)(unsafe.Pointer(t)) }
+// connOf returns the connection of which t is the timer.
+func connOf(t *wheel.Timer) *Conn {
+	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.timer))))
+}
 
 // Touch records that something arrived. It may be called by any number of
 // goroutines at once.

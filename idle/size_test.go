@@ -16,9 +16,6 @@ func TestSizeOfConn(t *testing.T) {
 	if size := unsafe.Sizeof(Conn{}); size > most {
 		t.Errorf("a Conn has %d bytes, at most %d are allowed", size, most)
 	}
-	if unsafe.Offsetof(Conn{}.timer) != 0 {
-		t.Error("the timer must be the first field; see connOf")
-	}
 }
 
 // TestNoAllocations covers all that happens per activity and per connection.

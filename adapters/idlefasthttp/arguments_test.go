@@ -220,3 +220,21 @@ func TestSeveralListeners(t *testing.T) {
 		}
 	}
 }
+
+// A listener that has timeouts already is refused.
+func TestRefusedListener(t *testing.T) {
+	t.Parallel()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := func() *fasthttp.Server { return &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}} }
+	l, err := NewListener(server(), bare, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := NewListener(server(), l, Timeouts{}); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package idlefasthttp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -57,7 +59,7 @@ func TestSilentChunkedBody(t *testing.T) {
 func TestChunkedBody(t *testing.T) {
 	t.Parallel()
 	to := limits()
-	to.BodyTimeout = 10 * limit
+	to.BodyTimeout = patience
 	s := start(t, &fasthttp.Server{}, to)
 	c := s.dial(t)
 	for range 2 {
@@ -88,9 +90,10 @@ func TestTricklingBody(t *testing.T) {
 
 // TestLivingBody is a little faster than it has to be, for longer than the
 // grace, and in two requests.
-func TestLivingBody(t *testing.T) {
-	t.Parallel()
+func TestLivingBody(t0 *testing.T) {
+	t0.Parallel()
 	const grace = 700 * ms
+	t := intime.Of(t0, grace/3)
 	to := limits()
 	to.BodyRate = idle.Rate{BytesPerSecond: 500, Grace: grace}
 	s := start(t, &fasthttp.Server{}, to)
@@ -99,14 +102,10 @@ func TestLivingBody(t *testing.T) {
 	for range 2 {
 		const parts = 30
 		c.send(post(parts * len(part)))
-		begun, next := time.Now(), time.Now()
+		begun := time.Now()
 		for i := range parts { // 50 bytes each 50 ms: twice the rate
-			if late := time.Since(next); late > grace/2 {
-				t.Skipf("inconclusive: the machine let the client wait for %v", late)
-			}
 			c.send(part)
-			next = begun.Add(time.Duration(i+1) * 50 * ms)
-			time.Sleep(time.Until(next))
+			time.Sleep(time.Until(begun.Add(time.Duration(i+1) * 50 * ms)))
 		}
 		if got := c.response(200); got != "/ 1500" {
 			t.Error(got)
@@ -119,9 +118,11 @@ func TestLivingBody(t *testing.T) {
 
 // TestHandlerThatPausesReading: for longer than every limit. The client has sent
 // all, or waits in turn; it is not to be blamed.
-func TestHandlerThatPausesReading(t *testing.T) {
-	t.Parallel()
+func TestHandlerThatPausesReading(t0 *testing.T) {
+	t0.Parallel()
+	t := intime.Of(t0, limit/2)
 	const size = 2 << 20
+	ended := make(chan error, 1)
 	to := limits()
 	to.HandshakeTimeout, to.HeaderTimeout, to.KeepAliveTimeout = limit, limit, 10*limit
 	to.BodyTimeout, to.BodyRate = limit, idle.Rate{BytesPerSecond: 10 << 10, Grace: limit}
@@ -135,18 +136,20 @@ func TestHandlerThatPausesReading(t *testing.T) {
 				n, err := io.Copy(io.Discard, io.LimitReader(body, part))
 				total += n
 				if err != nil {
-					t.Error(err)
+					ended <- err
+					return
 				}
 			}
 			time.Sleep(3 * limit)
-			if total != size {
-				t.Error(total)
-			}
+			ended <- map[bool]error{false: fmt.Errorf("%d bytes", total)}[total == size]
 		},
 	}, to)
 	c := s.dial(t)
 	go io.WriteString(c, post(size)+strings.Repeat("x", size))
 	c.response(200)
+	if err := receive(t, ended); err != nil {
+		t.Error(err)
+	}
 	c.Close()
 	s.shutdown(t)
 	s.noTimeout(t)
@@ -188,7 +191,7 @@ func TestExpectContinue(t *testing.T) {
 	to := limits()
 	to.BodyTimeout = limit
 	s := start(t, &fasthttp.Server{}, to)
-	expect := func() *client {
+	expect := func(t testing.TB) *client {
 		c := s.dial(t)
 		c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
 		b := make([]byte, 25)
@@ -197,14 +200,14 @@ func TestExpectContinue(t *testing.T) {
 		}
 		return c
 	}
-	c := expect()
+	c := expect(intime.Of(t, limit/2))
 	c.send("abc")
 	if got := c.response(200); got != "/ 3" {
 		t.Error(got)
 	}
 	c.Close()
 	begun := time.Now()
-	notBefore(t, expect().refused(408), begun, limit)
+	notBefore(t, expect(t).refused(408), begun, limit)
 	s.wantPhase(t, "request")
 }
 
@@ -274,8 +277,9 @@ func TestBodyAfterPipelinedRequests(t *testing.T) {
 
 // TestUploadAfterPipelinedRequests is the other side of it: one that goes on is
 // not cut by the limit of the handshake, or of the header.
-func TestUploadAfterPipelinedRequests(t *testing.T) {
-	t.Parallel()
+func TestUploadAfterPipelinedRequests(t0 *testing.T) {
+	t0.Parallel()
+	t := intime.Of(t0, limit/2)
 	to := limits()
 	to.HandshakeTimeout, to.HeaderTimeout, to.KeepAliveTimeout = limit, limit, limit
 	s := start(t, &fasthttp.Server{}, to)
@@ -340,7 +344,6 @@ func TestReadDeadlineOfAHandler(t *testing.T) {
 	time.Sleep(3 * limit)
 	c.send(half)
 	c.response(200)
-	begun := time.Now()
-	notBefore(t, c.closed(), begun.Add(-20*ms), limit)
+	notBefore(t, c.closed(), c.sent, limit)
 	s.wantPhase(t, "keep-alive")
 }

@@ -132,6 +132,8 @@ func TestCounts(t *testing.T) {
 	t.Parallel()
 	to := limits()
 	to.HandshakeTimeout, to.HeaderTimeout, to.BodyTimeout, to.KeepAliveTimeout = limit, limit, limit, limit
+	var all gate // or some may be cut before they have said what they mean to
+	to.OnTimeout = all.keep
 	s := start(t, &fasthttp.Server{}, to)
 	for _, text := range []string{"", "G", "GET", post(3), "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
 		s.dial(t).send(text)
@@ -139,6 +141,8 @@ func TestCounts(t *testing.T) {
 	c := s.dial(t)
 	c.get("/")
 	c.Close()
+	eventually(t, "one is gone", func() bool { return s.Stats().Gone == 1 })
+	all.open()
 	eventually(t, "all are gone", func() bool { return s.Stats().Live == 0 && s.Stats().Tracked == 6 })
 	s.addsUp(t)
 	st := s.Stats()

@@ -4,9 +4,14 @@ import (
 	"crypto/tls"
 	"io"
 	"log"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // mute is for servers that have reason to log.
@@ -20,7 +25,9 @@ func TestMaxConnsPerIP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := limits()
-			to.KeepAliveTimeout = 3 * limit
+			to.KeepAliveTimeout = limit
+			var full gate
+			to.OnTimeout = full.keep
 			s := startWith(t, &fasthttp.Server{MaxConnsPerIP: 2, Logger: mute}, to, config != nil)
 			a, b := s.dial(t), s.dial(t)
 			a.get("/")
@@ -28,6 +35,7 @@ func TestMaxConnsPerIP(t *testing.T) {
 			c := s.dial(t)
 			c.response(429)
 			c.closed()
+			full.open()
 			a.closed()
 			b.closed()
 			eventually(t, "there is room", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
@@ -45,7 +53,7 @@ func TestMaxConnsPerIP(t *testing.T) {
 func TestWrappersOfOthers(t *testing.T) {
 	t.Parallel()
 	to := limits()
-	to.KeepAliveTimeout, to.HeaderTimeout = 10*limit, 2*limit
+	to.HeaderTimeout = 2 * limit
 	s := start(t, &fasthttp.Server{MaxConnsPerIP: 1000}, to)
 	slow := s.dial(t)
 	slow.get("/")
@@ -72,13 +80,16 @@ func TestConcurrencyExceeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := limits()
-			to.KeepAliveTimeout = 3 * limit
+			to.KeepAliveTimeout = limit
+			var full gate
+			to.OnTimeout = full.keep
 			s := startWith(t, &fasthttp.Server{Concurrency: 1, Logger: mute}, to, config != nil)
 			a := s.dial(t)
 			a.get("/")
 			b := s.dial(t)
 			b.response(503)
 			b.closed()
+			full.open()
 			a.closed()
 			eventually(t, "there is room", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
 			eventually(t, "it is served", func() bool {
@@ -100,11 +111,14 @@ func TestConcurrencyExceeded(t *testing.T) {
 func TestRefusedDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	to := limits()
-	to.HandshakeTimeout = 3 * limit
+	to.HandshakeTimeout = limit
+	var refused atomic.Value // the others may take their time
+	to.OnTimeout = func(c net.Conn, _ *idle.TimeoutError) bool { return c.RemoteAddr().String() != refused.Load() }
 	s := startTLS(t, &fasthttp.Server{Concurrency: 1, Logger: mute}, to)
 	a := s.dial(t)
 	a.get("/")
-	s.raw(t) // refused, which waits for its handshake, in Accept's goroutine
+	// Refused, which waits for its handshake, in Accept's goroutine.
+	refused.Store(s.raw(t).LocalAddr().String())
 	b := s.dial(t)
 	b.response(503)
 	a.Close()
@@ -120,11 +134,14 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	to := limits()
 	to.HandshakeTimeout, to.HeaderTimeout, to.BodyTimeout, to.KeepAliveTimeout = limit, limit, limit, limit
+	var sent sync.Map // by address; honest clients, and who is about to attack, may take their time
+	to.OnTimeout = func(c net.Conn, _ *idle.TimeoutError) bool { _, cut := sent.Load(c.RemoteAddr().String()); return !cut }
 	s := start(t, &fasthttp.Server{}, to)
 	var attackers []*client
 	for i := range n {
 		c := s.dial(t)
 		c.send([]string{"", "G", post(5) + "a"}[i%3])
+		sent.Store(c.LocalAddr().String(), true)
 		attackers = append(attackers, c)
 		if i%10 == 0 {
 			honest := s.dial(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -17,7 +18,7 @@ import (
 // client's fault.
 func TestLongHandler(t *testing.T) {
 	t.Parallel()
-	flavours(t, func(t *testing.T, start func(*fasthttp.Server, Timeouts) *server) {
+	flavours(t, func(t0 *testing.T, start func(*fasthttp.Server, Timeouts) *server) {
 		to := limits()
 		rate := idle.Rate{BytesPerSecond: 1000, Grace: limit}
 		to.HeaderTimeout, to.BodyTimeout, to.WriteTimeout = limit, limit, limit
@@ -27,6 +28,7 @@ func TestLongHandler(t *testing.T) {
 			time.Sleep(4 * limit)
 			hello(ctx)
 		}}, to)
+		t := intime.Of(t0, limit)
 		c := s.dial(t)
 		c.get("/a")
 		c.send(post(3) + "abc")
@@ -46,22 +48,27 @@ func TestHandlerTimeout(t *testing.T) {
 	flavours(t, func(t *testing.T, start func(*fasthttp.Server, Timeouts) *server) {
 		to := limits()
 		to.HandlerTimeout = limit
-		ran := make(chan struct{}, 2)
+		var slow gate // or a quick request may take too long, on a slow machine
+		to.OnTimeout = slow.keep
+		proceed, ran := make(chan struct{}), make(chan struct{}, 2)
 		s := start(&fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
 			if string(ctx.Path()) != "/quick" {
-				time.Sleep(3 * limit)
+				<-proceed // which comes after the 503
 				ran <- struct{}{}
 			}
 			hello(ctx)
 		}}, to)
+		t.Cleanup(func() { close(proceed) })
 		for _, request := range []string{"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n", post(3) + "abc"} {
 			c := s.dial(t)
 			for range 3 {
 				c.get("/quick")
 			}
-			begun := time.Now()
+			slow.open()
 			c.send(request)
-			notBefore(t, c.refused(503), begun, limit)
+			notBefore(t, c.refused(503), c.sent, limit)
+			slow.shut()
+			proceed <- struct{}{}
 			receive(t, ran)
 			c.Close()
 		}
@@ -72,9 +79,10 @@ func TestHandlerTimeout(t *testing.T) {
 
 // TestHandlerTimeoutIsOfOneRequest: many that are quick may take longer in all,
 // and the waits between them do not count.
-func TestHandlerTimeoutIsOfOneRequest(t *testing.T) {
-	t.Parallel()
+func TestHandlerTimeoutIsOfOneRequest(t0 *testing.T) {
+	t0.Parallel()
 	const limit = time.Second
+	t := intime.Of(t0, limit/2)
 	to := limits()
 	to.HandlerTimeout = limit
 	s := start(t, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
@@ -101,6 +109,7 @@ func TestHandlerTimeoutIsOfOneRequest(t *testing.T) {
 // be said.
 func TestHandlerTimeoutWithinTheResponse(t *testing.T) {
 	t.Parallel()
+	inTime := intime.Of(t, limit/2) // the server, with the beginning
 	to := limits()
 	to.HandlerTimeout = limit
 	ended := make(chan error, 1)
@@ -119,7 +128,7 @@ func TestHandlerTimeoutWithinTheResponse(t *testing.T) {
 	c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	res, err := http.ReadResponse(c.in, nil)
 	if err != nil || res.StatusCode != 200 {
-		t.Fatal(err, res)
+		inTime.Fatal(err, res)
 	}
 	body, err := io.ReadAll(res.Body)
 	if err == nil || strings.Trim(string(body), "more") != "" {

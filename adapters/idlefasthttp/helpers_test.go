@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 // noneLeft returns 1 if goroutines or descriptors of the tests are left over.
 func noneLeft(files int) int {
 	stack, n := "", 0
-	for end := time.Now().Add(patience / 3); time.Now().Before(end); time.Sleep(20 * ms) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * ms) {
 		b := make([]byte, 1<<20)
 		stack, n = string(b[:runtime.Stack(b, true)]), openFiles()
 		ours := strings.Contains(stack, "idle.(*Tracker)") || strings.Contains(stack, "httpconn.") || strings.Contains(stack, "idlenet.")
@@ -254,7 +254,8 @@ type client struct {
 	net.Conn
 	in   *bufio.Reader
 	t    testing.TB
-	mute bool // the adapter cannot answer it
+	mute bool      // the adapter cannot answer it
+	sent time.Time // before the last send
 }
 
 // dial connects to s, by TLS if it wants that.
@@ -292,6 +293,7 @@ func (s *server) raw(t testing.TB) net.Conn {
 // send writes text.
 func (c *client) send(text string) {
 	c.t.Helper()
+	c.sent = time.Now()
 	if _, err := io.WriteString(c, text); err != nil {
 		c.t.Fatal(err)
 	}

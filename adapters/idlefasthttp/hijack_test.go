@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -24,7 +25,8 @@ var wraps = map[string]func(*fasthttp.Server){
 	"reduced":   func(f *fasthttp.Server) { f.ReduceMemoryUsage = true },
 }
 
-// hijack runs a test in which the server hands each connection to h.
+// hijack runs a test in which the server hands each connection to h. A client
+// that says hello too late for the limits is cut: then it is inconclusive.
 func hijack(t *testing.T, to Timeouts, h func(t *testing.T, s *server, c net.Conn), test func(t *testing.T, s *server, c *client)) {
 	t.Helper()
 	for name, set := range wraps {
@@ -44,9 +46,10 @@ func hijack(t *testing.T, to Timeouts, h func(t *testing.T, s *server, c net.Con
 			set(f)
 			s = startWith(t, f, to, f.TLSConfig != nil)
 			close(ready)
-			c := s.dial(t)
+			c := s.dial(intime.Of(t, limit/2))
 			c.get("/") // it is not the first request that hijacks
 			c.get("/hijack")
+			c.t = t
 			test(t, s, c)
 			c.Close()
 			receive(t, done)
@@ -95,12 +98,13 @@ func TestHijackedPolicy(t *testing.T) {
 	to.Hijacked = idle.Policy{IdleTimeout: 2 * limit}
 	got := make(chan error, len(wraps))
 	hijack(t, to, func(t *testing.T, s *server, c net.Conn) {
+		inTime := intime.Of(t, limit/2)
 		b := make([]byte, 1)
 		c.SetReadDeadline(time.Now().Add(limit / 3))
 		_, err := c.Read(b)
 		var timeout *idle.TimeoutError
 		if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, &timeout) {
-			t.Errorf("the user's deadline gave %v", err)
+			inTime.Errorf("the user's deadline gave %v", err)
 		}
 		if strings.Contains(t.Name(), "tls") {
 			got <- nil // crypto/tls does not go on after a timeout
@@ -109,12 +113,11 @@ func TestHijackedPolicy(t *testing.T) {
 		c.SetReadDeadline(time.Time{})
 		got <- echo(c)
 	}, func(t *testing.T, s *server, c *client) {
-		begun := time.Now()
-		c.closed()
+		at := c.closed()
 		if strings.Contains(t.Name(), "tls") {
 			return
 		}
-		notBefore(t, time.Now(), begun.Add(-50*ms), 2*limit)
+		notBefore(t, at, c.sent, 2*limit)
 		s.wantPhase(t, "hijacked")
 	})
 	t.Cleanup(func() {
@@ -147,16 +150,17 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 	}, func(t *testing.T, s *server, c *client) {
+		inTime := intime.Of(t, limit/2)
 		for range 4 {
 			if b, err := c.in.ReadByte(); b != '?' || err != nil {
-				t.Fatal(b, err)
+				inTime.Fatal(b, err)
 			}
 			c.send("!")
 		}
 		silent := time.Now()
 		rest, err := io.ReadAll(c.in)
 		if ne, ok := err.(net.Error); ok && ne.Timeout() || strings.Trim(string(rest), "?") != "" || len(rest) != 2 {
-			t.Errorf("%q %v", rest, err)
+			inTime.Errorf("%q %v", rest, err)
 		}
 		notBefore(t, time.Now(), silent, 2*limit)
 		eventually(t, "it is counted", func() bool { return s.Stats().Phases["hijacked"] == 1 })

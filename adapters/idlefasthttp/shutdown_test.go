@@ -113,7 +113,9 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 func TestHijackedOutlivesShutdown(t *testing.T) {
 	t.Parallel()
 	to := limits()
-	to.Hijacked = idle.Policy{IdleTimeout: 3 * limit}
+	to.Hijacked = idle.Policy{IdleTimeout: limit}
+	var echoed gate
+	to.OnTimeout = echoed.keep
 	got := make(chan error, 1)
 	s := start(t, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
 		ctx.Hijack(func(c net.Conn) { got <- echo(c) })
@@ -127,6 +129,7 @@ func TestHijackedOutlivesShutdown(t *testing.T) {
 	if b, err := c.in.ReadByte(); b != 'x' || err != nil {
 		t.Error(b, err)
 	}
+	echoed.open()
 	c.closed()
 	var timeout *idle.TimeoutError
 	if err := receive(t, got); !errors.As(err, &timeout) {
@@ -200,12 +203,8 @@ func TestServeOutlastsALackOfDescriptors(t *testing.T) {
 	}
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(patience))
-	begun := time.Now()
 	if got := on(t, nc).get("/a"); got != "/a 0" {
 		t.Error(got)
-	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("after %v", took)
 	}
 	nc.Close()
 	if err := f.Shutdown(); err != nil {

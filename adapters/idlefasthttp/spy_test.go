@@ -156,7 +156,7 @@ func bare(t testing.TB, f *fasthttp.Server, p *spy) *server {
 // wants waits for events, and checks that they are the given ones.
 func (s *spy) wants(t testing.TB, events ...string) {
 	t.Helper()
-	for end := time.Now().Add(patience / 3); len(s.seen()) < len(events) && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(s.seen()) < len(events) && time.Now().Before(end); {
 		time.Sleep(ms)
 	}
 	if seen := s.seen(); !slices.Equal(seen, events) {

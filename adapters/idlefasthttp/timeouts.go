@@ -78,7 +78,8 @@ type Timeouts struct {
 	// request header, request, keep-alive and hijacked.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
-	// Idle has the grain of the timeouts and more.
+	// Idle has the grain of the timeouts and more. If its Tick is 0, it is a 50th
+	// of the shortest limit here, but 10 ms at least and 100 ms at most.
 	Idle idle.Options
 }
 

@@ -138,6 +138,7 @@ func TestFasthttpRefuses(t *testing.T) {
 	s = bare(t, &fasthttp.Server{Concurrency: 1}, &q)
 	a = s.dial(t)
 	a.get("/")
+	q.wants(t, "new", "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")
 	before = len(q.seen())
 	b = s.dial(t)
 	b.response(503)

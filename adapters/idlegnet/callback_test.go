@@ -8,6 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -21,6 +22,7 @@ func TestHeartbeat(t *testing.T) {
 		"written":  func(c gnet.Conn) []byte { c.Write([]byte{'?'}); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
+			inTime := intime.Of(t, timeout/4)
 			s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
 				c.Discard(-1)
 				return gnet.None
@@ -30,21 +32,38 @@ func TestHeartbeat(t *testing.T) {
 			b := make([]byte, 1)
 			for range 10 {
 				if _, err := nc.Read(b); err != nil || b[0] != '?' {
-					t.Fatalf("no ping but %q, %v", b, err)
+					inTime.Fatalf("no ping but %q, %v", b, err)
 				}
 				last = time.Now()
 				nc.Write([]byte{'!'})
 			}
 			pings, err := io.ReadAll(nc)
 			if err != nil || len(pings) != 2 {
-				t.Errorf("unanswered pings: %q, %v", pings, err)
+				inTime.Errorf("unanswered pings: %q, %v", pings, err)
 			}
 			expectTimeout(t, receive(t, closed), idle.ReasonHeartbeat, last, interval+2*timeout)
 			if st := s.Stats(); st.Pings != 12 || st.Misses != 2 {
-				t.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
+				inTime.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
 			}
 		})
 	}
+}
+
+// TestPingIsActivity, of which on a Unix socket only the adapter knows: it puts off
+// the idle timeout.
+func TestPingIsActivity(t *testing.T) {
+	const interval, limit = 50 * ms, 300 * ms
+	closed, onClose := closings()
+	pinged := make(chan time.Time, 10)
+	s := serve(t, &handler{close: onClose}, idle.Policy{
+		IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute},
+	}, &Options{Ping: func(gnet.Conn) []byte { pinged <- time.Now(); return []byte{'?'} }}, []string{"unix://"})
+	dial(t, s.address)
+	got := receive(t, closed)
+	if len(pinged) == 0 {
+		t.Skip("the machine let the first ping wait for longer than the limit")
+	}
+	expectTimeout(t, got, idle.ReasonIdle, <-pinged, limit)
 }
 
 // TestPingThatCloses closes the connection inside Ping.
@@ -79,6 +98,28 @@ func TestOnTimeout(t *testing.T) {
 	}
 	if passed := time.Since(begun); passed < 3*limit || asked != 3 {
 		t.Errorf("asked %d times, closed after %v", asked, passed)
+	}
+}
+
+// TestFarewellIsNoSignOfLife: a refusal is final, even if OnTimeout has written
+// something, and has taken so long that the limit is looked at anew.
+func TestFarewellIsNoSignOfLife(t *testing.T) {
+	const limit = 300 * ms
+	closed, onClose := closings()
+	asked := 0
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: limit}, &Options{
+		OnTimeout: func(c gnet.Conn, err *idle.TimeoutError) bool {
+			asked++
+			c.Write([]byte("bye"))
+			time.Sleep(limit / 3)
+			return false
+		},
+	}, tcp())
+	begun := time.Now()
+	nc := dial(t, s.address)
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	if got, _ := io.ReadAll(nc); string(got) != "bye" || asked != 1 {
+		t.Errorf("asked %d times, and the client was told %q", asked, got)
 	}
 }
 

@@ -26,6 +26,7 @@ const crowdEnv = "IDLEGNET_CROWD"
 type crowd struct {
 	Early     int           // closed before the limit
 	Failed    int           // active ones that were closed
+	Setup     time.Duration // until all had said something
 	Closing   time.Duration // from the first to the last that was closed
 	Echoes    [2]int        // of the active ones, before and while others were closed
 	P50, P99  [2]time.Duration
@@ -62,6 +63,9 @@ func TestCrowd(t *testing.T) {
 	if err := json.Unmarshal(out, &c); err != nil {
 		t.Fatalf("%v in %q", err, out)
 	}
+	if c.Setup > limit/2 {
+		t.Skipf("inconclusive: the machine let the clients begin only within %v", c.Setup)
+	}
 	st := s.Stats()
 	t.Logf("%d stale ones were closed within %v, the last %v after its limit; %d came late; %d looks, %d relinks",
 		stale, c.Closing, c.LastAfter, st.Deferred, st.Looks, st.Relinks)
@@ -85,6 +89,7 @@ func TestCrowdChild(t *testing.T) {
 	if n, _ := fmt.Sscan(os.Getenv(crowdEnv), &address, &stale, &active, &limit); n < 4 {
 		t.Skip("there is no parent")
 	}
+	begun := time.Now()
 	conns := make([]net.Conn, stale)
 	for i := range conns {
 		conns[i] = dial(t, address)
@@ -117,7 +122,7 @@ func TestCrowdChild(t *testing.T) {
 			}
 		})
 	}
-	c := watch(t, conns, limit, &phase)
+	c := watch(t, conns, begun, limit, &phase)
 	close(stop)
 	echoing.Wait()
 	c.Failed = int(failed.Load())
@@ -147,15 +152,14 @@ const (
 
 // watch has all connections say something, as good as at once, and waits until
 // they are closed.
-func watch(t *testing.T, conns []net.Conn, limit time.Duration, phase *atomic.Int64) (c crowd) {
+func watch(t *testing.T, conns []net.Conn, begun time.Time, limit time.Duration, phase *atomic.Int64) (c crowd) {
 	said := make([]time.Time, len(conns))
 	ends := make([]time.Time, len(conns))
 	for i, nc := range conns {
 		said[i] = time.Now()
-		if _, err := nc.Write([]byte{'x'}); err != nil {
-			t.Fatal(err)
-		}
+		nc.Write([]byte{'x'}) // which fails if the first was too long ago
 	}
+	c.Setup = time.Since(begun)
 	time.AfterFunc(limit/4, func() { phase.CompareAndSwap(starting, quietly) })
 	var closed sync.WaitGroup
 	for i, nc := range conns {

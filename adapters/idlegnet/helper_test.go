@@ -13,6 +13,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -215,7 +216,7 @@ func dial(t *testing.T, address string) net.Conn {
 }
 
 // exchange sends a message and waits for its echo.
-func exchange(t *testing.T, nc net.Conn, message string) {
+func exchange(t testing.TB, nc net.Conn, message string) {
 	t.Helper()
 	if err := echo(nc, message); err != nil {
 		t.Fatal(err)
@@ -238,7 +239,7 @@ func echo(nc net.Conn, message string) error {
 }
 
 // receive waits for a value, or for the channel to be closed.
-func receive[T any](t *testing.T, from <-chan T) (v T) {
+func receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
@@ -265,8 +266,8 @@ func closings() (chan closing, func(gnet.Conn, error) gnet.Action) {
 }
 
 // expectTimeout checks that a connection was closed for the reason, and not
-// before the limit had passed since the given time.
-func expectTimeout(t *testing.T, got closing, reason idle.Reason, since time.Time, limit time.Duration) {
+// before the limit had passed since the given time. The latter nothing excuses.
+func expectTimeout(t testing.TB, got closing, reason idle.Reason, since time.Time, limit time.Duration) {
 	t.Helper()
 	te, ok := got.err.(*idle.TimeoutError)
 	if !ok {
@@ -274,6 +275,9 @@ func expectTimeout(t *testing.T, got closing, reason idle.Reason, since time.Tim
 	}
 	if te.Reason != reason || te.Limit != limit {
 		t.Errorf("closed for %v, not for %v of %v", te, reason, limit)
+	}
+	if late, ok := t.(intime.T); ok {
+		t = late.TB
 	}
 	if passed := got.at.Sub(since); passed < limit {
 		t.Errorf("closed %v early", limit-passed)

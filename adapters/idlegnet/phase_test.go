@@ -6,6 +6,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -40,10 +41,11 @@ func TestHandshakePhase(t *testing.T) {
 	dial(t, s.address)
 	expectTimeout(t, receive(t, closed), idle.ReasonRead, begun, handshake)
 
+	inTime := intime.Of(t, handshake/2)
 	nc := dial(t, s.address)
 	begun = time.Now()
 	nc.Write([]byte("hello"))
-	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
 
 	// From another goroutine, which may come too late.
 	receive(t, opened)
@@ -54,7 +56,7 @@ func TestHandshakePhase(t *testing.T) {
 	if err := h.AsyncEnter(c, ready); err != nil {
 		t.Error(err)
 	}
-	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
 	if err := h.AsyncEnter(c, ready); err != nil {
 		t.Error(err)
 	}
@@ -144,15 +146,20 @@ func TestPassiveHeartbeat(t *testing.T) {
 	}}
 	h = Wrap(user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Passive: true}}, nil)
 	s := start(t, user, h, tcp(), nil)
+	inTime := intime.Of(t, interval/3)
 	nc := dial(t, s.address)
 	var last time.Time
 	for i := range 30 {
 		nc.Write([]byte{"ab"[i%2]})
-		last = receive(t, beats)
+		select {
+		case last = <-beats:
+		case got := <-closed:
+			inTime.Fatal("closed: ", got.err)
+		}
 		time.Sleep(interval / 10)
 	}
 	if len(closed) > 0 {
-		t.Fatal("closed: ", receive(t, closed).err)
+		inTime.Fatal("closed: ", receive(t, closed).err)
 	}
 	for len(closed) == 0 {
 		nc.Write([]byte{'x'})

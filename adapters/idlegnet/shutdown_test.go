@@ -103,6 +103,30 @@ func TestShutdownOrders(t *testing.T) {
 	}
 }
 
+// TestTimeoutsGoOnDuringOnShutdown, which may wait for them.
+func TestTimeoutsGoOnDuringOnShutdown(t *testing.T) {
+	const limit = 300 * ms
+	closed, onClose := closings()
+	opened := make(chan struct{})
+	s := serve(t, &handler{
+		open:  func(gnet.Conn) ([]byte, gnet.Action) { close(opened); return nil, gnet.None },
+		close: onClose,
+		shutdown: func(gnet.Engine) {
+			select {
+			case got := <-closed:
+				closed <- got
+			case <-time.After(patience / 2):
+				t.Error("it waits in vain")
+			}
+		},
+	}, idle.Policy{IdleTimeout: limit}, nil, tcp())
+	begun := time.Now()
+	dial(t, s.address)
+	receive(t, opened)
+	s.stop(t)
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+}
+
 // TestBootFails: whichever handler's OnBoot fails, nothing is left, and the
 // user's callbacks are as they were.
 func TestBootFails(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // Clients that sent something meanwhile stay, though there are more of them
 // than the loop learns of at once; those that did not go.
 func TestStalledLoop(t *testing.T) {
-	const limit, talking, silent = 200 * ms, 600, 20
+	const limit, talking, silent = 500 * ms, 600, 20
 	for name, policy := range map[string]idle.Policy{
 		"idle": {IdleTimeout: limit},
 		"read": {ReadTimeout: limit},
@@ -59,7 +59,7 @@ func TestStalledLoop(t *testing.T) {
 			for _, f := range talk {
 				f()
 			}
-			time.Sleep(4 * limit)
+			time.Sleep(3 * limit)
 			release()
 			receive(t, resumed)
 			for range silent {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -34,6 +35,7 @@ func TestEveryMode(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			const limit = 300 * ms
+			inTime := intime.Of(t, limit/4)
 			closed, onClose := closings()
 			h := &handler{
 				open: func(c gnet.Conn) ([]byte, gnet.Action) {
@@ -50,32 +52,32 @@ func TestEveryMode(t *testing.T) {
 			s := serve(t, h, idle.Policy{IdleTimeout: limit}, nil, mode.addresses, mode.opts...)
 			for _, address := range mode.addresses {
 				silent, active := dial(t, address), dial(t, address)
-				exchange(t, active, "ping")
+				exchange(inTime, active, "ping")
 				if active.LocalAddr().Network() == "udp" {
 					continue // that is all there is to it
 				}
 				begun := time.Now()
-				exchange(t, silent, "ping")
+				exchange(inTime, silent, "ping")
 				// What makes it live is that its exchanges go on without a gap.
 				for len(closed) == 0 {
-					exchange(t, active, "ping")
+					exchange(inTime, active, "ping")
 					if time.Since(begun) > patience {
 						t.Fatal("the silent connection stayed")
 					}
 				}
-				expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+				expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
 				if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
 					t.Error("the client saw ", err)
 				}
 				active.Close()
 				if got := receive(t, closed); !errors.Is(got.err, io.EOF) {
-					t.Error("the error of a connection that its client closed became ", got.err)
+					inTime.Error("the error of a connection that its client closed became ", got.err)
 				}
 			}
 			s.stop(t)
 			st := s.Stats()
 			if st.Live != 0 || st.Tracked != st.Gone+st.TimedOut[idle.ReasonIdle] || st.TimedOut[idle.ReasonIdle] != st.Gone {
-				t.Errorf("the counts are wrong: %+v", st)
+				inTime.Errorf("the counts are wrong: %+v", st)
 			}
 		})
 	}
@@ -110,6 +112,7 @@ func TestWakeIsNoActivity(t *testing.T) {
 		},
 		close: onClose,
 	}, idle.Policy{IdleTimeout: limit}, nil, tcp())
+	inTime := intime.Of(t, limit/4)
 	nc := dial(t, s.address)
 	begun := time.Now()
 	nc.Write([]byte("abc"))
@@ -123,7 +126,7 @@ func TestWakeIsNoActivity(t *testing.T) {
 	}
 	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
 	if wakes.Load() < 10 {
-		t.Error("there were hardly any wakes")
+		inTime.Error("there were hardly any wakes")
 	}
 }
 
@@ -143,17 +146,23 @@ func TestPartialMessages(t *testing.T) {
 		},
 		close: onClose,
 	}, idle.Policy{IdleTimeout: limit}, nil, tcp())
+	inTime := intime.Of(t, limit/4)
 	nc := dial(t, s.address)
 	begun := time.Now()
 	for range size {
 		nc.Write([]byte{'x'})
 		time.Sleep(limit / 30)
 	}
-	if receive(t, whole); time.Since(begun) < limit {
+	select {
+	case <-whole:
+	case got := <-closed:
+		inTime.Fatal("closed: ", got.err)
+	}
+	if time.Since(begun) < limit {
 		t.Error("that took too little time to show anything")
 	}
 	if len(closed) > 0 {
-		t.Error("closed: ", receive(t, closed).err)
+		inTime.Error("closed: ", receive(t, closed).err)
 	}
 }
 
@@ -168,6 +177,7 @@ func TestReadOutsideOnTraffic(t *testing.T) {
 		traffic: func(c gnet.Conn) gnet.Action { return gnet.None },
 		close:   onClose,
 	}, idle.Policy{IdleTimeout: limit}, nil, []string{"unix://"}) // where the kernel cannot make up for it
+	inTime := intime.Of(t, limit/4)
 	nc := dial(t, s.address)
 	c := receive(t, conns)
 	for size := 60; size > 0; size-- {
@@ -179,7 +189,7 @@ func TestReadOutsideOnTraffic(t *testing.T) {
 		})
 	}
 	if len(closed) > 0 {
-		t.Error("closed: ", receive(t, closed).err)
+		inTime.Error("closed: ", receive(t, closed).err)
 	}
 }
 

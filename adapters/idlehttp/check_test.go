@@ -78,6 +78,14 @@ func TestRefused(t *testing.T) {
 	if _, err := NewListener(&http.Server{}, nil, Timeouts{}); err == nil || err.Error() != "idlehttp: the listener is nil" {
 		t.Errorf("without a listener: %v", err)
 	}
+	l, err := NewListener(&http.Server{}, listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := NewListener(&http.Server{}, l, Timeouts{}); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a listener that has timeouts: %v", err)
+	}
 	if err := Serve(nil, nil, Timeouts{}); err == nil {
 		t.Error("Serve without anything")
 	}

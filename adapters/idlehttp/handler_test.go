@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -32,8 +33,10 @@ func TestLongHandler(t *testing.T) {
 			"chunked":         {"POST /long HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
 			"header in parts": {long[:7], long[7:]},
 		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+			t.Run(name, func(t0 *testing.T) {
+				t0.Parallel()
+				t := intime.Of(t0, 100*ms)
+				cancelled := make(chan bool, 9)
 				s := start(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
 					if r.URL.Path != "/unread" {
 						io.Copy(io.Discard, r.Body)
@@ -41,7 +44,7 @@ func TestLongHandler(t *testing.T) {
 					if r.URL.Path != "/" {
 						select {
 						case <-r.Context().Done():
-							t.Error("the request's context is cancelled")
+							cancelled <- true
 						case <-time.After(3 * limits.BodyTimeout):
 						}
 					}
@@ -57,6 +60,9 @@ func TestLongHandler(t *testing.T) {
 					if body, _ := c.want(http.StatusOK); body != "done" {
 						t.Errorf("got %q", body)
 					}
+				}
+				if len(cancelled) > 0 {
+					t.Error("the request's context is cancelled")
 				}
 				if name != "body to come" {
 					s.wantNone()
@@ -75,6 +81,8 @@ func TestHandlerTimeout(t *testing.T) {
 				t.Parallel()
 				limits := off()
 				limits.HandlerTimeout = 400 * ms
+				var long gate // or the request before it may take too long
+				limits.OnTimeout = long.keep
 				cancelled := make(chan error, 1)
 				s := start(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
 					io.Copy(io.Discard, r.Body)
@@ -90,6 +98,7 @@ func TestHandlerTimeout(t *testing.T) {
 					c.send(before)
 					c.want(http.StatusOK)
 				}
+				long.open()
 				begun := c.send(get("/long"))
 				body, at := c.want(http.StatusServiceUnavailable)
 				notBefore(t, at, begun, limits.HandlerTimeout)
@@ -107,16 +116,13 @@ func TestHandlerTimeout(t *testing.T) {
 }
 
 // The limit of handlers is one of requests, not of connections.
-func TestHandlerTimeoutBeginsAnew(t *testing.T) {
-	t.Parallel()
+func TestHandlerTimeoutBeginsAnew(t0 *testing.T) {
+	t0.Parallel()
+	t := intime.Of(t0, 300*ms)
 	limits := off()
 	limits.HandlerTimeout = time.Second
 	s := serve(t, limits, func(w http.ResponseWriter, r *http.Request) {
-		begun := time.Now()
 		time.Sleep(300 * ms)
-		if time.Since(begun) > limits.HandlerTimeout-100*ms {
-			t.Skip("inconclusive: the machine let the handler wait")
-		}
 	})
 	c := s.dial()
 	c.send(get("/") + get("/")) // pipelined
@@ -181,15 +187,16 @@ func TestHandlerTimeoutAfterTheResponseHasBegun(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		})
+		inTime := intime.Of(t, limits.HandlerTimeout/2) // the server, with the beginning
 		c := s.dial()
 		begun := c.send(get("/"))
 		response, err := http.ReadResponse(c.in, nil)
 		if err != nil {
-			t.Fatal(err)
+			inTime.Fatal(err)
 		}
 		got, err := io.ReadAll(response.Body)
 		if string(got) != "begun" || err == nil || !isEnd(err) {
-			t.Errorf("got %q and %v, want what had been written, and an end before its time", got, err)
+			inTime.Errorf("got %q and %v, want what had been written, and an end before its time", got, err)
 		}
 		notBefore(t, time.Now(), begun, limits.HandlerTimeout)
 	})

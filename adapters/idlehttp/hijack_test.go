@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -56,8 +57,9 @@ func (c *client) line(want string) {
 func TestHijackedIsHandedOver(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
 		for name, before := range map[string]string{"first": "", "second": get("/"), "after a body": post("5") + "hello"} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
+			t.Run(name, func(t0 *testing.T) {
+				t0.Parallel()
+				t := intime.Of(t0, 100*ms)
 				limits := all(500 * ms)
 				limits.HandlerTimeout = 200 * ms
 				ended := make(chan error, 1)
@@ -92,7 +94,7 @@ func TestHijackedIsHandedOver(t *testing.T) {
 // Bytes that a client sends before it has been answered are not lost.
 func TestHijackWithBytesAhead(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
-		s := start(t, secure, all(300*ms), func(w http.ResponseWriter, r *http.Request) {
+		s := start(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(100 * ms) // the background read takes one
 			echoLines(hijack(t, w))
 		})
@@ -108,6 +110,8 @@ func TestHijackedPolicy(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
 		limits := off()
 		limits.Hijacked = idle.Policy{IdleTimeout: 300 * ms}
+		var echoed gate
+		limits.OnTimeout = echoed.keep
 		ended := make(chan error, 1)
 		s := start(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
 			ended <- echoLines(hijack(t, w))
@@ -117,6 +121,7 @@ func TestHijackedPolicy(t *testing.T) {
 		c.line("ready")
 		last := c.send("hello\n")
 		c.line("hello")
+		echoed.open()
 		notBefore(t, c.wantClosed(), last, limits.Hijacked.IdleTimeout)
 		wantTimeout(t, receive(t, ended), "hijacked", idle.ReasonIdle)
 		s.wantOnly(1, "hijacked", idle.ReasonIdle)
@@ -126,7 +131,8 @@ func TestHijackedPolicy(t *testing.T) {
 // A peer that answers pings lives, and one that no longer does is dropped: that
 // is what a WebSocket endpoint does.
 func TestWatch(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	both(t, func(t0 *testing.T, secure bool) {
+		t := intime.Of(t0, 100*ms)
 		beat := idle.Heartbeat{Interval: 100 * ms, Timeout: 300 * ms, Misses: 2}
 		ended := make(chan error, 1)
 		var pings atomic.Int32
@@ -153,7 +159,7 @@ func TestWatch(t *testing.T) {
 		}
 		s.wantNone()
 		err := receive(t, ended)
-		notBefore(t, time.Now(), last, beat.Interval+2*beat.Timeout)
+		notBefore(t0, time.Now(), last, beat.Interval+2*beat.Timeout)
 		wantTimeout(t, err, "lines", idle.ReasonHeartbeat)
 		if n := pings.Load(); n < 10 {
 			t.Errorf("%d pings", n)
@@ -163,8 +169,9 @@ func TestWatch(t *testing.T) {
 }
 
 // Watch can take back what it has said.
-func TestWatchTwice(t *testing.T) {
-	t.Parallel()
+func TestWatchTwice(t0 *testing.T) {
+	t0.Parallel()
+	t := intime.Of(t0, 100*ms)
 	ended := make(chan error, 1)
 	s := serve(t, off(), func(w http.ResponseWriter, r *http.Request) {
 		nc, rw := hijack(t, w)
@@ -235,6 +242,8 @@ func TestHijackedPastItsServer(t *testing.T) {
 	t.Parallel()
 	limits := off()
 	limits.Hijacked = idle.Policy{IdleTimeout: 400 * ms}
+	var echoed gate
+	limits.OnTimeout = echoed.keep
 	ended := make(chan error, 1)
 	s := serve(t, limits, func(w http.ResponseWriter, r *http.Request) {
 		nc, rw := hijack(t, w)
@@ -246,6 +255,7 @@ func TestHijackedPastItsServer(t *testing.T) {
 	s.server.Close() // does not close what was hijacked, and does not end its limits
 	last := c.send("hello\n")
 	c.line("hello")
+	echoed.open()
 	err := receive(t, ended)
 	notBefore(t, time.Now(), last, limits.Hijacked.IdleTimeout)
 	var timeout *idle.TimeoutError

@@ -63,6 +63,8 @@ func TestLogOfOthers(t *testing.T) {
 	var j journal
 	limits := off()
 	limits.HandshakeTimeout = 300 * ms
+	var others gate
+	limits.OnTimeout = others.keep
 	s := start(t, true, limits, func(http.ResponseWriter, *http.Request) { panic("on purpose") },
 		func(server *http.Server) { server.ErrorLog = log.New(&j, "mine: ", 0) })
 
@@ -75,8 +77,6 @@ func TestLogOfOthers(t *testing.T) {
 	quit := s.dialBare()
 	quit.send("\x16\x03\x01")
 	quit.Close()
-	s.dialBare().wantClosed() // this one is not told of
-
 	for _, want := range []string{
 		"mine: http: panic serving " + c.LocalAddr().String() + ": on purpose\n",
 		"mine: http: TLS handshake error from " + plain.LocalAddr().String() + ": client sent an HTTP request to an HTTPS server\n",
@@ -84,6 +84,9 @@ func TestLogOfOthers(t *testing.T) {
 	} {
 		eventually(t, "logged: "+want, func() bool { return strings.Contains(j.text(), want) })
 	}
+	others.open()
+	s.dialBare().wantClosed() // this one is not told of
+	eventually(t, "counted", func() bool { return s.Stats().Phases["handshake"] == 1 })
 	if text := j.text(); strings.Count(text, "mine: ") != 3 || strings.Contains(text, "\n\n") || strings.Contains(text, "timeout") {
 		t.Errorf("logged:\n%s", text)
 	}
@@ -96,8 +99,12 @@ func TestStandardLog(t *testing.T) { // not parallel: there is one standard log
 	defer log.SetOutput(os.Stderr)
 	limits := off()
 	limits.HandshakeTimeout = 200 * ms
+	var silent gate
+	silent.open()
+	limits.OnTimeout = silent.keep
 	s := start(t, true, limits, echo, func(server *http.Server) { server.ErrorLog = nil })
 	s.dialBare().wantClosed()
+	silent.shut()
 	c := s.dialBare()
 	c.send(get("/"))
 	c.want(http.StatusBadRequest)

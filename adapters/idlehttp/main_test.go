@@ -27,8 +27,7 @@ func TestMain(m *testing.M) {
 // tidy waits until no goroutine and no descriptor is left over.
 func tidy(files int) bool {
 	stack := make([]byte, 1<<20)
-	for range 500 {
-		time.Sleep(10 * time.Millisecond)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * ms) {
 		stack = stack[:cap(stack)]
 		stack = stack[:runtime.Stack(stack, true)]
 		left := bytes.Contains(stack, []byte("idlewheel/idle.")) || bytes.Contains(stack, []byte("net/http.(*conn)")) || bytes.Contains(stack, []byte("httpconn."))

@@ -186,6 +186,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("Serve: %v", err)
 	}
 	again := listen(t)
+	server = &http.Server{} // as of the other a goroutine may go on
+	server.Close()
 	if err := Serve(server, again, Timeouts{}); err != http.ErrServerClosed {
 		t.Errorf("Serve of a closed server: %v", err)
 	}
@@ -229,6 +231,8 @@ func TestHTTPTestServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limits := off()
 			limits.HandshakeTimeout = 300 * ms
+			var shaken gate
+			limits.OnTimeout = shaken.keep
 			s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
 			s.Config.ErrorLog = silent(t)
 			l, err := NewListener(s.Config, s.Listener, limits)
@@ -250,6 +254,7 @@ func TestHTTPTestServer(t *testing.T) {
 			if want := map[bool]int{true: 2, false: 1}[secure]; response.ProtoMajor != want {
 				t.Errorf("HTTP/%d", response.ProtoMajor)
 			}
+			shaken.open()
 			begun := time.Now()
 			silent, err := net.Dial("tcp", l.Addr().String())
 			if err != nil {

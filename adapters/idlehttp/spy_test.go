@@ -129,7 +129,7 @@ func (b *bare) diary(without ...string) []string {
 func (b *bare) wantDiary(want []string, without ...string) {
 	b.t.Helper()
 	var got []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * ms) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * ms) {
 		if got = b.diary(without...); slices.Equal(got, want) {
 			return
 		}

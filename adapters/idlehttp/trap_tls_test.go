@@ -63,9 +63,9 @@ func TestTrapHandshakeErrorsAreLogged(t *testing.T) {
 // zero is set, and there is always one read that waits.
 func TestTrapHTTP2(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
-		finish := make(chan bool)
+		entered, finish := make(chan bool, 2), make(chan bool)
 		b := newBare(t, secure)
-		b.serve(func(w http.ResponseWriter, r *http.Request) { <-finish }, func(server *http.Server) {
+		b.serve(func(w http.ResponseWriter, r *http.Request) { entered <- true; <-finish }, func(server *http.Server) {
 			server.Protocols = new(http.Protocols)
 			server.Protocols.SetHTTP1(true)
 			server.Protocols.SetHTTP2(secure)
@@ -83,7 +83,8 @@ func TestTrapHTTP2(t *testing.T) {
 		c.send(frame(4, 0, 0, "") + request)
 		states("state new", "state active", "state idle", "state active")
 		c.send(strings.Replace(request, "\x00\x00\x00\x01\x82", "\x00\x00\x00\x03\x82", 1)) // another stream tells nothing
-		time.Sleep(50 * ms)
+		receive(t, entered)
+		receive(t, entered)
 		finish <- true
 		states("state new", "state active", "state idle", "state active")
 		finish <- true

@@ -251,6 +251,7 @@ func TestFarewellIsNoSignOfLife(t *testing.T) {
 		OnTimeout: func(c *Conn, _ *idle.TimeoutError) bool {
 			asked++
 			c.Write([]byte("bye"))
+			time.Sleep(100 * time.Millisecond) // so that the answer is a late one, before which the kernel is asked
 			return false
 		}})
 	go readAll(client)
@@ -258,6 +259,25 @@ func TestFarewellIsNoSignOfLife(t *testing.T) {
 	wantTimeout(t, err, idle.ReasonIdle)
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// After a refusal the kernel is not asked for a sign of life, which might be the
+// farewell; but if the connection lives on, and is kept the next time, it is.
+func TestRefusalEndsWhenTheConnectionIsKept(t *testing.T) {
+	needLinux(t)
+	keep := false
+	server, _ := connect(t, newTracker(t, idle.Policy{MaxAge: time.Hour}), &Options{
+		OnTimeout: func(*Conn, *idle.TimeoutError) bool { return keep }})
+	owner := server.owner()
+	for _, keep = range []bool{false, true} {
+		owner.(idle.Keeper).Keep(&idle.TimeoutError{Reason: idle.ReasonIdle})
+		if m := server.marks.Load(); m&asking != 0 || m&refused != 0 == keep {
+			t.Errorf("kept: %v, and then the marks are %b", keep, m)
+		}
+		if p := owner.(idle.Prober).Probe(); p.Out > 0 != keep {
+			t.Errorf("kept: %v, and then %+v", keep, p)
+		}
 	}
 }
 

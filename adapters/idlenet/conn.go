@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -15,15 +16,15 @@ import (
 // may be called by several goroutines at once. Deadlines set by its user keep
 // their meaning, beside those of the policy.
 type Conn struct {
-	// What every Read and Write needs comes first, up to the first half of track:
-	// two cache lines, as aligned has them. By the time of the next request a
-	// server has none of them at hand any more.
-
-	inner net.Conn // held, not embedded: promoted methods would bypass track
+	// What every Read needs comes first, up to the first flow of track, and then
+	// what a Write needs: in aligned, a cache line for the one and most of the
+	// other. By the time of the next request a server has none at hand any more.
 
 	// Reports on a direction come from one goroutine at a time. The kernel
 	// would have made the others wait anyway.
-	reading, writing sync.Mutex
+	writing sync.Mutex
+	inner   net.Conn // held, not embedded: promoted methods would bypass track
+	reading sync.Mutex
 
 	marks atomic.Uint32
 
@@ -81,9 +82,9 @@ func (c *Conn) step() int {
 }
 
 // Read reads from the connection, as net.Conn says.
-func (c *Conn) Read(b []byte) (int, error) {
+func (c *Conn) Read(b []byte) (n int, err error) {
 	if len(b) == 0 {
-		n, err := c.inner.Read(b)
+		n, err = c.inner.Read(b)
 		return n, c.explain("read", err)
 	}
 	// No deferred calls: what surrounds the system call has to be small.
@@ -93,7 +94,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 	} else {
 		c.beginRead()
 	}
-	n, err := c.inner.Read(b)
+	if tcp, ok := c.inner.(*net.TCPConn); ok { // most are: spares a table of methods, and a call
+		n, err = tcp.Read(b)
+	} else {
+		n, err = c.inner.Read(b)
+	}
 	if n > 0 && err == nil && c.marks.Load()&(ended|rated) == 0 && !c.readAgain {
 		c.track.Touch()
 	} else {
@@ -124,6 +129,9 @@ func (c *Conn) received(n int, err error) (int, error) {
 	for err == nil && c.marks.Load()&ended != 0 {
 		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
 	}
+	for err != nil && c.marks.Load()&(ended|expired) == ended {
+		time.Sleep(time.Millisecond) // the peer has heeded OnEnd, after which comes Expire
+	}
 	if n > 0 {
 		c.track.Received(n)
 	}
@@ -135,29 +143,35 @@ func (c *Conn) received(n int, err error) (int, error) {
 }
 
 // Write writes to the connection, as net.Conn says.
-func (c *Conn) Write(b []byte) (int, error) {
+func (c *Conn) Write(b []byte) (n int, err error) {
 	m := c.marks.Load()
 	switch {
 	case m&ended != 0: // a last word, of which nobody needs to know
-		n, err := c.inner.Write(b)
+		n, err = c.inner.Write(b)
 		return n, c.explain("write", err)
 	case m&lone == 0:
 		c.writing.Lock()
-		n, err := c.writeSteps(b)
+		n, err = c.writeSteps(b)
 		c.writing.Unlock()
 		return n, err
 	case m != lone|counted || len(b) > chunk || c.writeAgain:
 		return c.writeSteps(b)
 	}
-	// What is left of it for the short writes of a lone writer.
+	// What is left of it for the short writes of a lone writer. If one takes long,
+	// the kernel will be asked what has moved when; so it can be noted here, where
+	// all is at hand, that something did.
 	c.track.BeginWrite()
-	n, err := c.inner.Write(b)
-	if n == 0 || err != nil || c.marks.Load() != lone|counted {
-		c.sent(n, err)
-		return n, c.explain("write", err) // nil stays nil
-	}
 	c.track.TouchOut()
-	return n, nil
+	if tcp, ok := c.inner.(*net.TCPConn); ok {
+		n, err = tcp.Write(b)
+	} else {
+		n, err = c.inner.Write(b)
+	}
+	if n == 0 || err != nil {
+		c.sent(n, err)
+		err = c.explain("write", err)
+	}
+	return n, err
 }
 
 // writeSteps writes b, a step at a time. c.writing is held, or there is but one
@@ -224,7 +238,12 @@ func (c *Conn) explain(op string, err error) error {
 		return nil
 	}
 	timeout := c.timeout.Load()
-	if timeout == nil || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
+	switch {
+	case timeout == nil:
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF) && c.marks.Load()&expired != 0: // the peer has heeded OnEnd
+	default:
 		return err
 	}
 	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: timeout}

@@ -2,6 +2,7 @@ package idlenet
 
 import (
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,48 @@ func TestPolledReadsHitReadTimeout(t *testing.T) {
 	}
 }
 
+// So does whoever polls with a write that nobody takes.
+func TestPolledWritesHitWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, every = 200 * time.Millisecond, 70 * time.Millisecond
+		server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+		start := time.Now()
+		err, at := await(t, func() error { return pollWrites(server, every, 1) })
+		wantTimeout(t, err, idle.ReasonWrite)
+		onTime(t, at, start, limit)
+	})
+}
+
+// One writer takes a way of its own, where the kernel counts.
+func TestPolledWritesOfOneWriterHitWriteTimeout(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit, every = 300 * time.Millisecond, 20 * time.Millisecond
+	server, _ := connect(t, newTracker(t, idle.Policy{
+		WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: 10 * patience}}), nil)
+	server.OneWriter(true)
+	start := time.Now()
+	err, at := await(t, func() error { return pollWrites(server, every, chunk) })
+	wantTimeout(t, err, idle.ReasonWrite)
+	notBefore(t, at, start, limit)
+}
+
+// pollWrites writes size bytes at a time, for no longer than every each, until
+// the connection has timed out.
+func pollWrites(c *Conn, every time.Duration, size int) error {
+	for {
+		c.SetWriteDeadline(time.Now().Add(every))
+		_, err := c.Write(make([]byte, size))
+		if c.Timeout() != nil {
+			_, err = c.Write(make([]byte, 1)) // the last poll may have ended for both reasons at once
+			return err
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
+
 // After a poll that got nothing the handler may compute as long as it likes.
 func TestReadTimeoutDoesNotCountBetweenPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,6 +168,25 @@ func TestUserWriteDeadlineKeepsItsMeaning(t *testing.T) {
 	})
 }
 
+// A deadline that was set before Wrap is the user's, too.
+func TestDeadlineFromBeforeWrapCanBeLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bare, client := net.Pipe()
+		defer client.Close()
+		bare.SetReadDeadline(time.Now().Add(time.Second))
+		server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		server.SetReadDeadline(time.Time{})
+		time.AfterFunc(2*time.Second, func() { client.Write([]byte("x")) })
+		if err := read1(server); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A write that the user gave up is no longer waiting.
 func TestAbandonedWriteIsNotHeldAgainstPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -137,6 +199,42 @@ func TestAbandonedWriteIsNotHeldAgainstPeer(t *testing.T) {
 			t.Error("no write was waiting, but", server.Timeout())
 		}
 	})
+}
+
+// Nor is it held against the write after the next. One of nothing leaves nothing
+// waiting, either.
+func TestWriteAfterOneThatMovedNothingHasItsTime(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	for name, before := range map[string]func(server *Conn, client net.Conn){
+		"abandoned": func(server *Conn, client net.Conn) {
+			server.SetWriteDeadline(time.Now().Add(limit / 10))
+			_, err := server.Write([]byte("x"))
+			wantUserTimeout(t, err)
+			server.SetWriteDeadline(time.Time{})
+			go read1(client)
+			if _, err := server.Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+		},
+		"empty": func(server *Conn, client net.Conn) {
+			go read1(client)
+			if _, err := server.Write(nil); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+				before(server, client)
+				time.Sleep(limit * 8 / 10)
+				start := time.Now()
+				err, at := await(t, func() error { _, err := server.Write([]byte("x")); return err })
+				wantTimeout(t, err, idle.ReasonWrite)
+				onTime(t, at, start, limit)
+			})
+		})
+	}
 }
 
 func TestLaterDeadlineDoesNotRevive(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -41,6 +43,7 @@ func startDrain(client net.Conn, bytes int, every time.Duration) *drain {
 
 func (d *drain) run(client net.Conn) {
 	defer close(d.ended)
+	defer d.pace.beat() // the last gap counts too
 	b := make([]byte, d.bytes)
 	for {
 		d.pace.beat()
@@ -61,19 +64,28 @@ func (d *drain) end() {
 	<-d.ended
 }
 
-// The ways of sending much.
-var senders = map[string]func(*testing.T, *Conn) error{
-	"one Write": func(_ *testing.T, c *Conn) error {
-		_, err := c.Write(make([]byte, 8<<20))
-		return err
+// The ways of sending much. What they send is made before they are called.
+var senders = map[string]func(*testing.T) func(*Conn) error{
+	"one Write": func(*testing.T) func(*Conn) error {
+		b := make([]byte, 8<<20)
+		return func(c *Conn) error {
+			_, err := c.Write(b)
+			return err
+		}
 	},
-	"sendfile": func(t *testing.T, c *Conn) error {
-		_, err := c.ReadFrom(randomFile(t, 8<<20))
-		return err
+	"sendfile": func(t *testing.T) func(*Conn) error {
+		file := randomFile(t, 8<<20)
+		return func(c *Conn) error {
+			_, err := c.ReadFrom(file)
+			return err
+		}
 	},
-	"io.Copy of a file": func(t *testing.T, c *Conn) error {
-		_, err := io.Copy(c, randomFile(t, 8<<20))
-		return err
+	"io.Copy of a file": func(t *testing.T) func(*Conn) error {
+		file := randomFile(t, 8<<20)
+		return func(c *Conn) error {
+			_, err := io.Copy(c, file)
+			return err
+		}
 	},
 }
 
@@ -91,11 +103,12 @@ func TestSlowButSteadyReaderIsNeverCut(t *testing.T) {
 			"by any":          {WriteTimeout: limit, IdleTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: limit}},
 		} {
 			g.run(how+" "+name, func(t *testing.T) {
+				send := send(t)
 				server, client := connect(t, newTracker(t, policy), nil)
 				narrow(t, server, client)
 				d := startDrain(client, 8<<10, 50*time.Millisecond)
 				result := make(chan error, 1)
-				go func() { result <- send(t, server) }()
+				go func() { result <- send(server) }()
 				select {
 				case err := <-result:
 					d.end()
@@ -126,15 +139,17 @@ func TestSlowDownloadAfterRequestIsNeverCut(t *testing.T) {
 		"idle, read, write, rates": {IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MinReadRate: rate, MinWriteRate: rate},
 	} {
 		g.run(name, func(t *testing.T) {
+			send := senders["one Write"](t)
 			server, client := connect(t, newTracker(t, policy), nil)
 			narrow(t, server, client)
+			inTime := intime.Of(t, limit/3)
 			client.Write([]byte("request"))
 			if err := read1(server); err != nil {
-				t.Fatal(err)
+				inTime.Fatal(err)
 			}
 			d := startDrain(client, 8<<10, 50*time.Millisecond)
 			result := make(chan error, 1)
-			go func() { result <- senders["one Write"](t, server) }()
+			go func() { result <- send(server) }()
 			select {
 			case err := <-result:
 				d.end()
@@ -183,12 +198,13 @@ func TestReaderThatStopsIsCutByWriteTimeout(t *testing.T) {
 	defer g.wait.Wait()
 	for how, send := range senders {
 		g.run(how, func(t *testing.T) {
+			send := send(t)
 			server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
 			narrow(t, server, client)
 			d := startDrain(client, 8<<10, 20*time.Millisecond)
 			stopped := make(chan time.Time, 1)
 			time.AfterFunc(2*limit, func() { stopped <- time.Now(); d.end() })
-			err, at := await(t, func() error { return send(t, server) })
+			err, at := await(t, func() error { return send(server) })
 			wantTimeout(t, err, idle.ReasonWrite)
 			if stop := <-stopped; at.Before(stop) {
 				d.pace.mustHaveBeen(t, limit/3)
@@ -207,16 +223,36 @@ func TestReaderBelowTheRateIsCutByMinWriteRate(t *testing.T) {
 		g.run(how, func(t *testing.T) {
 			// 4 KiB every 100 ms are 40 KiB/s, too little.
 			grace := 500 * time.Millisecond
+			send := send(t)
 			server, client := connect(t, newTracker(t, idle.Policy{
 				WriteTimeout: 5 * time.Second, MinWriteRate: idle.Rate{BytesPerSecond: 400 << 10, Grace: grace}}), nil)
 			narrow(t, server, client)
 			d := startDrain(client, 4<<10, 100*time.Millisecond)
 			start := time.Now()
-			err, at := await(t, func() error { return send(t, server) })
+			err, at := await(t, func() error { return send(server) })
 			wantTimeout(t, err, idle.ReasonMinWriteRate)
 			notBefore(t, at, start, grace)
 			d.end()
 		})
+	}
+}
+
+// What the kernel holds back for a client that takes nothing is not taken: it
+// buys no time.
+func TestBytesInTheKernelAreNotTaken(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	for _, lone := range []bool{false, true} {
+		// The client's side takes up to 64 KiB by itself, ours a MiB or more. At
+		// this rate that is 2 s, or more than a minute.
+		server, client := connect(t, newTracker(t, idle.Policy{
+			MinWriteRate: idle.Rate{BytesPerSecond: 16 << 10, Grace: 200 * time.Millisecond}}), nil)
+		if err := client.SetReadBuffer(16 << 10); err != nil {
+			t.Fatal(err)
+		}
+		server.OneWriter(lone)
+		err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+		wantTimeout(t, err, idle.ReasonMinWriteRate)
 	}
 }
 
@@ -250,15 +286,38 @@ func TestBytesBeforeWrapAreNoDebt(t *testing.T) {
 	}
 }
 
+// And not an advance: who takes nothing more is cut all the same.
+func TestBytesBeforeWrapAreNoAdvance(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	bare, client := tcpPair(t)
+	if err := client.SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	go bare.Write(make([]byte, 2<<20)) // a minute's worth
+	if _, err := io.ReadFull(client, make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	server, err := Wrap(bare, newTracker(t, idle.Policy{
+		MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: 200 * time.Millisecond}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	err, _ = await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+	wantTimeout(t, err, idle.ReasonMinWriteRate)
+}
+
 // A write that failed at the user's own deadline leaves nothing waiting. The
 // limit on writing must not feed the limit on silence from then on.
 func TestAbandonedWriteDoesNotPutOffIdleTimeout(t *testing.T) {
 	t.Parallel()
 	server, client := connect(t, newTracker(t, idle.Policy{
-		IdleTimeout: 600 * time.Millisecond, WriteTimeout: 200 * time.Millisecond}), nil)
+		IdleTimeout: 1200 * time.Millisecond, WriteTimeout: 400 * time.Millisecond}), nil)
+	inTime := intime.Of(t, 100*time.Millisecond)
 	server.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
-	wantUserTimeout(t, err)
+	wantUserTimeout(inTime, err)
 	go readAll(client)
 	err, _ = await(t, func() error { return read1(server) })
 	wantTimeout(t, err, idle.ReasonIdle)
@@ -292,6 +351,26 @@ func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
 	wantTimeout(t, err, idle.ReasonWrite)
 	notBefore(t, at, last, limit)
 	t.Logf("cut %v after the last read, for a limit of %v", at.Sub(last), limit)
+}
+
+// The first look at the queue of a write says that it moves. That the queue of the
+// write before was as long is no answer.
+func TestQueueOfEachWriteIsLookedAtAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: time.Minute}), nil)
+		go readAll(client)
+		for range 2 {
+			if !server.movedSince(7) {
+				t.Error("it has not moved at the first look")
+			}
+			if server.movedSince(7) {
+				t.Error("it has moved, though it is as it was")
+			}
+			if _, err := server.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestSlowButSteadyReaderOfPipeIsNeverCut(t *testing.T) {

@@ -50,6 +50,32 @@ func TestServerThatClosesInTimeIsNotReaped(t *testing.T) {
 	})
 }
 
+// lingering notes how it is to linger.
+type lingering struct {
+	net.Conn
+	set chan int
+}
+
+func (l lingering) SetLinger(sec int) error { l.set <- sec; return nil }
+
+// The closing of who has timed out does not wait for the peer, if the user would.
+func TestReapDoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := lingering{first(net.Pipe()), make(chan int, 10)}
+		server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.SetLinger(30)
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		time.Sleep(time.Second)
+		server.Close()
+		if n := len(inner.set); n != 2 || <-inner.set != 30 || <-inner.set != -1 {
+			t.Errorf("it was set %d times, or to something else", n)
+		}
+	})
+}
+
 func TestCloseAfterReapIsNoError(t *testing.T) {
 	t.Parallel()
 	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
@@ -356,3 +382,32 @@ func (c *closeCounter) closes() int {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// endTeller tells when the end has been read.
+type endTeller struct {
+	net.Conn
+	end chan struct{}
+}
+
+func (c endTeller) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == io.EOF {
+		close(c.end)
+	}
+	return n, err
+}
+
+// TestPeerThatHeedsOnEnd: one that hangs up as soon as it is told has timed out
+// all the same.
+func TestPeerThatHeedsOnEnd(t *testing.T) {
+	t.Parallel()
+	bare, client := tcpPair(t)
+	inner := endTeller{bare, make(chan struct{})}
+	opts := &Options{OnEnd: func(*Conn, *idle.TimeoutError) { client.Close(); <-inner.end }}
+	server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	wantTimeout(t, read1(server), idle.ReasonIdle)
+}

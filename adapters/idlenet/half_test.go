@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -39,10 +40,11 @@ func TestReadTimeoutDoesNotCountAfterEOF(t *testing.T) {
 		g.run(name, func(t *testing.T) {
 			server, client := connect(t, newTracker(t, idle.Policy{
 				ReadTimeout: limit, MinReadRate: idle.Rate{BytesPerSecond: 1000, Grace: limit}}), nil)
+			inTime := intime.Of(t, limit/4)
 			client.Write([]byte("request"))
 			client.CloseWrite()
 			if err := read(server); err != io.EOF {
-				t.Fatal(err)
+				inTime.Fatal(err)
 			}
 			go readAll(client)
 			for end := time.Now().Add(3 * limit); time.Now().Before(end); time.Sleep(limit / 10) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -44,7 +45,7 @@ func (w failWriter) Write(b []byte) (int, error) {
 func echoBody(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
 
 // exchange makes a request by hand and returns the body of the response.
-func exchange(t *testing.T, client net.Conn, in *bufio.Reader, request string) string {
+func exchange(t testing.TB, client net.Conn, in *bufio.Reader, request string) string {
 	t.Helper()
 	if _, err := io.WriteString(client, request); err != nil {
 		t.Fatal(err)
@@ -75,9 +76,10 @@ func TestHTTPKeepAliveConnectionIsClosedWhenIdle(t *testing.T) {
 	defer client.Close()
 	in := bufio.NewReader(client)
 	last := time.Time{}
+	inTime := intime.Of(t, limit/3)
 	for range 3 {
 		last = time.Now()
-		if got := exchange(t, client, in, post("hello")); got != "hello" {
+		if got := exchange(inTime, client, in, post("hello")); got != "hello" {
 			t.Errorf("got %q", got)
 		}
 		time.Sleep(limit / 10)
@@ -115,13 +117,20 @@ func TestHTTPBodyThatStallsFailsTheHandler(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		failed <- err
 	})
+	inTime := intime.Of(t, 50*time.Millisecond)
 	client, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	io.WriteString(client, "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\nhalf")
-	wantTimeout(t, <-failed, idle.ReasonRead)
+	readAll(client)
+	select {
+	case err := <-failed:
+		wantTimeout(t, err, idle.ReasonRead)
+	case <-time.After(patience):
+		inTime.Fatal("the handler has not been called")
+	}
 }
 
 func TestHTTPExpectContinue(t *testing.T) {
@@ -162,6 +171,7 @@ func TestHTTPHijackGivesTheWrappedConnection(t *testing.T) {
 			hijacked <- err
 		}()
 	})
+	inTime := intime.Of(t, 100*time.Millisecond)
 	client, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +181,7 @@ func TestHTTPHijackGivesTheWrappedConnection(t *testing.T) {
 	io.WriteString(client, "hello")
 	got := make([]byte, 5)
 	if _, err := io.ReadFull(client, got); err != nil || string(got) != "hello" {
-		t.Errorf("got %q, %v", got, err)
+		inTime.Fatalf("got %q, %v", got, err)
 	}
 	wantTimeout(t, <-hijacked, idle.ReasonIdle)
 }
@@ -202,15 +212,18 @@ func TestHTTPServesFiles(t *testing.T) {
 func TestHTTPHandlerLongerThanReadTimeout(t *testing.T) {
 	t.Parallel()
 	const limit = 200 * time.Millisecond
+	proceed := make(chan struct{})
+	defer close(proceed)
 	tracker := newTracker(t, idle.Policy{ReadTimeout: limit})
 	client, err := net.Dial("tcp", serveHTTP(t, tracker, func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(3 * limit)
+		<-proceed // which comes after the timeout
 		io.WriteString(w, "done")
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	client.SetReadDeadline(time.Now().Add(patience))
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: test\r\n\r\n")
 	if _, err = http.ReadResponse(bufio.NewReader(client), nil); err == nil {
 		t.Error("there was a response: the documentation says otherwise")

@@ -17,7 +17,11 @@ import (
 // A thousand connections fall silent at once while fifty stay active.
 func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 	const stale, active, limit = 1000, 50, 2 * time.Second
-	tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+	phase, err := tracker.Phase(idle.Policy{IdleTimeout: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +44,7 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 		}
 	}
 	var clients []net.Conn
+	var conns []*Conn
 	for range stale + active {
 		client, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
@@ -51,14 +56,19 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		conns = append(conns, server.(*Conn))
 		servers.Go(func() { serve(server) })
 	}
+	var pace metronome
+	pace.beat()
+	for _, c := range conns { // now that all are there, however long that took
+		c.Enter(phase)
+	}
 	rand.Shuffle(len(clients), func(i, j int) { clients[i], clients[j] = clients[j], clients[i] })
+	silent := time.Now()
 	for _, c := range clients {
 		c.Write([]byte("x"))
 	}
-	silent := time.Now()
-	var pace metronome
 	for tracker.Stats().TimedOut[idle.ReasonIdle] < stale {
 		for _, c := range clients[:active] {
 			c.Write([]byte("x"))
@@ -78,6 +88,7 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 		time.Sleep(limit / 20)
 	}
 	if st := tracker.Stats(); st.Tracked != stale+active || st.Live != active || st.TimedOut[idle.ReasonIdle] != stale || st.Gone != 0 {
+		pace.beat()
 		pace.mustHaveBeen(t, limit/2)
 		t.Errorf("%+v", st)
 	}

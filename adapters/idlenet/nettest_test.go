@@ -13,7 +13,7 @@ import (
 
 // newTracker returns a tracker that is closed at the end of the test, which
 // fails if connections are still tracked by then.
-func newTracker(t *testing.T, p idle.Policy) *idle.Tracker {
+func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
 	t.Helper()
 	tracker, err := idle.New(p, &idle.Options{Linger: 100 * time.Millisecond})
 	if err != nil {

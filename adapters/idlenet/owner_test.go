@@ -136,6 +136,10 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 		rate := idle.Rate{BytesPerSecond: 1000, Grace: limit}
 		for _, policy := range []idle.Policy{{ReadTimeout: limit}, {MinReadRate: rate}} {
 			server, client := pipe(t, newTracker(t, policy), nil)
+			go client.Write([]byte("x"))
+			if err := read1(server); err != nil {
+				t.Errorf("before that: %v", err)
+			}
 			server.ReadAhead(true)
 			time.AfterFunc(time.Minute, func() { client.Write([]byte("x")) })
 			if err := read1(server); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -37,7 +38,7 @@ func TestWriteIsNotHeldUpByCopyFromSilentSource(t *testing.T) {
 	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
 	copying(t, server)
 	go server.Write([]byte("hello"))
-	client.SetReadDeadline(time.Now().Add(3 * time.Second))
+	client.SetReadDeadline(time.Now().Add(patience))
 	if err := read1(client); err != nil {
 		t.Error("while nothing is there to copy, a Write does not get through:", err)
 	}
@@ -50,12 +51,13 @@ func TestPingIsNotHeldUpByCopyFromSilentSource(t *testing.T) {
 		_, err := c.Write([]byte("?"))
 		return err
 	}})
+	inTime := intime.Of(t, 300*time.Millisecond)
 	go io.Copy(client, client) // the client answers whatever it is asked
 	go readAll(server)
 	copying(t, server)
 	time.Sleep(3 * time.Second)
 	if err := server.Timeout(); err != nil {
-		t.Error("a client that answers every ping:", err)
+		inTime.Error("a client that answers every ping:", err)
 	}
 }
 
@@ -71,7 +73,7 @@ func TestWriteFailsAtOnceAfterCloseInSpiteOfCopy(t *testing.T) {
 		if !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-	case <-time.After(3 * time.Second):
+	case <-time.After(patience):
 		t.Error("a Write after Close hangs")
 	}
 }
@@ -136,7 +138,7 @@ func TestSilentUploadToFileHitsReadTimeout(t *testing.T) {
 			defer f.Close()
 			start := time.Now()
 			client.Write([]byte("x"))
-			time.AfterFunc(2*time.Second, func() { client.Close() })
+			defer time.AfterFunc(patience/2, func() { client.Close() }).Stop()
 			err, at := await(t, func() error { _, err := copyTo(f, server); return err })
 			wantTimeout(t, err, idle.ReasonRead)
 			notBefore(t, at, start, limit)
@@ -154,20 +156,19 @@ func TestSourceOfCopyAboveTheRateIsNotCut(t *testing.T) {
 	defer g.wait.Wait()
 	for _, to := range []string{"wrapped tcp", "tcp", "buffer"} {
 		g.run(to, func(t *testing.T) {
+			inTime := intime.Of(t, grace/3)
 			source, client := connect(t, tracker, nil)
 			dst, got := sinks[to](t, tracker)
-			var pace metronome
 			go func() {
 				defer client.Close()
 				for range 40 { // 10,000 bytes a second, for two seconds
 					client.Write(make([]byte, 500))
-					pace.beat()
 					time.Sleep(50 * time.Millisecond)
 				}
 			}()
 			n, err := io.Copy(dst, source)
 			if err != nil {
-				t.Errorf("after %d bytes: %v", n, err)
+				inTime.Errorf("after %d bytes: %v", n, err)
 			}
 			got()
 		})
@@ -224,6 +225,7 @@ func TestSourceIsNotCutBecauseSinkOfCopyIsSlow(t *testing.T) {
 		"MinReadRate": {MinReadRate: idle.Rate{BytesPerSecond: 100 << 10, Grace: limit}},
 	} {
 		g.run(name, func(t *testing.T) {
+			inTime := intime.Of(t, limit/3)
 			source, client := connect(t, newTracker(t, policy), nil)
 			dst, upstream := tcpPair(t)
 			dst.SetWriteBuffer(16 << 10)
@@ -233,10 +235,37 @@ func TestSourceIsNotCutBecauseSinkOfCopyIsSlow(t *testing.T) {
 			go source.WriteTo(dst)
 			time.Sleep(8 * limit)
 			if err := source.Timeout(); err != nil {
-				t.Error(err)
+				inTime.Error(err)
 			}
 			d.end()
 			dst.Close()
 		})
 	}
+}
+
+// A copy within the kernel is a write like any other.
+func TestSinkOfCopyThatStopsIsCutByWriteTimeout(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	server, _ := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	source, feed := tcpPair(t)
+	go feed.Write(make([]byte, 32<<20))
+	start := time.Now()
+	err, at := await(t, func() error { _, err := server.ReadFrom(source); return err })
+	wantTimeout(t, err, idle.ReasonWrite)
+	notBefore(t, at, start, limit)
+}
+
+// TestSpliceFromOneThatTimesOut: the source may do so after its input was seen
+// and before it is taken, and the error says so.
+func TestSpliceFromOneThatTimesOut(t *testing.T) {
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+	dst, _ := tcpPair(t)
+	client.Write([]byte("x"))
+	s, _ := socketOf(server)
+	_, err := s.spliceTo(1, func(r io.Reader) (int64, error) {
+		owner{server}.Expire(&idle.TimeoutError{Reason: idle.ReasonIdle})
+		return dst.ReadFrom(r)
+	})
+	wantTimeout(t, err, idle.ReasonIdle)
 }

@@ -51,6 +51,9 @@ func (s socket) spliceTo(limit int64, into mover) (total int64, err error) {
 		n, err := into(&io.LimitedReader{R: s.Reader, N: min(int64(ready), chunk, limit-total)})
 		total += n
 		s.received(int(n))
+		if s.from != nil { // it may have timed out since await; what failed in the other is explained there
+			err = s.from.explain("writeto", err)
+		}
 		if err != nil || n == 0 {
 			return total, err
 		}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test's binary be the server process, as the program itself
@@ -27,7 +29,27 @@ func invoke(args string) (status int, stdout, stderr string) {
 }
 
 const tiny = "-attackers 20 -honest 4 -duration 2s -patience 2s -every 100ms " +
-	"-header 200ms -body 200ms -write 200ms -keepalive 300ms -grace 200ms -rate 2400 -write-rate 10000"
+	"-late 30s -header 200ms -body 200ms -write 200ms -keepalive 300ms -grace 200ms -rate 2400 -write-rate 10000"
+
+// longestStall returns a function that ends the measuring of how long, at most,
+// the process has been kept from running.
+func longestStall() func() time.Duration {
+	stop, longest := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		most := time.Duration(0)
+		for {
+			begun := time.Now()
+			select {
+			case <-stop:
+				longest <- most
+				return
+			case <-time.After(10 * time.Millisecond):
+				most = max(most, time.Since(begun))
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-longest }
+}
 
 func TestAttack(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -36,7 +58,9 @@ func TestAttack(t *testing.T) {
 	for _, server := range serverNames() {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
+			stall := longestStall()
 			status, stdout, stderr := invoke("-json -server " + server + " " + tiny)
+			longest := stall()
 			if stderr != "" {
 				t.Errorf("wrote to stderr: %s", stderr)
 			}
@@ -48,21 +72,30 @@ func TestAttack(t *testing.T) {
 			if d.More() {
 				t.Error("wrote more than one object")
 			}
-			if status != statusPass || !r.Passed {
-				t.Errorf("status %d: %q", status, r.Faults)
-			}
 			if len(r.Runs) != 6 {
 				t.Fatalf("%d runs", len(r.Runs))
 			}
+			var wrong []string
+			if status != statusPass || !r.Passed {
+				wrong = append(wrong, fmt.Sprintf("status %d: %q", status, r.Faults))
+			}
 			for _, o := range r.Runs {
-				checkOutcome(t, o)
+				wrong = append(wrong, checkOutcome(t, o)...)
+			}
+			switch text := strings.Join(wrong, "\n"); {
+			case text == "":
+			case longest > 100*time.Millisecond: // half of a limit
+				t.Skipf("inconclusive: the machine kept the clients waiting for %v\n%s", longest, text)
+			default:
+				t.Error(text)
 			}
 		})
 	}
 }
 
-// checkOutcome checks what is the case however fast the machine is.
-func checkOutcome(t *testing.T, o *outcome) {
+// checkOutcome checks what is the case however fast the machine is, and returns
+// what is wrong if it has let the clients be in time.
+func checkOutcome(t *testing.T, o *outcome) (wrong []string) {
 	t.Helper()
 	name := o.Variant + ", " + o.Descriptors
 	attackers, cut, holding := 0, 0, 0
@@ -74,19 +107,24 @@ func checkOutcome(t *testing.T, o *outcome) {
 	if attackers != 20 || cut+holding != attackers {
 		t.Errorf("%s: %d attackers, %d cut, %d holding", name, attackers, cut, holding)
 	}
+	late := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch {
 	case o.Variant == bare && cut > 0:
 		t.Errorf("%s: %d were cut", name, cut)
 	case o.Variant == bare && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
-		t.Errorf("%s: %d of %d honest requests failed", name, o.Honest.Failed, o.Honest.Requests)
+		late("%s: %d of %d honest requests failed", name, o.Honest.Failed, o.Honest.Requests)
 	case o.Variant == bare && o.Full.Open < attackers:
-		t.Errorf("%s: only %d connections when all had come", name, o.Full.Open)
+		late("%s: only %d connections when all had come", name, o.Full.Open)
 	case o.Variant == ours && holding > 0:
-		t.Errorf("%s: %d hold on", name, holding)
+		late("%s: %d hold on", name, holding)
 	}
-	if o.Honest.Requests == 0 || o.End.RSS == 0 || o.Full.Goroutines == 0 {
-		t.Errorf("%s: %+v, %+v, %+v", name, o.Honest, o.Full, o.End)
+	if o.Honest.Requests == 0 {
+		late("%s: there was no honest request", name)
 	}
+	if o.End.RSS == 0 || o.Full.Goroutines == 0 {
+		t.Errorf("%s: %+v, %+v", name, o.Full, o.End)
+	}
+	return wrong
 }
 
 func TestWrongFlags(t *testing.T) {

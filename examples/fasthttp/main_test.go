@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -71,6 +72,26 @@ func TestHonest(t *testing.T) {
 	}
 }
 
+// longestStall returns a function that ends the measuring of how long, at most,
+// the process has been kept from running.
+func longestStall() func() time.Duration {
+	stop, longest := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		most := time.Duration(0)
+		for {
+			begun := time.Now()
+			select {
+			case <-stop:
+				longest <- most
+				return
+			case <-time.After(10 * time.Millisecond):
+				most = max(most, time.Since(begun))
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-longest }
+}
+
 func TestAttacks(t *testing.T) {
 	limit := 1500 * time.Millisecond
 	rate := idle.Rate{BytesPerSecond: 1000, Grace: limit}
@@ -87,6 +108,8 @@ func TestAttacks(t *testing.T) {
 		"asks once, and keeps the connection": "200 OK",
 		"asks for much, and does not read it": "",
 	}
+	var wrong []string // which is inconclusive if the machine did not let the clients attack in time
+	stall := longestStall()
 	quit, honest := make(chan struct{}), make(chan error)
 	go func() {
 		n, _, err := visit(address, quit)
@@ -104,7 +127,7 @@ func TestAttacks(t *testing.T) {
 			answer = ""
 		}
 		if first, known := want[r.what]; !known || answer != first || !strings.HasSuffix(r.end, "closed") || strings.Count(r.end, " after ") > 1 {
-			t.Errorf("%s: %s, want it closed, and before that %q", r.what, r.end, first)
+			wrong = append(wrong, fmt.Sprintf("%s: %s, want it closed, and before that %q", r.what, r.end, first))
 		}
 		if r.after < limit {
 			t.Errorf("%s: closed after %v, before its limit", r.what, r.after)
@@ -112,7 +135,7 @@ func TestAttacks(t *testing.T) {
 	}
 	close(quit)
 	if err := <-honest; err != nil {
-		t.Error("an honest client:", err)
+		wrong = append(wrong, fmt.Sprint("an honest client: ", err))
 	}
 	stats := stop()
 	n := stats.TimedOut
@@ -123,8 +146,16 @@ func TestAttacks(t *testing.T) {
 		"a handler":                 {n[idle.ReasonPhase], 1},
 	} {
 		if counts[0] != counts[1] {
-			t.Errorf("%d timed out for %s, want %d", counts[0], what, counts[1])
+			wrong = append(wrong, fmt.Sprintf("%d timed out for %s, want %d", counts[0], what, counts[1]))
 		}
 	}
 	t.Log(n, stats.Phases)
+	longest := stall()
+	switch text := strings.Join(wrong, "\n"); {
+	case text == "":
+	case longest > limit/4:
+		t.Skipf("inconclusive: the machine was stalled for %v\n%s", longest, text)
+	default:
+		t.Error(text)
+	}
 }

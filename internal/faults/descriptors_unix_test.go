@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
@@ -81,10 +82,12 @@ func TestDescriptorsExhausted(t *testing.T) {
 		silent = append(silent, dial(t, address))
 	}
 	c.line(t, "exhausted")
+	begun := time.Now()
 	late := dial(t, address)
 	if _, err := io.WriteString(late, "hello"); err != nil {
 		t.Fatal(err)
 	}
+	inTime(t, begun)
 	// It was accepted after descriptors had run out, as it came then; all before
 	// it are closed as they are silent.
 	answer := make([]byte, len("hello"))

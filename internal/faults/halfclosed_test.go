@@ -65,9 +65,11 @@ func TestHalfClosedRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
+	begun := time.Now()
 	c := dial(t, address)
 	io.WriteString(c, request)
 	c.(*net.TCPConn).CloseWrite()
+	inTime(t, begun)
 	c.SetReadDeadline(time.Now().Add(patience))
 	got, err := io.ReadAll(c)
 	if err != nil || len(got) == 0 || string(got[len(got)-len("late, but here"):]) != "late, but here" {
@@ -79,8 +81,10 @@ func TestHalfClosedRequest(t *testing.T) {
 // timeout.
 func TestHalfClosedLoop(t *testing.T) {
 	s := startGnet(t, idle.Policy{IdleTimeout: limit}, func(c gnet.Conn, b []byte) { c.Write(b) })
+	begun := time.Now()
 	c := dial(t, s.address)
 	io.WriteString(c, "hello")
+	inTime(t, begun)
 	c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
 		t.Fatal(err)

@@ -33,9 +33,12 @@ func TestVanishedBehindProxy(t *testing.T) {
 		t.Run(all[i].name, func(t *testing.T) {
 			t.Parallel()
 			v := all[i]
+			begun := time.Now()
 			p := startProxy(t, v.address)
 			c := dial(t, p.address)
-			if err := v.begin(c); err != nil {
+			err := v.begin(c)
+			inTime(t, begun)
+			if err != nil {
 				t.Fatal(err)
 			}
 			p.vanish.Store(true)

@@ -23,18 +23,19 @@ import (
 //     goroutine at a time that reads or tells of events. That one owns phase,
 //     begun, shaking and magic. Everybody may look at state.
 type Conn struct {
-	// These are 24 bytes, so that what every Read and Write needs is still in two
-	// cache lines.
+	// These are 8 bytes, so that what every Read needs is in one cache line, and
+	// what every Write needs in two.
+
+	state   atomic.Uint32
+	phase   Phase // the one that is entered
+	begun   uint8 // whether a byte of the next request is there, and since when
+	shaking bool  // what arrives is a TLS handshake
+	magic   uint8 // how much of the preface of HTTP/2 has arrived
+
+	idlenet.Conn
 
 	listener *Listener
 	extra    atomic.Pointer[extra]
-	state    atomic.Uint32
-	phase    Phase // the one that is entered
-	begun    uint8 // whether a byte of the next request is there, and since when
-	shaking  bool  // what arrives is a TLS handshake
-	magic    uint8 // how much of the preface of HTTP/2 has arrived
-
-	idlenet.Conn
 }
 
 // What begun can be.

@@ -23,6 +23,8 @@ type wire struct {
 	closed   bool
 	past     bool // a deadline in the past was set
 	deadline time.Time
+	full     bool      // nothing that is written is taken
+	until    time.Time // the deadline for writing
 }
 
 func newWire() *wire { return &wire{change: make(chan struct{})} }
@@ -64,6 +66,16 @@ func (w *wire) Read(b []byte) (int, error) {
 func (w *wire) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.full {
+		until := w.until
+		w.mu.Unlock()
+		if until.IsZero() {
+			select {}
+		}
+		time.Sleep(time.Until(until))
+		w.mu.Lock()
+		return 0, os.ErrDeadlineExceeded
+	}
 	switch {
 	case w.closed:
 		return 0, net.ErrClosed
@@ -86,7 +98,7 @@ func (w *wire) set(t time.Time) error {
 
 func (w *wire) SetDeadline(t time.Time) error      { return w.set(t) }
 func (w *wire) SetReadDeadline(t time.Time) error  { return w.set(t) }
-func (w *wire) SetWriteDeadline(t time.Time) error { return nil }
+func (w *wire) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
 func (w *wire) LocalAddr() net.Addr                { return &net.TCPAddr{} }
 func (w *wire) RemoteAddr() net.Addr               { return &net.TCPAddr{} }
 

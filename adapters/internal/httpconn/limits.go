@@ -91,6 +91,25 @@ func completeRate(pkg, name string, r *idle.Rate) error {
 	return nil
 }
 
+// tick returns the grain that is fine enough for the limits, which are complete:
+// a 50th of the shortest, from 10 to 100 ms. A finer one would have more of the
+// requests be the first of their tick, which are those that store something.
+func (l *Limits) tick() time.Duration {
+	const share, least, most = 50, 10 * time.Millisecond, 100 * time.Millisecond
+	shortest := most * share
+	for _, p := range l.policies() {
+		for _, limit := range []time.Duration{
+			p.IdleTimeout, p.ReadTimeout, p.ReadTotal, p.WriteTimeout, p.PhaseTimeout, p.MaxAge,
+			p.Heartbeat.Interval, p.Heartbeat.Timeout, p.MinReadRate.Grace, p.MinWriteRate.Grace,
+		} {
+			if limit > 0 {
+				shortest = min(shortest, limit)
+			}
+		}
+	}
+	return max(shortest/share, least)
+}
+
 // A Phase is what is going on on a connection.
 type Phase uint8
 

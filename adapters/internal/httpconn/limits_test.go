@@ -19,7 +19,7 @@ func TestSize(t *testing.T) {
 	if size := unsafe.Sizeof(Conn{}); size != 192 {
 		t.Errorf("a Conn takes %d bytes, not 192", size)
 	}
-	if at := unsafe.Offsetof(Conn{}.Conn); at != 24 {
+	if at := unsafe.Offsetof(Conn{}.Conn); at != 8 {
 		t.Errorf("idlenet's part begins at %d", at)
 	}
 }
@@ -116,5 +116,27 @@ func TestGraceHasADefault(t *testing.T) {
 	}
 	if got := all[Request].MinWriteRate; got != (idle.Rate{}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTick is fine for short limits, and coarse for the usual ones.
+func TestTick(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		limits Limits
+		want   time.Duration
+	}{
+		{Limits{}, 100 * ms},
+		{Limits{Header: 2 * time.Second}, 40 * ms},
+		{Limits{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, 20 * ms},
+		{Limits{Hijacked: idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: 3 * time.Second, Passive: true}}}, 60 * ms},
+		{Limits{KeepAlive: 50 * ms}, 10 * ms},
+	} {
+		if err := c.limits.complete("httpconn"); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.limits.tick(); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.limits, got, c.want)
+		}
 	}
 }

@@ -44,6 +44,9 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	if err := limits.complete(pkg); err != nil {
 		return nil, err
 	}
+	if limits.Idle.Tick == 0 {
+		limits.Idle.Tick = limits.tick()
+	}
 	l := &Listener{Listener: ln, limits: limits, open: 1}
 	l.opts = idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },

@@ -66,6 +66,37 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 	})
 }
 
+// TestPolicyOfAnotherName is one of a hijacked connection, and counted as that.
+func TestPolicyOfAnotherName(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+		c.SetDeadline(time.Time{})
+		if err := l.Watch("httpconn", c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var timeout *idle.TimeoutError
+		if _, err := c.Read(make([]byte, 1)); !errors.As(err, &timeout) || timeout.Phase != "websocket" {
+			t.Error(err)
+		}
+		if n := l.Stats().Phases["hijacked"]; n != 1 {
+			t.Errorf("%d are counted", n)
+		}
+	})
+}
+
+// TestLastConnectionIsClosedInACallback, for which the end of the tracker would
+// wait.
+func TestLastConnectionIsClosedInACallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := distinct()
+		limits.OnTimeout = func(nc net.Conn, _ *idle.TimeoutError) bool { nc.Close(); return false }
+		l, c, _ := accepted(t, limits)
+		l.Close()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
 // TestAcceptAfterTheEnd: a connection that comes when all is over is closed.
 func TestAcceptAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
