@@ -149,6 +149,15 @@ func (c *Conn) pause(f *flow) {
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
 // nothing more than [Conn.Touch], for the active form.
 func (c *Conn) Beat() {
+	if now := c.shard.now.Load(); now != c.beat.Load() || now != c.in.stamp.Load() {
+		c.beats()
+	}
+}
+
+// beats is the slow path of Beat, taken once a tick where beats are awaited.
+//
+//go:noinline
+func (c *Conn) beats() {
 	c.Touch()
 	if c.phase.Load().beats > 0 {
 		raise(&c.beat, c.shard.stamp())
