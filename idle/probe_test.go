@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -108,6 +109,24 @@ func TestFreshInputIsNoMatterForATotal(t *testing.T) {
 		}
 		if r.Stats().Kept < 9 {
 			r.Errorf("kept %d times: the input was an excuse", r.Stats().Kept)
+		}
+	})
+}
+
+// TestFreshInputBuysAMinRateNoGrace: it has only to be read, and pays for itself
+// then.
+func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
+	const grace = 2 * time.Second
+	onBoth(t, Policy{MinReadRate: Rate{100, grace}}, nil, func(r *rig) {
+		var asked atomic.Int64
+		p := r.prober(func() Pulse { return Pulse{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
+		r.wait(grace + 25*time.Millisecond)
+		if asked.Load() == 0 || len(p.expired) > 0 {
+			r.Fatalf("asked %d times, and expired by %v: input that may be all that was owed has to be let in", asked.Load(), p.expired)
+		}
+		r.wait(50 * time.Millisecond)
+		if len(p.expired) != 1 || p.expired[0].Reason != ReasonMinReadRate {
+			r.Errorf("expired by %v", p.expired)
 		}
 	})
 }

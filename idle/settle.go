@@ -204,7 +204,11 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 		// A tick less than now, so that any activity changes the stamp and
 		// takes the grant back: see restamp.
 		raise(&c.in.stamp, uint32(v.now)-1)
-		if r != ReasonIdle && r != ReasonRead { // the input may be a beat, or all that was owed
+		switch {
+		case r == ReasonIdle || r == ReasonRead:
+		case r == ReasonMinReadRate && s.isFresh(p): // it pays for itself once it is read
+			c.in.repay(uint32(v.now) + patience - uint32(c.phase.Load().readGrace))
+		default: // it may be a beat, or all that was owed
 			c.restart(r, uint32(v.now))
 		}
 	}
@@ -212,17 +216,23 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 
 // excuses reports whether input that waits to be read excuses the peer for
 // passing the limit that r names. For what has to be complete by some time it does
-// only if it has waited for longer than an owner who reads would have let it:
-// otherwise a trickle could extend that.
+// only if the owner does not read: otherwise a trickle could extend that.
 func (s *Shard) excuses(r Reason, p Pulse) bool {
-	const patience = 2 // ticks
 	switch r {
 	case ReasonWrite, ReasonMinWriteRate:
 		return false
 	case ReasonReadTotal:
-		return p.In == 0 || p.In > patience*s.tracker.clock.tick
+		return !s.isFresh(p)
 	}
 	return true
+}
+
+// patience is for how many ticks an owner who reads may leave input unread.
+const patience = 2
+
+// isFresh reports whether unread input may be that of an owner who reads.
+func (s *Shard) isFresh(p Pulse) bool {
+	return p.In > 0 && p.In <= patience*s.tracker.clock.tick
 }
 
 // verdict reads the connection's deadline anew: by the time it is asked for

@@ -298,7 +298,7 @@ func (c *Conn) ReadAhead(on bool) {
 // of what was written is still to be taken by the peer it changes nothing. It
 // must be called when nobody writes.
 func (c *Conn) OneWriter(on bool) {
-	if r := c.ask(); on && r.Tallied {
+	if on && (c.marks.Load()&counted != 0 || c.ask().Tallied) {
 		c.marks.Or(lone)
 	} else {
 		c.marks.And(^uint32(lone))

@@ -21,17 +21,27 @@ import (
 // variants are the ways in which each server is run.
 func variants() []string { return []string{"bare", "own", "ours"} }
 
-// contender is a variant of a server, running in a process of its own.
+// contender is a variant of a server.
 type contender struct {
 	name string
-	cmd  *exec.Cmd
-	life io.Closer // the process ends when this is closed
-	load load
+	child
 
 	// by round
 	ops []float64 // exchanges a second
 	cpu []float64 // ns of the server process an exchange
 }
+
+// child is a process that runs one.
+type child struct {
+	cmd  *exec.Cmd
+	life io.Closer // the process ends when this is closed
+	load load
+}
+
+// roundsPerLife is in how many rounds the same processes are measured. Where in
+// memory a process happens to lie makes it a per cent faster or slower for good,
+// which no number of rounds would show.
+const roundsPerLife = 3
 
 // compare runs all variants of a server and measures them in turns.
 func compare(server string, cfg config) (result, error) {
@@ -39,38 +49,46 @@ func compare(server string, cfg config) (result, error) {
 		return result{}, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
 	var all []*contender
-	defer func() {
-		for _, c := range all {
-			c.stop()
-		}
-	}()
 	for _, name := range variants() {
-		if servers()[server].run[name] == nil {
-			continue // gnet has no timeouts of its own
-		}
-		c, err := start(server, name, cfg)
-		if c != nil {
-			all = append(all, c)
-		}
-		if err != nil {
-			return result{}, err
+		if servers()[server].run[name] != nil { // gnet has no timeouts of its own
+			all = append(all, &contender{name: name})
 		}
 	}
 	watched := term.IsTerminal(int(os.Stderr.Fd()))
-	for round := -1; round < cfg.rounds; round++ { // the first one warms up
-		for _, i := range rand.Perm(len(all)) {
-			if err := all[i].run(cfg.duration, round >= 0); err != nil {
-				return result{}, fmt.Errorf("%s: %w", all[i].name, err)
-			}
-		}
+	for done := 0; done < cfg.rounds; done += roundsPerLife {
 		if watched {
-			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, round+1, cfg.rounds)
+			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, done+1, cfg.rounds)
+		}
+		if err := live(server, cfg, all, min(roundsPerLife, cfg.rounds-done)); err != nil {
+			return result{}, err
 		}
 	}
 	if watched {
 		fmt.Fprint(os.Stderr, "\r\033[K")
 	}
 	return summarize(server, cfg, all), nil
+}
+
+// live starts the contenders, measures them in so many rounds, and stops them.
+func live(server string, cfg config, all []*contender, rounds int) error {
+	for _, c := range all {
+		life, err := start(server, c.name, cfg)
+		if life != nil {
+			defer life.stop()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		c.child = *life
+	}
+	for round := -1; round < rounds; round++ { // the first one warms up
+		for _, i := range rand.Perm(len(all)) {
+			if err := all[i].run(cfg.duration, round >= 0); err != nil {
+				return fmt.Errorf("%s: %w", all[i].name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // run gives the contender a turn, and notes how it went if that counts.
@@ -139,9 +157,9 @@ func summarizeOne(values []float64) summary {
 	return summary{Median: median, Min: v[0], Max: v[len(v)-1]}
 }
 
-// start runs a variant of a server and connects the load to it. A contender
-// that is not nil must be stopped, whatever the error.
-func start(server, name string, cfg config) (*contender, error) {
+// start runs a variant of a server and connects the load to it. A child that is
+// not nil must be stopped, whatever the error.
+func start(server, name string, cfg config) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -160,13 +178,13 @@ func start(server, name string, cfg config) (*contender, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &contender{name: name, cmd: cmd, life: life}
+	c := &child{cmd: cmd, life: life}
 	address, err := findAddress(out)
 	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+		return c, err
 	}
 	if c.load, err = connect(servers()[server], address, cfg); err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+		return c, err
 	}
 	return c, nil
 }
@@ -182,7 +200,7 @@ func findAddress(out io.Reader) (string, error) {
 	return "", cmp.Or(lines.Err(), errors.New("the server did not start"))
 }
 
-func (c *contender) stop() {
+func (c *child) stop() {
 	if c.load != nil {
 		c.load.close()
 	}

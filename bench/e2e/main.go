@@ -8,7 +8,8 @@
 //
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. The variants take turns, in another order each
-// round, so that whatever else the machine does hits all of them alike, and
+// round, so that whatever else the machine does hits all of them alike; every few
+// rounds the processes are new ones, as where one lies in memory matters, too.
 // ratio_to_bare and the other ratios are medians of the ratios within a round.
 // Where the machine is shared, cpu_ns_per_op is the figure that moves less.
 //

@@ -91,8 +91,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c.state.Store(refused)
-	c.OneWriter(true) // until it is hijacked
 	c.Conn.Enter(l.phases[Handshake])
+	c.OneWriter(true) // until it is hijacked
 	return c, nil
 }
 
