@@ -33,3 +33,34 @@ func TestBudgetDefersFairly(t *testing.T) {
 		}
 	})
 }
+
+// TestAnnounceIsOneStep has the driver look at a loop's shard while the loop
+// announces what is due: never would let it lie down for good.
+func TestAnnounceIsOneStep(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	s, p := tr.shards[0], &peer{}
+	if err := s.Track(&p.Conn, p); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200_000 {
+			s.announce()
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if s.due.Load() == never {
+			t.Fatal("nothing is due, it says")
+		}
+	}
+}

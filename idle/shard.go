@@ -234,10 +234,11 @@ func (s *Shard) collect(now int64) (more bool) {
 func (s *Shard) announce() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.due.Store(never)
+	due := int64(never)
 	if next, ok := s.wheel.Next(); ok {
-		s.due.Store(int64(next))
+		due = int64(next)
 	}
+	s.due.Store(due) // at once: the driver may look meanwhile, and lie down for good
 }
 
 // look finds out what is due of c, which was just popped. The lock is held.

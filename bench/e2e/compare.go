@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/perf/benchmath"
 	"golang.org/x/term"
 
 	"github.com/idlewheel/idlewheel/bench/internal/cpu"
@@ -122,27 +124,38 @@ func summarize(server string, cfg config, all []*contender) result {
 		}
 	}
 	for _, c := range all {
+		toBare := ratios(c.ops, all[0].ops)
 		m := measure{
-			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioSpread: ratios(c.ops, all[0].ops),
-			CPUPerOp: summarizeOne(c.cpu), CPURatioToBare: ratios(c.cpu, all[0].cpu).Median,
+			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioSpread: summarizeOne(toBare), RatioConfidence: confidence(toBare),
+			CPUPerOp: summarizeOne(c.cpu), CPURatioToBare: summarizeOne(ratios(c.cpu, all[0].cpu)).Median,
 		}
 		m.RatioToBare = m.RatioSpread.Median
 		if own != nil {
-			m.RatioToOwn = new(ratios(c.ops, own.ops).Median)
-			m.CPURatioToOwn = new(ratios(c.cpu, own.cpu).Median)
+			m.RatioToOwn = new(summarizeOne(ratios(c.ops, own.ops)).Median)
+			m.CPURatioToOwn = new(summarizeOne(ratios(c.cpu, own.cpu)).Median)
 		}
 		r.Variants = append(r.Variants, m)
 	}
 	return r
 }
 
-// ratios summarizes the ratios within the rounds.
-func ratios(values, to []float64) summary {
+// ratios returns the ratios within the rounds.
+func ratios(values, to []float64) []float64 {
 	all := make([]float64, len(values))
 	for i := range values {
 		all[i] = values[i] / to[i]
 	}
-	return summarizeOne(all)
+	return all
+}
+
+// confidence returns between what the median is with 95 % confidence, as benchstat
+// does; nil if there are too few values to tell.
+func confidence(values []float64) *[2]float64 {
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), 0.95)
+	if math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) {
+		return nil
+	}
+	return &[2]float64{s.Lo, s.Hi}
 }
 
 // summarizeOne returns the median, the least and the greatest of values, of

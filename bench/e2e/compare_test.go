@@ -58,3 +58,16 @@ func TestMedian(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestConfidence(t *testing.T) {
+	if got := confidence([]float64{1, 2, 3}); got != nil {
+		t.Errorf("three values tell %v", *got)
+	}
+	var values []float64
+	for i := range 15 {
+		values = append(values, float64(i))
+	}
+	if got := confidence(values); got == nil || *got != [2]float64{3, 11} { // the 4th and the 12th of 15, by the binomial
+		t.Errorf("got %v", got)
+	}
+}

@@ -25,11 +25,14 @@ type report struct {
 }
 
 type measure struct {
-	Name        string   `json:"name"`
-	OpsPerS     summary  `json:"ops_per_s"`
-	RatioToBare float64  `json:"ratio_to_bare"`
-	RatioSpread summary  `json:"ratio_spread"`           // of the ratios to bare
-	RatioToOwn  *float64 `json:"ratio_to_own,omitempty"` // none if the server has no timeouts of its own
+	Name        string  `json:"name"`
+	OpsPerS     summary `json:"ops_per_s"`
+	RatioToBare float64 `json:"ratio_to_bare"`
+	RatioSpread summary `json:"ratio_spread"` // of the ratios to bare
+	// RatioConfidence is between what RatioToBare is with 95 % confidence.
+	RatioConfidence *[2]float64 `json:"ratio_to_bare_95,omitempty"`
+
+	RatioToOwn *float64 `json:"ratio_to_own,omitempty"` // none if the server has no timeouts of its own
 
 	// CPUPerOp is CPU time of the server process, in ns.
 	CPUPerOp       summary  `json:"cpu_ns_per_op"`
@@ -65,8 +68,8 @@ func printTable(w io.Writer, results []result) {
 }
 
 func printRow(w io.Writer, cells []string) {
-	fmt.Fprintf(w, "  %-6s %12s %20s %9s %9s %14s %9s %9s\n",
-		cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7])
+	fmt.Fprintf(w, "  %-6s %12s %20s %9s %16s %9s %14s %9s %9s\n",
+		cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7], cells[8])
 }
 
 func (r result) title() string {
@@ -77,13 +80,13 @@ func (r result) title() string {
 func (v measure) cells() []string {
 	return []string{
 		v.Name, fmt.Sprintf("%.0f", v.OpsPerS.Median), fmt.Sprintf("(%.0f to %.0f)", v.OpsPerS.Min, v.OpsPerS.Max),
-		fmt.Sprintf("%.3f", v.RatioToBare), ratioText(v.RatioToOwn),
+		fmt.Sprintf("%.3f", v.RatioToBare), confidenceText(v.RatioConfidence), ratioText(v.RatioToOwn),
 		fmt.Sprintf("%.0f ns", v.CPUPerOp.Median), fmt.Sprintf("%.3f", v.CPURatioToBare), ratioText(v.CPURatioToOwn),
 	}
 }
 
 func cellNames() []string {
-	return []string{"", "requests/s", "(min to max)", "of bare", "of own", "CPU a request", "of bare", "of own"}
+	return []string{"", "requests/s", "(min to max)", "of bare", "(95 %)", "of own", "CPU a request", "of bare", "of own"}
 }
 
 func ratioText(ratio *float64) string {
@@ -91,4 +94,11 @@ func ratioText(ratio *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", *ratio)
+}
+
+func confidenceText(between *[2]float64) string {
+	if between == nil {
+		return "-"
+	}
+	return fmt.Sprintf("(%.3f to %.3f)", between[0], between[1])
 }
