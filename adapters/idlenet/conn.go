@@ -129,8 +129,10 @@ func (c *Conn) received(n int, err error) (int, error) {
 	for err == nil && c.marks.Load()&ended != 0 {
 		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
 	}
-	for err != nil && c.marks.Load()&(ended|expired) == ended {
-		time.Sleep(time.Millisecond) // the peer has heeded OnEnd, after which comes Expire
+	// The peer has heeded OnEnd, after which comes Expire; unless it is OnEnd itself
+	// that reads, so not for ever.
+	for i := 0; i < 1000 && err != nil && c.marks.Load()&(ended|expired) == ended; i++ {
+		time.Sleep(time.Millisecond)
 	}
 	if n > 0 {
 		c.track.Received(n)

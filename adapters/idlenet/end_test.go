@@ -411,3 +411,27 @@ func TestPeerThatHeedsOnEnd(t *testing.T) {
 	defer server.Close()
 	wantTimeout(t, read1(server), idle.ReasonIdle)
 }
+
+// TestOnEndThatReads gets an error, and does not wait for itself.
+func TestOnEndThatReads(t *testing.T) {
+	t.Parallel()
+	bare, client := tcpPair(t)
+	read := make(chan error, 1)
+	opts := &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
+		client.Close()
+		read <- read1(c)
+	}}
+	server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	select {
+	case err := <-read:
+		if err == nil {
+			t.Error("it has read something")
+		}
+	case <-time.After(patience):
+		t.Fatal("OnEnd waits for itself")
+	}
+}
