@@ -71,6 +71,7 @@ func TestDefaults(t *testing.T) {
 				const tick = 100 * ms // that of limits as long as these
 				here, there := net.Pipe()
 				defer here.Close()
+				time.Sleep(tick / 3) // what arrives as a tick begins may be seen on either side of it
 				accept <- there
 				last := time.Now()
 				go func() {
