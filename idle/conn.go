@@ -31,8 +31,13 @@ type Conn struct {
 
 	placed atomic.Uint32 // the deadline for which the timer was scheduled
 	born   atomic.Uint32 // when the first limit of age began to count
-	beat   atomic.Uint32 // the last ping; or the last beat; without a heartbeat, when the phase began
-	state  state
+
+	// beat is the tick of the last ping; or of the last beat; or at which the phase
+	// began, if it limits that. It has the form of a flow's wait, so that one load
+	// tells that a beat, and with it an arrival, has been recorded at this tick.
+	beat atomic.Uint32
+
+	state state
 }
 
 // connOf returns the connection of which t is the timer.
@@ -149,20 +154,26 @@ func (c *Conn) pause(f *flow) {
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
 // nothing more than [Conn.Touch], for the active form.
 func (c *Conn) Beat() {
-	if now := c.shard.now.Load(); now != c.beat.Load() || now != c.in.stamp.Load() {
+	if c.shard.waits.Load() != c.beat.Load() {
 		c.beats()
 	}
 }
 
-// beats is the slow path of Beat, taken once a tick where beats are awaited.
+// beats is the slow path of Beat, taken once a tick, but each time in a phase that
+// is limited itself. The tick of the beat is taken before that of the arrival: an
+// activity that is passed over because of it must not have been the later one.
 //
 //go:noinline
 func (c *Conn) beats() {
+	now := c.shard.stamp()
 	c.Touch()
-	if c.phase.Load().beats > 0 {
-		raise(&c.beat, c.shard.stamp())
+	if c.phase.Load().whole == 0 {
+		raise(&c.beat, now<<1|beaten)
 	}
 }
+
+// beaten marks in [Conn.beat] that it is a beat.
+const beaten = waiting
 
 // Enter puts the connection under another phase: all its limits but the age
 // begin to count anew. The phase must come from the connection's tracker; it
@@ -181,7 +192,7 @@ func (c *Conn) Enter(p *Phase) {
 
 // begin starts all limits of p but the age at the given stamp.
 func (c *Conn) begin(p *Phase, stamp uint32) {
-	raise(&c.beat, stamp)
+	raise(&c.beat, stamp<<1)
 	c.in.begin(stamp)
 	c.out.begin(stamp)
 	c.state.set(0, pinged|granted|missMask)

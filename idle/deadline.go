@@ -76,7 +76,7 @@ func (c *Conn) nextUnder(p *Phase, v view) (at int64, e event) {
 		s.limit(p.write, 0, max(out, begun), event(ReasonWrite))
 		s.limit(p.writeGrace, c.out.ahead(v, begun), begun, event(ReasonMinWriteRate))
 	}
-	beat := v.tick(c.beat.Load())
+	beat := v.waitTick(c.beat.Load())
 	switch {
 	case p.beats > 0:
 		s.limit(p.beats, 0, beat, event(ReasonHeartbeat))
@@ -123,7 +123,7 @@ func (c *Conn) ageLimit(p *Phase, st uint32) (int64, event) {
 // arrived within the ping's own tick came after it: the ping was sent because
 // nothing had come for long.
 func (c *Conn) answered() bool {
-	return int32(c.in.stamp.Load()-c.beat.Load()) >= 0
+	return since(c.beat.Load(), c.in.stamp.Load()) >= 0
 }
 
 // jitter returns a number below n, or 0, that stays the same for a tracking.
@@ -148,7 +148,7 @@ func (c *Conn) refresh(now int64) {
 	raise(&c.in.stamp, oldest)
 	raise(&c.out.stamp, oldest)
 	raise(&c.born, oldest)
-	raise(&c.beat, oldest)
+	raise(&c.beat, oldest<<1)
 	c.in.refresh(oldest)
 	c.out.refresh(oldest)
 }
@@ -182,7 +182,7 @@ func (c *Conn) restart(r Reason, stamp uint32) {
 		c.out.repay(stamp)
 	case ReasonHeartbeat, ReasonPhase:
 		if (r == ReasonPhase) == (p.whole > 0) {
-			raise(&c.beat, stamp)
+			raise(&c.beat, stamp<<1)
 			c.state.set(0, pinged|missMask)
 		}
 	case ReasonMaxAge:

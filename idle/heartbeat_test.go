@@ -120,6 +120,32 @@ func TestFailingPingIsAMiss(t *testing.T) {
 }
 
 // TestPassiveHeartbeat is MQTT's rule: one and a half times the keepalive.
+// TestBeatIsAnArrival has a peer of which nothing but beats is reported. The ping
+// and the answer to it are in one tick.
+func TestBeatIsAnArrival(t *testing.T) {
+	for name, policy := range map[string]Policy{
+		"no heartbeat": {IdleTimeout: 10 * time.Second},
+		"passive":      {IdleTimeout: 10 * time.Second, Heartbeat: Heartbeat{Interval: 8 * time.Second, Passive: true}},
+		"active":       beats,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, policy, nil, func(r *rig) {
+				p := r.pinged()
+				p.ping = func() error { p.Beat(); return nil }
+				for range 10 {
+					if policy.Heartbeat != beats.Heartbeat {
+						r.do(func() { p.Beat(); p.Beat() })
+					}
+					r.lives(&p.peer, 7*time.Second+odd)
+				}
+				if st := r.Stats(); st.Misses > 0 || policy.Heartbeat == beats.Heartbeat && st.Pings < 5 {
+					r.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
 func TestPassiveHeartbeat(t *testing.T) {
 	policy := Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: 5 * time.Second, Passive: true}}
 	onBoth(t, policy, nil, func(r *rig) {

@@ -36,7 +36,7 @@ func (s *Shard) heartbeat(j job, e event) {
 			return
 		}
 	}
-	raise(&c.beat, s.stamp())
+	raise(&c.beat, s.stamp()<<1)
 	c.state.mark(j.state, pinged)
 	s.replace(j)
 	pinger, ok := j.owner.(Pinger)

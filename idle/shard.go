@@ -83,7 +83,7 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	c.shard, c.owner = s, o
 	stamp := s.stamp()
 	c.born.Store(stamp)
-	c.beat.Store(stamp)
+	c.beat.Store(stamp << 1)
 	c.in.stamp.Store(stamp)
 	c.out.stamp.Store(stamp)
 	c.begin(p, stamp)

@@ -18,7 +18,7 @@
 // the kernel is asked whether bytes have moved unseen: unread input after a
 // stall of the loop, a slow client that still drains, or what AsyncWrite sent.
 // On Unix sockets, and on systems other than Linux, it cannot tell the last;
-// see [Handler.Sent].
+// see [Conn.Sent].
 //
 // All of it happens on the loops: callbacks of a connection, those in [Options]
 // included, run on its loop and must not block. Nothing is locked there.

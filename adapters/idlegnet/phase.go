@@ -10,7 +10,7 @@ import (
 
 var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
 
-// Phase makes p ready for [Handler.Enter]. A Policy that sets no limit is
+// Phase makes p ready for [Conn.Enter]. A Policy that sets no limit is
 // allowed: it makes a phase in which a connection is exempt. Phase may be
 // called by any goroutine, from the user's OnBoot on, and its result serves
 // until OnShutdown.
@@ -28,12 +28,22 @@ func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	return r.tracker.Phase(p)
 }
 
-// Enter puts c under another phase: all its limits but the age begin to count
-// anew. It must be called on c's loop, that is in a callback; see AsyncEnter.
-// It does nothing if c is closed or UDP, and panics if p is not of this handler.
-func (h *Handler) Enter(c gnet.Conn, p *idle.Phase) {
-	s := h.table.get(c)
-	if s == nil {
+// Conn is the timeouts of a connection, by which its user tells what only the
+// user knows. It may be kept, beside what else is known of the connection. Its
+// methods do nothing if it is nil, or if the connection is closed; but for the
+// Async ones they must be called on the connection's loop, that is in a callback.
+type Conn conn
+
+// Conn returns the timeouts of c, nil if c is closed or UDP. It must be called on
+// c's loop, from OnOpen on. Looking it up costs some nanoseconds; who takes many
+// messages at once does it once for all of them.
+func (h *Handler) Conn(c gnet.Conn) *Conn { return (*Conn)(h.table.get(c)) }
+
+// Enter puts the connection under another phase: all its limits but the age
+// begin to count anew. It panics if p is not of the connection's handler.
+func (c *Conn) Enter(p *idle.Phase) {
+	s := (*conn)(c)
+	if s == nil || s.closed() {
 		return
 	}
 	s.track.Enter(p)
@@ -44,39 +54,34 @@ func (h *Handler) Enter(c gnet.Conn, p *idle.Phase) {
 }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat. It
-// must be called on c's loop.
-func (h *Handler) Beat(c gnet.Conn) {
-	if s := h.table.get(c); s != nil {
-		s.track.Beat()
+// costs about a nanosecond.
+func (c *Conn) Beat() {
+	if c != nil {
+		c.track.Beat()
 	}
 }
 
-// Sent records that n bytes have gone out on c. It must be called on c's loop,
-// for example in the callback of an AsyncWrite. It is needed only where the
-// kernel does not count, on Unix sockets and on systems other than Linux, and
-// there only for what AsyncWrite writes to peers that send nothing.
-func (h *Handler) Sent(c gnet.Conn, n int) {
-	if s := h.table.get(c); s != nil {
-		s.track.Sent(n)
+// Sent records that n bytes have gone out, for example in the callback of an
+// AsyncWrite. It is needed only where the kernel does not count, on Unix sockets
+// and on systems other than Linux, and there only for what AsyncWrite writes to
+// peers that send nothing.
+func (c *Conn) Sent(n int) {
+	if c != nil {
+		c.track.Sent(n)
 	}
 }
 
-// AsyncEnter has [Handler.Enter] called on c's loop. It may be called by any
-// goroutine, and fails when the engine is shutting down.
-func (h *Handler) AsyncEnter(c gnet.Conn, p *idle.Phase) error {
-	return h.async(c, func() { h.Enter(c, p) })
-}
+// AsyncEnter has [Conn.Enter] called on the connection's loop. It may be called
+// by any goroutine, and fails when the engine is shutting down.
+func (c *Conn) AsyncEnter(p *idle.Phase) error { return c.async(func() { c.Enter(p) }) }
 
-// AsyncBeat has [Handler.Beat] called on c's loop. It may be called by any
-// goroutine, and fails when the engine is shutting down.
-func (h *Handler) AsyncBeat(c gnet.Conn) error {
-	return h.async(c, func() { h.Beat(c) })
-}
+// AsyncBeat has [Conn.Beat] called on the connection's loop. It may be called by
+// any goroutine, and fails when the engine is shutting down.
+func (c *Conn) AsyncBeat() error { return c.async(c.Beat) }
 
-func (h *Handler) async(c gnet.Conn, f func()) error {
-	r := h.run.Load()
-	if r == nil {
-		return errNotBooted
+func (c *Conn) async(f func()) error {
+	if c == nil {
+		return nil
 	}
-	return r.execute(c.EventLoop(), f)
+	return c.loop.run.execute(c.loop.el, f)
 }

@@ -18,6 +18,7 @@ func TestHandshakePhase(t *testing.T) {
 	var h *Handler
 	var ready *idle.Phase
 	opened := make(chan gnet.Conn, 10)
+	timeouts := make(chan *Conn, 10)
 	user := &handler{
 		close: onClose,
 		boot: func(gnet.Engine) gnet.Action {
@@ -27,10 +28,14 @@ func TestHandshakePhase(t *testing.T) {
 			}
 			return gnet.None
 		},
-		open: func(c gnet.Conn) ([]byte, gnet.Action) { opened <- c; return nil, gnet.None },
+		open: func(c gnet.Conn) ([]byte, gnet.Action) {
+			opened <- c
+			timeouts <- h.Conn(c)
+			return nil, gnet.None
+		},
 		traffic: func(c gnet.Conn) gnet.Action {
 			c.Discard(-1)
-			h.Enter(c, ready)
+			h.Conn(c).Enter(ready)
 			return gnet.None
 		},
 	}
@@ -48,28 +53,35 @@ func TestHandshakePhase(t *testing.T) {
 	expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
 
 	// From another goroutine, which may come too late.
-	receive(t, opened)
-	receive(t, opened)
+	for range 2 {
+		receive(t, opened)
+		receive(t, timeouts)
+	}
 	begun = time.Now()
 	dial(t, s.address)
-	c := receive(t, opened)
-	if err := h.AsyncEnter(c, ready); err != nil {
+	c, kept := receive(t, opened), receive(t, timeouts)
+	if err := kept.AsyncEnter(ready); err != nil {
 		t.Error(err)
 	}
 	expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
-	if err := h.AsyncEnter(c, ready); err != nil {
+	if err := kept.AsyncEnter(ready); err != nil {
 		t.Error(err)
 	}
-	if err := h.AsyncBeat(c); err != nil {
+	if err := kept.AsyncBeat(); err != nil {
 		t.Error(err)
 	}
 	onLoop(t, c, func() { // nothing happens
-		h.Enter(c, ready)
-		h.Beat(c)
-		h.Sent(c, 1)
+		if h.Conn(c) != nil {
+			t.Error("a closed connection has timeouts")
+		}
+		for _, timeouts := range []*Conn{kept, nil} {
+			timeouts.Enter(ready)
+			timeouts.Beat()
+			timeouts.Sent(1)
+		}
 	})
 	s.stop(t)
-	if err := h.AsyncEnter(c, ready); err == nil {
+	if err := kept.AsyncEnter(ready); err == nil {
 		t.Error("AsyncEnter after the end did not fail")
 	}
 }
@@ -86,7 +98,7 @@ func TestExemptPhase(t *testing.T) {
 			exempt, _ = h.Phase(idle.Policy{})
 			return gnet.None
 		},
-		open: func(c gnet.Conn) ([]byte, gnet.Action) { h.Enter(c, exempt); return nil, gnet.None },
+		open: func(c gnet.Conn) ([]byte, gnet.Action) { h.Conn(c).Enter(exempt); return nil, gnet.None },
 	}
 	h = Wrap(user, idle.Policy{IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MaxAge: time.Hour}, nil)
 	s := start(t, user, h, tcp(), nil)
@@ -102,9 +114,6 @@ func TestPhaseFails(t *testing.T) {
 	h := Wrap(&handler{}, idle.Policy{IdleTimeout: time.Minute}, nil)
 	if _, err := h.Phase(idle.Policy{}); err == nil {
 		t.Error("before OnBoot it did not")
-	}
-	if err := h.AsyncBeat(nil); err == nil {
-		t.Error("AsyncBeat before OnBoot did not")
 	}
 	if st := h.Stats(); st.Tracked != 0 {
 		t.Error("counts before OnBoot")
@@ -137,10 +146,10 @@ func TestPassiveHeartbeat(t *testing.T) {
 		switch b[0] {
 		case 'b':
 			beats <- time.Now()
-			h.Beat(c)
+			h.Conn(c).Beat()
 		case 'a':
 			beats <- time.Now()
-			go h.AsyncBeat(c)
+			go h.Conn(c).AsyncBeat()
 		}
 		return gnet.None
 	}}

@@ -82,6 +82,7 @@ func (r *run) execute(el gnet.EventLoop, f func()) error {
 
 // A loop is an event loop with its shard.
 type loop struct {
+	run   *run
 	el    gnet.EventLoop
 	opts  *Options
 	shard *idle.Shard
@@ -98,7 +99,7 @@ func (r *run) loop(el gnet.EventLoop, opts *Options) (*loop, error) {
 	if l, ok := r.loops.Load(el); ok {
 		return l.(*loop), nil
 	}
-	l := &loop{el: el, opts: opts}
+	l := &loop{run: r, el: el, opts: opts}
 	var err error
 	if l.shard, err = r.tracker.NewShard(l.post); err != nil {
 		return nil, err

@@ -217,10 +217,11 @@ func TestNothingIsExecutedAfterShutdown(t *testing.T) {
 	for c.loop.asked.Load() < 3 {
 		time.Sleep(ms)
 	}
+	timeouts := h.Conn(c)
 	h.OnShutdown(gnet.Engine{})
 	asked := c.loop.asked.Load()
 	time.Sleep(20 * ms)
-	if err := h.AsyncBeat(c); err == nil {
+	if err := timeouts.AsyncBeat(); err == nil {
 		t.Error("AsyncBeat did not fail")
 	}
 	if n := c.loop.asked.Load() - asked; n > 0 {

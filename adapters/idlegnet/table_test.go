@@ -60,11 +60,12 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestStaleConns keeps connections that are closed, and calls everything for
-// them, while their descriptors are reused on several loops.
+// TestStaleConns keeps connections that are closed, and looks them up and enters
+// phases for them, while their descriptors are reused on several loops.
 func TestStaleConns(t *testing.T) {
 	var mu sync.Mutex
 	var gone []gnet.Conn
+	var timeouts []*Conn
 	var h *Handler
 	var phase *idle.Phase
 	stale := func() []gnet.Conn {
@@ -74,12 +75,16 @@ func TestStaleConns(t *testing.T) {
 	}
 	touch := func() {
 		for _, c := range stale() { // on whatever loop this is
-			h.Enter(c, phase)
-			h.Beat(c)
-			h.Sent(c, 1)
+			if h.Conn(c) != nil {
+				t.Error("a closed connection has timeouts")
+			}
 		}
 	}
 	user := &handler{
+		open: func(c gnet.Conn) ([]byte, gnet.Action) {
+			c.SetContext(h.Conn(c))
+			return nil, gnet.None
+		},
 		boot: func(gnet.Engine) gnet.Action {
 			var err error
 			if phase, err = h.Phase(idle.Policy{IdleTimeout: 10 * ms}); err != nil {
@@ -97,6 +102,7 @@ func TestStaleConns(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			gone = append(gone, c)
+			timeouts = append(timeouts, c.Context().(*Conn))
 			return gnet.None
 		},
 	}
@@ -111,14 +117,21 @@ func TestStaleConns(t *testing.T) {
 					t.Error("a new connection got the phase of an old one: ", err)
 				}
 				nc.Close()
+				mu.Lock()
+				if n := len(timeouts); n > 0 {
+					timeouts[n-1].AsyncEnter(phase)
+				}
+				mu.Unlock()
 			}
 		})
 	}
 	clients.Wait()
-	for _, c := range stale() {
-		h.AsyncEnter(c, phase)
-		h.AsyncBeat(c)
+	mu.Lock()
+	for _, c := range timeouts {
+		c.AsyncEnter(phase)
+		c.AsyncBeat()
 	}
+	mu.Unlock()
 	s.stop(t)
 	if st := h.Stats(); len(st.TimedOut) > 0 || st.Gone != st.Tracked || st.Tracked != 800 {
 		t.Errorf("the counts are wrong: %+v", st)

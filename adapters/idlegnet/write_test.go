@@ -204,7 +204,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Enter(c, phase)
+	h.Conn(c).Enter(phase)
 	want("in the next phase", 103, 0)
 	if track.backlog == before || track.silence() != time.Hour {
 		t.Errorf("in the next phase: %+v, limit %v", track.backlog, track.silence())
@@ -329,7 +329,7 @@ func TestPushIsActivity(t *testing.T) {
 							pushed.Store(time.Now())
 							c.AsyncWrite([]byte{'x'}, func(c gnet.Conn, err error) error {
 								if address == "unix://" {
-									h.Sent(c, 1)
+									h.Conn(c).Sent(1)
 								}
 								return nil
 							})

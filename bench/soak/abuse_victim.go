@@ -133,13 +133,17 @@ func (v *gnetVictims) OnBoot(gnet.Engine) gnet.Action {
 
 func (v *gnetVictims) OnTraffic(c gnet.Conn) gnet.Action {
 	b, _ := c.Next(-1)
+	var timeouts *idlegnet.Conn
+	if v.wheel != nil {
+		timeouts = v.wheel.Conn(c)
+	}
 	for _, message := range b {
 		switch {
 		case message == quit:
 			return gnet.Close
 		case message != beat:
-		case v.wheel != nil:
-			v.wheel.Beat(c)
+		case timeouts != nil:
+			timeouts.Beat()
 		default:
 			v.beats++
 		}

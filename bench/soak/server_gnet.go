@@ -90,10 +90,10 @@ func (e *gnetEcho) OnTraffic(c gnet.Conn) gnet.Action {
 		c.SetContext(mode)
 		switch mode {
 		case modeStream:
-			e.wheel.Enter(c, e.stream)
+			e.wheel.Conn(c).Enter(e.stream)
 			c.Write(stream)
 		case modePing:
-			e.wheel.Enter(c, e.pings)
+			e.wheel.Conn(c).Enter(e.pings)
 		}
 	}
 	if mode == modeEcho {

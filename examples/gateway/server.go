@@ -85,7 +85,7 @@ func (g *gateway) handle(c gnet.Conn, f frame) bool {
 	case f.kind == hello && !known && len(f.body) == 4:
 		return g.admit(c, time.Duration(binary.BigEndian.Uint32(f.body))*time.Millisecond)
 	case f.kind == beat && known && d.interval > 0:
-		g.timeouts.Beat(c)
+		g.timeouts.Conn(c).Beat()
 		return true
 	case f.kind == data && known:
 		c.Write(f.append(nil))
@@ -106,7 +106,7 @@ func (g *gateway) admit(c gnet.Conn, interval time.Duration) bool {
 		return false
 	}
 	c.SetContext(&d)
-	g.timeouts.Enter(c, phase)
+	g.timeouts.Conn(c).Enter(phase)
 	c.Write(frame{welcome, binary.BigEndian.AppendUint32(nil, uint32(interval.Milliseconds()))}.append(nil))
 	return true
 }
