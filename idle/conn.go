@@ -48,10 +48,15 @@ func connOf(t *wheel.Timer) *Conn {
 // Touch records that something arrived. It may be called by any number of
 // goroutines at once.
 func (c *Conn) Touch() {
-	if c.shard.now.Load() != c.in.stamp.Load() {
+	if !c.Touched() {
 		c.arrived()
 	}
 }
+
+// Touched reports whether [Conn.Touch] would change nothing, as something has
+// arrived at this tick. It is for owners that want what is done once a tick out of
+// their way, as are ReadBegun and WriteBegun.
+func (c *Conn) Touched() bool { return c.shard.now.Load() == c.in.stamp.Load() }
 
 // arrived is the slow path of Touch. Touch can be inlined only if this is not.
 //
@@ -89,10 +94,14 @@ func (c *Conn) Sent(n int) {
 // MinReadRate count from now, and have not since something last arrived. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginRead() {
-	if c.in.wait.Load() != c.shard.waits.Load() {
+	if !c.ReadBegun() {
 		c.beginRead()
 	}
 }
+
+// ReadBegun reports whether [Conn.BeginRead] would change nothing, as it was called
+// at this tick.
+func (c *Conn) ReadBegun() bool { return c.in.wait.Load() == c.shard.waits.Load() }
 
 //go:noinline
 func (c *Conn) beginRead() {
@@ -105,10 +114,14 @@ func (c *Conn) beginRead() {
 // MinWriteRate count from now, and have not since something last went. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginWrite() {
-	if c.out.wait.Load() != c.shard.waits.Load() {
+	if !c.WriteBegun() {
 		c.beginWrite()
 	}
 }
+
+// WriteBegun reports whether [Conn.BeginWrite] would change nothing, as it was
+// called at this tick.
+func (c *Conn) WriteBegun() bool { return c.out.wait.Load() == c.shard.waits.Load() }
 
 //go:noinline
 func (c *Conn) beginWrite() {

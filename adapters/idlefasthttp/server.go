@@ -131,14 +131,19 @@ func check(s *fasthttp.Server) error {
 // hook has s tell the connections of l what is going on.
 func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
-	s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
-		// Most of them, told here to spare calls: see httpconn.Conn.
-		if c, plain := nc.(*httpconn.Conn); plain && to == fasthttp.StateIdle {
-			c.Idle()
-		} else if !plain || to != fasthttp.StateActive || c.Buffered() {
-			l.changed(nc, to)
+	tell := func(nc net.Conn, to fasthttp.ConnState) {
+		// Twice a request, and most often all is known, or noted at once.
+		if c, plain := nc.(*httpconn.Conn); plain {
+			if to == fasthttp.StateActive && !c.Buffered() || to == fasthttp.StateIdle && c.Rested() {
+				return
+			}
 		}
-		if state != nil {
+		l.changed(nc, to)
+	}
+	s.ConnState = tell
+	if state != nil {
+		s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
+			tell(nc, to)
 			state(nc, to)
 		}
 	}

@@ -16,26 +16,20 @@ import (
 // may be called by several goroutines at once. Deadlines set by its user keep
 // their meaning, beside those of the policy.
 type Conn struct {
-	// What every Read needs comes first, up to the first flow of track, and then
-	// what a Write needs: in aligned, a cache line for the one and most of the
-	// other. By the time of the next request a server has none at hand any more.
+	// What Reads and Writes need comes first, up to the flows of track: in aligned
+	// that is one cache line, if they are sequential. By the time of the next
+	// request a server has none at hand any more.
+
+	inner  net.Conn // held, not embedded: promoted methods would bypass track
+	marks  atomic.Uint32
+	reader atomic.Uint32 // 1 while the only one reads, without the lock
+	track  idle.Conn
+	opts   *Options
 
 	// Reports on a direction come from one goroutine at a time. The kernel
 	// would have made the others wait anyway.
-	writing sync.Mutex
-	inner   net.Conn // held, not embedded: promoted methods would bypass track
-	reading sync.Mutex
+	reading, writing sync.Mutex
 
-	marks atomic.Uint32
-
-	// An operation that moved nothing has failed, most likely at a deadline of
-	// the user's. If it is tried again, it is the same wait that goes on.
-	// Guarded by reading, and by writing.
-	readAgain, writeAgain bool
-
-	track idle.Conn
-
-	opts    *Options
 	timeout atomic.Pointer[idle.TimeoutError]
 	queued  atomic.Uint32 // see movedSince
 	user    deadlines     // that the user has set
@@ -59,10 +53,17 @@ const (
 	ahead                 // reads are ahead of need: see ReadAhead
 	rated                 // the phase has a least speed of reading
 	small                 // steps are small
-	lone                  // one goroutine at a time writes: see OneWriter
+	oneReader             // one goroutine at a time reads: see Sequential
+	oneWriter             // likewise, and the kernel tells whether it waits
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
 	uncounted             // it is not counted: the system does not tell
+
+	// An operation that moved nothing has failed, most likely at a deadline of
+	// the user's. If it is tried again, it is the same wait that goes on. Set by
+	// who holds reading, and writing.
+	readAgain
+	writeAgain
 )
 
 // A large write, or copy, is done in steps, between which its progress is
@@ -83,39 +84,81 @@ func (c *Conn) step() int {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
+	tcp := c.BeginRead(len(b))
+	if tcp == nil {
+		return c.readAnyhow(b)
+	}
+	n, err = tcp.Read(b)
+	if !c.EndRead(err) {
+		return c.EndReadAnyhow(n, err)
+	}
+	return n, nil
+}
+
+// BeginRead and EndRead are Read in pieces, for the Read of a type that embeds a
+// Conn. Between it and the system call there is one function less then, which
+// matters: when the kernel is done, a processor has forgotten where functions
+// return to, and their instructions are in no cache any more.
+//
+// BeginRead returns the connection from which up to max bytes are to be read next,
+// with an EndRead to follow; or nil if it has to be Read that reads them. It is nil
+// but for TCP connections that are [Conn.Sequential], and for these at the first
+// read of each tick.
+func (c *Conn) BeginRead(max int) *net.TCPConn {
+	tcp, ok := c.inner.(*net.TCPConn)
+	if !ok || max == 0 || c.marks.Load()&oneReader == 0 {
+		return nil
+	}
+	c.reader.Store(1) // first, or a wait that is found to have begun may yet be found to be over
+	if !c.track.ReadBegun() {
+		return nil // readAnyhow comes next
+	}
+	return tcp
+}
+
+// EndRead takes the error of a read, and reports whether that is all. If it is not,
+// EndReadAnyhow has to be called.
+func (c *Conn) EndRead(err error) bool {
+	if err != nil || !c.track.Touched() || c.marks.Load()&(rated|ended|readAgain) != 0 {
+		return false
+	}
+	c.reader.Store(0)
+	return true
+}
+
+// EndReadAnyhow takes what a read has returned, and returns what Read has to.
+func (c *Conn) EndReadAnyhow(n int, err error) (int, error) {
+	n, err = c.received(n, err)
+	c.reader.Store(0)
+	return n, c.explain("read", err)
+}
+
+// readAnyhow is Read with no assumptions.
+func (c *Conn) readAnyhow(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		n, err = c.inner.Read(b)
 		return n, c.explain("read", err)
 	}
-	// No deferred calls: what surrounds the system call has to be small.
 	c.reading.Lock()
-	if c.marks.Load()&ahead == 0 && !c.readAgain {
-		c.track.BeginRead()
-	} else {
-		c.beginRead()
-	}
-	if tcp, ok := c.inner.(*net.TCPConn); ok { // most are: spares a table of methods, and a call
-		n, err = tcp.Read(b)
-	} else {
-		n, err = c.inner.Read(b)
-	}
-	if n > 0 && err == nil && c.marks.Load()&(ended|rated) == 0 && !c.readAgain {
+	c.beginRead()
+	n, err = c.inner.Read(b)
+	if n > 0 && err == nil && c.marks.Load()&(rated|ended|readAgain) == 0 {
 		c.track.Touch()
 	} else {
 		n, err = c.received(n, err)
 	}
 	c.reading.Unlock()
-	if err != nil {
-		err = c.explain("read", err)
+	if c.marks.Load()&oneReader != 0 {
+		c.reader.Store(0)
 	}
-	return n, err
+	return n, c.explain("read", err)
 }
 
-// beginRead reports that a read begins. c.reading is held.
+// beginRead reports that a read begins. Nobody else reads.
 func (c *Conn) beginRead() {
-	switch {
-	case c.marks.Load()&ahead != 0:
-	case c.readAgain:
+	switch m := c.marks.Load(); {
+	case m&ahead != 0:
+	case m&readAgain != 0:
 		c.track.AwaitRead()
 	default:
 		c.track.BeginRead()
@@ -124,7 +167,7 @@ func (c *Conn) beginRead() {
 
 // received reports what came of a read; that it is over is found out by asking
 // Waiting. After EOF nothing will ever be owed, and what comes after a timeout
-// is not read any more. c.reading is held.
+// is not read any more. Nobody else reads.
 func (c *Conn) received(n int, err error) (int, error) {
 	for err == nil && c.marks.Load()&ended != 0 {
 		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
@@ -140,39 +183,54 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if err != nil && errors.Is(err, io.EOF) {
 		c.track.PauseRead()
 	}
-	c.readAgain = n == 0 && err != nil && c.marks.Load()&ahead == 0
+	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
 	return n, err
 }
 
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (n int, err error) {
-	m := c.marks.Load()
-	switch {
+	tcp := c.BeginWrite(len(b))
+	if tcp == nil {
+		return c.writeAnyhow(b)
+	}
+	if n, err = tcp.Write(b); err != nil {
+		return c.EndWrite(n, err)
+	}
+	return n, nil
+}
+
+// BeginWrite and EndWrite are to Write what BeginRead and EndRead are to Read.
+//
+// There is next to nothing left to do for short writes of the only writer, but for
+// the first of a tick. That one has noted that something went out; and if another
+// one takes long, the kernel will be asked what has moved when.
+func (c *Conn) BeginWrite(n int) *net.TCPConn {
+	tcp, ok := c.inner.(*net.TCPConn)
+	if !ok || n > chunk || !c.track.WriteBegun() || c.marks.Load()&^(oneReader|ahead|rated|readAgain) != oneWriter|counted {
+		return nil
+	}
+	return tcp
+}
+
+// EndWrite takes what a write has returned, and returns what Write has to. It need
+// not be called if that is no error.
+func (c *Conn) EndWrite(n int, err error) (int, error) {
+	c.sent(n, err)
+	return n, c.explain("write", err)
+}
+
+// writeAnyhow is Write with no assumptions.
+func (c *Conn) writeAnyhow(b []byte) (n int, err error) {
+	switch m := c.marks.Load(); {
 	case m&ended != 0: // a last word, of which nobody needs to know
 		n, err = c.inner.Write(b)
 		return n, c.explain("write", err)
-	case m&lone == 0:
-		c.writing.Lock()
-		n, err = c.writeSteps(b)
-		c.writing.Unlock()
-		return n, err
-	case m != lone|counted || len(b) > chunk || c.writeAgain:
+	case m&oneWriter != 0:
 		return c.writeSteps(b)
 	}
-	// What is left of it for the short writes of a lone writer. If one takes long,
-	// the kernel will be asked what has moved when; so it can be noted here, where
-	// all is at hand, that something did.
-	c.track.BeginWrite()
-	c.track.TouchOut()
-	if tcp, ok := c.inner.(*net.TCPConn); ok {
-		n, err = tcp.Write(b)
-	} else {
-		n, err = c.inner.Write(b)
-	}
-	if n == 0 || err != nil {
-		c.sent(n, err)
-		err = c.explain("write", err)
-	}
+	c.writing.Lock()
+	n, err = c.writeSteps(b)
+	c.writing.Unlock()
 	return n, err
 }
 
@@ -182,21 +240,17 @@ func (c *Conn) writeSteps(b []byte) (int, error) {
 	written, step := 0, c.step()
 	for {
 		c.beginWrite()
-		n, err := c.inner.Write(b[written:min(written+step, len(b))])
+		n, err := c.EndWrite(c.inner.Write(b[written:min(written+step, len(b))]))
 		written += n
-		c.sent(n, err)
-		if err != nil {
-			return written, c.explain("write", err)
-		}
-		if written >= len(b) {
-			return written, nil
+		if err != nil || written >= len(b) {
+			return written, err
 		}
 	}
 }
 
 // beginWrite reports that a write begins. c.writing is held.
 func (c *Conn) beginWrite() {
-	if c.writeAgain {
+	if c.marks.Load()&writeAgain != 0 {
 		c.track.AwaitWrite()
 	} else {
 		c.track.BeginWrite()
@@ -215,11 +269,19 @@ func (c *Conn) sent(n int, err error) {
 		}
 		if c.marks.Load()&sampled != 0 {
 			c.queued.Store(0)
-			c.marks.And(^uint32(sampled))
+			c.mark(sampled, false)
 		}
-		c.writeAgain = false
-	} else {
-		c.writeAgain = err != nil
+	}
+	c.mark(writeAgain, n <= 0 && err != nil)
+}
+
+// mark sets or clears a mark. Most often it is as it should be.
+func (c *Conn) mark(m uint32, on bool) {
+	switch has := c.marks.Load()&m != 0; {
+	case on && !has:
+		c.marks.Or(m)
+	case has && !on:
+		c.marks.And(^m)
 	}
 }
 
@@ -276,35 +338,20 @@ func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
-	switch has := c.marks.Load()&rated != 0; {
-	case p.MinReadRate.BytesPerSecond > 0:
-		c.marks.Or(rated)
-	case has:
-		c.marks.And(^uint32(rated))
-	}
+	c.mark(rated, p.MinReadRate.BytesPerSecond > 0)
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn
 // of input, or of the end, as early as can be. Then nothing is awaited of the
 // peer, whatever read is waiting: ReadTimeout and MinReadRate stand still.
-func (c *Conn) ReadAhead(on bool) {
-	if on {
-		c.marks.Or(ahead)
-	} else {
-		c.marks.And(^uint32(ahead))
-	}
-}
+func (c *Conn) ReadAhead(on bool) { c.mark(ahead, on) }
 
-// OneWriter says whether no two goroutines write at once from now on, which saves
-// a locked instruction or two a write. Where the system does not tell how much
-// of what was written is still to be taken by the peer it changes nothing. It
-// must be called when nobody writes.
-func (c *Conn) OneWriter(on bool) {
-	if on && (c.marks.Load()&counted != 0 || c.ask().Tallied) {
-		c.marks.Or(lone)
-	} else {
-		c.marks.And(^uint32(lone))
-	}
+// Sequential says whether from now on no two goroutines read at once, and no two
+// write at once, which makes both cheaper. It must be called when nobody does
+// either.
+func (c *Conn) Sequential(on bool) {
+	c.mark(oneReader, on)
+	c.mark(oneWriter, on && (c.marks.Load()&counted != 0 || c.ask().Tallied))
 }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.

@@ -250,7 +250,7 @@ func TestBytesInTheKernelAreNotTaken(t *testing.T) {
 		if err := client.SetReadBuffer(16 << 10); err != nil {
 			t.Fatal(err)
 		}
-		server.OneWriter(lone)
+		server.Sequential(lone)
 		err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
 		wantTimeout(t, err, idle.ReasonMinWriteRate)
 	}

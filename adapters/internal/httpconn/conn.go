@@ -85,8 +85,23 @@ func (c *Conn) become(from, to uint32) bool {
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.state.Load() != waiting || c.phase != KeepAlive || c.begun != not {
-		c.prepare()
+		return c.readAnyhow(b)
 	}
+	c.begun = arrived // or nothing does, and this was the last Read
+	tcp := c.BeginRead(len(b))
+	if tcp == nil {
+		return c.Conn.Read(b)
+	}
+	n, err := tcp.Read(b)
+	if !c.EndRead(err) {
+		return c.EndReadAnyhow(n, err)
+	}
+	return n, nil
+}
+
+// readAnyhow is a Read within a request, or before the first one.
+func (c *Conn) readAnyhow(b []byte) (int, error) {
+	c.prepare()
 	n, err := c.Conn.Read(b)
 	if n > 0 && (c.begun == not || c.magic > 0) && c.state.Load() == waiting {
 		c.begin(b[:n])
@@ -152,7 +167,15 @@ func (c *Conn) Write(b []byte) (int, error) {
 	if c.state.Load() != waiting {
 		c.responds(b)
 	}
-	return c.Conn.Write(b)
+	tcp := c.BeginWrite(len(b))
+	if tcp == nil {
+		return c.Conn.Write(b)
+	}
+	n, err := tcp.Write(b)
+	if err != nil {
+		return c.EndWrite(n, err)
+	}
+	return n, nil
 }
 
 // ReadFrom copies from r until EOF, by sendfile if it can.
@@ -163,6 +186,8 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 
 // responds notes that the response has begun, if that may matter: once it has, a
 // timeout cannot be answered.
+//
+//go:noinline
 func (c *Conn) responds(b []byte) {
 	s := c.state.Load()
 	if s == reading || s == working && c.listener.limits.Handler > 0 {

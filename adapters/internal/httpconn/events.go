@@ -80,11 +80,19 @@ func (c *Conn) isHTTP2() bool {
 // Idle notes that the response has been sent, and the connection waits for the
 // next request.
 func (c *Conn) Idle() {
-	if c.state.Load() == waiting && c.phase != Handshake {
-		c.begun = not
-	} else {
+	if !c.Rested() {
 		c.rest()
 	}
+}
+
+// Rested is Idle for most connections, and reports whether c is one of them. If it
+// is not, Idle has to be called.
+func (c *Conn) Rested() bool {
+	if c.state.Load() != waiting || c.phase == Handshake {
+		return false
+	}
+	c.begun = not
+	return true
 }
 
 // rest is the slow path of Idle.
@@ -109,7 +117,7 @@ func (c *Conn) rest() {
 func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.become(from, hijacked) {
-			c.OneWriter(false)
+			c.Sequential(false)
 			c.ReadAhead(false)
 			c.Conn.Enter(c.listener.phases[Hijacked])
 			return

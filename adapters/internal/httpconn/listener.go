@@ -92,7 +92,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c.state.Store(refused)
 	c.Conn.Enter(l.phases[Handshake])
-	c.OneWriter(true) // until it is hijacked
+	c.Sequential(true) // until it is hijacked
 	return c, nil
 }
 
