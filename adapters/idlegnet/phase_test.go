@@ -78,6 +78,9 @@ func TestHandshakePhase(t *testing.T) {
 			timeouts.Enter(ready)
 			timeouts.Beat()
 			timeouts.Sent(1)
+			if err := timeouts.AsyncBeat(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	s.stop(t)
@@ -159,7 +162,7 @@ func TestPassiveHeartbeat(t *testing.T) {
 	nc := dial(t, s.address)
 	var last time.Time
 	for i := range 30 {
-		nc.Write([]byte{"ab"[i%2]})
+		nc.Write([]byte{"ba"[i/15]})
 		select {
 		case last = <-beats:
 		case got := <-closed:

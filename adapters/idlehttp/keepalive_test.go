@@ -119,12 +119,18 @@ func TestPipelinedBodyStops(t *testing.T) {
 		limits := off()
 		limits.BodyTimeout = 300 * ms
 		s := start(t, secure, limits, echo)
-		c := s.dial()
-		begun := c.send(get("/") + post("10") + "hello")
-		c.want(http.StatusOK)
-		_, at := c.want(http.StatusRequestTimeout)
-		notBefore(t, at, begun, limits.BodyTimeout)
-		s.wantOnly(1, "request", idle.ReasonRead)
+		for _, first := range []bool{true, false} {
+			c := s.dial()
+			if !first {
+				c.send(get("/"))
+				c.want(http.StatusOK)
+			}
+			begun := c.send(get("/") + post("10") + "hello")
+			c.want(http.StatusOK)
+			_, at := c.want(http.StatusRequestTimeout)
+			notBefore(t, at, begun, limits.BodyTimeout)
+		}
+		s.wantOnly(2, "request", idle.ReasonRead)
 	})
 }
 

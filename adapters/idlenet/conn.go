@@ -84,7 +84,7 @@ func (c *Conn) step() int {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	tcp := c.BeginRead(len(b))
+	tcp := c.BeginRead()
 	if tcp == nil {
 		return c.readAnyhow(b)
 	}
@@ -100,13 +100,13 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 // matters: when the kernel is done, a processor has forgotten where functions
 // return to, and their instructions are in no cache any more.
 //
-// BeginRead returns the connection from which up to max bytes are to be read next,
-// with an EndRead to follow; or nil if it has to be Read that reads them. It is nil
-// but for TCP connections that are [Conn.Sequential], and for these at the first
-// read of each tick.
-func (c *Conn) BeginRead(max int) *net.TCPConn {
+// BeginRead returns the connection from which is to be read next, with an EndRead
+// to follow; or nil if it has to be Read that does it. It is nil but for TCP
+// connections that are [Conn.Sequential], and for these at the first read of each
+// tick.
+func (c *Conn) BeginRead() *net.TCPConn {
 	tcp, ok := c.inner.(*net.TCPConn)
-	if !ok || max == 0 || c.marks.Load()&oneReader == 0 {
+	if !ok || c.marks.Load()&oneReader == 0 {
 		return nil
 	}
 	c.reader.Store(1) // first, or a wait that is found to have begun may yet be found to be over

@@ -161,69 +161,6 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 	})
 }
 
-// The only reader has the limits of reading as several have: while it reads, and
-// not while it does something else.
-func TestSequentialUseHasTheSameLimitsOfReading(t *testing.T) {
-	t.Parallel()
-	const limit = 300 * time.Millisecond
-	for _, on := range []bool{true, false} {
-		server, client := connect(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
-		server.Sequential(true)
-		server.Sequential(on)
-		for range 20 { // more of them than ticks
-			client.Write([]byte("x"))
-			if err := read1(server); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.AfterFunc(limit/10, func() { client.Write([]byte("x")) }) // a read that lasts for ticks
-		if err := read1(server); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * limit)
-		if err := server.Timeout(); err != nil {
-			t.Fatal("nobody was reading, but", err)
-		}
-		start := time.Now()
-		err, at := await(t, func() error { return read1(server) })
-		wantTimeout(t, err, idle.ReasonRead)
-		notBefore(t, at, start, limit)
-	}
-}
-
-// One writer has the limits of writing as several have, and can become several.
-func TestSequentialUseHasTheSameLimitsOfWriting(t *testing.T) {
-	t.Parallel()
-	const limit = 300 * time.Millisecond
-	for _, on := range []bool{true, false} {
-		server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-		server.Sequential(true)
-		if counts := server.ask().Tallied; counts != (server.marks.Load()&oneWriter != 0) {
-			t.Errorf("the kernel counts: %v; yet one writer makes the marks %b", counts, server.marks.Load())
-		}
-		server.Sequential(on)
-		if !on && server.marks.Load()&oneWriter != 0 {
-			t.Error("it is not taken back")
-		}
-		if _, err := server.Write([]byte("hello")); err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 5)
-		if _, err := io.ReadFull(client, b); err != nil || string(b) != "hello" {
-			t.Fatalf("got %q, %v", b, err)
-		}
-		start := time.Now()
-		err, at := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
-		wantTimeout(t, err, idle.ReasonWrite)
-		notBefore(t, at, start, limit)
-	}
-	server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-	server.Sequential(true)
-	if server.marks.Load()&oneWriter != 0 {
-		t.Error("a pipe's writes go without the lock")
-	}
-}
-
 // A counting is a connection with a Conn in it, and a Read of its own.
 type counting struct {
 	name string

@@ -88,7 +88,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return c.readAnyhow(b)
 	}
 	c.begun = arrived // or nothing does, and this was the last Read
-	tcp := c.BeginRead(len(b))
+	tcp := c.BeginRead()
 	if tcp == nil {
 		return c.Conn.Read(b)
 	}
