@@ -248,7 +248,7 @@ func (c *Conn) writeSteps(b []byte) (int, error) {
 	}
 }
 
-// beginWrite reports that a write begins. c.writing is held.
+// beginWrite reports that a write begins. Nobody else writes.
 func (c *Conn) beginWrite() {
 	if c.marks.Load()&writeAgain != 0 {
 		c.track.AwaitWrite()
@@ -257,7 +257,7 @@ func (c *Conn) beginWrite() {
 	}
 }
 
-// sent reports what came of a write. c.writing is held.
+// sent reports what came of a write. Nobody else writes.
 func (c *Conn) sent(n int, err error) {
 	if n > 0 {
 		switch m := c.marks.Load(); {
