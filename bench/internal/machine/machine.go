@@ -79,13 +79,14 @@ func versions(modules []string) map[string]string {
 	return v
 }
 
-// commit asks git, because "go run" does not note it in the program.
+// commit asks git, because "go run" does not note it in the program. The results,
+// one of which is about to be written, are no changes of what is measured.
 func commit(ctx context.Context) (hash string, modified bool) {
 	hash, ok := git(ctx, "rev-parse", "--short=12", "HEAD")
 	if !ok {
 		return Unknown, false
 	}
-	changes, ok := git(ctx, "status", "--porcelain", "--untracked-files=no")
+	changes, ok := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results")
 	return hash, !ok || changes != ""
 }
 
