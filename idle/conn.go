@@ -48,7 +48,7 @@ func connOf(t *wheel.Timer) *Conn {
 // Touch records that something arrived. It may be called by any number of
 // goroutines at once.
 func (c *Conn) Touch() {
-	if !c.Touched() {
+	if c.shard.now.Load() != c.in.stamp.Load() {
 		c.arrived()
 	}
 }
@@ -58,7 +58,8 @@ func (c *Conn) Touch() {
 // their way, as are ReadBegun and WriteBegun.
 func (c *Conn) Touched() bool { return c.shard.now.Load() == c.in.stamp.Load() }
 
-// arrived is the slow path of Touch. Touch can be inlined only if this is not.
+// arrived is the slow path of Touch. Touch can be inlined only if this is not, and
+// only just: it cannot if it asks Touched. CI sees to it that it is.
 //
 //go:noinline
 func (c *Conn) arrived() { c.shard.restamp(c, &c.in.stamp, c.shard.now.Load()) }
@@ -94,7 +95,7 @@ func (c *Conn) Sent(n int) {
 // MinReadRate count from now, and have not since something last arrived. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginRead() {
-	if !c.ReadBegun() {
+	if c.in.wait.Load() != c.shard.waits.Load() {
 		c.beginRead()
 	}
 }
@@ -114,7 +115,7 @@ func (c *Conn) beginRead() {
 // MinWriteRate count from now, and have not since something last went. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
 func (c *Conn) BeginWrite() {
-	if !c.WriteBegun() {
+	if c.out.wait.Load() != c.shard.waits.Load() {
 		c.beginWrite()
 	}
 }
