@@ -43,7 +43,7 @@ type child struct {
 // roundsPerLife is in how many rounds the same processes are measured. Where in
 // memory a process happens to lie makes it a per cent faster or slower for good,
 // which no number of rounds would show.
-const roundsPerLife = 3
+const roundsPerLife = 2
 
 // compare runs all variants of a server and measures them in turns.
 func compare(server string, cfg config) (result, error) {
