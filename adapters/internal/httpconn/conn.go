@@ -23,8 +23,7 @@ import (
 //     goroutine at a time that reads or tells of events. That one owns phase,
 //     begun, shaking and magic. Everybody may look at state.
 type Conn struct {
-	// These are 8 bytes, so that what every Read needs is in one cache line, and
-	// what every Write needs in two.
+	// These are 8 bytes, so that what Reads and Writes need is in one cache line.
 
 	state   atomic.Uint32
 	phase   Phase // the one that is entered
