@@ -61,7 +61,7 @@ const (
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on. Set by
-	// who holds reading, and writing.
+	// who reads, and who writes.
 	readAgain
 	writeAgain
 )
@@ -136,6 +136,7 @@ func (c *Conn) EndReadAnyhow(n int, err error) (int, error) {
 // readAnyhow is Read with no assumptions.
 func (c *Conn) readAnyhow(b []byte) (n int, err error) {
 	if len(b) == 0 {
+		c.reader.Store(0)
 		n, err = c.inner.Read(b)
 		return n, c.explain("read", err)
 	}

@@ -43,6 +43,10 @@ func TestSequentialUseHasTheSameLimitsOfReading(t *testing.T) {
 		if err := read1(server); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(2 * tick)
+		if n, err := server.Read(nil); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
 		time.Sleep(3 * limit)
 		if err := server.Timeout(); err != nil {
 			t.Fatal("nobody was reading, but", err)
