@@ -53,13 +53,8 @@ func (c *Conn) Touch() {
 	}
 }
 
-// Touched reports whether [Conn.Touch] would change nothing, as something has
-// arrived at this tick. It is for owners that want what is done once a tick out of
-// their way, as are ReadBegun and WriteBegun.
-func (c *Conn) Touched() bool { return c.shard.now.Load() == c.in.stamp.Load() }
-
-// arrived is the slow path of Touch. Touch can be inlined only if this is not, and
-// only just: it cannot if it asks Touched. CI sees to it that it is.
+// arrived is the slow path of Touch. Touch can be inlined only if this is not; CI
+// sees to it that it is.
 //
 //go:noinline
 func (c *Conn) arrived() { c.shard.restamp(c, &c.in.stamp, c.shard.now.Load()) }
@@ -100,10 +95,6 @@ func (c *Conn) BeginRead() {
 	}
 }
 
-// ReadBegun reports whether [Conn.BeginRead] would change nothing, as it was called
-// at this tick.
-func (c *Conn) ReadBegun() bool { return c.in.wait.Load() == c.shard.waits.Load() }
-
 //go:noinline
 func (c *Conn) beginRead() {
 	if now := c.shard.stamp(); c.in.renew(now, c.shard.tracker.clock.lag) {
@@ -119,10 +110,6 @@ func (c *Conn) BeginWrite() {
 		c.beginWrite()
 	}
 }
-
-// WriteBegun reports whether [Conn.BeginWrite] would change nothing, as it was
-// called at this tick.
-func (c *Conn) WriteBegun() bool { return c.out.wait.Load() == c.shard.waits.Load() }
 
 //go:noinline
 func (c *Conn) beginWrite() {

@@ -16,19 +16,19 @@ import (
 // may be called by several goroutines at once. Deadlines set by its user keep
 // their meaning, beside those of the policy.
 type Conn struct {
-	// What Reads and Writes need comes first, up to the flows of track: in aligned
-	// that is one cache line, if they are sequential. By the time of the next
-	// request a server has none at hand any more.
+	// What Reads and Writes need comes first, up to the flows of track. By the time
+	// of the next request a server has none of it at hand any more.
 
-	inner  net.Conn // held, not embedded: promoted methods would bypass track
-	marks  atomic.Uint32
-	reader atomic.Uint32 // 1 while the only one reads, without the lock
-	track  idle.Conn
-	opts   *Options
+	inner net.Conn // held, not embedded: promoted methods would bypass track
+	marks atomic.Uint32
 
-	// Reports on a direction come from one goroutine at a time. The kernel
-	// would have made the others wait anyway.
+	// Reports on a direction come from one goroutine at a time, and so do reads and
+	// writes, as a [kernel.Stream] has it. The kernel would have made the others
+	// wait anyway.
 	reading, writing sync.Mutex
+
+	track idle.Conn
+	opts  *Options
 
 	timeout atomic.Pointer[idle.TimeoutError]
 	queued  atomic.Uint32 // see movedSince
@@ -53,8 +53,6 @@ const (
 	ahead                 // reads are ahead of need: see ReadAhead
 	rated                 // the phase has a least speed of reading
 	small                 // steps are small
-	oneReader             // one goroutine at a time reads: see Sequential
-	oneWriter             // likewise, and the kernel tells whether it waits
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
 	uncounted             // it is not counted: the system does not tell
@@ -84,59 +82,7 @@ func (c *Conn) step() int {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	tcp := c.BeginRead()
-	if tcp == nil {
-		return c.readAnyhow(b)
-	}
-	n, err = tcp.Read(b)
-	if !c.EndRead(err) {
-		return c.EndReadAnyhow(n, err)
-	}
-	return n, nil
-}
-
-// BeginRead and EndRead are Read in pieces, for the Read of a type that embeds a
-// Conn. Between it and the system call there is one function less then, which
-// matters: when the kernel is done, a processor has forgotten where functions
-// return to, and their instructions are in no cache any more.
-//
-// BeginRead returns the connection from which is to be read next, with an EndRead
-// to follow; or nil if it has to be Read that does it. It is nil but for TCP
-// connections that are [Conn.Sequential], and for these at the first read of each
-// tick.
-func (c *Conn) BeginRead() *net.TCPConn {
-	tcp, ok := c.inner.(*net.TCPConn)
-	if !ok || c.marks.Load()&oneReader == 0 {
-		return nil
-	}
-	c.reader.Store(1) // first, or a wait that is found to have begun may yet be found to be over
-	if !c.track.ReadBegun() {
-		return nil // readAnyhow comes next
-	}
-	return tcp
-}
-
-// EndRead takes the error of a read, and reports whether that is all. If it is not,
-// EndReadAnyhow has to be called.
-func (c *Conn) EndRead(err error) bool {
-	if err != nil || !c.track.Touched() || c.marks.Load()&(rated|ended|readAgain) != 0 {
-		return false
-	}
-	c.reader.Store(0)
-	return true
-}
-
-// EndReadAnyhow takes what a read has returned, and returns what Read has to.
-func (c *Conn) EndReadAnyhow(n int, err error) (int, error) {
-	n, err = c.received(n, err)
-	c.reader.Store(0)
-	return n, c.explain("read", err)
-}
-
-// readAnyhow is Read with no assumptions.
-func (c *Conn) readAnyhow(b []byte) (n int, err error) {
-	if len(b) == 0 {
-		c.reader.Store(0)
+	if len(b) == 0 { // which asks nothing of the peer
 		n, err = c.inner.Read(b)
 		return n, c.explain("read", err)
 	}
@@ -149,9 +95,6 @@ func (c *Conn) readAnyhow(b []byte) (n int, err error) {
 		n, err = c.received(n, err)
 	}
 	c.reading.Unlock()
-	if c.marks.Load()&oneReader != 0 {
-		c.reader.Store(0)
-	}
 	return n, c.explain("read", err)
 }
 
@@ -189,64 +132,24 @@ func (c *Conn) received(n int, err error) (int, error) {
 }
 
 // Write writes to the connection, as net.Conn says.
-func (c *Conn) Write(b []byte) (n int, err error) {
-	tcp := c.BeginWrite(len(b))
-	if tcp == nil {
-		return c.writeAnyhow(b)
-	}
-	if n, err = tcp.Write(b); err != nil {
-		return c.EndWrite(n, err)
-	}
-	return n, nil
-}
-
-// BeginWrite and EndWrite are to Write what BeginRead and EndRead are to Read.
-//
-// There is next to nothing left to do for short writes of the only writer, but for
-// the first of a tick. That one has noted that something went out; and if another
-// one takes long, the kernel will be asked what has moved when.
-func (c *Conn) BeginWrite(n int) *net.TCPConn {
-	tcp, ok := c.inner.(*net.TCPConn)
-	if !ok || n > chunk || !c.track.WriteBegun() || c.marks.Load()&^(oneReader|ahead|rated|readAgain) != oneWriter|counted {
-		return nil
-	}
-	return tcp
-}
-
-// EndWrite takes what a write has returned, and returns what Write has to. It need
-// not be called if that is no error.
-func (c *Conn) EndWrite(n int, err error) (int, error) {
-	c.sent(n, err)
-	return n, c.explain("write", err)
-}
-
-// writeAnyhow is Write with no assumptions.
-func (c *Conn) writeAnyhow(b []byte) (n int, err error) {
-	switch m := c.marks.Load(); {
-	case m&ended != 0: // a last word, of which nobody needs to know
-		n, err = c.inner.Write(b)
-		return n, c.explain("write", err)
-	case m&oneWriter != 0:
-		return c.writeSteps(b)
+func (c *Conn) Write(b []byte) (written int, err error) {
+	if c.marks.Load()&ended != 0 { // a last word, of which nobody needs to know, and which waits for no other
+		written, err = c.NetConn().Write(b)
+		return written, c.explain("write", err)
 	}
 	c.writing.Lock()
-	n, err = c.writeSteps(b)
-	c.writing.Unlock()
-	return n, err
-}
-
-// writeSteps writes b, a step at a time. c.writing is held, or there is but one
-// writer.
-func (c *Conn) writeSteps(b []byte) (int, error) {
-	written, step := 0, c.step()
-	for {
+	for step := c.step(); ; {
 		c.beginWrite()
-		n, err := c.EndWrite(c.inner.Write(b[written:min(written+step, len(b))]))
+		var n int
+		n, err = c.inner.Write(b[written:min(written+step, len(b))])
+		c.sent(n, err)
 		written += n
 		if err != nil || written >= len(b) {
-			return written, err
+			break
 		}
 	}
+	c.writing.Unlock()
+	return written, c.explain("write", err)
 }
 
 // beginWrite reports that a write begins. Nobody else writes.
@@ -346,14 +249,6 @@ func (c *Conn) prepare(p idle.Policy) {
 // of input, or of the end, as early as can be. Then nothing is awaited of the
 // peer, whatever read is waiting: ReadTimeout and MinReadRate stand still.
 func (c *Conn) ReadAhead(on bool) { c.mark(ahead, on) }
-
-// Sequential says whether from now on no two goroutines read at once, and no two
-// write at once, which makes both cheaper. It must be called when nobody does
-// either.
-func (c *Conn) Sequential(on bool) {
-	c.mark(oneReader, on)
-	c.mark(oneWriter, on && (c.marks.Load()&counted != 0 || c.ask().Tallied))
-}
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.track.Beat() }

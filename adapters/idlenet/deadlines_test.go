@@ -87,14 +87,13 @@ func TestPolledWritesHitWriteTimeout(t *testing.T) {
 	})
 }
 
-// One writer takes a way of its own, where the kernel counts.
-func TestPolledWritesOfTheOnlyWriterHitWriteTimeout(t *testing.T) {
+// Likewise where the kernel counts what is taken.
+func TestPolledWritesThatAreCountedHitWriteTimeout(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	const limit, every = 300 * time.Millisecond, 20 * time.Millisecond
 	server, _ := connect(t, newTracker(t, idle.Policy{
 		WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: 10 * patience}}), nil)
-	server.Sequential(true)
 	start := time.Now()
 	err, at := await(t, func() error { return pollWrites(server, every, chunk) })
 	wantTimeout(t, err, idle.ReasonWrite)

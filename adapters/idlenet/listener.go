@@ -138,7 +138,7 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	if err := opts.allow(t.Policy()); err != nil {
 		return err
 	}
-	c.inner, c.opts = nc, opts
+	c.inner, c.opts = kernel.Stream(nc), opts
 	c.user.Store(readDeadline | writeDeadline) // for all that is known
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
 		c.marks.Or(small)

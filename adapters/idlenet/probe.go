@@ -59,16 +59,9 @@ func socketUnder(nc net.Conn) syscall.Conn {
 	}
 }
 
-// Waiting implements idle.Waiter: whoever reads or writes holds a lock, but for
-// the only reader, who says so, and the only writer: a write waits if, and only
-// if, the kernel has what the peer does not take.
+// Waiting implements idle.Waiter: whoever reads or writes holds a lock.
 func (o owner) Waiting() (read, write bool) {
-	m := o.marks.Load()
-	read = m&ahead == 0 && (o.reader.Load() != 0 || held(&o.reading))
-	if m&oneWriter != 0 {
-		return read, o.ask().Queued > 0
-	}
-	return read, held(&o.writing)
+	return o.marks.Load()&ahead == 0 && held(&o.reading), held(&o.writing)
 }
 
 func held(m *sync.Mutex) bool {

@@ -5,11 +5,13 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
 // NetConn returns the connection that c wraps. What is read from it or written
 // to it by itself is not seen as activity.
-func (c *Conn) NetConn() net.Conn { return c.inner }
+func (c *Conn) NetConn() net.Conn { return kernel.Plain(c.inner) }
 
 // SyscallConn gives raw access to the wrapped connection, as
 // *net.TCPConn.SyscallConn does; it fails with errors.ErrUnsupported if that

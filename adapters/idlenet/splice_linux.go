@@ -27,7 +27,7 @@ type socket struct {
 func socketOf(r io.Reader) (socket, bool) {
 	c, wrapped := r.(*Conn)
 	if wrapped {
-		r = c.inner
+		r = c.NetConn()
 	}
 	// *net.TCPConn and *net.UnixConn, and what io.Copy hides the former in.
 	conn, ok := r.(interface {

@@ -23,7 +23,7 @@ import (
 //     goroutine at a time that reads or tells of events. That one owns phase,
 //     begun, shaking and magic. Everybody may look at state.
 type Conn struct {
-	// These are 8 bytes, so that what Reads and Writes need is in one cache line.
+	// These are 8 bytes, so that what a Read needs is in one cache line with them.
 
 	state   atomic.Uint32
 	phase   Phase // the one that is entered
@@ -87,15 +87,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return c.readAnyhow(b)
 	}
 	c.begun = arrived // or nothing does, and this was the last Read
-	tcp := c.BeginRead()
-	if tcp == nil {
-		return c.Conn.Read(b)
-	}
-	n, err := tcp.Read(b)
-	if !c.EndRead(err) {
-		return c.EndReadAnyhow(n, err)
-	}
-	return n, nil
+	return c.Conn.Read(b)
 }
 
 // readAnyhow is a Read within a request, or before the first one.
@@ -166,15 +158,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	if c.state.Load() != waiting {
 		c.responds(b)
 	}
-	tcp := c.BeginWrite(len(b))
-	if tcp == nil {
-		return c.Conn.Write(b)
-	}
-	n, err := tcp.Write(b)
-	if err != nil {
-		return c.EndWrite(n, err)
-	}
-	return n, nil
+	return c.Conn.Write(b)
 }
 
 // ReadFrom copies from r until EOF, by sendfile if it can.

@@ -117,7 +117,6 @@ func (c *Conn) rest() {
 func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.become(from, hijacked) {
-			c.Sequential(false)
 			c.ReadAhead(false)
 			c.Conn.Enter(c.listener.phases[Hijacked])
 			return

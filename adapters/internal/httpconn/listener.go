@@ -92,7 +92,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c.state.Store(refused)
 	c.Conn.Enter(l.phases[Handshake])
-	c.Sequential(true) // until it is hijacked
 	return c, nil
 }
 

@@ -1,5 +1,6 @@
 // Package kernel asks the operating system how a connection is, for adapters
-// that are about to end it.
+// that are about to end it, and reads and writes connections at a lower price than
+// package net.
 package kernel
 
 import (

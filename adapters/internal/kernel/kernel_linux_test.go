@@ -12,27 +12,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
-
-// connect returns both ends of a connection.
-func connect(t *testing.T, network, address string) (server, client net.Conn) {
-	t.Helper()
-	ln, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if server, err = ln.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close(); client.Close() })
-	return server, client
-}
-
 // control calls f with nc's descriptor.
 func control(t *testing.T, nc net.Conn, f func(fd int)) {
 	t.Helper()
@@ -49,15 +28,6 @@ func inspect(t *testing.T, nc net.Conn) (r Report) {
 	t.Helper()
 	control(t, nc, func(fd int) { r = Inspect(uintptr(fd)) })
 	return r
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 // TestInspect tells TCP sockets from Unix ones by what is known of them, and

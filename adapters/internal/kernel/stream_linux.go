@@ -1,0 +1,164 @@
+//go:build linux && !386 && !s390x && !race && !msan && !asan
+
+package kernel
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// stream is a TCP connection that is read and written by recv and send. They are
+// made for sockets; read and write, which package net uses, reach those by way of
+// what the kernel does for files. All else is as in package net: its locks are
+// held, its deadlines and Close are heeded, and its errors are returned.
+//
+// Ground rules:
+//
+//   - One goroutine at a time reads, and one writes, but for those that have
+//     nothing to read or write. Close and all else may be called meanwhile.
+//   - What try needs is in the stream, as to tell it by a closure would be garbage
+//     at each operation.
+//   - The scheduler is not told of recv, which costs a third of one that finds
+//     nothing. So it must not take long: it does not wait, whatever has been done
+//     to the descriptor, and copies no more than gulp. It is told of send, by which
+//     the kernel does all the work of sending.
+//   - Sanitizers know of package net what orders memory and fills it, and do not
+//     know of this, so it is not built with them.
+type stream struct {
+	*net.TCPConn
+	raw syscall.RawConn
+	in  transfer // up to here it is one cache line, of two
+
+	out transfer
+	_   [24]byte
+}
+
+// A transfer is the read, or write, that is going on.
+type transfer struct {
+	try   func(fd uintptr) (done bool)
+	b     []byte // where to read to, then what was read; or what is left to be written
+	errno syscall.Errno
+}
+
+// gulp is the most that is read at once, in bytes: some microseconds' worth.
+const gulp = 64 << 10
+
+// Stream returns what does all that nc does: if that is a TCP connection, at a
+// lower price.
+func Stream(nc net.Conn) net.Conn {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nc
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nc
+	}
+	s := &stream{TCPConn: tcp, raw: raw}
+	s.in.try, s.out.try = recv(&s.in), send(&s.out)
+	return s
+}
+
+// Plain returns what [Stream] was given to make nc of.
+func Plain(nc net.Conn) net.Conn {
+	if s, ok := nc.(*stream); ok {
+		return s.TCPConn
+	}
+	return nc
+}
+
+// Read reads as package net does.
+func (s *stream) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return s.TCPConn.Read(b)
+	}
+	s.in.b = b
+	err := s.raw.Read(s.in.try)
+	n, errno := len(s.in.b), s.in.errno
+	s.in.end()
+	if err != nil || errno != 0 {
+		return 0, s.explain("read", err, errno)
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Write writes as package net does.
+func (s *stream) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return s.TCPConn.Write(b)
+	}
+	s.out.b = b
+	err := s.raw.Write(s.out.try)
+	n, errno := len(b)-len(s.out.b), s.out.errno
+	s.out.end()
+	if err != nil || errno != 0 {
+		return n, s.explain("write", err, errno)
+	}
+	return n, nil
+}
+
+// end forgets the transfer, lest its buffer is kept.
+func (t *transfer) end() { t.b, t.errno = nil, 0 }
+
+// recv returns how to read what there is, which reports whether that is anything,
+// or an error.
+func recv(t *transfer) (try func(fd uintptr) (done bool)) {
+	return func(fd uintptr) bool {
+		for {
+			n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd,
+				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(min(len(t.b), gulp)), syscall.MSG_DONTWAIT, 0, 0)
+			switch errno {
+			case 0:
+				t.b = t.b[:n]
+				return true
+			case syscall.EAGAIN:
+				return false
+			case syscall.EINTR:
+			default:
+				t.errno = errno
+				return true
+			}
+		}
+	}
+}
+
+// send returns how to write what there is room for, which reports whether that is
+// all, or there is an error.
+func send(t *transfer) (try func(fd uintptr) (done bool)) {
+	return func(fd uintptr) bool {
+		for len(t.b) > 0 {
+			n, _, errno := syscall.Syscall6(syscall.SYS_SENDTO, fd,
+				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)), syscall.MSG_NOSIGNAL, 0, 0)
+			switch errno {
+			case 0:
+				t.b = t.b[n:]
+			case syscall.EAGAIN:
+				return false
+			case syscall.EINTR:
+			default:
+				t.errno = errno
+				return true
+			}
+		}
+		return true
+	}
+}
+
+// explain returns what package net would: err, which comes of its locks and its
+// deadlines, or else that the system call has failed.
+func (s *stream) explain(op string, err error, errno syscall.Errno) error {
+	if err, ok := err.(*net.OpError); ok {
+		err.Op = op
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+}
