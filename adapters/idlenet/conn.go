@@ -82,10 +82,6 @@ func (c *Conn) step() int {
 
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	if len(b) == 0 { // which asks nothing of the peer
-		n, err = c.inner.Read(b)
-		return n, c.explain("read", err)
-	}
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
@@ -133,10 +129,6 @@ func (c *Conn) received(n int, err error) (int, error) {
 
 // Write writes to the connection, as net.Conn says.
 func (c *Conn) Write(b []byte) (written int, err error) {
-	if c.marks.Load()&ended != 0 { // a last word, of which nobody needs to know, and which waits for no other
-		written, err = c.NetConn().Write(b)
-		return written, c.explain("write", err)
-	}
 	c.writing.Lock()
 	for step := c.step(); ; {
 		c.beginWrite()

@@ -4,7 +4,9 @@ package kernel
 
 import (
 	"errors"
+	"net"
 	"os"
+	"os/signal"
 	"testing"
 	"time"
 	"unsafe"
@@ -45,6 +47,23 @@ func TestStreamReadsDoNotTakeLong(t *testing.T) {
 	})
 	if n, err := c.Read(make([]byte, 8*gulp)); n != gulp || err != nil {
 		t.Errorf("%d bytes at once, not %d; %v", n, gulp, err)
+	}
+}
+
+// Who writes to what the peer has left gets an error, and no signal.
+func TestStreamSendsNoSignal(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGPIPE)
+	defer signal.Stop(signals)
+	server, _ := connect(t, "tcp", "127.0.0.1:0")
+	server.(*net.TCPConn).CloseWrite()
+	if _, err := Stream(server).Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
+		t.Error(err)
+	}
+	select {
+	case s := <-signals:
+		t.Error(s)
+	case <-time.After(50 * time.Millisecond):
 	}
 }
 
