@@ -45,11 +45,9 @@ type child struct {
 // which no number of rounds would show.
 const roundsPerLife = 2
 
-// compare runs all variants of a server and measures them in turns.
-func compare(server string, cfg config) (result, error) {
-	if err := pin(loadCore); err != nil {
-		return result{}, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
-	}
+// compare runs all variants of a server on the given core, and measures them in
+// turns.
+func compare(server string, core int, cfg config) (result, error) {
 	var all []*contender
 	for _, name := range variants() {
 		if servers()[server].run[name] != nil { // gnet has no timeouts of its own
@@ -61,7 +59,7 @@ func compare(server string, cfg config) (result, error) {
 		if watched {
 			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, done+1, cfg.rounds)
 		}
-		if err := live(server, cfg, all, min(roundsPerLife, cfg.rounds-done)); err != nil {
+		if err := live(server, core, cfg, all, min(roundsPerLife, cfg.rounds-done)); err != nil {
 			return result{}, err
 		}
 	}
@@ -72,9 +70,9 @@ func compare(server string, cfg config) (result, error) {
 }
 
 // live starts the contenders, measures them in so many rounds, and stops them.
-func live(server string, cfg config, all []*contender, rounds int) error {
+func live(server string, core int, cfg config, all []*contender, rounds int) error {
 	for _, c := range all {
-		life, err := start(server, c.name, cfg)
+		life, err := start(server, c.name, core, cfg)
 		if life != nil {
 			defer life.stop()
 		}
@@ -172,7 +170,7 @@ func summarizeOne(values []float64) summary {
 
 // start runs a variant of a server and connects the load to it. A child that is
 // not nil must be stopped, whatever the error.
-func start(server, name string, cfg config) (*child, error) {
+func start(server, name string, core int, cfg config) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -188,7 +186,7 @@ func start(server, name string, cfg config) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := startOn(core, cmd); err != nil {
 		return nil, err
 	}
 	c := &child{cmd: cmd, life: life}

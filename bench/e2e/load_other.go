@@ -2,16 +2,15 @@
 
 package main
 
-import "errors"
-
-const (
-	serverCore = 0
-	loadCore   = 1
+import (
+	"errors"
+	"os/exec"
 )
 
-func pin(int) error { return nil }
+var errSystem = errors.New("it needs Linux")
 
-// connectPlain needs epoll.
-func connectPlain(string, int, []byte, int) (load, error) {
-	return nil, errors.New("the load generator runs on Linux only")
-}
+func allot() (serverCore int, err error) { return 0, errSystem }
+
+func startOn(int, *exec.Cmd) error { return errSystem }
+
+func connectPlain(string, int, []byte, int) (load, error) { return nil, errSystem }

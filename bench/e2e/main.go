@@ -107,8 +107,12 @@ func run(cfg config) error {
 		html = f
 	}
 	rep := report{Machine: machine.Take(context.Background(), modules()...), cfg: cfg}
+	core, err := allot()
+	if err != nil {
+		return fmt.Errorf("cannot keep the load on a core of its own: %w", err)
+	}
 	for _, name := range names {
-		r, err := compare(name, cfg)
+		r, err := compare(name, core, cfg)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

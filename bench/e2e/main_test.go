@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -22,8 +23,23 @@ func TestServers(t *testing.T) {
 		t.Skip("runs on Linux only")
 	}
 	cfg := config{conns: 4, rounds: 2, duration: 20 * time.Millisecond, size: 64}
+	core, err := allot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := start("net", "bare", core, cfg)
+	if one != nil {
+		defer one.stop()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := coresOf(t, one.cmd.Process.Pid), coresOf(t, os.Getpid())
+	if runtime.NumCPU() > 1 && theirs == ours || strings.ContainsAny(theirs+ours, ",-") {
+		t.Errorf("servers may use cores %s, the load cores %s", theirs, ours)
+	}
 	for _, name := range serverNames() {
-		r, err := compare(name, cfg)
+		r, err := compare(name, core, cfg)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -43,6 +59,17 @@ func TestServers(t *testing.T) {
 			t.Errorf("%s: variants %s, want %s", name, got, want)
 		}
 	}
+}
+
+// coresOf returns which cores a process may use.
+func coresOf(t *testing.T, pid int) string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cores, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	cores, _, _ = strings.Cut(cores, "\n")
+	return strings.TrimSpace(cores)
 }
 
 func TestParse(t *testing.T) {

@@ -72,9 +72,6 @@ func serve(variant string) error {
 	if !ok {
 		return fmt.Errorf("no server %q", variant)
 	}
-	if err := pin(serverCore); err != nil {
-		return err
-	}
 	debug.SetGCPercent(400) // the heap is tiny, and collections would hit at random
 	failed := make(chan error, 1)
 	go func() { failed <- run(func(address string) { fmt.Println(addressPrefix + address) }) }()
