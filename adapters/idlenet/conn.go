@@ -48,7 +48,7 @@ const (
 	asking    = 1 << iota // OnTimeout is running, because it is idle
 	refused               // OnTimeout did not want to keep it when last asked, as it was idle
 	ended                 // it has timed out, and nothing is read any more
-	expired               // nothing is written any more, either
+	expired               // nothing is written any more, either, or it is closed
 	reaped                // it was closed because it had timed out
 	ahead                 // reads are ahead of need: see ReadAhead
 	rated                 // the phase has a least speed of reading
@@ -114,7 +114,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 	}
 	// The peer has heeded OnEnd, after which comes Expire; unless it is OnEnd itself
 	// that reads, so not for ever.
-	for i := 0; i < 1000 && err != nil && c.marks.Load()&(ended|expired) == ended; i++ {
+	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.marks.Load()&(ended|expired) == ended; i++ {
 		time.Sleep(time.Millisecond)
 	}
 	if n > 0 {
@@ -185,6 +185,7 @@ func (c *Conn) mark(m uint32, on bool) {
 // connection was closed meanwhile because it had timed out.
 func (c *Conn) Close() error {
 	c.track.Close()
+	c.marks.Or(expired)
 	err := c.inner.Close()
 	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil

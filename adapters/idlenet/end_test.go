@@ -435,3 +435,41 @@ func TestOnEndThatReads(t *testing.T) {
 		t.Fatal("OnEnd waits for itself")
 	}
 }
+
+// Who reads in OnEnd by a deadline of its own has it, and Close ends a read that
+// waits for the end of OnEnd.
+func TestReadsDuringOnEndDoNotOutlastTheirEnd(t *testing.T) {
+	const while = 10 * time.Millisecond
+	for name, c := range map[string]struct {
+		onEnd func(server *Conn, client net.Conn)
+		want  error
+	}{
+		"deadline": {func(server *Conn, _ net.Conn) { server.SetReadDeadline(time.Now().Add(while)) }, os.ErrDeadlineExceeded},
+		"Close":    {func(server *Conn, client net.Conn) { client.Close(); time.Sleep(while); server.Close() }, io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bare, client := net.Pipe()
+				var begun time.Time
+				release := make(chan struct{})
+				opts := &Options{OnEnd: func(server *Conn, _ *idle.TimeoutError) {
+					begun = time.Now()
+					c.onEnd(server, client)
+					<-release
+				}}
+				server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer server.Close()
+				if err := read1(server); !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+				if took := time.Since(begun); took > 2*while {
+					t.Errorf("it took %v", took)
+				}
+				close(release)
+			})
+		})
+	}
+}

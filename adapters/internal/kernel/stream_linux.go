@@ -13,7 +13,8 @@ import (
 // stream is a TCP connection that is read and written by recv and send. They are
 // made for sockets; read and write, which package net uses, reach those by way of
 // what the kernel does for files. All else is as in package net: its locks are
-// held, its deadlines and Close are heeded, and its errors are returned.
+// held, its deadlines and Close are heeded, and its errors are returned; but a
+// write to a peer that has gone raises no SIGPIPE beside its error.
 //
 // Ground rules:
 //
@@ -21,12 +22,12 @@ import (
 //     nothing to read or write. Close and all else may be called meanwhile.
 //   - What try needs is in the stream, as to tell it by a closure would be garbage
 //     at each operation.
-//   - The scheduler is not told of recv, which costs a third of one that finds
-//     nothing. So it must not take long: it does not wait, whatever has been done
-//     to the descriptor, and copies no more than gulp. It is told of send, by which
-//     the kernel does all the work of sending.
+//   - The scheduler is told of each system call, though none of them waits for the
+//     peer. The kernel may well stop a thread in one for a while, and a processor
+//     is given to another thread only if it is known to be in a system call.
 //   - Sanitizers know of package net what orders memory and fills it, and do not
-//     know of this, so it is not built with them.
+//     know of this, so it is not built with them; nor where the two have no numbers
+//     of their own (386), or not in all kernels (s390x).
 type stream struct {
 	*net.TCPConn
 	raw syscall.RawConn
@@ -42,9 +43,6 @@ type transfer struct {
 	b     []byte // where to read to, then what was read; or what is left to be written
 	errno syscall.Errno
 }
-
-// gulp is the most that is read at once, in bytes: some microseconds' worth.
-const gulp = 64 << 10
 
 // Stream returns what does all that nc does: if that is a TCP connection, at a
 // lower price.
@@ -79,10 +77,10 @@ func (s *stream) Read(b []byte) (int, error) {
 	err := s.raw.Read(s.in.try)
 	n, errno := len(s.in.b), s.in.errno
 	s.in.end()
-	if err != nil || errno != 0 {
-		return 0, s.explain("read", err, errno)
-	}
-	if n == 0 {
+	switch {
+	case err != nil || errno != 0:
+		return 0, s.explain("read", err, os.NewSyscallError("read", errno))
+	case n == 0:
 		return 0, io.EOF
 	}
 	return n, nil
@@ -97,8 +95,11 @@ func (s *stream) Write(b []byte) (int, error) {
 	err := s.raw.Write(s.out.try)
 	n, errno := len(b)-len(s.out.b), s.out.errno
 	s.out.end()
-	if err != nil || errno != 0 {
-		return n, s.explain("write", err, errno)
+	switch {
+	case err != nil || errno != 0:
+		return n, s.explain("write", err, os.NewSyscallError("write", errno))
+	case n < len(b):
+		return n, s.explain("write", nil, io.ErrUnexpectedEOF)
 	}
 	return n, nil
 }
@@ -111,8 +112,8 @@ func (t *transfer) end() { t.b, t.errno = nil, 0 }
 func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 	return func(fd uintptr) bool {
 		for {
-			n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd,
-				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(min(len(t.b), gulp)), syscall.MSG_DONTWAIT, 0, 0)
+			n, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, fd,
+				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)), 0, 0, 0)
 			switch errno {
 			case 0:
 				t.b = t.b[:n]
@@ -129,7 +130,7 @@ func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 }
 
 // send returns how to write what there is room for, which reports whether that is
-// all, or there is an error.
+// all, or there is an error, or the kernel takes nothing without saying why.
 func send(t *transfer) (try func(fd uintptr) (done bool)) {
 	return func(fd uintptr) bool {
 		for len(t.b) > 0 {
@@ -138,6 +139,9 @@ func send(t *transfer) (try func(fd uintptr) (done bool)) {
 			switch errno {
 			case 0:
 				t.b = t.b[n:]
+				if n == 0 {
+					return true
+				}
 			case syscall.EAGAIN:
 				return false
 			case syscall.EINTR:
@@ -151,14 +155,19 @@ func send(t *transfer) (try func(fd uintptr) (done bool)) {
 }
 
 // explain returns what package net would: err, which comes of its locks and its
-// deadlines, or else that the system call has failed.
-func (s *stream) explain(op string, err error, errno syscall.Errno) error {
+// deadlines, or else why the operation itself has failed.
+func (s *stream) explain(op string, err, why error) error {
+	if err == nil { // package net alone knows what network this is, and tells with the error of a reader
+		_, err = s.TCPConn.ReadFrom(failing{why})
+	}
 	if err, ok := err.(*net.OpError); ok {
 		err.Op = op
-		return err
 	}
-	if err != nil {
-		return err
-	}
-	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+	return err
 }
+
+// failing is a reader that fails at once.
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error)         { return 0, f.error }
+func (f failing) WriteTo(io.Writer) (int64, error) { return 0, f.error } // for which io.Copy needs no buffer
