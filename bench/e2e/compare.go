@@ -33,17 +33,19 @@ type contender struct {
 	cpu []float64 // ns of the server process an exchange
 }
 
-// child is a process that runs one.
+// child is a process that runs one, for one round. Where in memory a process
+// happens to lie makes it a per cent faster or slower for good, which would not
+// show if it ran for more.
 type child struct {
-	cmd  *exec.Cmd
-	life io.Closer // the process ends when this is closed
-	load load
+	cmd   *exec.Cmd
+	life  io.Closer // the process ends when this is closed
+	load  load
+	turns []turn
 }
 
-// roundsPerLife is in how many rounds the same processes are measured. Where in
-// memory a process happens to lie makes it a per cent faster or slower for good,
-// which no number of rounds would show.
-const roundsPerLife = 2
+// turnsPerRound is into how many turns the time of a contender in a round is divided. The
+// shorter they are, the less a machine that is now faster, now slower favours one.
+const turnsPerRound = 5
 
 // compare runs all variants of a server on the given core, and measures them in
 // turns.
@@ -55,11 +57,11 @@ func compare(server string, core int, cfg config) (result, error) {
 		}
 	}
 	watched := term.IsTerminal(int(os.Stderr.Fd()))
-	for done := 0; done < cfg.rounds; done += roundsPerLife {
+	for round := range cfg.rounds {
 		if watched {
-			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, done+1, cfg.rounds)
+			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, round+1, cfg.rounds)
 		}
-		if err := live(server, core, cfg, all, min(roundsPerLife, cfg.rounds-done)); err != nil {
+		if err := runRound(server, core, cfg, all); err != nil {
 			return result{}, err
 		}
 	}
@@ -69,8 +71,9 @@ func compare(server string, core int, cfg config) (result, error) {
 	return summarize(server, cfg, all), nil
 }
 
-// live starts the contenders, measures them in so many rounds, and stops them.
-func live(server string, core int, cfg config, all []*contender, rounds int) error {
+// runRound starts the contenders, has them take turns, notes how it went, and stops
+// them.
+func runRound(server string, core int, cfg config, all []*contender) error {
 	for _, c := range all {
 		life, err := start(server, c.name, core, cfg)
 		if life != nil {
@@ -81,18 +84,21 @@ func live(server string, core int, cfg config, all []*contender, rounds int) err
 		}
 		c.child = *life
 	}
-	for round := -1; round < rounds; round++ { // the first one warms up
+	for range 1 + turnsPerRound { // the first one warms up
 		for _, i := range rand.Perm(len(all)) {
-			if err := all[i].run(cfg.duration, round >= 0); err != nil {
+			if err := all[i].run(cfg.duration / turnsPerRound); err != nil {
 				return fmt.Errorf("%s: %w", all[i].name, err)
 			}
 		}
 	}
+	for _, c := range all {
+		c.note(c.turns[1:])
+	}
 	return nil
 }
 
-// run gives the contender a turn, and notes how it went if that counts.
-func (c *contender) run(d time.Duration, counts bool) error {
+// run gives the child a turn.
+func (c *child) run(d time.Duration) error {
 	before, err := cpu.Time(c.cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -105,11 +111,21 @@ func (c *contender) run(d time.Duration, counts bool) error {
 	if err != nil {
 		return err
 	}
-	if counts {
-		c.ops = append(c.ops, t.opsPerS)
-		c.cpu = append(c.cpu, float64(after-before)/float64(t.ops))
-	}
+	t.cpu = after - before
+	c.turns = append(c.turns, t)
 	return nil
+}
+
+// note notes what the turns of a round come to.
+func (c *contender) note(turns []turn) {
+	var sum turn
+	for _, t := range turns {
+		sum.opsPerS += t.opsPerS
+		sum.ops += t.ops
+		sum.cpu += t.cpu
+	}
+	c.ops = append(c.ops, sum.opsPerS/float64(len(turns)))
+	c.cpu = append(c.cpu, float64(sum.cpu)/float64(sum.ops))
 }
 
 // summarize makes the result of the variants, of which the first is bare.

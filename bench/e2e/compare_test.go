@@ -36,6 +36,14 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+func TestNote(t *testing.T) {
+	var c contender
+	c.note([]turn{{opsPerS: 100, ops: 10, cpu: 30}, {opsPerS: 300, ops: 30, cpu: 50}})
+	if c.ops[0] != 200 || c.cpu[0] != 2 {
+		t.Errorf("%v a second, %v ns each", c.ops, c.cpu)
+	}
+}
+
 func TestNoOwn(t *testing.T) {
 	all := example()
 	r := summarize("gnet", config{}, []*contender{all[0], all[2]})

@@ -18,10 +18,11 @@ type load interface {
 	close()
 }
 
-// A turn is what a load has done.
+// A turn is what a load has done, and what that has cost the server.
 type turn struct {
 	opsPerS float64 // exchanges a second, while all connections were busy
 	ops     int     // exchanges, the last ones included
+	cpu     time.Duration
 }
 
 // connect connects the load to a server.

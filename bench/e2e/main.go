@@ -7,9 +7,9 @@
 //	go -C bench run ./e2e -html FILE         # with plots
 //
 // Every variant runs in a process of its own, on one core; the load comes from
-// this process, on another. The variants take turns, in another order each
-// round, so that whatever else the machine does hits all of them alike; every few
-// rounds the processes are new ones, as where one lies in memory matters, too.
+// this process, on another. In each round the variants take short turns, in another
+// order each time, so that whatever else the machine does hits all of them alike;
+// and each round has new processes, as where one lies in memory matters, too.
 // ratio_to_bare and the other ratios are medians of the ratios within a round.
 // Where the machine is shared, cpu_ns_per_op is the figure that moves less.
 //
@@ -67,8 +67,8 @@ func parse(args []string) (config, error) {
 	flags := flag.NewFlagSet("e2e", flag.ContinueOnError)
 	flags.StringVar(&cfg.server, "server", "net", "what to measure: "+strings.Join(serverNames(), ", ")+", or all")
 	flags.IntVar(&cfg.conns, "conns", 64, "connections")
-	flags.IntVar(&cfg.rounds, "rounds", 60, "rounds, in each of which every variant has a turn")
-	flags.DurationVar(&cfg.duration, "duration", 250*time.Millisecond, "how long a turn lasts")
+	flags.IntVar(&cfg.rounds, "rounds", 60, "rounds, each of new processes")
+	flags.DurationVar(&cfg.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
 	flags.IntVar(&cfg.size, "size", 64, "bytes a message, for echo servers")
 	flags.BoolVar(&cfg.json, "json", false, "print one JSON object and nothing else")
 	flags.StringVar(&cfg.html, "html", "", "also write the result as one page with plots to this `file`")
