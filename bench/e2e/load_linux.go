@@ -129,16 +129,15 @@ func (l *epollLoad) run(d time.Duration) (turn, error) {
 			return turn{}, err
 		}
 	}
-	begun := time.Now()
-	done := 0
-	for time.Since(begun) < d {
-		n, err := l.wait(l.send)
-		if err != nil {
-			return turn{}, err
-		}
-		done += n
+	before, _, err := l.keepBusy(warmUp)
+	if err != nil {
+		return turn{}, err
 	}
-	t := turn{opsPerS: float64(done) / time.Since(begun).Seconds(), ops: done + len(l.fds)}
+	done, took, err := l.keepBusy(d)
+	if err != nil {
+		return turn{}, err
+	}
+	t := turn{opsPerS: float64(done) / took.Seconds(), ops: before + done + len(l.fds)}
 	for outstanding := len(l.fds); outstanding > 0; {
 		n, err := l.wait(func(int32) error { return nil })
 		if err != nil {
@@ -147,6 +146,20 @@ func (l *epollLoad) run(d time.Duration) (turn, error) {
 		outstanding -= n
 	}
 	return t, nil
+}
+
+// keepBusy sends a request for every answer, for a time that it returns.
+func (l *epollLoad) keepBusy(d time.Duration) (done int, took time.Duration, err error) {
+	begun := time.Now()
+	for took < d {
+		n, err := l.wait(l.send)
+		if err != nil {
+			return 0, 0, err
+		}
+		done += n
+		took = time.Since(begun)
+	}
+	return done, took, nil
 }
 
 func (l *epollLoad) send(fd int32) error {

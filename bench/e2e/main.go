@@ -9,7 +9,8 @@
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. In each round the variants take short turns, in another
 // order each time, so that whatever else the machine does hits all of them alike;
-// and each round has new processes, as where one lies in memory matters, too.
+// each turn warms up before it counts; and each round has new processes, as where
+// one lies in memory matters, too.
 // ratio_to_bare and the other ratios are medians of the ratios within a round.
 // Where the machine is shared, cpu_ns_per_op is the figure that moves less.
 //
