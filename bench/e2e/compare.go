@@ -43,8 +43,9 @@ type child struct {
 	turns []turn
 }
 
-// turnsPerRound is into how many turns the time of a contender in a round is divided. The
-// shorter they are, the less a machine that is now faster, now slower favours one.
+// turnsPerRound is into how many turns the time of a contender in a round is
+// divided. The shorter they are, the less a machine that is now faster, now slower,
+// favours one.
 const turnsPerRound = 5
 
 // compare runs all variants of a server on the given core, and measures them in
