@@ -185,7 +185,7 @@ func (c *Conn) mark(m uint32, on bool) {
 // connection was closed meanwhile because it had timed out.
 func (c *Conn) Close() error {
 	c.track.Close()
-	c.marks.Or(expired)
+	c.marks.Or(expired) // for a read that waits to become so
 	err := c.inner.Close()
 	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil

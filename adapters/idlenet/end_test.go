@@ -436,7 +436,7 @@ func TestOnEndThatReads(t *testing.T) {
 	}
 }
 
-// Who reads in OnEnd by a deadline of its own has it, and Close ends a read that
+// A read during OnEnd has the deadline that the user sets, and Close ends one that
 // waits for the end of OnEnd.
 func TestReadsDuringOnEndDoNotOutlastTheirEnd(t *testing.T) {
 	const while = 10 * time.Millisecond

@@ -85,7 +85,7 @@ func runRound(server string, core int, cfg config, all []*contender) error {
 		}
 		c.child = *life
 	}
-	for range 1 + turnsPerRound { // the first one warms up
+	for range 1 + turnsPerRound { // the first one is for the heap to grow, and is not counted
 		for _, i := range rand.Perm(len(all)) {
 			if err := all[i].run(cfg.duration / turnsPerRound); err != nil {
 				return fmt.Errorf("%s: %w", all[i].name, err)
