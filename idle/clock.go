@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 	"sync"
@@ -70,6 +71,20 @@ func newClock(tick time.Duration) *clock {
 // now returns the tick of this very moment.
 func (k *clock) now() int64 { return int64(time.Since(k.start) / k.tick) }
 
+// instant returns this very moment in ticks as 32.32, of which the ticks wrap as
+// stamps do.
+func (k *clock) instant() uint64 {
+	d := time.Since(k.start)
+	whole, rest := uint64(d/k.tick), uint64(d%k.tick)
+	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(k.tick))
+	return whole<<32 | fraction
+}
+
+// after returns how long ago a tick began.
+func (k *clock) after(tick int64) time.Duration {
+	return time.Since(k.start) - time.Duration(tick)*k.tick
+}
+
 // settled returns the tick at whose deadlines connections may be ended.
 func (k *clock) settled() int64 { return k.settledAgo(0) }
 
@@ -88,9 +103,7 @@ func (k *clock) in(d time.Duration) int64 {
 }
 
 // until returns how long it is until a tick begins, negative if it has begun.
-func (k *clock) until(tick int64) time.Duration {
-	return time.Duration(tick)*k.tick - time.Since(k.start)
-}
+func (k *clock) until(tick int64) time.Duration { return -k.after(tick) }
 
 // stampOf returns how tick is written in a connection: its low bits, but never
 // as the mark of a sleeping clock. The neighbour that stands in is the next
@@ -193,7 +206,8 @@ func (k *clock) end(stamp int64) int64 {
 }
 
 // lag returns how much later than a tick after its stamp the given wait may have
-// begun.
+// begun: one that begins within a stamp which has been copied out already is not
+// told from the one before it.
 func (k *clock) lag(wait uint32) int32 {
 	now := k.last.Load()
 	if now == asleep {

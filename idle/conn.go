@@ -89,6 +89,11 @@ func (c *Conn) Sent(n int) {
 // BeginRead says that a read begins to wait for the peer: ReadTimeout and
 // MinReadRate count from now, and have not since something last arrived. It is
 // for owners that are a [Waiter]; they need not say when the wait is over.
+//
+// Of such a wait only the whole ticks that it has certainly lasted are counted
+// against MinReadRate and ReadTotal. An owner whose reads may each take less than
+// a tick, as those of a trickle do, calls [Conn.AwaitRead] and [Conn.PauseRead]
+// instead while its policy has one of these limits.
 func (c *Conn) BeginRead() {
 	if c.in.wait.Load() != c.shard.waits.Load() {
 		c.beginRead()
@@ -97,7 +102,7 @@ func (c *Conn) BeginRead() {
 
 //go:noinline
 func (c *Conn) beginRead() {
-	if now := c.shard.stamp(); c.in.renew(now, c.shard.tracker.clock.lag) {
+	if now, at := c.shard.instant(c.phase.Load().readGrace); c.in.renew(now, at, c.shard.tracker.clock.lag) {
 		c.hastenFor(&c.in, now)
 	}
 }
@@ -113,44 +118,37 @@ func (c *Conn) BeginWrite() {
 
 //go:noinline
 func (c *Conn) beginWrite() {
-	if now := c.shard.stamp(); c.out.renew(now, c.shard.tracker.clock.lag) {
+	if now, at := c.shard.instant(c.phase.Load().writeGrace); c.out.renew(now, at, c.shard.tracker.clock.lag) {
 		c.hastenFor(&c.out, now)
 	}
 }
 
 // AwaitRead says that bytes are asked of the peer, until [Conn.PauseRead]:
-// ReadTimeout and MinReadRate count. It changes nothing if they are asked
-// already, as they are when tracking begins.
-func (c *Conn) AwaitRead() {
-	if now := c.shard.stamp(); c.in.await(now) {
-		c.hastenFor(&c.in, now)
-	}
-}
+// ReadTimeout, ReadTotal and MinReadRate count. It changes nothing if they are
+// asked already, as they are when tracking begins. In a phase with ReadTotal or
+// MinReadRate it reads the clock, so that waits count exactly however short they
+// are; so does PauseRead.
+func (c *Conn) AwaitRead() { c.await(&c.in, c.phase.Load().readGrace) }
 
-// PauseRead says that nothing is asked of the peer: ReadTimeout and MinReadRate
-// stand still.
-func (c *Conn) PauseRead() { c.pause(&c.in) }
+// PauseRead says that nothing is asked of the peer: ReadTimeout, ReadTotal and
+// MinReadRate stand still.
+func (c *Conn) PauseRead() { c.in.pause(c.shard.instant(c.phase.Load().readGrace)) }
 
 // AwaitWrite says that bytes wait to go out, until [Conn.PauseWrite]:
 // WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
-func (c *Conn) AwaitWrite() {
-	if now := c.shard.stamp(); c.out.await(now) {
-		c.hastenFor(&c.out, now)
-	}
-}
+// In a phase with MinWriteRate it reads the clock, and so does PauseWrite.
+func (c *Conn) AwaitWrite() { c.await(&c.out, c.phase.Load().writeGrace) }
 
 // PauseWrite says that no bytes wait to go out, as is so when tracking begins.
-func (c *Conn) PauseWrite() { c.pause(&c.out) }
+func (c *Conn) PauseWrite() { c.out.pause(c.shard.instant(c.phase.Load().writeGrace)) }
 
-// pause ends a wait on f. That it may have begun later than its stamp is made
-// good, as it is for a wait that goes on.
-func (c *Conn) pause(f *flow) {
-	stamp := c.shard.stamp()
-	was := f.pause(stamp)
-	if ticks := since(was, stamp); was&waiting != 0 && ticks > 0 {
-		f.excuse(min(ticks, c.shard.tracker.clock.lag(was)))
+// await starts a wait on f, of which the phase counts the time if there is a grace.
+func (c *Conn) await(f *flow, grace int64) {
+	if stamp, at := c.shard.instant(grace); f.await(stamp, at) {
+		c.hastenFor(f, stamp)
 	}
 }
+
 
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
 // nothing more than [Conn.Touch], for the active form.
@@ -194,10 +192,25 @@ func (c *Conn) Enter(p *Phase) {
 // begin starts all limits of p but the age at the given stamp.
 func (c *Conn) begin(p *Phase, stamp uint32) {
 	raise(&c.beat, stamp<<1)
-	c.in.begin(stamp)
-	c.out.begin(stamp)
+	c.beginFlow(&c.in, p.readGrace, stamp)
+	c.beginFlow(&c.out, p.writeGrace, stamp)
 	c.state.set(0, pinged|granted|missMask)
 	c.phase.Store(p)
+}
+
+// beginFlow starts all limits of a flow. If there is a grace, the phase counts its
+// waits: then one that goes on counts from this instant, and a pause, as all do,
+// from the beginning of its tick.
+func (c *Conn) beginFlow(f *flow, grace int64, stamp uint32) {
+	if grace == 0 {
+		f.begin(stamp, stamp, instantOf(stamp))
+		return
+	}
+	begun, at := c.shard.instant(grace)
+	if f.wait.Load()&waiting == 0 {
+		at = instantOf(begun)
+	}
+	f.begin(stamp, begun, at)
 }
 
 // mustFit panics if c cannot enter p.

@@ -35,11 +35,17 @@ func (v view) end(tick int64) int64 {
 
 func (v view) waitTick(w uint32) int64 { return v.now - int64(since(w, uint32(v.now))) }
 
+// A deadline is the tick at which something is to happen to a connection, and
+// the tick from which the limit that causes it has counted.
+type deadline struct {
+	at, from int64
+	what     event
+}
+
 // A sooner finds the soonest of some deadlines.
 type sooner struct {
 	view
-	at   int64
-	what event
+	deadline
 }
 
 // limit is passed a timeout, if that is not 0, and more after the end of the
@@ -48,34 +54,34 @@ func (s *sooner) limit(timeout, more, tick int64, what event) {
 	if timeout == 0 || tick+1+timeout+more >= s.at {
 		return
 	}
-	if at := s.end(tick) + timeout + more; at < s.at {
-		s.at, s.what = at, what
+	if from := s.end(tick) + more; from+timeout < s.at {
+		s.deadline = deadline{at: from + timeout, from: from, what: what}
 	}
 }
 
-// next returns the connection's next deadline as it is now, and what is to
-// happen then. Of limits that are passed at the same tick the first named wins.
-func (c *Conn) next(v view) (at int64, e event) { return c.nextUnder(c.phase.Load(), v) }
+// next returns the connection's next deadline as it is now. Of limits that are
+// passed at the same tick the first named wins.
+func (c *Conn) next(v view) deadline { return c.nextUnder(c.phase.Load(), v) }
 
 // nextUnder is next, given the phase. It must have been loaded before, so that
 // the stamps are those of that phase or of a later one.
-func (c *Conn) nextUnder(p *Phase, v view) (at int64, e event) {
+func (c *Conn) nextUnder(p *Phase, v view) deadline {
 	st := c.state.Load()
 	inWait, outWait := c.in.wait.Load(), c.out.wait.Load()
 	in, out := v.tick(c.in.stamp.Load()), v.tick(c.out.stamp.Load())
 
-	s := sooner{v, v.now + maxTicks, nothing}
+	s := sooner{v, deadline{at: v.now + maxTicks, what: nothing}}
 	s.limit(p.idle, 0, max(in, out), event(ReasonIdle))
 	if inWait&waiting != 0 {
 		begun := v.waitTick(inWait)
 		s.limit(p.read, 0, max(in, begun), event(ReasonRead))
-		s.limit(p.readGrace, c.in.ahead(v, begun), begun, p.readPaid)
 	}
+	s.limitWaits(&c.in, inWait, p.readGrace, p.readPaid)
 	if outWait&waiting != 0 {
 		begun := v.waitTick(outWait)
 		s.limit(p.write, 0, max(out, begun), event(ReasonWrite))
-		s.limit(p.writeGrace, c.out.ahead(v, begun), begun, event(ReasonMinWriteRate))
 	}
+	s.limitWaits(&c.out, outWait, p.writeGrace, event(ReasonMinWriteRate))
 	beat := v.waitTick(c.beat.Load())
 	switch {
 	case p.beats > 0:
@@ -91,7 +97,20 @@ func (c *Conn) nextUnder(p *Phase, v view) (at int64, e event) {
 	if p.interval > 0 {
 		c.nextPing(&s, p, st, in, beat)
 	}
-	return s.at, s.what
+	return s.deadline
+}
+
+// limitWaits is limit for the time in which f has waited in all, given its wait. A
+// pause is no excuse for having passed the limit in the wait that it has ended:
+// all looks may fall into the pauses of a peer that trickles.
+func (s *sooner) limitWaits(f *flow, wait uint32, grace int64, what event) {
+	if grace == 0 {
+		return
+	}
+	tick := s.waitTick(wait)
+	if wait&waiting != 0 || f.owed(tick) > ticks(grace+1) {
+		s.limit(grace, f.ahead(s.view, tick), tick, what)
+	}
 }
 
 // nextPing is next for an active heartbeat that last pinged at the given tick.
@@ -102,7 +121,7 @@ func (c *Conn) nextPing(s *sooner, p *Phase, st uint32, in, pingedAt int64) {
 	}
 	s.limit(p.pong, 0, pingedAt, miss)
 	if at := s.now + 1 + p.interval; at < s.at { // once it is answered, the next ping may be due before
-		s.at, s.what = at, nothing
+		s.deadline = deadline{at: at, what: nothing}
 	}
 }
 
@@ -142,6 +161,12 @@ func (f *flow) ahead(v view, begun int64) int64 {
 	return v.tick(uint32((f.paid.Load()+1<<32-1)>>32)) - begun
 }
 
+// owed returns how much longer was waited by the beginning of a pause, in ticks as
+// 32.32, than the bytes so far satisfy the minimum rate.
+func (f *flow) owed(paused int64) int64 {
+	return int64(instantOf(uint32(paused)) - f.paid.Load())
+}
+
 // refresh keeps the stamps of c from growing older than they can tell.
 func (c *Conn) refresh(now int64) {
 	oldest := uint32(now - 2*maxTicks)
@@ -165,21 +190,21 @@ func (f *flow) refresh(oldest uint32) {
 	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
 }
 
-// restart begins anew the limit that r names, from the given stamp, and as far
-// as can be no other.
-func (c *Conn) restart(r Reason, stamp uint32) {
+// restart begins anew the limit that r names, from the given stamp, or instant if
+// it counts waits, and as far as can be no other.
+func (c *Conn) restart(r Reason, stamp uint32, at uint64) {
 	p := c.phase.Load()
 	switch r {
 	case ReasonIdle:
 		raise(&c.out.stamp, stamp) // besides, only a write that waits looks at it
 	case ReasonRead:
-		c.in.rebegin(stamp)
+		c.in.rebegin(stamp, c.shard.tracker.clock.lag)
 	case ReasonWrite:
-		c.out.rebegin(stamp)
+		c.out.rebegin(stamp, c.shard.tracker.clock.lag)
 	case ReasonMinReadRate, ReasonReadTotal:
-		c.in.repay(stamp)
+		c.in.repay(at)
 	case ReasonMinWriteRate:
-		c.out.repay(stamp)
+		c.out.repay(at)
 	case ReasonHeartbeat, ReasonPhase:
 		if (r == ReasonPhase) == (p.whole > 0) {
 			raise(&c.beat, stamp<<1)

@@ -14,7 +14,7 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 		t.Skip("needs two processors")
 	}
 	var f flow
-	f.begin(1)
+	f.begin(1, 1, instantOf(1))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -23,8 +23,8 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				f.await(stamp)
-				f.pause(stamp)
+				f.await(stamp, instantOf(stamp))
+				f.pause(stamp, instantOf(stamp))
 			}
 		}
 	}()
@@ -85,12 +85,12 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 // began meanwhile, as when the restart is preempted.
 func TestRestartTakesBackNothing(t *testing.T) {
 	var f flow
-	f.begin(1)
-	f.await(9)
-	f.excuse(2)
+	f.begin(1, 1, instantOf(1))
+	f.await(9, instantOf(9))
+	f.excuse(ticks(2))
 	wait, paid := f.wait.Load(), f.paid.Load()
-	f.rebegin(5)
-	f.repay(5)
+	f.rebegin(5, func(uint32) int32 { return 0 })
+	f.repay(instantOf(5))
 	if f.wait.Load() != wait || f.paid.Load() != paid {
 		t.Errorf("the wait began at %d, and %d is paid; they did at %d, and %d was", f.wait.Load()>>1, f.paid.Load()>>32, wait>>1, paid>>32)
 	}
@@ -112,7 +112,7 @@ func TestSince(t *testing.T) {
 // TestCreditIsBounded pays no more than maxTicks in advance, and does not wrap.
 func TestCreditIsBounded(t *testing.T) {
 	var f flow
-	f.begin(100)
+	f.begin(100, 100, instantOf(100))
 	for range 100 {
 		f.paid.Add(f.price(1<<30, 1<<40, 100))
 		f.paid.Add(f.price(1, 1<<32, 100))

@@ -39,6 +39,8 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	l := &life{world: w, slot: s, answeredAt: -1}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
+	unreported := kind%8 == 4 || kind%8 == 5
+	l.ledger.read.unreported, l.ledger.write.unreported = unreported, unreported
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -121,14 +123,13 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	if !ok {
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
 	}
-	late := ok && now > s.hi
 	if name == "Expire" && ok && now > s.hi+l.ledger.stall {
 		w.late++
 	}
-	if late && !w.stalls {
+	if ok && now > s.hi+w.held(s.hi) {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
 	}
-	if late, ok := l.ledger.overdue(now); ok && !w.stalls && name == "Keep" {
+	if late, ok := l.ledger.overdue(now, w.held); ok && name == "Keep" {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
 	}
 	if p := l.ledger.policy; err.Phase != p.Name {
@@ -231,8 +232,8 @@ func (r reaperLife) Reap() {
 		return
 	}
 	linger := w.tracker.opts.Linger
-	late := now > l.endedAt+linger+l.ledger.tolerance()+w.tick
-	if early := now < l.endedAt+linger; !l.expired || early && !w.closing || late && !w.stalls {
+	due := l.endedAt + linger + l.ledger.tolerance() + w.tick
+	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)) && !w.closing {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
 	}
 	// The tracker is done with it, but its owner closes it in his own time.

@@ -84,8 +84,8 @@ var modelPhases = []modelLimits{
 
 const far = int8(100)
 
-// deadline returns when which limit is passed, given what was read, or is true.
-func deadline(phase, stamp int8, wait modelWait, paid, beat int8) (at, reason int8) {
+// modelDeadline returns when which limit is passed, given what was read, or is true.
+func modelDeadline(phase, stamp int8, wait modelWait, paid, beat int8) (at, reason int8) {
 	p := modelPhases[phase]
 	at = far
 	limit := func(timeout, from, r int8) {
@@ -159,7 +159,7 @@ func (t *thread) look(name string, flaw string, then func(*memory, *registers) s
 			if i < len(steps)-1 {
 				return ""
 			}
-			r.at, r.reason = deadline(r.phase, r.stamp, r.wait, r.paid, r.beat)
+			r.at, r.reason = modelDeadline(r.phase, r.stamp, r.wait, r.paid, r.beat)
 			if r.at > r.now {
 				r.reason = 0
 			}

@@ -246,8 +246,8 @@ func atEnd(m *memory) {
 		return
 	}
 	tr := m.truth
-	at, _ := deadline(m.phase, m.stamp, m.wait, m.paid, m.beat)
-	must, _ := deadline(tr.phase, tr.last, modelWait{tr.since, tr.waiting}, tr.paid, tr.began)
+	at, _ := modelDeadline(m.phase, m.stamp, m.wait, m.paid, m.beat)
+	must, _ := modelDeadline(tr.phase, tr.last, modelWait{tr.since, tr.waiting}, tr.paid, tr.began)
 	switch {
 	case !m.pending:
 		m.fault = "live, but in no slot"

@@ -40,12 +40,16 @@ type waits struct {
 	served time.Duration // in waits that are over
 	bytes  int
 	ended  time.Duration // the last wait, unless one is on
-	turns  int           // beginnings and ends of waits
 	lax    time.Duration // more that the core cannot know
+
+	// Of waits whose ends nobody reports the core counts whole ticks, which is
+	// less than they lasted: by so much for each of the turns.
+	unreported bool
+	turns      int // beginnings and ends of waits
 }
 
 func (w *waits) restart(now time.Duration) {
-	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1}
+	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1, unreported: w.unreported}
 }
 
 // rebegin has a wait begin anew, but for the rate.
@@ -66,7 +70,7 @@ func (w *waits) forgive(r Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, unreported: w.unreported}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -220,13 +224,25 @@ func (l *ledger) spans() (all []span) {
 		since := max(l.out, l.write.since)
 		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout)
 	}
-	// Waits are counted in ticks, so each beginning and end of one may be off
-	// by a grain, either way; one more is for the fraction of a tick that the
-	// last byte buys.
+	// One tick more is for the fraction of a tick at which a wait began, and that
+	// the last byte buys.
 	rate := func(reason Reason, w waits, r Rate) {
-		if r.Grace > 0 && w.on {
-			at, off := w.stale(r), time.Duration(w.turns)*l.grain()
-			add(reason, reason.String(), at-off-w.lax, max(at, w.since)+off+l.grain()+w.lax)
+		if r.Grace == 0 {
+			return
+		}
+		more := l.tick + w.lax
+		if w.unreported {
+			more += time.Duration(w.turns) * l.grain()
+		}
+		switch passed := w.served - w.paid(r) - r.Grace; {
+		case w.on:
+			at := w.stale(r)
+			add(reason, reason.String(), at-w.lax, max(at, w.since)+more)
+		case passed <= 0 || w.unreported: // and what a wait that has ended so has passed is let off
+		case passed > 2*l.tick+w.lax:
+			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more)
+		default: // it may be too little to tell
+			add(reason, reason.String(), w.ended-passed-w.lax, never)
 		}
 	}
 	rate(ReasonMinReadRate, l.read, p.MinReadRate)
@@ -283,10 +299,11 @@ func (l *ledger) addBeat(add adder) {
 	}
 }
 
-// overdue returns what ought to have happened by now.
-func (l *ledger) overdue(now time.Duration) (span, bool) {
+// overdue returns what ought to have happened by now. stood tells for how long what
+// was due at an instant may have been held up by stalls.
+func (l *ledger) overdue(now time.Duration, stood func(due time.Duration) time.Duration) (span, bool) {
 	for _, s := range l.spans() {
-		if now > s.hi {
+		if s.hi < never && now > s.hi+stood(s.hi) {
 			return s, true
 		}
 	}

@@ -146,9 +146,9 @@ func TestErrorIsOfOnePhase(t *testing.T) {
 		p := r.peer()
 		v := view{now: r.clock.settled() + 1000, exact: r.clock}
 		first := r.Tracker.phase
-		at, what := p.nextUnder(first, v)
+		due := p.nextUnder(first, v)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
-		if err := p.timeout(first, v, at, what); err.Reason != 0 && (err.Phase != "first" || err.Limit != time.Second) {
+		if err := p.timeout(first, v, due); err.Reason != 0 && (err.Phase != "first" || err.Limit != time.Second) {
 			r.Errorf("%v", &err)
 		}
 	})

@@ -25,8 +25,9 @@ type Policy struct {
 
 	// ReadTotal is how long bytes may be awaited in all, since tracking began or
 	// the policy was last entered, whatever arrives: it is for what has to be
-	// complete by then, such as the header of a request. It cannot be combined
-	// with MinReadRate, which is this with bytes that buy time.
+	// complete by then, such as the header of a request. Waits count exactly,
+	// even those that are shorter than a tick. It cannot be combined with
+	// MinReadRate, which is this with bytes that buy time.
 	ReadTotal time.Duration
 
 	// WriteTimeout is how long no byte may go out while bytes wait to.
@@ -51,8 +52,10 @@ type Policy struct {
 
 	// MinReadRate and MinWriteRate end connections whose bytes trickle. A rate
 	// is averaged since the phase began, over the time in which bytes were
-	// awaited, or waited to go out. Where the system tells (TCP on Linux), what
-	// counts is what the peer has taken, not what waits in the kernel for it to.
+	// awaited, or waited to go out. Such waits count exactly, even those that are
+	// shorter than a tick, unless an owner reports their beginnings only (see
+	// [Conn.BeginRead]). Where the system tells (TCP on Linux), what counts is
+	// what the peer has taken, not what waits in the kernel for it to.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }

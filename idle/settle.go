@@ -10,17 +10,17 @@ func (s *Shard) settle(j job) {
 		return
 	}
 	v, p := s.tracker.clock.view(), j.c.phase.Load()
-	at, e := j.c.nextUnder(p, v)
+	d := j.c.nextUnder(p, v)
 	switch {
 	case !s.holds(j): // it has ended since it was looked at
-	case at > v.now:
+	case d.at > v.now:
 		s.replace(j)
-	case e == ping || e == miss:
-		s.heartbeat(j, e)
-	case e == drain:
+	case d.what == ping || d.what == miss:
+		s.heartbeat(j, d.what)
+	case d.what == drain:
 		s.drain(j)
 	default:
-		s.judge(j, j.c.timeout(p, v, at, e))
+		s.judge(j, j.c.timeout(p, v, d))
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *Shard) judge(j job, err TimeoutError) {
 // answered acts on the answer of a Keeper that was asked about r at a tick.
 func (s *Shard) answered(j job, r Reason, keep bool, asked int64) {
 	if keep {
-		j.c.restart(r, s.stamp())
+		j.c.restart(r, s.stamp(), s.tracker.clock.instant())
 		s.replace(j)
 		return
 	}
@@ -170,7 +170,14 @@ func (s *Shard) askWaiter(j job, r Reason) {
 	case going:
 		f.goOn(stamp, was)
 	default:
-		f.excuse(s.tracker.clock.lag(was))
+		f.excuse(ticks(int64(min(since(was, stamp), sure+s.tracker.clock.lag(was)))))
+		p := j.c.phase.Load()
+		grace := p.readGrace
+		if f == &j.c.out {
+			grace = p.writeGrace
+		}
+		// It has ended, if late: it is only the next one that is too much.
+		f.excuse(f.owed(s.tracker.clock.view().waitTick(stamp<<1)) - ticks(grace))
 	}
 }
 
@@ -195,7 +202,7 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 		raise(&c.out.stamp, uint32(s.tracker.clock.settledAgo(p.Out)))
 	}
 	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
-		c.restart(r, uint32(v.now))
+		c.restart(r, uint32(v.now), instantOf(uint32(v.now)))
 	}
 	if ph := c.phase.Load(); p.Unreported > 0 && ph.writePerByte != 0 {
 		s.pay(&c.out, c.out.price(p.Unreported, ph.writePerByte, uint32(v.now)))
@@ -207,9 +214,9 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 		switch {
 		case r == ReasonIdle || r == ReasonRead:
 		case r == ReasonMinReadRate && s.isFresh(p): // it pays for itself once it is read
-			c.in.repay(uint32(v.now) + patience - uint32(c.phase.Load().readGrace))
+			c.in.repay(instantOf(uint32(v.now) + patience - uint32(c.phase.Load().readGrace)))
 		default: // it may be a beat, or all that was owed
-			c.restart(r, uint32(v.now))
+			c.restart(r, uint32(v.now), instantOf(uint32(v.now)))
 		}
 	}
 }
@@ -240,27 +247,27 @@ func (s *Shard) isFresh(p Pulse) bool {
 // passed.
 func (s *Shard) verdict(c *Conn) TimeoutError {
 	v, p := s.tracker.clock.view(), c.phase.Load()
-	at, e := c.nextUnder(p, v)
-	return c.timeout(p, v, at, e)
+	return c.timeout(p, v, c.nextUnder(p, v))
 }
 
 // timeout returns the limit of p that c has passed, given what nextUnder has
 // returned.
-func (c *Conn) timeout(p *Phase, v view, at int64, e event) TimeoutError {
-	tick := v.exact.tick
+func (c *Conn) timeout(p *Phase, v view, d deadline) TimeoutError {
+	e := d.what
 	if e == miss && misses(c.state.Load()) >= p.policy.Heartbeat.misses() {
 		e = event(ReasonHeartbeat)
 	}
-	if at > v.now || e == nothing || e >= event(numReasons) {
+	if d.at > v.now || e == nothing || e >= event(numReasons) {
 		return TimeoutError{}
 	}
-	err := TimeoutError{Reason: Reason(e), Phase: p.policy.Name, Limit: p.limit(Reason(e))}
-	err.late = time.Duration(v.now-at) * tick
-	err.Elapsed = err.Limit + err.late
-	if err.Reason == ReasonMaxAge { // jitter and grace are no part of the limit
-		err.Elapsed = time.Duration(v.now-v.tick(c.born.Load())) * tick
+	if e == event(ReasonHeartbeat) && p.interval > 0 { // from the last ping on is not all of it
+		d.from = v.end(v.tick(c.in.stamp.Load()))
 	}
-	return err
+	return TimeoutError{
+		Reason: Reason(e), Phase: p.policy.Name, Limit: p.limit(Reason(e)),
+		Elapsed: v.exact.after(d.from),
+		late:    time.Duration(v.now-d.at) * v.exact.tick,
+	}
 }
 
 // expire times c out for the reason r, unless it turns out to be alive. The one

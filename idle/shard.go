@@ -86,9 +86,9 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	c.beat.Store(stamp << 1)
 	c.in.stamp.Store(stamp)
 	c.out.stamp.Store(stamp)
+	c.out.wait.Store(stamp << 1)
+	c.in.wait.Store(stamp<<1 | waiting)
 	c.begin(p, stamp)
-	c.in.await(stamp)
-	c.out.pause(stamp)
 
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -110,6 +110,17 @@ func (s *Shard) stamp() uint32 {
 		return now
 	}
 	return s.tracker.clock.wake()
+}
+
+// instant returns the present instant and its stamp: that of the clock if there is
+// a grace, so that waits are counted, and else that of its copy.
+func (s *Shard) instant(grace int64) (stamp uint32, at uint64) {
+	if grace == 0 {
+		stamp = s.stamp()
+		return stamp, instantOf(stamp)
+	}
+	at = s.tracker.clock.instant()
+	return stampOf(int64(at >> 32)), at
 }
 
 // restamp is the slow path of an activity, at most once a tick and connection.
@@ -144,10 +155,10 @@ func (s *Shard) pay(f *flow, ticks uint64) {
 func (s *Shard) place(c *Conn, v view) {
 	s.wheel.Advance(uint64(v.now))
 	for {
-		at, _ := c.next(v)
+		at := c.next(v).at
 		s.schedule(c, at)
 		// A wait that began meanwhile may have looked at the old place.
-		if again, _ := c.next(v); again >= at {
+		if c.next(v).at >= at {
 			return
 		}
 	}
@@ -253,8 +264,8 @@ func (s *Shard) look(c *Conn, now int64) {
 	case st&live != 0:
 		c.refresh(now)
 		v := view{now: now}
-		if at, e := c.next(v); at <= now {
-			s.jobs = append(s.jobs, job{c, c.owner, st, e})
+		if d := c.next(v); d.at <= now {
+			s.jobs = append(s.jobs, job{c, c.owner, st, d.what})
 		} else {
 			s.place(c, v)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,7 @@ type world struct {
 	faults     []fault
 
 	mu       sync.Mutex // held while an event and its entry in the ledger are made
+	stood    []stop
 	quiet    bool       // nobody stalls, blocks or meddles any more
 	closing  bool       // what has expired is reaped at once
 	over     atomic.Bool
@@ -46,6 +48,31 @@ type world struct {
 	meddled  int
 	timedOut [numReasons]uint64
 }
+
+// A stop is a time for which something stood still.
+type stop struct{ at, took time.Duration }
+
+// held returns for how long what was due at an instant may have been held up, by all
+// stalls since its limit began to count; w.mu is held.
+func (w *world) held(due time.Duration) time.Duration {
+	const horizon = 400 // more ticks than any limit has, and a stall before it
+	return w.standing(due - horizon*w.tick)
+}
+
+// standing returns how long all stalls since an instant took, and the mercy after
+// each.
+func (w *world) standing(since time.Duration) (sum time.Duration) {
+	for _, s := range slices.Backward(w.stood) {
+		if s.at < since {
+			break
+		}
+		sum += s.took + (mercyTicks+2)*w.tick
+	}
+	return sum
+}
+
+// stands notes that something stands still from now on; w.mu is held.
+func (w *world) stands(d time.Duration) { w.stood = append(w.stood, stop{w.now(), d}) }
 
 // A fault is something that must not be. Its kind is the same for all that are
 // alike.
@@ -154,7 +181,13 @@ func (w *world) newLoop(name string) *home {
 	loop := newLoop()
 	shard, err := w.tracker.NewShard(func(pass func()) error {
 		w.stall() // of the driver alone: the loop goes on
-		if w.stalls && w.chance("post", 0)%8 == 0 {
+		w.mu.Lock()
+		fails := w.stalls && w.chance("post", 0)%8 == 0
+		if fails {
+			w.stands(w.tick)
+		}
+		w.mu.Unlock()
+		if fails {
 			return io.ErrShortWrite
 		}
 		loop.post(pass)
@@ -228,6 +261,9 @@ func (w *world) stall() {
 	w.mu.Lock()
 	stall := w.stalls && !w.quiet && w.chance("stall", 0)%8 == 1
 	d := w.tick*time.Duration(w.chance("stalled", 0)%mostStall) + 12345
+	if stall {
+		w.stands(d)
+	}
 	w.mu.Unlock()
 	if stall {
 		time.Sleep(d)
@@ -245,17 +281,15 @@ func (w *world) jump(ticks int) {
 	defer w.mu.Unlock()
 	d := time.Duration(ticks) * w.tick
 	w.tracker.clock.start = w.tracker.clock.start.Add(-d)
+	w.stands(d)
 	w.skew += d
 }
 
 // checkAll looks for what should have happened and did not; w.mu is held.
 func (w *world) checkAll() {
-	if w.stalls {
-		return
-	}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked {
-			if late, ok := l.ledger.overdue(w.now()); ok {
+			if late, ok := l.ledger.overdue(w.now(), w.held); ok {
 				w.errorf("at %v: late: %v\n%v", w.now(), late, l)
 			}
 		}

@@ -51,11 +51,11 @@ const (
 	expired               // nothing is written any more, either, or it is closed
 	reaped                // it was closed because it had timed out
 	ahead                 // reads are ahead of need: see ReadAhead
-	rated                 // the phase has a least speed of reading
+	exact                 // the phase counts the time of reads, so that both ends of each are reported
 	small                 // steps are small
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
-	uncounted             // it is not counted: the system does not tell
+	uncounted             // it is not counted, as the system does not tell; both ends of each write are reported
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on. Set by
@@ -85,7 +85,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	if n > 0 && err == nil && c.marks.Load()&(rated|ended|readAgain) == 0 {
+	if n > 0 && err == nil && c.marks.Load()&(exact|ended|readAgain) == 0 {
 		c.track.Touch()
 	} else {
 		n, err = c.received(n, err)
@@ -98,16 +98,17 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 func (c *Conn) beginRead() {
 	switch m := c.marks.Load(); {
 	case m&ahead != 0:
-	case m&readAgain != 0:
+	case m&(readAgain|exact) != 0:
 		c.track.AwaitRead()
 	default:
 		c.track.BeginRead()
 	}
 }
 
-// received reports what came of a read; that it is over is found out by asking
-// Waiting. After EOF nothing will ever be owed, and what comes after a timeout
-// is not read any more. Nobody else reads.
+// received reports what came of a read. That it is over is reported only if the
+// phase counts the time of reads; otherwise it is found out by asking Waiting.
+// After EOF nothing will ever be owed, and what comes after a timeout is not read
+// any more. Nobody else reads.
 func (c *Conn) received(n int, err error) (int, error) {
 	for err == nil && c.marks.Load()&ended != 0 {
 		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
@@ -120,7 +121,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if n > 0 {
 		c.track.Received(n)
 	}
-	if err != nil && errors.Is(err, io.EOF) {
+	if n > 0 && c.marks.Load()&exact != 0 || errors.Is(err, io.EOF) {
 		c.track.PauseRead()
 	}
 	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
@@ -146,7 +147,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 
 // beginWrite reports that a write begins. Nobody else writes.
 func (c *Conn) beginWrite() {
-	if c.marks.Load()&writeAgain != 0 {
+	if c.marks.Load()&(writeAgain|uncounted) != 0 {
 		c.track.AwaitWrite()
 	} else {
 		c.track.BeginWrite()
@@ -157,11 +158,14 @@ func (c *Conn) beginWrite() {
 func (c *Conn) sent(n int, err error) {
 	if n > 0 {
 		switch m := c.marks.Load(); {
-		case m&asking != 0:
+		case m&asking != 0: // a farewell of OnTimeout is no sign of life
 		case m&counted != 0:
 			c.track.TouchOut()
 		default:
 			c.track.Sent(n)
+		}
+		if c.marks.Load()&uncounted != 0 {
+			c.track.PauseWrite()
 		}
 		if c.marks.Load()&sampled != 0 {
 			c.queued.Store(0)
@@ -221,6 +225,9 @@ func (c *Conn) Timeout() *idle.TimeoutError { return c.timeout.Load() }
 // Enter puts the connection under another phase of its tracker; see
 // [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) {
+	if p == nil {
+		panic("idlenet: Enter(nil); did Phase return an error?")
+	}
 	if c.opts.Ping == nil {
 		if err := c.opts.allow(p.Policy()); err != nil {
 			panic(err.Error())
@@ -230,12 +237,22 @@ func (c *Conn) Enter(p *idle.Phase) {
 	c.track.Enter(p)
 }
 
-// prepare makes c ready for what p limits.
+// prepare makes c ready for what p limits. A wait whose end nobody has reported
+// ends here, if the end of the next one will be.
 func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
+		if c.marks.Load()&uncounted != 0 && c.writing.TryLock() {
+			c.track.PauseWrite()
+			c.writing.Unlock()
+		}
 	}
-	c.mark(rated, p.MinReadRate.BytesPerSecond > 0)
+	counts := p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0
+	c.mark(exact, counts)
+	if counts && c.reading.TryLock() {
+		c.track.PauseRead()
+		c.reading.Unlock()
+	}
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn

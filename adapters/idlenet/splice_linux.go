@@ -70,8 +70,12 @@ func (s socket) await() (ready int, err error) {
 	defer s.from.reading.Unlock()
 	s.from.beginRead()
 	ready, err = s.peek()
-	if ready == 0 && err == nil {
+	switch {
+	case err != nil:
+	case ready == 0:
 		s.from.received(0, io.EOF)
+	case s.from.marks.Load()&exact != 0:
+		s.from.track.PauseRead() // what comes now is the destination's wait
 	}
 	return ready, s.from.explain("writeto", err)
 }

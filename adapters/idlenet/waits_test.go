@@ -1,0 +1,86 @@
+package idlenet
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestReadsShorterThanATick has a peer whose bytes come one at a time, and a
+// server that takes its time for each. A limit of the time that reads take in
+// all must neither be passed too early nor be escaped from, however the reads
+// fall on the ticks.
+func TestReadsShorterThanATick(t *testing.T) {
+	const tick, limit = 10 * time.Millisecond, 2 * time.Second
+	policies := map[string]idle.Policy{
+		"total": {ReadTotal: limit},
+		"rate":  {MinReadRate: idle.Rate{BytesPerSecond: 1 << 10, Grace: limit}},
+	}
+	for name, policy := range policies {
+		for _, wait := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 9 * time.Millisecond} {
+			for offset := time.Duration(0); offset < tick; offset += tick / 5 {
+				t.Run(fmt.Sprint(name, " ", wait, " at ", offset), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, &idle.Options{Tick: tick})
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer tracker.Close()
+						phase, err := tracker.Phase(policy)
+						if err != nil {
+							t.Fatal(err)
+						}
+						a, b := net.Pipe()
+						defer b.Close()
+						c, err := Wrap(a, tracker, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer c.Close()
+
+						time.Sleep(tick + offset)
+						var most time.Duration // what the bytes pay for
+						reading, wrote := make(chan struct{}), make(chan struct{})
+						go func() {
+							defer close(wrote)
+							for range reading {
+								time.Sleep(wait)
+								b.Write([]byte("x"))
+							}
+						}()
+						defer func() { close(reading); b.Close(); <-wrote }()
+						read := func() (took time.Duration, err error) {
+							reading <- struct{}{}
+							begun := time.Now()
+							_, err = c.Read(make([]byte, 1))
+							return time.Since(begun), err
+						}
+						read() // a wait that begins before the phase does
+						c.Enter(phase)
+						var waited time.Duration
+						for err == nil {
+							time.Sleep(tick - wait) // the server is busy
+							var took time.Duration
+							took, err = read()
+							waited += took
+							if name == "rate" {
+								most += time.Second >> 10
+							}
+							if waited > 2*limit+most {
+								t.Fatalf("not timed out after %v of waiting", waited)
+							}
+						}
+						most += limit + 3*tick + tick/8 + wait
+						if waited < limit || waited > most {
+							t.Errorf("timed out after %v of waiting; want %v to %v (%v)", waited, limit, most, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package idle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// These tests have waits and pauses that are shorter than a tick, at all
+// phases of their loop, for limits that count the time waited in all. Such a
+// limit must hold on both sides: a peer that is never slow must not be cut
+// because of how its pieces fall on the ticks, and one that trickles must not
+// live longer because of it.
+
+// waitLoop is what a reader of small pieces does again and again.
+type waitLoop struct{ wait, pause time.Duration }
+
+// trickled has a peer live in a loop of waits, beginning at an offset within the
+// tick, until it is timed out, and returns how long it was waited for in all.
+func trickled(r *rig, p *peer, l waitLoop, offset, most time.Duration, await, pause func(), piece func()) (waited time.Duration) {
+	r.wait(r.opts.Tick + offset)
+	for waited < most {
+		begun := time.Now()
+		r.do(await)
+		r.wait(l.wait)
+		if len(p.expired) > 0 {
+			return waited + p.at.Sub(begun)
+		}
+		waited += l.wait
+		r.do(func() { piece(); pause() })
+		r.wait(l.pause)
+		if len(p.expired) > 0 {
+			return waited
+		}
+	}
+	return waited
+}
+
+var waitLoops = []waitLoop{
+	{time.Millisecond, 9 * time.Millisecond},
+	{5 * time.Millisecond, 5 * time.Millisecond},
+	{9 * time.Millisecond, time.Millisecond},
+	{9 * time.Millisecond, 0}, // a byte every 9 ms, as an attacker sends
+	{3 * time.Millisecond, 4 * time.Millisecond},
+	{25 * time.Millisecond, 25 * time.Millisecond},
+}
+
+func TestWaitsShorterThanATick(t *testing.T) {
+	const limit = 2 * time.Second
+	rate := Rate{BytesPerSecond: 100, Grace: limit}
+	cases := map[string]struct {
+		policy Policy
+		piece  int // bytes
+		write  bool
+	}{
+		"total":      {Policy{ReadTotal: limit}, 100, false},
+		"read rate":  {Policy{MinReadRate: rate}, 0, false},
+		"write rate": {Policy{MinWriteRate: rate}, 0, true},
+	}
+	for name, c := range cases {
+		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
+			for _, l := range waitLoops {
+				t.Run(fmt.Sprint(name, " ", l, " tick ", tick), func(t *testing.T) {
+					for offset := range 10 {
+						onBoth(t, c.policy, &Options{Tick: tick}, func(r *rig) {
+							p := r.peer()
+							r.do(p.PauseRead)
+							await, pause := p.AwaitRead, p.PauseRead
+							piece := func() { p.Received(c.piece) }
+							if c.write {
+								await, pause = p.AwaitWrite, p.PauseWrite
+								piece = func() { p.Sent(c.piece) }
+							}
+							waited := trickled(r, p, l, time.Duration(offset)*tick/10, 2*limit, await, pause, piece)
+							// Three ticks of waiting, and the rest of the loop.
+							most := limit + 3*tick + tick/slackShare + l.wait
+							if waited < limit || waited > most {
+								r.Errorf("offset %d/10: timed out after %v of waiting (%v); want %v to %v", offset, waited, p.expired, limit, most)
+							}
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestUnreportedWaits has an owner that reports only the beginnings of its waits.
+// They count for the whole ticks that they have certainly lasted, which is never
+// too much, and for long waits not much too little.
+func TestUnreportedWaits(t *testing.T) {
+	const limit, tick = 2 * time.Second, 10 * time.Millisecond
+	for name, policy := range map[string]Policy{
+		"total": {ReadTotal: limit}, "rate": {MinReadRate: Rate{BytesPerSecond: 1 << 20, Grace: limit}},
+	} {
+		for _, l := range append(waitLoops, waitLoop{95 * time.Millisecond, 5 * time.Millisecond}) {
+			for offset := time.Duration(0); offset < tick; offset += tick / 10 {
+				onBoth(t, policy, &Options{Tick: tick}, func(r *rig) {
+					w := r.waiter()
+					begin := func() { w.read = true; w.BeginRead() }
+					end := func() { w.read = false; w.Touch() }
+					r.do(end)
+					waited := trickled(r, &w.peer, l, offset, 2*limit, begin, end, func() {})
+					if waited < limit {
+						r.Errorf("%s %v, offset %v: timed out after %v of waiting: %v", name, l, offset, waited, w.expired)
+					}
+					if most := limit*95/75 + 5*tick; l.wait > 9*tick && waited > most {
+						r.Errorf("%s %v, offset %v: timed out after %v of waiting; want %v at most", name, l, offset, waited, most)
+					}
+				})
+			}
+		}
+	}
+}
