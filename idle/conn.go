@@ -149,7 +149,6 @@ func (c *Conn) await(f *flow, grace int64) {
 	}
 }
 
-
 // Beat records a beat of a passive [Heartbeat]. It is not needed, and means
 // nothing more than [Conn.Touch], for the active form.
 func (c *Conn) Beat() {

@@ -13,8 +13,8 @@
 // connection is looked at about once per timeout however busy it is.
 //
 // No connection is timed out before its limit has passed since its last
-// activity, and each at most two ticks later, plus what [Options.Budget]
-// defers. Time during which the process did not run is no fault of a peer: it
+// activity, and each at most a tick and an eighth later if that is a whole number
+// of ticks (see [Policy] for the others), plus what [Options.Budget] defers. Time during which the process did not run is no fault of a peer: it
 // is given a moment to catch up, and an owner that is a [Prober] is asked for
 // unread input.
 //

@@ -87,7 +87,7 @@ func (t *Tracker) runDue() {
 		switch {
 		case s.due.Load() > now:
 		case s.execute == nil:
-			s.pass(t.opts.Budget / time.Duration(len(t.shards)))
+			s.pass(max(t.opts.Budget/time.Duration(len(t.shards)), 1)) // 0 would be no limit
 		default:
 			s.post()
 		}
@@ -99,7 +99,9 @@ func (s *Shard) post() {
 	if s.closed.Load() || !s.posted.CompareAndSwap(false, true) {
 		return
 	}
-	if err := s.execute(s.passOnLoop); err != nil {
+	failed := true // should it panic
+	s.tracker.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
+	if failed {
 		s.posted.Store(false)
 	}
 }

@@ -73,7 +73,7 @@ func folded(p Policy, tick time.Duration) Policy {
 		h.Misses = int(uint(h.Misses) % (maxMisses + 1))
 	}
 	for _, r := range []*Rate{&p.MinReadRate, &p.MinWriteRate} {
-		if r.BytesPerSecond = int(uint(r.BytesPerSecond) % 1e6); r.Grace == 0 || r.BytesPerSecond == 0 {
+		if r.BytesPerSecond = int(uint(r.BytesPerSecond) % 4e6); r.Grace == 0 || r.BytesPerSecond == 0 {
 			*r = Rate{}
 		}
 	}
@@ -161,6 +161,8 @@ func whatIsWrong(p Policy, tick time.Duration) (wrong []string) {
 
 	rate := func(name string, r Rate) {
 		check(name+".BytesPerSecond", r.BytesPerSecond < 0 || r.BytesPerSecond == 0 && r.Grace != 0)
+		// A byte must buy a hundred parts of a tick, of which there are 2³².
+		check(name+".BytesPerSecond", big.NewInt(0).Mul(big.NewInt(100*int64(tick)), big.NewInt(int64(r.BytesPerSecond))).Cmp(big.NewInt(int64(time.Second)<<32)) > 0)
 		duration(name+".Grace", r.Grace)
 		check(name+".Grace is 0", r.BytesPerSecond > 0 && r.Grace == 0)
 	}

@@ -90,7 +90,7 @@ func (r *rig) end() {
 	}
 }
 
-func (r *rig) closeShard() (live []Owner) {
+func (r *rig) closeShard() (live []any) {
 	if r.shard != nil {
 		r.do(func() { live, _ = r.shard.Close() })
 	}

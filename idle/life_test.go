@@ -232,7 +232,7 @@ func (r reaperLife) Reap() {
 		return
 	}
 	linger := w.tracker.opts.Linger
-	due := l.endedAt + linger + l.ledger.tolerance() + w.tick
+	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
 	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)) && !w.closing {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
 	}

@@ -103,7 +103,7 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 		dead, gone := r.peer(), r.peer()
 		r.do(func() { gone.Close() })
 		r.dies(dead, time.Now(), time.Second, ReasonIdle)
-		want := map[Owner]bool{}
+		want := map[any]bool{}
 		for i := range 100 {
 			p := r.peer()
 			want[p] = true
@@ -198,7 +198,7 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 		p.ping = func() error { time.Sleep(30 * time.Second); ended = true; return nil }
 		r.wait(11 * time.Second)
 		live, err := r.Tracker.Close()
-		if !ended || err != nil || !slices.Equal(live, []Owner{p}) {
+		if !ended || err != nil || !slices.Equal(live, []any{p}) {
 			r.Errorf("Close = %v, %v; the Ping has ended: %v", live, err, ended)
 		}
 	})
@@ -231,7 +231,7 @@ func TestShardCloseTwice(t *testing.T) {
 		if live := r.closeShard(); len(live) != 1 {
 			r.Errorf("handed back %v", live)
 		}
-		if _, err := r.shard.Close(); err != ErrClosed {
+		if _, err := r.shard.Close(); err != ErrShardClosed {
 			r.Errorf("closed twice: %v", err)
 		}
 		if st := r.Stats(); st.Tracked != 1 || st.Gone != 1 {

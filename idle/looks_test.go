@@ -1,13 +1,72 @@
 package idle
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
 
 // These tests pin what the library is about: a deadline that keeps moving
 // costs nothing. Under one timeout T a connection is looked at no more often
-// than 2·elapsed/T + 1, and relinked hardly ever, at any rate of activity.
+// than mostLooks(T) times per T, and relinked hardly ever, whatever it does.
+
+// mostLooks returns how often a connection with one timeout of so many ticks is
+// looked at per timeout at the most. A silence goes down two levels of the wheel
+// with each look, as what is left of it is less than a slot, an eighth of the
+// distance; and a byte in the last tick of a silence makes it begin anew.
+func mostLooks(ticks int64) uint64 {
+	most := uint64(2)
+	for reach := int64(64 * 64); ticks > reach; reach *= 64 {
+		most++
+	}
+	return most
+}
+
+// TestLooksAreBounded has bytes come in patterns that make for many looks: just
+// before the timeout, or before or after a look, which the connection cannot know.
+func TestLooksAreBounded(t *testing.T) {
+	const timeouts = 20 // of the time that each pattern takes
+	ms := time.Millisecond
+	for _, timeout := range []time.Duration{50 * ms, 300 * ms, 640 * ms, 650 * ms, 5 * time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+		try := func(pattern string, wait func(*rig, *peer) time.Duration) {
+			onDriver(t, Policy{IdleTimeout: timeout}, &Options{Shards: 1}, func(r *rig) {
+				p, born := r.peer(), time.Now()
+				for time.Since(born) < timeouts*timeout {
+					r.wait(max(r.opts.Tick/100, wait(r, p)))
+					if !p.Live() {
+						r.Fatalf("%s of %v: timed out", pattern, timeout)
+					}
+					p.Touch()
+				}
+				ticks := int64(timeout / r.opts.Tick)
+				if looks, most := r.Stats().Looks, mostLooks(ticks)*(timeouts+1); looks > most {
+					r.Errorf("%s of %v: %d looks in %d timeouts, want at most %d", pattern, timeout, looks, timeouts, most)
+				}
+			})
+		}
+		for ticks := range time.Duration(20) {
+			try("just before the end", func(r *rig, _ *peer) time.Duration { return timeout - (1+ticks)*r.opts.Tick })
+		}
+		for part := range time.Duration(31) {
+			try("a part", func(*rig, *peer) time.Duration { return timeout * (1 + part) / 32 })
+		}
+		rng := rand.New(rand.NewPCG(1, uint64(timeout)))
+		for range 10 {
+			try("a random part", func(r *rig, _ *peer) time.Duration { return time.Duration(rng.Int64N(int64(timeout - 2*r.opts.Tick))) })
+		}
+		for _, offset := range []time.Duration{-1, 1} { // just before a look, or just after it
+			for nth := range 6 {
+				try("a look", func(r *rig, p *peer) time.Duration {
+					begun := time.Now()
+					for range nth {
+						r.wait(max(1, min(r.clock.until(p.shard.due.Load())+r.clock.slack+1, timeout-r.opts.Tick-time.Since(begun))))
+					}
+					return min(r.clock.until(p.shard.due.Load())+r.clock.slack+offset, timeout-r.opts.Tick-time.Since(begun))
+				})
+			}
+		}
+	}
+}
 
 // busy has a connection do something every so often, for a while.
 func busy(t *testing.T, p Policy, every time.Duration, do func(*peer)) (Stats, time.Duration) {
@@ -36,7 +95,7 @@ func TestLooksDoNotGrowWithTheRate(t *testing.T) {
 			"enter":    func(p *peer) { p.Enter(p.shard.tracker.phase) },
 		} {
 			st, elapsed := busy(t, Policy{IdleTimeout: timeout}, every, do)
-			if most := uint64(2*elapsed/timeout + 1); st.Looks > most || st.Relinks > 0 {
+			if most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1); st.Looks > most || st.Relinks > 0 {
 				t.Errorf("%s every %v: %d looks, want at most %d; %d relinks", name, every, st.Looks, most, st.Relinks)
 			}
 		}
@@ -72,7 +131,7 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 		} {
 			short = nil
 			st, elapsed := busy(t, policy, every, do)
-			most := uint64(2*elapsed/timeout + 1)
+			most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1)
 			if st.Relinks > most || st.Looks > most {
 				t.Errorf("%s every %v: %d relinks and %d looks, want at most %d", name, every, st.Relinks, st.Looks, most)
 			}

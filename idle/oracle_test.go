@@ -180,14 +180,18 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 // grain is by how much the coarse clock may misjudge one instant.
 func (l *ledger) grain() time.Duration { return l.tick + l.tick/slackShare + l.stall }
 
-// tolerance is by how much a timeout may be late: two ticks, and the slack by
-// which expiry runs behind the clock.
-func (l *ledger) tolerance() time.Duration {
-	ticks := time.Duration(2)
+// late is by how much a timeout may be late that is the sum of the given limits: a
+// tick, the slack by which expiry runs behind the clock, and what rounding each up
+// to whole ticks adds.
+func (l *ledger) late(limits ...time.Duration) time.Duration {
+	late := l.tick + l.tick/slackShare
 	if l.wraps {
-		ticks++
+		late += l.tick
 	}
-	return ticks*l.tick + l.tick/slackShare
+	for _, d := range limits {
+		late += (l.tick - d%l.tick) % l.tick
+	}
+	return late
 }
 
 // A span is when something must happen: not before lo, and not after hi.
@@ -201,48 +205,50 @@ func (s span) String() string { return fmt.Sprintf("%s in [%v, %v]", s.what, s.l
 
 // spans lists what is ahead, if nothing happens meanwhile.
 func (l *ledger) spans() (all []span) {
-	p, late := l.policy, l.tolerance()
-	add := func(r Reason, what string, lo, hi time.Duration) {
-		late := late
+	p := l.policy
+	add := func(r Reason, what string, lo, hi, late time.Duration) {
 		if r == 0 {
 			late += l.tick // something else that ends nothing may come first
 		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
 	}
-	exact := func(r Reason, at time.Duration) { add(r, r.String(), at, at) }
+	exact := func(r Reason, since, limit time.Duration) {
+		add(r, r.String(), since+limit, since+limit, l.late(limit))
+	}
 
 	if p.IdleTimeout > 0 {
-		exact(ReasonIdle, max(l.in, l.out, l.idleKept)+p.IdleTimeout)
+		exact(ReasonIdle, max(l.in, l.out, l.idleKept), p.IdleTimeout)
 	}
 	if p.ReadTimeout > 0 && l.read.on {
-		exact(ReasonRead, max(l.in, l.read.since)+p.ReadTimeout)
+		exact(ReasonRead, max(l.in, l.read.since), p.ReadTimeout)
 	}
 	if p.PhaseTimeout > 0 {
-		exact(ReasonPhase, l.began+p.PhaseTimeout)
+		exact(ReasonPhase, l.began, p.PhaseTimeout)
 	}
 	if p.WriteTimeout > 0 && l.write.on {
 		since := max(l.out, l.write.since)
-		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout)
+		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout, l.late(p.WriteTimeout))
 	}
-	// One tick more is for the fraction of a tick at which a wait began, and that
+	// One tick more is for the fractions of a tick at which a wait began, and that
 	// the last byte buys.
 	rate := func(reason Reason, w waits, r Rate) {
 		if r.Grace == 0 {
 			return
 		}
 		more := l.tick + w.lax
+		late := l.late(r.Grace)
 		if w.unreported {
 			more += time.Duration(w.turns) * l.grain()
 		}
 		switch passed := w.served - w.paid(r) - r.Grace; {
 		case w.on:
 			at := w.stale(r)
-			add(reason, reason.String(), at-w.lax, max(at, w.since)+more)
+			add(reason, reason.String(), at-w.lax, max(at, w.since)+more, late)
 		case passed <= 0 || w.unreported: // and what a wait that has ended so has passed is let off
 		case passed > 2*l.tick+w.lax:
-			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more)
+			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
 		default: // it may be too little to tell
-			add(reason, reason.String(), w.ended-passed-w.lax, never)
+			add(reason, reason.String(), w.ended-passed-w.lax, never, late)
 		}
 	}
 	rate(ReasonMinReadRate, l.read, p.MinReadRate)
@@ -253,7 +259,7 @@ func (l *ledger) spans() (all []span) {
 	return all
 }
 
-type adder = func(r Reason, what string, lo, hi time.Duration)
+type adder = func(r Reason, what string, lo, hi, late time.Duration)
 
 func (l *ledger) addAge(add adder) {
 	p := l.policy
@@ -261,40 +267,43 @@ func (l *ledger) addAge(add adder) {
 		return
 	}
 	least, most := l.born+p.MaxAge, l.born+p.MaxAge+p.MaxAgeJitter
+	late := l.late(p.MaxAge, p.MaxAgeJitter)
 	switch {
 	case p.MaxAgeGrace == 0:
-		add(ReasonMaxAge, "max age", least, most)
+		add(ReasonMaxAge, "max age", least, most, late)
 	case !l.drained:
-		add(0, "drain", least, most)
+		add(0, "drain", least, most, late)
 	default: // Drain itself may have come late, at the cost of the grace
-		lo := max(least, l.drainedT-l.tolerance()) + p.MaxAgeGrace
-		add(ReasonMaxAge, "max age", lo, l.drainedT+p.MaxAgeGrace)
+		lo := max(least, l.drainedT-late-l.tick) + p.MaxAgeGrace
+		add(ReasonMaxAge, "max age", lo, l.drainedT+p.MaxAgeGrace, l.late(p.MaxAgeGrace))
 	}
 }
 
 func (l *ledger) addBeat(add adder) {
 	h := l.policy.Heartbeat
 	misses := time.Duration(max(h.Misses, 1))
-	late := l.tolerance()
+	late := l.late(h.Timeout) + l.tick // a miss ends nobody, and another limit that is averted comes first
 	switch {
 	case h.Interval == 0:
 	case h.Passive:
-		at := l.beat + misses*h.Interval + h.Timeout
-		add(ReasonHeartbeat, "heartbeat", at, at)
+		limit := misses*h.Interval + h.Timeout
+		add(ReasonHeartbeat, "heartbeat", l.beat+limit, l.beat+limit, l.late(limit))
 	case l.stuck:
 		// While a ping blocks there is no other, but there are misses.
 		lo := max(l.in, l.beat) + h.Interval
-		add(ReasonHeartbeat, "heartbeat", lo+misses*h.Timeout, max(lo+late, l.excused)+misses*(h.Timeout+late))
-		add(0, "ping", lo, never)
+		hi := max(lo+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
+		add(ReasonHeartbeat, "heartbeat", lo+misses*h.Timeout, hi, late)
+		add(0, "ping", lo, never, 0)
 	case len(l.pings) == 0:
 		at := max(l.in, l.beat) + h.Interval
-		add(0, "ping", at, at)
+		add(0, "ping", at, at, l.late(h.Interval))
 	default:
 		// Each ping may be late, and the next counts from it.
 		first, last := l.pings[0], l.pings[len(l.pings)-1]
-		add(ReasonHeartbeat, "heartbeat", first+misses*h.Timeout, max(first, l.excused)+misses*(h.Timeout+late))
+		hi := max(first, l.excused) + misses*(h.Timeout+late) - late
+		add(ReasonHeartbeat, "heartbeat", first+misses*h.Timeout, hi, late)
 		if len(l.pings) < int(misses) {
-			add(0, "ping", last+h.Timeout, last+h.Timeout)
+			add(0, "ping", last+h.Timeout, last+h.Timeout, l.late(h.Timeout))
 		}
 	}
 }

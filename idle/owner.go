@@ -4,7 +4,7 @@ import "time"
 
 // Owner is the connection proper, of which a [Conn] is the state. Besides
 // Expire it may implement [Pinger], [Keeper], [Parter], [Waiter], [Prober],
-// [Drainer] and [Reaper].
+// [Drainer], [Reaper] and [Unwrapper].
 //
 // On a loop-driven [Shard] all of these are called on the loop. Otherwise Ping,
 // Keep, Part, Drain and Reap, which may block, get a goroutine each; Expire,
@@ -67,6 +67,10 @@ type Pulse struct {
 // Policy.MaxAge, so that it can finish within Policy.MaxAgeGrace; it is not told
 // if that is zero.
 type Drainer interface{ Drain() }
+
+// Unwrapper is an Owner that wraps the connection which its users know. That one is
+// handed back by [Tracker.Close] and [Shard.Close] instead of the owner.
+type Unwrapper interface{ Unwrap() any }
 
 // Reaper is an Owner of which Expire only disturbs those who use the
 // connection. Reap is called Options.Linger later if they have not called

@@ -7,8 +7,13 @@ import (
 )
 
 // Policy says how long a connection may do what. Every field is off when zero;
-// a negative one is refused. Durations are rounded up to whole ticks, and then
-// kept: never early, and late by at most two ticks.
+// a negative one is refused.
+//
+// Durations are rounded up to whole ticks, and never pass early. A limit of whole
+// ticks is enforced at most a tick and an eighth after it has passed, and any other
+// at most a tick later than that. The limits that add up waits, ReadTotal and the
+// rates, may take one more tick; an active Heartbeat may be as late as that once for
+// its Interval, and once for each of its Misses.
 //
 // A Policy is made ready for use by [New] or [Tracker.Phase], which copy it.
 type Policy struct {
@@ -80,10 +85,11 @@ type Heartbeat struct {
 	Passive  bool
 }
 
-// Rate is a least speed, off when BytesPerSecond is zero. Grace is how long
+// Rate is a minimum speed, off when BytesPerSecond is zero. Grace is how long
 // the speed is not looked at, so that a slow start is no offence; it must not
 // be zero. A sender that has sent nothing at all is therefore stale after
-// Grace, and each byte buys it 1/BytesPerSecond seconds.
+// Grace, and each byte buys it 1/BytesPerSecond seconds. The highest rate depends
+// on the tick; with ticks of 10 ms it is about 4 GB/s.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration
@@ -145,8 +151,8 @@ func (p *Policy) validate(tick time.Duration) error {
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
-		p.MinReadRate.validate("MinReadRate"),
-		p.MinWriteRate.validate("MinWriteRate"),
+		p.MinReadRate.validate("MinReadRate", tick),
+		p.MinWriteRate.validate("MinWriteRate", tick),
 	)
 }
 
@@ -164,8 +170,10 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 	return nil
 }
 
-func (r *Rate) validate(name string) error {
-	switch {
+func (r *Rate) validate(name string, tick time.Duration) error {
+	switch most := maxRate(tick); {
+	case int64(r.BytesPerSecond) > most:
+		return fmt.Errorf("idle: %s.BytesPerSecond is %d; with a tick of %v the most is %d; use a shorter Options.Tick, or 0 to disable it", name, r.BytesPerSecond, tick, most)
 	case r.BytesPerSecond < 0:
 		return fmt.Errorf("idle: %s.BytesPerSecond is %d; use 0 to disable it", name, r.BytesPerSecond)
 	case r.BytesPerSecond == 0 && r.Grace != 0:
@@ -174,6 +182,13 @@ func (r *Rate) validate(name string) error {
 		return fmt.Errorf("idle: %s.Grace is 0; say for how long a slow start is allowed", name)
 	}
 	return nil
+}
+
+// maxRate returns the highest rate in bytes a second of which the price of a byte,
+// which is rounded up, is right to a hundredth: 4.3 GB/s with ticks of 10 ms.
+func maxRate(tick time.Duration) int64 {
+	const fine = 100 // parts that the price of a byte has at least, of 2³² to a tick
+	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
 }
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }

@@ -57,6 +57,8 @@ func TestPolicyRefused(t *testing.T) {
 		{Policy{MinReadRate: Rate{Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond is 0", "1s"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5, Grace: ms}}, []string{"MinWriteRate.Grace", "1ms"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5}}, []string{"MinWriteRate.Grace", "0"}},
+		{Policy{MinReadRate: Rate{BytesPerSecond: 1 << 40, Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond", "1099511627776", "4294967296", "10ms"}},
+		{Policy{MinWriteRate: Rate{BytesPerSecond: 1<<32 + 1, Grace: time.Second}}, []string{"MinWriteRate.BytesPerSecond", "4294967297"}},
 		{Policy{}, []string{"no limit", "IdleTimeout", "PhaseTimeout"}},
 		{Policy{Name: "nothing"}, []string{"no limit", "IdleTimeout"}},
 	} {

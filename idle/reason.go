@@ -42,7 +42,7 @@ type TimeoutError struct {
 	Reason  Reason
 	Phase   string        // Policy.Name of the phase that it was in
 	Limit   time.Duration // as configured
-	Elapsed time.Duration // how long it had been, to the tick
+	Elapsed time.Duration // how long it had been: at least Limit, and up to a tick less than in truth
 
 	late time.Duration // of Elapsed, what is past the deadline
 }

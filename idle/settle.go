@@ -195,11 +195,11 @@ func (c *Conn) waitOf(r Reason) *flow {
 // believe takes over what a probe has found.
 func (s *Shard) believe(j job, r Reason, p Pulse) {
 	c, v := j.c, s.tracker.clock.view()
-	if p.In > 0 {
-		raise(&c.in.stamp, uint32(s.tracker.clock.settledAgo(p.In)))
-	}
-	if p.Out > 0 {
-		raise(&c.out.stamp, uint32(s.tracker.clock.settledAgo(p.Out)))
+	for f, ago := range map[*flow]time.Duration{&c.in: p.In, &c.out: p.Out} {
+		// What came longer ago than stamps can tell is no news.
+		if ago > 0 && ago/s.tracker.clock.tick < maxTicks {
+			raise(&f.stamp, uint32(s.tracker.clock.settledAgo(ago)))
+		}
 	}
 	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
 		c.restart(r, uint32(v.now), instantOf(uint32(v.now)))

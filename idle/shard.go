@@ -64,14 +64,18 @@ func newShard(t *Tracker, lock sync.Locker, execute func(func()) error) *Shard {
 // Track begins to track c under the tracker's policy, as something that was
 // active just now and of which bytes are awaited. It must be called on the
 // shard's loop, if it has one. The shard refers to c and o until the connection
-// ends. It fails with [ErrClosed] when the tracker is closed, with [ErrTracked]
-// when c is tracked already, and when the policy pings and o is no [Pinger].
+// ends. It fails with [ErrClosed] when the tracker is closed, with
+// [ErrShardClosed] when the shard is, with [ErrTracked] when c is tracked already,
+// and when the policy pings and o is no [Pinger]. It panics if c or o is nil.
 func (s *Shard) Track(c *Conn, o Owner) error {
+	if c == nil {
+		panic("idle: Track(nil, ...); pass the address of the connection's Conn")
+	}
 	if o == nil {
 		panic("idle: Track without an owner; somebody has to be told")
 	}
 	if s.closed.Load() {
-		return ErrClosed
+		return s.errClosed()
 	}
 	p := s.tracker.phase
 	if err := p.fits(o); err != nil {
@@ -94,7 +98,7 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 	defer s.lock.Unlock()
 	if s.closed.Load() { // the tracker's Close may have missed it
 		if _, ok := c.state.end(); ok {
-			return ErrClosed
+			return s.errClosed()
 		}
 	}
 	s.counts.tracked.Add(1)
@@ -102,6 +106,16 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 		s.place(c, view{now: s.tracker.clock.recent()})
 	}
 	return nil
+}
+
+// errClosed tells whether the tracker of a shard that is closed is closed too.
+func (s *Shard) errClosed() error {
+	s.tracker.mu.Lock()
+	defer s.tracker.mu.Unlock()
+	if s.tracker.closed {
+		return ErrClosed
+	}
+	return ErrShardClosed
 }
 
 // stamp returns the present stamp, waking the clock if it sleeps.

@@ -7,16 +7,17 @@ import (
 )
 
 // Close ends the driver, and the tracking of all connections on the tracker's
-// own shards. It returns the owners of those that were live; what has timed
-// out but was not closed yet is reaped. Connections on loops are left to
-// [Shard.Close], but are looked at no more.
+// own shards. It returns those that were live: their owners, or what an owner that
+// is an [Unwrapper] wraps. What has timed out but was not closed yet is reaped.
+// Connections on loops are left to [Shard.Close], but are looked at no more.
 //
 // It waits for the callbacks that are running, though no longer than
 // Options.Linger, after which an error says how many are left; connections of
 // which a Keep is running are not returned then. It fails with [ErrInCallback]
 // if called by a callback, of whatever tracker, and with [ErrClosed] the second
 // time.
-func (t *Tracker) Close() (live []Owner, err error) {
+func (t *Tracker) Close() (live []any, err error) {
+	t.mustBeMade()
 	if inCallback() {
 		return nil, ErrInCallback
 	}
@@ -68,11 +69,11 @@ func (t *Tracker) awaitCallbacks(patience context.Context) int {
 	}
 }
 
-// Close ends the tracking of all connections of a loop's shard, and returns the
-// owners of those that were live. It must be called on the loop, or after its
+// Close ends the tracking of all connections of a loop's shard, and returns those
+// that were live, as [Tracker.Close] does. It must be called on the loop, or after its
 // end; the tracker forgets the shard, and keeps its counts. It fails with
-// [ErrClosed] the second time.
-func (s *Shard) Close() (owners []Owner, err error) {
+// [ErrShardClosed] the second time.
+func (s *Shard) Close() (live []any, err error) {
 	if s.execute == nil {
 		panic("idle: Close of a shard that the tracker drives; close the tracker")
 	}
@@ -80,16 +81,16 @@ func (s *Shard) Close() (owners []Owner, err error) {
 		return nil, ErrInCallback
 	}
 	if !s.tracker.forget(s) {
-		return nil, ErrClosed
+		return nil, ErrShardClosed
 	}
-	owners = s.empty()
+	live = s.empty()
 	s.tracker.retire(s)
-	return owners, nil
+	return live, nil
 }
 
-// empty takes all connections out of the wheel, and returns the owners of those
-// that were live; the others are reaped. The shard must be closed.
-func (s *Shard) empty() (owners []Owner) {
+// empty takes all connections out of the wheel, and returns those that were live;
+// the others are reaped. The shard must be closed.
+func (s *Shard) empty() (handed []any) {
 	s.lock.Lock()
 	var left []job
 	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
@@ -102,10 +103,18 @@ func (s *Shard) empty() (owners []Owner) {
 			s.reap(j)
 		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
-			owners = append(owners, j.owner)
+			handed = append(handed, unwrap(j.owner))
 		}
 	}
-	return owners
+	return handed
+}
+
+// unwrap returns what users know o as.
+func unwrap(o Owner) any {
+	if wrapper, ok := o.(Unwrapper); ok {
+		return wrapper.Unwrap()
+	}
+	return o
 }
 
 // forget drops a loop's shard, and reports whether the tracker had it.

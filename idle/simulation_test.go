@@ -151,7 +151,7 @@ func (w *world) finish() {
 	w.quiet, w.closing = true, true
 	w.mu.Unlock()
 	left := w.tracker.Stats().Live
-	var live []Owner
+	var live []any
 	for _, h := range w.homes {
 		if h.loop != nil {
 			h.do(func() {
@@ -183,7 +183,7 @@ func (w *world) finish() {
 }
 
 // handed notes the outcome of what a Close has given back.
-func (w *world) handed(owners []Owner) []Owner {
+func (w *world) handed(owners []any) []any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range owners {

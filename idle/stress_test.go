@@ -273,7 +273,7 @@ func (s *stress) operateOnLoop(rng *rand.Rand, k *slotted, shard *Shard) {
 	}
 }
 
-func (s *stress) handed(live []Owner) {
+func (s *stress) handed(live []any) {
 	for _, o := range live {
 		switch o := o.(type) {
 		case *racer:

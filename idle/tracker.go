@@ -13,8 +13,9 @@ import (
 
 // The errors that misuse gives.
 var (
-	ErrClosed     = errors.New("idle: the tracker is closed; make a new one with New")
-	ErrTracked    = errors.New("idle: the connection is tracked already; track it once, and close it before tracking it again")
+	ErrClosed      = errors.New("idle: the tracker is closed; make a new one with New")
+	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
+	ErrTracked     = errors.New("idle: the connection is tracked already; track it once, and close it before tracking it again")
 	ErrInCallback = errors.New("idle: Close called from inside a callback, which it would wait for; call it from another goroutine")
 )
 
@@ -22,8 +23,8 @@ var (
 // field, stands for the defaults.
 type Options struct {
 	// Tick is the grain of all timeouts, 10 ms by default and 1 ms to 10 s.
-	// Timeouts come at most two ticks late; the process wakes up once a tick
-	// while connections are active, and not at all while none is.
+	// It bounds how late timeouts come: see [Policy]. The process wakes up once a
+	// tick while connections are active, and not at all while none is.
 	Tick time.Duration
 
 	// Shards is in how many sets, each with a lock, the connections are kept;
@@ -148,18 +149,30 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 // Phase makes p ready for [Conn.Enter]. A Policy that sets no limit is allowed:
 // it makes a phase in which a connection is exempt.
 func (t *Tracker) Phase(p Policy) (*Phase, error) {
+	t.mustBeMade()
 	if err := p.validate(t.opts.Tick); err != nil {
 		return nil, err
 	}
 	return newPhase(t, p, t.opts.Tick), nil
 }
 
+// mustBeMade panics if t was not made by New.
+func (t *Tracker) mustBeMade() {
+	if t == nil || t.clock == nil {
+		panic("idle: a nil or zero Tracker; make one with New, and see whether it returned an error")
+	}
+}
+
 // Policy returns the policy under which connections begin.
-func (t *Tracker) Policy() Policy { return t.phase.policy }
+func (t *Tracker) Policy() Policy {
+	t.mustBeMade()
+	return t.phase.policy
+}
 
 // Track begins to track c; see [Shard.Track]. It chooses the shard, and may be
 // called by any goroutine.
 func (t *Tracker) Track(c *Conn, o Owner) error {
+	t.mustBeMade()
 	return t.shards[t.turn.Add(1)%uint32(len(t.shards))].Track(c, o)
 }
 
@@ -171,6 +184,7 @@ func (t *Tracker) Track(c *Conn, o Owner) error {
 // one pass on its way. If execute fails it is tried again at the next tick.
 // Callbacks of owners run on the loop, inside the pass.
 func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
+	t.mustBeMade()
 	if execute == nil {
 		panic("idle: NewShard(nil); pass the function that has the loop call a pass")
 	}

@@ -37,8 +37,8 @@ type world struct {
 
 	mu       sync.Mutex // held while an event and its entry in the ledger are made
 	stood    []stop
-	quiet    bool       // nobody stalls, blocks or meddles any more
-	closing  bool       // what has expired is reaped at once
+	quiet    bool // nobody stalls, blocks or meddles any more
+	closing  bool // what has expired is reaped at once
 	over     atomic.Bool
 	tracked  uint64
 	gone     uint64

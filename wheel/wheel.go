@@ -141,9 +141,10 @@ func (w *Wheel) Pop() *Timer {
 	return w.popFrom(&w.due)
 }
 
-// Next returns a tick at or before which nothing comes up, so that there is no
-// need to call Advance sooner; false means that nothing is pending. The tick
-// is not after Now when timers wait for Pop.
+// Next returns the tick at which the next timer comes up, if none is scheduled or
+// cancelled meanwhile: nothing comes up before it, and there is no need to call
+// Advance sooner. It is Now when timers wait for Pop or for the next Advance. false
+// means that nothing is pending.
 func (w *Wheel) Next() (tick uint64, ok bool) {
 	if !w.due.empty() || !w.late.empty() {
 		return w.now, true

@@ -1,0 +1,144 @@
+package idle
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// panics checks that f panics with a text of this package that contains want.
+func panics(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		text, _ := recover().(string)
+		if !strings.HasPrefix(text, "idle: ") || !strings.Contains(text, want) {
+			t.Errorf("panic with %q; want %q in it", text, want)
+		}
+	}()
+	f()
+}
+
+// TestMisusePanicsWithWords checks that a mistake in a program is told by this
+// package, not by the runtime.
+func TestMisusePanicsWithWords(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p, zero := r.peer(), new(Tracker)
+		panics(t, "Track(nil", func() { r.Tracker.Track(nil, p) })
+		panics(t, "without an owner", func() { r.Tracker.Track(new(Conn), nil) })
+		panics(t, "Enter(nil)", func() { p.Enter(nil) })
+		panics(t, "NewShard(nil)", func() { r.NewShard(nil) })
+		panics(t, "zero Tracker", func() { zero.Track(new(Conn), p) })
+		panics(t, "zero Tracker", func() { zero.Phase(Policy{IdleTimeout: time.Second}) })
+		panics(t, "zero Tracker", func() { zero.NewShard(func(func()) error { return nil }) })
+		panics(t, "zero Tracker", func() { zero.Policy() })
+		panics(t, "zero Tracker", func() { zero.Close() })
+		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p) })
+	})
+}
+
+// TestTrackOnAClosedShard tells a shard that is closed from a tracker that is.
+func TestTrackOnAClosedShard(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		r.closeShard()
+		err := r.tryTrack(new(Conn), &peer{})
+		if !errors.Is(err, ErrShardClosed) || errors.Is(err, ErrClosed) {
+			r.Errorf("Track on a closed shard of an open tracker: %v", err)
+		}
+		var again error
+		r.do(func() { _, again = r.shard.Close() })
+		if !errors.Is(again, ErrShardClosed) {
+			r.Errorf("second Close of a shard: %v", again)
+		}
+	})
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		r.Tracker.Close()
+		if err := r.tryTrack(new(Conn), &peer{}); !errors.Is(err, ErrClosed) {
+			r.Errorf("Track on a shard of a closed tracker: %v", err)
+		}
+	})
+}
+
+// TestExecuteThatPanics has the function that hands passes to a loop panic: the
+// driver must live, tell of it, and try again.
+func TestExecuteThatPanics(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	quiet := &Options{Logger: slog.New(slog.DiscardHandler)}
+	onDriver(t, Policy{IdleTimeout: time.Second}, quiet, func(r *rig) {
+		loop := newLoop()
+		defer loop.stop()
+		s, err := r.NewShard(func(pass func()) error {
+			if broken.Load() {
+				panic("no loop")
+			}
+			loop.post(pass)
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer loop.do(func() { s.Close() })
+		p, other := &peer{}, &peer{}
+		loop.do(func() { err = s.Track(&p.Conn, p) })
+		if err != nil || r.Track(&other.Conn, other) != nil {
+			r.Fatal(err)
+		}
+		r.wait(2 * time.Second)
+		if r.Stats().Panics == 0 || len(other.expired) != 1 {
+			r.Errorf("%+v; the other shard's connection timed out: %v", r.Stats(), other.expired)
+		}
+		broken.Store(false)
+		r.wait(time.Second)
+		loop.do(func() {
+			if len(p.expired) != 1 {
+				r.Errorf("timed out once the loop is there: %v", p.expired)
+			}
+		})
+	})
+}
+
+// TestBudgetIsNeverNone divides a budget by more shards than it has nanoseconds: 0
+// would be no limit at all.
+func TestBudgetIsNeverNone(t *testing.T) {
+	var longest time.Duration
+	opts := &Options{Shards: 8, Budget: 5, OnPass: func(took time.Duration) { longest = max(longest, took) }}
+	onDriver(t, Policy{IdleTimeout: time.Second}, opts, func(r *rig) {
+		for range 2000 {
+			s := &staller{stall: func() { time.Sleep(100 * time.Microsecond) }}
+			r.track(&s.Conn, s)
+		}
+		r.wait(20 * time.Second)
+		if most := jobsPerLock * 100 * time.Microsecond; longest > most || r.Stats().Live > 0 {
+			r.Errorf("a pass took %v, want at most %v; %+v", longest, most, r.Stats())
+		}
+	})
+}
+
+// TestPulseOfLongAgo has a Prober report bytes that came longer ago than stamps can
+// tell.
+func TestPulseOfLongAgo(t *testing.T) {
+	for _, ago := range []time.Duration{(1<<31 + 100) * defaultTick, (1<<32 - 100) * defaultTick, 1 << 62, 1<<63 - 1} {
+		for name, pulse := range map[string]Pulse{"in": {In: ago}, "out": {Out: ago}} {
+			onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+				p := &pulsed{pulse: pulse}
+				r.track(&p.Conn, p)
+				born := time.Now()
+				r.wait(10 * time.Second)
+				if len(p.expired) != 1 || p.at.Sub(born) > time.Second+r.late() {
+					r.Errorf("%s %v ago: %v after %v", name, ago, p.expired, p.at.Sub(born))
+				}
+			})
+		}
+	}
+}
+
+type pulsed struct {
+	peer
+	pulse Pulse
+}
+
+func (p *pulsed) Probe() Pulse { return p.pulse }
