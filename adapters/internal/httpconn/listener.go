@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,9 @@ import (
 // limits go on while a server shuts down in good order.
 type Listener struct {
 	net.Listener
+	pkg     string
+	secure  bool // TLS goes on top of the connections, with config
+	config  *tls.Config
 	tracker *idle.Tracker
 	phases  [numPhases]*idle.Phase
 	opts    idlenet.Options
@@ -32,9 +36,14 @@ type Listener struct {
 	timedOut [numPhases]atomic.Uint64
 }
 
-// NewListener returns a listener that accepts from ln. pkg is the package of
-// which the user knows the limits.
+// NewListener returns a listener that accepts from ln. If ln is a listener of
+// crypto/tls, so is what it returns, with its connections below TLS. pkg is the
+// package of which the user knows the limits.
 func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) {
+	ln, config, secure, err := takeApart(ln)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pkg, err)
+	}
 	switch ln.(type) {
 	case nil:
 		return nil, fmt.Errorf("%s: the listener is nil", pkg)
@@ -47,7 +56,7 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	if limits.Idle.Tick == 0 {
 		limits.Idle.Tick = limits.tick()
 	}
-	l := &Listener{Listener: ln, limits: limits, open: 1}
+	l := &Listener{Listener: ln, pkg: pkg, secure: secure, config: config, limits: limits, open: 1}
 	l.opts = idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
@@ -74,11 +83,16 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	return l, nil
 }
 
-// Accept waits for the next connection.
+// Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
+// top of one.
 func (l *Listener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if carriesTLS(nc) {
+		nc.Close()
+		return nil, fmt.Errorf("%s: %w", l.pkg, errBehind(nc))
 	}
 	if !l.begin() {
 		nc.Close()
@@ -92,6 +106,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c.state.Store(refused)
 	c.Conn.Enter(l.phases[Handshake])
+	if l.secure {
+		return tls.Server(c, l.config), nil
+	}
 	return c, nil
 }
 
