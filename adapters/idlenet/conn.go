@@ -30,9 +30,9 @@ type Conn struct {
 	track idle.Conn
 	opts  *Options
 
-	timeout atomic.Pointer[idle.TimeoutError]
-	queued  atomic.Uint32 // see movedSince
-	user    deadlines     // that the user has set
+	later  atomic.Pointer[later] // nil for most
+	queued atomic.Uint32         // see movedSince
+	user   deadlines             // that the user has set
 	ledger
 }
 
@@ -56,6 +56,7 @@ const (
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
 	uncounted             // it is not counted: the system does not tell
+	retracked             // track was replaced: see Track
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on. Set by
@@ -85,7 +86,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	if n > 0 && err == nil && c.marks.Load()&(rated|ended|readAgain) == 0 {
+	if n > 0 && err == nil && c.marks.Load()&(rated|ended|readAgain|retracked) == 0 {
 		c.track.Touch()
 	} else {
 		n, err = c.received(n, err)
@@ -99,9 +100,9 @@ func (c *Conn) beginRead() {
 	switch m := c.marks.Load(); {
 	case m&ahead != 0:
 	case m&readAgain != 0:
-		c.track.AwaitRead()
+		c.trackedBy(m).AwaitRead()
 	default:
-		c.track.BeginRead()
+		c.trackedBy(m).BeginRead()
 	}
 }
 
@@ -118,10 +119,10 @@ func (c *Conn) received(n int, err error) (int, error) {
 		time.Sleep(time.Millisecond)
 	}
 	if n > 0 {
-		c.track.Received(n)
+		c.trackedBy(c.marks.Load()).Received(n)
 	}
 	if err != nil && errors.Is(err, io.EOF) {
-		c.track.PauseRead()
+		c.trackedBy(c.marks.Load()).PauseRead()
 	}
 	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
 	return n, err
@@ -146,10 +147,10 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 
 // beginWrite reports that a write begins. Nobody else writes.
 func (c *Conn) beginWrite() {
-	if c.marks.Load()&writeAgain != 0 {
-		c.track.AwaitWrite()
+	if m := c.marks.Load(); m&writeAgain != 0 {
+		c.trackedBy(m).AwaitWrite()
 	} else {
-		c.track.BeginWrite()
+		c.trackedBy(m).BeginWrite()
 	}
 }
 
@@ -159,9 +160,9 @@ func (c *Conn) sent(n int, err error) {
 		switch m := c.marks.Load(); {
 		case m&asking != 0:
 		case m&counted != 0:
-			c.track.TouchOut()
+			c.trackedBy(m).TouchOut()
 		default:
-			c.track.Sent(n)
+			c.trackedBy(m).Sent(n)
 		}
 		if c.marks.Load()&sampled != 0 {
 			c.queued.Store(0)
@@ -184,8 +185,12 @@ func (c *Conn) mark(m uint32, on bool) {
 // Close closes the connection and ends its tracking. It returns nil if the
 // connection was closed meanwhile because it had timed out.
 func (c *Conn) Close() error {
-	c.track.Close()
+	track := c.tracking()
+	track.Close()
 	c.marks.Or(expired) // for a read that waits to become so
+	if again := c.tracking(); again != track {
+		again.Close() // of a Track that has not seen the mark
+	}
 	err := c.inner.Close()
 	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil
@@ -198,7 +203,7 @@ func (c *Conn) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	timeout := c.timeout.Load()
+	timeout := c.Timeout()
 	switch {
 	case timeout == nil:
 		return err
@@ -216,10 +221,16 @@ func (c *Conn) explain(op string, err error) error {
 
 // Timeout returns the limit that the connection has passed, nil while it has
 // passed none.
-func (c *Conn) Timeout() *idle.TimeoutError { return c.timeout.Load() }
+func (c *Conn) Timeout() *idle.TimeoutError {
+	if l := c.later.Load(); l != nil {
+		return l.timeout
+	}
+	return nil
+}
 
 // Enter puts the connection under another phase of its tracker; see
-// [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil.
+// [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil, or if
+// the phase is another tracker's.
 func (c *Conn) Enter(p *idle.Phase) {
 	if c.opts.Ping == nil {
 		if err := c.opts.allow(p.Policy()); err != nil {
@@ -227,7 +238,7 @@ func (c *Conn) Enter(p *idle.Phase) {
 		}
 	}
 	c.prepare(p.Policy())
-	c.track.Enter(p)
+	c.trackedBy(c.marks.Load()).Enter(p)
 }
 
 // prepare makes c ready for what p limits.
@@ -244,7 +255,7 @@ func (c *Conn) prepare(p idle.Policy) {
 func (c *Conn) ReadAhead(on bool) { c.mark(ahead, on) }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.
-func (c *Conn) Beat() { c.track.Beat() }
+func (c *Conn) Beat() { c.trackedBy(c.marks.Load()).Beat() }
 
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }

@@ -30,6 +30,10 @@
 //
 // To shut down, close the listener, then the tracker. What [idle.Tracker.Close]
 // hands back are net.Conns, open still, but without timeouts from then on.
+//
+// A tracker refers to its connections, so one that is forgotten without a Close
+// stays open until it times out; see [Conn.Untrack] for one that is to have no
+// timeouts any more.
 package idlenet
 
 import (

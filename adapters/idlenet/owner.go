@@ -45,7 +45,7 @@ func (p parter) Part(err *idle.TimeoutError) {
 
 // Expire makes all reads and writes fail, which cannot block as Close can.
 func (o owner) Expire(err *idle.TimeoutError) {
-	o.timeout.Store(err)
+	o.timedOut(err)
 	o.marks.Or(ended | expired)
 	if ofWriting(err) {
 		o.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
@@ -62,7 +62,7 @@ func ofWriting(err *idle.TimeoutError) bool {
 // had its time; closing is not to wait for it, whatever SetLinger said.
 func (o owner) Reap() {
 	o.marks.Or(reaped)
-	if !ofWriting(o.timeout.Load()) {
+	if !ofWriting(o.Timeout()) {
 		o.SetLinger(-1)
 	}
 	o.inner.Close()
