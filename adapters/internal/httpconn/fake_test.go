@@ -147,8 +147,12 @@ func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Listener, 
 		c.Close()
 		l.Close()
 		synctest.Wait()
-		if st := l.Stats(); st.Live != 0 || st.Tracked != 1 {
-			t.Errorf("%+v", st)
+		st, ended := l.Stats(), uint64(0)
+		for _, n := range st.TimedOut {
+			ended += n
+		}
+		if st.Live != 0 || st.Tracked == 0 || st.Tracked != st.Gone+ended || l.open != 0 {
+			t.Errorf("%d are open: %+v", l.open, st)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package httpconn
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -14,8 +13,8 @@ import (
 )
 
 // A Listener is a net.Listener of an HTTP server whose connections are [Conn]s.
-// Its tracker ends when the listener is closed and the last connection is gone:
-// limits go on while a server shuts down in good order.
+// Its trackers end when the listener is closed and the last connection that has
+// limits is gone: limits go on while a server shuts down in good order.
 type Listener struct {
 	net.Listener
 	pkg     string
@@ -25,10 +24,14 @@ type Listener struct {
 	phases  [numPhases]*idle.Phase
 	opts    idlenet.Options
 	limits  Limits
+	refines bool // the user has not set the tick
 
 	mu     sync.Mutex
-	open   int // connections, and the listener itself
+	open   int // connections that are tracked, and the listener itself
 	closed bool
+	fine   *idle.Tracker // of watched connections with short limits; nil until there are some
+
+	watching sync.Mutex // held while a hijacked connection changes its tracker
 
 	calling sync.Mutex
 	called  *Conn // see callOut; guarded by calling
@@ -53,10 +56,10 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	if err := limits.complete(pkg); err != nil {
 		return nil, err
 	}
-	if limits.Idle.Tick == 0 {
-		limits.Idle.Tick = limits.tick()
-	}
 	l := &Listener{Listener: ln, pkg: pkg, secure: secure, config: config, limits: limits, open: 1}
+	if l.refines = limits.Idle.Tick == 0; l.refines {
+		l.limits.Idle.Tick = limits.tick()
+	}
 	l.opts = idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
@@ -67,9 +70,7 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 			return ask(outer(c), err)
 		}
 	}
-	// Every connection enters a phase before anything happens to it; but a
-	// tracker wants a limit of its own.
-	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, &limits.Idle)
+	tracker, err := newTracker(l.limits.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pkg, err)
 	}
@@ -81,6 +82,35 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	}
 	l.tracker = tracker
 	return l, nil
+}
+
+// newTracker returns a tracker of connections that enter a phase before anything
+// happens to them; but a tracker wants a limit of its own.
+func newTracker(opts idle.Options) (*idle.Tracker, error) {
+	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
+}
+
+// trackerFor returns the tracker for a watched connection under p. The listener's
+// own has the tick that the phases of requests want; a policy that wants a finer
+// one gets a second tracker, which all such connections share. A tick that the user
+// has set is respected.
+func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
+	if !l.refines || tickFor(p) >= l.limits.Idle.Tick {
+		return l.tracker, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fine != nil {
+		return l.fine, nil
+	}
+	opts := l.limits.Idle
+	opts.Tick, opts.Budget = leastTick, min(opts.Budget, leastTick)
+	fine, err := newTracker(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.fine = fine
+	return fine, nil
 }
 
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
@@ -141,8 +171,12 @@ func (l *Listener) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if l.open == 0 {
-		go l.tracker.Close() // waits for callbacks, of which this may be one
+	if l.open > 0 {
+		return
+	}
+	go l.tracker.Close() // waits for callbacks, of which this may be one
+	if l.fine != nil {
+		go l.fine.Close()
 	}
 }
 
@@ -168,12 +202,14 @@ type Stats struct {
 // Stats returns the present counts.
 func (l *Listener) Stats() Stats {
 	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	l.mu.Lock()
+	fine := l.fine
+	l.mu.Unlock()
+	if fine != nil {
+		s.Stats.Add(fine.Stats())
+	}
 	for p := range numPhases {
 		s.Phases[p.String()] = l.timedOut[p].Load()
 	}
 	return s
 }
-
-// ErrForeign is what it gives to watch a connection that is not a listener's of
-// this library.
-var ErrForeign = errors.New("the connection does not come from a listener of this package, or was not hijacked")
