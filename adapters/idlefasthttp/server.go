@@ -38,7 +38,8 @@ import (
 
 const pkg = "idlefasthttp"
 
-// Stats are the counts of a [Listener].
+// Stats are the counts of a [Listener]. A connection that is hijacked and then has
+// no limit counts as gone; if it is watched, it is tracked, and counted, once more.
 type Stats struct {
 	idle.Stats
 
@@ -242,8 +243,21 @@ func (l *Listener) Stats() Stats {
 
 // Watch puts a hijacked connection, as its HijackHandler gets it, under the
 // policy p, and calls ping, which may block, as p's active Heartbeat says. It
-// is for WebSockets. It fails if c is not a connection of l's, and if something
-// in p makes no sense.
+// is for WebSockets.
+//
+// All limits count from the call, the age too. A policy that wants a finer tick
+// than the listener has gets it, unless Timeouts.Idle.Tick is set. Watch may be
+// called again, for another policy; one without limits lets the connection go, as
+// after a hijack.
+//
+// When a limit is passed, the reads and writes of the WebSocket fail with an error
+// in which errors.As finds an *idle.TimeoutError, unless the library in between
+// replaces it by one of its own. Timeouts.OnTimeout gets the original.
+//
+// Watch fails if c is not a connection of l's that was hijacked; if something in p
+// makes no sense; if the connection is closed or has timed out; and if l is closed
+// and was left without any connection that has limits, so that its timeouts have
+// ended.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
 	return l.inner.Watch(pkg, c, p, ping)
 }

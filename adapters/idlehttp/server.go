@@ -32,7 +32,8 @@ import (
 
 const pkg = "idlehttp"
 
-// Stats are the counts of a [Listener].
+// Stats are the counts of a [Listener]. A connection that is hijacked and then has
+// no limit counts as gone; if it is watched, it is tracked, and counted, once more.
 type Stats struct {
 	idle.Stats
 
