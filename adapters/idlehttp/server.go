@@ -32,8 +32,8 @@ import (
 
 const pkg = "idlehttp"
 
-// Stats are the counts of a [Listener]. A connection that is hijacked and then has
-// no limit counts as gone; if it is watched, it is tracked, and counted, once more.
+// Stats are the counts of a [Listener]. A connection that is hijacked and has no
+// limit then counts as gone, unless Watch gives it one.
 type Stats struct {
 	idle.Stats
 

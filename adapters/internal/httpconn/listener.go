@@ -31,7 +31,8 @@ type Listener struct {
 	closed bool
 	fine   *idle.Tracker // of watched connections with short limits; nil until there are some
 
-	watching sync.Mutex // held while a hijacked connection changes its tracker
+	watching sync.Mutex    // held while a hijacked connection changes its tracker
+	again    atomic.Uint64 // how often one was tracked anew
 
 	calling sync.Mutex
 	called  *Conn // see callOut; guarded by calling
@@ -199,15 +200,19 @@ type Stats struct {
 	Phases map[string]uint64
 }
 
-// Stats returns the present counts.
+// Stats returns the present counts. A connection that is tracked anew is the same
+// one, and not gone.
 func (l *Listener) Stats() Stats {
-	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	again := l.again.Load() // first, so that it is not more than what it is taken from
 	l.mu.Lock()
 	fine := l.fine
 	l.mu.Unlock()
+	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
 	if fine != nil {
 		s.Stats.Add(fine.Stats())
 	}
+	s.Tracked -= again
+	s.Gone -= again
 	for p := range numPhases {
 		s.Phases[p.String()] = l.timedOut[p].Load()
 	}

@@ -37,11 +37,20 @@ func (c *Conn) regain() bool {
 	l := c.listener
 	l.watching.Lock()
 	defer l.watching.Unlock()
-	c.Untrack()
 	if _, err := l.hold(c); err != nil {
 		return false
 	}
-	return c.Track(l.tracker) == nil
+	return l.track(c, l.tracker) == nil
+}
+
+// track has t track c, whoever may have until now. watching is held.
+func (l *Listener) track(c *Conn, t *idle.Tracker) error {
+	c.Untrack()
+	if err := c.Track(t); err != nil {
+		return err
+	}
+	l.again.Add(1)
+	return nil
 }
 
 // Watch puts a connection that was hijacked under the policy p, and has ping
@@ -87,8 +96,7 @@ func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
 		}
 		return err
 	}
-	c.Untrack()
-	if err := c.Track(tracker); err != nil {
+	if err := l.track(c, tracker); err != nil {
 		l.release(c)
 		return err
 	}

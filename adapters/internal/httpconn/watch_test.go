@@ -31,7 +31,7 @@ func TestHijackedIsNotTracked(t *testing.T) {
 			if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st.Live != 1 || l.open != 2 {
+			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Gone != 0 || l.open != 2 {
 				t.Errorf("watched, %d are open: %+v", l.open, st)
 			}
 		}
@@ -81,8 +81,11 @@ func TestWatchedIsForgotten(t *testing.T) {
 			}
 			l.Close()
 			time.Sleep(2 * time.Minute)
-			if l.open != 0 || !w.closed {
-				t.Errorf("%d are open; its connection is closed: %v", l.open, w.closed)
+			synctest.Wait()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.open != 0 || !w.isClosed() {
+				t.Errorf("%d are open; its connection is closed: %v", l.open, w.isClosed())
 			}
 		})
 	}
@@ -137,8 +140,8 @@ func TestNotHijackedAfterTheEnd(t *testing.T) {
 		c.SetDeadline(time.Time{})
 		l.Close()
 		c.Idle()
-		if !w.closed || l.open != 0 {
-			t.Errorf("%d are open; its connection is closed: %v", l.open, w.closed)
+		if !w.isClosed() || l.open != 0 {
+			t.Errorf("%d are open; its connection is closed: %v", l.open, w.isClosed())
 		}
 	})
 }
@@ -183,7 +186,7 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if refined := l.fine != nil; refined != test.refined {
 				t.Errorf("%+v: there is a finer tracker: %v", test.policy, refined)
 			}
-			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 2 || st.Gone != 1 || st.Phases["hijacked"] != 1 {
+			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Gone != 0 || st.Phases["hijacked"] != 1 {
 				t.Errorf("%+v: %+v", test.policy, st)
 			}
 		})
