@@ -38,8 +38,8 @@ type connKey struct{}
 //
 // When a limit is passed, the reads and writes of the WebSocket fail with an error
 // in which errors.As finds an *idle.TimeoutError. gorilla/websocket v1.5.1 replaces
-// it by an error of its own. Timeouts.OnTimeout gets the original, and so does
-// whoever asks the connection (with TLS, the one that a *tls.Conn is on top of):
+// it by an error of its own. Timeouts.OnTimeout gets the original, and the
+// connection keeps it (with TLS, the NetConn of the *tls.Conn does):
 //
 //	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
 //

@@ -40,28 +40,27 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	case c.marks.Load()&expired != 0:
 		return c.over()
 	}
-	// A state of its own, as a Read that is under way may yet report to the one
-	// before, by the clock of its tracker. Whether reads and writes are waiting now
-	// is found out by asking, as for all that have not marked their ends.
+	// The new tracking has a state of its own. A Read that is under way may still
+	// report to the old state, and with a stamp of the old tracker's clock. Both
+	// directions begin as waiting; if one is not, Waiting says so when it is asked.
 	track := new(idle.Conn)
 	if err := t.Track(track, c.owner()); err != nil {
 		return err
 	}
 	track.AwaitWrite()
-	c.mark(refused, false)
 	c.claim(c.ask().Acked) // what the peer has taken meanwhile pays for nothing
 	next := &later{track: track}
 	if !c.later.CompareAndSwap(was, next) { // another Track, or a timeout at once
 		track.Close()
-		if c.marks.Load()&expired != 0 {
-			return c.over()
+		if c.Timeout() == nil && c.marks.Load()&expired == 0 {
+			return idle.ErrTracked
 		}
-		return idle.ErrTracked
+		return c.over()
 	}
 	c.marks.Or(retracked)
 	c.prepare(t.Policy())
-	// Close: marks expired … looks for the state to close. So either it has seen
-	// this one, or its mark is seen here.
+	// Close, on another goroutine, marks expired and then looks for a new state. So
+	// either Close has seen this one and closed it, or its mark is seen here.
 	if c.marks.Load()&expired != 0 && track.Close() {
 		return c.over()
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Hijack notes that the connection is handed over. Without a limit for such
-// connections nothing refers to it any more, so that one which its new owner
-// forgets is collected and closed, as by the bare servers.
+// Hijack notes that the connection is handed over. If no limit is set for hijacked
+// connections, the tracker lets go of it. The garbage collector can then close it if
+// its new owner forgets it, as behind the bare servers.
 func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.become(from, hijacked) {
@@ -43,7 +43,7 @@ func (c *Conn) regain() bool {
 	return l.track(c, l.tracker) == nil
 }
 
-// track has t track c, whoever may have until now. watching is held.
+// track puts c under t, and ends its tracking by another tracker. watching is held.
 func (l *Listener) track(c *Conn, t *idle.Tracker) error {
 	c.Untrack()
 	if err := c.Track(t); err != nil {

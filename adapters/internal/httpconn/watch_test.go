@@ -103,6 +103,22 @@ func TestWatchAfterClose(t *testing.T) {
 	})
 }
 
+// TestWatchAfterItsTimeout gives that, and counts nothing.
+func TestWatchAfterItsTimeout(t *testing.T) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+		c.SetDeadline(time.Time{})
+		short := idle.Policy{IdleTimeout: time.Minute}
+		if err := l.Watch("httpconn", c, short, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.Read(make([]byte, 1))
+		var timeout *idle.TimeoutError
+		if err := l.Watch("httpconn", c, short, nil); !errors.As(err, &timeout) || l.open != 1 {
+			t.Errorf("%v, and %d are open", err, l.open)
+		}
+	})
+}
+
 // TestNotHijacked: a connection whose deadlines somebody has set is tracked again
 // when it is idle, whatever has been done to it meanwhile.
 func TestNotHijacked(t *testing.T) {
