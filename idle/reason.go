@@ -38,6 +38,11 @@ func (r Reason) String() string {
 // TimeoutError says which limit a connection passed. It is a net.Error that
 // matches os.ErrDeadlineExceeded, so that servers take it for what
 // SetReadDeadline would have given them.
+//
+// A library between a connection and its user may replace the error by its own, as
+// gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no
+// TimeoutError in it. The Timeout method of the connection still returns it, as the
+// one of an idlenet.Conn does, and so do the callbacks OnTimeout and OnEnd.
 type TimeoutError struct {
 	Reason  Reason
 	Phase   string        // Policy.Name of the phase that it was in
@@ -60,8 +65,9 @@ func (e *TimeoutError) Error() string {
 // Timeout is true.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// Temporary is true, as for the timeouts of package net.
-func (e *TimeoutError) Temporary() bool { return true }
+// Temporary is false, unlike for the timeouts of package net: the connection has
+// ended, and no later deadline revives it.
+func (e *TimeoutError) Temporary() bool { return false }
 
 // Is reports whether target is os.ErrDeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }

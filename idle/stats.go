@@ -29,6 +29,29 @@ type Stats struct {
 	Longest time.Duration // the time of the longest
 }
 
+// Add adds the counts of another tracker to s.
+func (s *Stats) Add(other Stats) {
+	s.Tracked += other.Tracked
+	s.Live += other.Live
+	s.Gone += other.Gone
+	for r, n := range other.TimedOut {
+		if s.TimedOut == nil {
+			s.TimedOut = map[Reason]uint64{}
+		}
+		s.TimedOut[r] += n
+	}
+	s.Kept += other.Kept
+	s.Pings += other.Pings
+	s.Misses += other.Misses
+	s.Deferred += other.Deferred
+	s.Panics += other.Panics
+	s.Looks += other.Looks
+	s.Relinks += other.Relinks
+	s.Passes += other.Passes
+	s.Busy += other.Busy
+	s.Longest = max(s.Longest, other.Longest)
+}
+
 // counts are a shard's. They are atomic for the sake of who reads them.
 type counts struct {
 	tracked, gone, kept, pings, misses, deferred, looks, relinks, passes atomic.Uint64

@@ -16,7 +16,7 @@ var (
 	ErrClosed      = errors.New("idle: the tracker is closed; make a new one with New")
 	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
 	ErrTracked     = errors.New("idle: the connection is tracked already; track it once, and close it before tracking it again")
-	ErrInCallback = errors.New("idle: Close called from inside a callback, which it would wait for; call it from another goroutine")
+	ErrInCallback  = errors.New("idle: Close called from inside a callback, which it would wait for; call it from another goroutine")
 )
 
 // Options are what few users need to set. A nil *Options, and every zero

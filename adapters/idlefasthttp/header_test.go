@@ -29,11 +29,18 @@ func flavours(t *testing.T, test func(t *testing.T, start func(*fasthttp.Server,
 		"tls streams":   func(f *fasthttp.Server) { f.TLSConfig, f.StreamRequestBody = &tls.Config{}, true },
 		"tls perIP":     func(f *fasthttp.Server) { f.TLSConfig, f.MaxConnsPerIP = &tls.Config{}, 100 },
 		"tls reduced":   func(f *fasthttp.Server) { f.TLSConfig, f.ReduceMemoryUsage = &tls.Config{}, true },
+
+		"tls listener":         func(*fasthttp.Server) {},
+		"tls listener perIP":   func(f *fasthttp.Server) { f.MaxConnsPerIP = 100 },
+		"tls listener reduced": func(f *fasthttp.Server) { f.ReduceMemoryUsage = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func(f *fasthttp.Server, to Timeouts) *server {
 				set(f)
+				if strings.HasPrefix(name, "tls listener") {
+					return startTLSListener(t, f, to)
+				}
 				return startWith(t, f, to, f.TLSConfig != nil)
 			})
 		})

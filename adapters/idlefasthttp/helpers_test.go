@@ -135,24 +135,37 @@ func startWith(t testing.TB, f *fasthttp.Server, to Timeouts, secure bool) *serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{fast: f, served: make(chan error, 1)}
+	if !secure {
+		return startOn(t, f, to, ln, nil)
+	}
+	config, clients := tlsConfigs(t)
+	f.TLSConfig = config
+	return startOn(t, f, to, ln, clients)
+}
+
+// startOn serves f on ln, by ServeTLS if it has a TLSConfig. clients is the config
+// of its clients, nil if they speak without TLS.
+func startOn(t testing.TB, f *fasthttp.Server, to Timeouts, ln net.Listener, clients *tls.Config) *server {
+	t.Helper()
+	s := &server{fast: f, tls: clients, served: make(chan error, 1)}
 	if f.Handler == nil {
 		f.Handler = hello
 	}
 	if f.Logger == nil {
 		f.Logger = s
 	}
+	var err error
 	if s.Listener, err = NewListener(f, ln, to); err != nil {
+		ln.Close()
 		t.Fatal(err)
 	}
-	if !secure {
-		go func() { s.served <- f.Serve(s.Listener) }()
-	} else {
-		var config *tls.Config
-		config, s.tls = tlsConfigs(t)
-		f.TLSConfig = config
-		go func() { s.served <- f.ServeTLS(s.Listener, "", "") }()
-	}
+	go func() {
+		if f.TLSConfig == nil {
+			s.served <- f.Serve(s.Listener)
+		} else {
+			s.served <- f.ServeTLS(s.Listener, "", "")
+		}
+	}()
 	t.Cleanup(func() {
 		s.shutdown(t)
 		s.addsUp(t)

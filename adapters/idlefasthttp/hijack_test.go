@@ -221,14 +221,16 @@ func TestWatchWithoutHijack(t *testing.T) {
 }
 
 // TestKeptAfterHijack: with KeepHijackedConns a connection may be closed when it
-// likes, and is counted until then.
+// likes, and is counted until then if it has a limit.
 func TestKeptAfterHijack(t *testing.T) {
 	t.Parallel()
 	conns := make(chan net.Conn, 1)
+	to := limits()
+	to.Hijacked = idle.Policy{IdleTimeout: time.Minute}
 	s := start(t, &fasthttp.Server{KeepHijackedConns: true, Handler: func(ctx *fasthttp.RequestCtx) {
 		ctx.HijackSetNoResponse(true)
 		ctx.Hijack(func(c net.Conn) { conns <- c })
-	}}, limits())
+	}}, to)
 	c := s.dial(t)
 	c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	kept := receive(t, conns)

@@ -38,7 +38,8 @@ import (
 
 const pkg = "idlefasthttp"
 
-// Stats are the counts of a [Listener].
+// Stats are the counts of a [Listener]. A connection that is hijacked and has no
+// limit then counts as gone, unless Watch gives it one.
 type Stats struct {
 	idle.Stats
 
@@ -86,6 +87,10 @@ func closing(ln net.Listener, err error) error {
 // it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
 // does, for those who want the listener's counts.
 //
+// ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
+// outermost. A listener that wraps one, such as that of netutil.LimitListener, is
+// refused, as the server would not recognise its connections as TLS.
+//
 // It sets ConnState, HeaderReceived and Handler of s to functions that call
 // those which were there, so they must be set before, and not be changed any
 // more. s can be prepared for several listeners.
@@ -95,6 +100,11 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	}
 	if _, twice := ln.(*Listener); twice {
 		return nil, errors.New("idlefasthttp: the listener has timeouts already; wrap it once")
+	}
+	if config := httpconn.TLSConfig(ln); config != nil {
+		if err := checkProtos("the listener's tls.Config", config.NextProtos); err != nil {
+			return nil, err
+		}
 	}
 	inner, err := httpconn.NewListener(pkg, ln, t.limits())
 	if err != nil {
@@ -121,11 +131,17 @@ func check(s *fasthttp.Server) error {
 	case s.TLSConfig == nil:
 		return nil
 	}
-	i := slices.IndexFunc(s.TLSConfig.NextProtos, func(proto string) bool { return proto != "http/1.1" && proto != "http/1.0" })
-	if i >= 0 {
-		return fmt.Errorf("idlefasthttp: Server.TLSConfig.NextProtos has %q; fasthttp does not tell what becomes of connections that speak it", s.TLSConfig.NextProtos[i])
+	return checkProtos("Server.TLSConfig", s.TLSConfig.NextProtos)
+}
+
+// checkProtos refuses protocols of config, a tls.Config of that name, other than
+// HTTP/1.
+func checkProtos(config string, protos []string) error {
+	i := slices.IndexFunc(protos, func(proto string) bool { return proto != "http/1.1" && proto != "http/1.0" })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not tell what becomes of connections that speak it", config, protos[i])
 }
 
 // hook has s tell the connections of l what is going on.
@@ -227,8 +243,21 @@ func (l *Listener) Stats() Stats {
 
 // Watch puts a hijacked connection, as its HijackHandler gets it, under the
 // policy p, and calls ping, which may block, as p's active Heartbeat says. It
-// is for WebSockets. It fails if c is not a connection of l's, and if something
-// in p makes no sense.
+// is for WebSockets.
+//
+// All limits count from the call, the age too. A policy that wants a finer tick
+// than the listener has gets it, unless Timeouts.Idle.Tick is set. Watch may be
+// called again, for another policy; one without limits lets the connection go, as
+// after a hijack.
+//
+// When a limit is passed, the reads and writes of the WebSocket fail with an error
+// in which errors.As finds an *idle.TimeoutError, unless the library in between
+// replaces it by one of its own. Timeouts.OnTimeout gets the original.
+//
+// Watch fails if c is not a connection of l's that was hijacked; if something in p
+// makes no sense; if the connection is closed or has timed out; and if l is closed
+// and was left without any connection that has limits, so that its timeouts have
+// ended.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
 	return l.inner.Watch(pkg, c, p, ping)
 }

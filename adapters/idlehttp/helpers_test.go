@@ -66,12 +66,14 @@ func serve(t testing.TB, limits Timeouts, h http.HandlerFunc, prepare ...func(*h
 
 func start(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
 	t.Helper()
-	bare, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	return startOn(t, listen(t), secure, secure, limits, h, prepare...)
+}
+
+// startOn serves h on ln, by ServeTLS if serveTLS; clients speak TLS if secure.
+func startOn(t testing.TB, ln net.Listener, secure, serveTLS bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
 	server := &http.Server{Handler: h, ErrorLog: log.New(failWriter{t}, "", 0)}
-	if secure {
+	if serveTLS {
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
 	}
 	for _, f := range prepare {
@@ -79,12 +81,14 @@ func start(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepa
 	}
 	s := &site{t: t, server: server, secure: secure, served: make(chan error, 1)}
 	s.watch()
-	if s.Listener, err = NewListener(server, bare, limits); err != nil {
+	var err error
+	if s.Listener, err = NewListener(server, ln, limits); err != nil {
+		ln.Close()
 		t.Fatal(err)
 	}
 	l := s.Listener
 	go func() {
-		if secure {
+		if serveTLS {
 			s.served <- server.ServeTLS(l, "", "")
 		} else {
 			s.served <- server.Serve(l)

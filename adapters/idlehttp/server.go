@@ -32,7 +32,8 @@ import (
 
 const pkg = "idlehttp"
 
-// Stats are the counts of a [Listener].
+// Stats are the counts of a [Listener]. A connection that is hijacked and has no
+// limit then counts as gone, unless Watch gives it one.
 type Stats struct {
 	idle.Stats
 
@@ -76,6 +77,10 @@ func closing(ln net.Listener, err error) error {
 // NewListener prepares s for the timeouts t, and returns the listener on which
 // it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
 // does, for those who want the listener's counts.
+//
+// ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
+// outermost. A listener that wraps one, such as that of netutil.LimitListener, is
+// refused, as the server would not recognise its connections as TLS.
 //
 // It sets ConnState, ConnContext and ErrorLog of s to ones that hand on to those
 // which were there, so they must be set before, and not be changed any more.

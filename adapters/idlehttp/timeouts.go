@@ -79,7 +79,9 @@ type Timeouts struct {
 	StreamTimeout time.Duration
 
 	// Hijacked is the policy of connections that were hijacked; none by
-	// default: they are handed over. See [Watch] for WebSockets.
+	// default: they are handed over, and one that its handler forgets is closed
+	// by the garbage collector, as by the bare server. With a limit it stays open
+	// until that is passed. See [Watch] for WebSockets.
 	Hijacked idle.Policy
 
 	// OnTimeout is asked before a connection is timed out, on a goroutine of its
@@ -89,7 +91,8 @@ type Timeouts struct {
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
 	// Idle has the grain of the timeouts and more. If its Tick is 0, it is a 50th
-	// of the shortest limit here, but 10 ms at least and 100 ms at most.
+	// of the shortest limit here, but 10 ms at least and 100 ms at most; a policy
+	// of Watch that wants a finer one has 10 ms.
 	Idle idle.Options
 }
 

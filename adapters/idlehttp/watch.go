@@ -29,8 +29,24 @@ type connKey struct{}
 //
 // Whatever arrives is an answer to a ping, so ping need not wait for one: while
 // it blocks there is no other, though misses count on. (The Ping of
-// github.com/coder/websocket waits for its pong.) Watch fails if r did not come over HTTP/1 by a listener of this
-// package, and if something in p makes no sense.
+// github.com/coder/websocket waits for its pong.)
+//
+// All limits count from the call, the age too. A policy that wants a finer tick
+// than the listener has gets it, unless Timeouts.Idle.Tick is set. Watch may be
+// called again, for another policy; one without limits lets the connection go, as
+// after a hijack.
+//
+// When a limit is passed, the reads and writes of the WebSocket fail with an error
+// in which errors.As finds an *idle.TimeoutError. gorilla/websocket v1.5.1 replaces
+// it by an error of its own. Timeouts.OnTimeout gets the original, and the
+// connection keeps it (with TLS, the NetConn of the *tls.Conn does):
+//
+//	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
+//
+// Watch fails if r did not come over HTTP/1 by a listener of this package, or was
+// not hijacked; if something in p makes no sense; if the connection is closed or has
+// timed out; and if the listener is closed and was left without any connection that
+// has limits, so that its timeouts have ended.
 func Watch(r *http.Request, p idle.Policy, ping func() error) error {
 	w, ok := r.Context().Value(connKey{}).(watched)
 	if !ok {

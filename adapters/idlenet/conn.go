@@ -30,9 +30,9 @@ type Conn struct {
 	track idle.Conn
 	opts  *Options
 
-	timeout atomic.Pointer[idle.TimeoutError]
-	queued  atomic.Uint32 // see movedSince
-	user    deadlines     // that the user has set
+	later  atomic.Pointer[later] // nil for most
+	queued atomic.Uint32         // see movedSince
+	user   deadlines             // that the user has set
 	ledger
 }
 
@@ -50,12 +50,14 @@ const (
 	ended                 // it has timed out, and nothing is read any more
 	expired               // nothing is written any more, either, or it is closed
 	reaped                // it was closed because it had timed out
+	shut                  // it was closed for that at once, as it takes no deadlines
 	ahead                 // reads are ahead of need: see ReadAhead
 	exact                 // the phase counts the time of reads, so that both ends of each are reported
 	small                 // steps are small
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
 	uncounted             // it is not counted, as the system does not tell; both ends of each write are reported
+	retracked             // track was replaced: see Track
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on. Set by
@@ -85,7 +87,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	if n > 0 && err == nil && c.marks.Load()&(exact|ended|readAgain) == 0 {
+	if n > 0 && err == nil && c.marks.Load()&(exact|ended|readAgain|retracked) == 0 {
 		c.track.Touch()
 	} else {
 		n, err = c.received(n, err)
@@ -99,9 +101,9 @@ func (c *Conn) beginRead() {
 	switch m := c.marks.Load(); {
 	case m&ahead != 0:
 	case m&(readAgain|exact) != 0:
-		c.track.AwaitRead()
+		c.trackedBy(m).AwaitRead()
 	default:
-		c.track.BeginRead()
+		c.trackedBy(m).BeginRead()
 	}
 }
 
@@ -119,10 +121,10 @@ func (c *Conn) received(n int, err error) (int, error) {
 		time.Sleep(time.Millisecond)
 	}
 	if n > 0 {
-		c.track.Received(n)
+		c.trackedBy(c.marks.Load()).Received(n)
 	}
-	if n > 0 && c.marks.Load()&exact != 0 || errors.Is(err, io.EOF) {
-		c.track.PauseRead()
+	if m := c.marks.Load(); n > 0 && m&exact != 0 || errors.Is(err, io.EOF) {
+		c.trackedBy(m).PauseRead()
 	}
 	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
 	return n, err
@@ -147,10 +149,10 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 
 // beginWrite reports that a write begins. Nobody else writes.
 func (c *Conn) beginWrite() {
-	if c.marks.Load()&(writeAgain|uncounted) != 0 {
-		c.track.AwaitWrite()
+	if m := c.marks.Load(); m&(writeAgain|uncounted) != 0 {
+		c.trackedBy(m).AwaitWrite()
 	} else {
-		c.track.BeginWrite()
+		c.trackedBy(m).BeginWrite()
 	}
 }
 
@@ -160,12 +162,12 @@ func (c *Conn) sent(n int, err error) {
 		switch m := c.marks.Load(); {
 		case m&asking != 0: // a farewell of OnTimeout is no sign of life
 		case m&counted != 0:
-			c.track.TouchOut()
+			c.trackedBy(m).TouchOut()
 		default:
-			c.track.Sent(n)
+			c.trackedBy(m).Sent(n)
 		}
-		if c.marks.Load()&uncounted != 0 {
-			c.track.PauseWrite()
+		if m := c.marks.Load(); m&uncounted != 0 {
+			c.trackedBy(m).PauseWrite()
 		}
 		if c.marks.Load()&sampled != 0 {
 			c.queued.Store(0)
@@ -188,8 +190,12 @@ func (c *Conn) mark(m uint32, on bool) {
 // Close closes the connection and ends its tracking. It returns nil if the
 // connection was closed meanwhile because it had timed out.
 func (c *Conn) Close() error {
-	c.track.Close()
+	track := c.tracking()
+	track.Close()
 	c.marks.Or(expired) // for a read that waits to become so
+	if again := c.tracking(); again != track {
+		again.Close() // of a Track that has not seen the mark
+	}
 	err := c.inner.Close()
 	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil
@@ -202,11 +208,11 @@ func (c *Conn) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	timeout := c.timeout.Load()
+	timeout := c.Timeout()
 	switch {
 	case timeout == nil:
 		return err
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.marks.Load()&shut != 0:
 	case errors.Is(err, io.EOF) && c.marks.Load()&expired != 0: // the peer has heeded OnEnd
 	default:
 		return err
@@ -220,10 +226,16 @@ func (c *Conn) explain(op string, err error) error {
 
 // Timeout returns the limit that the connection has passed, nil while it has
 // passed none.
-func (c *Conn) Timeout() *idle.TimeoutError { return c.timeout.Load() }
+func (c *Conn) Timeout() *idle.TimeoutError {
+	if l := c.later.Load(); l != nil {
+		return l.timeout
+	}
+	return nil
+}
 
 // Enter puts the connection under another phase of its tracker; see
-// [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil.
+// [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil, or if
+// the phase is another tracker's.
 func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
@@ -234,7 +246,7 @@ func (c *Conn) Enter(p *idle.Phase) {
 		}
 	}
 	c.prepare(p.Policy())
-	c.track.Enter(p)
+	c.trackedBy(c.marks.Load()).Enter(p)
 }
 
 // prepare makes c ready for what p limits. A wait whose end nobody has reported
@@ -243,14 +255,14 @@ func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 		if c.marks.Load()&uncounted != 0 && c.writing.TryLock() {
-			c.track.PauseWrite()
+			c.tracking().PauseWrite()
 			c.writing.Unlock()
 		}
 	}
 	counts := p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0
 	c.mark(exact, counts)
 	if counts && c.reading.TryLock() {
-		c.track.PauseRead()
+		c.tracking().PauseRead()
 		c.reading.Unlock()
 	}
 }
@@ -261,7 +273,7 @@ func (c *Conn) prepare(p idle.Policy) {
 func (c *Conn) ReadAhead(on bool) { c.mark(ahead, on) }
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.
-func (c *Conn) Beat() { c.track.Beat() }
+func (c *Conn) Beat() { c.trackedBy(c.marks.Load()).Beat() }
 
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }

@@ -277,13 +277,13 @@ func TestAcceptAfterTrackerCloseFailsAndClosesTheSocket(t *testing.T) {
 func TestNewListenerRefusesPolicyThatPingsIfNobodyCan(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
-	newListenerPanics(t, nil, tracker, "Options.Ping")
+	newListenerPanics(t, struct{ net.Listener }{}, tracker, "Options.Ping")
 }
 
 func TestListenerWrappedTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	newListenerPanics(t, NewListener(nil, tracker, nil), tracker, "wrap it once")
+	newListenerPanics(t, NewListener(struct{ net.Listener }{}, tracker, nil), tracker, "wrap it once")
 }
 
 // TestListenerWrappedTwiceUnseenFails has another listener in between.

@@ -139,8 +139,9 @@ func wantTimeout(t testing.TB, err error, reason idle.Reason) {
 	if timeout.Reason != reason {
 		t.Errorf("timed out for %q (%v), want %q", timeout.Reason, timeout, reason)
 	}
-	if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
-		t.Errorf("%v (%T) is no net.Error whose Timeout is true", err, err)
+	//lint:ignore SA1019 libraries ask for Temporary all the same
+	if ne, ok := err.(net.Error); !ok || !ne.Timeout() || ne.Temporary() {
+		t.Errorf("%v (%T) is no net.Error whose Timeout is true, and whose Temporary is not", err, err)
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v is not os.ErrDeadlineExceeded", err)

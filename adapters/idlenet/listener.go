@@ -30,6 +30,10 @@
 //
 // To shut down, close the listener, then the tracker. What [idle.Tracker.Close]
 // hands back are net.Conns, open still, but without timeouts from then on.
+//
+// A tracker refers to its connections, so one that is forgotten without a Close
+// stays open until it times out; see [Conn.Untrack] for one that is to have no
+// timeouts any more.
 package idlenet
 
 import (
@@ -77,9 +81,12 @@ type Listener struct {
 
 // NewListener returns a listener that accepts from ln and has t time the
 // connections out. opts may be nil. Closing the listener closes ln, but neither
-// the tracker nor the connections. It panics if ln is a [*Listener] already, or
-// if the policy of t asks for pings and opts has none.
+// the tracker nor the connections. It panics if ln or t is nil, if ln is a
+// [*Listener] already, or if the policy of t asks for pings and opts has none.
 func NewListener(ln net.Listener, t *idle.Tracker, opts *Options) *Listener {
+	if ln == nil {
+		panic("idlenet: NewListener without a listener; did net.Listen return an error?")
+	}
 	if t == nil {
 		panic("idlenet: NewListener without a tracker; did idle.New return an error?")
 	}
@@ -113,9 +120,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Wrap returns nc with the timeouts of t, for connections that do not come from
-// a listener. nc must not be used by itself any more. opts may be nil. It fails
-// with [ErrWrapped] if nc is a *Conn, with idle.ErrClosed if t is closed, and if
-// the policy asks for pings but opts has none; nc is left as it was then.
+// a listener. nc must not be used by itself any more, nor wrapped a second time,
+// which cannot be noticed: to know all connections would cost a map of them. opts
+// may be nil. Wrap fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
+// idle.ErrClosed if t is closed, and if the policy asks for pings but opts has none;
+// nc is left as it was then.
 func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	var own Options
 	if opts != nil {
@@ -134,6 +143,14 @@ func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	if _, twice := nc.(*Conn); twice {
 		return ErrWrapped
+	}
+	switch {
+	case nc == nil:
+		return errors.New("idlenet: the connection to wrap is nil; did what should have made it return an error?")
+	case t == nil:
+		return errors.New("idlenet: the tracker is nil; did idle.New return an error?")
+	case opts == nil:
+		return errors.New("idlenet: Init refers to its options; pass &idlenet.Options{} for none")
 	}
 	if err := opts.allow(t.Policy()); err != nil {
 		return err

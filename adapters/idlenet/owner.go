@@ -43,14 +43,21 @@ func (p parter) Part(err *idle.TimeoutError) {
 	p.c.opts.OnEnd(p.c, err)
 }
 
-// Expire makes all reads and writes fail, which cannot block as Close can.
+// Unwrap returns the connection as its user knows it, for [idle.Tracker.Close].
+func (o owner) Unwrap() any { return o.Conn }
+
+// Expire makes all reads and writes fail, by a deadline, as that cannot block as
+// Close can. A connection that takes no deadlines has to be closed at once.
 func (o owner) Expire(err *idle.TimeoutError) {
-	o.timeout.Store(err)
+	o.timedOut(err)
 	o.marks.Or(ended | expired)
 	if ofWriting(err) {
 		o.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
 	}
-	o.inner.SetDeadline(past())
+	if err := o.inner.SetDeadline(past()); err != nil {
+		o.marks.Or(shut)
+		go o.Reap()
+	}
 }
 
 // ofWriting reports whether the peer does not take what it is sent.
@@ -61,8 +68,10 @@ func ofWriting(err *idle.TimeoutError) bool {
 // Reap closes the connection that has stayed open for all that. The peer has
 // had its time; closing is not to wait for it, whatever SetLinger said.
 func (o owner) Reap() {
-	o.marks.Or(reaped)
-	if !ofWriting(o.timeout.Load()) {
+	if o.marks.Or(reaped)&reaped != 0 {
+		return // Expire has done so
+	}
+	if !ofWriting(o.Timeout()) {
 		o.SetLinger(-1)
 	}
 	o.inner.Close()

@@ -75,7 +75,7 @@ func (s socket) await() (ready int, err error) {
 	case ready == 0:
 		s.from.received(0, io.EOF)
 	case s.from.marks.Load()&exact != 0:
-		s.from.track.PauseRead() // what comes now is the destination's wait
+		s.from.tracking().PauseRead() // what comes now is the destination's wait
 	}
 	return ready, s.from.explain("writeto", err)
 }

@@ -18,13 +18,16 @@ func (c *Conn) part(err *idle.TimeoutError) {
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	}
+	if c.state.Load()&^marks == hijacked {
+		c.listener.release(c) // if it is forgotten, nobody but the tracker closes it
+	}
 }
 
 // phaseOf returns the name of the phase in which err came up. A response may be
 // written in any phase of HTTP/1, as the connection would read in.
 func (c *Conn) phaseOf(err *idle.TimeoutError) string {
 	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
-	if ofWriting && c.state.Load()&^(responded|closed) < http2 {
+	if ofWriting && c.state.Load()&^marks < http2 {
 		return Request.String()
 	}
 	return err.Phase

@@ -66,16 +66,18 @@ const (
 
 	responded = 1 << 7 // a part of the response has been written
 	closed    = 1 << 8
+	released  = 1 << 9 // the listener does not count it as open
+	marks     = responded | closed | released
 )
 
 // become changes the state, and reports whether it was of the given kind.
 func (c *Conn) become(from, to uint32) bool {
 	for {
 		was := c.state.Load()
-		if was&^(responded|closed) != from {
+		if was&^marks != from {
 			return false
 		}
-		if c.state.CompareAndSwap(was, was&closed|to) {
+		if c.state.CompareAndSwap(was, was&(closed|released)|to) {
 			return true
 		}
 	}
@@ -183,9 +185,8 @@ func (c *Conn) responds(b []byte) {
 // Close closes the connection.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	if c.state.Or(closed)&closed == 0 {
-		c.listener.end()
-	}
+	c.state.Or(closed)
+	c.listener.release(c)
 	return err
 }
 

@@ -2,12 +2,9 @@ package httpconn
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"time"
 	"unsafe"
-
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 // Accepted notes that the server begins to serve the connection, as nc, which is
@@ -102,6 +99,10 @@ func (c *Conn) rest() {
 	case c.become(working, waiting):
 		c.ReadAhead(false)
 	case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
+		if !c.regain() {
+			c.Close() // rather than serve it without limits
+			return
+		}
 		c.enter(KeepAlive)
 	default:
 		c.Conn.Enter(c.listener.phases[KeepAlive])
@@ -111,39 +112,6 @@ func (c *Conn) rest() {
 	if c.phase == Handshake {
 		c.phase = none
 	}
-}
-
-// Hijack notes that the connection is handed over.
-func (c *Conn) Hijack() {
-	for from := range uint32(hijacked) {
-		if c.become(from, hijacked) {
-			c.ReadAhead(false)
-			c.Conn.Enter(c.listener.phases[Hijacked])
-			return
-		}
-	}
-}
-
-// Watch puts a connection that was hijacked under the policy p, and has ping
-// called as it says.
-func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() error) error {
-	c := l.Find(nc)
-	switch {
-	case c == nil || c.state.Load()&^closed != hijacked:
-		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
-	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
-		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", pkg, p.Heartbeat.Interval)
-	}
-	if p.Name == "" {
-		p.Name = Hijacked.String()
-	}
-	phase, err := l.tracker.Phase(p)
-	if err != nil {
-		return fmt.Errorf("%s: Watch: %w", pkg, err)
-	}
-	c.extra.Store(&extra{ping: ping}) // it writes what it likes by now, and is not answered
-	c.Conn.Enter(phase)
-	return nil
 }
 
 // Find returns the connection of l that nc is or wraps, nil if it is none.
@@ -182,7 +150,7 @@ func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
 func (l *Listener) callOut(nc net.Conn) *Conn {
 	l.calling.Lock()
 	defer l.calling.Unlock()
-	l.called = nil
+	defer func() { l.called = nil }() // or it could not be collected
 	nc.SetReadDeadline(l.call())
 	return l.called
 }

@@ -86,6 +86,12 @@ func (w *wire) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (w *wire) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
 func (w *wire) Close() error {
 	w.alter(func() { w.closed = true })
 	return nil
@@ -147,8 +153,12 @@ func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Listener, 
 		c.Close()
 		l.Close()
 		synctest.Wait()
-		if st := l.Stats(); st.Live != 0 || st.Tracked != 1 {
-			t.Errorf("%+v", st)
+		st, ended := l.Stats(), uint64(0)
+		for _, n := range st.TimedOut {
+			ended += n
+		}
+		if st.Live != 0 || st.Tracked != 1 || st.Gone+ended != 1 || l.open != 0 {
+			t.Errorf("%d are open: %+v", l.open, st)
 		}
 	})
 }

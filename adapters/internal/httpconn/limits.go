@@ -91,15 +91,27 @@ func completeRate(pkg, name string, r *idle.Rate) error {
 	return nil
 }
 
-// tick returns the grain that is fine enough for the limits, which are complete:
-// a 50th of the shortest, from 10 to 100 ms. A finer one would have more of the
-// requests be the first of their tick, which are those that store something.
+// Of ticks, see tickFor. idle's least is finer, but is not chosen for anybody.
+const (
+	leastTick = 10 * time.Millisecond
+	mostTick  = 100 * time.Millisecond
+)
+
+// tick returns the grain for the limits, which are complete.
 func (l *Limits) tick() time.Duration {
-	const share, least, most = 50, 10 * time.Millisecond, 100 * time.Millisecond
-	shortest := most * share
-	for _, p := range l.policies() {
+	all := l.policies()
+	return tickFor(all[:]...)
+}
+
+// tickFor returns the grain that is fine enough for the policies: a 50th of the
+// shortest limit, from 10 to 100 ms. A finer one would have more of the requests be
+// the first of their tick, which are those that store something.
+func tickFor(policies ...idle.Policy) time.Duration {
+	const share = 50
+	shortest := mostTick * share
+	for _, p := range policies {
 		for _, limit := range []time.Duration{
-			p.IdleTimeout, p.ReadTimeout, p.ReadTotal, p.WriteTimeout, p.PhaseTimeout, p.MaxAge,
+			p.IdleTimeout, p.ReadTimeout, p.ReadTotal, p.WriteTimeout, p.PhaseTimeout, p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace,
 			p.Heartbeat.Interval, p.Heartbeat.Timeout, p.MinReadRate.Grace, p.MinWriteRate.Grace,
 		} {
 			if limit > 0 {
@@ -107,7 +119,7 @@ func (l *Limits) tick() time.Duration {
 			}
 		}
 	}
-	return max(shortest/share, least)
+	return max(shortest/share, leastTick)
 }
 
 // A Phase is what is going on on a connection.

@@ -1,7 +1,7 @@
 package httpconn
 
 import (
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
@@ -13,18 +13,26 @@ import (
 )
 
 // A Listener is a net.Listener of an HTTP server whose connections are [Conn]s.
-// Its tracker ends when the listener is closed and the last connection is gone:
-// limits go on while a server shuts down in good order.
+// Its trackers end when the listener is closed and the last connection that has
+// limits is gone: limits go on while a server shuts down in good order.
 type Listener struct {
 	net.Listener
+	pkg     string
+	secure  bool // TLS goes on top of the connections, with config
+	config  *tls.Config
 	tracker *idle.Tracker
 	phases  [numPhases]*idle.Phase
 	opts    idlenet.Options
 	limits  Limits
+	refines bool // the user has not set the tick
 
 	mu     sync.Mutex
-	open   int // connections, and the listener itself
+	open   int // connections that are tracked, and the listener itself
 	closed bool
+	fine   *idle.Tracker // of watched connections with short limits; nil until there are some
+
+	watching sync.Mutex    // held while a hijacked connection changes its tracker
+	again    atomic.Uint64 // how often one was tracked anew
 
 	calling sync.Mutex
 	called  *Conn // see callOut; guarded by calling
@@ -32,9 +40,14 @@ type Listener struct {
 	timedOut [numPhases]atomic.Uint64
 }
 
-// NewListener returns a listener that accepts from ln. pkg is the package of
-// which the user knows the limits.
+// NewListener returns a listener that accepts from ln. If ln is a listener of
+// crypto/tls, so is what it returns, with its connections below TLS. pkg is the
+// package of which the user knows the limits.
 func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) {
+	ln, config, secure, err := takeApart(ln)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pkg, err)
+	}
 	switch ln.(type) {
 	case nil:
 		return nil, fmt.Errorf("%s: the listener is nil", pkg)
@@ -44,10 +57,10 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	if err := limits.complete(pkg); err != nil {
 		return nil, err
 	}
-	if limits.Idle.Tick == 0 {
-		limits.Idle.Tick = limits.tick()
+	l := &Listener{Listener: ln, pkg: pkg, secure: secure, config: config, limits: limits, open: 1}
+	if l.refines = limits.Idle.Tick == 0; l.refines {
+		l.limits.Idle.Tick = limits.tick()
 	}
-	l := &Listener{Listener: ln, limits: limits, open: 1}
 	l.opts = idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
@@ -58,9 +71,7 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 			return ask(outer(c), err)
 		}
 	}
-	// Every connection enters a phase before anything happens to it; but a
-	// tracker wants a limit of its own.
-	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, &limits.Idle)
+	tracker, err := newTracker(l.limits.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pkg, err)
 	}
@@ -74,11 +85,45 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 	return l, nil
 }
 
-// Accept waits for the next connection.
+// newTracker returns a tracker of connections that enter a phase before anything
+// happens to them; but a tracker wants a limit of its own.
+func newTracker(opts idle.Options) (*idle.Tracker, error) {
+	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
+}
+
+// trackerFor returns the tracker for a watched connection under p. The listener's
+// own has the tick that the phases of requests want; a policy that wants a finer
+// one gets a second tracker, which all such connections share. A tick that the user
+// has set is respected.
+func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
+	if !l.refines || tickFor(p) >= l.limits.Idle.Tick {
+		return l.tracker, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fine != nil {
+		return l.fine, nil
+	}
+	opts := l.limits.Idle
+	opts.Tick, opts.Budget = leastTick, min(opts.Budget, leastTick)
+	fine, err := newTracker(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.fine = fine
+	return fine, nil
+}
+
+// Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
+// top of one.
 func (l *Listener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if carriesTLS(nc) {
+		nc.Close()
+		return nil, fmt.Errorf("%s: %w", l.pkg, errBehind(nc))
 	}
 	if !l.begin() {
 		nc.Close()
@@ -92,6 +137,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c.state.Store(refused)
 	c.Conn.Enter(l.phases[Handshake])
+	if l.secure {
+		return tls.Server(c, l.config), nil
+	}
 	return c, nil
 }
 
@@ -124,8 +172,12 @@ func (l *Listener) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if l.open == 0 {
-		go l.tracker.Close() // waits for callbacks, of which this may be one
+	if l.open > 0 {
+		return
+	}
+	go l.tracker.Close() // waits for callbacks, of which this may be one
+	if l.fine != nil {
+		go l.fine.Close()
 	}
 }
 
@@ -148,15 +200,21 @@ type Stats struct {
 	Phases map[string]uint64
 }
 
-// Stats returns the present counts.
+// Stats returns the present counts. A connection that is tracked anew is the same
+// one, and not gone.
 func (l *Listener) Stats() Stats {
+	again := l.again.Load() // first, so that it is not more than what it is taken from
+	l.mu.Lock()
+	fine := l.fine
+	l.mu.Unlock()
 	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	if fine != nil {
+		s.Stats.Add(fine.Stats())
+	}
+	s.Tracked -= again
+	s.Gone -= again
 	for p := range numPhases {
 		s.Phases[p.String()] = l.timedOut[p].Load()
 	}
 	return s
 }
-
-// ErrForeign is what it gives to watch a connection that is not a listener's of
-// this library.
-var ErrForeign = errors.New("the connection does not come from a listener of this package, or was not hijacked")

@@ -1,0 +1,98 @@
+package idlenet
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestNilArguments checks that each is told of by name.
+func TestNilArguments(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	for want, wrap := range map[string]func() (*Conn, error){
+		"connection to wrap is nil": func() (*Conn, error) { return Wrap(nil, tracker, nil) },
+		"tracker is nil":            func() (*Conn, error) { return Wrap(a, nil, nil) },
+		"Init refers":               func() (*Conn, error) { return nil, new(Conn).Init(a, tracker, nil) },
+	} {
+		if c, err := wrap(); c != nil || err == nil || !strings.HasPrefix(err.Error(), "idlenet: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v and %v; want an error with %q", c, err, want)
+		}
+	}
+	newListenerPanics(t, nil, tracker, "without a listener")
+	newListenerPanics(t, struct{ net.Listener }{}, nil, "without a tracker")
+	server, _ := pipe(t, tracker, nil)
+	defer func() {
+		if text, _ := recover().(string); !strings.HasPrefix(text, "idlenet: Enter(nil)") {
+			t.Errorf("Enter(nil) panics with %q", text)
+		}
+	}()
+	server.Enter(nil)
+}
+
+// TestCloseHandsBackTheConns closes a tracker with connections that have all kinds of
+// callbacks: what it hands back is what Accept and Wrap have returned.
+func TestCloseHandsBackTheConns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := func(*Conn, *idle.TimeoutError) bool { return false }
+		end := func(*Conn, *idle.TimeoutError) {}
+		want := map[any]bool{}
+		for _, opts := range []*Options{nil, {OnTimeout: keep}, {OnEnd: end}, {OnTimeout: keep, OnEnd: end}} {
+			c, _ := pipe(t, tracker, opts)
+			want[c] = true
+		}
+		live, err := tracker.Close()
+		if err != nil || len(live) != len(want) {
+			t.Errorf("handed back %v, %v", live, err)
+		}
+		for _, c := range live {
+			if !want[c] {
+				t.Errorf("handed back a %T", c)
+			}
+		}
+	})
+}
+
+// deadlineless is a connection that takes no deadlines, and whose reads fail in their
+// own way when it is closed.
+type deadlineless struct {
+	net.Conn
+	closed chan struct{}
+}
+
+var errOwn = errors.New("an error of its own")
+
+func (d *deadlineless) SetDeadline(time.Time) error { return errOwn }
+func (d *deadlineless) Read([]byte) (int, error)    { <-d.closed; return 0, errOwn }
+func (d *deadlineless) Close() error                { close(d.closed); return d.Conn.Close() }
+
+func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
+		a, b := net.Pipe()
+		defer b.Close()
+		c, err := Wrap(&deadlineless{a, make(chan struct{})}, tracker, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for range 2 { // the pending read, and a later one
+			_, err = c.Read(make([]byte, 1))
+			wantTimeout(t, err, idle.ReasonIdle)
+		}
+		if took := time.Since(start); took > time.Second+3*tick {
+			t.Errorf("the reads failed after %v", took)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package idlenet
+
+import (
+	"net"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Untrack ends the timeouts of a connection that stays open, and reports whether it
+// had any: false if it has timed out, was closed, or is not tracked. The tracker
+// counts it as gone, calls none of the Options for it any more, and does not refer
+// to it, so that a connection that is forgotten can be collected. (A callback that
+// has begun may still be running.) The connection works as before; Track gives it
+// timeouts again.
+//
+// It is for a connection that is handed over to somebody else, or for as long as
+// nothing is to be expected of it. To lift the limits for a while and keep the
+// count, the age and the callbacks, enter a phase without limits.
+func (c *Conn) Untrack() bool {
+	// If the driver times it out between the two, its reads and writes fail as
+	// always, but nobody closes it if its user does not.
+	t := c.tracking()
+	return t.Live() && t.Close()
+}
+
+// Track puts a connection that is not tracked under the policy of t, as if it had
+// just been accepted; its age counts from now. It may be called while the
+// connection is read and written. It fails with idle.ErrTracked if the connection
+// is tracked: [Conn.Untrack] it first, or [Conn.Enter] another phase of its tracker.
+// It fails with the limit if the connection has timed out, with net.ErrClosed if
+// it is closed, and with what [Wrap] says of t.
+func (c *Conn) Track(t *idle.Tracker) error {
+	if err := c.opts.allow(t.Policy()); err != nil {
+		return err
+	}
+	was := c.later.Load()
+	switch {
+	case was.tracking(c).Live():
+		return idle.ErrTracked
+	case c.marks.Load()&expired != 0:
+		return c.over()
+	}
+	// The new tracking has a state of its own. A Read that is under way may still
+	// report to the old state, and with a stamp of the old tracker's clock. Both
+	// directions begin as waiting; if one is not, Waiting says so when it is asked.
+	track := new(idle.Conn)
+	if err := t.Track(track, c.owner()); err != nil {
+		return err
+	}
+	track.AwaitWrite()
+	c.claim(c.ask().Acked) // what the peer has taken meanwhile pays for nothing
+	next := &later{track: track}
+	if !c.later.CompareAndSwap(was, next) { // another Track, or a timeout at once
+		track.Close()
+		if c.Timeout() == nil && c.marks.Load()&expired == 0 {
+			return idle.ErrTracked
+		}
+		return c.over()
+	}
+	c.marks.Or(retracked)
+	c.prepare(t.Policy())
+	// Close, on another goroutine, marks expired and then looks for a new state. So
+	// either Close has seen this one and closed it, or its mark is seen here.
+	if c.marks.Load()&expired != 0 && track.Close() {
+		return c.over()
+	}
+	return nil
+}
+
+// over returns why a connection cannot be tracked any more.
+func (c *Conn) over() error {
+	if timeout := c.Timeout(); timeout != nil {
+		return timeout
+	}
+	return net.ErrClosed
+}
+
+// later is what few connections come to have.
+type later struct {
+	timeout *idle.TimeoutError // the limit that was passed
+	track   *idle.Conn         // what took the place of Conn.track
+}
+
+// tracking returns the state by which c is tracked, or was last.
+func (l *later) tracking(c *Conn) *idle.Conn {
+	if l == nil || l.track == nil {
+		return &c.track
+	}
+	return l.track
+}
+
+func (c *Conn) tracking() *idle.Conn { return c.later.Load().tracking(c) }
+
+// trackedBy is tracking for a connection with the given marks, by which most need
+// not look at later.
+func (c *Conn) trackedBy(marks uint32) *idle.Conn {
+	if marks&retracked == 0 {
+		return &c.track
+	}
+	return c.tracking()
+}
+
+// timedOut notes the limit that was passed.
+func (c *Conn) timedOut(err *idle.TimeoutError) {
+	for {
+		was := c.later.Load()
+		next := &later{timeout: err}
+		if was != nil {
+			next.track = was.track
+		}
+		if c.later.CompareAndSwap(was, next) {
+			return
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A connection that is not tracked works, and nothing times it out, until it is
+// tracked again, by whatever tracker.
+func TestUntrackAndTrack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		first := newTracker(t, idle.Policy{IdleTimeout: limit})
+		second, err := idle.New(idle.Policy{Name: "second", IdleTimeout: 3 * limit}, &idle.Options{Tick: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		server, client := pipe(t, first, nil)
+		defer server.Close()
+		go io.Copy(client, client)
+		says := func() {
+			t.Helper()
+			if _, err := server.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if err := read1(server); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !server.Untrack() || server.Untrack() {
+			t.Error("it was tracked once")
+		}
+		if st := first.Stats(); st.Live != 0 || st.Gone != 1 {
+			t.Errorf("%+v", st)
+		}
+		for range 2 {
+			time.Sleep(10 * limit)
+			says()
+		}
+		if err := server.Track(second); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			time.Sleep(2 * limit)
+			says()
+		}
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonIdle)
+		notBefore(t, at, start, 3*limit)
+		if server.Untrack() {
+			t.Error("untracked after its timeout")
+		}
+		if st := second.Stats(); st.Tracked != 1 || st.TimedOut[idle.ReasonIdle] != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Limits on waits count for reads and writes that wait when tracking begins, from
+// then on, and not while nothing waits.
+func TestTrackDuringReadAndWrite(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		policy idle.Policy
+		wait   func(c net.Conn) error
+		reason idle.Reason
+	}{
+		"read":       {idle.Policy{ReadTimeout: limit}, read1, idle.ReasonRead},
+		"read total": {idle.Policy{ReadTotal: limit}, read1, idle.ReasonReadTotal},
+		"write":      {idle.Policy{WriteTimeout: limit}, func(c net.Conn) error { _, err := c.Write([]byte("x")); return err }, idle.ReasonWrite},
+		"write rate": {idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: limit}}, func(c net.Conn) error { _, err := c.Write([]byte("x")); return err }, idle.ReasonMinWriteRate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+				defer server.Close()
+				server.Untrack()
+				ended := make(chan error, 1)
+				go func() { ended <- test.wait(server) }()
+				time.Sleep(7 * limit)
+				start := time.Now()
+				if err := server.Track(newTracker(t, test.policy)); err != nil {
+					t.Fatal(err)
+				}
+				err, at := await(t, func() error { return <-ended })
+				wantTimeout(t, err, test.reason)
+				onTime(t, at, start, limit)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+				defer server.Close()
+				server.Untrack()
+				tracker := newTracker(t, test.policy)
+				if err := server.Track(tracker); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(7 * limit)
+				if st := tracker.Stats(); st.Live != 1 {
+					t.Errorf("%+v, though nothing waits", st)
+				}
+				go io.Copy(client, client)
+				if _, err := server.Write([]byte("x")); err != nil {
+					t.Error(err)
+				}
+				if err := read1(server); err != nil && test.reason != idle.ReasonReadTotal {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Phases and pings are those of the tracker that tracks the connection now.
+func TestTrackWithPhasesAndPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 100 * time.Millisecond
+		pings := make(chan *Conn, 10)
+		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), &Options{Ping: func(c *Conn) error { pings <- c; return nil }})
+		defer server.Close()
+		server.Untrack()
+		second := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+		phase, err := second.Phase(idle.Policy{Name: "beats", Heartbeat: idle.Heartbeat{Interval: interval, Timeout: interval, Misses: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Track(second); err != nil {
+			t.Fatal(err)
+		}
+		server.Enter(phase)
+		start := time.Now()
+		err, at := await(t, func() error { return read1(server) })
+		wantTimeout(t, err, idle.ReasonHeartbeat)
+		notBefore(t, at, start, 3*interval)
+		if n := len(pings); n != 2 || <-pings != server {
+			t.Errorf("%d pings", n)
+		}
+	})
+}
+
+func TestTrackRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
+		server, _ := pipe(t, tracker, nil)
+		if err := server.Track(tracker); err != idle.ErrTracked {
+			t.Errorf("of one that is tracked: %v", err)
+		}
+		if err := server.Track(newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 1e9, Timeout: 1e9}})); err == nil {
+			t.Error("a policy that pings is accepted without Options.Ping")
+		}
+		ended, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended.Close()
+		server.Untrack()
+		if err := server.Track(ended); err != idle.ErrClosed {
+			t.Errorf("by a tracker that is closed: %v", err)
+		}
+		if err := server.Track(tracker); err != nil {
+			t.Errorf("after all that: %v", err)
+		}
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		if err := server.Track(tracker); err != error(server.Timeout()) {
+			t.Errorf("of one that has timed out: %v", err)
+		}
+		other, _ := pipe(t, tracker, nil)
+		other.Untrack()
+		other.Close()
+		if err := other.Track(tracker); err != net.ErrClosed {
+			t.Errorf("of one that is closed: %v", err)
+		}
+		server.Close()
+		if st := tracker.Stats(); st.Live != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Whatever meets a Track, each connection is tracked once at most, and not after
+// its Close.
+func TestTrackMeetsTrackAndClose(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+	other := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+	for i := range 300 {
+		server, client := pipe(t, tracker, nil)
+		go io.Copy(io.Discard, client)
+		server.Untrack()
+		var all sync.WaitGroup
+		for _, by := range []*idle.Tracker{tracker, other} {
+			all.Go(func() { server.Track(by) })
+		}
+		all.Go(func() { server.Write([]byte("x")); server.Beat() })
+		if i%2 == 0 {
+			all.Go(func() { server.Close() })
+		}
+		all.Wait()
+		if live := tracker.Stats().Live + other.Stats().Live; i%2 == 0 && live != 0 || live > 1 {
+			t.Fatalf("%d are live", live)
+		}
+		server.Close()
+	}
+	if live := tracker.Stats().Live + other.Stats().Live; live != 0 {
+		t.Errorf("%d are live", live)
+	}
+}
+
+// What the peer has taken before tracking began buys it no time, nor does what the
+// kernel has taken since.
+func TestTrackCountsFromNowOn(t *testing.T) {
+	needLinux(t)
+	t.Parallel()
+	rate := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 64 << 10, Grace: 200 * time.Millisecond}}
+	for name, before := range map[string]idle.Policy{"counted before": rate, "not counted before": {IdleTimeout: time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const much = 8 << 20
+			server, client := connect(t, newTracker(t, before), nil)
+			client.SetReadBuffer(16 << 10) // what is acknowledged, and not read, is little
+			server.Untrack()
+			taken := make(chan error, 1)
+			go func() { _, err := io.CopyN(io.Discard, client, much); taken <- err }()
+			if _, err := server.Write(make([]byte, much)); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-taken; err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Track(newTracker(t, rate)); err != nil {
+				t.Fatal(err)
+			}
+			err, _ := await(t, func() error {
+				for {
+					if _, err := server.Write(make([]byte, 64<<10)); err != nil {
+						return err
+					}
+				}
+			})
+			wantTimeout(t, err, idle.ReasonMinWriteRate)
+			server.Close()
+		})
+	}
+}
+
+// A connection that is not tracked, and forgotten, is collected and closed.
+func TestUntrackedIsCollected(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, again := range []bool{false, true} {
+		client, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		func() {
+			bare, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Wrap(bare, tracker, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Untrack()
+			if again {
+				if err := c.Track(tracker); err != nil {
+					t.Fatal(err)
+				}
+				c.Untrack()
+			}
+		}()
+		eventually(t, "the peer sees the end", func() bool {
+			runtime.GC()
+			client.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			_, err := client.Read(make([]byte, 1))
+			return errors.Is(err, io.EOF)
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package httpconn
+
+import (
+	"crypto/tls"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestTrapTLSListener: a listener of crypto/tls is a struct of the listener inside
+// and the config, and does nothing but put TLS on top of connections. When that
+// changes, takeApart has to.
+func TestTrapTLSListener(t *testing.T) {
+	bare := wires{next: make(chan *wire, 1)}
+	config := &tls.Config{NextProtos: []string{"pinned"}}
+	inner, got, secure, err := takeApart(tls.NewListener(bare, config))
+	if inner != net.Listener(bare) || got != config || !secure || err != nil {
+		t.Errorf("found a %T, config %p (want %p), TLS %v, %v", inner, got, config, secure, err)
+	}
+	bare.next <- newWire()
+	nc, err := tls.NewListener(bare, config).Accept()
+	if _, ok := nc.(*tls.Conn); !ok || err != nil {
+		t.Errorf("it accepts a %T; %v", nc, err)
+	}
+	listening, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: make([]tls.Certificate, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Close()
+	if inner, _, secure, err := takeApart(listening); !secure || err != nil {
+		t.Errorf("of tls.Listen: a %T, TLS %v, %v", inner, secure, err)
+	} else if _, ok := inner.(*net.TCPListener); !ok {
+		t.Errorf("of tls.Listen: a %T", inner)
+	}
+}
+
+// embedding and its like are wrappers of listeners.
+type (
+	embedding struct{ net.Listener }
+	holding   struct{ Listener net.Listener }
+	deeper    struct{ *embedding }
+)
+
+func (h holding) Accept() (net.Conn, error) { return h.Listener.Accept() }
+func (h holding) Addr() net.Addr            { return h.Listener.Addr() }
+func (h holding) Close() error              { return h.Listener.Close() }
+
+// TestTakeApart leaves alone what is no TLS, or does not show it.
+func TestTakeApart(t *testing.T) {
+	bare := wires{next: make(chan *wire, 1)}
+	over := tls.NewListener(bare, &tls.Config{})
+	for _, test := range []struct {
+		ln      net.Listener
+		refused bool
+	}{
+		{bare, false},
+		{embedding{bare}, false},
+		{&embedding{}, false},
+		{(*embedding)(nil), false},
+		{netutil.LimitListener(bare, 1), false},
+		{holding{over}, false},
+		{deeper{&embedding{bare}}, false},
+		{embedding{over}, true},
+		{&embedding{&embedding{over}}, true},
+		{netutil.LimitListener(over, 1), true},
+	} {
+		inner, config, secure, err := takeApart(test.ln)
+		if (err != nil) != test.refused || secure || config != nil {
+			t.Errorf("a %T: TLS %v, %v", test.ln, secure, err)
+		}
+		if err == nil && inner != test.ln {
+			t.Errorf("a %T became a %T", test.ln, inner)
+		}
+	}
+}
+
+// TestRefusedInsideTLS is what is refused without TLS.
+func TestRefusedInsideTLS(t *testing.T) {
+	tracker, err := idle.New(idle.Policy{IdleTimeout: 1e9}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracker.Close()
+	for want, inner := range map[string]net.Listener{
+		"the listener is nil":                  nil,
+		"the listener is an *idlenet.Listener": idlenet.NewListener(wires{}, tracker, nil),
+		"there is TLS inside":                  tls.NewListener(wires{}, &tls.Config{}),
+	} {
+		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), Limits{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// TestAcceptRefusesTLS that a listener did not show, and closes the connection.
+func TestAcceptRefusesTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bare := wires{next: make(chan *wire, 1)}
+		l, err := NewListener("httpconn", holding{tls.NewListener(bare, &tls.Config{})}, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWire()
+		bare.next <- w
+		_, err = l.Accept()
+		if err == nil || !strings.HasPrefix(err.Error(), "httpconn: ") || !strings.Contains(err.Error(), "tls.NewListener(l, config)") {
+			t.Error(err)
+		}
+		if _, passing := err.(interface{ Temporary() bool }); passing {
+			t.Errorf("a server would accept again after %v", err)
+		}
+		if !w.closed {
+			t.Error("the connection is open still")
+		}
+		l.Close()
+		if l.open != 0 {
+			t.Errorf("%d are open", l.open)
+		}
+	})
+}

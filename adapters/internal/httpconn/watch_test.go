@@ -1,0 +1,210 @@
+package httpconn
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// unlimited are distinct, without a limit for what was hijacked.
+func unlimited() Limits {
+	limits := distinct()
+	limits.Hijacked = idle.Policy{}
+	return limits
+}
+
+// TestHijackedIsNotTracked without a limit, and nothing of the listener waits for it;
+// a policy of Watch has it tracked again.
+func TestHijackedIsNotTracked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, w := accepted(t, unlimited())
+		c.SetDeadline(time.Time{})
+		if st := l.Stats(); st.Live != 0 || st.Gone != 1 || l.open != 1 {
+			t.Errorf("%d are open: %+v", l.open, st)
+		}
+		for range 2 {
+			if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Gone != 0 || l.open != 2 {
+				t.Errorf("watched, %d are open: %+v", l.open, st)
+			}
+		}
+		if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 1 || l.open != 2 {
+			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
+		}
+		if err := l.Watch("httpconn", c, idle.Policy{Name: "none"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 0 || l.open != 1 {
+			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
+		}
+		time.Sleep(time.Hour)
+		w.sends("x")
+		if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Errorf("read %d bytes; %v", n, err)
+		}
+		l.Close()
+		if l.open != 0 {
+			t.Errorf("%d are open", l.open)
+		}
+		err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the listener is closed") {
+			t.Errorf("Watch after the end gives %v", err)
+		}
+		c.Close()
+		c.Close()
+		if l.open != 0 {
+			t.Errorf("%d are open", l.open)
+		}
+	})
+}
+
+// TestWatchedIsForgotten: when it has timed out, the listener does not wait for its
+// Close.
+func TestWatchedIsForgotten(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c, w := accepted(t, unlimited())
+			c.SetDeadline(time.Time{})
+			limit := time.Minute
+			if short {
+				limit = 100 * time.Millisecond
+			}
+			if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: limit}, nil); err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.open != 0 || !w.isClosed() {
+				t.Errorf("%d are open; its connection is closed: %v", l.open, w.isClosed())
+			}
+		})
+	}
+}
+
+// TestWatchAfterClose is refused, and counts nothing.
+func TestWatchAfterClose(t *testing.T) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+		c.SetDeadline(time.Time{})
+		c.Close()
+		err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWatchAfterItsTimeout gives that, and counts nothing.
+func TestWatchAfterItsTimeout(t *testing.T) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+		c.SetDeadline(time.Time{})
+		short := idle.Policy{IdleTimeout: time.Minute}
+		if err := l.Watch("httpconn", c, short, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.Read(make([]byte, 1))
+		var timeout *idle.TimeoutError
+		if err := l.Watch("httpconn", c, short, nil); !errors.As(err, &timeout) || l.open != 1 {
+			t.Errorf("%v, and %d are open", err, l.open)
+		}
+	})
+}
+
+// TestNotHijacked: a connection whose deadlines somebody has set is tracked again
+// when it is idle, whatever has been done to it meanwhile.
+func TestNotHijacked(t *testing.T) {
+	for name, limits := range map[string]Limits{"no limit": unlimited(), "a limit": distinct()} {
+		for _, watch := range []idle.Policy{{}, {IdleTimeout: time.Hour}, {IdleTimeout: 100 * time.Millisecond}} {
+			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				w.sends("GET /")
+				c.Read(make([]byte, 5))
+				c.SetDeadline(time.Time{})
+				if watch != (idle.Policy{}) {
+					if err := l.Watch("httpconn", c, watch, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.Idle()
+				if l.open != 2 || l.Stats().Live != 1 {
+					t.Errorf("%s: %d are open: %+v", name, l.open, l.Stats())
+				}
+				begun := time.Now()
+				_, err := c.Read(make([]byte, 1))
+				var timeout *idle.TimeoutError
+				if !errors.As(err, &timeout) || timeout.Phase != "keep-alive" || time.Since(begun) < 8*time.Second {
+					t.Errorf("%s: %v after %v", name, err, time.Since(begun))
+				}
+			})
+		}
+	}
+}
+
+// TestNotHijackedAfterTheEnd: what cannot be tracked again is closed, not served
+// without limits.
+func TestNotHijackedAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, w := accepted(t, unlimited())
+		c.SetDeadline(time.Time{})
+		l.Close()
+		c.Idle()
+		if !w.isClosed() || l.open != 0 {
+			t.Errorf("%d are open; its connection is closed: %v", l.open, w.isClosed())
+		}
+	})
+}
+
+// TestWatchHasItsOwnTick: that of the listener, which is coarser, is no matter.
+func TestWatchHasItsOwnTick(t *testing.T) {
+	const ms = time.Millisecond
+	beat := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 300 * ms, Misses: 2}}
+	for _, test := range []struct {
+		policy           idle.Policy
+		tick             time.Duration // of the listener, that the user has set
+		limit, most      time.Duration
+		refined, refused bool
+	}{
+		{policy: beat, limit: 700 * ms, most: 700*ms + 6*leastTick, refined: true},
+		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 6*mostTick},
+		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*leastTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: 50 * ms}, tick: 100 * ms, refused: true},
+		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*leastTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 2*mostTick},
+	} {
+		limits := Limits{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
+		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+			c.SetDeadline(time.Time{})
+			err := l.Watch("httpconn", c, test.policy, func() error { return nil })
+			if test.refused {
+				if err == nil || !strings.Contains(err.Error(), "shorter than the tick") {
+					t.Errorf("%+v: %v", test.policy, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			_, err = c.Read(make([]byte, 1))
+			took := time.Since(begun)
+			var timeout *idle.TimeoutError
+			if !errors.As(err, &timeout) || took < test.limit || took > test.most {
+				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
+			}
+			if refined := l.fine != nil; refined != test.refined {
+				t.Errorf("%+v: there is a finer tracker: %v", test.policy, refined)
+			}
+			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Gone != 0 || st.Phases["hijacked"] != 1 {
+				t.Errorf("%+v: %+v", test.policy, st)
+			}
+		})
+	}
+}
