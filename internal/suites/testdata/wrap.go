@@ -12,8 +12,10 @@ import (
 )
 
 // The environment by which internal/suites tells what to do: SUITES_WRAP is empty for
-// a bare run, or below or above for listeners that are wrapped below or above TLS. To
-// the file SUITES_LOG goes a line for each listener.
+// a bare run, below or above for listeners that are wrapped below or above TLS, or race
+// for a run under the race detector: Serve may be called on a goroutine of its own, and
+// then changing the server, or a listener of TLS, is a race. To the file SUITES_LOG goes
+// a line for each listener.
 var (
 	suitesWrap = os.Getenv("SUITES_WRAP")
 	suitesLog  = os.Getenv("SUITES_LOG")
@@ -42,7 +44,14 @@ func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.
 	if l == nil {
 		return l
 	}
-	if suitesWrap == "below" && fmt.Sprintf("%T", l) == "*tls.listener" {
+	overTLS := fmt.Sprintf("%T", l) == "*tls.listener"
+	switch {
+	case suitesWrap == "race" && overTLS:
+		return l
+	case suitesWrap == "race":
+		note("by idlenet")
+		return withIdlenet(l)
+	case suitesWrap == "below" && overTLS:
 		below := reflect.ValueOf(l).Elem().FieldByName("Listener") // an embedded field
 		below.Set(reflect.ValueOf(wrap(below.Interface().(net.Listener), adapter)))
 		return l
@@ -56,6 +65,10 @@ func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.
 		return &wrapped{Listener: inner}
 	}
 	note("by idlenet, as " + err.Error())
+	return withIdlenet(l)
+}
+
+func withIdlenet(l net.Listener) net.Listener {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: generous, WriteTimeout: generous}, nil)
 	if err != nil {
 		panic(err)
