@@ -49,8 +49,8 @@ func (d *diff) expect(list []known) (seen []known) {
 }
 
 // repeat runs what is unexpected twice again, and alone, to tell what fails by its
-// own from what fails at times, as on a busy machine.
-func (d *diff) repeat(run func(tests string) (results, error)) error {
+// own from what fails at times, as on a busy machine. A race is one if it was seen once.
+func (d *diff) repeat(wrapped results, run func(tests string) (results, error)) error {
 	var names []string
 	for _, t := range d.unexpected {
 		if t.name != "" {
@@ -62,6 +62,9 @@ func (d *diff) repeat(run func(tests string) (results, error)) error {
 	}
 	slices.Sort(names)
 	steady := map[test]bool{}
+	for _, t := range d.unexpected {
+		steady[t] = slices.ContainsFunc(wrapped.output[t], func(line string) bool { return strings.Contains(line, "race detected") })
+	}
 	for range 2 {
 		res, err := run(alternatives(slices.Compact(names)))
 		if err != nil {

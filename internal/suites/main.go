@@ -169,7 +169,7 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 
 	d := difference(bare, wrapped)
 	seen := d.expect(list)
-	if err := d.repeat(func(tests string) (results, error) { return run("again", wrap, tests, "") }); err != nil {
+	if err := d.repeat(wrapped, func(tests string) (results, error) { return run("again", wrap, tests, "") }); err != nil {
 		return false, err
 	}
 	if harmless != "" && o.run == "" {
