@@ -192,8 +192,11 @@ func (l *load) touchInBackground(ctx context.Context) (stop func()) {
 func (l *load) progress(t *idle.Tracker) string {
 	st := t.Stats()
 	closed, wrong := l.oracle.closed()
-	elapsed := time.Since(l.start)
-	return fmt.Sprintf("%.0f s of %.0f   %s live   %s closed, %d wrongly   %s touches/s   latest %v",
-		elapsed.Seconds(), l.cfg.duration.Seconds(), group(st.Live), group(closed), wrong,
-		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.Most().Round(100*time.Microsecond))
+	return standing{
+		elapsed: time.Since(l.start), duration: l.cfg.duration,
+		live:   group(st.Live),
+		closed: closed, wrong: wrong,
+		activities: l.touches.Load(), what: "touches",
+		latest: l.oracle.late.Most(),
+	}.String()
 }

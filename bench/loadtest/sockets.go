@@ -195,8 +195,10 @@ func (l *socketLoad) unexplained(by int64) (n int) {
 
 func (l *socketLoad) progress() string {
 	closed, wrong := l.oracle.closed()
-	elapsed := time.Since(l.start)
-	return fmt.Sprintf("%.0f s of %.0f   %s closed, %d wrongly   %s messages/s   latest %v",
-		elapsed.Seconds(), l.cfg.duration.Seconds(), group(closed), wrong,
-		group(int64(float64(l.touches.Load())/elapsed.Seconds())), l.oracle.late.Most().Round(100*time.Microsecond))
+	return standing{
+		elapsed: time.Since(l.start), duration: l.cfg.duration,
+		closed: closed, wrong: wrong,
+		activities: l.touches.Load(), what: "messages",
+		latest: l.oracle.late.Most(),
+	}.String()
 }

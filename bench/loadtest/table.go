@@ -14,25 +14,35 @@ func (r *report) table(w io.Writer) error {
 	var out bytes.Buffer
 	what := "mock connections"
 	if r.Mode == "sockets" {
-		what = "connections over loopback TCP, the server in a process of its own"
+		what = "TCP connections over loopback, to a server process"
 	}
 	fmt.Fprintf(&out, "loadtest: %s %s\n\n", group(r.Conns), what)
-	fmt.Fprintf(&out, "%s\n\n", r.verdict())
+	paragraph(&out, r.verdict())
+	fmt.Fprintln(&out)
 
 	t := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	r.tableRun(t)
 	r.tableOutcome(t)
 	r.tableCost(t)
 	t.Flush() // only into memory
-	if r.saturated() {
-		fmt.Fprint(&out, "\nThe tracker was saturated: more came up at once than its budget, half of every tick, lets it\nlook at, so much was deferred. Longer limits (-idle, -heartbeat, -duration), fewer\nconnections or a machine with less else to do show what it does with time to spare.\n")
+	if r.manyDeferred() {
+		fmt.Fprintln(&out)
+		paragraph(&out, r.deferral())
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-// saturated reports whether what was deferred is what makes the lateness.
-func (r *report) saturated() bool { return r.Deferred > uint64(r.Closed/10) }
+// manyDeferred reports whether so much was deferred that it has to be explained.
+func (r *report) manyDeferred() bool { return r.Deferred > uint64(r.Closed/10) }
+
+// deferral says why much was deferred.
+func (r *report) deferral() string {
+	return fmt.Sprintf("%s of %s were late by a tick or more. That is normal where many are due together: "+
+		"the tracker takes half of each tick for them and leaves the rest to the connections that are alive. "+
+		"A machine that is busy with other things adds to it. With longer limits (-idle, -heartbeat) or fewer "+
+		"connections (-conns), fewer are due together.", group(r.Deferred), group(r.Closed))
+}
 
 // verdict says how it went.
 func (r *report) verdict() string {
@@ -62,10 +72,6 @@ func (r *report) verdict() string {
 		text += "\nInterrupted: this covers what happened until then."
 	}
 	return text
-}
-
-func row(w io.Writer, name, format string, args ...any) {
-	fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 }
 
 func (r *report) tableRun(w io.Writer) {
@@ -124,7 +130,7 @@ func (r *report) tableOutcome(w io.Writer) {
 func (r *report) tableCost(w io.Writer) {
 	fmt.Fprintln(w, "\nwhat it cost")
 	if r.Mode == "sockets" {
-		fmt.Fprintln(w, "  (the first lines are of as many mock connections, in a process without sockets)")
+		fmt.Fprintln(w, "  (the first lines: as many mock connections, in a process without sockets)")
 	}
 	row(w, "an activity", "%v ns of a random connection, %v ns of the same one; %v allocations", r.TouchNS, r.HotNS, r.AllocsPerTouch)
 	if r.LoadedNS > 0 {

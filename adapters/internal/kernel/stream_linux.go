@@ -1,4 +1,4 @@
-//go:build linux && !386 && !s390x && !race && !msan && !asan
+//go:build linux && !386 && !s390x && !msan && !asan
 
 package kernel
 
@@ -25,9 +25,12 @@ import (
 //   - The scheduler is told of each system call, though none of them waits for the
 //     peer. The kernel may well stop a thread in one for a while, and a processor
 //     is given to another thread only if it is known to be in a system call.
-//   - Sanitizers know of package net what orders memory and fills it, and do not
-//     know of this, so it is not built with them; nor where the two have no numbers
-//     of their own (386), or not in all kernels (s390x).
+//   - The race detector is told of both calls what package net tells it (race_on.go),
+//     so that it sees the code that ships. The memory and the address sanitizer
+//     cannot be told, as package syscall does it by an internal package, so this is
+//     not built with them.
+//   - It is not built where the two calls have no numbers of their own (386), or not
+//     in all kernels (s390x).
 type stream struct {
 	*net.TCPConn
 	raw syscall.RawConn
@@ -117,6 +120,7 @@ func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 			switch errno {
 			case 0:
 				t.b = t.b[:n]
+				raceReceived(fd, t.b)
 				return true
 			case syscall.EAGAIN:
 				return false
@@ -134,10 +138,12 @@ func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 func send(t *transfer) (try func(fd uintptr) (done bool)) {
 	return func(fd uintptr) bool {
 		for len(t.b) > 0 {
+			raceSending()
 			n, _, errno := syscall.Syscall6(syscall.SYS_SENDTO, fd,
 				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)), syscall.MSG_NOSIGNAL, 0, 0)
 			switch errno {
 			case 0:
+				raceSent(t.b, n)
 				t.b = t.b[n:]
 				if n == 0 {
 					return true

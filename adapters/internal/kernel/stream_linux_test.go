@@ -1,4 +1,4 @@
-//go:build !386 && !s390x && !race && !msan && !asan
+//go:build !386 && !s390x && !msan && !asan
 
 package kernel
 

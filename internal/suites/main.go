@@ -1,0 +1,195 @@
+// Suites runs test suites of other projects with their listeners wrapped, to see
+// that a server with timeouts behaves as one without.
+//
+//	go run ./internal/suites                   # net/http and fasthttp
+//	go run ./internal/suites -suite nethttp    # the suite of the Go toolchain in use
+//	go run ./internal/suites -suite fasthttp   # that of the version in go.mod
+//
+// It takes some two minutes in all, less with -short, and needs no network but for a
+// module proxy, and that only if what fasthttp's tests need is not in the module cache.
+//
+// # How it works
+//
+// The Serve method of the server gets one line, in a copy: it replaces its listener
+// by what a function variable returns. A test file that is added to the suite sets
+// that variable, so that every listener that a test serves HTTP on, whether by
+// httptest, by ServeTLS or by itself, goes through idlehttp or idlefasthttp, with
+// limits that no test reaches. Servers that these refuse, as they have timeouts of
+// their own, get a listener of idlenet. Tests that serve a single connection without
+// a listener are not affected.
+//
+// Package net/http is overlaid (go help build, -overlay), so its tests run where they
+// are, and package tests can still reach its internals. Fasthttp is copied to a
+// temporary directory, and replaced in a copy of go.mod. Nothing is left behind.
+//
+// A listener that speaks TLS, which is what Serve is given by ServeTLS and by
+// httptest, is wrapped below TLS, as ServeTLS of the adapters does. With -tls above it
+// is handed to the adapters as it is, which they do not recognise: most tests of
+// net/http that serve TLS fail then, and some hang.
+//
+// Under -race, the server is left alone: Serve is often called on a goroutine of its
+// own, too late to set the server's hooks without a race. Listeners without TLS are
+// wrapped by idlenet then, which shows that the race detector reports nothing of a
+// wrapped connection, with a plain one at the other end.
+//
+// # What comes out
+//
+// Each suite runs twice by the same binary: bare, and wrapped. A test that fails both
+// times says something about the machine, and is only listed. One that fails only
+// when wrapped is run alone twice; if it passes then, it is reported as unsteady. What
+// is left makes the exit status 1. Tests that are known to differ are left out of both
+// runs, and run by themselves; they are listed next to each suite, with the reason.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ok, err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	switch {
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "suites: %v\n", err)
+		os.Exit(2)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	suite   string
+	tls     string
+	run     string
+	short   bool
+	race    bool
+	timeout time.Duration
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("suites", flag.ExitOnError)
+	fs.StringVar(&o.suite, "suite", "all", "which suite to run: nethttp, fasthttp or all")
+	fs.StringVar(&o.tls, "tls", "below", "wrap listeners that speak TLS below it, or above")
+	fs.StringVar(&o.run, "run", "", "run only the tests that match this regular expression, as in go test")
+	fs.BoolVar(&o.short, "short", false, "run the suites as with go test -short, which leaves out checks for leaks")
+	fs.BoolVar(&o.race, "race", false, "run the suites with the race detector, and all listeners but those of TLS wrapped by idlenet")
+	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long a run of a package's tests may take")
+	fs.Parse(args) // exits if it fails
+	switch {
+	case fs.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
+	case o.tls != "below" && o.tls != "above":
+		return o, fmt.Errorf("-tls is %q; it must be below or above", o.tls)
+	case o.suite != "all" && !slices.ContainsFunc(suites, func(s suite) bool { return s.name == o.suite }):
+		return o, fmt.Errorf("-suite is %q; it must be nethttp, fasthttp or all", o.suite)
+	}
+	return o, nil
+}
+
+// run runs the suites that args ask for, and reports whether each did what it does
+// without timeouts.
+func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error) {
+	o, err := parse(args)
+	if err != nil {
+		return false, err
+	}
+	ok = true
+	for _, s := range suites {
+		if o.suite != "all" && o.suite != s.name {
+			continue
+		}
+		same, err := s.compare(ctx, o, out)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", s.name, err)
+		}
+		ok = ok && same
+	}
+	return ok, nil
+}
+
+// compare runs the suite bare and wrapped, and reports on what differs.
+func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool, err error) {
+	dir, err := os.MkdirTemp("", "suites-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	r := runner{options: o, dir: dir, packages: s.packages}
+	if r.root, err = moduleRoot(ctx); err != nil {
+		return false, err
+	}
+	version, flags, err := s.prepare(ctx, s, r.root, dir)
+	if err != nil {
+		return false, err
+	}
+	r.flags = flags
+	fmt.Fprintf(out, "%s: %s\n", s.name, version)
+
+	list := s.known(o)
+	skip, harmless := skips(list)
+	run := func(name, wrap, run, skip string) (results, error) {
+		begin := time.Now()
+		res, err := r.test(ctx, wrap, run, skip)
+		if err == nil {
+			fmt.Fprintf(out, "  %-8s %s; %v\n", name, res, time.Since(begin).Round(time.Second))
+		}
+		return res, err
+	}
+	bare, err := run("bare", "", o.run, skip)
+	if err != nil {
+		return false, err
+	}
+	wrap := o.tls
+	if o.race {
+		wrap = "race"
+	}
+	wrapped, err := run("wrapped", wrap, o.run, skip)
+	if err != nil {
+		return false, err
+	}
+	wraps, err := r.wraps()
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprint(out, wraps)
+	if wraps.total() == 0 && o.run == "" {
+		return false, errors.New("no listener was wrapped, so nothing was tested")
+	}
+
+	d := difference(bare, wrapped)
+	seen := d.expect(list)
+	if err := d.repeat(wrapped, func(tests string) (results, error) { return run("again", wrap, tests, "") }); err != nil {
+		return false, err
+	}
+	if harmless != "" && o.run == "" {
+		res, err := run("known", wrap, harmless, "")
+		if err != nil {
+			return false, err
+		}
+		for _, k := range list {
+			if res.outcome[k.test] == "fail" {
+				seen = append(seen, k)
+			}
+		}
+	}
+	for _, k := range list {
+		what := "known"
+		if !slices.Contains(seen, k) && !k.fatal && o.run == "" {
+			what = "known, but passes now"
+		}
+		fmt.Fprintf(out, "  %s: %s: %s\n", what, k.test, k.reason)
+	}
+	d.print(out, wrapped)
+	return len(d.unexpected) == 0, nil
+}

@@ -1,0 +1,31 @@
+package hook_test
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func init() {
+	if suitesWrap == "" {
+		return
+	}
+	rate := idle.Rate{BytesPerSecond: idlehttp.Off}
+	http.SuitesHook = func(s *http.Server, l net.Listener) net.Listener {
+		return wrap(l, func(l net.Listener) (net.Listener, error) {
+			return idlehttp.NewListener(s, l, idlehttp.Timeouts{
+				HandshakeTimeout: generous,
+				HeaderTimeout:    generous,
+				BodyTimeout:      generous,
+				BodyRate:         rate,
+				HandlerTimeout:   generous,
+				WriteTimeout:     generous,
+				WriteRate:        rate,
+				KeepAliveTimeout: generous,
+				StreamTimeout:    generous,
+			})
+		})
+	}
+}
