@@ -69,3 +69,52 @@ func TestAskedWaiterCountsFromTheEndOfAStaleStamp(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitWithinAStaleStamp has a wait begin while the clock's copy is stale, in the
+// stamp in which the wait before it began, from which it cannot be told then. The
+// time between the two must not count, however the wait goes on.
+func TestWaitWithinAStaleStamp(t *testing.T) {
+	const limit, rest = time.Second, 150 * time.Millisecond
+	for name, of := range map[string]struct {
+		policy Policy
+		goOn   func(*patient)
+	}{
+		"another wait follows": {Policy{ReadTotal: limit}, func(p *patient) { p.Touch(); p.BeginRead() }},
+		"it is begun anew":     {Policy{ReadTotal: limit, ReadTimeout: limit / 2}, func(*patient) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDriver(t, Policy{IdleTimeout: 100 * time.Millisecond}, nil, func(r *rig) {
+				p := &patient{}
+				r.track(&p.Conn, p)
+				p.Enter(r.phaseOf(of.policy))
+				p.PauseRead()
+				s := &staller{stall: func() { time.Sleep(200 * time.Millisecond) }}
+				r.track(&s.Conn, s)
+				for s.Live() {
+					time.Sleep(time.Millisecond)
+				}
+				p.BeginRead() // and a byte comes at once
+				p.Touch()
+				time.Sleep(rest)
+				begun := time.Now()
+				p.BeginRead()
+				time.Sleep(100 * time.Millisecond) // the stall is over
+				of.goOn(p)
+				r.wait(time.Until(begun.Add(limit)))
+				if len(p.expired) > 0 {
+					r.Errorf("ended %v early by %v", begun.Add(limit).Sub(p.at), p.expired)
+				}
+				r.wait(rest + 2*limit/3)
+				if len(p.expired) != 1 || p.expired[0].Reason != ReasonReadTotal {
+					r.Errorf("ended by %v", p.expired)
+				}
+			})
+		})
+	}
+}
+
+// A patient owner always waits for a read, and keeps what does not read.
+type patient struct{ peer }
+
+func (*patient) Waiting() (read, write bool) { return true, false }
+func (*patient) Keep(err *TimeoutError) bool { return err.Reason == ReasonRead }

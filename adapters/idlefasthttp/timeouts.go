@@ -13,8 +13,8 @@ const Off = -1
 
 // Timeouts says how long a connection may take for what. The zero value is the
 // defaults; [Off] disables a limit, and any other negative value is refused.
-// Limits are kept as those of an [idle.Policy] are: never early, and late by at
-// most two ticks.
+// Limits are kept as those of an [idle.Policy] are: never early, and late by about
+// a tick, as it says there.
 //
 // What others do by default, for comparison (0 is no limit, - that there is no
 // such setting):
