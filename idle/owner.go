@@ -50,7 +50,9 @@ type Prober interface{ Probe() Pulse }
 // Pulse is what a [Prober] found out. The zero Pulse is that nothing is known.
 type Pulse struct {
 	// In and Out say that bytes arrived, or went out, that long ago; not known
-	// when 0. Drained says that nothing waits to go out.
+	// when 0. Bytes go out when they are sent for the first time, and once more,
+	// if others still wait, when the peer acknowledges them. Drained says that
+	// nothing waits to go out.
 	In, Out time.Duration
 	Drained bool
 

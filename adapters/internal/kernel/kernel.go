@@ -12,7 +12,7 @@ import (
 // Report is what the kernel knows of a connection. Zero fields are not known.
 type Report struct {
 	Unread  bool          // input waits to be read
-	In, Out time.Duration // since bytes came, and since bytes went and were acknowledged
+	In, Out time.Duration // since bytes came, and since new bytes went or, of those that wait, some were acknowledged
 	Counted bool          // Queued is known
 	Queued  uint64        // bytes taken for sending but not acknowledged
 	Tallied bool          // Acked is known
