@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"net"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -22,4 +23,12 @@ type Report struct {
 // Pulse returns r as [idle.Prober] has it. Unreported is left to the caller.
 func (r Report) Pulse() idle.Pulse {
 	return idle.Pulse{In: r.In, Out: r.Out, Unread: r.Unread, Drained: r.Counted && r.Queued == 0}
+}
+
+// Plain returns what [Stream] or [Queue] was given to make nc of.
+func Plain(nc net.Conn) net.Conn {
+	if made, ok := nc.(interface{ plain() net.Conn }); ok {
+		return made.plain()
+	}
+	return nc
 }
