@@ -56,6 +56,11 @@ type Pulse struct {
 	In, Out time.Duration
 	Drained bool
 
+	// Doubt says that bytes may have gone out that long ago unseen, if more came
+	// to wait at the same time; 0 if not. It puts off WriteTimeout only, as
+	// IdleTimeout has been told of those that came.
+	Doubt time.Duration
+
 	// Unread says that input waits to be read. It counts as activity, but not
 	// twice in a row: then the owner does not want it.
 	Unread bool

@@ -194,6 +194,9 @@ func (s *Shard) believe(j job, r Reason, p Pulse) {
 	if p.Out > 0 {
 		raise(&c.out.stamp, uint32(s.tracker.clock.settledAgo(p.Out)))
 	}
+	if p.Doubt > 0 && r == ReasonWrite {
+		c.out.rebegin(uint32(s.tracker.clock.settledAgo(p.Doubt)))
+	}
 	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
 		c.restart(r, uint32(v.now))
 	}

@@ -156,9 +156,12 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil {
 		return h.user.OnTraffic(c)
 	}
-	s.before()
+	arrived := s.before()
 	action := h.user.OnTraffic(c)
 	s.after()
+	if arrived { // until now: while the handler is at work nothing else can move
+		s.track.Touch()
+	}
 	return action
 }
 

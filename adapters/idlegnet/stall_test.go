@@ -8,6 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -71,5 +72,48 @@ func TestStalledLoop(t *testing.T) {
 				t.Errorf("%d of %d went", n, talking+silent)
 			}
 		})
+	}
+}
+
+// TestSlowHandler has a handler that takes twice the limit to answer, and clients
+// that send again when they have had their answer for a third of it. Nothing of
+// the connection can move while the handler is at work, and the answer may not be
+// acknowledged before the client sends, so it is not stale when the loop comes to
+// look at it.
+func TestSlowHandler(t *testing.T) {
+	const limit = 150 * ms
+	for name, policy := range map[string]idle.Policy{
+		"idle": {IdleTimeout: limit},
+		"read": {ReadTimeout: limit},
+	} {
+		for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
+			t.Run(name+" "+address[:4], func(t *testing.T) {
+				inTime := intime.Of(t, limit/4)
+				closed, onClose := closings()
+				work := func() { time.Sleep(2 * limit) }
+				s := serve(t, &handler{
+					close: onClose,
+					open:  func(gnet.Conn) ([]byte, gnet.Action) { work(); return []byte("!"), gnet.None },
+					traffic: func(c gnet.Conn) gnet.Action {
+						c.Discard(-1)
+						work()
+						c.Write([]byte("!"))
+						return gnet.None
+					},
+				}, policy, nil, []string{address}, gnet.WithNumEventLoop(1))
+				nc := dial(t, s.address)
+				for range 4 {
+					if _, err := nc.Read(make([]byte, 1)); err != nil {
+						inTime.Fatal("instead of an answer: ", err)
+					}
+					delayAcknowledgements(nc)
+					time.Sleep(limit / 3)
+					if len(closed) > 0 {
+						inTime.Fatal("closed: ", receive(t, closed).err)
+					}
+					nc.Write([]byte("?"))
+				}
+			})
+		}
 	}
 }
