@@ -67,8 +67,11 @@ func newClock(tick time.Duration) *clock {
 	}
 }
 
+// elapsed returns how long ago the clock started.
+func (k *clock) elapsed() time.Duration { return time.Since(k.start) }
+
 // now returns the tick of this very moment.
-func (k *clock) now() int64 { return int64(time.Since(k.start) / k.tick) }
+func (k *clock) now() int64 { return int64(k.elapsed() / k.tick) }
 
 // settled returns the tick at whose deadlines connections may be ended.
 func (k *clock) settled() int64 { return k.settledAgo(0) }

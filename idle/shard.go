@@ -19,7 +19,8 @@ type Shard struct {
 
 	tracker *Tracker
 	execute func(pass func()) error // nil if the tracker's driver runs the passes
-	posted  atomic.Bool             // a pass is on its way to the loop
+	posted  atomic.Bool             // a pass is on its way to the loop, or runs there
+	resume  atomic.Int64            // when, by clock.elapsed, the loop may be given the next
 	closed  atomic.Bool
 
 	lock  sync.Locker // guards wheel; nothing is locked on a loop
@@ -34,7 +35,8 @@ type Shard struct {
 const never = math.MaxInt64
 
 // A pass looks at this many connections, and ends or pings at most so many,
-// before it lets go of the lock.
+// before it lets go of the lock. On a loop, where nothing is locked, it looks at
+// the time after each that it ends.
 const (
 	looksPerLock = 256
 	jobsPerLock  = 16
@@ -199,7 +201,7 @@ func (s *Shard) pass(budget time.Duration) {
 			break
 		}
 		if budget > 0 && time.Since(begun) >= budget {
-			break // the rest is due still, and comes first in the next tick
+			break // the rest is due still, and comes first in the next pass
 		}
 	}
 	s.announce()
@@ -215,9 +217,13 @@ func (s *Shard) pass(budget time.Duration) {
 // The lock is held.
 func (s *Shard) collect(now int64) (more bool) {
 	s.jobs = s.jobs[:0]
+	most := jobsPerLock
+	if s.execute != nil {
+		most = 1
+	}
 	s.wheel.Advance(uint64(now))
 	for range looksPerLock {
-		if len(s.jobs) == jobsPerLock {
+		if len(s.jobs) == most {
 			break
 		}
 		t := s.wheel.Pop()

@@ -28,12 +28,12 @@ type Options struct {
 	OnDrain func(c gnet.Conn)
 
 	// Idle has the grain of the timeouts and more. Its Budget, how long a loop
-	// may be kept from its work within a tick, is 1 ms by default, or half a
-	// tick if that is less. Its Shards are not used: there is one a loop.
+	// may be kept from its work at a time, is 1 ms by default, or half a tick if
+	// that is less. Its Shards are not used: there is one a loop.
 	Idle idle.Options
 }
 
-// defaultBudget is how long a loop may work on timeouts within a tick.
+// defaultBudget is how long a loop may work on timeouts at a time.
 const defaultBudget = time.Millisecond
 
 // complete returns o, which may be nil, with the defaults of this package.

@@ -76,10 +76,10 @@ func TestStalledLoop(t *testing.T) {
 }
 
 // TestSlowHandler has a handler that takes twice the limit to answer, and clients
-// that send again when they have had their answer for a third of it. Nothing of
-// the connection can move while the handler is at work, and the answer may not be
-// acknowledged before the client sends, so it is not stale when the loop comes to
-// look at it.
+// that send again a third of it after that. Nothing of the connection can move
+// while the handler is at work, and the answer is not acknowledged at once, as the
+// client does not read it at once; so it is not stale when the loop comes to look at
+// it, just after the answer.
 func TestSlowHandler(t *testing.T) {
 	const limit = 150 * ms
 	for name, policy := range map[string]idle.Policy{
@@ -90,26 +90,32 @@ func TestSlowHandler(t *testing.T) {
 			t.Run(name+" "+address[:4], func(t *testing.T) {
 				inTime := intime.Of(t, limit/4)
 				closed, onClose := closings()
-				work := func() { time.Sleep(2 * limit) }
+				answered := make(chan struct{}, 1)
 				s := serve(t, &handler{
 					close: onClose,
-					open:  func(gnet.Conn) ([]byte, gnet.Action) { work(); return []byte("!"), gnet.None },
+					open: func(gnet.Conn) ([]byte, gnet.Action) {
+						time.Sleep(2 * limit)
+						answered <- struct{}{}
+						return []byte("!"), gnet.None
+					},
 					traffic: func(c gnet.Conn) gnet.Action {
 						c.Discard(-1)
-						work()
+						time.Sleep(2 * limit)
 						c.Write([]byte("!"))
+						answered <- struct{}{}
 						return gnet.None
 					},
 				}, policy, nil, []string{address}, gnet.WithNumEventLoop(1))
 				nc := dial(t, s.address)
 				for range 4 {
-					if _, err := nc.Read(make([]byte, 1)); err != nil {
-						inTime.Fatal("instead of an answer: ", err)
-					}
 					delayAcknowledgements(nc)
+					receive(t, answered)
 					time.Sleep(limit / 3)
 					if len(closed) > 0 {
 						inTime.Fatal("closed: ", receive(t, closed).err)
+					}
+					if _, err := nc.Read(make([]byte, 1)); err != nil {
+						inTime.Fatal("instead of an answer: ", err)
 					}
 					nc.Write([]byte("?"))
 				}
