@@ -112,14 +112,19 @@ func (s *Shard) post() {
 // The driver posts it: what a loop is given from inside a task it may run before
 // anything else.
 func (s *Shard) passOnLoop() {
+	k := s.tracker.clock
 	if !s.closed.Load() {
-		begun := s.tracker.clock.elapsed()
-		s.pass(s.tracker.opts.Budget)
-		ended := s.tracker.clock.elapsed()
-		s.resume.Store(int64(ended + (ended - begun)))
+		begun := k.elapsed()
+		exceeded := s.pass(s.tracker.opts.Budget)
+		ended := k.elapsed()
+		resume := ended + (ended - begun)
+		if !exceeded { // what is due all the same is so for the next tick
+			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
+		}
+		s.resume.Store(int64(resume))
 	}
 	s.posted.Store(false)
-	if s.isBehind(s.tracker.clock.settled()) {
+	if s.isBehind(k.settled()) {
 		select {
 		case s.tracker.backlog <- struct{}{}:
 		default:

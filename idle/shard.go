@@ -185,24 +185,29 @@ func (s *Shard) replace(j job) {
 }
 
 // pass looks at what is due, for no longer than the budget if that is not
-// zero. Only one pass of a shard may run at a time.
-func (s *Shard) pass(budget time.Duration) {
+// zero, and reports whether that has ended it. Only one pass of a shard may run at
+// a time.
+func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.tracker.clock.settled()
-	for {
+	// What is put back to be due at once, because its stamps are old still, may
+	// come up again and again. It must not keep a pass busy for good.
+	s.lock.Lock()
+	left := s.wheel.Len()
+	s.lock.Unlock()
+	for left > 0 && !exceeded {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
 		for _, j := range s.jobs {
 			s.settle(j)
 		}
+		left -= len(s.jobs)
 		clear(s.jobs)
 		if !more {
 			break
 		}
-		if budget > 0 && time.Since(begun) >= budget {
-			break // the rest is due still, and comes first in the next pass
-		}
+		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is due still, and comes first in the next pass
 	}
 	s.announce()
 	took := time.Since(begun)
@@ -210,6 +215,7 @@ func (s *Shard) pass(budget time.Duration) {
 	if report := s.tracker.opts.OnPass; report != nil {
 		s.tracker.guard("OnPass", func() { report(took) })
 	}
+	return exceeded
 }
 
 // collect looks at connections that came up, puts back those that are not due,
