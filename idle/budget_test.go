@@ -2,7 +2,9 @@ package idle
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -28,7 +30,7 @@ func TestBudgetDefersFairly(t *testing.T) {
 			r.Errorf("a pass took %v, want at most %v; Stats.Longest is %v", longest, most, r.Stats().Longest)
 		}
 		// A connection timed out after so many others is late by as many ms.
-		if d, most := int(r.Stats().Deferred), n-int(r.opts.Tick/time.Millisecond); d < most-20 || d > most {
+		if d, most := int(r.Stats().Deferred), n-int(r.opts.Budget/time.Millisecond); d < most-20 || d > most {
 			r.Errorf("%d deferred, want %d or a few less", d, most)
 		}
 	})
@@ -63,4 +65,131 @@ func TestAnnounceIsOneStep(t *testing.T) {
 			t.Fatal("nothing is due, it says")
 		}
 	}
+}
+
+// A slice is a pass over a loop's shard, with when it was posted.
+type slice struct{ posted, begun, ended time.Time }
+
+// herd has n connections on a loop pass their limit at once. Each costs the loop
+// that much to end. The passes are sent as they end.
+func herd(t *testing.T, n int, cost time.Duration, opts *Options) (*Tracker, <-chan slice) {
+	tr, err := New(Policy{IdleTimeout: time.Second}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, slices := newLoop(), make(chan slice, 10_000)
+	var onItsWay atomic.Bool
+	s, err := tr.NewShard(func(pass func()) error {
+		sl := slice{posted: time.Now()}
+		if onItsWay.Swap(true) {
+			t.Error("a pass was posted before the last one had ended")
+		}
+		loop.post(func() {
+			sl.begun = time.Now()
+			pass()
+			sl.ended = time.Now()
+			onItsWay.Store(false)
+			slices <- sl
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop.do(func() {
+		for range n {
+			c := &staller{stall: func() { time.Sleep(cost) }}
+			if err := s.Track(&c.Conn, c); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		tr.Close()
+		loop.do(func() { s.Close() })
+		loop.stop()
+	})
+	return tr, slices
+}
+
+// TestLoopIsShared has a loop spend no more than half of its time on a herd, in
+// slices of the budget, and not wait for ticks between them.
+func TestLoopIsShared(t *testing.T) {
+	const n, cost, budget = 200, 100 * time.Microsecond, time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		tr, slices := herd(t, n, cost, &Options{Shards: 1, Budget: budget})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := tr.Stats().TimedOut[ReasonIdle]; got != n {
+			t.Fatalf("%d of %d timed out", got, n)
+		}
+		var begun, last slice
+		var work time.Duration
+		passes := len(slices)
+		for len(slices) > 0 {
+			s := <-slices
+			took, before := s.ended.Sub(s.begun), last.ended.Sub(last.begun)
+			if took > budget+cost {
+				t.Errorf("a slice took %v", took)
+			}
+			if alone := s.posted.Sub(last.ended); alone < before {
+				t.Errorf("after a slice of %v the loop was left alone for %v", before, alone)
+			}
+			if work == 0 {
+				begun = s
+			}
+			work += took
+			last = s
+		}
+		if took := last.ended.Sub(begun.begun); work != n*cost || took > 2*work+tr.opts.Tick {
+			t.Errorf("%v of work took %v", work, took)
+		}
+		if most := int(work/budget) + 5; passes > most { // of which some only looked, before the limit
+			t.Errorf("%d passes, want %d at most", passes, most)
+		}
+	})
+}
+
+// TestNoSliceAfterClose closes the tracker while there is a backlog.
+func TestNoSliceAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, slices := herd(t, 1000, 100*time.Microsecond, &Options{Shards: 1, Budget: time.Millisecond})
+		for range 20 {
+			<-slices
+		}
+		tr.Close()
+		closed := time.Now()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for len(slices) > 0 {
+			if s := <-slices; s.posted.After(closed) {
+				t.Errorf("posted %v after Close", s.posted.Sub(closed))
+			}
+		}
+	})
+}
+
+// TestLoopThatTakesNoPasses is asked again once a tick, and no more often.
+func TestLoopThatTakesNoPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		s, err := tr.NewShard(func(func()) error { asked++; return ErrClosed })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &peer{}
+		if err := s.Track(&p.Conn, p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		tr.Close()
+		s.Close()
+		if asked < 90 || asked > 150 { // from its first look on, before the limit
+			t.Errorf("asked %d times in 100 ticks and some", asked)
+		}
+	})
 }

@@ -68,13 +68,16 @@ func newClock(tick time.Duration) *clock {
 	}
 }
 
+// elapsed returns how long ago the clock started.
+func (k *clock) elapsed() time.Duration { return time.Since(k.start) }
+
 // now returns the tick of this very moment.
-func (k *clock) now() int64 { return int64(time.Since(k.start) / k.tick) }
+func (k *clock) now() int64 { return int64(k.elapsed() / k.tick) }
 
 // instant returns this very moment in ticks as 32.32, of which the ticks wrap as
 // stamps do.
 func (k *clock) instant() uint64 {
-	d := time.Since(k.start)
+	d := k.elapsed()
 	whole, rest := uint64(d/k.tick), uint64(d%k.tick)
 	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(k.tick))
 	return whole<<32 | fraction
@@ -82,7 +85,7 @@ func (k *clock) instant() uint64 {
 
 // after returns how long ago a tick began.
 func (k *clock) after(tick int64) time.Duration {
-	return time.Since(k.start) - time.Duration(tick)*k.tick
+	return k.elapsed() - time.Duration(tick)*k.tick
 }
 
 // settled returns the tick at whose deadlines connections may be ended.
@@ -91,7 +94,14 @@ func (k *clock) settled() int64 { return k.settledAgo(0) }
 // settledAgo returns what settled was d ago: the stamp, no later than true, of
 // something that happened then.
 func (k *clock) settledAgo(d time.Duration) int64 {
-	return int64((time.Since(k.start) - k.slack - d) / k.tick)
+	return int64((k.elapsed() - k.slack - d) / k.tick)
+}
+
+// stampAgo returns the stamp of what a Prober says happened d ago. It is false for 0,
+// which is not known, and for what is longer ago than stamps can tell, which is no
+// news.
+func (k *clock) stampAgo(d time.Duration) (stamp uint32, ok bool) {
+	return uint32(k.settledAgo(d)), d > 0 && d/k.tick < maxTicks
 }
 
 // view returns what to look at a connection with before doing anything to it.
@@ -99,7 +109,7 @@ func (k *clock) view() view { return view{now: k.settled(), exact: k} }
 
 // in returns what now will be in a while, a very long one at the most.
 func (k *clock) in(d time.Duration) int64 {
-	return int64((time.Since(k.start) + min(d, never/2)) / k.tick)
+	return int64((k.elapsed() + min(d, never/2)) / k.tick)
 }
 
 // until returns how long it is until a tick begins, negative if it has begun.
@@ -183,7 +193,7 @@ func (k *clock) set(stamp uint32, tick int64) {
 		c.set(stamp)
 	}
 	if last := k.last.Load(); last != asleep {
-		left := time.Since(k.start) - k.slack
+		left := k.elapsed() - k.slack
 		if end := int64((left + k.tick - 1) / k.tick); end > last+1 {
 			k.gaps.add(last, end)
 			k.calm.Store(end)

@@ -29,6 +29,7 @@ func (t *Tracker) drive() {
 			return
 		case <-t.clock.roused:
 			active = t.clock.now()
+		case <-t.backlog:
 		case <-timer.C:
 		}
 		now := t.clock.now()
@@ -94,24 +95,48 @@ func (t *Tracker) runDue() {
 	}
 }
 
-// post has the loop run a pass, if none is on its way.
+// post has the loop run a pass, if none is on its way, and the loop has been left
+// alone for as long as the last one took.
 func (s *Shard) post() {
-	if s.closed.Load() || !s.posted.CompareAndSwap(false, true) {
+	if s.closed.Load() || s.tracker.clock.elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
 		return
 	}
 	failed := true // should it panic
 	s.tracker.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
 	if failed {
+		s.resume.Store(int64(s.tracker.clock.elapsed() + s.tracker.opts.Tick))
 		s.posted.Store(false)
 	}
 }
 
-// passOnLoop is the pass that the loop of a shard is given.
+// passOnLoop is the pass that the loop of a shard is given. What remains to be done
+// has a pass of its own, as soon as the loop has had as much time for its other work.
+// The driver posts it: what a loop is given from inside a task it may run before
+// anything else.
 func (s *Shard) passOnLoop() {
-	s.posted.Store(false)
+	k := s.tracker.clock
 	if !s.closed.Load() {
-		s.pass(s.tracker.opts.Budget)
+		begun := k.elapsed()
+		exceeded := s.pass(s.tracker.opts.Budget)
+		ended := k.elapsed()
+		resume := ended + (ended - begun)
+		if !exceeded { // what is due all the same is so for the next tick
+			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
+		}
+		s.resume.Store(int64(resume))
 	}
+	s.posted.Store(false)
+	if s.isBehind(k.settled()) {
+		select {
+		case s.tracker.backlog <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// isBehind reports whether a pass is due on a loop that has none on its way.
+func (s *Shard) isBehind(now int64) bool {
+	return s.execute != nil && s.due.Load() <= now && !s.posted.Load() && !s.closed.Load()
 }
 
 // rest returns how long the driver has nothing to do, if it may judge nobody
@@ -121,12 +146,16 @@ func (t *Tracker) rest(mercy int64) time.Duration {
 	if !t.clock.sleeping() {
 		rest = t.clock.until(t.clock.now() + 1)
 	}
-	due := int64(never)
+	now, due := t.clock.settled(), int64(never)
 	for s := range t.each {
-		due = min(due, s.due.Load())
+		if s.isBehind(now) {
+			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.elapsed(), t.clock.until(mercy)))
+		} else {
+			due = min(due, s.due.Load())
+		}
 	}
 	if due < never {
-		next := max(due, mercy, t.clock.settled()+1) // what was deferred waits for the next tick
+		next := max(due, mercy, now+1) // what was deferred waits for the next tick
 		rest = min(rest, t.clock.until(next)+t.clock.slack)
 	}
 	return max(rest, 0)

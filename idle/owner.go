@@ -50,9 +50,16 @@ type Prober interface{ Probe() Pulse }
 // Pulse is what a [Prober] found out. The zero Pulse is that nothing is known.
 type Pulse struct {
 	// In and Out say that bytes arrived, or went out, that long ago; not known
-	// when 0. Drained says that nothing waits to go out.
+	// when 0. Bytes go out when they are sent for the first time, and once more,
+	// if others still wait, when the peer acknowledges them. Drained says that
+	// nothing waits to go out.
 	In, Out time.Duration
 	Drained bool
+
+	// Doubt says that bytes may have gone out that long ago unseen, if more came
+	// to wait at the same time; 0 if not. It puts off WriteTimeout only, as
+	// IdleTimeout has been told of those that came.
+	Doubt time.Duration
 
 	// Unread says that input waits to be read. It counts as activity, but not
 	// twice in a row: then the owner does not want it.

@@ -195,11 +195,14 @@ func (c *Conn) waitOf(r Reason) *flow {
 // believe takes over what a probe has found.
 func (s *Shard) believe(j job, r Reason, p Pulse) {
 	c, v := j.c, s.tracker.clock.view()
-	for f, ago := range map[*flow]time.Duration{&c.in: p.In, &c.out: p.Out} {
-		// What came longer ago than stamps can tell is no news.
-		if ago > 0 && ago/s.tracker.clock.tick < maxTicks {
-			raise(&f.stamp, uint32(s.tracker.clock.settledAgo(ago)))
-		}
+	if stamp, ok := s.tracker.clock.stampAgo(p.In); ok {
+		raise(&c.in.stamp, stamp)
+	}
+	if stamp, ok := s.tracker.clock.stampAgo(p.Out); ok {
+		raise(&c.out.stamp, stamp)
+	}
+	if stamp, ok := s.tracker.clock.stampAgo(p.Doubt); ok && r == ReasonWrite {
+		c.out.rebegin(stamp, s.tracker.clock.lag)
 	}
 	if p.Drained && (r == ReasonWrite || r == ReasonMinWriteRate) {
 		c.restart(r, uint32(v.now), instantOf(uint32(v.now)))

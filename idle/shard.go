@@ -19,7 +19,8 @@ type Shard struct {
 
 	tracker *Tracker
 	execute func(pass func()) error // nil if the tracker's driver runs the passes
-	posted  atomic.Bool             // a pass is on its way to the loop
+	posted  atomic.Bool             // a pass is on its way to the loop, or runs there
+	resume  atomic.Int64            // when, by clock.elapsed, the loop may be given the next
 	closed  atomic.Bool
 
 	lock  sync.Locker // guards wheel; nothing is locked on a loop
@@ -34,7 +35,8 @@ type Shard struct {
 const never = math.MaxInt64
 
 // A pass looks at this many connections, and ends or pings at most so many,
-// before it lets go of the lock.
+// before it lets go of the lock. On a loop, where nothing is locked, it looks at
+// the time after each that it ends.
 const (
 	looksPerLock = 256
 	jobsPerLock  = 16
@@ -208,24 +210,29 @@ func (s *Shard) replace(j job) {
 }
 
 // pass looks at what is due, for no longer than the budget if that is not
-// zero. Only one pass of a shard may run at a time.
-func (s *Shard) pass(budget time.Duration) {
+// zero, and reports whether that has ended it. Only one pass of a shard may run at
+// a time.
+func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.tracker.clock.settled()
-	for {
+	// What is put back to be due at once, because its stamps are old still, may
+	// come up again and again. It must not keep a pass busy for good.
+	s.lock.Lock()
+	left := s.wheel.Len()
+	s.lock.Unlock()
+	for left > 0 && !exceeded {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
 		for _, j := range s.jobs {
 			s.settle(j)
 		}
+		left -= len(s.jobs)
 		clear(s.jobs)
 		if !more {
 			break
 		}
-		if budget > 0 && time.Since(begun) >= budget {
-			break // the rest is due still, and comes first in the next tick
-		}
+		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is due still, and comes first in the next pass
 	}
 	s.announce()
 	took := time.Since(begun)
@@ -233,6 +240,7 @@ func (s *Shard) pass(budget time.Duration) {
 	if report := s.tracker.opts.OnPass; report != nil {
 		s.tracker.guard("OnPass", func() { report(took) })
 	}
+	return exceeded
 }
 
 // collect looks at connections that came up, puts back those that are not due,
@@ -240,9 +248,13 @@ func (s *Shard) pass(budget time.Duration) {
 // The lock is held.
 func (s *Shard) collect(now int64) (more bool) {
 	s.jobs = s.jobs[:0]
+	most := jobsPerLock
+	if s.execute != nil {
+		most = 1
+	}
 	s.wheel.Advance(uint64(now))
 	for range looksPerLock {
-		if len(s.jobs) == jobsPerLock {
+		if len(s.jobs) == most {
 			break
 		}
 		t := s.wheel.Pop()

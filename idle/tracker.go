@@ -34,7 +34,8 @@ type Options struct {
 	// Budget is how long the driver, or the loop of a shard, may work on
 	// timeouts within a tick: half a tick by default. What remains is deferred
 	// to the next tick, first come first served, and counted in
-	// Stats.Deferred if it becomes late.
+	// Stats.Deferred if it becomes late. A loop goes on sooner, when it has had as
+	// much time for its other work.
 	Budget time.Duration
 
 	// Linger is how long after Expire a [Reaper] reaps, and for how long
@@ -110,6 +111,7 @@ type Tracker struct {
 	closed bool
 	past   Stats // of shards that were closed
 
+	backlog       chan struct{} // tells the driver that a loop has work left
 	stop, stopped chan struct{}
 	callbacks     running
 	reapers       pool
@@ -129,6 +131,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 		linger:  int64((full.Linger+full.Tick-1)/full.Tick) + 1,
 		clock:   newClock(full.Tick),
 		past:    Stats{TimedOut: map[Reason]uint64{}},
+		backlog: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}

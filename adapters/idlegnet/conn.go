@@ -30,18 +30,21 @@ func (s *conn) close() { s.inbound = -1 }
 
 func (s *conn) closed() bool { return s.inbound < 0 }
 
-// before is called when OnTraffic begins.
+// before is called when OnTraffic begins, and reports whether something has
+// arrived.
 //
 // Wake calls OnTraffic without new bytes. If there are fewer than were left,
 // some were read elsewhere on the loop, and it cannot be told whether some
 // are new; then it is better to believe so.
-func (s *conn) before() {
+func (s *conn) before() (arrived bool) {
 	if n := s.c.InboundBuffered(); n != s.inbound {
 		s.track.Received(max(n-s.inbound, 0))
+		arrived = true
 	}
 	if s.backlog != nil {
 		s.look(s.c.OutboundBuffered())
 	}
+	return arrived
 }
 
 // after is called when something that may have read, written, or closed the
@@ -56,8 +59,10 @@ func (s *conn) after() {
 	}
 }
 
-// opened is called when OnOpen has returned n bytes, which gnet is to write.
+// opened is called when OnOpen has returned n bytes, which gnet is to write. The
+// limits count from here, however long that has taken.
 func (s *conn) opened(n int) {
+	s.track.Touch()
 	s.after()
 	if n > 0 && !s.closed() {
 		s.look(s.c.OutboundBuffered() + n)
@@ -123,6 +128,9 @@ func (s *conn) Drain() {
 func (s *conn) Probe() idle.Pulse {
 	if s.loop.refused == s {
 		return idle.Pulse{}
+	}
+	if n := s.c.OutboundBuffered(); n > 0 || s.backlog != nil {
+		s.look(n)
 	}
 	r := kernel.Inspect(uintptr(s.c.Fd()))
 	p := r.Pulse()

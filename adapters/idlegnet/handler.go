@@ -28,12 +28,12 @@ type Options struct {
 	OnDrain func(c gnet.Conn)
 
 	// Idle has the grain of the timeouts and more. Its Budget, how long a loop
-	// may be kept from its work within a tick, is 1 ms by default, or half a
-	// tick if that is less. Its Shards are not used: there is one a loop.
+	// may be kept from its work at a time, is 1 ms by default, or half a tick if
+	// that is less. Its Shards are not used: there is one a loop.
 	Idle idle.Options
 }
 
-// defaultBudget is how long a loop may work on timeouts within a tick.
+// defaultBudget is how long a loop may work on timeouts at a time.
 const defaultBudget = time.Millisecond
 
 // complete returns o, which may be nil, with the defaults of this package.
@@ -156,9 +156,12 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil {
 		return h.user.OnTraffic(c)
 	}
-	s.before()
+	arrived := s.before()
 	action := h.user.OnTraffic(c)
 	s.after()
+	if arrived { // until now: while the handler is at work nothing else can move
+		s.track.Touch()
+	}
 	return action
 }
 

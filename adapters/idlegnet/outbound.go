@@ -19,6 +19,7 @@ type backlog struct {
 	gone  int  // how many were seen to be gone since the last probe
 	grew  bool // more came since then, so that some may be gone unseen
 
+	timed   bool   // the kernel tells when bytes went out
 	counted bool   // the kernel counts what the peer takes
 	queue   uint64 // in the kernel's own queue, at the last probe
 	samples int    // probes in a row that saw no progress
@@ -39,7 +40,9 @@ func (s *conn) look(n int) {
 	case n < b.left:
 		b.gone += b.left - n
 		b.samples = 0
-		s.track.Sent(0)
+		if !b.timed { // it may have been just now
+			s.track.Sent(0)
+		}
 		b.left = n
 	case n > b.left:
 		b.grew = true
@@ -49,8 +52,8 @@ func (s *conn) look(n int) {
 
 // beginBacklog begins a wait for n bytes to go out.
 func (s *conn) beginBacklog(n int) {
-	s.backlog = &backlog{began: time.Now(), left: n}
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
+	s.backlog = &backlog{began: time.Now(), left: n, timed: tcp && kernel.SeesOutput}
 	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
 		s.backlog.counted, s.backlog.queue = r.Tallied, r.Queued
@@ -101,21 +104,13 @@ func (s *conn) progress(p *idle.Pulse, r kernel.Report) {
 		}
 	case b.samples < samples:
 		// It may have changed and be by chance as it was, while AsyncWrite makes
-		// up for what has gone. So it is asked again in a part of the limit.
+		// up for what has gone. So it is asked again in a part of the limit. That
+		// is a matter of WriteTimeout alone: IdleTimeout has been told of what
+		// AsyncWrite wrote (Conn.Sent).
 		b.samples++
-		limit := s.silence()
-		p.Out = limit - limit/samples
+		limit := s.phase.Policy().WriteTimeout
+		p.Doubt = limit - limit/samples
 	}
-}
-
-// silence returns after how long without a byte going out the connection is
-// stale, 0 if it never is.
-func (s *conn) silence() time.Duration {
-	p := s.phase.Policy()
-	if p.WriteTimeout == 0 || p.IdleTimeout > 0 && p.IdleTimeout < p.WriteTimeout {
-		return p.IdleTimeout
-	}
-	return p.WriteTimeout
 }
 
 // tooNew reports whether the bytes have not waited for long enough for a least

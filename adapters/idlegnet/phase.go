@@ -62,9 +62,9 @@ func (c *Conn) Beat() {
 }
 
 // Sent records that n bytes have gone out, for example in the callback of an
-// AsyncWrite. It is needed only where the kernel does not count, on Unix sockets
-// and on systems other than Linux, and there only for what AsyncWrite writes to
-// peers that send nothing.
+// AsyncWrite. It is needed only where the kernel does not tell, on Unix sockets and
+// on systems other than Linux, and there only for what is written to peers that send
+// nothing: by AsyncWrite, upon a Wake, in OnDrain, or by a Ping that returns nil.
 func (c *Conn) Sent(n int) {
 	if c != nil {
 		c.track.Sent(n)

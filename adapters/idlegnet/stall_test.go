@@ -8,6 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -71,5 +72,54 @@ func TestStalledLoop(t *testing.T) {
 				t.Errorf("%d of %d went", n, talking+silent)
 			}
 		})
+	}
+}
+
+// TestSlowHandler has a handler that takes twice the limit to answer, and clients
+// that send again a third of it after that. Nothing of the connection can move
+// while the handler is at work, and the answer is not acknowledged at once, as the
+// client does not read it at once; so it is not stale when the loop comes to look at
+// it, just after the answer.
+func TestSlowHandler(t *testing.T) {
+	const limit = 150 * ms
+	for name, policy := range map[string]idle.Policy{
+		"idle": {IdleTimeout: limit},
+		"read": {ReadTimeout: limit},
+	} {
+		for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
+			t.Run(name+" "+address[:4], func(t *testing.T) {
+				inTime := intime.Of(t, limit/4)
+				closed, onClose := closings()
+				answered := make(chan struct{}, 1)
+				s := serve(t, &handler{
+					close: onClose,
+					open: func(gnet.Conn) ([]byte, gnet.Action) {
+						time.Sleep(2 * limit)
+						answered <- struct{}{}
+						return []byte("!"), gnet.None
+					},
+					traffic: func(c gnet.Conn) gnet.Action {
+						c.Discard(-1)
+						time.Sleep(2 * limit)
+						c.Write([]byte("!"))
+						answered <- struct{}{}
+						return gnet.None
+					},
+				}, policy, nil, []string{address}, gnet.WithNumEventLoop(1))
+				nc := dial(t, s.address)
+				for range 4 {
+					delayAcknowledgements(nc)
+					receive(t, answered)
+					time.Sleep(limit / 3)
+					if len(closed) > 0 {
+						inTime.Fatal("closed: ", receive(t, closed).err)
+					}
+					if _, err := nc.Read(make([]byte, 1)); err != nil {
+						inTime.Fatal("instead of an answer: ", err)
+					}
+					nc.Write([]byte("?"))
+				}
+			})
+		}
 	}
 }

@@ -22,9 +22,10 @@
 // use idlehttp.) WriteTimeout and MinWriteRate count while a Write waits. Before a connection is timed out the
 // kernel is asked (on Linux, TCP_INFO) whether bytes have moved unseen: unread
 // input after a stall of the process, or a slow client that still drains a
-// large write. On Unix sockets the kernel does not tell since when a client has
-// taken nothing of what is queued, so such a one may be given WriteTimeout
-// twice. Elsewhere than on Linux only unread input is asked for.
+// large write. On Unix sockets it tells how much is queued, which is compared
+// with what was when the write began to wait, or when it was last asked: a
+// client that takes nothing is timed out in time, and one that has taken
+// something since may be given the limit once more. Elsewhere than on Linux only unread input is asked for.
 //
 // To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
 //
@@ -156,6 +157,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 		return err
 	}
 	c.inner, c.opts = kernel.Stream(nc), opts
+	if socket, ok := nc.(*net.UnixConn); ok {
+		c.inner = kernel.Queue(socket, c.waits)
+	}
 	c.user.Store(readDeadline | writeDeadline) // for all that is known
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
 		c.marks.Or(small)

@@ -14,7 +14,7 @@ func (o owner) Probe() idle.Pulse {
 	r := o.ask()
 	p := r.Pulse()
 	p.Unreported = o.claim(r.Acked)
-	if r.Counted && r.Out == 0 && o.movedSince(r.Queued) {
+	if r.Counted && r.Out == 0 && held(&o.writing) && o.movedSince(r.Queued) {
 		p.Out = 1
 	}
 	if o.marks.Load()&refused != 0 {
@@ -24,12 +24,24 @@ func (o owner) Probe() idle.Pulse {
 }
 
 // movedSince reports whether the kernel's queue may have moved since it was
-// last asked about in the present write. It is for sockets, like Unix ones, of
-// which the kernel does not tell when: the first time the answer is yes, which
+// last looked at in the present write. It is for sockets, like Unix ones, of
+// which the kernel does not tell when.
+//
+// The first look is when the write begins to wait (waits). Where it cannot be, as
+// the user's own wrapper is between, the answer to the first question is yes, which
 // is late for a peer that takes nothing, but never early for a slow one.
 func (c *Conn) movedSince(queued uint64) bool {
 	c.marks.Or(sampled)
 	return c.queued.Swap(uint32(queued)) != uint32(queued)
+}
+
+// waits is told by a [kernel.Queue] that the present write has to wait.
+func (c *Conn) waits(queued uint64, moved bool) {
+	if moved && c.marks.Load()&asking == 0 {
+		c.track.TouchOut()
+	}
+	c.queued.Store(uint32(queued))
+	c.mark(sampled, true)
 }
 
 // ask asks the kernel. It knows nothing if the connection is not a kernel's, or

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -94,6 +96,57 @@ func TestStoppedProcessClosesNoLiveConnection(t *testing.T) {
 	for err := range failed {
 		gaps.mustHaveBeen(t, stallLimit/2)
 		t.Error(err)
+	}
+}
+
+// A peer that takes some of a write and then no more acknowledges the last of it
+// with a delay, up to 40 ms after it was sent. The limit counts from there.
+func TestStalledWriteIsNotCutEarly(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+			raw, err := server.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			acked := func() (n uint64) {
+				raw.Control(func(fd uintptr) {
+					if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+						n = info.Bytes_acked
+					}
+				})
+				return n
+			}
+			ended := make(chan time.Time, 1)
+			go func() { server.Write(make([]byte, 64<<20)); ended <- time.Now() }()
+			go func() {
+				own, err := client.SyscallConn()
+				if err != nil {
+					return
+				}
+				for b, n := make([]byte, 100<<10), 0; n < 40; n++ {
+					client.Read(b)
+					own.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
+					time.Sleep(5 * time.Millisecond)
+				}
+			}()
+			looked, before := time.Now(), acked()
+			for last := looked; ; time.Sleep(time.Millisecond) {
+				select {
+				case at := <-ended:
+					notBefore(t, at, last, limit)
+					return
+				default:
+				}
+				then := looked
+				looked = time.Now()
+				if n := acked(); n != before {
+					last, before = then, n
+				}
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"net"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -12,7 +13,7 @@ import (
 // Report is what the kernel knows of a connection. Zero fields are not known.
 type Report struct {
 	Unread  bool          // input waits to be read
-	In, Out time.Duration // since bytes came, and since bytes went and were acknowledged
+	In, Out time.Duration // since bytes came, and since new bytes went or, of those that wait, some were acknowledged
 	Counted bool          // Queued is known
 	Queued  uint64        // bytes taken for sending but not acknowledged
 	Tallied bool          // Acked is known
@@ -22,4 +23,12 @@ type Report struct {
 // Pulse returns r as [idle.Prober] has it. Unreported is left to the caller.
 func (r Report) Pulse() idle.Pulse {
 	return idle.Pulse{In: r.In, Out: r.Out, Unread: r.Unread, Drained: r.Counted && r.Queued == 0}
+}
+
+// Plain returns what [Stream] or [Queue] was given to make nc of.
+func Plain(nc net.Conn) net.Conn {
+	if made, ok := nc.(interface{ plain() net.Conn }); ok {
+		return made.plain()
+	}
+	return nc
 }

@@ -66,29 +66,142 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestVanishedPeer: what is sent again and again is no progress.
-func TestVanishedPeer(t *testing.T) {
-	server, client := connect(t, "tcp", "127.0.0.1:0")
-	control(t, client, func(fd int) {
+// deafen has the kernel drop all that nc's peer sends, unread and unacknowledged.
+func deafen(t *testing.T, nc net.Conn) {
+	t.Helper()
+	control(t, nc, func(fd int) {
 		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop}); err != nil {
 			t.Skip("packets cannot be dropped: ", err)
 		}
 	})
+}
+
+func tcpInfo(t *testing.T, nc net.Conn) (info *unix.TCPInfo) {
+	t.Helper()
+	control(t, nc, func(fd int) {
+		var err error
+		if info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return info
+}
+
+// TestSentIsMoved: what was sent after a long silence has moved, though it is not
+// acknowledged yet.
+func TestSentIsMoved(t *testing.T) {
+	server, client := connect(t, "tcp", "127.0.0.1:0")
+	deafen(t, client)
+	time.Sleep(300 * time.Millisecond)
+	sent := time.Now()
+	if _, err := server.Write([]byte("here I am")); err != nil {
+		t.Fatal(err)
+	}
+	r := inspect(t, server)
+	if most := time.Since(sent); r.Out > most || r.Queued == 0 {
+		t.Errorf("sent %v ago or less: %+v", most, r)
+	}
+}
+
+// TestVanishedPeer: what is sent again and again is no progress.
+func TestVanishedPeer(t *testing.T) {
+	server, client := connect(t, "tcp", "127.0.0.1:0")
+	deafen(t, client)
+	timeout := time.Duration(tcpInfo(t, server).Rto) * time.Microsecond
 	begun := time.Now()
 	if _, err := server.Write([]byte("is anybody there?")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is sent three times", func() (again bool) {
-		control(t, server, func(fd int) {
-			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-			again = err == nil && info.Total_retrans >= 2
-		})
-		return again
-	})
 	silent := time.Since(begun)
-	if r := inspect(t, server); r.Out < silent-3*jiffy || r.Queued == 0 {
-		t.Errorf("after %v: %+v", silent, r)
+	for again := uint8(0); again < 3; silent = time.Since(begun) {
+		again = tcpInfo(t, server).Retransmits
+		if r := inspect(t, server); r.Out > time.Since(begun) || r.Queued == 0 {
+			t.Fatalf("after %v: %+v", time.Since(begun), r)
+		}
+		if silent > patience {
+			t.Fatal("it is not sent three times")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if r := inspect(t, server); r.Out < silent-3*timeout { // a probe of the tail, and the first of the three
+		t.Errorf("after %v, with a timeout of %v: %+v", silent, timeout, r)
+	}
+}
+
+// TestClosedWindow has a peer that reads some, with its acknowledgements delayed,
+// and then takes no more, silently or not. Nothing has moved since its last
+// acknowledgement, as the server sees it, though it answers window probes.
+func TestClosedWindow(t *testing.T) {
+	for name, talks := range map[string]bool{"silent": false, "talking": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := connect(t, "tcp", "127.0.0.1:0")
+			go func() {
+				for b, err := make([]byte, 1<<20), error(nil); err == nil; {
+					_, err = server.Write(b)
+				}
+			}()
+			go func() {
+				for b, err := make([]byte, 100<<10), error(nil); talks && err == nil; time.Sleep(5 * time.Millisecond) {
+					server.SetReadDeadline(time.Now().Add(patience))
+					_, err = server.Read(b)
+				}
+			}()
+			go func() {
+				b := make([]byte, 100<<10)
+				for range 40 {
+					client.Read(b)
+					control(t, client, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
+					time.Sleep(5 * time.Millisecond)
+				}
+				for err := error(nil); talks && err == nil; time.Sleep(5 * time.Millisecond) {
+					_, err = client.Write([]byte("x"))
+				}
+			}()
+			// What is seen to have moved has done so since the look before.
+			var r Report
+			info, looked := tcpInfo(t, server), time.Now()
+			for moved := looked; looked.Sub(moved) < time.Second; time.Sleep(time.Millisecond) {
+				before, then := info, looked
+				looked, info = time.Now(), tcpInfo(t, server)
+				if info.Bytes_acked != before.Bytes_acked || info.Bytes_sent != before.Bytes_sent {
+					moved = then
+				}
+				if r = inspect(t, server); r.Out > time.Since(moved) {
+					t.Fatalf("it has moved %v ago or less: %+v, %+v", time.Since(moved), r, info)
+				}
+			}
+			if timeout := time.Duration(info.Rto) * time.Microsecond; r.Out < time.Second-timeout-3*jiffy {
+				t.Errorf("it has moved %v ago, and the timeout is %v: %+v, %+v", time.Second, timeout, r, info)
+			}
+		})
+	}
+}
+
+// TestMoved works out when output moved from what the kernel tells.
+func TestMoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		unix.TCPInfo
+		queued uint64
+		want   uint32
+	}{
+		"all acknowledged":            {unix.TCPInfo{Last_data_sent: 300, Last_ack_recv: 260}, 0, 300},
+		"probed by a keepalive":       {unix.TCPInfo{Last_data_sent: 20_000, Last_ack_recv: 5}, 0, 20_000},
+		"just sent":                   {unix.TCPInfo{Last_data_sent: 0, Last_ack_recv: 300, Unacked: 1}, 1, 0},
+		"acknowledged with a delay":   {unix.TCPInfo{Last_data_sent: 500, Last_ack_recv: 460, Rto: 200_000}, 1, 460},
+		"sent again once":             {unix.TCPInfo{Last_data_sent: 100, Last_ack_recv: 900, Unacked: 1, Retransmits: 1, Backoff: 1, Rto: 400_000}, 1, 100},
+		"sent again three times":      {unix.TCPInfo{Last_data_sent: 100, Last_ack_recv: 9000, Unacked: 1, Retransmits: 3, Backoff: 3, Rto: 1_600_000}, 1, 1300},
+		"closed, and not probed yet":  {unix.TCPInfo{Last_data_sent: 190, Last_ack_recv: 150, Rto: 200_000}, 1, 150},
+		"closed, with one probe":      {unix.TCPInfo{Last_data_sent: 500, Last_ack_recv: 260, Backoff: 1, Rto: 200_000}, 1, 460},
+		"closed, with three probes":   {unix.TCPInfo{Last_data_sent: 1500, Last_ack_recv: 60, Backoff: 3, Rto: 200_000}, 1, 1460},
+		"closed, with one unanswered": {unix.TCPInfo{Last_data_sent: 700, Last_ack_recv: 460, Backoff: 2, Probes: 1, Rto: 200_000}, 1, 660},
+		"closed, and talking":         {unix.TCPInfo{Last_data_sent: 700, Last_ack_recv: 5, Rto: 200_000}, 1, 500},
+		"closed for very long":        {unix.TCPInfo{Last_data_sent: 4_000_000_000, Last_ack_recv: 5, Backoff: 255, Rto: 120_000_000}, 1, 4_000_000_000 - 120_000},
+	} {
+		if got := moved(&c.TCPInfo, c.queued); got != c.want {
+			t.Errorf("%s: moved %d ms ago, want %d", name, got, c.want)
+		}
 	}
 }
 

@@ -63,13 +63,7 @@ func Stream(nc net.Conn) net.Conn {
 	return s
 }
 
-// Plain returns what [Stream] was given to make nc of.
-func Plain(nc net.Conn) net.Conn {
-	if s, ok := nc.(*stream); ok {
-		return s.TCPConn
-	}
-	return nc
-}
+func (s *stream) plain() net.Conn { return s.TCPConn }
 
 // Read reads as package net does.
 func (s *stream) Read(b []byte) (int, error) {

@@ -6,6 +6,3 @@ import "net"
 
 // Stream returns what does all that nc does: here, itself.
 func Stream(nc net.Conn) net.Conn { return nc }
-
-// Plain returns what [Stream] was given to make nc of.
-func Plain(nc net.Conn) net.Conn { return nc }

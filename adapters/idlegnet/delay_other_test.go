@@ -1,0 +1,7 @@
+//go:build !linux
+
+package idlegnet
+
+import "net"
+
+func delayAcknowledgements(net.Conn) {}
