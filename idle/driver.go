@@ -110,7 +110,8 @@ func (s *Shard) post() {
 }
 
 // passOnLoop is the pass that the loop of a shard is given. What remains to be done
-// has a pass of its own, as soon as the loop has had as much time for its other work.
+// has a pass of its own, as soon as the loop has had as much time for its other work,
+// or a tick.
 // The driver posts it: what a loop is given from inside a task it may run before
 // anything else.
 func (s *Shard) passOnLoop() {
@@ -119,7 +120,7 @@ func (s *Shard) passOnLoop() {
 		begun := k.elapsed()
 		exceeded := s.pass(s.tracker.opts.Budget)
 		ended := k.elapsed()
-		resume := ended + (ended - begun)
+		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks costs the others no more than that
 		if !exceeded { // what is due all the same is so for the next tick
 			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
 		}

@@ -210,6 +210,9 @@ func (l *ledger) spans() (all []span) {
 		if r == 0 {
 			late += l.tick // something else that ends nothing may come first
 		}
+		if l.excused > l.began && hi <= l.excused+late {
+			late += 2 * l.tick // what passes together is judged one after the other
+		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
 	}
 	exact := func(r Reason, since, limit time.Duration) {

@@ -215,19 +215,13 @@ func (s *Shard) replace(j job) {
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.tracker.clock.settled()
-	// What is put back to be due at once, because its stamps are old still, may
-	// come up again and again. It must not keep a pass busy for good.
-	s.lock.Lock()
-	left := s.wheel.Len()
-	s.lock.Unlock()
-	for left > 0 && !exceeded {
+	for !exceeded {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
 		for _, j := range s.jobs {
 			s.settle(j)
 		}
-		left -= len(s.jobs)
 		clear(s.jobs)
 		if !more {
 			break
