@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -36,7 +37,9 @@ const pkg = "idlehttp"
 type Stats struct {
 	idle.Stats
 
-	// Phases is how many connections have timed out in each phase, by name.
+	// Phases is how many connections have timed out in each phase, by name. That
+	// of "request stream" is how many streams of HTTP/2 have been reset; the
+	// connections may live on, and are not counted for it anywhere else.
 	Phases map[string]uint64
 }
 
@@ -96,6 +99,7 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	}
 	l := &Listener{inner}
 	l.hook(s)
+	l.hookHTTP2(s)
 	return l, nil
 }
 
@@ -131,7 +135,11 @@ func (l *Listener) hook(s *http.Server) {
 	state, inContext := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if c := l.inner.Find(nc); c != nil {
-			changed(c, nc, to)
+			if framed := http2conn.Of(nc); framed != nil { // its frames tell more
+				nc = framed.NetConn()
+			} else {
+				changed(c, nc, to)
+			}
 		}
 		if state != nil {
 			state(nc, to)
@@ -182,5 +190,6 @@ func (l *Listener) Close() error { return l.inner.Close() }
 // Stats returns the present counts.
 func (l *Listener) Stats() Stats {
 	s := l.inner.Stats()
+	s.Phases[httpconn.RequestStream] = s.Reset
 	return Stats{s.Stats, s.Phases}
 }

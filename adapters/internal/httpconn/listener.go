@@ -30,6 +30,7 @@ type Listener struct {
 	called  *Conn // see callOut; guarded by calling
 
 	timedOut [numPhases]atomic.Uint64
+	http2    http2Limits
 }
 
 // NewListener returns a listener that accepts from ln. pkg is the package of
@@ -69,6 +70,10 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 			tracker.Close()
 			return nil, fmt.Errorf("%s: of the %s: %w", pkg, Phase(p), err)
 		}
+	}
+	if err := l.http2.prepare(tracker, &l.limits); err != nil {
+		tracker.Close()
+		return nil, fmt.Errorf("%s: of HTTP/2: %w", pkg, err)
 	}
 	l.tracker = tracker
 	return l, nil
@@ -125,7 +130,9 @@ func (l *Listener) end() {
 	defer l.mu.Unlock()
 	l.open--
 	if l.open == 0 {
-		go l.tracker.Close() // waits for callbacks, of which this may be one
+		// Closing waits for callbacks, of which this may be one.
+		go l.tracker.Close()
+		go l.http2.close()
 	}
 }
 
@@ -146,11 +153,14 @@ type Stats struct {
 
 	// Phases is how many connections have timed out in each phase, by name.
 	Phases map[string]uint64
+
+	// Reset is how many streams of HTTP/2 have been reset.
+	Reset uint64
 }
 
 // Stats returns the present counts.
 func (l *Listener) Stats() Stats {
-	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}, Reset: l.http2.reset.Load()}
 	for p := range numPhases {
 		s.Phases[p.String()] = l.timedOut[p].Load()
 	}
