@@ -100,6 +100,7 @@ func TestHTTP2SippingClient(t *testing.T) {
 				t.Parallel()
 				limits := slow(600 * ms)
 				limits.KeepAliveTimeout = patience
+				limits.WriteRate.BytesPerSecond = 1 << 20 // what the first window has taken pays in advance
 				h, ended := fails()
 				s := start2(t, secure, limits, h)
 				window := uint32(noWindow)

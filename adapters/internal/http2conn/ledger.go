@@ -13,6 +13,7 @@ type ledger struct {
 	streamToClient, fromClient int64
 
 	sending  int    // streams of which the response has begun and not ended
+	sent     int64  // bytes of DATA since there have been some
 	lastIn   uint32 // the highest stream of the client's
 	lastOut  uint32 // the highest stream of the server's (it may push)
 	lastLeft uint32 // after a GOAWAY of the server's, the highest stream that it serves
@@ -77,8 +78,12 @@ func (l *ledger) receive(b []byte) {
 // by its end, so that a frame that takes all of it is waited for.
 func (l *ledger) bodyArrives(f *frame, p piece) {
 	s := l.streams.find(f.stream)
-	if len(p.payload) > 0 && s != nil && s.wait != nil {
-		s.wait.Received(len(p.payload))
+	if n := len(p.payload); n > 0 && s != nil {
+		if s.wait != nil {
+			s.wait.Received(n)
+		} else {
+			s.received += int64(n)
+		}
 	}
 	if !p.ends {
 		return
@@ -185,11 +190,17 @@ func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
 func (l *ledger) responseGoes(f *frame, p piece) {
 	s := l.streams.find(f.stream)
 	if n := len(p.payload); n > 0 {
-		if s != nil && s.wait != nil {
+		switch {
+		case s == nil:
+		case s.wait != nil:
 			s.wait.Sent(n)
+		default:
+			s.sent += int64(n)
 		}
 		if l.window != nil {
 			l.window.Sent(n)
+		} else {
+			l.sent += int64(n)
 		}
 	}
 	if !p.ends {
@@ -283,8 +294,8 @@ func (l *ledger) leaves(last uint32) {
 
 // end notes that one side has ended a stream; it is closed once both have.
 func (l *ledger) end(s *stream, side uint8) {
-	if side == serverEnded && s.is(responded) && !s.is(serverEnded) {
-		l.sending--
+	if side == serverEnded {
+		l.answered(s)
 	}
 	s.marks |= side
 	if s.is(clientEnded) && s.is(serverEnded) {
@@ -299,13 +310,26 @@ func (l *ledger) close(s *stream) {
 	if s == nil {
 		return
 	}
-	if s.is(responded) && !s.is(serverEnded) {
-		l.sending--
-	}
+	l.answered(s)
 	if s.wait != nil {
 		l.gone = append(l.gone, s.wait)
 	}
 	l.streams.remove(s)
+}
+
+// answered notes that there is no more of a response, if it had begun. What has
+// been sent while there were responses pays for no later ones.
+func (l *ledger) answered(s *stream) {
+	if !s.is(responded) || s.is(serverEnded) {
+		return
+	}
+	if l.sending--; l.sending > 0 {
+		return
+	}
+	l.sent = 0
+	if l.window != nil {
+		l.gone, l.window = append(l.gone, l.window), nil
+	}
 }
 
 // owes reports whether the client has a part of the request to send, and may. Once

@@ -8,7 +8,8 @@ type stream struct {
 	// Windows: how many bytes of DATA the client may be sent, and may send.
 	toClient, toServer int64
 
-	wait *wait // nil until it is the first time that the client is waited for
+	sent, received int64 // bytes of DATA, until there is a wait to tell of them
+	wait           *wait // nil until it is the first time that the client is waited for
 }
 
 // Marks of a stream.

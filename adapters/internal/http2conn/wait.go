@@ -25,10 +25,15 @@ func (c *Conn) settle() {
 		c.changed = false
 		for i := range c.streams {
 			s := &c.streams[i]
-			c.await(&s.wait, s.id, c.owes(s), c.holds(s))
+			if c.await(&s.wait, s.id, c.owes(s), c.holds(s)) {
+				s.wait.Received(int(s.received))
+				s.wait.Sent(int(s.sent))
+			}
 		}
 	}
-	c.await(&c.window, 0, false, c.holdsAll())
+	if c.await(&c.window, 0, false, c.holdsAll()) {
+		c.window.Sent(int(c.sent))
+	}
 	for i, w := range c.gone {
 		w.close()
 		c.gone[i] = nil
@@ -53,23 +58,25 @@ func (c *Conn) present() State {
 	return KeepAlive
 }
 
-// await has w wait for what it is to wait for. It is made when that is anything.
-func (c *Conn) await(w **wait, id uint32, reads, writes bool) {
+// await has w wait for what it is to wait for. It is made when that is anything,
+// which await reports: the bytes so far count as well.
+func (c *Conn) await(w **wait, id uint32, reads, writes bool) (made bool) {
 	if *w == nil {
 		if !reads && !writes {
-			return
+			return false
 		}
-		made := &wait{conn: c, stream: id, reads: true} // as tracking begins
-		owner := idle.Owner(made)
+		fresh := &wait{conn: c, stream: id, reads: true} // as tracking begins
+		owner := idle.Owner(fresh)
 		if host, asks := c.host.(Asker); asks {
-			owner = asking{made, host}
+			owner = asking{fresh, host}
 		}
-		if c.host.Track(&made.Conn, owner) != nil {
-			return
+		if c.host.Track(&fresh.Conn, owner) != nil {
+			return false
 		}
-		*w = made
+		*w, made = fresh, true
 	}
 	(*w).set(reads, writes)
+	return made
 }
 
 // set begins or ends waits.
