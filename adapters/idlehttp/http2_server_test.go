@@ -109,8 +109,9 @@ func TestHTTP2Listeners(t *testing.T) {
 	}
 	sites[1].wantNone()
 	server.Close()
-	for range sites {
+	for _, s := range sites {
 		<-served
+		s.Close()
 	}
 }
 
@@ -183,6 +184,7 @@ func TestHTTP2BadConfigIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer l.Close()
 	if err := server.ServeTLS(l, "", ""); err == nil || errors.Is(err, errNowhere) {
 		t.Errorf("serving fails with %v", err)
 	}
