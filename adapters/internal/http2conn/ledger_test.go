@@ -68,7 +68,7 @@ func (o *oracle) client(r *rand.Rand) act {
 			}
 		}}
 	case what == 2:
-		value := uint32(r.IntN(100_000))
+		value := size(r)
 		return act{bytesOf(typeSettings, 0, 0, slices.Concat([]byte{0, 1}, number(7), []byte{0, 4}, number(value), []byte{0, 3}, number(9))), func() {
 			for _, a := range o.streams {
 				a.toClient += int64(value) - o.initial[0]
@@ -81,7 +81,7 @@ func (o *oracle) client(r *rand.Rand) act {
 	case what == 4 || a == nil:
 		return act{bytesOf([]byte{6, 2, 99}[r.IntN(3)], byte(r.Uint32()), 0, junk(r, 20)), func() {}}
 	case what == 5:
-		body := junk(r, 300)
+		body := upTo(r, a.toServer)
 		return act{bytesOf(typeData, flag, id, body), func() {
 			o.toServer -= int64(len(body))
 			a.toServer -= int64(len(body))
@@ -103,7 +103,7 @@ func (o *oracle) server(r *rand.Rand) act {
 	flag := map[bool]byte{true: flagEndStream}[ends]
 	switch what := r.IntN(9); {
 	case what == 0:
-		value := uint32(r.IntN(100_000))
+		value := size(r)
 		return act{bytesOf(typeSettings, 0, 0, slices.Concat([]byte{0, 4}, number(value))), func() {
 			for _, a := range o.streams {
 				a.toServer += int64(value) - o.initial[1]
@@ -129,7 +129,7 @@ func (o *oracle) server(r *rand.Rand) act {
 	case !a.begun || what == 6:
 		return act{blockOf(r, id, flag, []byte("\x88\x61\x96date")), func() { a.begun = true; a.done = a.done || ends }}
 	}
-	body := junk(r, 300)
+	body := upTo(r, a.toClient)
 	return act{bytesOf(typeData, flag, id, body), func() {
 		o.toClient -= int64(len(body))
 		a.toClient -= int64(len(body))
@@ -147,6 +147,17 @@ func blockOf(r *rand.Rand, id uint32, flags byte, block []byte) []byte {
 		kind, flags, block = typeContinuation, 0, block[n:]
 	}
 	return append(b, bytesOf(kind, flags|flagEndHeaders, id, block)...)
+}
+
+// size is that of a window: often a small one, as what matters is its end.
+func size(r *rand.Rand) uint32 { return uint32(r.IntN([]int{1, 500, 100_000}[r.IntN(3)])) }
+
+// upTo is a body, often one that uses a window up.
+func upTo(r *rand.Rand, window int64) []byte {
+	if window > 0 && window < 1000 && r.IntN(2) == 0 {
+		return make([]byte, window)
+	}
+	return junk(r, 300)
 }
 
 func junk(r *rand.Rand, most int) []byte {
