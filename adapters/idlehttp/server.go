@@ -14,6 +14,13 @@
 // that was asked for by one is not answered. A header of which the beginning
 // came with the request before is taken for begun when more of it comes.
 //
+// In HTTP/2 the limits are kept by what the frames tell. A client that does not
+// send the body of a request, or does not take the response, has that stream
+// reset, and the others live. The fields of Timeouts say what each limit is there.
+// What no limit ends is a stream on which neither side owes anything by its
+// frames: a handler that takes long, and a body that trickles after the response
+// has begun.
+//
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
 // have to be 0.
 package idlehttp
@@ -80,10 +87,12 @@ func closing(ln net.Listener, err error) error {
 // it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
 // does, for those who want the listener's counts.
 //
-// It sets ConnState, ConnContext and ErrorLog of s to ones that hand on to those
-// which were there, so they must be set before, and not be changed any more.
-// (From the log it takes lines about handshakes that timed out.) s can be
-// prepared for several listeners.
+// It sets ConnState, ConnContext, ErrorLog and TLSNextProto of s to ones that hand
+// on to those which were there, so they must be set before, and not be changed any
+// more. (From the log it takes lines about handshakes that timed out.) Protocols,
+// HTTP2 and TLSConfig must be set before as well; so must x/net/http2 have been
+// configured, if it is used. s can be prepared for several listeners, and serve
+// others beside them, but must not serve yet.
 func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
