@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/idle"
@@ -140,6 +141,58 @@ func TestHTTP2Shutdown(t *testing.T) {
 		}
 		s.wantReset(0)
 	})
+}
+
+// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS.
+func TestHTTP2ByDefault(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(server *http.Server, l net.Listener) error{
+		"ServeTLS": func(server *http.Server, l net.Listener) error { return server.ServeTLS(l, "", "") },
+		"Serve": func(server *http.Server, l net.Listener) error {
+			config := server.TLSConfig.Clone()
+			config.NextProtos = []string{"h2"}
+			return server.Serve(tls.NewListener(l, config))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t)}
+			server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
+			limits := off()
+			limits.KeepAliveTimeout = 300 * ms
+			l, err := NewListener(server, listen(t), limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &site{Listener: l, t: t, server: server, secure: true, served: make(chan error, 1)}
+			go func() { s.served <- serve(server, l) }()
+			t.Cleanup(s.end)
+			f := s.dialFramed(defaultWindow)
+			f.open(1, getBlock, endStream)
+			f.wantEnd(1)
+			f.again(t, ping, 50*ms)
+			f.drain()
+			s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+		})
+	}
+}
+
+// Where there is no function that takes any connection, frames are not read. The
+// limits of connections count as far as the server tells.
+func TestHTTP2WithoutFrames(t *testing.T) {
+	t.Parallel()
+	limits := off()
+	limits.KeepAliveTimeout, limits.StreamTimeout = 300*ms, patience
+	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
+		func(server *http.Server) {
+			other := new(http.Server)
+			other.Serve(nowhere{})
+			server.TLSNextProto = handOvers{overTLS: other.TLSNextProto[overTLS]}
+		})
+	f := s.dialFramed(defaultWindow)
+	f.open(1, getBlock, endStream)
+	f.drain()
+	s.wantOnly(1, "keep-alive", idle.ReasonRead)
 }
 
 // A server without HTTP/2 has none by us.

@@ -32,8 +32,9 @@ type Timeouts struct {
 	// HandshakeTimeout is how long after a connection has been accepted the
 	// first byte of its first request may take, a TLS handshake included. With
 	// TLS, net/http does not tell when the handshake is over, so that there the
-	// whole header of the first request has to come by then. 10 s by default:
-	// three round trips, some lost packets, and no more.
+	// whole header of the first request has to come by then. In HTTP/2 it is the
+	// client's preface that has to. 10 s by default: three round trips, some lost
+	// packets, and no more.
 	HandshakeTimeout time.Duration
 
 	// HeaderTimeout is how long after the first byte of a request its header

@@ -34,7 +34,8 @@ const (
 // A Host knows the limits of a connection and of its streams. None of its methods
 // may block, except Keep.
 type Host interface {
-	// Enter is told of every change of the connection's state.
+	// Enter is told of every change of the connection's state, and when one begins
+	// anew.
 	Enter(State)
 
 	// Track begins to track a stream. What is awaited of the client is what Conn is
@@ -74,8 +75,9 @@ type Conn struct {
 	mu sync.Mutex // guards what follows
 	ledger
 	state    State
-	waiting  bool // the reader waits for the client
-	woken    bool // it is to look what there is for it
+	since    uint32 // what present has returned with it
+	waiting  bool   // the reader waits for the client
+	woken    bool   // it is to look what there is for it
 	ended    bool
 	deadline time.Time // the server's own for reading
 	resets   []uint32  // streams that the server is to reset

@@ -172,6 +172,34 @@ func TestStates(t *testing.T) {
 	})
 }
 
+// What begins while the reader does not wait has its state begin anew: a wait after
+// a request that was answered at once, and a header after another one.
+func TestStatesBeginAnew(t *testing.T) {
+	header := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x82"))
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		go io.Copy(io.Discard, client)
+		go client.Write(header)
+		io.ReadFull(c, make([]byte, len(header)))
+		c.Write(bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x88")))
+		go c.Read(make([]byte, 1))
+		synctest.Wait()
+		if want := []State{KeepAlive, KeepAlive}; !slices.Equal(h.states, want) {
+			t.Errorf("a request: the states are %d, want %d", h.states, want)
+		}
+	})
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		go serve(io.Discard, c)
+		next := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 3, []byte("\x82"))
+		for _, b := range [][]byte{header[:9], append(header[9:], next[:9]...), next[9:]} {
+			client.Write(b)
+			synctest.Wait()
+		}
+		if want := []State{KeepAlive, Header, Header, Streams}; !slices.Equal(h.states, want) {
+			t.Errorf("headers: the states are %d, want %d", h.states, want)
+		}
+	})
+}
+
 // Deadlines of the server's own are kept, also by a reader that has been woken up.
 func TestOwnDeadline(t *testing.T) {
 	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {

@@ -18,7 +18,8 @@ type ledger struct {
 	lastOut  uint32 // the highest stream of the server's (it may push)
 	lastLeft uint32 // after a GOAWAY of the server's, the highest stream that it serves
 
-	block  heading // of the client's that is not complete
+	blocks uint32  // how many header blocks of the client's have begun
+	block  heading // the last of them
 	answer heading // of the server's, likewise
 
 	changed bool    // a stream may have begun or ceased to wait for the client
@@ -54,6 +55,7 @@ func (l *ledger) receive(b []byte) {
 			l.bodyArrives(f, p)
 		case typeHeaders, typeContinuation:
 			if p.begins && f.kind == typeHeaders {
+				l.blocks++
 				l.block = heading{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
 			}
 			if p.ends && f.flags&flagEndHeaders != 0 && l.block.open {

@@ -39,23 +39,24 @@ func (c *Conn) settle() {
 		c.gone[i] = nil
 	}
 	c.gone = c.gone[:0]
-	if s := c.present(); s != c.state {
-		c.state = s
+	if s, since := c.present(); s != c.state || since != c.since {
+		c.state, c.since = s, since
 		c.host.Enter(s)
 	}
 }
 
-// present returns the state that the connection is in.
-func (c *Conn) present() State {
+// present returns the state that the connection is in, and which header or request
+// it has begun with. There may have been other states that nobody has seen.
+func (c *Conn) present() (s State, since uint32) {
 	switch {
 	case c.block.open:
-		return Header
+		return Header, c.blocks
 	case len(c.resets) > 0:
-		return Unfinished
+		return Unfinished, 0
 	case len(c.streams) > 0:
-		return Streams
+		return Streams, 0
 	}
-	return KeepAlive
+	return KeepAlive, c.lastIn
 }
 
 // await has w wait for what it is to wait for. It is made when that is anything,
