@@ -78,6 +78,32 @@ func (s spool) Read(b []byte) (int, error) {
 	return copy(b, got), nil // into a bufio.Reader, so that it fits
 }
 
+// A reset that has to wait for a frame of another stream lets that take its time.
+func TestHTTP2SlowFrameBesideAReset(t *testing.T) {
+	virtual(t, noWindow, func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.Copy(io.Discard, r.Body); n == 0 {
+			w.Write(make([]byte, 100))
+		}
+	}, func(t *testing.T, f framed) {
+		f.open(1, getBlock, endStream) // whose response does not get through
+		f.open(3, postBlock, 0)
+		f.send("\x00\x40\x00" + frame(typeData, endStream, 3, "")[3:])
+		for range 1 << 14 / 512 {
+			time.Sleep(2 * time.Second)
+			f.send(strings.Repeat("x", 512))
+		}
+		for reset, ended := false, false; !reset || !ended; {
+			g, err := f.read()
+			if err != nil {
+				t.Fatalf("reset: %v, the other one ended: %v, then %v", reset, ended, err)
+			}
+			reset = reset || g.kind == typeReset && g.stream == 1
+			ended = ended || g.kind <= typeHeaders && g.stream == 3 && g.flags&endStream != 0
+		}
+		f.site.wantReset(1)
+	})
+}
+
 // Clients that do what they may are served, by the default timeouts, for much
 // longer than these are.
 func TestHTTP2HonestClients(t *testing.T) {

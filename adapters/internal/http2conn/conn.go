@@ -199,7 +199,7 @@ func (c *Conn) nextReset() {
 	for len(c.resets) > 0 && len(c.told) == 0 {
 		id := c.resets[0]
 		c.resets = c.resets[1:]
-		if c.streams.find(id) != nil {
+		if c.isOpen(id) {
 			c.told = []byte{0, 0, 4, typeWindowUpdate, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), 0, 0, 0, 0}
 		}
 	}

@@ -1,13 +1,16 @@
 package http2conn
 
-import "github.com/idlewheel/idlewheel/idle"
+import (
+	"slices"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
 
 // A wait is what is waited for on a stream, or for the window of the connection.
 type wait struct {
 	idle.Conn
 	conn          *Conn
-	stream        uint32 // 0 for the connection's window
-	reads, writes bool   // whether there are waits
+	reads, writes bool // whether there are waits
 }
 
 // asking is a wait of which the Host is asked first.
@@ -25,13 +28,13 @@ func (c *Conn) settle() {
 		c.changed = false
 		for i := range c.streams {
 			s := &c.streams[i]
-			if c.await(&s.wait, s.id, c.owes(s), c.holds(s)) {
+			if c.await(&s.wait, c.owes(s), c.holds(s)) {
 				s.wait.Received(int(s.received))
 				s.wait.Sent(int(s.sent))
 			}
 		}
 	}
-	if c.await(&c.window, 0, false, c.holdsAll()) {
+	if c.await(&c.window, false, c.holdsAll()) {
 		c.window.Sent(int(c.sent))
 	}
 	for i, w := range c.gone {
@@ -51,7 +54,7 @@ func (c *Conn) present() (s State, since uint32) {
 	switch {
 	case c.block.open:
 		return Header, c.blocks
-	case len(c.resets) > 0:
+	case slices.ContainsFunc(c.resets, c.isOpen):
 		return Unfinished, 0
 	case len(c.streams) > 0:
 		return Streams, 0
@@ -61,12 +64,12 @@ func (c *Conn) present() (s State, since uint32) {
 
 // await has w wait for what it is to wait for. It is made when that is anything,
 // which await reports: the bytes so far count as well.
-func (c *Conn) await(w **wait, id uint32, reads, writes bool) (made bool) {
+func (c *Conn) await(w **wait, reads, writes bool) (made bool) {
 	if *w == nil {
 		if !reads && !writes {
 			return false
 		}
-		fresh := &wait{conn: c, stream: id, reads: true} // as tracking begins
+		fresh := &wait{conn: c, reads: true} // as tracking begins
 		owner := idle.Owner(fresh)
 		if host, asks := c.host.(Asker); asks {
 			owner = asking{fresh, host}

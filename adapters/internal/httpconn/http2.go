@@ -36,13 +36,19 @@ type http2Limits struct {
 // KeepAliveTimeout is of the whole wait: frames that arrive while no stream is open
 // do not extend it.
 func (h *http2Limits) prepare(t *idle.Tracker, l *Limits) (err error) {
-	keepAlive := idle.Policy{Name: KeepAlive.String(), ReadTotal: l.KeepAlive, WriteTimeout: l.Write, MinWriteRate: l.WriteRate}
+	keepAlive := idle.Policy{Name: KeepAlive.String(), WriteTimeout: l.Write, MinWriteRate: l.WriteRate}
+	unfinished := keepAlive
+	keepAlive.ReadTotal = l.KeepAlive
 	if h.keepAlive, err = t.Phase(keepAlive); err != nil {
 		return err
 	}
-	unfinished := keepAlive
+	// A frame that a reset has to wait for may be a body's, which has its own time.
 	unfinished.Name = Streams.String()
-	unfinished.ReadTotal = cmp.Or(l.Header, l.Body, l.Write, l.BodyRate.Grace, l.WriteRate.Grace)
+	if l.BodyRate.BytesPerSecond > 0 {
+		unfinished.ReadTimeout, unfinished.MinReadRate = l.Body, l.BodyRate
+	} else {
+		unfinished.ReadTotal = cmp.Or(l.Header, l.Body, l.Write, l.WriteRate.Grace)
+	}
 	if h.unfinished, err = t.Phase(unfinished); err != nil {
 		return err
 	}
