@@ -21,11 +21,10 @@ const (
 	codeCancel = 8
 )
 
-// The header blocks of a GET and a POST of /, and of a POST with Expect.
+// The header blocks of a GET and a POST of /.
 const (
-	getBlock    = "\x82\x87\x84\x41\x04test"
-	postBlock   = "\x83\x87\x84\x41\x04test"
-	expectBlock = postBlock + "\x0f\x14\x0c100-continue"
+	getBlock  = "\x82\x87\x84\x41\x04test"
+	postBlock = "\x83\x87\x84\x41\x04test"
 )
 
 // dialFramed connects for HTTP/2 and says hello. Streams have a window of the
