@@ -121,7 +121,7 @@ func (s *Shard) passOnLoop() {
 		exceeded := s.pass(s.tracker.opts.Budget)
 		ended := k.elapsed()
 		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks costs the others no more than that
-		if !exceeded { // what is due all the same is so for the next tick
+		if !exceeded {                                          // what is due all the same is so for the next tick
 			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
 		}
 		s.resume.Store(int64(resume))

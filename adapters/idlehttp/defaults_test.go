@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 				}
 				served := make(chan error, 1)
 				go func() { served <- server.Serve(l) }()
-				if n := len(l.Stats().Phases); n != 6 {
+				if n := len(l.Stats().Phases); n != 7 {
 					t.Errorf("there are %d phases", n)
 				}
 

@@ -130,8 +130,10 @@ func (s *site) settled() Stats {
 		for _, n := range st.TimedOut {
 			reasons += n
 		}
-		for _, n := range st.Phases {
-			phases += n
+		for phase, n := range st.Phases {
+			if phase != "request stream" { // which is no connection
+				phases += n
+			}
 		}
 		return reasons, phases
 	}
@@ -143,12 +145,24 @@ func (s *site) settled() Stats {
 }
 
 // wantOnly checks that n connections have timed out in the phase and for the
-// reason, and none otherwise.
+// reason, and nothing otherwise.
 func (s *site) wantOnly(n uint64, phase string, reason idle.Reason) {
+	s.t.Helper()
+	s.wantConn(n, phase, reason)
+	if got := s.Stats().Phases["request stream"]; got > 0 {
+		s.t.Errorf("%d streams were reset, want none", got)
+	}
+}
+
+// wantConn is wantOnly of connections; streams may have been reset as well.
+func (s *site) wantConn(n uint64, phase string, reason idle.Reason) {
 	s.t.Helper()
 	var st Stats
 	eventually(s.t, "the timeouts are counted", func() bool { st = s.Stats(); return st.Phases[phase] >= n })
 	for name, got := range st.Phases {
+		if name == "request stream" {
+			continue
+		}
 		if want := map[bool]uint64{true: n}[name == phase]; got != want {
 			s.t.Errorf("%d connections timed out in the phase %q, want %d", got, name, want)
 		}

@@ -14,6 +14,13 @@
 // that was asked for by one is not answered. A header of which the beginning
 // came with the request before is taken for begun when more of it comes.
 //
+// In HTTP/2 the limits are kept by what the frames tell. A client that does not
+// send the body of a request, or does not take the response, has that stream
+// reset, and the others live. The fields of Timeouts say what each limit is there.
+// What no limit ends is a stream on which neither side owes anything by its
+// frames: a handler that takes long, and a body that trickles after the response
+// has begun.
+//
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
 // have to be 0.
 package idlehttp
@@ -26,6 +33,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -37,7 +45,9 @@ const pkg = "idlehttp"
 type Stats struct {
 	idle.Stats
 
-	// Phases is how many connections have timed out in each phase, by name.
+	// Phases is how many connections have timed out in each phase, by name. That
+	// of "request stream" is how many streams of HTTP/2 have been reset; the
+	// connections may live on, and are not counted for it anywhere else.
 	Phases map[string]uint64
 }
 
@@ -82,10 +92,12 @@ func closing(ln net.Listener, err error) error {
 // outermost. A listener that wraps one, such as that of netutil.LimitListener, is
 // refused, as the server would not recognise its connections as TLS.
 //
-// It sets ConnState, ConnContext and ErrorLog of s to ones that hand on to those
-// which were there, so they must be set before, and not be changed any more.
-// (From the log it takes lines about handshakes that timed out.) s can be
-// prepared for several listeners.
+// It sets ConnState, ConnContext, ErrorLog and TLSNextProto of s to ones that hand
+// on to those which were there, so they must be set before, and not be changed any
+// more. (From the log it takes lines about handshakes that timed out.) Protocols,
+// HTTP2 and TLSConfig must be set before as well; so must x/net/http2 have been
+// configured, if it is used. s can be prepared for several listeners, and serve
+// others beside them, but must not serve yet.
 func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -101,6 +113,7 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	}
 	l := &Listener{inner}
 	l.hook(s)
+	l.hookHTTP2(s)
 	return l, nil
 }
 
@@ -136,7 +149,11 @@ func (l *Listener) hook(s *http.Server) {
 	state, inContext := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if c := l.inner.Find(nc); c != nil {
-			changed(c, nc, to)
+			if framed := http2conn.Of(nc); framed != nil { // its frames tell more
+				nc = framed.NetConn()
+			} else {
+				changed(c, nc, to)
+			}
 		}
 		if state != nil {
 			state(nc, to)
@@ -187,5 +204,6 @@ func (l *Listener) Close() error { return l.inner.Close() }
 // Stats returns the present counts.
 func (l *Listener) Stats() Stats {
 	s := l.inner.Stats()
+	s.Phases[httpconn.RequestStream] = s.Reset
 	return Stats{s.Stats, s.Phases}
 }

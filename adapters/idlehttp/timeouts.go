@@ -32,13 +32,16 @@ type Timeouts struct {
 	// HandshakeTimeout is how long after a connection has been accepted the
 	// first byte of its first request may take, a TLS handshake included. With
 	// TLS, net/http does not tell when the handshake is over, so that there the
-	// whole header of the first request has to come by then. 10 s by default:
-	// three round trips, some lost packets, and no more.
+	// whole header of the first request has to come by then. In HTTP/2 it is the
+	// client's preface that has to. 10 s by default: three round trips, some lost
+	// packets, and no more.
 	HandshakeTimeout time.Duration
 
 	// HeaderTimeout is how long after the first byte of a request its header
 	// may take; bytes that trickle in do not extend it. 10 s by default: a
-	// header is a packet or two.
+	// header is a packet or two. In HTTP/2 it is the limit of every header block,
+	// in however many frames it comes; the connection is ended by it, with all of
+	// its streams.
 	HeaderTimeout time.Duration
 
 	// BodyTimeout is how long no byte of a body may arrive while a handler reads
@@ -46,6 +49,14 @@ type Timeouts struct {
 	// a train in a tunnel. A handler that sets a read deadline of its own
 	// (http.ResponseController), or none by setting a zero one, takes this and
 	// BodyRate over for the rest of its request.
+	//
+	// In HTTP/2 it counts, whether a handler reads or not, while the client may
+	// send (its windows are open), has not ended the body, and the response has
+	// not begun. Both sides may be silent for as long as they like once it has,
+	// as they are in conversations like those of gRPC: a handler that expects
+	// its client to be silent has to flush the header of its response before.
+	// That a client waits for "100 Continue" cannot be seen, so it has this time
+	// in all. The stream is reset, with the code CANCEL.
 	BodyTimeout time.Duration
 
 	// BodyRate is the least speed of a body, averaged over the time in which it
@@ -56,26 +67,29 @@ type Timeouts struct {
 	// HandlerTimeout is how long a request may take from the end of its header
 	// to the end of the response. Off by default, as what handlers do is not the
 	// client's fault. A request that takes longer is answered with 503 if no
-	// response has begun, and its context is cancelled.
+	// response has begun, and its context is cancelled. It is for HTTP/1 only.
 	HandlerTimeout time.Duration
 
 	// WriteTimeout is how long no byte of a response may go out while some wait
-	// to. 30 s by default. A slow client that takes a large file lives.
+	// to. 30 s by default. A slow client that takes a large file lives. In HTTP/2
+	// it counts for a stream while the window that the client has opened for it is
+	// used up, and the stream is reset. While the window of the connection is, it
+	// counts for all streams that have begun a response, which then are reset.
 	WriteTimeout time.Duration
 
 	// WriteRate is the least speed at which a response has to be taken, averaged
 	// over the time in which it waited. By default as BodyRate.
 	WriteRate idle.Rate
 
-	// KeepAliveTimeout is how long a connection may wait for its next request,
-	// or in HTTP/2 how long it may be silent while no stream is open. 75 s by
-	// default, which is nginx's, and longer than the 60 s after which most load
-	// balancers let a connection go by themselves.
+	// KeepAliveTimeout is how long a connection may wait for its next request.
+	// 75 s by default, which is nginx's, and longer than the 60 s after which most
+	// load balancers let a connection go by themselves. In HTTP/2 it is how long a
+	// connection may be without an open stream, whatever other frames come.
 	KeepAliveTimeout time.Duration
 
 	// StreamTimeout is, in HTTP/2, how long no byte may move on a connection, in
-	// either direction, while streams are open. Streams proper are the server's:
-	// see http.HTTP2Config. 5 min by default, which is Envoy's.
+	// either direction, while streams are open. 5 min by default, which is
+	// Envoy's. It is for peers that have vanished: a PING extends it.
 	StreamTimeout time.Duration
 
 	// Hijacked is the policy of connections that were hijacked; none by
@@ -87,7 +101,9 @@ type Timeouts struct {
 	// OnTimeout is asked before a connection is timed out, on a goroutine of its
 	// own. If it returns true, the connection is kept, and the limit begins
 	// anew. err says which limit was passed, and its Phase is one of handshake,
-	// request header, request, keep-alive, streams and hijacked.
+	// request header, request, keep-alive, streams and hijacked. It is also asked
+	// before a stream of HTTP/2 is reset: the Phase is "request stream" then, and
+	// c the connection of the stream.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
 	// Idle has the grain of the timeouts and more. If its Tick is 0, it is a 50th

@@ -48,7 +48,7 @@ func TestServeOnATLSListenerWithHTTP2(t *testing.T) {
 	if got, err := s.do(context.Background(), s.transport(), "/", nil); got != "HTTP/2.0 true" || err != nil {
 		t.Errorf("the handler is told %s; %v", got, err)
 	}
-	s.wantOnly(1, "keep-alive", idle.ReasonRead)
+	s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
 }
 
 // The limits are those that ServeTLS has.

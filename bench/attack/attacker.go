@@ -56,7 +56,7 @@ func (a *attacker) connect(address string, dialed func(port int)) error {
 	dialed(nc.LocalAddr().(*net.TCPAddr).Port)
 	a.limit(begun, begun.Add(a.header))
 	if a.secure && !a.kind.raw {
-		a.conn = secure(nc)
+		a.conn = secure(nc, a.kind.http2)
 	}
 	return nil
 }

@@ -110,6 +110,9 @@ func (c *config) shortest() time.Duration {
 // secure reports whether the server speaks TLS.
 func (c *config) secure() bool { return c.server == "https" }
 
+// http2 reports whether the server speaks HTTP/2.
+func (c *config) http2() bool { return c.server != "fasthttp" }
+
 // slow is how many honest clients are slow.
 func (c *config) slow() int { return max(2, c.honest/10) }
 

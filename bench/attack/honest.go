@@ -143,7 +143,7 @@ func (c *client) come(deadline time.Time) error {
 			return err
 		}
 		if c.secure {
-			conn = secure(conn)
+			conn = secure(conn, false)
 		}
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}

@@ -25,6 +25,10 @@ func serveHTTP(variant string, cfg config, ln net.Listener, b *book) error {
 			}
 		},
 	}
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(cfg.secure())
+	s.Protocols.SetUnencryptedHTTP2(!cfg.secure())
 	if variant == own {
 		cfg.setHTTP(s)
 	}

@@ -40,7 +40,13 @@ func serveTLS(s *http.Server, variant string, cfg config, ln net.Listener) error
 
 // secure returns the client's side of TLS over a connection. It does not look at
 // the certificate: it is made up, and what listens is a child of ours.
-func secure(c net.Conn) *tls.Conn { return tls.Client(c, &tls.Config{InsecureSkipVerify: true}) }
+func secure(c net.Conn, http2 bool) *tls.Conn {
+	config := &tls.Config{InsecureSkipVerify: true}
+	if http2 {
+		config.NextProtos = []string{"h2"}
+	}
+	return tls.Client(c, config)
+}
 
 // tlsOverhead is how many bytes TLS 1.3 adds to what is written at once. The
 // server counts them as well.

@@ -16,6 +16,7 @@ type kind struct {
 	raw        bool // it does not get as far as through a handshake
 	shakes     bool // it is for servers that speak TLS
 	narrow     bool // it has a small receive buffer
+	http2      bool // it speaks HTTP/2, and is for servers that do
 }
 
 // kinds are the kinds of attack. They are equally frequent.
@@ -31,12 +32,18 @@ func kinds() []kind {
 		{name: "reader-sips", what: "asks for a film, and takes it too slowly", attack: readerSips, reads: true, narrow: true},
 		{name: "keep-alive", what: "makes a request, and never another", attack: idles},
 		{name: "brink", what: "acts shortly before each limit, and passes the last", attack: brink},
+		{name: "h2-pings", what: "opens no stream of HTTP/2, but pings", attack: pings, http2: true},
+		{name: "h2-window", what: "asks by HTTP/2 with a window of 0, and pings", attack: closedWindow, http2: true},
+		{name: "h2-body", what: "sends a body by HTTP/2, a byte to a frame", attack: bodyTrickle2, http2: true},
+		{name: "h2-header", what: "sends a header by HTTP/2, in frames without an end", attack: headerTrickle2, http2: true},
 	}
 }
 
 // kindsFor are those that a server can be attacked by.
 func kindsFor(cfg config) []kind {
-	return slices.DeleteFunc(kinds(), func(k kind) bool { return k.shakes && !cfg.secure() })
+	return slices.DeleteFunc(kinds(), func(k kind) bool {
+		return k.shakes && !cfg.secure() || k.http2 && !cfg.http2()
+	})
 }
 
 // handshakeStops sends the header of a record, and of the ClientHello in it.

@@ -85,5 +85,5 @@ func (l *limits) longest() time.Duration {
 	brink := played - margin(played) + l.header
 	sip := 2 * l.responsePays(2048)      // it takes half the speed, and a first window pays in advance
 	trickle := 2 * l.bodyPays(bodyStart) // it has half the speed at the most
-	return max(brink, sip, trickle)
+	return max(brink, sip, trickle, l.longest2())
 }

@@ -20,7 +20,7 @@ func http2Lives() []life {
 		{"active", 4, http2Regular(limit/8, limit/2)},
 		{"comeback", 2, http2Regular(limit-150*time.Millisecond, limit-20*time.Millisecond)},
 		{"silent from the start", 1, silentFromStart(idle.ReasonReadTotal)},
-		{"silent after a response", 3, http2Silent(pathPage, idle.ReasonRead)},
+		{"silent after a response", 3, http2Silent(pathPage, idle.ReasonReadTotal)},
 		{"silent with a stream open", 1, http2Silent(pathHang, idle.ReasonIdle)},
 		{"leaves at once", 2, leaveAtOnce},
 	}

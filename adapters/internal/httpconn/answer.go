@@ -17,6 +17,8 @@ func (c *Conn) part(err *idle.TimeoutError) {
 	c.listener.count(err.Phase)
 	if status := c.status(err); status != 0 {
 		c.answer(status)
+	} else if err.Phase == KeepAlive.String() {
+		c.sayGoAway()
 	}
 	if c.state.Load()&^marks == hijacked {
 		c.listener.release(c) // if it is forgotten, nobody but the tracker closes it

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 )
 
 // Conn is a connection of an HTTP server.
@@ -46,8 +47,9 @@ const (
 
 // extra is what few connections need.
 type extra struct {
-	secure *tls.Conn    // by which plain bytes are written to one that carries TLS; nil if unknown
-	ping   func() error // of a hijacked one
+	secure *tls.Conn       // by which plain bytes are written to one that carries TLS; nil if unknown
+	ping   func() error    // of a hijacked one
+	frames *http2conn.Conn // of one that speaks HTTP/2; nil if its frames are not read
 }
 
 // outer returns the connection of which c is a part.

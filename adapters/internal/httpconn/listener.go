@@ -38,6 +38,7 @@ type Listener struct {
 	called  *Conn // see callOut; guarded by calling
 
 	timedOut [numPhases]atomic.Uint64
+	http2    http2Limits
 }
 
 // NewListener returns a listener that accepts from ln. If ln is a listener of
@@ -80,6 +81,10 @@ func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) 
 			tracker.Close()
 			return nil, fmt.Errorf("%s: of the %s: %w", pkg, Phase(p), err)
 		}
+	}
+	if err := l.http2.prepare(tracker, &l.limits); err != nil {
+		tracker.Close()
+		return nil, fmt.Errorf("%s: of HTTP/2: %w", pkg, err)
 	}
 	l.tracker = tracker
 	return l, nil
@@ -175,7 +180,9 @@ func (l *Listener) end() {
 	if l.open > 0 {
 		return
 	}
-	go l.tracker.Close() // waits for callbacks, of which this may be one
+	// Closing waits for callbacks, of which this may be one.
+	go l.tracker.Close()
+	go l.http2.close()
 	if l.fine != nil {
 		go l.fine.Close()
 	}
@@ -198,6 +205,9 @@ type Stats struct {
 
 	// Phases is how many connections have timed out in each phase, by name.
 	Phases map[string]uint64
+
+	// Reset is how many streams of HTTP/2 have been reset.
+	Reset uint64
 }
 
 // Stats returns the present counts. A connection that is tracked anew is the same
@@ -207,7 +217,7 @@ func (l *Listener) Stats() Stats {
 	l.mu.Lock()
 	fine := l.fine
 	l.mu.Unlock()
-	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}}
+	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}, Reset: l.http2.reset.Load()}
 	if fine != nil {
 		s.Stats.Add(fine.Stats())
 	}

@@ -1,0 +1,324 @@
+package idlehttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// The hooks of a server see the connections that they would see without us, and
+// requests tell of TLS and have the contexts that they would have.
+func TestHTTP2Hooks(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		type key struct{}
+		var mu sync.Mutex
+		var states []http.ConnState
+		seen := map[net.Conn]bool{}
+		see := func(nc net.Conn) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[nc] = true
+		}
+		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			if (r.TLS != nil) != secure || secure && (r.TLS.NegotiatedProtocol != "h2" || !r.TLS.HandshakeComplete) {
+				t.Errorf("the request's TLS is %+v", r.TLS)
+			}
+			if r.Context().Value(key{}) != "ours" || r.RemoteAddr == "" {
+				t.Errorf("the request is from %q with the context %v", r.RemoteAddr, r.Context())
+			}
+		}, func(server *http.Server) {
+			server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+				see(nc)
+				return context.WithValue(ctx, key{}, "ours")
+			}
+			server.ConnState = func(nc net.Conn, to http.ConnState) {
+				see(nc)
+				mu.Lock()
+				defer mu.Unlock()
+				states = append(states, to)
+			}
+		})
+		tr := s.transport()
+		for range 3 {
+			if _, err := s.do(t.Context(), tr, "/", nil); err != nil {
+				t.Error(err)
+			}
+		}
+		tr.CloseIdleConnections()
+		eventually(t, "it is closed", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Contains(states, http.StateClosed)
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []http.ConnState{0, 1, 2, 1, 2, 1, 2, 1, 2, 4}; !slices.Equal(states, want) {
+			t.Errorf("the states are %v, want %v", states, want)
+		}
+		for nc := range seen {
+			if _, ok := nc.(*tls.Conn); len(seen) != 1 || ok != secure || http2conn.Of(nc) != nil {
+				t.Errorf("the hooks see %d connections, one of them a %T", len(seen), nc)
+			}
+		}
+	})
+}
+
+// Listeners can share a server, with one that has no timeouts. Each has its own.
+func TestHTTP2Listeners(t *testing.T) {
+	t.Parallel()
+	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t)}
+	speak2(server, false)
+	var sites []*site
+	served := make(chan error, 3)
+	for _, limit := range []Timeouts{all(300 * ms), all(patience)} {
+		l, err := NewListener(server, listen(t), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sites = append(sites, &site{Listener: l, t: t, server: server})
+	}
+	bare := listen(t)
+	sites = append(sites, &site{Listener: unlimited(t, bare), t: t, server: server})
+	go func() { served <- server.Serve(bare) }()
+	for _, s := range sites[:2] {
+		go func() { served <- server.Serve(s.Listener) }()
+	}
+	var clients []framed
+	for _, s := range sites {
+		f := s.dialFramed(defaultWindow)
+		f.open(1, postBlock, 0)
+		f.data(1, 100, endStream)
+		f.wantEnd(1)
+		clients = append(clients, f)
+	}
+	clients[0].drain()
+	sites[0].wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+	for _, f := range clients[1:] {
+		f.open(3, getBlock, endStream)
+		f.wantEnd(3)
+	}
+	sites[1].wantNone()
+	server.Close()
+	for _, s := range sites {
+		<-served
+		s.Close()
+	}
+}
+
+// A server that shuts down says so, and its streams end in good order.
+func TestHTTP2Shutdown(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		finish := make(chan bool)
+		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			<-finish
+			io.WriteString(w, "done")
+		})
+		f := s.dialFramed(defaultWindow)
+		f.open(1, getBlock, endStream)
+		f.wantFrame("its settings", func(g got) bool { return g.kind == typeSettings })
+		f.send(ping)
+		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
+		down := make(chan error, 1)
+		go func() { down <- s.server.Shutdown(context.Background()) }()
+		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+		f.open(3, getBlock, endStream) // it is ignored
+		finish <- true
+		f.wantEnd(1)
+		f.drain()
+		if err := receive(t, down); err != nil {
+			t.Error(err)
+		}
+		s.wantReset(0)
+	})
+}
+
+// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS.
+func TestHTTP2ByDefault(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(server *http.Server, l net.Listener) error{
+		"ServeTLS": func(server *http.Server, l net.Listener) error { return server.ServeTLS(l, "", "") },
+		"Serve": func(server *http.Server, l net.Listener) error {
+			config := server.TLSConfig.Clone()
+			config.NextProtos = []string{"h2"}
+			return server.Serve(tls.NewListener(l, config))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t)}
+			server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
+			limits := off()
+			limits.KeepAliveTimeout = 300 * ms
+			l, err := NewListener(server, listen(t), limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &site{Listener: l, t: t, server: server, secure: true, served: make(chan error, 1)}
+			go func() { s.served <- serve(server, l) }()
+			t.Cleanup(s.end)
+			f := s.dialFramed(defaultWindow)
+			f.open(1, getBlock, endStream)
+			f.wantEnd(1)
+			f.again(t, ping, 50*ms)
+			f.drain()
+			s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+		})
+	}
+}
+
+// Where there is no function that takes any connection, frames are not read. The
+// limits of connections count as far as the server tells.
+func TestHTTP2WithoutFrames(t *testing.T) {
+	t.Parallel()
+	limits := off()
+	limits.KeepAliveTimeout, limits.StreamTimeout = 300*ms, patience
+	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
+		func(server *http.Server) {
+			other := new(http.Server)
+			other.Serve(nowhere{})
+			server.TLSNextProto = handOvers{overTLS: other.TLSNextProto[overTLS]}
+		})
+	f := s.dialFramed(defaultWindow)
+	f.open(1, getBlock, endStream)
+	f.drain()
+	s.wantOnly(1, "keep-alive", idle.ReasonRead)
+}
+
+// A server without HTTP/2 has none by us.
+func TestHTTP2SwitchedOff(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]func(*http.Server){
+		"TLSNextProto": func(server *http.Server) { server.TLSNextProto = handOvers{} },
+		"Protocols": func(server *http.Server) {
+			server.Protocols = new(http.Protocols)
+			server.Protocols.SetHTTP1(true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, true, all(patience), echo, off)
+			c := s.dialBare()
+			config := identity().client.Clone()
+			config.NextProtos = []string{"h2", "http/1.1"}
+			secure := tls.Client(c.Conn, config)
+			if err := secure.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			if got := secure.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+				t.Errorf("they speak %q", got)
+			}
+			c.Conn = secure
+			c.in.Reset(secure)
+			c.send(get("/"))
+			c.want(http.StatusOK)
+		})
+	}
+}
+
+// What makes no sense for HTTP/2 is told by the server, as ever.
+func TestHTTP2BadConfigIsTold(t *testing.T) {
+	t.Parallel()
+	server := &http.Server{TLSConfig: &tls.Config{
+		Certificates: []tls.Certificate{identity().certificate},
+		CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA},
+	}}
+	l, err := NewListener(server, listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := server.ServeTLS(l, "", ""); err == nil || errors.Is(err, errNowhere) {
+		t.Errorf("serving fails with %v", err)
+	}
+}
+
+// What a client says instead of the preface is logged, and ends the connection.
+func TestHTTP2BogusPreface(t *testing.T) {
+	t.Parallel()
+	var log journal
+	s := start2(t, true, all(patience), unreachable(t), func(server *http.Server) {
+		server.ErrorLog.SetOutput(&log)
+	})
+	c := s.dial2()
+	c.send(get("/something/else"))
+	c.drain()
+	eventually(t, "it is logged", func() bool {
+		return bytes.Contains([]byte(log.text()), []byte(`bogus greeting "GET /something/else HTTP"`))
+	})
+}
+
+// OnTimeout is asked about streams as well. One that is kept has its limit anew.
+func TestHTTP2OnTimeout(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := slow(300 * ms)
+		limits.WriteRate.BytesPerSecond = Off
+		asked := make(chan *idle.TimeoutError, 10)
+		limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
+			if c.RemoteAddr() == nil {
+				t.Error("the connection has no address")
+			}
+			asked <- err
+			return len(asked) < 3
+		}
+		h, ended := fails()
+		s := start2(t, secure, limits, h)
+		f := s.dialFramed(noWindow)
+		begun := f.open(1, getBlock, endStream)
+		notBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
+		receive(t, ended)
+		for range 3 {
+			if err := receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite && err.Reason != idle.ReasonMinWriteRate {
+				t.Errorf("asked about %v", err)
+			}
+		}
+		s.wantReset(1)
+	})
+}
+
+// A client that is done with is told so.
+func TestHTTP2GoAway(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := off()
+		limits.KeepAliveTimeout = 300 * ms
+		s := start2(t, secure, limits, echo)
+		f := s.dialFramed(defaultWindow)
+		f.open(1, getBlock, endStream)
+		f.wantEnd(1)
+		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(0) == 1 && g.code(4) == 0 })
+		f.drain()
+	})
+}
+
+// Go's own client is served, with many requests at once and large bodies both ways.
+func TestHTTP2GoClient(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		s := start2(t, secure, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).Flush()
+			io.Copy(w, r.Body)
+		})
+		tr := s.transport()
+		var all sync.WaitGroup
+		for i := range 40 {
+			body := bytes.Repeat([]byte{byte(i)}, i*50_000)
+			all.Go(func() {
+				got, err := s.do(t.Context(), tr, "/", bytes.NewReader(body))
+				if err != nil || got != string(body) {
+					t.Errorf("%d bytes of %d, %v", len(got), len(body), err)
+				}
+			})
+		}
+		all.Wait()
+		s.wantReset(0)
+	})
+}

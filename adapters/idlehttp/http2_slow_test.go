@@ -1,0 +1,241 @@
+package idlehttp
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// slow is limits that are all short but for that of silent streams.
+func slow(limit time.Duration) Timeouts {
+	t := all(limit)
+	t.HandshakeTimeout, t.StreamTimeout = patience, patience
+	t.BodyRate = idle.Rate{BytesPerSecond: 1000, Grace: limit}
+	t.WriteRate = t.BodyRate
+	return t
+}
+
+// fails is a handler that reads a body and writes a large one, and tells how that
+// ended.
+func fails() (http.HandlerFunc, chan error) {
+	ended := make(chan error, 10)
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		if err == nil {
+			_, err = w.Write(make([]byte, large))
+		}
+		<-r.Context().Done()
+		ended <- err
+	}, ended
+}
+
+// A client that has no stream open is not kept by pings, nor by anything else.
+func TestHTTP2PingsKeepNothing(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := slow(400 * ms)
+		for name, text := range map[string]string{
+			"PING":          ping,
+			"SETTINGS":      frame(typeSettings, 0, 0, ""),
+			"PRIORITY":      frame(typePriority, 0, 1, "\x00\x00\x00\x00\x00"),
+			"WINDOW_UPDATE": frame(typeWindowUpdate, 0, 0, number(1)),
+			"unknown":       frame(99, 0, 0, "any"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := start2(t, secure, limits, unreachable(t))
+				f := s.dialFramed(defaultWindow)
+				f.again(t, text, 50*ms)
+				notBefore(t, f.drain(), f.begun, limits.KeepAliveTimeout)
+				s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+			})
+		}
+	})
+}
+
+// A client that does not let a response through has its stream reset, however
+// much it pings.
+func TestHTTP2ClosedWindow(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := slow(400 * ms)
+		h, ended := fails()
+		s := start2(t, secure, limits, h)
+		f := s.dialFramed(noWindow)
+		begun := f.open(1, getBlock, endStream)
+		f.again(t, ping, 50*ms)
+		notBefore(t, f.wantReset(1), begun, limits.WriteTimeout)
+		if err := receive(t, ended); err == nil {
+			t.Error("all has been written")
+		}
+		s.wantReset(1)
+	})
+}
+
+// The same after the handler has returned, with a response that waits as a whole.
+func TestHTTP2ClosedWindowAfterTheHandler(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		limits := slow(400 * ms)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "done") })
+		f := s.dialFramed(noWindow)
+		begun := f.open(1, getBlock, endStream)
+		f.again(t, ping, 50*ms)
+		reset := f.wantReset(1)
+		notBefore(t, reset, begun, limits.WriteTimeout)
+		s.wantReset(1)
+		f.drain() // it has no stream any more
+		s.wantConn(1, "keep-alive", idle.ReasonReadTotal)
+	})
+}
+
+// A client that opens a window by a byte now and then is too slow, whether it is
+// that of a stream or of the connection.
+func TestHTTP2SippingClient(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		for name, stream := range map[string]uint32{"stream": 1, "connection": 0} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				limits := slow(600 * ms)
+				limits.KeepAliveTimeout = patience
+				limits.WriteRate.BytesPerSecond = 1 << 20 // what the first window has taken pays in advance
+				h, ended := fails()
+				s := start2(t, secure, limits, h)
+				window := uint32(noWindow)
+				if stream == 0 {
+					window = 1 << 20
+				}
+				f := s.dialFramed(window)
+				begun := f.open(1, getBlock, endStream)
+				f.again(t, frame(typeWindowUpdate, 0, stream, number(1)), 50*ms)
+				notBefore(t, f.wantReset(1), begun, limits.WriteRate.Grace)
+				receive(t, ended)
+				s.wantReset(1)
+			})
+		}
+	})
+}
+
+// A body that does not come, or comes too slowly, has its stream reset.
+func TestHTTP2SlowBody(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		for name, text := range map[string]string{
+			"nothing": ping,
+			"empty":   frame(typeData, 0, 1, ""),
+			"bytes":   frame(typeData, 0, 1, "x"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				limits := slow(600 * ms)
+				h, ended := fails()
+				s := start2(t, secure, limits, h)
+				f := s.dialFramed(defaultWindow)
+				begun := f.open(1, postBlock, 0)
+				f.again(t, text, 50*ms)
+				notBefore(t, f.wantReset(1), begun, limits.BodyRate.Grace)
+				if err := receive(t, ended); err == nil {
+					t.Error("the body has been read")
+				}
+				s.wantReset(1)
+			})
+		}
+	})
+}
+
+// A stream that is to be reset within a frame of the client's has to wait for its
+// end. If that does not come either, the connection is ended.
+func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		t.Run("it is completed", func(t *testing.T) {
+			t.Parallel()
+			limits := slow(600 * ms)
+			limits.HeaderTimeout = patience
+			h, ended := fails()
+			s := start2(t, secure, limits, h)
+			f := s.dialFramed(defaultWindow)
+			f.open(1, postBlock, 0)
+			whole := frame(typeData, 0, 1, strings.Repeat("x", 200))
+			f.send(whole[:100])
+			eventually(t, "the stream is counted", func() bool { return s.Stats().Phases["request stream"] == 1 })
+			f.send(whole[100:])
+			f.wantReset(1)
+			receive(t, ended)
+			s.wantReset(1)
+		})
+		t.Run("it is not", func(t *testing.T) {
+			t.Parallel()
+			limits := slow(600 * ms)
+			h, ended := fails()
+			s := start2(t, secure, limits, h)
+			f := s.dialFramed(defaultWindow)
+			begun := f.open(1, postBlock, 0)
+			f.send("\x00\x40\x00" + frame(typeData, 0, 1, "x")[3:]) // of 16384 bytes
+			f.again(t, "x", 50*ms)
+			notBefore(t, f.drain(), begun, limits.BodyRate.Grace)
+			receive(t, ended)
+		})
+	})
+}
+
+// A header has to be complete by the limit, in however many frames it comes, and
+// whatever other streams there are.
+func TestHTTP2HeaderTrickle(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		for _, beside := range []string{"alone", "beside a stream"} {
+			for name, texts := range map[string][2]string{
+				"frames": {frame(typeHeaders, 0, 3, "\x82"), frame(typeContinuation, 0, 3, "")},
+				"bytes":  {frame(typeHeaders, endHeaders, 3, strings.Repeat("\x82", 250))[:12], "\x82"},
+				"stops":  {frame(typeHeaders, endHeaders, 3, getBlock)[:9], ""},
+			} {
+				t.Run(name+" "+beside, func(t *testing.T) {
+					t.Parallel()
+					limits := slow(400 * ms)
+					limits.KeepAliveTimeout = patience
+					s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+					f := s.dialFramed(defaultWindow)
+					if beside != "alone" {
+						f.open(1, getBlock, endStream)
+					}
+					begun := f.send(texts[0])
+					f.again(t, texts[1], 50*ms)
+					notBefore(t, f.drain(), begun, limits.HeaderTimeout)
+					s.wantOnly(1, "request header", idle.ReasonReadTotal)
+				})
+			}
+		}
+	})
+}
+
+// A stream that is reset leaves those beside it alone: one whose body comes, and
+// one whose response is taken.
+func TestHTTP2OtherStreamsLive(t *testing.T) {
+	both(t, func(t0 *testing.T, secure bool) {
+		t := intime.Of(t0, 150*ms)
+		limits := slow(600 * ms)
+		limits.KeepAliveTimeout = patience
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "POST" {
+				io.Copy(io.Discard, r.Body)
+				return
+			}
+			w.Write(make([]byte, 10_000))
+			time.Sleep(2 * time.Second)
+		})
+		f := s.dialFramed(noWindow)
+		f.open(1, getBlock, endStream) // it takes nothing
+		f.open(3, getBlock, endStream)
+		f.update(3, 20_000)
+		f.open(5, postBlock, 0)
+		for range 15 {
+			f.data(5, 500, 0)
+			time.Sleep(100 * ms)
+		}
+		f.data(5, 0, endStream)
+		f.wantReset(1)
+		f.wantEnd(5)
+		f.wantEnd(3)
+		s.wantReset(1)
+	})
+}
