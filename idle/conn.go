@@ -92,8 +92,8 @@ func (c *Conn) Sent(n int) {
 //
 // Of such a wait only the whole ticks that it has certainly lasted are counted
 // against MinReadRate and ReadTotal. An owner whose reads may each take less than
-// a tick, as those of a trickle do, calls [Conn.AwaitRead] and [Conn.PauseRead]
-// instead while its policy has one of these limits.
+// a tick, as those of a trickle do, calls [Conn.PauseRead] after each while its
+// policy has one of these limits; then they count exactly.
 func (c *Conn) BeginRead() {
 	if c.in.wait.Load() != c.shard.waits.Load() {
 		c.beginRead()

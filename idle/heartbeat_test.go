@@ -54,6 +54,27 @@ func TestHeartbeatSequence(t *testing.T) {
 	})
 }
 
+// TestHeartbeatWithManyMisses pins how late a heartbeat is: by a tick for the
+// interval and for each miss, as each counts from the end of the tick of the one
+// before, and by the slack. Elapsed is all of it.
+func TestHeartbeatWithManyMisses(t *testing.T) {
+	const misses = 100
+	policy := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: 50 * time.Millisecond, Misses: misses}}
+	onBoth(t, policy, nil, func(r *rig) {
+		r.wait(odd)
+		p := r.pinged()
+		r.wait(20 * time.Second)
+		limit := time.Second + misses*50*time.Millisecond
+		late := (misses+1)*r.opts.Tick + r.clock.slack
+		if took := p.at.Sub(p.born); len(p.expired) != 1 || took < limit || took > limit+late {
+			r.Fatalf("timed out after %v by %v; want %v to %v", took, p.expired, limit, limit+late)
+		}
+		if e, took := p.expired[0].Elapsed, p.at.Sub(p.born); e > took || e < took-r.opts.Tick {
+			r.Errorf("Elapsed is %v, and it had been silent for %v", e, took)
+		}
+	})
+}
+
 func TestAnyByteClearsTheMisses(t *testing.T) {
 	onBoth(t, beats, nil, func(r *rig) {
 		p := r.pinged()

@@ -52,11 +52,11 @@ const (
 	reaped                // it was closed because it had timed out
 	shut                  // it was closed for that at once, as it takes no deadlines
 	ahead                 // reads are ahead of need: see ReadAhead
-	exact                 // the phase counts the time of reads, so that both ends of each are reported
+	exact                 // the phase counts the time of reads, so that the end of each is reported
 	small                 // steps are small
 	sampled               // queued has been set, since a write last moved something
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
-	uncounted             // it is not counted, as the system does not tell; both ends of each write are reported
+	uncounted             // it is not counted, as the system does not tell; the end of each write is reported
 	retracked             // track was replaced: see Track
 
 	// An operation that moved nothing has failed, most likely at a deadline of
@@ -100,7 +100,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 func (c *Conn) beginRead() {
 	switch m := c.marks.Load(); {
 	case m&ahead != 0:
-	case m&(readAgain|exact) != 0:
+	case m&readAgain != 0:
 		c.trackedBy(m).AwaitRead()
 	default:
 		c.trackedBy(m).BeginRead()
@@ -149,7 +149,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 
 // beginWrite reports that a write begins. Nobody else writes.
 func (c *Conn) beginWrite() {
-	if m := c.marks.Load(); m&(writeAgain|uncounted) != 0 {
+	if m := c.marks.Load(); m&writeAgain != 0 {
 		c.trackedBy(m).AwaitWrite()
 	} else {
 		c.trackedBy(m).BeginWrite()
@@ -249,22 +249,12 @@ func (c *Conn) Enter(p *idle.Phase) {
 	c.trackedBy(c.marks.Load()).Enter(p)
 }
 
-// prepare makes c ready for what p limits. A wait whose end nobody has reported
-// ends here, if the end of the next one will be.
+// prepare makes c ready for what p limits.
 func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
-		if c.marks.Load()&uncounted != 0 && c.writing.TryLock() {
-			c.tracking().PauseWrite()
-			c.writing.Unlock()
-		}
 	}
-	counts := p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0
-	c.mark(exact, counts)
-	if counts && c.reading.TryLock() {
-		c.tracking().PauseRead()
-		c.reading.Unlock()
-	}
+	c.mark(exact, p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0)
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn

@@ -94,5 +94,9 @@ func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
 		if took := time.Since(start); took > time.Second+3*tick {
 			t.Errorf("the reads failed after %v", took)
 		}
+		time.Sleep(3 * time.Second) // it is not closed a second time, which would panic
+		if n := tracker.Stats().Panics; n > 0 {
+			t.Errorf("%d panics", n)
+		}
 	})
 }

@@ -61,6 +61,7 @@ func TestReadsShorterThanATick(t *testing.T) {
 						}
 						read() // a wait that begins before the phase does
 						c.Enter(phase)
+						time.Sleep(limit / 2) // nobody reads
 						var waited time.Duration
 						for err == nil {
 							time.Sleep(tick - wait) // the server is busy
