@@ -216,8 +216,9 @@ func (k *clock) end(stamp int64) int64 {
 }
 
 // lag returns how much later than a tick after its stamp the given wait may have
-// begun: one that begins within a stamp which has been copied out already is not
-// told from the one before it.
+// begun. BeginRead does nothing while the copied tick is the one that is noted
+// already, so if that tick was copied for long, a wait that seems to have gone on
+// may have begun that much later.
 func (k *clock) lag(wait uint32) int32 {
 	now := k.last.Load()
 	if now == asleep {

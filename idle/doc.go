@@ -10,13 +10,13 @@
 // connection if that has changed. No timer is moved. When the place of the
 // connection in the timing wheel comes up, its deadline is worked out from its
 // notes, and unless it has passed the connection gets a new place. So a
-// connection is looked at about once per timeout however busy it is.
+// connection is looked at a few times per timeout at most, however busy it is.
 //
-// No connection is timed out before its limit has passed since its last activity.
-// It is timed out at most a tick and an eighth later, if the limit is a whole number
-// of ticks (see [Policy] for the others), plus what [Options.Budget] defers. Time
-// during which the process did not run is no fault of a peer: it is given a moment
-// to catch up, and an owner that is a [Prober] is asked for unread input.
+// No connection is timed out before its limit has passed. The timeout comes at most
+// 1⅛ ticks later; [Policy] lists the limits that take longer. What [Options.Budget]
+// defers comes on top. Time during which the process did not run is no fault of a
+// peer: it is given a moment to catch up, and an owner that is a [Prober] is asked
+// for unread input.
 //
 // Everything runs inside a testing/synctest bubble as well, in virtual time.
 package idle

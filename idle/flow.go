@@ -35,9 +35,8 @@ type flow struct {
 
 const waiting = 1
 
-// sure is by how many ticks the ticks of a beginning and an end have to be further
-// apart than what lay between them: it is certain only that it did not begin
-// before the end of the one tick, nor end before the beginning of the other.
+// sure is how many ticks of a wait from tick a to tick b are not certain: it has
+// lasted b-a-1 ticks at least, from the end of the one to the beginning of the other.
 const sure = 1
 
 // begin starts all of the flow's clocks: at the given stamp, and those that count
@@ -114,22 +113,22 @@ func (f *flow) rebegin(stamp uint32, lag func(wait uint32) int32) {
 	}
 }
 
-// pause ends a wait, if there is one, at the given instant, and returns what wait
-// was. The pause is then taken for one that began with its tick, so the time from
-// there to the instant, in which there still was a wait, is taken off paid. That
-// comes last: another goroutine may begin a phase in between, and then the
-// account is short by less than a tick, which the deadline allows for.
-func (f *flow) pause(stamp uint32, at uint64) (was uint32) {
+// pause ends a wait, if there is one, at the given instant. The pause is then taken
+// for one that began with its tick, so the time from there to the instant, in which
+// there still was a wait, is taken off paid. That comes last: another goroutine may
+// begin a phase in between, and then the account is short by less than a tick, which
+// the deadline allows for.
+func (f *flow) pause(stamp uint32, at uint64) {
 	for {
 		w := f.wait.Load()
 		if w&waiting == 0 {
-			return w
+			return
 		}
 		if f.wait.CompareAndSwap(w, stamp<<1) {
 			if waited := sinceExactly(stamp<<1, at); waited != 0 {
 				f.paid.Add(-uint64(waited))
 			}
-			return w
+			return
 		}
 	}
 }
@@ -209,8 +208,12 @@ func (f *flow) goOn(stamp, was uint32) {
 }
 
 // repay begins the minimum rate anew: what is owed by the given instant is let
-// off, that of a pause that goes on included.
+// off, that of a pause that goes on included. A pause, as all do, counts from the
+// beginning of its tick.
 func (f *flow) repay(at uint64) {
+	if f.wait.Load()&waiting == 0 {
+		at = instantOf(uint32(at >> 32))
+	}
 	for {
 		paid := f.paid.Load()
 		if int64(at-paid) <= 0 || f.paid.CompareAndSwap(paid, at) {

@@ -16,7 +16,7 @@ import (
 // distance; and a byte in the last tick of a silence makes it begin anew.
 func mostLooks(ticks int64) uint64 {
 	most := uint64(2)
-	for reach := int64(64 * 64); ticks > reach; reach *= 64 {
+	for reach := int64(64 * 64); ticks >= reach; reach *= 64 {
 		most++
 	}
 	return most

@@ -35,6 +35,7 @@ func TestMisusePanicsWithWords(t *testing.T) {
 		panics(t, "zero Tracker", func() { zero.Phase(Policy{IdleTimeout: time.Second}) })
 		panics(t, "zero Tracker", func() { zero.NewShard(func(func()) error { return nil }) })
 		panics(t, "zero Tracker", func() { zero.Policy() })
+		panics(t, "zero Tracker", func() { zero.Stats() })
 		panics(t, "zero Tracker", func() { zero.Close() })
 		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p) })
 	})

@@ -76,7 +76,8 @@ type Pulse struct {
 type Drainer interface{ Drain() }
 
 // Unwrapper is an Owner that wraps the connection which its users know. That one is
-// handed back by [Tracker.Close] and [Shard.Close] instead of the owner.
+// handed back by [Tracker.Close] and [Shard.Close], which call Unwrap, instead of the
+// owner.
 type Unwrapper interface{ Unwrap() any }
 
 // Reaper is an Owner of which Expire only disturbs those who use the

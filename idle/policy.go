@@ -9,11 +9,15 @@ import (
 // Policy says how long a connection may do what. Every field is off when zero;
 // a negative one is refused.
 //
-// Durations are rounded up to whole ticks, and never pass early. A limit of whole
-// ticks is enforced at most a tick and an eighth after it has passed, and any other
-// at most a tick later than that. The limits that add up waits, ReadTotal and the
-// rates, may take one more tick; an active Heartbeat may be as late as that once for
-// its Interval, and once for each of its Misses.
+// Durations are rounded up to whole ticks. No limit is enforced before it has passed,
+// and each at most so much later:
+//
+//   - a limit of whole ticks, 1⅛ ticks; any other, 2⅛;
+//   - ReadTotal and the rates, which add up waits, one tick more than that;
+//   - MaxAge and MaxAgeGrace, which follow each other, the sum of both;
+//   - an active Heartbeat, as much for its Interval and again for each of its Misses.
+//
+// A limit that passes while another one is averted may take a tick more.
 //
 // A Policy is made ready for use by [New] or [Tracker.Phase], which copy it.
 type Policy struct {

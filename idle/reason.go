@@ -41,13 +41,13 @@ func (r Reason) String() string {
 //
 // A library between a connection and its user may replace the error by its own, as
 // gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no
-// TimeoutError in it. The Timeout method of the connection still returns it, as the
-// one of an idlenet.Conn does, and so do the callbacks OnTimeout and OnEnd.
+// TimeoutError in it. Ask the connection for it (idlenet.Conn.Timeout), or use
+// OnTimeout and OnEnd, which get the original.
 type TimeoutError struct {
 	Reason  Reason
 	Phase   string        // Policy.Name of the phase that it was in
 	Limit   time.Duration // as configured
-	Elapsed time.Duration // how long it had been: at least Limit, and up to a tick less than in truth
+	Elapsed time.Duration // how long it had been: at least Limit, and within two ticks of the truth
 
 	late time.Duration // of Elapsed, what is past the deadline
 }

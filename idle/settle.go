@@ -153,7 +153,7 @@ func (s *Shard) suspect(j job, err TimeoutError) TimeoutError {
 // askWaiter ends the wait that r is about, if the owner says that there is none.
 func (s *Shard) askWaiter(j job, r Reason) {
 	w, ok := j.owner.(Waiter)
-	f := j.c.waitOf(r)
+	f, grace := j.c.waitOf(r)
 	if !ok || f == nil {
 		return
 	}
@@ -171,25 +171,23 @@ func (s *Shard) askWaiter(j job, r Reason) {
 		f.goOn(stamp, was)
 	default:
 		f.excuse(ticks(int64(min(since(was, stamp), sure+s.tracker.clock.lag(was)))))
-		p := j.c.phase.Load()
-		grace := p.readGrace
-		if f == &j.c.out {
-			grace = p.writeGrace
-		}
-		// It has ended, if late: it is only the next one that is too much.
+		// The wait ended before the owner was asked. What it has run over is
+		// forgiven, so that only a further wait can pass the limit.
 		f.excuse(f.owed(s.tracker.clock.view().waitTick(stamp<<1)) - ticks(grace))
 	}
 }
 
-// waitOf returns the flow whose wait r is about, nil if it is about none.
-func (c *Conn) waitOf(r Reason) *flow {
+// waitOf returns the flow whose wait r is about, nil if it is about none, and the
+// limit of its waits in all.
+func (c *Conn) waitOf(r Reason) (f *flow, grace int64) {
+	p := c.phase.Load()
 	switch r {
 	case ReasonRead, ReasonMinReadRate, ReasonReadTotal:
-		return &c.in
+		return &c.in, p.readGrace
 	case ReasonWrite, ReasonMinWriteRate:
-		return &c.out
+		return &c.out, p.writeGrace
 	}
-	return nil
+	return nil, 0
 }
 
 // believe takes over what a probe has found.

@@ -136,7 +136,10 @@ func (s *Shard) instant(grace int64) (stamp uint32, at uint64) {
 		return stamp, instantOf(stamp)
 	}
 	at = s.tracker.clock.instant()
-	return stampOf(int64(at >> 32)), at
+	if stamp = stampOf(int64(at >> 32)); stamp != uint32(at>>32) { // the tick that has none of its own
+		at = instantOf(stamp)
+	}
+	return stamp, at
 }
 
 // restamp is the slow path of an activity, at most once a tick and connection.

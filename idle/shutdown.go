@@ -103,18 +103,19 @@ func (s *Shard) empty() (handed []any) {
 			s.reap(j)
 		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
-			handed = append(handed, unwrap(j.owner))
+			handed = append(handed, s.tracker.unwrap(j.owner))
 		}
 	}
 	return handed
 }
 
 // unwrap returns what users know o as.
-func unwrap(o Owner) any {
+func (t *Tracker) unwrap(o Owner) (known any) {
+	known = o
 	if wrapper, ok := o.(Unwrapper); ok {
-		return wrapper.Unwrap()
+		t.guard("Unwrap", func() { known = wrapper.Unwrap() })
 	}
-	return o
+	return known
 }
 
 // forget drops a loop's shard, and reports whether the tracker had it.

@@ -203,6 +203,7 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 
 // Stats returns the present counts.
 func (t *Tracker) Stats() Stats {
+	t.mustBeMade()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st := t.past

@@ -69,9 +69,9 @@ type Timeouts struct {
 	KeepAliveTimeout time.Duration
 
 	// Hijacked is the policy of connections that were hijacked; none by
-	// default: they are handed over, and one that its handler forgets is closed
-	// by the garbage collector, as by the bare server (this is about
-	// KeepHijackedConns). With a limit it stays open until that is passed. See [Listener.Watch] for one with pings.
+	// default: they are handed over. With KeepHijackedConns, one that is forgotten
+	// is then closed by the garbage collector, as by the bare server. With a limit
+	// it stays open until that is passed. See [Listener.Watch] for one with pings.
 	Hijacked idle.Policy
 
 	// OnTimeout is asked before a connection is timed out, on a goroutine of its

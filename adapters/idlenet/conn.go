@@ -58,6 +58,7 @@ const (
 	counted               // what the peer takes is counted by the kernel, and credited by Probe
 	uncounted             // it is not counted, as the system does not tell; the end of each write is reported
 	retracked             // track was replaced: see Track
+	untracked             // it is not tracked, though neither timed out nor closed
 
 	// An operation that moved nothing has failed, most likely at a deadline of
 	// the user's. If it is tried again, it is the same wait that goes on. Set by
@@ -123,7 +124,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if n > 0 {
 		c.trackedBy(c.marks.Load()).Received(n)
 	}
-	if m := c.marks.Load(); n > 0 && m&exact != 0 || errors.Is(err, io.EOF) {
+	if m := c.marks.Load(); m&exact != 0 || errors.Is(err, io.EOF) {
 		c.trackedBy(m).PauseRead()
 	}
 	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
@@ -212,7 +213,7 @@ func (c *Conn) explain(op string, err error) error {
 	switch {
 	case timeout == nil:
 		return err
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.marks.Load()&shut != 0:
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.marks.Load()&(shut|reaped) != 0:
 	case errors.Is(err, io.EOF) && c.marks.Load()&expired != 0: // the peer has heeded OnEnd
 	default:
 		return err

@@ -19,18 +19,23 @@
 // that is busy with a request, and does not read meanwhile, does not hold that
 // against the client; to limit silence whatever the server does, use
 // IdleTimeout. (Package net/http reads in the background while a handler runs:
-// use idlehttp.) WriteTimeout and MinWriteRate count while a Write waits. Before a connection is timed out the
-// kernel is asked (on Linux, TCP_INFO) whether bytes have moved unseen: unread
-// input after a stall of the process, or a slow client that still drains a
-// large write. On Unix sockets it tells how much is queued, which is compared
-// with what was when the write began to wait, or when it was last asked: a
-// client that takes nothing is timed out in time, and one that has taken
-// something since may be given the limit once more. Elsewhere than on Linux only unread input is asked for.
+// use idlehttp.) A Read that the server's own deadline ends, and that is tried
+// again, goes on as the same wait; but under a policy with ReadTotal or MinReadRate
+// it is a wait of its own, to ReadTimeout as well. WriteTimeout and MinWriteRate
+// count while a Write waits.
+//
+// Before a connection is timed out the kernel is asked (on Linux, TCP_INFO) whether
+// bytes have moved unseen: unread input after a stall of the process, or a slow
+// client that still drains a large write. On Unix sockets it tells how much is
+// queued, which is compared with what was when the write began to wait, or when it
+// was last asked: a client that takes nothing is timed out in time, and one that has
+// taken something since may be given the limit once more. Elsewhere than on Linux
+// only unread input is asked for.
 //
 // To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
 //
 // To shut down, close the listener, then the tracker. What [idle.Tracker.Close]
-// hands back are net.Conns, open still, but without timeouts from then on.
+// hands back are the *Conns, open still, but without timeouts from then on.
 //
 // A tracker refers to its connections, so one that is forgotten without a Close
 // stays open until it times out; see [Conn.Untrack] for one that is to have no
@@ -70,7 +75,9 @@ type Options struct {
 	OnDrain func(c *Conn)
 }
 
-// ErrWrapped is what wrapping a connection twice gives.
+var errNoTracker = errors.New("idlenet: the tracker is nil; did idle.New return an error?")
+
+// ErrWrapped is returned when a *Conn, or what embeds one, is wrapped again.
 var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already; wrap it, or its listener, once")
 
 // Listener is a net.Listener whose connections are [Conn]s.
@@ -121,9 +128,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Wrap returns nc with the timeouts of t, for connections that do not come from
-// a listener. nc must not be used by itself any more, nor wrapped a second time,
-// which cannot be noticed: to know all connections would cost a map of them. opts
-// may be nil. Wrap fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
+// a listener. nc must not be used by itself any more. Do not wrap it twice either:
+// that is not detected, as it would take a map of all connections. opts may be nil.
+// Wrap fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
 // idle.ErrClosed if t is closed, and if the policy asks for pings but opts has none;
 // nc is left as it was then.
 func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
@@ -142,14 +149,14 @@ func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 // have methods of its own in place of some of these. c must be zero. It refers
 // to opts, which must not be nil.
 func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
-	if _, twice := nc.(*Conn); twice {
+	if _, twice := nc.(interface{ self() *Conn }); twice {
 		return ErrWrapped
 	}
 	switch {
 	case nc == nil:
 		return errors.New("idlenet: the connection to wrap is nil; did what should have made it return an error?")
 	case t == nil:
-		return errors.New("idlenet: the tracker is nil; did idle.New return an error?")
+		return errNoTracker
 	case opts == nil:
 		return errors.New("idlenet: Init refers to its options; pass &idlenet.Options{} for none")
 	}
@@ -171,6 +178,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	c.prepare(t.Policy())
 	return nil
 }
+
+// self tells a Conn, and what embeds one, from other connections.
+func (c *Conn) self() *Conn { return c }
 
 // allow reports what p needs that the options do not have.
 func (o *Options) allow(p idle.Policy) error {

@@ -37,6 +37,34 @@ func TestNilArguments(t *testing.T) {
 	server.Enter(nil)
 }
 
+// TestWhatEmbedsAConnIsWrappedOnce wraps a type that was made by Init.
+func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	a, b := net.Pipe()
+	defer b.Close()
+	var own struct{ Conn }
+	if err := own.Init(a, tracker, &Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if c, err := Wrap(&own, tracker, nil); c != nil || err != ErrWrapped {
+		t.Errorf("got %v, %v", c, err)
+	}
+}
+
+// TestReadsAfterTheReap uses a connection whose reads fail in their own way once it is
+// closed.
+func TestReadsAfterTheReap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Second}), nil)
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		time.Sleep(time.Minute)
+		wantTimeout(t, read1(server), idle.ReasonIdle)
+		_, err := server.Write([]byte("x"))
+		wantTimeout(t, err, idle.ReasonIdle)
+	})
+}
+
 // TestCloseHandsBackTheConns closes a tracker with connections that have all kinds of
 // callbacks: what it hands back is what Accept and Wrap have returned.
 func TestCloseHandsBackTheConns(t *testing.T) {

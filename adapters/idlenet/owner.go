@@ -43,8 +43,12 @@ func (p parter) Part(err *idle.TimeoutError) {
 	p.c.opts.OnEnd(p.c, err)
 }
 
-// Unwrap returns the connection as its user knows it, for [idle.Tracker.Close].
-func (o owner) Unwrap() any { return o.Conn }
+// Unwrap returns the connection, which a tracker that is closed hands back. It is not
+// tracked any more.
+func (o owner) Unwrap() any {
+	o.marks.Or(untracked)
+	return o.Conn
+}
 
 // Expire makes all reads and writes fail, by a deadline, as that cannot block as
 // Close can. A connection that takes no deadlines has to be closed at once.

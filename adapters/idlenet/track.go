@@ -1,6 +1,7 @@
 package idlenet
 
 import (
+	"errors"
 	"net"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -20,7 +21,11 @@ func (c *Conn) Untrack() bool {
 	// If the driver times it out between the two, its reads and writes fail as
 	// always, but nobody closes it if its user does not.
 	t := c.tracking()
-	return t.Live() && t.Close()
+	if !t.Live() || !t.Close() {
+		return false
+	}
+	c.marks.Or(untracked)
+	return true
 }
 
 // Track puts a connection that is not tracked under the policy of t, as if it had
@@ -30,31 +35,36 @@ func (c *Conn) Untrack() bool {
 // It fails with the limit if the connection has timed out, with net.ErrClosed if
 // it is closed, and with what [Wrap] says of t.
 func (c *Conn) Track(t *idle.Tracker) error {
+	if t == nil {
+		return errNoTracker
+	}
 	if err := c.opts.allow(t.Policy()); err != nil {
 		return err
 	}
-	was := c.later.Load()
-	switch {
-	case was.tracking(c).Live():
-		return idle.ErrTracked
-	case c.marks.Load()&expired != 0:
+	// Whoever takes the mark tracks it. A connection that times out has none, from
+	// before its callbacks begin.
+	switch was := c.marks.And(^uint32(untracked)); {
+	case was&expired != 0:
 		return c.over()
+	case was&untracked == 0 && c.tracking().Live():
+		return idle.ErrTracked
+	case was&untracked == 0:
+		return errEnding
 	}
+	was := c.later.Load()
 	// The new tracking has a state of its own. A Read that is under way may still
 	// report to the old state, and with a stamp of the old tracker's clock. Both
 	// directions begin as waiting; if one is not, Waiting says so when it is asked.
 	track := new(idle.Conn)
 	if err := t.Track(track, c.owner()); err != nil {
+		c.marks.Or(untracked)
 		return err
 	}
 	track.AwaitWrite()
 	c.claim(c.ask().Acked) // what the peer has taken meanwhile pays for nothing
 	next := &later{track: track}
-	if !c.later.CompareAndSwap(was, next) { // another Track, or a timeout at once
+	if !c.later.CompareAndSwap(was, next) { // a timeout at once
 		track.Close()
-		if c.Timeout() == nil && c.marks.Load()&expired == 0 {
-			return idle.ErrTracked
-		}
 		return c.over()
 	}
 	c.marks.Or(retracked)
@@ -66,6 +76,9 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	}
 	return nil
 }
+
+// errEnding is returned while the callbacks of a timeout run, or another Track does.
+var errEnding = errors.New("idlenet: the connection is timing out, or another goroutine begins to track it")
 
 // over returns why a connection cannot be tracked any more.
 func (c *Conn) over() error {

@@ -47,7 +47,7 @@ func wrapAsked(t *testing.T, tracker *idle.Tracker) (*Conn, *asked) {
 	return c, inner
 }
 
-// What comes between the two halves of a Track wins.
+// What comes between the two halves of a Track wins, unless it is another Track.
 func TestTrackIsOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
@@ -61,12 +61,12 @@ func TestTrackIsOvertaken(t *testing.T) {
 		}
 		c, inner = wrapAsked(t, tracker)
 		inner.onAsk(func() {
-			if err := c.Track(tracker); err != nil {
-				t.Error(err)
+			if err := c.Track(tracker); err != errEnding {
+				t.Errorf("another Track meanwhile: %v", err)
 			}
 		})
-		if err := c.Track(tracker); err != idle.ErrTracked {
-			t.Errorf("by another Track: %v", err)
+		if err := c.Track(tracker); err != nil {
+			t.Error(err)
 		}
 		if st := tracker.Stats(); st.Live != 1 {
 			t.Errorf("by another Track: %+v", st)
@@ -83,6 +83,49 @@ func TestTrackIsOvertaken(t *testing.T) {
 		if st := tracker.Stats(); st.Live != 0 {
 			t.Errorf("%+v", st)
 		}
+	})
+}
+
+// TestTrackWhileItTimesOut tracks a connection while its OnEnd runs: it has its outcome.
+func TestTrackWhileItTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, other := newTracker(t, idle.Policy{IdleTimeout: time.Second}), newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+		ends := 0
+		c, _ := pipe(t, first, &Options{OnEnd: func(*Conn, *idle.TimeoutError) { ends++; time.Sleep(500 * time.Millisecond) }})
+		time.Sleep(1200 * time.Millisecond)
+		if c.Untrack() || c.Track(other) != errEnding {
+			t.Error("it was tracked anew while it timed out")
+		}
+		time.Sleep(time.Second)
+		var timeout *idle.TimeoutError
+		if err := c.Track(other); !errors.As(err, &timeout) {
+			t.Errorf("tracked anew after its timeout: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		if st := other.Stats(); st.Tracked != 0 || ends != 1 {
+			t.Errorf("%+v; OnEnd was called %d times", st, ends)
+		}
+	})
+}
+
+// TestTrackWhatWasHandedBack gives the connections of a tracker that was closed to
+// another one.
+func TestTrackWhatWasHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pipe(t, first, nil)
+		live, err := first.Close()
+		if err != nil || len(live) != 1 {
+			t.Fatal(live, err)
+		}
+		c := live[0].(*Conn)
+		if err := c.Track(newTracker(t, idle.Policy{IdleTimeout: time.Second})); err != nil {
+			t.Fatal(err)
+		}
+		wantTimeout(t, read1(c), idle.ReasonIdle)
 	})
 }
 

@@ -85,3 +85,36 @@ func TestReadsShorterThanATick(t *testing.T) {
 		}
 	}
 }
+
+// TestPolledReads has a server that reads with deadlines of its own, and works in
+// between, while the peer is silent. The time of the reads counts, and no other.
+func TestPolledReads(t *testing.T) {
+	const tick, limit = 10 * time.Millisecond, 2 * time.Second
+	for name, policy := range map[string]idle.Policy{
+		"total": {ReadTotal: limit},
+		"rate":  {MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: limit}},
+	} {
+		for _, poll := range []struct{ read, work time.Duration }{
+			{100 * time.Millisecond, 900 * time.Millisecond},
+			{500 * time.Millisecond, 500 * time.Millisecond},
+			{10 * time.Millisecond, 90 * time.Millisecond},
+		} {
+			t.Run(fmt.Sprint(name, " ", poll), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, _ := pipe(t, newTracker(t, policy), nil)
+					var waited time.Duration
+					for c.Timeout() == nil && waited < 2*limit {
+						begun := time.Now()
+						c.SetReadDeadline(begun.Add(poll.read))
+						c.Read(make([]byte, 1))
+						waited += time.Since(begun)
+						time.Sleep(poll.work)
+					}
+					if most := limit + 3*tick + tick/8 + poll.read; waited < limit || waited > most {
+						t.Errorf("timed out after %v of reading; want %v to %v (%v)", waited, limit, most, c.Timeout())
+					}
+				})
+			})
+		}
+	}
+}

@@ -71,6 +71,6 @@ func carriesTLS(nc net.Conn) bool {
 // errBehind refuses v, a listener or a connection, which has TLS where a server
 // would no longer recognise it.
 func errBehind(v any) error {
-	return fmt.Errorf("there is TLS inside the %T, where the server does not recognise it once it has timeouts; "+
+	return fmt.Errorf("a %T brings TLS of its own, and timeouts have to be below it; "+
 		"use ServeTLS, or put TLS outermost: tls.NewListener(l, config)", v)
 }

@@ -90,7 +90,7 @@ func TestRefusedInsideTLS(t *testing.T) {
 	for want, inner := range map[string]net.Listener{
 		"the listener is nil":                  nil,
 		"the listener is an *idlenet.Listener": idlenet.NewListener(wires{}, tracker, nil),
-		"there is TLS inside":                  tls.NewListener(wires{}, &tls.Config{}),
+		"brings TLS of its own":                tls.NewListener(wires{}, &tls.Config{}),
 	} {
 		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), Limits{})
 		if err == nil || !strings.Contains(err.Error(), want) {
