@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -137,6 +136,6 @@ func readPreface(hs *http.Server, nc net.Conn) bool {
 	if logger == nil {
 		logger = log.Default()
 	}
-	logger.Print(fmt.Sprintf("http2: server: error reading preface from client %v: bogus greeting %q", nc.RemoteAddr(), got))
+	logger.Printf("http2: server: error reading preface from client %v: bogus greeting %q", nc.RemoteAddr(), got)
 	return false
 }
