@@ -20,7 +20,7 @@ var byWallClock = []string{
 
 // exempt are deadlines that have passed by any clock, and those that are a signal
 // from a server; for the latter see TestUploadIn1970 too.
-var exempt = []string{"idlenet/deadlines.go: Unix", "httpconn/events.go: Unix"}
+var exempt = []string{"idlenet/deadlines.go: Unix", "http2conn/conn.go: Unix", "httpconn/events.go: Unix"}
 
 // Wall-clock changes do not matter, because nothing but readings with a monotonic
 // part is compared: the packages have no use for the functions of package time
