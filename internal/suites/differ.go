@@ -37,17 +37,6 @@ func difference(bare, wrapped results) *diff {
 	return d
 }
 
-// expect takes out of the unexpected differences what processes are known to do.
-func (d *diff) expect(list []known) (seen []known) {
-	for _, k := range list {
-		if i := slices.Index(d.unexpected, k.test); i >= 0 {
-			d.unexpected = slices.Delete(d.unexpected, i, i+1)
-			seen = append(seen, k)
-		}
-	}
-	return seen
-}
-
 // repeat runs what is unexpected twice again, and alone, to tell what fails by its
 // own from what fails at times, as on a busy machine. A race is one if it was seen once.
 func (d *diff) repeat(wrapped results, run func(tests string) (results, error)) error {

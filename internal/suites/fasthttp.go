@@ -15,16 +15,7 @@ var fasthttp = suite{
 	packages: []string{fasthttpPath, fasthttpPath + "/fasthttpadaptor", fasthttpPath + "/fasthttpproxy"},
 	hook:     "fasthttp.go",
 	prepare:  prepareFastHTTP,
-	differences: []known{
-		{test: test{fasthttpPath, "TestClientHTTPSConcurrent"}, reason: aboveTLS, above: true},
-		{test: test{fasthttpPath, "TestClientRedirectClientChangingSchemaHttp2Https"}, reason: aboveTLS, above: true},
-		{test: test{fasthttpPath, "TestClientRedirectSameSchema"}, reason: aboveTLS, above: true},
-		{test: test{fasthttpPath, "TestClientTransportEx"}, reason: aboveTLS, above: true},
-		{test: test{fasthttpPath, "TestServerServeTLSEmbed"}, reason: aboveTLS, above: true},
-	},
 }
-
-const aboveTLS = "idlefasthttp hides from the server that its listener speaks TLS"
 
 // prepareFastHTTP copies the fasthttp that go.mod has, and replaces it by the copy.
 func prepareFastHTTP(ctx context.Context, s suite, root, dir string) (version string, flags []string, err error) {

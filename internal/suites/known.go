@@ -6,21 +6,9 @@ import "strings"
 // that is known. It is left out of the runs that are compared, as what a package does
 // when all tests are over it may do only if none has failed; it is run by itself.
 type known struct {
-	test   // with its subtests; without a name, what the process does beside its tests
+	test   // with its subtests
 	reason string
 	fatal  bool // it hangs, or ends the process, so it is not run at all
-	above  bool // only with -tls above
-}
-
-// known returns the differences that are to be expected with options o.
-func (s suite) known(o options) []known {
-	var list []known
-	for _, k := range s.differences {
-		if (!k.above || o.tls == "above") && (k.name != "" || !o.short) { // with -short nothing looks for leaks
-			list = append(list, k)
-		}
-	}
-	return list
 }
 
 // skips returns which tests are known to differ, and of those the ones that can be
@@ -28,9 +16,6 @@ func (s suite) known(o options) []known {
 func skips(list []known) (all, harmless string) {
 	var names, alive []string
 	for _, k := range list {
-		if k.name == "" {
-			continue
-		}
 		names = append(names, k.name)
 		if !k.fatal {
 			alive = append(alive, k.name)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"reflect"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
@@ -12,10 +11,9 @@ import (
 )
 
 // The environment by which internal/suites tells what to do: SUITES_WRAP is empty for
-// a bare run, below or above for listeners that are wrapped below or above TLS, or race
-// for a run under the race detector: Serve may be called on a goroutine of its own, and
-// then changing the server, or a listener of TLS, is a race. To the file SUITES_LOG goes
-// a line for each listener.
+// a bare run, adapter for one with timeouts, or race for one under the race detector:
+// Serve may be called on a goroutine of its own, and then changing the server is a race.
+// To the file SUITES_LOG goes a line for each listener.
 var (
 	suitesWrap = os.Getenv("SUITES_WRAP")
 	suitesLog  = os.Getenv("SUITES_LOG")
@@ -39,32 +37,28 @@ func (w *wrapped) Close() error {
 }
 
 // wrap returns l with timeouts: with those of an adapter for HTTP or, if that refuses
-// the server, those of idlenet. What speaks TLS is wrapped below that if so asked.
+// the server, those of idlenet. These do not see TLS, and have to be below it; so a
+// listener that speaks TLS is left alone then.
 func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.Listener {
 	if l == nil {
-		return l
-	}
-	overTLS := fmt.Sprintf("%T", l) == "*tls.listener"
-	switch {
-	case suitesWrap == "race" && overTLS:
-		return l
-	case suitesWrap == "race":
-		note("by idlenet")
-		return withIdlenet(l)
-	case suitesWrap == "below" && overTLS:
-		below := reflect.ValueOf(l).Elem().FieldByName("Listener") // an embedded field
-		below.Set(reflect.ValueOf(wrap(below.Interface().(net.Listener), adapter)))
 		return l
 	}
 	if w, ok := l.(*wrapped); ok {
 		return w
 	}
-	inner, err := adapter(l)
-	if err == nil {
-		note("by the adapter for HTTP")
-		return &wrapped{Listener: inner}
+	how := "by idlenet"
+	if suitesWrap != "race" {
+		inner, err := adapter(l)
+		if err == nil {
+			note("by the adapter for HTTP")
+			return &wrapped{Listener: inner}
+		}
+		how += ", as " + err.Error()
 	}
-	note("by idlenet, as " + err.Error())
+	if fmt.Sprintf("%T", l) == "*tls.listener" {
+		return l
+	}
+	note(how)
 	return withIdlenet(l)
 }
 
