@@ -89,7 +89,8 @@ func closing(ln net.Listener, err error) error {
 //
 // ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
 // outermost. A listener that wraps one, such as that of netutil.LimitListener, is
-// refused: timeouts have to be below TLS, and there it is out of reach.
+// refused: timeouts have to be below TLS, and there it is out of reach. So is a
+// connection that brings TLS of its own, when it is accepted, which ends Serve.
 //
 // It sets ConnState, HeaderReceived and Handler of s to functions that call
 // those which were there, so they must be set before, and not be changed any
