@@ -57,13 +57,21 @@ func TestPolicyRefused(t *testing.T) {
 		{Policy{MinReadRate: Rate{Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond is 0", "1s"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5, Grace: ms}}, []string{"MinWriteRate.Grace", "1ms"}},
 		{Policy{MinWriteRate: Rate{BytesPerSecond: 5}}, []string{"MinWriteRate.Grace", "0"}},
-		{Policy{MinReadRate: Rate{BytesPerSecond: 1 << 40, Grace: time.Second}}, []string{"MinReadRate.BytesPerSecond", "1099511627776", "4294967296", "10ms"}},
-		{Policy{MinWriteRate: Rate{BytesPerSecond: 1<<32 + 1, Grace: time.Second}}, []string{"MinWriteRate.BytesPerSecond", "4294967297"}},
 		{Policy{}, []string{"no limit", "IdleTimeout", "PhaseTimeout"}},
 		{Policy{Name: "nothing"}, []string{"no limit", "IdleTimeout"}},
 	} {
 		refused(t, fmt.Sprintf("%+v", test.policy), test.policy, nil, test.want)
 	}
+}
+
+// TestRateThatNoByteCouldPayFor checks that a rate is refused at which the price of a
+// byte, which is rounded up, would be wrong.
+func TestRateThatNoByteCouldPayFor(t *testing.T) {
+	opts := &Options{Tick: 100 * time.Millisecond}
+	fast := Rate{BytesPerSecond: 1 << 30, Grace: time.Second}
+	refused(t, "read", Policy{MinReadRate: fast}, opts, []string{"MinReadRate.BytesPerSecond", "1073741824", "429496729", "100ms"})
+	fast.BytesPerSecond = 429496729 + 1
+	refused(t, "write", Policy{MinWriteRate: fast}, opts, []string{"MinWriteRate.BytesPerSecond", "429496730"})
 }
 
 func TestOptionsRefused(t *testing.T) {
