@@ -51,7 +51,7 @@ func benchmarkHTTP2(b *testing.B, secure, ours bool, at int) {
 		}
 	}
 	go func() { s.served <- serve() }()
-	defer func() { s.server.Close(); <-s.served }()
+	defer func() { s.server.Close(); <-s.served; s.Listener.Close() }() // the last one only ends the tracker of s
 
 	f := s.dialFramed(1 << 30)
 	f.update(0, 1<<30)
