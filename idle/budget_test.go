@@ -193,3 +193,20 @@ func TestLoopThatTakesNoPasses(t *testing.T) {
 		}
 	})
 }
+
+// TestLoopGoesOnAfterACallbackThatBlocks has a callback hold up a loop for long. What
+// was due meanwhile does not wait for as long again.
+func TestLoopGoesOnAfterACallbackThatBlocks(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		s := &staller{stall: func() { time.Sleep(stall) }}
+		r.track(&s.Conn, s)
+		r.wait(100 * time.Millisecond)
+		p := r.peer()
+		began := time.Now()
+		r.wait(3 * time.Second)
+		if took, most := p.at.Sub(began), 900*time.Millisecond+stall+4*r.opts.Tick; len(p.expired) != 1 || took > most {
+			r.Errorf("timed out after %v, want %v at most: %v", took, most, p.expired)
+		}
+	})
+}

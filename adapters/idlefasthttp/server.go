@@ -88,7 +88,7 @@ func closing(ln net.Listener, err error) error {
 // does, for those who want the listener's counts.
 //
 // ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
-// outermost. A listener that wraps one, such as that of netutil.LimitListener, is
+// outermost. A listener that wraps a TLS listener, as netutil.LimitListener may, is
 // refused: timeouts have to be below TLS, and there it is out of reach. So is a
 // connection that brings TLS of its own, when it is accepted, which ends Serve.
 //

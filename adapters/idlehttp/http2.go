@@ -81,7 +81,7 @@ func prepareHTTP2(s *http.Server) {
 		return
 	}
 	other := &http.Server{Protocols: s.Protocols}
-	if s.TLSConfig != nil { // it may make no sense, of which s is to tell
+	if s.TLSConfig != nil { // if it makes no sense, s reports that when it serves
 		other.TLSConfig = s.TLSConfig.Clone()
 		other.TLSConfig.NextProtos = append(slices.Clone(s.TLSConfig.NextProtos), overTLS)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// slow is limits that are all short but for that of silent streams.
+// slow has short limits, except for silent streams.
 func slow(limit time.Duration) Timeouts {
 	t := all(limit)
 	t.HandshakeTimeout, t.StreamTimeout = patience, patience

@@ -41,8 +41,8 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	if err := c.opts.allow(t.Policy()); err != nil {
 		return err
 	}
-	// Whoever takes the mark tracks it. A connection that times out has none, from
-	// before its callbacks begin.
+	// The goroutine that takes the mark tracks the connection. One that is timing
+	// out has no mark, so it is not tracked again.
 	switch was := c.marks.And(^uint32(untracked)); {
 	case was&expired != 0:
 		return c.over()

@@ -62,8 +62,8 @@ func (l *ledger) bodyArrives(f *frame, p piece) {
 	}
 }
 
-// requestArrives notes a complete header of the client's: that of a new stream, or
-// the trailer of one.
+// requestArrives notes a complete header block of the client's. It begins a stream,
+// or is the trailer of one.
 func (l *ledger) requestArrives(id uint32, ends bool) {
 	s := l.streams.find(id)
 	switch {

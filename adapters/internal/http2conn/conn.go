@@ -70,7 +70,7 @@ type Conn struct {
 	net.Conn // with plaintext
 	host     Host
 
-	writing sync.Mutex // held by whoever writes
+	writing sync.Mutex // held during a write
 
 	mu sync.Mutex // guards what follows
 	ledger
