@@ -245,6 +245,7 @@ func (c *Conn) Close() bool {
 		return false
 	}
 	s.counts.gone.Add(1)
+	s.ended()
 	return true
 }
 

@@ -288,6 +288,7 @@ func (s *Shard) expire(j job, r Reason) {
 		return
 	}
 	s.counts.timedOut[r].Add(1)
+	s.ended()
 	if err.late > 0 {
 		s.counts.deferred.Add(1)
 	}

@@ -98,12 +98,13 @@ func (s *Shard) Track(c *Conn, o Owner) error {
 
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.closed.Load() { // the tracker's Close may have missed it
+	s.counts.tracked.Add(1) // before the look at closed: see Retire
+	if s.isClosed() {       // the tracker's Close may have missed it
 		if _, ok := c.state.end(); ok {
+			s.counts.tracked.Add(^uint64(0))
 			return s.errClosed()
 		}
 	}
-	s.counts.tracked.Add(1)
 	if c.Live() { // not closed meanwhile, by another goroutine
 		s.place(c, view{now: s.tracker.clock.recent()})
 	}

@@ -24,10 +24,15 @@ func (t *Tracker) Close() (live []any, err error) {
 	if !t.shut() {
 		return nil, ErrClosed
 	}
-	close(t.stop)
-	<-t.stopped
 	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.Linger)
 	defer stopWaiting()
+	return t.finish(patience)
+}
+
+// finish is Close after shut.
+func (t *Tracker) finish(patience context.Context) (live []any, err error) {
+	close(t.stop)
+	<-t.stopped
 	left := t.awaitCallbacks(patience)
 	for _, s := range t.shards {
 		live = append(live, s.empty()...)
@@ -46,6 +51,11 @@ func (t *Tracker) Close() (live []any, err error) {
 func (t *Tracker) shut() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.refuse()
+}
+
+// refuse is shut with t.mu held.
+func (t *Tracker) refuse() bool {
 	if t.closed {
 		return false
 	}
@@ -84,7 +94,8 @@ func (s *Shard) Close() (live []any, err error) {
 		return nil, ErrShardClosed
 	}
 	live = s.empty()
-	s.tracker.retire(s)
+	s.tracker.keepCounts(s)
+	s.ended()
 	return live, nil
 }
 
@@ -132,8 +143,8 @@ func (t *Tracker) forget(s *Shard) bool {
 	return true
 }
 
-// retire keeps the counts of a shard that was forgotten.
-func (t *Tracker) retire(s *Shard) {
+// keepCounts keeps the counts of a shard that was forgotten.
+func (t *Tracker) keepCounts(s *Shard) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.counts.addTo(&t.past)

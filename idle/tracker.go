@@ -103,6 +103,8 @@ type Tracker struct {
 	clock  *clock
 	phase  *Phase // that connections begin with
 
+	retiring atomic.Bool // see Retire
+
 	shards []*Shard // the driver's own
 	turn   atomic.Uint32
 

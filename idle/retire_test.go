@@ -1,0 +1,260 @@
+package idle
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hasEnded reports whether the tracker's goroutine has ended.
+func (r *rig) hasEnded() bool {
+	synctest.Wait()
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// wantEnded checks that the tracker has ended with nothing that is live, and takes
+// nothing any more.
+func (r *rig) wantEnded(tracked uint64) {
+	r.Helper()
+	if !r.hasEnded() {
+		r.Fatal("the tracker has not ended")
+	}
+	if err := r.tryTrack(&Conn{}, &peer{}); err != ErrClosed {
+		r.Errorf("Track: %v, want ErrClosed", err)
+	}
+	if _, err := r.NewShard(func(func()) error { return nil }); err != ErrClosed {
+		r.Errorf("NewShard: %v, want ErrClosed", err)
+	}
+	if live, err := r.Tracker.Close(); live != nil || err != ErrClosed {
+		r.Errorf("Close = %v, %v, want ErrClosed", live, err)
+	}
+	if st := r.Stats(); st.Live != 0 || st.Tracked != tracked {
+		r.Errorf("%+v; want %d tracked, and none live", st, tracked)
+	}
+}
+
+func TestRetireWithoutConns(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		r.do(func() { p.Close() })
+		if r.hasEnded() {
+			r.Error("the tracker has ended without Retire")
+		}
+		r.Retire()
+		r.wantEnded(1)
+		r.Retire()
+	})
+}
+
+// TestRetireEndsWithTheLast has the last connection end in all ways.
+func TestRetireEndsWithTheLast(t *testing.T) {
+	for name, end := range map[string]func(r *rig){
+		"closed":    func(r *rig) { p := r.peer(); r.Retire(); r.alive(); r.do(func() { p.Close() }) },
+		"timed out": func(r *rig) { p := r.peer(); r.Retire(); r.alive(); r.dies(p, time.Now(), time.Second, ReasonIdle) },
+		"exempt until it is closed": func(r *rig) {
+			p, exempt := r.peer(), r.phaseOf(Policy{})
+			r.do(func() { p.Enter(exempt) })
+			r.Retire()
+			r.wait(time.Hour)
+			r.alive()
+			r.do(func() { p.Close() })
+		},
+		"kept, then not": func(r *rig) {
+			k := &keeper{}
+			k.keep = func(*TimeoutError) bool { return len(k.asked) < 3 }
+			r.track(&k.Conn, k)
+			r.Retire()
+			r.wait(2500 * time.Millisecond)
+			r.alive()
+			r.wait(time.Second)
+			if len(k.expired) != 1 {
+				r.Errorf("timed out: %v", k.expired)
+			}
+		},
+		"lingering": func(r *rig) { // Close reaps it; on a loop, Shard.Close
+			p := &reaper{}
+			r.track(&p.Conn, p)
+			r.Retire()
+			r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
+			if r.closeShard(); len(p.reaped) != 1 {
+				r.Errorf("reaped %d times", len(p.reaped))
+			}
+		},
+		"handed back by its shard": func(r *rig) {
+			p := r.peer()
+			r.Retire()
+			if r.shard == nil {
+				r.do(func() { p.Close() })
+				return
+			}
+			r.alive()
+			if live := r.closeShard(); !slices.Equal(live, []any{p}) {
+				r.Errorf("handed back %v", live)
+			}
+		},
+		"while a callback of it runs": func(r *rig) { // for longer than Linger: Expire and Reap come all the same
+			p := &lateParter{}
+			r.track(&p.Conn, p)
+			r.Retire()
+			r.wait(time.Minute)
+			r.closeShard()
+			if len(p.expired) != 1 || len(p.reaped) != 1 {
+				r.Errorf("timed out: %v; reaped %d times", p.expired, len(p.reaped))
+			}
+		},
+		"retired in its callback": func(r *rig) {
+			p := &retirer{tracker: r.Tracker}
+			r.track(&p.Conn, p)
+			r.wait(2 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+				end(r)
+				r.wantEnded(1)
+			})
+		})
+	}
+}
+
+func (r *rig) alive() {
+	r.Helper()
+	if r.hasEnded() {
+		r.Error("the tracker has ended before its last connection")
+	}
+}
+
+type lateParter struct{ reaper }
+
+func (*lateParter) Part(*TimeoutError) { time.Sleep(10 * time.Second) }
+
+type retirer struct {
+	peer
+	tracker *Tracker
+}
+
+func (p *retirer) Expire(*TimeoutError) { p.tracker.Retire() }
+
+// TestTrackWhileRetiring tracks a connection before the last of the others ends. Its
+// limits go on.
+func TestTrackWhileRetiring(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		first, second := r.peer(), r.peer()
+		r.Retire()
+		r.do(func() { first.Close() })
+		late, begun := r.peer(), time.Now()
+		r.do(func() { second.Close() })
+		r.alive()
+		r.dies(late, begun, time.Second, ReasonIdle)
+		r.wantEnded(3)
+	})
+}
+
+// TestTrackTwiceWhileRetiring fails to track, which must not count.
+func TestTrackTwiceWhileRetiring(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		r.Retire()
+		if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
+			r.Errorf("tracked twice: %v", err)
+		}
+		r.alive()
+		r.do(func() { p.Close() })
+		r.wantEnded(1)
+	})
+}
+
+func TestCloseWhileRetiring(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		r.Retire()
+		if live, err := r.Tracker.Close(); !slices.Equal(live, []any{p}) || err != nil {
+			r.Errorf("Close = %v, %v", live, err)
+		}
+		r.Retire()
+		r.wantEnded(1)
+	})
+}
+
+// TestRetireLosesNoConn has goroutines and loops track connections while the tracker
+// retires: it must not end with one that was tracked with success.
+func TestRetireLosesNoConn(t *testing.T) {
+	for range 300 {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var users sync.WaitGroup
+		use := func(track func(*Conn, Owner) error) {
+			users.Go(func() {
+				for {
+					p := &peer{}
+					if err := track(&p.Conn, p); err == ErrClosed {
+						return
+					} else if err != nil || !p.Close() {
+						t.Errorf("Track: %v; the tracker has ended with a connection", err)
+						return
+					}
+				}
+			})
+		}
+		for range 2 {
+			shard, err := tr.NewShard(func(func()) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			use(shard.Track)
+			use(tr.Track)
+		}
+		tr.Retire()
+		users.Wait()
+		if st := tr.Stats(); st.Live != 0 || st.Tracked != st.Gone {
+			t.Fatalf("%+v", st)
+		}
+		<-tr.stopped
+	}
+}
+
+// TestTrackCountsBeforeItLooks has Track wait while somebody looks whether the tracker
+// is empty: the connection is counted by then, and refused if the tracker closes.
+func TestTrackCountsBeforeItLooks(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, tracked := &peer{}, &peer{}, make(chan error)
+	if err := tr.Track(&first.Conn, first); err != nil {
+		t.Fatal(err)
+	}
+	tr.Retire()
+	tr.mu.Lock()
+	go func() { tracked <- tr.Track(&second.Conn, second) }()
+	for begun := time.Now(); tr.shards[0].counts.live() < 2; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("the connection is not counted")
+		}
+	}
+	select {
+	case err := <-tracked:
+		t.Error("Track did not wait: ", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if tr.isEmpty() || !tr.refuse() {
+		t.Error("the connection is not seen")
+	}
+	tr.mu.Unlock()
+	if err := <-tracked; err != ErrClosed || second.Live() {
+		t.Errorf("Track: %v, want ErrClosed", err)
+	}
+	tr.finish(t.Context())
+	if st := tr.Stats(); st.Tracked != 1 || st.Gone != 1 {
+		t.Errorf("%+v", st)
+	}
+}
