@@ -57,14 +57,14 @@ func everything() (idle.Policy, *Options) {
 
 func TestOnTrafficAllocatesNothing(t *testing.T) {
 	p, opts := everything()
-	if n := testing.AllocsPerRun(1000, traffic(t, Wrap(consume(), p, opts))); n > 0 {
+	if n := testing.AllocsPerRun(1000, traffic(t, wrap(t, consume(), p, opts))); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkOnTraffic(b *testing.B) {
 	p, opts := everything()
-	for name, h := range map[string]gnet.EventHandler{"bare": consume(), "wrapped": Wrap(consume(), p, opts)} {
+	for name, h := range map[string]gnet.EventHandler{"bare": consume(), "wrapped": wrap(b, consume(), p, opts)} {
 		b.Run(name, func(b *testing.B) {
 			f := traffic(b, h)
 			for b.Loop() {

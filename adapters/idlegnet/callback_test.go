@@ -196,7 +196,7 @@ func (c *onPasses) EventLoop() gnet.EventLoop { return c.loop }
 // TestPanicInOnClose ends the process after a timeout as it does otherwise; the
 // tracker does not swallow it.
 func TestPanicInOnClose(t *testing.T) {
-	h := Wrap(&handler{close: func(gnet.Conn, error) gnet.Action { panic("in OnClose") }},
+	h := wrap(t, &handler{close: func(gnet.Conn, error) gnet.Action { panic("in OnClose") }},
 		idle.Policy{IdleTimeout: 20 * ms}, &Options{Idle: idle.Options{Logger: quiet()}})
 	h.OnBoot(gnet.Engine{})
 	defer h.OnShutdown(gnet.Engine{})

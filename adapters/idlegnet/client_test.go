@@ -1,7 +1,6 @@
 package idlegnet
 
 import (
-	"io"
 	"net"
 	"runtime"
 	"testing"
@@ -57,7 +56,7 @@ func TestClient(t *testing.T) {
 				}
 			}()
 			closed, onClose := closings()
-			cli := client(t, Wrap(&handler{close: onClose}, idle.Policy{ReadTimeout: limit}, nil))
+			cli := client(t, wrap(t, &handler{close: onClose}, idle.Policy{ReadTimeout: limit}, nil))
 			begun := time.Now()
 			c, err := cli.Dial(network, ln.Addr().String())
 			if err != nil {
@@ -93,7 +92,7 @@ func TestClientUDP(t *testing.T) {
 	defer pc.Close()
 	closed, onClose := closings()
 	arrived := make(chan string, 1)
-	h := Wrap(&handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+	h := wrap(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
 		b, _ := c.Next(-1)
 		arrived <- string(b)
 		return gnet.None
@@ -115,32 +114,6 @@ func TestClientUDP(t *testing.T) {
 	}
 }
 
-// TestClientWithoutPolicy: a client that gnet starts though its handler is bad
-// has its connections closed.
-func TestClientWithoutPolicy(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	h := Wrap(&handler{
-		open:  func(gnet.Conn) ([]byte, gnet.Action) { t.Error("OnOpen was called"); return nil, gnet.None },
-		close: func(gnet.Conn, error) gnet.Action { t.Error("OnClose was called"); return gnet.None },
-	}, idle.Policy{}, nil)
-	if _, err := client(t, h).Dial("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(patience))
-	if _, err := nc.Read(make([]byte, 1)); err != io.EOF {
-		t.Error("it was not closed: ", err)
-	}
-}
-
 // TestClientThatRefusesToBoot starts all the same, and has its timeouts.
 func TestClientThatRefusesToBoot(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +122,7 @@ func TestClientThatRefusesToBoot(t *testing.T) {
 	}
 	defer ln.Close()
 	closed, onClose := closings()
-	h := Wrap(&handler{close: onClose, boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }},
+	h := wrap(t, &handler{close: onClose, boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown }},
 		idle.Policy{IdleTimeout: 20 * ms}, nil)
 	begun := time.Now()
 	if _, err := client(t, h).Dial("tcp", ln.Addr().String()); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options are what few handlers need. All may be zero. The functions run on the
-// loop of the connection that they get, and must not block.
+// Options are what few servers need: callbacks, and settings of the tracker. Nil
+// Options, and every zero field, stand for none, or the default. The callbacks run on
+// the loop of the connection that they get, and must not block.
 type Options struct {
 	// Ping returns a heartbeat message, which is then written to c; or it
 	// writes to c itself and returns nil. The policy's active Heartbeat
@@ -65,46 +66,49 @@ type Handler struct {
 
 	policy idle.Policy
 	opts   Options
-	err    error
 	run    atomic.Pointer[run] // the last one that OnBoot has begun
 }
 
 var _ gnet.EventHandler = (*Handler)(nil)
 
-// Wrap returns a handler that passes everything on to h, and times out its
-// connections under the policy p, from OnOpen on. opts may be nil.
+// Wrap returns a handler that passes everything on to h, and has the connections
+// under the policy p from OnOpen on. opts may be nil.
 //
-// If p sets no limit at all, or something in p or opts makes no sense,
-// [Handler.Err] says what. A server with such a handler does not start, though
-// gnet.Run returns nil; a gnet client, which cannot be kept from starting,
-// has each of its connections closed.
-func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) *Handler {
+// It fails if h is nil or a [*Handler] already, if p sets no limit, or asks for pings
+// and opts has no Ping, and if a value in p or opts makes no sense.
+func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	w := &Handler{user: h, policy: p, opts: opts.complete()}
 	if _, twice := h.(*Handler); twice || h == nil {
-		w.err = fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
-		return w
+		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
 	}
-	if w.err = w.opts.allow(p); w.err != nil {
-		return w
+	if err := w.opts.allow(p); err != nil {
+		return nil, err
 	}
-	// The tracker proper is made by OnBoot: it has a goroutine, and nobody
-	// would end it if gnet failed before. This one finds the errors.
+	// OnBoot makes the tracker: it has a goroutine, and nobody would end it if gnet
+	// failed before. This one finds the errors.
 	trial, err := idle.New(p, &w.opts.Idle)
-	if err == nil {
-		_, err = trial.Close()
+	if err != nil {
+		return nil, err
 	}
-	w.err = err
-	return w
+	trial.Retire()
+	return w, nil
 }
 
-// Err returns what was wrong with the arguments of [Wrap], nil if nothing.
-func (h *Handler) Err() error { return h.err }
+// Tracker returns what tracks the connections of the present run, or of the last one:
+// each has its own. It is nil before OnBoot. It may be called by any goroutine. The
+// handler closes it after OnShutdown; whoever closes it before ends all timeouts.
+func (h *Handler) Tracker() *idle.Tracker {
+	if r := h.run.Load(); r != nil {
+		return r.tracker
+	}
+	return nil
+}
 
 // Stats returns the counts since the last OnBoot, zero before the first. It may
 // be called by any goroutine.
 func (h *Handler) Stats() idle.Stats {
-	if r := h.run.Load(); r != nil {
-		return r.tracker.Stats()
+	if t := h.Tracker(); t != nil {
+		return t.Stats()
 	}
 	return idle.Stats{}
 }
@@ -132,16 +136,11 @@ func (h *Handler) OnShutdown(eng gnet.Engine) {
 	if r := h.run.Load(); r != nil {
 		defer r.end()
 	}
-	if h.err == nil {
-		h.user.OnShutdown(eng)
-	}
+	h.user.OnShutdown(eng)
 }
 
 // OnOpen implements gnet.EventHandler.
 func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
-	if h.err != nil {
-		return nil, gnet.Close
-	}
 	s := h.track(c) // before the user's OnOpen, which may call Enter
 	out, action = h.user.OnOpen(c)
 	if s != nil {
@@ -167,9 +166,6 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 
 // OnClose implements gnet.EventHandler.
 func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
-	if h.err != nil {
-		return gnet.None
-	}
 	if s := h.table.get(c); s != nil {
 		h.table.remove(s)
 		s.close()

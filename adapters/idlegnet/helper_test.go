@@ -96,10 +96,20 @@ const patience = 20 * time.Second // that a test has; enough on a busy machine
 // whose port is 0 gets a free one, and a "unix://" a file.
 func serve(t *testing.T, h *handler, p idle.Policy, opts *Options, addresses []string, gnetOpts ...gnet.Option) *server {
 	t.Helper()
-	wrapped := Wrap(h, p, opts)
+	wrapped := wrap(t, h, p, opts)
 	s := start(t, h, wrapped, addresses, gnetOpts)
 	s.Handler = wrapped
 	return s
+}
+
+// wrap is Wrap of what is right.
+func wrap(t testing.TB, h gnet.EventHandler, p idle.Policy, opts *Options) *Handler {
+	t.Helper()
+	w, err := Wrap(h, p, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // start runs an engine with run, which is h or wraps it.

@@ -15,9 +15,6 @@ var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the han
 // called by any goroutine, from the user's OnBoot on, and its result serves
 // until OnShutdown.
 func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
-	if h.err != nil {
-		return nil, h.err
-	}
 	r := h.run.Load()
 	if r == nil {
 		return nil, errNotBooted
@@ -40,11 +37,18 @@ type Conn conn
 func (h *Handler) Conn(c gnet.Conn) *Conn { return (*Conn)(h.table.get(c)) }
 
 // Enter puts the connection under another phase: all its limits but the age
-// begin to count anew. It panics if p is not of the connection's handler.
+// begin to count anew. It panics if p is nil, is not of the connection's handler, or
+// pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) {
+	mustBePhase("Enter", p)
 	s := (*conn)(c)
 	if s == nil || s.closed() {
 		return
+	}
+	if s.loop.opts.Ping == nil { // Tracker().Phase has not looked
+		if err := s.loop.opts.allow(p.Policy()); err != nil {
+			panic(err.Error())
+		}
 	}
 	s.track.Enter(p)
 	s.phase = p
@@ -72,8 +76,18 @@ func (c *Conn) Sent(n int) {
 }
 
 // AsyncEnter has [Conn.Enter] called on the connection's loop. It may be called
-// by any goroutine, and fails when the engine is shutting down.
-func (c *Conn) AsyncEnter(p *idle.Phase) error { return c.async(func() { c.Enter(p) }) }
+// by any goroutine, and fails when the engine is shutting down. It panics if p is nil.
+func (c *Conn) AsyncEnter(p *idle.Phase) error {
+	mustBePhase("AsyncEnter", p)
+	return c.async(func() { c.Enter(p) })
+}
+
+// mustBePhase panics where the mistake is made.
+func mustBePhase(method string, p *idle.Phase) {
+	if p == nil {
+		panic("idlegnet: " + method + "(nil); did Phase return an error?")
+	}
+}
 
 // AsyncBeat has [Conn.Beat] called on the connection's loop. It may be called by
 // any goroutine, and fails when the engine is shutting down.

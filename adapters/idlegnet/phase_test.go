@@ -1,6 +1,7 @@
 package idlegnet
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestHandshakePhase(t *testing.T) {
 			return gnet.None
 		},
 	}
-	h = Wrap(user, idle.Policy{ReadTimeout: handshake}, nil)
+	h = wrap(t, user, idle.Policy{ReadTimeout: handshake}, nil)
 	s := start(t, user, h, tcp(), nil)
 
 	begun := time.Now()
@@ -103,7 +104,7 @@ func TestExemptPhase(t *testing.T) {
 		},
 		open: func(c gnet.Conn) ([]byte, gnet.Action) { h.Conn(c).Enter(exempt); return nil, gnet.None },
 	}
-	h = Wrap(user, idle.Policy{IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MaxAge: time.Hour}, nil)
+	h = wrap(t, user, idle.Policy{IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MaxAge: time.Hour}, nil)
 	s := start(t, user, h, tcp(), nil)
 	nc := dial(t, s.address)
 	time.Sleep(5 * limit)
@@ -114,15 +115,15 @@ func TestExemptPhase(t *testing.T) {
 }
 
 func TestPhaseFails(t *testing.T) {
-	h := Wrap(&handler{}, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h := wrap(t, &handler{}, idle.Policy{IdleTimeout: time.Minute}, nil)
 	if _, err := h.Phase(idle.Policy{}); err == nil {
 		t.Error("before OnBoot it did not")
 	}
-	if st := h.Stats(); st.Tracked != 0 {
+	if st := h.Stats(); st.Tracked != 0 || h.Tracker() != nil {
 		t.Error("counts before OnBoot")
 	}
 	user := &handler{}
-	h = Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h = wrap(t, user, idle.Policy{IdleTimeout: time.Minute}, nil)
 	s := start(t, user, h, tcp(), nil)
 	if _, err := h.Phase(idle.Policy{IdleTimeout: -1}); err == nil {
 		t.Error("with a bad policy it did not")
@@ -131,10 +132,34 @@ func TestPhaseFails(t *testing.T) {
 		t.Error("with a heartbeat but no Ping it did not")
 	}
 	s.stop(t)
-	if h := Wrap(user, idle.Policy{}, nil); h.Err() == nil {
-		t.Error("Wrap without a limit did not")
-	} else if _, err := h.Phase(idle.Policy{}); err == nil {
-		t.Error("with a bad handler it did not")
+}
+
+// TestEnterPanics has a nil phase, which need not come to the connection's loop to be
+// found, and one that pings though nobody can.
+func TestEnterPanics(t *testing.T) {
+	h := wrap(t, &handler{}, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h.OnBoot(gnet.Engine{})
+	defer h.OnShutdown(gnet.Engine{})
+	c := &onRefusing{lone{fake: fake{fd: 3}}, &refusing{}}
+	h.OnOpen(c)
+	defer h.OnClose(c, nil)
+	pings, err := h.Tracker().Phase(idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, enter := range map[string]func(){
+		"idlegnet: Enter(nil); did Phase":      func() { h.Conn(c).Enter(nil) },
+		"idlegnet: AsyncEnter(nil); did Phase": func() { h.Conn(c).AsyncEnter(nil) },
+		"(every 1s), but Options.Ping is nil":  func() { h.Conn(c).Enter(pings) },
+	} {
+		func() {
+			defer func() {
+				if p, _ := recover().(string); !strings.Contains(p, want) {
+					t.Errorf("it panics with %q, want %q", p, want)
+				}
+			}()
+			enter()
+		}()
 	}
 }
 
@@ -156,7 +181,7 @@ func TestPassiveHeartbeat(t *testing.T) {
 		}
 		return gnet.None
 	}}
-	h = Wrap(user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Passive: true}}, nil)
+	h = wrap(t, user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Passive: true}}, nil)
 	s := start(t, user, h, tcp(), nil)
 	inTime := intime.Of(t, interval/3)
 	nc := dial(t, s.address)

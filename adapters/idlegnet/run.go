@@ -30,9 +30,6 @@ var errTwice = errors.New("idlegnet: the handler serves an engine already; wrap 
 
 // boot begins a run.
 func (h *Handler) boot() error {
-	if h.err != nil {
-		return h.err
-	}
 	if old := h.run.Load(); old != nil {
 		// If gnet fails between OnBoot and its start, there is no OnShutdown.
 		if old.used() {

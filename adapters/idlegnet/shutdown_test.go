@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -132,30 +133,32 @@ func TestTimeoutsGoOnDuringOnShutdown(t *testing.T) {
 func TestBootFails(t *testing.T) {
 	user := &handler{boot: func(gnet.Engine) gnet.Action { return gnet.Shutdown },
 		shutdown: func(gnet.Engine) { t.Error("OnShutdown was called") }}
-	h := Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h := wrap(t, user, idle.Policy{IdleTimeout: time.Minute}, nil)
 	s := start(t, user, h, tcp(), nil)
 	s.await(t)
 	noneLeft(t)
-	if h.Err() != nil {
-		t.Error("the user's failure became that of the policy")
-	}
+}
 
-	user = &handler{boot: func(gnet.Engine) gnet.Action { t.Error("OnBoot was called"); return gnet.None }}
-	for _, bad := range []*Handler{
-		Wrap(user, idle.Policy{}, nil),
-		Wrap(user, idle.Policy{IdleTimeout: -1}, nil),
-		Wrap(user, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil),
-		Wrap(user, idle.Policy{IdleTimeout: time.Minute}, &Options{Idle: idle.Options{Tick: 1}}),
+func TestWrapRefuses(t *testing.T) {
+	minute := idle.Policy{IdleTimeout: time.Minute}
+	for _, c := range []struct {
+		want string
+		h    gnet.EventHandler
+		p    idle.Policy
+		opts *Options
+	}{
+		{"idlegnet: the handler to wrap is a <nil>", nil, minute, nil},
+		{"idlegnet: the handler to wrap is a *idlegnet.Handler", wrap(t, &handler{}, minute, nil), minute, nil},
+		{"idle: the policy sets no limit", &handler{}, idle.Policy{}, nil},
+		{"IdleTimeout is -1ns", &handler{}, idle.Policy{IdleTimeout: -1}, nil},
+		{"(every 1s), but Options.Ping is nil", &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil},
+		{"Options.Tick is 1ns", &handler{}, minute, &Options{Idle: idle.Options{Tick: 1}}},
 	} {
-		if bad.Err() == nil {
-			t.Error("Err is nil")
+		if h, err := Wrap(c.h, c.p, c.opts); h != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, %v; want an error with %q", h, err, c.want)
 		}
-		noneLeft(t)
-		if err := gnet.Run(bad, freeAddress(t, "tcp://127.0.0.1:0"), gnet.WithLogger(silent{})); err != nil {
-			t.Error("gnet.Run: ", err)
-		}
-		noneLeft(t)
 	}
+	noneLeft(t)
 }
 
 // TestRunFails: gnet fails before OnBoot, and between it and the start. Then
@@ -167,12 +170,13 @@ func TestRunFails(t *testing.T) {
 	}
 	defer ln.Close()
 	user := &handler{}
-	h := Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h := wrap(t, user, idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err := gnet.Run(h, "tcp://"+ln.Addr().String(), gnet.WithLogger(silent{})); err == nil {
 		t.Error("gnet listens twice")
 	}
 	noneLeft(t)
 	h.OnBoot(gnet.Engine{}) // as if it had failed then
+	last := h.Tracker()
 	for range 2 {
 		user.boot = nil // it was the last engine's
 		s := start(t, user, h, tcp(), nil)
@@ -185,6 +189,10 @@ func TestRunFails(t *testing.T) {
 		if st := h.Stats(); st.Tracked != 1 || st.Gone != 1 {
 			t.Errorf("the second time it counts %+v", st)
 		}
+		if h.Tracker() == last {
+			t.Error("the second run has the tracker of the first")
+		}
+		last = h.Tracker()
 	}
 }
 
@@ -210,7 +218,7 @@ func (c *onRefusing) EventLoop() gnet.EventLoop { return c.loop }
 // has returned, and Execute would write to a descriptor that may be anybody's.
 func TestNothingIsExecutedAfterShutdown(t *testing.T) {
 	nothing := func(gnet.Conn) gnet.Action { return gnet.None }
-	h := Wrap(&handler{traffic: nothing}, idle.Policy{IdleTimeout: ms}, &Options{Idle: idle.Options{Tick: ms}})
+	h := wrap(t, &handler{traffic: nothing}, idle.Policy{IdleTimeout: ms}, &Options{Idle: idle.Options{Tick: ms}})
 	h.OnBoot(gnet.Engine{})
 	c := &onRefusing{lone{fake: fake{fd: 3}}, &refusing{}}
 	h.OnOpen(c)

@@ -106,7 +106,7 @@ func TestStaleConns(t *testing.T) {
 			return gnet.None
 		},
 	}
-	h = Wrap(user, idle.Policy{IdleTimeout: time.Minute}, nil)
+	h = wrap(t, user, idle.Policy{IdleTimeout: time.Minute}, nil)
 	s := start(t, user, h, tcp(), []gnet.Option{gnet.WithNumEventLoop(4)})
 	var clients sync.WaitGroup
 	for range 4 {

@@ -197,7 +197,7 @@ func pushUntil(stop chan struct{}, c gnet.Conn, b []byte, every time.Duration) {
 func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 	c := &lone{fake: fake{fd: 1 << 20}}
 	var writes int
-	h := Wrap(&handler{
+	h := wrap(t, &handler{
 		open:    func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 10), gnet.None },
 		traffic: func(gnet.Conn) gnet.Action { c.out += writes; return gnet.None },
 	}, idle.Policy{WriteTimeout: time.Minute}, &Options{
@@ -259,7 +259,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 
 // TestProgress: what the kernel tells about a backlog is told on once.
 func TestProgress(t *testing.T) {
-	h := Wrap(&handler{}, idle.Policy{WriteTimeout: time.Minute}, nil)
+	h := wrap(t, &handler{}, idle.Policy{WriteTimeout: time.Minute}, nil)
 	h.OnBoot(gnet.Engine{})
 	defer h.OnShutdown(gnet.Engine{})
 	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Minute})
@@ -357,7 +357,7 @@ func TestPushIsActivity(t *testing.T) {
 				}()
 				return nil, gnet.None
 			}}
-			h = Wrap(user, idle.Policy{IdleTimeout: limit}, nil)
+			h = wrap(t, user, idle.Policy{IdleTimeout: limit}, nil)
 			s := start(t, user, h, []string{address}, nil)
 			go io.Copy(io.Discard, dial(t, s.address))
 			time.Sleep(4 * limit)

@@ -215,7 +215,7 @@ func TestOptionsOfListenerAreCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := NewListener(bare, tracker, opts)
+	ln := share(t, bare, tracker, opts)
 	defer ln.Close()
 	opts.OnTimeout = nil
 	client, err := net.Dial("tcp", ln.Addr().String())
@@ -231,7 +231,7 @@ func TestOptionsOfListenerAreCopied(t *testing.T) {
 	wantTimeout(t, read1(server), idle.ReasonIdle)
 }
 
-// Wrap is given options too. They are often one variable for many connections.
+// WrapConn is given options too. They are often one variable for many connections.
 func TestOptionsOfWrapAreCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := &Options{OnTimeout: func(*Conn, *idle.TimeoutError) bool { return false }}
@@ -239,7 +239,7 @@ func TestOptionsOfWrapAreCopied(t *testing.T) {
 		opts.OnTimeout = nil
 		wantTimeout(t, read1(server), idle.ReasonIdle)
 		if server.opts.OnTimeout == nil {
-			t.Error("a change of the options after Wrap reaches the connection, and would panic")
+			t.Error("a change of the options after WrapConn reaches the connection, and would panic")
 		}
 	})
 }

@@ -167,13 +167,13 @@ func TestUserWriteDeadlineKeepsItsMeaning(t *testing.T) {
 	})
 }
 
-// A deadline that was set before Wrap is the user's, too.
+// A deadline that was set before WrapConn is the user's, too.
 func TestDeadlineFromBeforeWrapCanBeLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bare, client := net.Pipe()
 		defer client.Close()
 		bare.SetReadDeadline(time.Now().Add(time.Second))
-		server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+		server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

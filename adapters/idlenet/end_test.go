@@ -2,7 +2,6 @@ package idlenet
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -35,7 +34,7 @@ func TestServerThatIgnoresTheErrorIsHardClosedAfterLinger(t *testing.T) {
 func TestServerThatClosesInTimeIsNotReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &closeCounter{Conn: first(net.Pipe())}
-		server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +61,7 @@ func (l lingering) SetLinger(sec int) error { l.set <- sec; return nil }
 func TestReapDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := lingering{first(net.Pipe()), make(chan int, 10)}
-		server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +132,7 @@ func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
 		for range 10 {
 			bare, peer := net.Pipe()
 			defer peer.Close()
-			if _, err := Wrap(blockedClose{bare, release}, tracker, nil); err != nil {
+			if _, err := WrapConn(blockedClose{bare, release}, tracker, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,7 +161,7 @@ func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wrapped := NewListener(ln, tracker, nil)
+		wrapped := share(t, ln, tracker, nil)
 		var wait sync.WaitGroup
 		for i := range 50 {
 			client, err := net.Dial("tcp", ln.Addr().String())
@@ -271,19 +270,7 @@ func TestAcceptAfterTrackerCloseFailsAndClosesTheSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracker.Close()
-	acceptFails(t, func(ln net.Listener) net.Listener { return NewListener(ln, tracker, nil) }, idle.ErrClosed.Error())
-}
-
-func TestNewListenerRefusesPolicyThatPingsIfNobodyCan(t *testing.T) {
-	t.Parallel()
-	tracker := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
-	newListenerPanics(t, struct{ net.Listener }{}, tracker, "Options.Ping")
-}
-
-func TestListenerWrappedTwiceIsRefused(t *testing.T) {
-	t.Parallel()
-	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	newListenerPanics(t, NewListener(struct{ net.Listener }{}, tracker, nil), tracker, "wrap it once")
+	acceptFails(t, func(ln net.Listener) net.Listener { return share(t, ln, tracker, nil) }, net.ErrClosed.Error()+": "+idle.ErrClosed.Error())
 }
 
 // TestListenerWrappedTwiceUnseenFails has another listener in between.
@@ -291,21 +278,11 @@ func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	t.Parallel()
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	acceptFails(t, func(ln net.Listener) net.Listener {
-		return NewListener(struct{ net.Listener }{NewListener(ln, tracker, nil)}, tracker, nil)
+		return share(t, struct{ net.Listener }{share(t, ln, tracker, nil)}, tracker, nil)
 	}, ErrWrapped.Error())
 	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Gone {
 		t.Errorf("%+v", st)
 	}
-}
-
-func newListenerPanics(t *testing.T, ln net.Listener, tracker *idle.Tracker, text string) {
-	t.Helper()
-	defer func() {
-		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), text) {
-			t.Errorf("NewListener panics with %v, want %q", p, text)
-		}
-	}()
-	NewListener(ln, tracker, nil)
 }
 
 // acceptFails checks that a listener's Accept fails, and the client sees it.
@@ -338,11 +315,11 @@ func TestWrapFailsAndLeavesTheConnectionAsItWas(t *testing.T) {
 		a, b := net.Pipe()
 		defer a.Close()
 		defer b.Close()
-		if c, err := Wrap(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "Options.Ping") {
-			t.Errorf("Wrap without a Ping returns %v, %v", c, err)
+		if c, err := WrapConn(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "Options.Ping") {
+			t.Errorf("WrapConn without a Ping returns %v, %v", c, err)
 		}
-		if c, err := Wrap(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {
-			t.Errorf("Wrap after Close returns %v, %v", c, err)
+		if c, err := WrapConn(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("WrapConn after Close returns %v, %v", c, err)
 		}
 		go b.Write([]byte("x"))
 		if err := read1(a); err != nil {
@@ -355,7 +332,7 @@ func TestConnectionWrappedTwiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		server, _ := pipe(t, tracker, nil)
-		if c, err := Wrap(server, tracker, nil); c != nil || !errors.Is(err, ErrWrapped) {
+		if c, err := WrapConn(server, tracker, nil); c != nil || !errors.Is(err, ErrWrapped) {
 			t.Errorf("got %v, %v", c, err)
 		}
 	})
@@ -404,7 +381,7 @@ func TestPeerThatHeedsOnEnd(t *testing.T) {
 	bare, client := tcpPair(t)
 	inner := endTeller{bare, make(chan struct{})}
 	opts := &Options{OnEnd: func(*Conn, *idle.TimeoutError) { client.Close(); <-inner.end }}
-	server, err := Wrap(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +398,7 @@ func TestOnEndThatReads(t *testing.T) {
 		client.Close()
 		read <- read1(c)
 	}}
-	server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +434,7 @@ func TestReadsDuringOnEndDoNotOutlastTheirEnd(t *testing.T) {
 					c.onEnd(server, client)
 					<-release
 				}}
-				server, err := Wrap(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+				server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -134,7 +134,7 @@ func TestZeroLengthReadsAndWritesAreNoActivity(t *testing.T) {
 		const limit = 100 * time.Millisecond
 		bare, client := net.Pipe()
 		defer client.Close()
-		server, err := Wrap(emptyOK{bare}, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+		server, err := WrapConn(emptyOK{bare}, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

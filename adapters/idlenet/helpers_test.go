@@ -32,7 +32,7 @@ const patience = 30 * time.Second
 func connect(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client *net.TCPConn) {
 	t.Helper()
 	bare, client := tcpPair(t)
-	server, err := Wrap(bare, tracker, opts)
+	server, err := WrapConn(bare, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,26 @@ func socketPair(t testing.TB, network, address string) (server, client net.Conn)
 	return server, client
 }
 
+// share wraps ln for connections of the given tracker.
+func share(t testing.TB, ln net.Listener, tracker *idle.Tracker, opts *Options) *Listener {
+	t.Helper()
+	var own Options
+	if opts != nil {
+		own = *opts
+	}
+	own.Tracker = tracker
+	l, err := Wrap(ln, idle.Policy{}, &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // pipe returns both ends of a net.Pipe, the server's wrapped.
 func pipe(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client net.Conn) {
 	t.Helper()
 	bare, client := net.Pipe()
-	server, err := Wrap(bare, tracker, opts)
+	server, err := WrapConn(bare, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func serveHTTP(t *testing.T, tracker *idle.Tracker, handler http.HandlerFunc) st
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		server.Serve(NewListener(bare, tracker, nil))
+		server.Serve(share(t, bare, tracker, nil))
 	}()
 	t.Cleanup(func() { server.Close(); <-done })
 	return bare.Addr().String()

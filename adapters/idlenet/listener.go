@@ -1,58 +1,19 @@
-// Package idlenet gives every connection of a net.Listener its timeouts: idle,
-// read, write, age, heartbeat and least speed, as an [idle.Policy] says.
-//
-//	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
-//	...
-//	ln = idlenet.NewListener(ln, tracker, nil)
-//
-// The server's code stays as it is. When a connection passes a limit, its
-// pending and later reads and writes fail at once with an error that says so (a
-// copy that waits for its other side fails when that has moved):
-//
-//	var timeout *idle.TimeoutError
-//	if errors.As(err, &timeout) { ... timeout.Reason ... }
-//
-// and if nobody has closed it [idle.Options].Linger later, it is closed.
-//
-// What moves a connection's deadlines is seen in its Read, Write, ReadFrom and
-// WriteTo. ReadTimeout and MinReadRate count while a Read waits, so a server
-// that is busy with a request, and does not read meanwhile, does not hold that
-// against the client; to limit silence whatever the server does, use
-// IdleTimeout. (Package net/http reads in the background while a handler runs:
-// use idlehttp.) A Read that the server's own deadline ends, and that is tried
-// again, goes on as the same wait; but under a policy with ReadTotal or MinReadRate
-// it is a wait of its own, to ReadTimeout as well. WriteTimeout and MinWriteRate
-// count while a Write waits.
-//
-// Before a connection is timed out the kernel is asked (on Linux, TCP_INFO) whether
-// bytes have moved unseen: unread input after a stall of the process, or a slow
-// client that still drains a large write. On Unix sockets it tells how much is
-// queued, which is compared with what was when the write began to wait, or when it
-// was last asked: a client that takes nothing is timed out in time, and one that has
-// taken something since may be given the limit once more. Elsewhere than on Linux
-// only unread input is asked for.
-//
-// To use TLS, wrap below it: tls.NewListener(idlenet.NewListener(...), config).
-//
-// To shut down, close the listener, then the tracker. What [idle.Tracker.Close]
-// hands back are the *Conns, open still, but without timeouts from then on.
-//
-// A tracker refers to its connections, so one that is forgotten without a Close
-// stays open until it times out; see [Conn.Untrack] for one that is to have no
-// timeouts any more.
 package idlenet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options are the callbacks of a server that wants to have a say. All may be
-// nil. Those that are set run on goroutines of their own and may block.
+// Options are what few servers need: callbacks, and settings of the tracker. Nil
+// Options, and every zero field, stand for none, or the default. The callbacks run on
+// goroutines of their own and may block.
 type Options struct {
 	// Ping writes a heartbeat message to the connection. It is called as the
 	// policy's active Heartbeat says, which requires it. While it blocks, or
@@ -73,6 +34,16 @@ type Options struct {
 	// OnDrain is told when a connection has passed MaxAge, so that it can be
 	// finished in good order within MaxAgeGrace; not if that is zero.
 	OnDrain func(c *Conn)
+
+	// Idle has the tick and other settings of the tracker that [Wrap] makes.
+	Idle idle.Options
+
+	// Tracker has [Wrap] use a tracker that there is already, which several
+	// listeners can share, instead of making one. Closing the listener does not
+	// close it then. The listener's connections are under the policy that Wrap is
+	// given, as a phase of this tracker; if that is the zero Policy, they are under
+	// the tracker's own. Idle must be zero.
+	Tracker *idle.Tracker
 }
 
 var errNoTracker = errors.New("idlenet: the tracker is nil; did idle.New return an error?")
@@ -84,36 +55,58 @@ var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already;
 type Listener struct {
 	net.Listener
 	tracker *idle.Tracker
+	phase   *idle.Phase // that connections enter; nil for the tracker's own policy
 	opts    Options
 }
 
-// NewListener returns a listener that accepts from ln and has t time the
-// connections out. opts may be nil. Closing the listener closes ln, but neither
-// the tracker nor the connections. It panics if ln or t is nil, if ln is a
-// [*Listener] already, or if the policy of t asks for pings and opts has none.
-func NewListener(ln net.Listener, t *idle.Tracker, opts *Options) *Listener {
+// Wrap returns a listener that accepts from ln, with connections under the policy p.
+// opts may be nil. The listener has a tracker, with a goroutine, until it is closed and
+// its last connection has ended; or it uses Options.Tracker.
+//
+// Wrap fails if ln is nil or a [*Listener] already, if p asks for pings and opts has no
+// Ping, if p sets no limit and there is no Options.Tracker, and if a value in p or opts
+// makes no sense. Then ln is left as it was.
+func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	if ln == nil {
-		panic("idlenet: NewListener without a listener; did net.Listen return an error?")
-	}
-	if t == nil {
-		panic("idlenet: NewListener without a tracker; did idle.New return an error?")
+		return nil, errors.New("idlenet: the listener to wrap is nil; did net.Listen return an error?")
 	}
 	if _, twice := ln.(*Listener); twice {
-		panic("idlenet: the listener is a *idlenet.Listener already; wrap it once")
+		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
 	}
-	l := &Listener{Listener: ln, tracker: t}
+	l := &Listener{Listener: ln}
 	if opts != nil {
 		l.opts = *opts
 	}
-	if err := l.opts.allow(t.Policy()); err != nil {
-		panic(err.Error())
+	err := l.opts.allow(p)
+	switch {
+	case err != nil:
+	case l.opts.Tracker != nil:
+		err = l.share(p)
+	default:
+		l.tracker, err = idle.New(p, &l.opts.Idle)
 	}
-	return l
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
+// share has l use Options.Tracker.
+func (l *Listener) share(p idle.Policy) (err error) {
+	l.tracker = l.opts.Tracker
+	if p != (idle.Policy{}) {
+		l.phase, err = l.tracker.Phase(p)
+	}
+	return cmp.Or(l.opts.allow(l.tracker.Policy()), l.opts.leavesIdle(), err)
+}
+
+// Tracker returns what tracks the connections: it has their counts, makes phases, and
+// can end all timeouts at once. It is Options.Tracker if that was set.
+func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
+
 // Accept waits for the next connection and returns it as a [*Conn]. When the
-// tracker is closed, or cannot track the connection for another reason, it
-// closes the connection and fails with the tracker's error.
+// tracker is closed it closes the connection, and fails with an error that is both
+// net.ErrClosed and idle.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
@@ -122,21 +115,45 @@ func (l *Listener) Accept() (net.Conn, error) {
 	c := &new(aligned).Conn
 	if err := c.Init(nc, l.tracker, &l.opts); err != nil {
 		nc.Close()
+		if errors.Is(err, idle.ErrClosed) {
+			err = fmt.Errorf("idlenet: Accept: %w: %w", net.ErrClosed, err)
+		}
 		return nil, err
+	}
+	if l.phase != nil {
+		c.Enter(l.phase)
 	}
 	return c, nil
 }
 
-// Wrap returns nc with the timeouts of t, for connections that do not come from
+// Close closes the listener that l wraps, but no connection: they keep their timeouts.
+// The listener's tracker closes when the last of them has ended, as by
+// [idle.Tracker.Retire]; a tracker that was given as Options.Tracker does not.
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	if l.opts.Tracker == nil {
+		l.tracker.Retire()
+	}
+	return err
+}
+
+// WrapConn returns nc with the timeouts of t, for connections that do not come from
 // a listener. nc must not be used by itself any more. Do not wrap it twice either:
 // that is not detected, as it would take a map of all connections. opts may be nil.
-// Wrap fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
-// idle.ErrClosed if t is closed, and if the policy asks for pings but opts has none;
-// nc is left as it was then.
-func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
+// WrapConn fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
+// idle.ErrClosed if t is closed, if the policy of t asks for pings but opts has none,
+// and if opts has settings of a listener's tracker, Idle or Tracker; nc is left as it
+// was then.
+func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	var own Options
 	if opts != nil {
 		own = *opts
+	}
+	if own.Tracker != nil {
+		return nil, errors.New("idlenet: Options.Tracker is set, but is for Wrap; WrapConn is given a tracker")
+	}
+	if err := own.leavesIdle(); err != nil {
+		return nil, err
 	}
 	c := &new(aligned).Conn
 	if err := c.Init(nc, t, &own); err != nil {
@@ -145,11 +162,12 @@ func Wrap(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	return c, nil
 }
 
-// Init is [Wrap] for a Conn that is part of a type of the user's, which can then
-// have methods of its own in place of some of these. c must be zero. It refers
-// to opts, which must not be nil.
+// Init is [WrapConn] for a Conn that is part of a type of the user's, which can then
+// have methods of its own in place of some of these. c must be zero. It refers to opts,
+// of which many connections can share one, so that they must not be changed; it does
+// not look at their Idle and Tracker.
 func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
-	if _, twice := nc.(interface{ self() *Conn }); twice {
+	if _, twice := nc.(isConn); twice {
 		return ErrWrapped
 	}
 	switch {
@@ -158,7 +176,7 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	case t == nil:
 		return errNoTracker
 	case opts == nil:
-		return errors.New("idlenet: Init refers to its options; pass &idlenet.Options{} for none")
+		opts = new(Options)
 	}
 	if err := opts.allow(t.Policy()); err != nil {
 		return err
@@ -179,13 +197,19 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 	return nil
 }
 
-// self tells a Conn, and what embeds one, from other connections.
-func (c *Conn) self() *Conn { return c }
-
 // allow reports what p needs that the options do not have.
 func (o *Options) allow(p idle.Policy) error {
 	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && o.Ping == nil {
 		return fmt.Errorf("idlenet: the policy has an active Heartbeat (every %v), but Options.Ping is nil; set it, or use the Passive form", h.Interval)
 	}
 	return nil
+}
+
+// leavesIdle reports that Idle is set, though there is a tracker. (It cannot be
+// compared, as it has a function.)
+func (o *Options) leavesIdle() error {
+	if reflect.ValueOf(&o.Idle).Elem().IsZero() {
+		return nil
+	}
+	return fmt.Errorf("idlenet: Options.Idle is %+v, but the tracker has its settings already; pass them to the idle.New that makes it", o.Idle)
 }

@@ -26,7 +26,7 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := NewListener(bare, tracker, nil)
+	ln := share(t, bare, tracker, nil)
 	defer ln.Close()
 	var servers sync.WaitGroup
 	var timedOut, ended, wrong atomic.Int32

@@ -18,16 +18,13 @@ func TestNilArguments(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	for want, wrap := range map[string]func() (*Conn, error){
-		"connection to wrap is nil": func() (*Conn, error) { return Wrap(nil, tracker, nil) },
-		"tracker is nil":            func() (*Conn, error) { return Wrap(a, nil, nil) },
-		"Init refers":               func() (*Conn, error) { return nil, new(Conn).Init(a, tracker, nil) },
+		"connection to wrap is nil": func() (*Conn, error) { return WrapConn(nil, tracker, nil) },
+		"tracker is nil":            func() (*Conn, error) { return WrapConn(a, nil, nil) },
 	} {
 		if c, err := wrap(); c != nil || err == nil || !strings.HasPrefix(err.Error(), "idlenet: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v and %v; want an error with %q", c, err, want)
 		}
 	}
-	newListenerPanics(t, nil, tracker, "without a listener")
-	newListenerPanics(t, struct{ net.Listener }{}, nil, "without a tracker")
 	server, _ := pipe(t, tracker, nil)
 	defer func() {
 		if text, _ := recover().(string); !strings.HasPrefix(text, "idlenet: Enter(nil)") {
@@ -47,7 +44,7 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	if c, err := Wrap(&own, tracker, nil); c != nil || err != ErrWrapped {
+	if c, err := WrapConn(&own, tracker, nil); c != nil || err != ErrWrapped {
 		t.Errorf("got %v, %v", c, err)
 	}
 }
@@ -66,7 +63,7 @@ func TestReadsAfterTheReap(t *testing.T) {
 }
 
 // TestCloseHandsBackTheConns closes a tracker with connections that have all kinds of
-// callbacks: what it hands back is what Accept and Wrap have returned.
+// callbacks: what it hands back is what Accept and WrapConn have returned.
 func TestCloseHandsBackTheConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
@@ -110,7 +107,7 @@ func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
 		a, b := net.Pipe()
 		defer b.Close()
-		c, err := Wrap(&deadlineless{a, make(chan struct{})}, tracker, nil)
+		c, err := WrapConn(&deadlineless{a, make(chan struct{})}, tracker, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

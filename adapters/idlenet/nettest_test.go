@@ -32,26 +32,31 @@ func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
 func TestConn(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+			policy := idle.Policy{IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+			tracker := newTracker(t, policy)
 			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 				address := "127.0.0.1:0"
 				if network == "unix" {
 					address = filepath.Join(t.TempDir(), "s")
 				}
-				ln, err := net.Listen(network, address)
+				bare, err := net.Listen(network, address)
+				if err != nil {
+					return nil, nil, nil, err
+				}
+				ln, err := Wrap(bare, policy, nil)
 				if err != nil {
 					return nil, nil, nil, err
 				}
 				defer ln.Close()
-				bare, err := net.Dial(network, ln.Addr().String())
+				dialled, err := net.Dial(network, ln.Addr().String())
 				if err != nil {
 					return nil, nil, nil, err
 				}
-				c1, err = Wrap(bare, tracker, nil)
+				c1, err = WrapConn(dialled, tracker, nil)
 				if err != nil {
 					return nil, nil, nil, err
 				}
-				c2, err = NewListener(ln, tracker, nil).Accept()
+				c2, err = ln.Accept()
 				return c1, c2, func() { c1.Close(); c2.Close() }, err
 			})
 		})

@@ -201,7 +201,7 @@ func TestInitMakesAPartOfAnotherTypeAConn(t *testing.T) {
 	})
 }
 
-// It fails as Wrap does, and leaves the connection to its owner.
+// It fails as WrapConn does, and leaves the connection to its owner.
 func TestInitRefusesWhatWrapDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})

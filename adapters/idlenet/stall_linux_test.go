@@ -189,7 +189,7 @@ func TestStallHelperProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := NewListener(bare, tracker, nil)
+	ln := share(t, bare, tracker, nil)
 	fmt.Printf("listening %s\n", ln.Addr())
 	ended := make(chan error, 8)
 	go func() {

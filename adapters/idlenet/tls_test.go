@@ -41,14 +41,17 @@ func tlsConfigs(t *testing.T) (server, client *tls.Config) {
 // listenTLS returns a TLS listener above a wrapped one.
 func listenTLS(t *testing.T, p idle.Policy) (net.Listener, *tls.Config) {
 	t.Helper()
-	tracker := newTracker(t, p)
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { bare.Close() })
+	ln, err := Wrap(bare, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
 	server, client := tlsConfigs(t)
-	return tls.NewListener(NewListener(bare, tracker, nil), server), client
+	return tls.NewListener(ln, server), client
 }
 
 func TestHalfOpenTLSHandshakeTimesOut(t *testing.T) {

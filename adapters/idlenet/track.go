@@ -33,7 +33,7 @@ func (c *Conn) Untrack() bool {
 // connection is read and written. It fails with idle.ErrTracked if the connection
 // is tracked: [Conn.Untrack] it first, or [Conn.Enter] another phase of its tracker.
 // It fails with the limit if the connection has timed out, with net.ErrClosed if
-// it is closed, and with what [Wrap] says of t.
+// it is closed, and with what [WrapConn] says of t.
 func (c *Conn) Track(t *idle.Tracker) error {
 	if t == nil {
 		return errNoTracker

@@ -39,7 +39,7 @@ func wrapAsked(t *testing.T, tracker *idle.Tracker) (*Conn, *asked) {
 	a, b := net.Pipe()
 	t.Cleanup(func() { b.Close() })
 	inner := &asked{Conn: a}
-	c, err := Wrap(inner, tracker, nil)
+	c, err := WrapConn(inner, tracker, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,14 +31,14 @@ func gnetOurs(ready func(string)) error {
 	if err != nil {
 		return err
 	}
-	h := idlegnet.Wrap(echo, idle.Policy{
+	h, err := idlegnet.Wrap(echo, idle.Policy{
 		IdleTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, MaxAge: 60 * timeout,
 		Heartbeat:    idle.Heartbeat{Interval: timeout, Timeout: timeout},
 		MinReadRate:  idle.Rate{BytesPerSecond: 1, Grace: timeout},
 		MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: timeout},
 	}, &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte("ping") }})
-	if h.Err() != nil {
-		return h.Err()
+	if err != nil {
+		return err
 	}
 	return gnet.Run(h, "tcp://"+echo.address)
 }

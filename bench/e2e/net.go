@@ -13,25 +13,33 @@ func netServer() server {
 	return server{
 		run: map[string]func(func(string)) error{
 			"bare": func(ready func(string)) error {
-				return echo(ready, func(ln net.Listener) net.Listener { return ln }, func(net.Conn) {})
+				return echo(ready, bare, func(net.Conn) {})
 			},
 			"own": func(ready func(string)) error {
-				return echo(ready, func(ln net.Listener) net.Listener { return ln },
-					func(c net.Conn) { c.SetReadDeadline(time.Now().Add(timeout)) })
+				return echo(ready, bare, func(c net.Conn) { c.SetReadDeadline(time.Now().Add(timeout)) })
 			},
-			"ours": echoWrapped,
+			"ours": func(ready func(string)) error { return echo(ready, wrapped, func(net.Conn) {}) },
 		},
 		exchange: echoExchange(),
 	}
 }
 
-func echo(ready func(string), wrap func(net.Listener) net.Listener, beforeRead func(net.Conn)) error {
-	bare, err := net.Listen("tcp", "127.0.0.1:0")
+func bare(ln net.Listener) (net.Listener, error) { return ln, nil }
+
+func wrapped(ln net.Listener) (net.Listener, error) {
+	return idlenet.Wrap(ln, idle.Policy{IdleTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout}, nil)
+}
+
+func echo(ready func(string), wrap func(net.Listener) (net.Listener, error), beforeRead func(net.Conn)) error {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	ready(bare.Addr().String())
-	ln := wrap(bare)
+	if ln, err = wrap(ln); err != nil {
+		return err
+	}
+	defer ln.Close()
+	ready(ln.Addr().String())
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -52,13 +60,4 @@ func echo(ready func(string), wrap func(net.Listener) net.Listener, beforeRead f
 			}
 		}()
 	}
-}
-
-func echoWrapped(ready func(string)) error {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout}, nil)
-	if err != nil {
-		return err
-	}
-	defer tracker.Close()
-	return echo(ready, func(ln net.Listener) net.Listener { return idlenet.NewListener(ln, tracker, nil) }, func(net.Conn) {})
 }

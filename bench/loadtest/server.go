@@ -19,7 +19,6 @@ const serverCommand = "serve-for-loadtest"
 
 // A server is an ordinary server with timeouts, which also tells who timed out.
 type server struct {
-	tracker      *idle.Tracker
 	beats, pings *idle.Phase
 
 	serving sync.WaitGroup
@@ -45,33 +44,35 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	pauses := spread.New()
 	s := &server{conns: map[net.Conn]struct{}{}, out: json.NewEncoder(stdout)}
-	if s.tracker, err = idle.New(cfg.policy(), cfg.options(pauses)); err != nil {
-		return err
-	}
-	defer s.tracker.Close()
-	if s.beats, err = s.tracker.Phase(cfg.beatPolicy()); err != nil {
-		return err
-	}
-	if s.pings, err = s.tracker.Phase(cfg.pingPolicy()); err != nil {
-		return err
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer ln.Close()
+	defer bare.Close()
+	ln, err := idlenet.Wrap(bare, cfg.policy(), &idlenet.Options{Ping: writePing, Idle: *cfg.options(pauses)})
+	if err != nil {
+		return err
+	}
+	tracker := ln.Tracker()
+	defer tracker.Close()
+	if s.beats, err = tracker.Phase(cfg.beatPolicy()); err != nil {
+		return err
+	}
+	if s.pings, err = tracker.Phase(cfg.pingPolicy()); err != nil {
+		return err
+	}
 	s.tell(news{Address: ln.Addr().String()})
-	s.serving.Go(func() { s.accept(idlenet.NewListener(ln, s.tracker, &idlenet.Options{Ping: writePing})) })
+	s.serving.Go(func() { s.accept(ln) })
 
 	io.Copy(io.Discard, stdin)
-	live, err := s.tracker.Close()
+	live, err := tracker.Close()
 	if err != nil {
 		return err
 	}
 	ln.Close()
 	s.closeAll()
 	s.serving.Wait()
-	return s.tell(news{Done: &account{Stats: s.tracker.Stats(), HandedBack: len(live), Pause: newPause(pauses)}})
+	return s.tell(news{Done: &account{Stats: tracker.Stats(), HandedBack: len(live), Pause: newPause(pauses)}})
 }
 
 func writePing(c *idlenet.Conn) error {

@@ -56,11 +56,9 @@ func netVictim(limited bool, ready func(string)) error {
 	}
 	ready(ln.Addr().String())
 	if limited {
-		tracker, err := idle.New(everything(), nil)
-		if err != nil {
+		if ln, err = idlenet.Wrap(ln, everything(), nil); err != nil {
 			return err
 		}
-		ln = idlenet.NewListener(ln, tracker, nil)
 	}
 	go func() {
 		for {
@@ -116,8 +114,7 @@ func gnetVictim(limited bool, ready func(string)) error {
 	v := &gnetVictims{ready: func() { ready(address) }}
 	var h gnet.EventHandler = v
 	if limited {
-		v.wheel = idlegnet.Wrap(v, everything(), nil)
-		if err := v.wheel.Err(); err != nil {
+		if v.wheel, err = idlegnet.Wrap(v, everything(), nil); err != nil {
 			return err
 		}
 		h = v.wheel

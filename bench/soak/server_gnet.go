@@ -30,10 +30,10 @@ func startGnet(s *server) error {
 		return err
 	}
 	e := &gnetEcho{ledger: s.ledger, booted: make(chan gnet.Engine, 1)}
-	e.wheel = idlegnet.Wrap(e, idle.Policy{IdleTimeout: limit}, &idlegnet.Options{
+	e.wheel, err = idlegnet.Wrap(e, idle.Policy{IdleTimeout: limit}, &idlegnet.Options{
 		Ping: func(gnet.Conn) []byte { return []byte{ping} },
 	})
-	if err := e.wheel.Err(); err != nil {
+	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)

@@ -12,33 +12,33 @@ import (
 
 // A netEcho is an echo server as one writes it with package net.
 type netEcho struct {
-	tracker       *idle.Tracker
 	pings, stream *idle.Phase
 	ledger        *ledger
 	serving       sync.WaitGroup
 }
 
 func startNet(s *server) error {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: limit}, nil)
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	e := &netEcho{tracker: tracker, ledger: s.ledger}
+	ln, err := idlenet.Wrap(bare, idle.Policy{IdleTimeout: limit}, &idlenet.Options{Ping: writePing})
+	if err != nil {
+		return err
+	}
+	tracker := ln.Tracker()
+	e := &netEcho{ledger: s.ledger}
 	if e.pings, err = tracker.Phase(pingPolicy()); err != nil {
 		return err
 	}
 	if e.stream, err = tracker.Phase(streamPolicy()); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	e.serving.Go(func() { e.accept(idlenet.NewListener(ln, tracker, &idlenet.Options{Ping: writePing})) })
+	e.serving.Go(func() { e.accept(ln) })
 	s.address, s.lives, s.stats = ln.Addr().String(), netLives(), tracker.Stats
 	s.stop = func() error {
-		ln.Close()
 		live, err := tracker.Close()
+		ln.Close()
 		for _, c := range live {
 			c.(net.Conn).Close()
 		}

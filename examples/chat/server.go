@@ -26,22 +26,21 @@ type room struct {
 }
 
 func serve(address string, policy idle.Policy) error {
-	tracker, err := idle.New(policy, nil)
-	if err != nil {
-		return err
-	}
-	defer tracker.Close()
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	log.Printf("chatting on %v; silent clients are pinged after %v", ln.Addr(), policy.Heartbeat.Interval)
-	wrapped := idlenet.NewListener(ln, tracker, &idlenet.Options{
+	defer ln.Close()
+	wrapped, err := idlenet.Wrap(ln, policy, &idlenet.Options{
 		Ping: func(c *idlenet.Conn) error {
 			_, err := fmt.Fprintln(c, pingLine)
 			return err
 		},
 	})
+	if err != nil {
+		return err
+	}
+	log.Printf("chatting on %v; silent clients are pinged after %v", ln.Addr(), policy.Heartbeat.Interval)
 	r := &room{members: map[chan string]string{}}
 	for {
 		conn, err := wrapped.Accept()

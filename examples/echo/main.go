@@ -15,17 +15,16 @@ import (
 )
 
 func main() {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer tracker.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:9000")
 	if err != nil {
 		log.Fatal(err)
 	}
+	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	log.Print("echoing on ", ln.Addr(), "; silence of 10s is the end")
-	log.Print(serve(idlenet.NewListener(ln, tracker, nil)))
+	log.Print(serve(ln))
 }
 
 // serve is an accept loop like any other.

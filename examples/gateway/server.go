@@ -34,8 +34,9 @@ const (
 func serve(address string, handshake, silence time.Duration) error {
 	g := &gateway{silence: silence}
 	// A device that trickles moves a ReadTimeout, but not its age.
-	g.timeouts = idlegnet.Wrap(g, idle.Policy{MaxAge: handshake}, &idlegnet.Options{OnTimeout: sayBye})
-	if err := g.timeouts.Err(); err != nil {
+	var err error
+	g.timeouts, err = idlegnet.Wrap(g, idle.Policy{MaxAge: handshake}, &idlegnet.Options{OnTimeout: sayBye})
+	if err != nil {
 		return err
 	}
 	return gnet.Run(g.timeouts, "tcp://"+address, gnet.WithMulticore(true))

@@ -38,8 +38,8 @@ func main() {
 	multicore := flag.Bool("multicore", false, "run one event loop per core")
 	silence := flag.Duration("idle", 10*time.Second, "silence after which a connection is closed")
 	flag.Parse()
-	echo := idlegnet.Wrap(&echoServer{}, idle.Policy{IdleTimeout: *silence, WriteTimeout: 5 * time.Second}, nil)
-	if err := echo.Err(); err != nil {
+	echo, err := idlegnet.Wrap(&echoServer{}, idle.Policy{IdleTimeout: *silence, WriteTimeout: 5 * time.Second}, nil)
+	if err != nil {
 		log.Fatal(err)
 	}
 	log.Fatal(gnet.Run(echo, fmt.Sprintf("tcp://127.0.0.1:%d", *port), gnet.WithMulticore(*multicore)))

@@ -81,7 +81,7 @@ func serveWithClock() error {
 	if err := stepBy(86400); err != nil {
 		return err
 	}
-	s, _, err := newNetServer(idle.Policy{IdleTimeout: limit, ReadTimeout: limit}, nil, nil, echo)
+	s, _, err := newNetServer(idle.Policy{IdleTimeout: limit, ReadTimeout: limit}, nil, echo)
 	if err != nil {
 		return err
 	}

@@ -24,15 +24,15 @@ const descriptors = 40
 
 // serveScarce is a server that runs out of descriptors, and tells when.
 func serveScarce() error {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: limit}, nil)
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer tracker.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := idlenet.Wrap(&scarceListener{Listener: bare}, idle.Policy{IdleTimeout: limit}, nil)
 	if err != nil {
 		return err
 	}
+	defer ln.Tracker().Close()
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return err
@@ -42,8 +42,8 @@ func serveScarce() error {
 		return fmt.Errorf("setrlimit: %w", err)
 	}
 	fmt.Println("listening", ln.Addr())
-	s := &netServer{tracker: tracker, ended: make(chan error, 1000)}
-	go s.accept(idlenet.NewListener(&scarceListener{Listener: ln}, tracker, nil), echo)
+	s := &netServer{tracker: ln.Tracker(), ended: make(chan error, 1000)}
+	go s.accept(ln, echo)
 	untilDismissed()
 	return nil
 }

@@ -26,20 +26,20 @@ type netServer struct {
 }
 
 // newNetServer serves with serve, which is given each connection in a goroutine.
-func newNetServer(p idle.Policy, tracking *idle.Options, opts *idlenet.Options, serve func(*idlenet.Conn) error) (*netServer, func(), error) {
-	tracker, err := idle.New(p, tracking)
+func newNetServer(p idle.Policy, opts *idlenet.Options, serve func(*idlenet.Conn) error) (*netServer, func(), error) {
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := idlenet.Wrap(bare, p, opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &netServer{ln.Addr().String(), tracker, make(chan error, 1000)}
-	go s.accept(idlenet.NewListener(ln, tracker, opts), serve)
+	s := &netServer{ln.Addr().String(), ln.Tracker(), make(chan error, 1000)}
+	go s.accept(ln, serve)
 	return s, func() {
+		live, _ := s.tracker.Close()
 		ln.Close()
-		live, _ := tracker.Close()
 		for _, c := range live {
 			c.(net.Conn).Close()
 		}
@@ -68,7 +68,7 @@ func (s *netServer) accept(ln net.Listener, serve func(*idlenet.Conn) error) {
 
 func startNet(t *testing.T, p idle.Policy, opts *idlenet.Options, serve func(*idlenet.Conn) error) *netServer {
 	t.Helper()
-	s, stop, err := newNetServer(p, nil, opts, serve)
+	s, stop, err := newNetServer(p, opts, serve)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +116,7 @@ func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn
 	}
 	s := &gnetServer{address: ln.Addr().String(), boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
 	ln.Close()
-	s.wheel = idlegnet.Wrap(s, p, opts)
-	if err := s.wheel.Err(); err != nil {
+	if s.wheel, err = idlegnet.Wrap(s, p, opts); err != nil {
 		return nil, nil, err
 	}
 	run := make(chan error, 1)

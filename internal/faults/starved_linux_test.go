@@ -46,7 +46,7 @@ func starve(t *testing.T, p idle.Policy) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	c, err := idlenet.Wrap(&starved{accepted.(*net.TCPConn)}, tracker, nil)
+	c, err := idlenet.WrapConn(&starved{accepted.(*net.TCPConn)}, tracker, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

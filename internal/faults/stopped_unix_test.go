@@ -16,15 +16,15 @@ func init() { children["servers"] = serveAll }
 
 // serveAll runs a server of each kind.
 func serveAll() error {
-	idling, _, err := newNetServer(idle.Policy{IdleTimeout: limit}, nil, nil, echo)
+	idling, _, err := newNetServer(idle.Policy{IdleTimeout: limit}, nil, echo)
 	if err != nil {
 		return err
 	}
-	beating, _, err := newNetServer(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}}, nil, nil, echo)
+	beating, _, err := newNetServer(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}}, nil, echo)
 	if err != nil {
 		return err
 	}
-	reading, _, err := newNetServer(idle.Policy{ReadTimeout: limit}, nil, nil, echo)
+	reading, _, err := newNetServer(idle.Policy{ReadTimeout: limit}, nil, echo)
 	if err != nil {
 		return err
 	}

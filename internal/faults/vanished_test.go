@@ -96,7 +96,7 @@ func startVanishing() (all []vanishing, stop func(), err error) {
 		}
 	}
 	addNet := func(name, message string, p idle.Policy, opts *idlenet.Options, want idle.Reason, serve func(*idlenet.Conn) error) {
-		s, end, e := newNetServer(p, nil, opts, serve)
+		s, end, e := newNetServer(p, opts, serve)
 		if e != nil {
 			err = e
 			return

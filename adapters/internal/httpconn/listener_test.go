@@ -121,7 +121,7 @@ type wrapped struct {
 	tracker *idle.Tracker
 }
 
-func (w wrapped) Accept() (net.Conn, error) { return idlenet.Wrap(newWire(), w.tracker, nil) }
+func (w wrapped) Accept() (net.Conn, error) { return idlenet.WrapConn(newWire(), w.tracker, nil) }
 func (wrapped) Close() error                { return nil }
 
 // TestAcceptRefusesWhatIsWrapped, and counts nothing.

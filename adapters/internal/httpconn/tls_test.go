@@ -82,14 +82,14 @@ func TestTakeApart(t *testing.T) {
 
 // TestRefusedInsideTLS is what is refused without TLS.
 func TestRefusedInsideTLS(t *testing.T) {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: 1e9}, nil)
+	wrapped, err := idlenet.Wrap(wires{}, idle.Policy{IdleTimeout: 1e9}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tracker.Close()
+	defer wrapped.Tracker().Close()
 	for want, inner := range map[string]net.Listener{
 		"the listener is nil":                  nil,
-		"the listener is an *idlenet.Listener": idlenet.NewListener(wires{}, tracker, nil),
+		"the listener is an *idlenet.Listener": wrapped,
 		"brings TLS of its own":                tls.NewListener(wires{}, &tls.Config{}),
 	} {
 		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), Limits{})

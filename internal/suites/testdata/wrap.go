@@ -23,18 +23,7 @@ var (
 const generous = time.Hour
 
 // A wrapped listener is one that has got timeouts.
-type wrapped struct {
-	net.Listener
-	tracker *idle.Tracker // nil if the listener ends its own
-}
-
-func (w *wrapped) Close() error {
-	err := w.Listener.Close()
-	if w.tracker != nil {
-		w.tracker.Close() // from now on, what is open has no timeouts
-	}
-	return err
-}
+type wrapped struct{ net.Listener }
 
 // wrap returns l with timeouts: with those of an adapter for HTTP or, if that refuses
 // the server, those of idlenet. These do not see TLS, and have to be below it; so a
@@ -51,7 +40,7 @@ func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.
 		inner, err := adapter(l)
 		if err == nil {
 			note("by the adapter for HTTP")
-			return &wrapped{Listener: inner}
+			return &wrapped{inner}
 		}
 		how += ", as " + err.Error()
 	}
@@ -63,11 +52,11 @@ func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.
 }
 
 func withIdlenet(l net.Listener) net.Listener {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: generous, WriteTimeout: generous}, nil)
+	inner, err := idlenet.Wrap(l, idle.Policy{IdleTimeout: generous, WriteTimeout: generous}, nil)
 	if err != nil {
 		panic(err)
 	}
-	return &wrapped{idlenet.NewListener(l, tracker, nil), tracker}
+	return &wrapped{inner}
 }
 
 // note tells internal/suites how a listener was wrapped.

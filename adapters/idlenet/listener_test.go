@@ -1,0 +1,253 @@
+package idlenet
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A pipeListener accepts net.Pipes, in virtual time.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed int
+}
+
+func newPipeListener() *pipeListener { return &pipeListener{conns: make(chan net.Conn, 8)} }
+
+func (l *pipeListener) Addr() net.Addr { return nil }
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *pipeListener) Close() error {
+	if l.closed++; l.closed > 1 {
+		return net.ErrClosed
+	}
+	close(l.conns)
+	return nil
+}
+
+func (l *pipeListener) dial() net.Conn {
+	server, client := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+// accept has ln accept a connection.
+func accept(t *testing.T, inner *pipeListener, ln net.Listener) (server *Conn, client net.Conn) {
+	t.Helper()
+	client = inner.dial()
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*Conn), client
+}
+
+// TestClosedListenerEndsWithItsLastConn also shows, by the end of the bubble, that no
+// goroutine is left then.
+func TestClosedListenerEndsWithItsLastConn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newPipeListener()
+		ln, err := Wrap(inner, idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, _ := accept(t, inner, ln)
+		silent, _ := accept(t, inner, ln)
+		if err := ln.Close(); err != nil || inner.closed != 1 {
+			t.Errorf("Close: %v; closed %d times", err, inner.closed)
+		}
+		if _, err := ln.Accept(); err != net.ErrClosed {
+			t.Errorf("Accept: %v", err)
+		}
+		gone.Close()
+		begun := time.Now()
+		wantTimeout(t, read1(silent), idle.ReasonIdle)
+		onTime(t, time.Now(), begun, time.Second)
+		synctest.Wait()
+		if st := ln.Tracker().Stats(); st.Tracked != 2 || st.Live != 0 || st.TimedOut[idle.ReasonIdle] != 1 {
+			t.Errorf("%+v", st)
+		}
+		if _, err := ln.Tracker().Close(); err != idle.ErrClosed {
+			t.Errorf("Close of the tracker: %v", err)
+		}
+		if err := ln.Close(); err != net.ErrClosed {
+			t.Errorf("Close again: %v", err)
+		}
+	})
+}
+
+// TestAcceptWhileTheListenerCloses has a connection accepted by the inner listener when
+// the tracker has ended.
+func TestAcceptWhileTheListenerCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newPipeListener()
+		ln, err := Wrap(inner, idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := inner.dial()
+		ln.Close()
+		if c, err := ln.Accept(); c != nil || !errors.Is(err, net.ErrClosed) || !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("Accept returns %v, %v", c, err)
+		}
+		if err := read1(client); err != io.EOF {
+			t.Errorf("the peer got %v, want EOF", err)
+		}
+	})
+}
+
+// TestListenersShareATracker gives each a policy, and one the tracker's own.
+func TestListenersShareATracker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{Name: "own", IdleTimeout: time.Second})
+		for name, p := range map[string]idle.Policy{"own": {}, "other": {Name: "other", IdleTimeout: time.Hour}} {
+			inner := newPipeListener()
+			ln, err := Wrap(inner, p, &Options{Tracker: tracker})
+			if err != nil || ln.Tracker() != tracker {
+				t.Fatal(ln, err)
+			}
+			server, _ := accept(t, inner, ln)
+			ln.Close()
+			begun := time.Now()
+			err = read1(server)
+			wantTimeout(t, err, idle.ReasonIdle)
+			onTime(t, time.Now(), begun, max(p.IdleTimeout, time.Second))
+			if phase := server.Timeout().Phase; phase != name {
+				t.Errorf("timed out in %q, want %q", phase, name)
+			}
+		}
+		if _, err := tracker.Phase(idle.Policy{}); err != nil {
+			t.Error(err)
+		}
+		if st := tracker.Stats(); st.Tracked != 2 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestZeroOptionsAreNone tells zero Options from nil by nothing.
+func TestZeroOptionsAreNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
+		for _, opts := range []*Options{nil, {}} {
+			inner := newPipeListener()
+			ln, err := Wrap(inner, tracker.Policy(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted, _ := accept(t, inner, ln)
+			ln.Close()
+			wrapped, _ := pipe(t, tracker, opts)
+			var embedded struct{ Conn }
+			a, b := net.Pipe()
+			defer b.Close()
+			if err := embedded.Init(a, tracker, opts); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []*Conn{accepted, wrapped, &embedded.Conn} {
+				wantTimeout(t, read1(c), idle.ReasonIdle)
+				c.Close()
+			}
+		}
+	})
+}
+
+func TestWrapRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minute := idle.Policy{IdleTimeout: time.Minute}
+		pinging := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}}
+		shared, pings := newTracker(t, minute), newTracker(t, pinging)
+		inner := newPipeListener()
+		for _, c := range []struct {
+			want string
+			ln   net.Listener
+			p    idle.Policy
+			opts *Options
+		}{
+			{"idlenet: the listener to wrap is nil", nil, minute, nil},
+			{"idlenet: the listener is a *idlenet.Listener already", share(t, inner, shared, nil), minute, nil},
+			{"idle: the policy sets no limit", inner, idle.Policy{}, nil},
+			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},
+			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, &Options{Tracker: shared}},
+			{"Options.Tick is 1ns", inner, minute, &Options{Idle: idle.Options{Tick: 1}}},
+			{"(every 1m0s), but Options.Ping is nil", inner, pinging, nil},
+			{"(every 1m0s), but Options.Ping is nil", inner, pinging, &Options{Tracker: shared}},
+			{"(every 1m0s), but Options.Ping is nil", inner, minute, &Options{Tracker: pings}},
+			{"idlenet: Options.Idle is {Tick:1s ", inner, minute, &Options{Tracker: shared, Idle: idle.Options{Tick: time.Second}}},
+		} {
+			if ln, err := Wrap(c.ln, c.p, c.opts); ln != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, %v; want an error with %q", ln, err, c.want)
+			}
+		}
+		a, b := net.Pipe()
+		defer a.Close()
+		defer b.Close()
+		for want, opts := range map[string]*Options{
+			"idlenet: Options.Tracker is set":     {Tracker: shared},
+			"idlenet: Options.Idle is {Tick:1s S": {Idle: idle.Options{Tick: time.Second}},
+		} {
+			if c, err := WrapConn(a, shared, opts); c != nil || err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, %v; want an error with %q", c, err, want)
+			}
+		}
+		ln, err := Wrap(inner, minute, nil) // it is as it was
+		if err != nil || inner.closed > 0 {
+			t.Fatalf("%v; closed %d times", err, inner.closed)
+		}
+		server, _ := accept(t, inner, ln)
+		server.Close()
+		ln.Close()
+	})
+}
+
+// wrapper wraps a connection as many do.
+type wrapper struct{ net.Conn }
+
+func (w wrapper) NetConn() net.Conn { return w.Conn }
+
+func TestFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+		c, bare := pipe(t, tracker, nil)
+		a, b := net.Pipe()
+		defer b.Close()
+		var own struct{ Conn }
+		if err := own.Init(a, tracker, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer own.Close()
+		for name, test := range map[string]struct {
+			nc   net.Conn
+			want *Conn
+		}{
+			"itself":                  {c, c},
+			"embedded":                {&own, &own.Conn},
+			"in TLS":                  {tls.Server(c, nil), c},
+			"in TLS, embedded":        {tls.Server(&own, nil), &own.Conn},
+			"in wrappers":             {wrapper{tls.Client(wrapper{c}, nil)}, c},
+			"none":                    {bare, nil},
+			"none in TLS":             {tls.Server(bare, nil), nil},
+			"none in a wrapper":       {wrapper{nil}, nil},
+			"nil":                     {nil, nil},
+			"in what does not tell":   {struct{ net.Conn }{c}, nil},
+			"in TLS in another's TLS": {tls.Server(tls.Server(c, nil), nil), c},
+		} {
+			if got := From(test.nc); got != test.want {
+				t.Errorf("%s: got %p, want %p", name, got, test.want)
+			}
+		}
+	})
+}
