@@ -127,8 +127,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close closes the listener that l wraps, but no connection: they keep their timeouts.
-// The listener's tracker closes when the last of them has ended, as by
-// [idle.Tracker.Retire]; a tracker that was given as Options.Tracker does not.
+// The listener's tracker closes when the last of them has ended, or was untracked (see
+// [idle.Tracker.Retire]). A tracker that was given as Options.Tracker stays open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	if l.opts.Tracker == nil {
