@@ -90,7 +90,10 @@ func TestRefusedTimeouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
+	defer l.Close()
+	if st := l.Stats(); len(st.Phases) != 5 || len(st.Limits) != 8 {
+		t.Errorf("there are counts of %v and %v, want none of HTTP/2", st.Phases, st.Limits)
+	}
 }
 
 // TestARefusedServerIsLeftAsItWas: its hooks are those that it had.

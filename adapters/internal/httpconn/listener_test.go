@@ -84,6 +84,32 @@ func TestPolicyOfAnotherName(t *testing.T) {
 	})
 }
 
+// TestTrackerClosedByTheUser ends the timeouts at once; connections live on, and none
+// comes any more.
+func TestTrackerClosedByTheUser(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		if st := l.Tracker().Stats(); st.Live != 1 {
+			t.Errorf("the tracker has %d connections", st.Live)
+		}
+		if handed, err := l.Tracker().Close(); len(handed) != 1 || err != nil {
+			t.Errorf("it hands back %v, %v", handed, err)
+		}
+		for range 2 {
+			time.AfterFunc(time.Hour, func() { w.sends("GET /") })
+			if n, err := c.Read(make([]byte, 5)); n != 5 || err != nil {
+				t.Error(n, err)
+			}
+			c.HeaderRead()
+			c.Idle()
+		}
+		late := newWire()
+		l.Listener.(wires).next <- late
+		if _, err := l.Accept(); !errors.Is(err, idle.ErrClosed) || !late.closed {
+			t.Errorf("%v; it is closed: %v", err, late.closed)
+		}
+	})
+}
+
 // TestLastConnectionIsClosedInACallback, for which the end of the tracker would
 // wait.
 func TestLastConnectionIsClosedInACallback(t *testing.T) {
