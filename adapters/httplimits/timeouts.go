@@ -21,6 +21,10 @@
 // that is not taken is a timeout of the phase "request", whatever else the connection
 // waits for.
 //
+// A stream can be reset only between two frames of its client. A frame that keeps the
+// reset waiting for longer than a body may ends the connection, in the phase "streams",
+// by BodyTimeout or BodyRate; without BodyRate by HeaderTimeout, if that is on.
+//
 // # Listeners
 //
 // NewListener of an adapter returns a listener on which the server is to be served.

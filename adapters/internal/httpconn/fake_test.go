@@ -129,7 +129,7 @@ func (wires) Close() error { return nil }
 func accepted(t testing.TB, limits httplimits.Timeouts) (*Listener, *Conn, *wire) {
 	t.Helper()
 	ls := wires{next: make(chan *wire, 1)}
-	l, err := NewListener("httpconn", ls, limits, NoHTTP2)
+	l, err := NewListener("httpconn", ls, limits, OverTLS)
 	if err != nil {
 		t.Fatal(err)
 	}
