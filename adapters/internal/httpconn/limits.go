@@ -178,7 +178,7 @@ func prepare(t *httplimits.Timeouts) (all [numPhases]idle.Policy, known map[name
 		all[unfinished].ReadTotal = 0
 	}
 	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
-		return all, nil, fmt.Errorf("Hijacked has an active Heartbeat (every %v), but who would ping? Use Watch", h.Interval)
+		return all, nil, fmt.Errorf("the Heartbeat of Hijacked is active (every %v), but who would ping? Use Watch", h.Interval)
 	}
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
