@@ -273,12 +273,12 @@ func (l *ledger) addAge(add adder) {
 	late := l.late(p.MaxAge, p.MaxAgeJitter)
 	switch {
 	case p.MaxAgeGrace == 0:
-		add(ReasonMaxAge, "max age", least, most, late)
+		add(ReasonMaxAge, ReasonMaxAge.String(), least, most, late)
 	case !l.drained:
 		add(0, "drain", least, most, late)
 	default: // Drain itself may have come late, at the cost of the grace
 		lo := max(least, l.drainedT-late-l.tick) + p.MaxAgeGrace
-		add(ReasonMaxAge, "max age", lo, l.drainedT+p.MaxAgeGrace, l.late(p.MaxAgeGrace))
+		add(ReasonMaxAge, ReasonMaxAge.String(), lo, l.drainedT+p.MaxAgeGrace, l.late(p.MaxAgeGrace))
 	}
 }
 

@@ -148,16 +148,16 @@ func TestTimeoutErrorNamesThePhase(t *testing.T) {
 		body, nameless := r.phaseOf(Policy{Name: "body", IdleTimeout: time.Second}), r.phaseOf(Policy{IdleTimeout: time.Second})
 		r.do(func() { late.Enter(body); unnamed.Enter(nameless) })
 		r.dies(early, since, time.Second, ReasonPhase)
-		for p, want := range map[*peer]struct{ phase, text string }{
-			early:   {"handshake", "i/o timeout: handshake: phase limit of 1s passed after 1"},
-			late:    {"body", "i/o timeout: body: idle limit of 1s passed after 1"},
-			unnamed: {"", "i/o timeout: idle limit of 1s passed after 1"},
+		for p, want := range map[*peer]struct{ phase, setting, text string }{
+			early:   {"handshake", "PhaseTimeout", "i/o timeout: handshake: PhaseTimeout of 1s passed after 1"},
+			late:    {"body", "IdleTimeout", "i/o timeout: body: IdleTimeout of 1s passed after 1"},
+			unnamed: {"", "IdleTimeout", "i/o timeout: IdleTimeout of 1s passed after 1"},
 		} {
 			if len(p.expired) != 1 {
 				r.Fatalf("expired: %v", p.expired)
 			}
-			if err := p.expired[0]; err.Phase != want.phase || !strings.HasPrefix(err.Error(), want.text) {
-				r.Errorf("in phase %q: %q, want %q", err.Phase, err, want.text)
+			if err := p.expired[0]; err.Phase != want.phase || err.Setting != want.setting || !strings.HasPrefix(err.Error(), want.text) {
+				r.Errorf("%s in phase %q: %q, want %q", err.Setting, err.Phase, err, want.text)
 			}
 		}
 	})

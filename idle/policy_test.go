@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -162,7 +163,7 @@ func TestTimeoutError(t *testing.T) {
 	if !errors.As(fmt.Errorf("read: %w", err), &te) || te.Reason != ReasonMinReadRate {
 		t.Errorf("%v does not tell its reason", err)
 	}
-	for _, want := range []string{"i/o timeout", "min read rate", "1s", "1.25s"} {
+	for _, want := range []string{"i/o timeout", "MinReadRate", "1s", "1.25s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not contain %q", err, want)
 		}
@@ -170,10 +171,28 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total", "reason 10"}
+	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "reason 10"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)
+		}
+	}
+}
+
+// TestReasonsNameAField of Policy, which is what the error calls the limit.
+func TestReasonsNameAField(t *testing.T) {
+	for r := ReasonIdle; r < numReasons; r++ {
+		_, setting := r.names()
+		if _, ok := reflect.TypeFor[Policy]().FieldByName(setting); !ok {
+			t.Errorf("the setting of %v is %q, which is no field of Policy", r, setting)
+		}
+		err := TimeoutError{Reason: r, Limit: time.Second, Elapsed: 2 * time.Second}
+		if want := "i/o timeout: " + setting + " of 1s passed after 2s"; err.Error() != want {
+			t.Errorf("%q, want %q", &err, want)
+		}
+		err.Setting, err.Phase = "BodyRate", "request"
+		if want := "i/o timeout: request: BodyRate of 1s passed after 2s"; err.Error() != want {
+			t.Errorf("%q, want %q", &err, want)
 		}
 	}
 }

@@ -25,14 +25,34 @@ const (
 	numReasons
 )
 
-// String returns what the reason is called in logs and metrics: "idle",
-// "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total".
+// String returns the reason's name in snake_case, as metrics want it: "idle", "read",
+// "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase" or
+// "read_total".
 func (r Reason) String() string {
-	names := [numReasons]string{"none", "idle", "read", "write", "max age", "heartbeat", "min read rate", "min write rate", "phase", "read total"}
-	if r < numReasons {
-		return names[r]
+	name, _ := r.names()
+	return name
+}
+
+// names returns what the reason is called in metrics, and the field of [Policy]
+// that sets its limit.
+func (r Reason) names() (metric, setting string) {
+	names := [numReasons]struct{ metric, setting string }{
+		0:                  {"none", "none"},
+		ReasonIdle:         {"idle", "IdleTimeout"},
+		ReasonRead:         {"read", "ReadTimeout"},
+		ReasonWrite:        {"write", "WriteTimeout"},
+		ReasonMaxAge:       {"max_age", "MaxAge"},
+		ReasonHeartbeat:    {"heartbeat", "Heartbeat"},
+		ReasonMinReadRate:  {"min_read_rate", "MinReadRate"},
+		ReasonMinWriteRate: {"min_write_rate", "MinWriteRate"},
+		ReasonPhase:        {"phase", "PhaseTimeout"},
+		ReasonReadTotal:    {"read_total", "ReadTotal"},
 	}
-	return "reason " + strconv.Itoa(int(r))
+	if r < numReasons {
+		return names[r].metric, names[r].setting
+	}
+	unknown := "reason " + strconv.Itoa(int(r))
+	return unknown, unknown
 }
 
 // TimeoutError says which limit a connection passed. It is a net.Error that
@@ -45,6 +65,7 @@ func (r Reason) String() string {
 // OnTimeout and OnEnd, which get the original.
 type TimeoutError struct {
 	Reason  Reason
+	Setting string        // the setting of that limit: the field of Policy, unless an adapter has a name of its own
 	Phase   string        // Policy.Name of the phase that it was in
 	Limit   time.Duration // as configured
 	Elapsed time.Duration // how long it had been: at least Limit, and within two ticks of the truth
@@ -52,14 +73,19 @@ type TimeoutError struct {
 	late time.Duration // of Elapsed, what is past the deadline
 }
 
-// Error tells phase, reason, limit and elapsed time, and contains "i/o timeout", the
-// words by which servers know a timeout that they need not log.
+// Error tells phase, setting, limit and elapsed time, and contains "i/o timeout", the
+// words by which servers know a timeout that they need not log:
+//
+//	i/o timeout: request header: HeaderTimeout of 10s passed after 10.01s
 func (e *TimeoutError) Error() string {
-	where := ""
+	where, setting := "", e.Setting
 	if e.Phase != "" {
 		where = e.Phase + ": "
 	}
-	return fmt.Sprintf("i/o timeout: %s%s limit of %v passed after %v", where, e.Reason, e.Limit, e.Elapsed)
+	if setting == "" {
+		_, setting = e.Reason.names()
+	}
+	return fmt.Sprintf("i/o timeout: %s%s of %v passed after %v", where, setting, e.Limit, e.Elapsed)
 }
 
 // Timeout is true.

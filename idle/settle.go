@@ -264,8 +264,9 @@ func (c *Conn) timeout(p *Phase, v view, d deadline) TimeoutError {
 	if e == event(ReasonHeartbeat) && p.interval > 0 { // from the last ping on is not all of it
 		d.from = v.end(v.tick(c.in.stamp.Load()))
 	}
+	_, setting := Reason(e).names()
 	return TimeoutError{
-		Reason: Reason(e), Phase: p.policy.Name, Limit: p.limit(Reason(e)),
+		Reason: Reason(e), Setting: setting, Phase: p.policy.Name, Limit: p.limit(Reason(e)),
 		Elapsed: v.exact.after(d.from),
 		late:    time.Duration(v.now-d.at) * v.exact.tick,
 	}

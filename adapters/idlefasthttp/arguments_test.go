@@ -3,14 +3,12 @@ package idlefasthttp
 import (
 	"crypto/tls"
 	"net"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -68,7 +66,8 @@ func wantError(t *testing.T, err error, says ...string) {
 	}
 }
 
-// TestRefusedTimeouts: the error names the field and its value.
+// TestRefusedTimeouts: the error names the field and its value. What settings may be,
+// package httpconn tests.
 func TestRefusedTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -76,16 +75,9 @@ func TestRefusedTimeouts(t *testing.T) {
 		says     []string
 	}{
 		{Timeouts{HandshakeTimeout: -2}, []string{"HandshakeTimeout", "-2ns", "10s", "Off"}},
-		{Timeouts{HeaderTimeout: -time.Second}, []string{"HeaderTimeout", "-1s", "10s", "Off"}},
-		{Timeouts{BodyTimeout: -2}, []string{"BodyTimeout", "-2ns", "30s"}},
-		{Timeouts{HandlerTimeout: -2}, []string{"HandlerTimeout", "-2ns"}},
-		{Timeouts{WriteTimeout: -2}, []string{"WriteTimeout", "-2ns", "30s"}},
-		{Timeouts{KeepAliveTimeout: -2}, []string{"KeepAliveTimeout", "-2ns", "1m15s"}},
+		{Timeouts{StreamTimeout: time.Minute}, []string{"StreamTimeout", "1m0s", "HTTP/2"}},
+		{Timeouts{StreamTimeout: -2}, []string{"StreamTimeout", "-2ns", "HTTP/2"}},
 		{Timeouts{HeaderTimeout: 5}, []string{"request header", "5ns", "10ms"}}, // forgot the unit
-		{Timeouts{KeepAliveTimeout: 1 << 62}, []string{"keep-alive", "longest"}},
-		{Timeouts{BodyRate: idle.Rate{BytesPerSecond: -2}}, []string{"BodyRate.BytesPerSecond", "-2", "240"}},
-		{Timeouts{WriteRate: idle.Rate{BytesPerSecond: -2}}, []string{"WriteRate.BytesPerSecond", "-2"}},
-		{Timeouts{BodyRate: idle.Rate{Grace: time.Second}}, []string{"BodyRate.BytesPerSecond", "1s"}},
 		{Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, []string{"-1s", "MinWriteRate.Grace"}},
 		{Timeouts{Hijacked: idle.Policy{IdleTimeout: -time.Second}}, []string{"hijacked", "IdleTimeout", "-1s"}},
 		{Timeouts{Hijacked: idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}}, []string{"Hijacked", "1s", "Watch"}},
@@ -93,6 +85,14 @@ func TestRefusedTimeouts(t *testing.T) {
 	} {
 		_, err := NewListener(&fasthttp.Server{Handler: hello}, &broken{closed: make(chan struct{})}, test.timeouts)
 		wantError(t, err, test.says...)
+	}
+	l, err := NewListener(&fasthttp.Server{Handler: hello}, &broken{closed: make(chan struct{})}, Timeouts{StreamTimeout: Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if st := l.Stats(); len(st.Phases) != 5 || len(st.Limits) != 8 {
+		t.Errorf("there are counts of %v and %v, want none of HTTP/2", st.Phases, st.Limits)
 	}
 }
 
@@ -105,20 +105,6 @@ func TestARefusedServerIsLeftAsItWas(t *testing.T) {
 	}
 	if f.ConnState != nil || f.HeaderReceived != nil {
 		t.Error("it has hooks")
-	}
-}
-
-// TestTimeoutsAreHandedOn, each as what it is. What becomes of them, the defaults
-// among it, package httpconn tests.
-func TestTimeoutsAreHandedOn(t *testing.T) {
-	t.Parallel()
-	got := (&Timeouts{HandshakeTimeout: 1, HeaderTimeout: 2, BodyTimeout: 3, BodyRate: idle.Rate{BytesPerSecond: 4}, HandlerTimeout: 5,
-		WriteTimeout: 6, WriteRate: idle.Rate{BytesPerSecond: 7}, KeepAliveTimeout: 8, Hijacked: idle.Policy{Name: "9"},
-		Idle: idle.Options{Shards: 10}}).limits()
-	want := httpconn.Limits{Handshake: 1, Header: 2, Body: 3, BodyRate: idle.Rate{BytesPerSecond: 4}, Handler: 5,
-		Write: 6, WriteRate: idle.Rate{BytesPerSecond: 7}, KeepAlive: 8, Hijacked: idle.Policy{Name: "9"}, Idle: idle.Options{Shards: 10}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

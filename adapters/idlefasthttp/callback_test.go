@@ -1,7 +1,10 @@
 package idlefasthttp
 
 import (
+	"errors"
+	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,21 +19,30 @@ func onTimeout(f func(*idle.TimeoutError) bool) func(net.Conn, *idle.TimeoutErro
 	return func(_ net.Conn, err *idle.TimeoutError) bool { return f(err) }
 }
 
-// TestOnTimeoutIsTold which limit it was, of which connection.
-func TestOnTimeoutIsTold(t *testing.T) {
+// TestEachSetting ends what it is about. OnTimeout is told which it was, of which
+// connection, and so is a handler that reads; and it is counted.
+func TestEachSetting(t *testing.T) {
 	t.Parallel()
-	get := "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-	for phase, test := range map[string]struct {
-		sends  string
-		reason idle.Reason
-		set    func(*Timeouts)
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
+	half := post(100<<10) + strings.Repeat("x", 50<<10) // fasthttp itself reads the first 8 KB
+	rate := idle.Rate{BytesPerSecond: 1 << 30, Grace: limit}
+	for setting, test := range map[string]struct {
+		sends, phase string
+		reason       idle.Reason
+		set          func(*Timeouts)
+		reads        bool
 	}{
-		"handshake":      {"", idle.ReasonReadTotal, func(to *Timeouts) { to.HandshakeTimeout = limit }},
-		"request header": {"G", idle.ReasonReadTotal, func(to *Timeouts) { to.HeaderTimeout = limit }},
-		"request":        {post(3), idle.ReasonRead, func(to *Timeouts) { to.BodyTimeout = limit }},
-		"keep-alive":     {get, idle.ReasonRead, func(to *Timeouts) { to.KeepAliveTimeout = limit }},
+		"HandshakeTimeout": {"", "handshake", idle.ReasonReadTotal, func(to *Timeouts) { to.HandshakeTimeout = limit }, false},
+		"HeaderTimeout":    {"G", "request header", idle.ReasonReadTotal, func(to *Timeouts) { to.HeaderTimeout = limit }, false},
+		"BodyTimeout":      {half, "request", idle.ReasonRead, func(to *Timeouts) { to.BodyTimeout = limit }, true},
+		"BodyRate":         {half, "request", idle.ReasonMinReadRate, func(to *Timeouts) { to.BodyRate = rate }, true},
+		"HandlerTimeout":   {get("/long"), "request", idle.ReasonPhase, func(to *Timeouts) { to.HandlerTimeout = limit }, false},
+		"WriteTimeout":     {get("/large"), "request", idle.ReasonWrite, func(to *Timeouts) { to.WriteTimeout = limit }, false},
+		"WriteRate":        {get("/large"), "request", idle.ReasonMinWriteRate, func(to *Timeouts) { to.WriteRate = rate }, false},
+		"KeepAliveTimeout": {get("/"), "keep-alive", idle.ReasonRead, func(to *Timeouts) { to.KeepAliveTimeout = limit }, false},
+		"IdleTimeout":      {get("/hijack"), "hijacked", idle.ReasonIdle, func(to *Timeouts) { to.Hijacked.IdleTimeout = limit }, true},
 	} {
-		t.Run(phase, func(t *testing.T) {
+		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			to := limits()
 			test.set(&to)
@@ -38,19 +50,49 @@ func TestOnTimeoutIsTold(t *testing.T) {
 				addr string
 				err  idle.TimeoutError
 			}
-			calls := make(chan call, 9)
+			calls, long, read := make(chan call, 9), make(chan struct{}), make(chan error, 1)
+			t.Cleanup(func() { close(long) })
 			to.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
 				calls <- call{c.RemoteAddr().String(), *err}
 				return false
 			}
-			s := start(t, &fasthttp.Server{}, to)
+			s := start(t, &fasthttp.Server{StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
+				switch string(ctx.Path()) {
+				case "/long":
+					<-long
+				case "/large":
+					sendLarge(ctx)
+				case "/hijack":
+					ctx.Hijack(func(c net.Conn) {
+						_, err := io.Copy(io.Discard, c)
+						read <- err
+					})
+				default:
+					if body := ctx.RequestBodyStream(); body != nil {
+						_, err := io.Copy(io.Discard, body)
+						read <- err
+					}
+				}
+			}}, to)
 			c := s.dial(t)
 			c.send(test.sends)
 			got := receive(t, calls)
-			if got.addr != c.LocalAddr().String() || got.err.Phase != phase || got.err.Reason != test.reason || got.err.Limit != limit || got.err.Elapsed < limit {
+			if got.addr != c.LocalAddr().String() || got.err.Phase != test.phase || got.err.Reason != test.reason || got.err.Setting != setting ||
+				got.err.Limit != limit || got.err.Elapsed < limit {
 				t.Errorf("%+v", got)
 			}
-			s.wantPhase(t, phase)
+			if test.reads {
+				var timeout *idle.TimeoutError
+				if err := receive(t, read); !errors.As(err, &timeout) || !strings.HasPrefix(timeout.Error(), "i/o timeout: "+test.phase+": "+setting+" of ") {
+					t.Errorf("the handler got %v", err)
+				}
+			}
+			s.wantPhase(t, test.phase)
+			for name, n := range s.Stats().Limits {
+				if (name == setting) != (n == 1) || n > 1 {
+					t.Errorf("%d timed out by %s", n, name)
+				}
+			}
 			if len(calls) > 0 {
 				t.Errorf("called again: %+v", <-calls)
 			}

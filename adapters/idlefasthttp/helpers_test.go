@@ -207,17 +207,20 @@ func (s *server) settle(t testing.TB) {
 func (s *server) addsUp(t testing.TB) {
 	t.Helper()
 	var st Stats
-	var ended, phases uint64
+	var ended, phases, limits uint64
 	end := time.Now().Add(patience)
 	for {
-		st, ended, phases = s.Stats(), 0, 0
+		st, ended, phases, limits = s.Stats(), 0, 0, 0
 		for _, n := range st.TimedOut {
 			ended += n
 		}
 		for _, n := range st.Phases {
 			phases += n
 		}
-		if ended == phases && st.Tracked == st.Live+st.Gone+ended {
+		for _, n := range st.Limits {
+			limits += n
+		}
+		if ended == phases && ended == limits && st.Tracked == st.Live+st.Gone+ended {
 			return
 		}
 		if time.Now().After(end) {

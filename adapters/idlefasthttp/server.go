@@ -32,24 +32,28 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-const pkg = "idlefasthttp"
+// Timeouts says how long a connection may take for what. It is documented as
+// [httplimits.Timeouts], for both HTTP adapters.
+type Timeouts = httplimits.Timeouts
 
-// Stats are the counts of a [Listener]. A connection that is hijacked and has no
-// limit then counts as gone, unless Watch gives it one.
-type Stats struct {
-	idle.Stats
+// Off disables a limit of [Timeouts].
+const Off = httplimits.Off
 
-	// Phases is how many connections have timed out in each phase, by name.
-	Phases map[string]uint64
-}
+// Stats are the counts of a [Listener]: see [httplimits.Stats].
+type Stats = httplimits.Stats
 
-// Listener is a net.Listener of which the connections have timeouts.
+// Listener is a net.Listener whose connections have timeouts; see package httplimits.
+// Besides Accept, Addr and Close it has
+//
+//	Stats() Stats           // the present counts
+//	Tracker() *idle.Tracker // that of the connections, each of which is in a phase
 type Listener struct {
-	inner *httpconn.Listener
+	*httpconn.Listener
 	early bool // the server is Active only when a byte of a request is there
 }
 
@@ -58,39 +62,20 @@ type Listener struct {
 // its own; ln is closed then. It is for a server with one listener, as it sets
 // hooks of s: if there are more, call [NewListener] for all of them first.
 func Serve(s *fasthttp.Server, ln net.Listener, t Timeouts) error {
-	l, err := NewListener(s, ln, t)
-	if err != nil {
-		return closing(ln, err)
-	}
-	defer l.Close()
-	return s.Serve(l)
+	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
 }
 
 // ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
 func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
-	l, err := NewListener(s, ln, t)
-	if err != nil {
-		return closing(ln, err)
-	}
-	defer l.Close()
-	return s.ServeTLS(l, certFile, keyFile)
-}
-
-func closing(ln net.Listener, err error) error {
-	if ln != nil {
-		ln.Close()
-	}
-	return err
+	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
 // NewListener prepares s for the timeouts t, and returns the listener on which
 // it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
 // does, for those who want the listener's counts.
 //
-// ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
-// outermost. A listener that wraps a TLS listener, as netutil.LimitListener may, is
-// refused: timeouts have to be below TLS, and there it is out of reach. So is a
-// connection that brings TLS of its own, when it is accepted, which ends Serve.
+// ln may be a listener of crypto/tls, as it may for s.Serve; see package httplimits
+// for what is refused.
 //
 // It sets ConnState, HeaderReceived and Handler of s to functions that call
 // those which were there, so they must be set before, and not be changed any
@@ -99,15 +84,15 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	if err := check(s); err != nil {
 		return nil, err
 	}
-	if _, twice := ln.(*Listener); twice {
-		return nil, errors.New("idlefasthttp: the listener has timeouts already; wrap it once")
+	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
+		return nil, fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
 	}
 	if config := httpconn.TLSConfig(ln); config != nil {
 		if err := checkProtos("the listener's tls.Config", config.NextProtos); err != nil {
 			return nil, err
 		}
 	}
-	inner, err := httpconn.NewListener(pkg, ln, t.limits())
+	inner, err := httpconn.NewListener("idlefasthttp", ln, t, httpconn.NoHTTP2)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +161,7 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 	}
 	if handlerLimit > 0 {
 		s.Handler = func(ctx *fasthttp.RequestCtx) {
-			if c := l.inner.Find(ctx.Conn()); c != nil {
+			if c := httpconn.Find(l.Listener, ctx.Conn()); c != nil {
 				c.HeaderRead()
 			}
 			handler(ctx)
@@ -200,7 +185,7 @@ func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
 	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
 		return // Close, or SetDeadline, has told; and the wrapper may be another's by now
 	}
-	c := l.inner.Find(nc)
+	c := httpconn.Find(l.Listener, nc)
 	switch {
 	case c == nil:
 	case to == fasthttp.StateIdle:
@@ -218,7 +203,7 @@ func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
 // descriptors, are waited for here, as net/http does.
 func (l *Listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		c, err := l.inner.Accept()
+		c, err := l.Listener.Accept()
 		if err == nil {
 			return c, nil
 		}
@@ -227,19 +212,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		time.Sleep(wait)
 	}
-}
-
-// Addr returns the listener's address.
-func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
-
-// Close closes the listener, but no connection; timeouts go on until the last of
-// them is gone.
-func (l *Listener) Close() error { return l.inner.Close() }
-
-// Stats returns the present counts.
-func (l *Listener) Stats() Stats {
-	s := l.inner.Stats()
-	return Stats{s.Stats, s.Phases}
 }
 
 // Watch puts a hijacked connection, as its HijackHandler gets it, under the
@@ -260,5 +232,5 @@ func (l *Listener) Stats() Stats {
 // and was left without any connection that has limits, so that its timeouts have
 // ended.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
-	return l.inner.Watch(pkg, c, p, ping)
+	return httpconn.Watch(l.Listener, c, p, ping)
 }

@@ -72,7 +72,7 @@ func TestOnTimeoutKeeps(t *testing.T) {
 				notBefore(t, c.wantClosed(), begun, 3*limit)
 				for range 3 {
 					q := receive(t, asked)
-					if q.peer != c.LocalAddr().String() || q.err.Phase != test.phase || q.err.Reason != test.reason || q.err.Limit != limit || q.err.Elapsed < limit {
+					if q.peer != c.LocalAddr().String() || q.err.Phase != test.phase || q.err.Reason != test.reason || q.err.Setting != settingOf(test.phase, test.reason) || q.err.Limit != limit || q.err.Elapsed < limit {
 						t.Errorf("asked of %s about %+v", q.peer, q.err)
 					}
 				}

@@ -34,16 +34,8 @@ func TestRefused(t *testing.T) {
 		"TLSNextProto":      {server: proto("spdy/1"), want: []string{"Server.TLSNextProto", `"spdy/1"`}},
 
 		"HandshakeTimeout": {limits: Timeouts{HandshakeTimeout: -2}, want: []string{"HandshakeTimeout", "-2ns", "10s", "Off"}},
-		"HeaderTimeout":    {limits: Timeouts{HeaderTimeout: -2}, want: []string{"HeaderTimeout", "-2ns", "10s", "Off"}},
-		"BodyTimeout":      {limits: Timeouts{BodyTimeout: -time.Second}, want: []string{"BodyTimeout", "-1s", "30s", "Off"}},
-		"HandlerTimeout":   {limits: Timeouts{HandlerTimeout: -time.Second}, want: []string{"HandlerTimeout", "-1s", "Off"}},
-		"our WriteTimeout": {limits: Timeouts{WriteTimeout: -time.Second}, want: []string{"WriteTimeout", "-1s", "30s", "Off"}},
-		"KeepAliveTimeout": {limits: Timeouts{KeepAliveTimeout: -time.Second}, want: []string{"KeepAliveTimeout", "-1s", "1m15s", "Off"}},
 		"StreamTimeout":    {limits: Timeouts{StreamTimeout: -time.Second}, want: []string{"StreamTimeout", "-1s", "5m0s", "Off"}},
-
 		"BodyRate":         {limits: Timeouts{BodyRate: idle.Rate{BytesPerSecond: -2}}, want: []string{"BodyRate.BytesPerSecond", "-2", "240", "Off"}},
-		"WriteRate":        {limits: Timeouts{WriteRate: idle.Rate{BytesPerSecond: -2}}, want: []string{"WriteRate.BytesPerSecond", "-2", "240", "Off"}},
-		"a grace alone":    {limits: Timeouts{BodyRate: idle.Rate{Grace: time.Second}}, want: []string{"BodyRate", "Grace", "1s"}},
 		"a negative grace": {limits: Timeouts{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, want: []string{"Grace", "-1s"}},
 
 		"Hijacked":        {limits: Timeouts{Hijacked: idle.Policy{IdleTimeout: -2}}, want: []string{"hijacked", "IdleTimeout", "-2ns"}},

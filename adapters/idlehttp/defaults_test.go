@@ -1,9 +1,12 @@
 package idlehttp
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,23 +28,30 @@ func (l pipeListener) Accept() (net.Conn, error) {
 func (l pipeListener) Close() error   { close(l); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The zero value is what the documentation says, to the tick.
+// The zero value is what the documentation says, to the tick. What is off by it is
+// set. Whoever is told of a timeout knows it by the setting.
 func TestDefaults(t *testing.T) {
 	for name, test := range map[string]struct {
-		text   []string // one after the other, a second between
-		limit  time.Duration
-		phase  string // any, if empty
-		status int
+		text           []string // one after the other, a second between
+		limit          time.Duration
+		phase, setting string
+		status         int
+		set            Timeouts
 	}{
-		"handshake":        {nil, 10 * time.Second, "handshake", 0},
-		"header":           {[]string{"GET"}, 10 * time.Second, "request header", http.StatusRequestTimeout},
-		"header, trickled": {[]string{"G", "E", "T", " "}, 7 * time.Second, "request header", http.StatusRequestTimeout},
-		"body, rate":       {[]string{post("10")}, 5 * time.Second, "request", http.StatusRequestTimeout},
+		"handshake":        {nil, 10 * time.Second, "handshake", "HandshakeTimeout", 0, Timeouts{}},
+		"header":           {[]string{"GET"}, 10 * time.Second, "request header", "HeaderTimeout", http.StatusRequestTimeout, Timeouts{}},
+		"header, trickled": {[]string{"G", "E", "T", " "}, 7 * time.Second, "request header", "HeaderTimeout", http.StatusRequestTimeout, Timeouts{}},
+		"body, rate":       {[]string{post("10")}, 5 * time.Second, "request", "BodyRate", http.StatusRequestTimeout, Timeouts{}},
 		// 4096 bytes may be one Read; 10,000 buy 41 s and two thirds.
-		"body, progress": {[]string{post("100000"), string(make([]byte, 12000))}, 30 * time.Second, "request", http.StatusRequestTimeout},
-		"keep-alive":     {[]string{get("/")}, 75 * time.Second, "keep-alive", http.StatusOK},
-		"streams":        {[]string{hello + request}, 300 * time.Second, "streams", 0},
-		"response, rate": {[]string{get("/large")}, 5 * time.Second, "", 0},
+		"body, progress":     {[]string{post("100000"), string(make([]byte, 12000))}, 30 * time.Second, "request", "BodyTimeout", http.StatusRequestTimeout, Timeouts{}},
+		"handler":            {[]string{get("/long")}, 60 * time.Second, "request", "HandlerTimeout", http.StatusServiceUnavailable, Timeouts{HandlerTimeout: time.Minute}},
+		"keep-alive":         {[]string{get("/")}, 75 * time.Second, "keep-alive", "KeepAliveTimeout", http.StatusOK, Timeouts{}},
+		"streams":            {[]string{hello + request}, 300 * time.Second, "streams", "StreamTimeout", 0, Timeouts{}},
+		"HTTP/2 keep-alive":  {[]string{hello}, 75 * time.Second, "keep-alive", "KeepAliveTimeout", 0, Timeouts{}},
+		"HTTP/2 header":      {[]string{hello + request[:9]}, 10 * time.Second, "request header", "HeaderTimeout", 0, Timeouts{}},
+		"hijacked":           {[]string{get("/hijack")}, 20 * time.Second, "hijacked", "IdleTimeout", 0, Timeouts{Hijacked: idle.Policy{IdleTimeout: 20 * time.Second}}},
+		"response, rate":     {[]string{get("/large")}, 5 * time.Second, "request", "WriteRate", 0, Timeouts{}},
+		"response, progress": {[]string{get("/large")}, 4 * time.Second, "request", "WriteTimeout", 0, Timeouts{WriteTimeout: 4 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,23 +59,39 @@ func TestDefaults(t *testing.T) {
 				server := &http.Server{ErrorLog: silent(t), Protocols: new(http.Protocols)}
 				server.Protocols.SetHTTP1(true)
 				server.Protocols.SetUnencryptedHTTP2(true)
+				var told []*idle.TimeoutError
+				tell := func(err error) {
+					var timeout *idle.TimeoutError
+					if errors.As(err, &timeout) {
+						told = append(told, timeout)
+					}
+				}
 				server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					io.Copy(io.Discard, r.Body)
+					_, err := io.Copy(io.Discard, r.Body)
 					switch {
-					case r.ProtoMajor == 2:
+					case r.ProtoMajor == 2, r.URL.Path == "/long":
 						<-r.Context().Done()
 					case r.URL.Path == "/large":
-						w.Write(make([]byte, large))
+						_, err = w.Write(make([]byte, large))
+					case r.URL.Path == "/hijack":
+						nc, _, _ := http.NewResponseController(w).Hijack()
+						defer nc.Close()
+						_, err = nc.Read(make([]byte, 1))
 					}
+					tell(err)
 				})
-				l, err := NewListener(server, accept, Timeouts{})
+				test.set.OnTimeout = func(_ net.Conn, err *idle.TimeoutError) bool {
+					tell(err)
+					return false
+				}
+				l, err := NewListener(server, accept, test.set)
 				if err != nil {
 					t.Fatal(err)
 				}
 				served := make(chan error, 1)
 				go func() { served <- server.Serve(l) }()
-				if n := len(l.Stats().Phases); n != 7 {
-					t.Errorf("there are %d phases", n)
+				if st := l.Stats(); len(st.Phases) != 7 || len(st.Limits) != 9 {
+					t.Errorf("there are counts of %v and %v", st.Phases, st.Limits)
 				}
 
 				const tick = 100 * ms // that of limits as long as these
@@ -83,11 +109,11 @@ func TestDefaults(t *testing.T) {
 						io.WriteString(here, text)
 					}
 				}()
-				if name == "response, rate" { // nobody reads
+				if strings.HasPrefix(name, "response") { // nobody reads
 					time.Sleep(10 * time.Second)
 				} else {
 					b, _ := io.ReadAll(here)
-					if test.status != 0 && string(b[9:12]) != map[int]string{200: "200", 408: "408"}[test.status] {
+					if test.status != 0 && string(b[9:12]) != strconv.Itoa(test.status) {
 						t.Errorf("got %.20q, want status %d", b, test.status)
 					}
 					if took := time.Since(last); took < test.limit || took > test.limit+2*tick {
@@ -98,8 +124,18 @@ func TestDefaults(t *testing.T) {
 				<-served
 				synctest.Wait()
 				st := l.Stats()
-				if test.phase != "" && st.Phases[test.phase] != 1 || test.phase == "" && st.TimedOut[idle.ReasonMinWriteRate] != 1 {
-					t.Errorf("timed out %v, in %v", st.TimedOut, st.Phases)
+				if st.Phases[test.phase] != 1 || st.Limits[test.setting] != 1 {
+					t.Errorf("timed out %v, in %v, by %v", st.TimedOut, st.Phases, st.Limits)
+				}
+				byHandler := map[string]int{"BodyRate": 1, "BodyTimeout": 1, "WriteRate": 1, "WriteTimeout": 1, "IdleTimeout": 1}[test.setting]
+				if len(told) != 1+byHandler {
+					t.Errorf("OnTimeout and the handler were told of %v", told)
+				}
+				for _, err := range told {
+					want := "i/o timeout: " + test.phase + ": " + test.setting + " of "
+					if err.Phase != test.phase || err.Setting != test.setting || !strings.HasPrefix(err.Error(), want) {
+						t.Errorf("told of %+v, %v, want %s...", *err, err, want)
+					}
 				}
 			})
 		})

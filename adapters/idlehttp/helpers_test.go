@@ -125,7 +125,7 @@ func (s *site) end() {
 func (s *site) settled() Stats {
 	s.t.Helper()
 	var st Stats
-	add := func() (reasons, phases uint64) {
+	add := func() (reasons, phases, limits uint64) {
 		st = s.Stats()
 		for _, n := range st.TimedOut {
 			reasons += n
@@ -135,11 +135,14 @@ func (s *site) settled() Stats {
 				phases += n
 			}
 		}
-		return reasons, phases
+		for _, n := range st.Limits {
+			limits += n
+		}
+		return reasons, phases, limits - st.Phases["request stream"]
 	}
 	eventually(s.t, "no connection is left, and all are counted", func() bool {
-		reasons, phases := add()
-		return st.Live == 0 && st.Tracked == st.Gone+reasons && reasons == phases
+		reasons, phases, limits := add()
+		return st.Live == 0 && st.Tracked == st.Gone+reasons && reasons == phases && reasons == limits
 	})
 	return st
 }
@@ -154,6 +157,22 @@ func (s *site) wantOnly(n uint64, phase string, reason idle.Reason) {
 	}
 }
 
+// settingOf is what ends a connection in the phase for the reason.
+func settingOf(phase string, reason idle.Reason) string {
+	name := map[string]string{"handshake": "HandshakeTimeout", "request header": "HeaderTimeout", "keep-alive": "KeepAliveTimeout"}[phase]
+	switch {
+	case name != "":
+	case reason == idle.ReasonHeartbeat:
+		name = "Heartbeat"
+	case reason == idle.ReasonIdle && phase != "streams":
+		name = "IdleTimeout"
+	default:
+		name = map[idle.Reason]string{idle.ReasonRead: "BodyTimeout", idle.ReasonMinReadRate: "BodyRate", idle.ReasonWrite: "WriteTimeout",
+			idle.ReasonMinWriteRate: "WriteRate", idle.ReasonPhase: "HandlerTimeout", idle.ReasonIdle: "StreamTimeout"}[reason]
+	}
+	return name
+}
+
 // wantConn is wantOnly of connections; streams may have been reset as well.
 func (s *site) wantConn(n uint64, phase string, reason idle.Reason) {
 	s.t.Helper()
@@ -166,6 +185,9 @@ func (s *site) wantConn(n uint64, phase string, reason idle.Reason) {
 		if want := map[bool]uint64{true: n}[name == phase]; got != want {
 			s.t.Errorf("%d connections timed out in the phase %q, want %d", got, name, want)
 		}
+	}
+	if setting := settingOf(phase, reason); st.Limits[setting] < n {
+		s.t.Errorf("%v timed out, want %d by %s", st.Limits, n, setting)
 	}
 	for r, got := range st.TimedOut {
 		if want := map[bool]uint64{true: n}[r == reason]; got != want {
@@ -373,8 +395,8 @@ func wantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
 	if !errors.As(err, &timeout) {
 		t.Fatalf("got %v (%T), want a timeout", err, err)
 	}
-	if timeout.Phase != phase || timeout.Reason != reason {
-		t.Errorf("timed out in the phase %q for %q, want %q and %q", timeout.Phase, timeout.Reason, phase, reason)
+	if timeout.Phase != phase || timeout.Reason != reason || timeout.Setting != settingOf(phase, reason) {
+		t.Errorf("timed out in the phase %q for %q by %q, want %q and %q", timeout.Phase, timeout.Reason, timeout.Setting, phase, reason)
 	}
 	if ne, ok := err.(net.Error); !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "i/o timeout") {
 		t.Errorf("%v (%T) does not look like a timeout", err, err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
 
 // The keys of http.Server.TLSNextProto under which HTTP/2 is served. The second is
@@ -45,7 +46,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 		return
 	}
 	s.TLSNextProto[overTLS] = func(hs *http.Server, tc *tls.Conn, h http.Handler) {
-		if l.inner.Find(tc) == nil {
+		if httpconn.Find(l.Listener, tc) == nil {
 			serveTLS(hs, tc, h)
 			return
 		}
@@ -68,7 +69,7 @@ func (l *Listener) framed(nc net.Conn) net.Conn {
 	if nc == nil || http2conn.Of(nc) != nil {
 		return nil
 	}
-	return l.inner.HTTP2(nc)
+	return httpconn.ReadFrames(l.Listener, nc)
 }
 
 // prepareHTTP2 has net/http fill in s.TLSNextProto, which it does otherwise when

@@ -147,3 +147,17 @@ func (s *site) wantReset(n uint64) {
 	}
 	s.wantNone()
 }
+
+// wantResetBy checks that n streams have been reset by the setting, or by that and
+// another one.
+func (s *site) wantResetBy(n uint64, settings ...string) {
+	s.t.Helper()
+	s.wantReset(n)
+	limits, got := s.Stats().Limits, uint64(0)
+	for _, setting := range settings {
+		got += limits[setting]
+	}
+	if got != n {
+		s.t.Errorf("streams were reset by %v, want %d by %v", limits, n, settings)
+	}
+}

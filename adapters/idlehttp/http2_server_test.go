@@ -278,7 +278,7 @@ func TestHTTP2OnTimeout(t *testing.T) {
 		notBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
 		receive(t, ended)
 		for range 3 {
-			if err := receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite && err.Reason != idle.ReasonMinWriteRate {
+			if err := receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite || err.Setting != "WriteTimeout" {
 				t.Errorf("asked about %v", err)
 			}
 		}

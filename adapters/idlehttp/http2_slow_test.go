@@ -71,7 +71,7 @@ func TestHTTP2ClosedWindow(t *testing.T) {
 		if err := receive(t, ended); err == nil {
 			t.Error("all has been written")
 		}
-		s.wantReset(1)
+		s.wantResetBy(1, "WriteTimeout", "WriteRate")
 	})
 }
 
@@ -112,7 +112,7 @@ func TestHTTP2SippingClient(t *testing.T) {
 				f.again(t, frame(typeWindowUpdate, 0, stream, number(1)), 50*ms)
 				notBefore(t, f.wantReset(1), begun, limits.WriteRate.Grace)
 				receive(t, ended)
-				s.wantReset(1)
+				s.wantResetBy(1, "WriteRate")
 			})
 		}
 	})
@@ -138,7 +138,7 @@ func TestHTTP2SlowBody(t *testing.T) {
 				if err := receive(t, ended); err == nil {
 					t.Error("the body has been read")
 				}
-				s.wantReset(1)
+				s.wantResetBy(1, "BodyTimeout", "BodyRate")
 			})
 		}
 	})

@@ -33,65 +33,47 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
-	"github.com/idlewheel/idlewheel/idle"
 )
 
-const pkg = "idlehttp"
+// Timeouts says how long a connection may take for what. It is documented as
+// [httplimits.Timeouts], for both HTTP adapters.
+type Timeouts = httplimits.Timeouts
 
-// Stats are the counts of a [Listener]. A connection that is hijacked and has no
-// limit then counts as gone, unless Watch gives it one.
-type Stats struct {
-	idle.Stats
+// Off disables a limit of [Timeouts].
+const Off = httplimits.Off
 
-	// Phases is how many connections have timed out in each phase, by name. That
-	// of "request stream" is how many streams of HTTP/2 have been reset; the
-	// connections may live on, and are not counted for it anywhere else.
-	Phases map[string]uint64
-}
+// Stats are the counts of a [Listener]: see [httplimits.Stats].
+type Stats = httplimits.Stats
 
-// Listener is a net.Listener of which the connections have timeouts.
-type Listener struct{ inner *httpconn.Listener }
+// Listener is a net.Listener whose connections have timeouts; see package httplimits.
+// Besides Accept, Addr and Close it has
+//
+//	Stats() Stats           // the present counts
+//	Tracker() *idle.Tracker // that of the connections, each of which is in a phase
+type Listener struct{ *httpconn.Listener }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
 // an error that names the field if one makes no sense, or if s has timeouts of
 // its own; ln is closed then. It is for a server with one listener, as it sets
 // hooks of s: if there are more, call [NewListener] for all of them first.
 func Serve(s *http.Server, ln net.Listener, t Timeouts) error {
-	l, err := NewListener(s, ln, t)
-	if err != nil {
-		return closing(ln, err)
-	}
-	defer l.Close()
-	return s.Serve(l)
+	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
 }
 
 // ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
 func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
-	l, err := NewListener(s, ln, t)
-	if err != nil {
-		return closing(ln, err)
-	}
-	defer l.Close()
-	return s.ServeTLS(l, certFile, keyFile)
-}
-
-func closing(ln net.Listener, err error) error {
-	if ln != nil {
-		ln.Close()
-	}
-	return err
+	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
 // NewListener prepares s for the timeouts t, and returns the listener on which
 // it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
 // does, for those who want the listener's counts.
 //
-// ln may be a listener of crypto/tls, as it may for s.Serve; but TLS has to be
-// outermost. A listener that wraps a TLS listener, as netutil.LimitListener may, is
-// refused: timeouts have to be below TLS, and there it is out of reach. So is a
-// connection that brings TLS of its own, when it is accepted, which ends Serve.
+// ln may be a listener of crypto/tls, as it may for s.Serve; see package httplimits
+// for what is refused.
 //
 // It sets ConnState, ConnContext, ErrorLog and TLSNextProto of s to ones that hand
 // on to those which were there, so they must be set before, and not be changed any
@@ -103,12 +85,11 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	if err := check(s); err != nil {
 		return nil, err
 	}
-	if _, twice := ln.(*Listener); twice {
-		return nil, errors.New("idlehttp: the listener has timeouts already; wrap it once")
+	h2 := httpconn.OverTLS
+	if s.Protocols != nil && s.Protocols.UnencryptedHTTP2() {
+		h2 = httpconn.HTTP2Also
 	}
-	limits := t.limits()
-	limits.HTTP2 = s.Protocols != nil && s.Protocols.UnencryptedHTTP2()
-	inner, err := httpconn.NewListener(pkg, ln, limits)
+	inner, err := httpconn.NewListener("idlehttp", ln, t, h2)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +130,7 @@ func check(s *http.Server) error {
 func (l *Listener) hook(s *http.Server) {
 	state, inContext := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
-		if c := l.inner.Find(nc); c != nil {
+		if c := httpconn.Find(l.Listener, nc); c != nil {
 			if framed := http2conn.Of(nc); framed != nil { // its frames tell more
 				nc = framed.NetConn()
 			} else {
@@ -164,8 +145,8 @@ func (l *Listener) hook(s *http.Server) {
 		if inContext != nil {
 			ctx = inContext(ctx, nc)
 		}
-		if c := l.inner.Find(nc); c != nil {
-			ctx = context.WithValue(ctx, connKey{}, watched{l, c})
+		if c := httpconn.Find(l.Listener, nc); c != nil {
+			ctx = context.WithValue(ctx, connKey{}, watched{l.Listener, c})
 		}
 		return ctx
 	}
@@ -184,27 +165,4 @@ func changed(c *httpconn.Conn, nc net.Conn, to http.ConnState) {
 	case http.StateHijacked:
 		c.Hijack()
 	}
-}
-
-// Accept waits for the next connection. It is the server's to call.
-func (l *Listener) Accept() (net.Conn, error) {
-	c, err := l.inner.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// Addr returns the listener's address.
-func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
-
-// Close closes the listener, but no connection; timeouts go on until the last of
-// them is gone.
-func (l *Listener) Close() error { return l.inner.Close() }
-
-// Stats returns the present counts.
-func (l *Listener) Stats() Stats {
-	s := l.inner.Stats()
-	s.Phases[httpconn.RequestStream] = s.Reset
-	return Stats{s.Stats, s.Phases}
 }

@@ -10,7 +10,7 @@ import (
 
 // watched is a connection as the contexts of its requests have it.
 type watched struct {
-	listener *Listener
+	listener *httpconn.Listener
 	conn     *httpconn.Conn
 }
 
@@ -55,5 +55,5 @@ func Watch(r *http.Request, p idle.Policy, ping func() error) error {
 	if r.ProtoMajor != 1 {
 		return errors.New("idlehttp: Watch: a request of HTTP/2 has no connection of its own")
 	}
-	return w.listener.inner.Watch(pkg, w.conn, p, ping)
+	return httpconn.Watch(w.listener, w.conn, p, ping)
 }

@@ -76,7 +76,7 @@ func (r *room) host(conn net.Conn) {
 	why := "left"
 	var timeout *idle.TimeoutError
 	if errors.As(in.Err(), &timeout) {
-		why = fmt.Sprintf("was dropped: %s (%v)", timeout.Reason, timeout)
+		why = fmt.Sprintf("was dropped: %v", timeout)
 	} else if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
 		why = "was lost: " + err.Error()
 	}

@@ -54,6 +54,6 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Printf("%d connections; %d have left, %d are open still", stats.Tracked, stats.Gone, stats.Live)
-	log.Printf("timed out by limit: %v", stats.TimedOut)
+	log.Printf("timed out by limit: %v", stats.Limits)
 	log.Printf("timed out by phase: %v", stats.Phases)
 }

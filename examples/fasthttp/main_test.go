@@ -138,12 +138,12 @@ func TestAttacks(t *testing.T) {
 		wrong = append(wrong, fmt.Sprint("an honest client: ", err))
 	}
 	stats := stop()
-	n := stats.TimedOut
+	n := stats.Limits
 	for what, counts := range map[string][2]uint64{
-		"a first byte, or a header": {n[idle.ReasonReadTotal], 2},
-		"a body":                    {n[idle.ReasonRead] + n[idle.ReasonMinReadRate] - stats.Phases["keep-alive"], 2},
-		"a reader":                  {n[idle.ReasonWrite] + n[idle.ReasonMinWriteRate], 1},
-		"a handler":                 {n[idle.ReasonPhase], 1},
+		"a first byte, or a header": {n["HandshakeTimeout"] + n["HeaderTimeout"], 2},
+		"a body":                    {n["BodyTimeout"] + n["BodyRate"], 2},
+		"a reader":                  {n["WriteTimeout"] + n["WriteRate"], 1},
+		"a handler":                 {n["HandlerTimeout"], 1},
 	} {
 		if counts[0] != counts[1] {
 			wrong = append(wrong, fmt.Sprintf("%d timed out for %s, want %d", counts[0], what, counts[1]))

@@ -18,7 +18,7 @@ import (
 func serve(ctx context.Context, ln net.Listener, t idlefasthttp.Timeouts) (idlefasthttp.Stats, error) {
 	server := &fasthttp.Server{Handler: handle, StreamRequestBody: true, CloseOnShutdown: true}
 	t.OnTimeout = func(c net.Conn, err *idle.TimeoutError) (keep bool) {
-		log.Printf("%v, in phase %s: %v", c.RemoteAddr(), err.Phase, err)
+		log.Printf("%v: %v", c.RemoteAddr(), err)
 		return false
 	}
 	// Without an interest in the counts, idlefasthttp.Serve(server, ln, t) is all.

@@ -95,7 +95,7 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat)
 	}
 	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {
 		s := l.Stats()
-		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Gone, s.TimedOut, s.Pings, s.Misses)
+		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Gone, s.Limits, s.Pings, s.Misses)
 	}
 	return err
 }

@@ -166,7 +166,7 @@ func TestHeartbeat(t *testing.T) {
 	mute := await(t, events, "the mute one", func(n news) bool { return strings.HasPrefix(n.Text, "is here") }).Member.ID
 	await(t, events, "a miss of it", func(n news) bool { return n.Member.ID == mute && n.Member.Misses == 1 })
 	gone := await(t, events, "a drop", func(n news) bool { return n.Member.State == "gone" })
-	if m := gone.Member; m.ID != mute || m.Pings < 3 || m.Misses != 2 || !strings.Contains(gone.Text, "websocket: heartbeat limit") {
+	if m := gone.Member; m.ID != mute || m.Pings < 3 || m.Misses != 2 || !strings.Contains(gone.Text, "websocket: Heartbeat of") {
 		t.Errorf("#%d, after %d pings and %d misses, %s; want #%d after at least 3 and 2", m.ID, m.Pings, m.Misses, gone.Text, mute)
 	}
 	for range 2 {

@@ -10,11 +10,17 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// keep asks the user whether the connection is to live on.
+func (c *Conn) keep(err *idle.TimeoutError) bool {
+	c.explain(err)
+	return c.listener.timeouts.OnTimeout(c, err)
+}
+
 // part counts the timeout that has ended the connection, and answers the request
 // if it can be answered.
 func (c *Conn) part(err *idle.TimeoutError) {
-	err.Phase = c.phaseOf(err)
-	c.listener.count(err.Phase)
+	c.explain(err)
+	c.listener.counts.add(err, 1)
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() {
@@ -25,14 +31,17 @@ func (c *Conn) part(err *idle.TimeoutError) {
 	}
 }
 
-// phaseOf returns the name of the phase in which err came up. A response may be
-// written in any phase of HTTP/1, as the connection would read in.
-func (c *Conn) phaseOf(err *idle.TimeoutError) string {
+// explain tells in err what the user knows it by: the phase in which it came up, and
+// the setting. A response may be written in any phase of HTTP/1, as the connection
+// would read in.
+func (c *Conn) explain(err *idle.TimeoutError) {
 	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 	if ofWriting && c.state.Load()&^marks < http2 {
-		return Request.String()
+		err.Phase = Request.String()
 	}
-	return err.Phase
+	if setting, ok := c.listener.known[name{err.Phase, err.Reason}]; ok {
+		err.Setting = setting
+	}
 }
 
 // status returns the status by which err can be answered, 0 if it cannot: there

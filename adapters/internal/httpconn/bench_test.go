@@ -3,6 +3,8 @@ package httpconn
 import (
 	"net"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 )
 
 // still is a connection that moves no bytes. Besides that it is a real one, as
@@ -29,7 +31,7 @@ func BenchmarkRequest(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := NewListener("httpconn", stillListener{bare}, Limits{})
+	l, err := NewListener("httpconn", stillListener{bare}, httplimits.Timeouts{}, NoHTTP2)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer nc.Close()
-	c := l.Find(nc)
+	c := Find(l, nc)
 	c.Accepted(nc)
 	buf := make([]byte, 100)
 	b.ReportAllocs()

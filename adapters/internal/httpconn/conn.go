@@ -136,7 +136,7 @@ func (c *Conn) begin(b []byte) {
 	if c.shaking {
 		return
 	}
-	if c.listener.limits.HTTP2 && (c.phase == Handshake || c.magic > 0) {
+	if c.listener.http2 == HTTP2Also && (c.phase == Handshake || c.magic > 0) {
 		c.match(b)
 	}
 	c.begun = arrived
@@ -177,7 +177,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 //go:noinline
 func (c *Conn) responds(b []byte) {
 	s := c.state.Load()
-	if s == reading || s == working && c.listener.limits.Handler > 0 {
+	if s == reading || s == working && c.listener.timeouts.HandlerTimeout > 0 {
 		if !bytes.Equal(b, []byte("HTTP/1.1 100 Continue\r\n\r\n")) {
 			c.become(s, s|responded)
 		}

@@ -58,7 +58,7 @@ func (c *Conn) HeaderRead() {
 			to |= responded
 		}
 		c.become(waiting, to)
-		if c.listener.limits.Handler > 0 {
+		if c.listener.timeouts.HandlerTimeout > 0 {
 			c.enter(Request)
 		}
 	case http2:
@@ -115,7 +115,7 @@ func (c *Conn) rest() {
 }
 
 // Find returns the connection of l that nc is or wraps, nil if it is none.
-func (l *Listener) Find(nc net.Conn) *Conn {
+func Find(l *Listener, nc net.Conn) *Conn {
 	if c, ok := nc.(*Conn); ok && c.listener == l {
 		return c
 	}

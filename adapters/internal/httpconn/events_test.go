@@ -66,6 +66,11 @@ func (m *model) status() int {
 	return 0
 }
 
+// setting is what ends a wait in the phase.
+func (p Phase) setting() string {
+	return [numPhases]string{Handshake: "HandshakeTimeout", Header: "HeaderTimeout", Request: "BodyTimeout", KeepAlive: "KeepAliveTimeout", Hijacked: "IdleTimeout"}[p]
+}
+
 // header is told that a header was read.
 func (m *model) header() {
 	if m.state == waiting {
@@ -117,10 +122,10 @@ func (p *play) waits() {
 		limit := max(policy.ReadTotal, policy.ReadTimeout, policy.IdleTimeout)
 		got := <-p.calls
 		took, partly := got.at.Sub(begun), p.again && p.last == due && policy.ReadTotal > 0
-		if got.err.Phase != due.String() || got.err.Limit != limit || got.status != p.m.status() {
+		if got.err.Phase != due.String() || got.err.Setting != due.setting() || got.err.Limit != limit || got.status != p.m.status() {
 			t.Errorf("timed out by %+v with status %d, want %v of %v with %d (%+v)", got.err, got.status, due, limit, p.m.status(), p.m)
 		}
-		if took > limit+2*p.c.listener.limits.Idle.Tick || took < limit && !partly {
+		if took > limit+2*p.c.listener.timeouts.Idle.Tick || took < limit && !partly {
 			t.Errorf("timed out after %v, the limit is %v (%+v)", took, limit, p.m)
 		}
 	}
@@ -210,7 +215,7 @@ func (p *play) event(e, arg int) {
 func run(t *testing.T, events []byte, handler, timesOut bool) {
 	limits := distinct()
 	if handler {
-		limits.Handler = 24 * time.Hour
+		limits.HandlerTimeout = 24 * time.Hour
 	}
 	p := &play{t: t, m: model{first: true}, calls: make(chan call, 1000)}
 	var ends atomic.Bool
@@ -231,7 +236,7 @@ func run(t *testing.T, events []byte, handler, timesOut bool) {
 		written := len(w.written)
 		_, err := c.Read(make([]byte, 8))
 		var timeout *idle.TimeoutError
-		if !errors.As(err, &timeout) || timeout.Phase != due.String() {
+		if !errors.As(err, &timeout) || timeout.Phase != due.String() || timeout.Setting != due.setting() {
 			t.Errorf("%v, want the timeout of the %v", err, due)
 		}
 		synctest.Wait()
@@ -247,6 +252,11 @@ func run(t *testing.T, events []byte, handler, timesOut bool) {
 		for phase, n := range l.Stats().Phases {
 			if (n == 1) != (phase == due.String()) || n > 1 {
 				t.Errorf("%d timeouts of the %s, want one of the %v", n, phase, due)
+			}
+		}
+		for setting, n := range l.Stats().Limits {
+			if (n == 1) != (setting == due.setting()) || n > 1 {
+				t.Errorf("%d timeouts by %s, want one by %s", n, setting, due.setting())
 			}
 		}
 	})
@@ -286,9 +296,10 @@ func TestPrefaceInCuts(t *testing.T) {
 		for _, speaks := range []bool{true, false} {
 			for cut := 1; cut <= len(text); cut++ {
 				for size := 1; size <= 3; size++ {
-					limits := distinct()
-					limits.HTTP2 = speaks
-					inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+					inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+						if speaks {
+							l.http2 = HTTP2Also
+						}
 						w.sends(text)
 						if n, _ := c.Read(make([]byte, cut)); n != cut {
 							t.Fatal(n)
@@ -367,9 +378,8 @@ func TestHijackedReadsAreNeeded(t *testing.T) {
 
 // TestPrefaceOfALaterRequest is none.
 func TestPrefaceOfALaterRequest(t *testing.T) {
-	limits := distinct()
-	limits.HTTP2 = true
-	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		l.http2 = HTTP2Also
 		for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", preface} {
 			w.sends(text)
 			if n, err := c.Read(make([]byte, 100)); n != len(text) || err != nil {

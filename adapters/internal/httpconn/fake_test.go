@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -125,10 +126,10 @@ func (wires) Close() error { return nil }
 
 // accepted returns a connection with the given limits, and the peer's end. Both
 // its own and its listener's Close are the caller's.
-func accepted(t testing.TB, limits Limits) (*Listener, *Conn, *wire) {
+func accepted(t testing.TB, limits httplimits.Timeouts) (*Listener, *Conn, *wire) {
 	t.Helper()
 	ls := wires{next: make(chan *wire, 1)}
-	l, err := NewListener("httpconn", ls, limits)
+	l, err := NewListener("httpconn", ls, limits, OverTLS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func accepted(t testing.TB, limits Limits) (*Listener, *Conn, *wire) {
 
 // inBubble runs a test in virtual time, of which the end shows that no goroutine
 // is left.
-func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Listener, c *Conn, w *wire)) {
+func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, l *Listener, c *Conn, w *wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l, c, w := accepted(t, limits)
@@ -164,8 +165,8 @@ func inBubble(t *testing.T, limits Limits, test func(t *testing.T, l *Listener, 
 }
 
 // distinct are limits by which one sees what counts.
-func distinct() Limits {
-	off := idle.Rate{BytesPerSecond: Off}
-	return Limits{Handshake: 1 * time.Second, Header: 2 * time.Second, Body: 4 * time.Second, KeepAlive: 8 * time.Second,
-		Stream: 16 * time.Second, Hijacked: idle.Policy{IdleTimeout: 32 * time.Second}, BodyRate: off, WriteRate: off}
+func distinct() httplimits.Timeouts {
+	off := idle.Rate{BytesPerSecond: httplimits.Off}
+	return httplimits.Timeouts{HandshakeTimeout: 1 * time.Second, HeaderTimeout: 2 * time.Second, BodyTimeout: 4 * time.Second, KeepAliveTimeout: 8 * time.Second,
+		StreamTimeout: 16 * time.Second, Hijacked: idle.Policy{IdleTimeout: 32 * time.Second}, BodyRate: off, WriteRate: off}
 }

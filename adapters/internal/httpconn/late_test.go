@@ -19,7 +19,7 @@ func TestHeaderIsNotEarly(t *testing.T) {
 			var w *wire
 			var begun time.Time
 			limits := distinct()
-			limits.Handshake, limits.Header = 100*time.Millisecond, limit
+			limits.HandshakeTimeout, limits.HeaderTimeout = 100*time.Millisecond, limit
 			limits.Idle.Shards = 1
 			limits.Idle.OnPass = func(time.Duration) {
 				if begun.IsZero() {
@@ -38,7 +38,7 @@ func TestHeaderIsNotEarly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.Find(c).Accepted(c)
+			Find(l, c).Accepted(c)
 			if second {
 				time.AfterFunc(limit/2, func() { w.sends("E") })
 			}
@@ -60,7 +60,7 @@ func TestNotAnsweredBeforeAccepted(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			ls := wires{next: make(chan *wire, 1)}
-			l, err := NewListener("httpconn", ls, distinct())
+			l, err := NewListener("httpconn", ls, distinct(), NoHTTP2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestNotAnsweredBeforeAccepted(t *testing.T) {
 			}
 			want, answer := Handshake, ""
 			if accept {
-				l.Find(c).Accepted(c)
+				Find(l, c).Accepted(c)
 				want, answer = Header, "HTTP/1.1 408 "
 			}
 			w.sends("G")

@@ -1,12 +1,15 @@
 package httpconn
 
 import (
+	"fmt"
 	"net"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -32,7 +35,7 @@ func TestNoAllocation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := NewListener("httpconn", stillListener{bare}, Limits{Handler: handler})
+		l, err := NewListener("httpconn", stillListener{bare}, httplimits.Timeouts{HandlerTimeout: handler}, NoHTTP2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,54 +71,163 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// policiesOf returns what becomes of l.
-func policiesOf(t *testing.T, l Limits) [numPhases]idle.Policy {
+// policiesOf returns what becomes of t.
+func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Policy {
 	t.Helper()
-	if err := l.complete("httpconn"); err != nil {
+	all, _, err := prepare(&timeouts)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return l.policies()
+	return all
 }
 
-// TestDefaults are those that the adapters' documentation shows.
+// TestDefaults are those that the documentation of Timeouts shows.
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
-	const write = 30 * time.Second
 	want := [numPhases]idle.Policy{
-		Handshake: {Name: "handshake", ReadTotal: 10 * time.Second, WriteTimeout: write, MinWriteRate: rate},
-		Header:    {Name: "request header", ReadTotal: 10 * time.Second, WriteTimeout: write, MinWriteRate: rate},
-		Request:   {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate, WriteTimeout: write, MinWriteRate: rate},
-		KeepAlive: {Name: "keep-alive", ReadTimeout: 75 * time.Second, WriteTimeout: write, MinWriteRate: rate},
-		Streams:   {Name: "streams", IdleTimeout: 5 * time.Minute, WriteTimeout: write, MinWriteRate: rate},
-		Hijacked:  {Name: "hijacked"},
+		Handshake:  {Name: "handshake", ReadTotal: 10 * time.Second},
+		Header:     {Name: "request header", ReadTotal: 10 * time.Second},
+		Request:    {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		KeepAlive:  {Name: "keep-alive", ReadTimeout: 75 * time.Second},
+		Streams:    {Name: "streams", IdleTimeout: 5 * time.Minute},
+		Hijacked:   {Name: "hijacked"},
+		noStream:   {Name: "keep-alive", ReadTotal: 75 * time.Second},
+		unfinished: {Name: "streams", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		stream:     {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
-	for p, got := range policiesOf(t, Limits{}) {
+	for p, got := range policiesOf(t, httplimits.Timeouts{}) {
+		if Phase(p) != Hijacked {
+			want[p].WriteTimeout, want[p].MinWriteRate = 30*time.Second, rate
+		}
 		if got != want[p] {
 			t.Errorf("%v is %+v, want %+v", Phase(p), got, want[p])
 		}
 	}
 }
 
-// TestOff leaves no limit at all.
-func TestOff(t *testing.T) {
-	off := idle.Rate{BytesPerSecond: Off}
-	for p, got := range policiesOf(t, Limits{Handshake: Off, Header: Off, Body: Off, Handler: Off, Write: Off, KeepAlive: Off,
-		Stream: Off, BodyRate: off, WriteRate: off}) {
-		if want := (idle.Policy{Name: Phase(p).String()}); got != want {
-			t.Errorf("%v is %+v", Phase(p), got)
+// only is Timeouts of which all is off but the field of the given name, and a pointer
+// to that.
+func only(name string) (*httplimits.Timeouts, reflect.Value) {
+	const off = httplimits.Off
+	rate := idle.Rate{BytesPerSecond: off}
+	t := &httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
+	field := reflect.ValueOf(t).Elem().FieldByName(name)
+	field.SetZero()
+	return t, field.Addr()
+}
+
+// TestDurations: each is so long by default, can be Off or something else, and is named
+// where it is refused.
+func TestDurations(t *testing.T) {
+	for name, test := range map[string]struct {
+		byDefault time.Duration
+		of        func(all [numPhases]idle.Policy) time.Duration
+	}{
+		"HandshakeTimeout": {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Handshake].ReadTotal }},
+		"HeaderTimeout":    {10 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Header].ReadTotal }},
+		"BodyTimeout":      {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[Request].ReadTimeout }},
+		"HandlerTimeout":   {0, func(all [numPhases]idle.Policy) time.Duration { return all[Request].PhaseTimeout }},
+		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].WriteTimeout }},
+		"KeepAliveTimeout": {75 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].ReadTimeout }},
+		"StreamTimeout":    {5 * time.Minute, func(all [numPhases]idle.Policy) time.Duration { return all[Streams].IdleTimeout }},
+	} {
+		for value, want := range map[time.Duration]time.Duration{0: test.byDefault, httplimits.Off: 0, time.Hour: time.Hour, 1: 1} {
+			timeouts, field := only(name)
+			*field.Interface().(*time.Duration) = value
+			all := policiesOf(t, *timeouts)
+			if got := test.of(all); got != want {
+				t.Errorf("%s of %v becomes %v, want %v", name, value, got, want)
+			}
+			for p, got := range all {
+				if want == 0 && setsLimit(got) {
+					t.Errorf("%s of %v: %v is %+v", name, value, Phase(p), got)
+				}
+			}
+		}
+		timeouts, field := only(name)
+		*field.Interface().(*time.Duration) = -2
+		_, _, err := prepare(timeouts)
+		if want := fmt.Sprintf("%s is -2ns; use 0 for the default of %v, or Off to disable it", name, test.byDefault); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
 
-// TestGraceHasADefault: a rate can be set without one. The grace of one that is
-// off does not matter.
-func TestGraceHasADefault(t *testing.T) {
-	all := policiesOf(t, Limits{BodyRate: idle.Rate{BytesPerSecond: 7}, WriteRate: idle.Rate{BytesPerSecond: Off, Grace: time.Hour}})
-	if got := all[Request].MinReadRate; got != (idle.Rate{BytesPerSecond: 7, Grace: 5 * time.Second}) {
-		t.Errorf("%+v", got)
+// TestRates: likewise. One can be set without a grace; that of one that is off does
+// not matter.
+func TestRates(t *testing.T) {
+	byDefault := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
+	for name, of := range map[string]func(all [numPhases]idle.Policy) idle.Rate{
+		"BodyRate":  func(all [numPhases]idle.Policy) idle.Rate { return all[Request].MinReadRate },
+		"WriteRate": func(all [numPhases]idle.Policy) idle.Rate { return all[Request].MinWriteRate },
+	} {
+		for _, test := range []struct {
+			value, want idle.Rate
+			err         string
+		}{
+			{value: idle.Rate{}, want: byDefault},
+			{value: idle.Rate{BytesPerSecond: httplimits.Off}},
+			{value: idle.Rate{BytesPerSecond: httplimits.Off, Grace: time.Hour}},
+			{value: idle.Rate{BytesPerSecond: 7}, want: idle.Rate{BytesPerSecond: 7, Grace: 5 * time.Second}},
+			{value: idle.Rate{BytesPerSecond: 7, Grace: time.Hour}, want: idle.Rate{BytesPerSecond: 7, Grace: time.Hour}},
+			{value: idle.Rate{BytesPerSecond: -2}, err: ".BytesPerSecond is -2; use 0 for the default of 240, or Off to disable it"},
+			{value: idle.Rate{Grace: time.Second}, err: ".BytesPerSecond is 0, but its Grace is 1s; set both, or none for the default"},
+		} {
+			timeouts, field := only(name)
+			*field.Interface().(*idle.Rate) = test.value
+			all, _, err := prepare(timeouts)
+			switch {
+			case test.err != "" && (err == nil || err.Error() != name+test.err):
+				t.Errorf("%s of %+v: %v, want %s", name, test.value, err, test.err)
+			case test.err == "" && (err != nil || of(all) != test.want):
+				t.Errorf("%s of %+v becomes %+v, want %+v; %v", name, test.value, of(all), test.want, err)
+			}
+		}
 	}
-	if got := all[Request].MinWriteRate; got != (idle.Rate{}) {
-		t.Errorf("%+v", got)
+}
+
+// TestEveryLimitIsNamed after the setting that it has its value from, whichever are
+// set.
+func TestEveryLimitIsNamed(t *testing.T) {
+	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout"}
+	for set := range 1 << len(fields) {
+		timeouts, _ := only("Hijacked")
+		values := map[string]time.Duration{}
+		for i, name := range fields {
+			if set>>i&1 == 0 {
+				continue
+			}
+			values[name] = time.Duration(i+1) * time.Second
+			switch field := reflect.ValueOf(timeouts).Elem().FieldByName(name).Addr().Interface().(type) {
+			case *time.Duration:
+				*field = values[name]
+			case *idle.Rate:
+				*field = idle.Rate{BytesPerSecond: 1, Grace: values[name]}
+			}
+		}
+		all, known, err := prepare(timeouts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p, policy := range all {
+			for reason, got := range map[idle.Reason]time.Duration{
+				idle.ReasonIdle: policy.IdleTimeout, idle.ReasonRead: policy.ReadTimeout, idle.ReasonReadTotal: policy.ReadTotal,
+				idle.ReasonMinReadRate: policy.MinReadRate.Grace, idle.ReasonPhase: policy.PhaseTimeout,
+				idle.ReasonWrite: policy.WriteTimeout, idle.ReasonMinWriteRate: policy.MinWriteRate.Grace,
+			} {
+				if setting := known[name{policy.Name, reason}]; got > 0 && got != values[setting] {
+					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
+				}
+			}
+			if policy.ReadTotal > 0 && policy.MinReadRate.BytesPerSecond > 0 {
+				t.Errorf("with %v, %v has both a total and a rate", values, Phase(p))
+			}
+		}
+		// What a reset waits for ends, by a total or by a rate that has its own.
+		if u, s := all[unfinished], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
+			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
+		}
 	}
 }
 
@@ -123,20 +235,18 @@ func TestGraceHasADefault(t *testing.T) {
 func TestTick(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
-		limits Limits
-		want   time.Duration
+		timeouts httplimits.Timeouts
+		want     time.Duration
 	}{
-		{Limits{}, 100 * ms},
-		{Limits{Header: 2 * time.Second}, 40 * ms},
-		{Limits{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, 20 * ms},
-		{Limits{Hijacked: idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: 3 * time.Second, Passive: true}}}, 60 * ms},
-		{Limits{KeepAlive: 50 * ms}, 10 * ms},
+		{httplimits.Timeouts{}, 100 * ms},
+		{httplimits.Timeouts{HeaderTimeout: 2 * time.Second}, 40 * ms},
+		{httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: time.Second}}, 20 * ms},
+		{httplimits.Timeouts{Hijacked: idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: 3 * time.Second, Passive: true}}}, 60 * ms},
+		{httplimits.Timeouts{KeepAliveTimeout: 50 * ms}, 10 * ms},
 	} {
-		if err := c.limits.complete("httpconn"); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.limits.tick(); got != c.want {
-			t.Errorf("%+v: %v, want %v", c.limits, got, c.want)
+		all := policiesOf(t, c.timeouts)
+		if got := tickFor(all[:]...); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.timeouts, got, c.want)
 		}
 	}
 }

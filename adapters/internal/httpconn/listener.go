@@ -2,29 +2,32 @@ package httpconn
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Listener is a net.Listener of an HTTP server whose connections are [Conn]s.
-// Its trackers end when the listener is closed and the last connection that has
-// limits is gone: limits go on while a server shuts down in good order.
+// A Listener is a net.Listener of an HTTP server whose connections are [Conn]s. The
+// Listeners of the adapters embed it, so its exported methods are what their users see.
 type Listener struct {
 	net.Listener
-	pkg     string
-	secure  bool // TLS goes on top of the connections, with config
-	config  *tls.Config
-	tracker *idle.Tracker
-	phases  [numPhases]*idle.Phase
-	opts    idlenet.Options
-	limits  Limits
-	refines bool // the user has not set the tick
+	pkg      string // of which the user knows the settings
+	http2    HTTP2
+	secure   bool // TLS goes on top of the connections, with config
+	config   *tls.Config
+	tracker  *idle.Tracker
+	phases   [numPhases]*idle.Phase
+	known    map[name]string // the limits by which connections end
+	opts     idlenet.Options
+	timeouts httplimits.Timeouts
+	refines  bool // the user has not set the tick
 
 	mu     sync.Mutex
 	open   int // connections that are tracked, and the listener itself
@@ -37,57 +40,85 @@ type Listener struct {
 	calling sync.Mutex
 	called  *Conn // see callOut; guarded by calling
 
-	timedOut [numPhases]atomic.Uint64
-	http2    http2Limits
+	counts  counts
+	streams streams
 }
+
+// HTTP2 says which connections of a server may speak it.
+type HTTP2 uint8
+
+const (
+	NoHTTP2   HTTP2 = iota // none
+	OverTLS                // those with TLS
+	HTTP2Also              // those without TLS too
+)
 
 // NewListener returns a listener that accepts from ln. If ln is a listener of
 // crypto/tls, so is what it returns, with its connections below TLS. pkg is the
-// package of which the user knows the limits.
-func NewListener(pkg string, ln net.Listener, limits Limits) (*Listener, error) {
-	ln, config, secure, err := takeApart(ln)
+// package whose settings the user knows.
+func NewListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
+	l, err := newListener(pkg, ln, t, h2)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pkg, err)
 	}
-	switch ln.(type) {
-	case nil:
-		return nil, fmt.Errorf("%s: the listener is nil", pkg)
-	case *idlenet.Listener:
-		return nil, fmt.Errorf("%s: the listener is an *idlenet.Listener; pass the one that it wraps", pkg)
+	return l, nil
+}
+
+func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
+	if _, twice := ln.(interface{ release(*Conn) }); twice {
+		return nil, errors.New("the listener has timeouts already; wrap it once")
 	}
-	if err := limits.complete(pkg); err != nil {
+	ln, config, secure, err := takeApart(ln)
+	if err != nil {
 		return nil, err
 	}
-	l := &Listener{Listener: ln, pkg: pkg, secure: secure, config: config, limits: limits, open: 1}
-	if l.refines = limits.Idle.Tick == 0; l.refines {
-		l.limits.Idle.Tick = limits.tick()
+	switch ln.(type) {
+	case nil:
+		return nil, errors.New("the listener is nil")
+	case *idlenet.Listener:
+		return nil, errors.New("the listener is an *idlenet.Listener; pass the one that it wraps")
+	}
+	policies, known, err := prepare(&t)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, known: known, timeouts: t, open: 1}
+	if l.refines = t.Idle.Tick == 0; l.refines {
+		l.timeouts.Idle.Tick = tickFor(policies[:]...)
 	}
 	l.opts = idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
 	}
-	if ask := limits.OnTimeout; ask != nil {
-		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool {
-			err.Phase = outer(c).phaseOf(err)
-			return ask(outer(c), err)
+	if t.OnTimeout != nil {
+		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) }
+	}
+	if l.tracker, err = newTracker(l.timeouts.Idle); err != nil {
+		return nil, err
+	}
+	for p, policy := range policies {
+		if l.phases[p], err = l.tracker.Phase(policy); err != nil {
+			l.tracker.Close()
+			return nil, fmt.Errorf("of the %s: %w", Phase(p), err)
 		}
 	}
-	tracker, err := newTracker(l.limits.Idle)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", pkg, err)
-	}
-	for p, policy := range limits.policies() {
-		if l.phases[p], err = tracker.Phase(policy); err != nil {
-			tracker.Close()
-			return nil, fmt.Errorf("%s: of the %s: %w", pkg, Phase(p), err)
-		}
-	}
-	if err := l.http2.prepare(tracker, &l.limits); err != nil {
-		tracker.Close()
-		return nil, fmt.Errorf("%s: of HTTP/2: %w", pkg, err)
-	}
-	l.tracker = tracker
+	l.counts.begin(l)
 	return l, nil
+}
+
+// Serve makes a listener of ln by newListener, serves on it, and closes it when that
+// is over.
+func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
+	newListener func(S, net.Listener, httplimits.Timeouts) (L, error), serve func(net.Listener) error) error {
+	l, err := newListener(s, ln, t)
+	if err != nil {
+		if ln != nil {
+			ln.Close()
+		}
+		return err
+	}
+	defer l.Close()
+	return serve(l)
 }
 
 // newTracker returns a tracker of connections that enter a phase before anything
@@ -101,7 +132,7 @@ func newTracker(opts idle.Options) (*idle.Tracker, error) {
 // one gets a second tracker, which all such connections share. A tick that the user
 // has set is respected.
 func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
-	if !l.refines || tickFor(p) >= l.limits.Idle.Tick {
+	if !l.refines || tickFor(p) >= l.timeouts.Idle.Tick {
 		return l.tracker, nil
 	}
 	l.mu.Lock()
@@ -109,7 +140,7 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 	if l.fine != nil {
 		return l.fine, nil
 	}
-	opts := l.limits.Idle
+	opts := l.timeouts.Idle
 	opts.Tick, opts.Budget = leastTick, min(opts.Budget, leastTick)
 	fine, err := newTracker(opts)
 	if err != nil {
@@ -148,7 +179,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close closes the listener, but no connection.
+// Close closes the listener, but no connection. Timeouts go on until the last
+// connection that has limits is gone, also while a server shuts down in good order.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
@@ -182,49 +214,12 @@ func (l *Listener) end() {
 	}
 	// Closing waits for callbacks, of which this may be one.
 	go l.tracker.Close()
-	go l.http2.close()
+	go l.streams.close()
 	if l.fine != nil {
 		go l.fine.Close()
 	}
 }
 
-// count counts a timeout in the phase of the given name.
-func (l *Listener) count(name string) {
-	for p, phase := range l.phases {
-		if phase.Policy().Name == name {
-			l.timedOut[p].Add(1)
-			return
-		}
-	}
-	l.timedOut[Hijacked].Add(1) // of a policy of the user's
-}
-
-// Stats are the counts of a listener's connections.
-type Stats struct {
-	idle.Stats
-
-	// Phases is how many connections have timed out in each phase, by name.
-	Phases map[string]uint64
-
-	// Reset is how many streams of HTTP/2 have been reset.
-	Reset uint64
-}
-
-// Stats returns the present counts. A connection that is tracked anew is the same
-// one, and not gone.
-func (l *Listener) Stats() Stats {
-	again := l.again.Load() // first, so that it is not more than what it is taken from
-	l.mu.Lock()
-	fine := l.fine
-	l.mu.Unlock()
-	s := Stats{Stats: l.tracker.Stats(), Phases: map[string]uint64{}, Reset: l.http2.reset.Load()}
-	if fine != nil {
-		s.Stats.Add(fine.Stats())
-	}
-	s.Tracked -= again
-	s.Gone -= again
-	for p := range numPhases {
-		s.Phases[p.String()] = l.timedOut[p].Load()
-	}
-	return s
-}
+// Tracker returns the tracker of the connections. They are in phases, so its own policy
+// says nothing.
+func (l *Listener) Tracker() *idle.Tracker { return l.tracker }

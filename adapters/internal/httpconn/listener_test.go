@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -21,10 +22,10 @@ func TestFind(t *testing.T) {
 		l, c, _ := accepted(t, distinct())
 		other, foreign, _ := accepted(t, distinct())
 		for _, nc := range []net.Conn{c, hidden{c}, tls.Server(c, nil), hidden{hidden{c}}, hidden{tls.Server(hidden{c}, nil)}} {
-			if got := l.Find(nc); got != c {
+			if got := Find(l, nc); got != c {
 				t.Errorf("through a %T it found %p", nc, got)
 			}
-			if got := other.Find(nc); got != nil {
+			if got := Find(other, nc); got != nil {
 				t.Errorf("another listener found it through a %T", nc)
 			}
 		}
@@ -33,7 +34,7 @@ func TestFind(t *testing.T) {
 		}
 		a, b := net.Pipe()
 		for _, nc := range []net.Conn{foreign, hidden{foreign}, a, hidden{a}, hidden{}, nil} {
-			if got := l.Find(nc); got != nil {
+			if got := Find(l, nc); got != nil {
 				t.Errorf("found %p through a %T", got, nc)
 			}
 		}
@@ -70,7 +71,7 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 func TestPolicyOfAnotherName(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
-		if err := l.Watch("httpconn", c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, nil); err != nil {
+		if err := Watch(l, c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, nil); err != nil {
 			t.Fatal(err)
 		}
 		var timeout *idle.TimeoutError
@@ -79,6 +80,32 @@ func TestPolicyOfAnotherName(t *testing.T) {
 		}
 		if n := l.Stats().Phases["hijacked"]; n != 1 {
 			t.Errorf("%d are counted", n)
+		}
+	})
+}
+
+// TestTrackerClosedByTheUser ends the timeouts at once; connections live on, and none
+// comes any more.
+func TestTrackerClosedByTheUser(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		if st := l.Tracker().Stats(); st.Live != 1 {
+			t.Errorf("the tracker has %d connections", st.Live)
+		}
+		if handed, err := l.Tracker().Close(); len(handed) != 1 || err != nil {
+			t.Errorf("it hands back %v, %v", handed, err)
+		}
+		for range 2 {
+			time.AfterFunc(time.Hour, func() { w.sends("GET /") })
+			if n, err := c.Read(make([]byte, 5)); n != 5 || err != nil {
+				t.Error(n, err)
+			}
+			c.HeaderRead()
+			c.Idle()
+		}
+		late := newWire()
+		l.Listener.(wires).next <- late
+		if _, err := l.Accept(); !errors.Is(err, idle.ErrClosed) || !late.closed {
+			t.Errorf("%v; it is closed: %v", err, late.closed)
 		}
 	})
 }
@@ -132,7 +159,7 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tracker.Close()
-		l, err := NewListener("httpconn", wrapped{tracker: tracker}, Limits{})
+		l, err := NewListener("httpconn", wrapped{tracker: tracker}, httplimits.Timeouts{}, NoHTTP2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -92,7 +93,7 @@ func TestRefusedInsideTLS(t *testing.T) {
 		"the listener is an *idlenet.Listener": wrapped,
 		"brings TLS of its own":                tls.NewListener(wires{}, &tls.Config{}),
 	} {
-		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), Limits{})
+		_, err := NewListener("httpconn", tls.NewListener(inner, &tls.Config{}), httplimits.Timeouts{}, NoHTTP2)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -103,7 +104,7 @@ func TestRefusedInsideTLS(t *testing.T) {
 func TestAcceptRefusesTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bare := wires{next: make(chan *wire, 1)}
-		l, err := NewListener("httpconn", holding{tls.NewListener(bare, &tls.Config{})}, Limits{})
+		l, err := NewListener("httpconn", holding{tls.NewListener(bare, &tls.Config{})}, httplimits.Timeouts{}, NoHTTP2)
 		if err != nil {
 			t.Fatal(err)
 		}

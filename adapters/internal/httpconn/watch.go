@@ -53,15 +53,15 @@ func (l *Listener) track(c *Conn, t *idle.Tracker) error {
 	return nil
 }
 
-// Watch puts a connection that was hijacked under the policy p, and has ping
+// Watch puts a connection of l that was hijacked under the policy p, and has ping
 // called as it says. A policy without a limit lets the connection go.
-func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() error) error {
-	c := l.Find(nc)
+func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
+	c := Find(l, nc)
 	switch {
 	case c == nil || c.state.Load()&^marks != hijacked:
-		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
+		return fmt.Errorf("%s: Watch of a %T: %w", l.pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
-		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", pkg, p.Heartbeat.Interval)
+		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", l.pkg, p.Heartbeat.Interval)
 	}
 	if p.Name == "" {
 		p.Name = Hijacked.String()
@@ -73,7 +73,7 @@ func (l *Listener) Watch(pkg string, nc net.Conn, p idle.Policy, ping func() err
 		return nil
 	}
 	if err := l.watch(c, p, ping); err != nil {
-		return fmt.Errorf("%s: Watch: %w", pkg, err)
+		return fmt.Errorf("%s: Watch: %w", l.pkg, err)
 	}
 	return nil
 }

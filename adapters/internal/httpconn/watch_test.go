@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // unlimited are distinct, without a limit for what was hijacked.
-func unlimited() Limits {
+func unlimited() httplimits.Timeouts {
 	limits := distinct()
 	limits.Hijacked = idle.Policy{}
 	return limits
@@ -28,20 +29,20 @@ func TestHijackedIsNotTracked(t *testing.T) {
 			t.Errorf("%d are open: %+v", l.open, st)
 		}
 		for range 2 {
-			if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
+			if err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Gone != 0 || l.open != 2 {
 				t.Errorf("watched, %d are open: %+v", l.open, st)
 			}
 		}
-		if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 1 || l.open != 2 {
+		if err := Watch(l, c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 1 || l.open != 2 {
 			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
 		}
-		if err := l.Watch("httpconn", c, idle.Policy{Name: "none"}, nil); err != nil {
+		if err := Watch(l, c, idle.Policy{Name: "none"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 0 || l.open != 1 {
+		if err := Watch(l, c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 0 || l.open != 1 {
 			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
 		}
 		time.Sleep(time.Hour)
@@ -53,7 +54,7 @@ func TestHijackedIsNotTracked(t *testing.T) {
 		if l.open != 0 {
 			t.Errorf("%d are open", l.open)
 		}
-		err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil)
 		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the listener is closed") {
 			t.Errorf("Watch after the end gives %v", err)
 		}
@@ -76,7 +77,7 @@ func TestWatchedIsForgotten(t *testing.T) {
 			if short {
 				limit = 100 * time.Millisecond
 			}
-			if err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: limit}, nil); err != nil {
+			if err := Watch(l, c, idle.Policy{IdleTimeout: limit}, nil); err != nil {
 				t.Fatal(err)
 			}
 			l.Close()
@@ -96,7 +97,7 @@ func TestWatchAfterClose(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
 		c.Close()
-		err := l.Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil)
 		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
 			t.Error(err)
 		}
@@ -108,12 +109,12 @@ func TestWatchAfterItsTimeout(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
 		short := idle.Policy{IdleTimeout: time.Minute}
-		if err := l.Watch("httpconn", c, short, nil); err != nil {
+		if err := Watch(l, c, short, nil); err != nil {
 			t.Fatal(err)
 		}
 		c.Read(make([]byte, 1))
 		var timeout *idle.TimeoutError
-		if err := l.Watch("httpconn", c, short, nil); !errors.As(err, &timeout) || l.open != 1 {
+		if err := Watch(l, c, short, nil); !errors.As(err, &timeout) || l.open != 1 {
 			t.Errorf("%v, and %d are open", err, l.open)
 		}
 	})
@@ -122,14 +123,14 @@ func TestWatchAfterItsTimeout(t *testing.T) {
 // TestNotHijacked: a connection whose deadlines somebody has set is tracked again
 // when it is idle, whatever has been done to it meanwhile.
 func TestNotHijacked(t *testing.T) {
-	for name, limits := range map[string]Limits{"no limit": unlimited(), "a limit": distinct()} {
+	for name, limits := range map[string]httplimits.Timeouts{"no limit": unlimited(), "a limit": distinct()} {
 		for _, watch := range []idle.Policy{{}, {IdleTimeout: time.Hour}, {IdleTimeout: 100 * time.Millisecond}} {
 			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 				w.sends("GET /")
 				c.Read(make([]byte, 5))
 				c.SetDeadline(time.Time{})
 				if watch != (idle.Policy{}) {
-					if err := l.Watch("httpconn", c, watch, nil); err != nil {
+					if err := Watch(l, c, watch, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -179,10 +180,10 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*leastTick, refined: true},
 		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 2*mostTick},
 	} {
-		limits := Limits{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
+		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 			c.SetDeadline(time.Time{})
-			err := l.Watch("httpconn", c, test.policy, func() error { return nil })
+			err := Watch(l, c, test.policy, func() error { return nil })
 			if test.refused {
 				if err == nil || !strings.Contains(err.Error(), "shorter than the tick") {
 					t.Errorf("%+v: %v", test.policy, err)

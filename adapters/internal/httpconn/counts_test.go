@@ -1,0 +1,26 @@
+package httpconn
+
+import (
+	"testing"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestStreamsAreCounted, all that one timeout resets. Counts that somebody has got
+// stay as they are.
+func TestStreamsAreCounted(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+		c.become(waiting, http2)
+		before := l.Stats()
+		for _, reason := range []idle.Reason{idle.ReasonWrite, idle.ReasonWrite, idle.ReasonMinReadRate} {
+			framesHost{c}.Reset(&idle.TimeoutError{Phase: "request stream", Reason: reason}, 3)
+		}
+		after := l.Stats()
+		if before.Phases["request stream"] != 0 || after.Phases["request stream"] != 9 {
+			t.Errorf("%v, then %v", before.Phases, after.Phases)
+		}
+		if before.Limits["WriteTimeout"] != 0 || after.Limits["WriteTimeout"] != 6 || after.Limits["BodyRate"] != 3 {
+			t.Errorf("%v, then %v", before.Limits, after.Limits)
+		}
+	})
+}
