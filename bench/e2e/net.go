@@ -13,25 +13,30 @@ func netServer() server {
 	return server{
 		run: map[string]func(func(string)) error{
 			"bare": func(ready func(string)) error {
-				return echo(ready, func(ln net.Listener) net.Listener { return ln }, func(net.Conn) {})
+				return echo(ready, asItIs, func(net.Conn) {})
 			},
 			"own": func(ready func(string)) error {
-				return echo(ready, func(ln net.Listener) net.Listener { return ln },
-					func(c net.Conn) { c.SetReadDeadline(time.Now().Add(timeout)) })
+				return echo(ready, asItIs, func(c net.Conn) { c.SetReadDeadline(time.Now().Add(timeout)) })
 			},
-			"ours": echoWrapped,
+			us:       echoOurs(func(ln net.Listener) net.Listener { return ln }),
+			noStream: echoOurs(func(ln net.Listener) net.Listener { return netIOListener{ln} }),
 		},
 		exchange: echoExchange(),
 	}
 }
 
-func echo(ready func(string), wrap func(net.Listener) net.Listener, beforeRead func(net.Conn)) error {
+func asItIs(ln net.Listener) (net.Listener, error) { return ln, nil }
+
+func echo(ready func(string), wrap func(net.Listener) (net.Listener, error), beforeRead func(net.Conn)) error {
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	ready(bare.Addr().String())
-	ln := wrap(bare)
+	ln, err := wrap(bare)
+	if err != nil {
+		return err
+	}
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -54,11 +59,22 @@ func echo(ready func(string), wrap func(net.Listener) net.Listener, beforeRead f
 	}
 }
 
-func echoWrapped(ready func(string)) error {
+// echoOurs is ours over a listener that below wraps.
+func echoOurs(below func(net.Listener) net.Listener) func(ready func(string)) error {
+	return func(ready func(string)) error {
+		return echo(ready, func(ln net.Listener) (net.Listener, error) {
+			_, wrapped, err := wrapNet(below(ln))
+			return wrapped, err
+		}, func(net.Conn) {})
+	}
+}
+
+// wrapNet gives the connections of ln our timeouts. Closing the tracker is left to
+// the caller.
+func wrapNet(ln net.Listener) (*idle.Tracker, net.Listener, error) {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout}, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer tracker.Close()
-	return echo(ready, func(ln net.Listener) net.Listener { return idlenet.NewListener(ln, tracker, nil) }, func(net.Conn) {})
+	return tracker, idlenet.NewListener(ln, tracker, nil), nil
 }
