@@ -21,7 +21,13 @@ import (
 )
 
 // variants are the ways in which each server is run.
-func variants() []string { return []string{"bare", "own", "ours"} }
+func (c config) variants() []string {
+	all := []string{"bare", "own", us}
+	if c.stream {
+		all = append(all, noStream)
+	}
+	return all
+}
 
 // contender is a variant of a server.
 type contender struct {
@@ -52,7 +58,7 @@ const turnsPerRound = 5
 // turns.
 func compare(server string, core int, cfg config) (result, error) {
 	var all []*contender
-	for _, name := range variants() {
+	for _, name := range cfg.variants() {
 		if servers()[server].run[name] != nil { // gnet has no timeouts of its own
 			all = append(all, &contender{name: name})
 		}
@@ -151,6 +157,7 @@ func summarize(server string, cfg config, all []*contender) result {
 		}
 		r.Variants = append(r.Variants, m)
 	}
+	r.Stream = gainOfStream(all)
 	return r
 }
 

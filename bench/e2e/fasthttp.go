@@ -11,6 +11,9 @@ import (
 // fasthttpServer is a fasthttp server. Ours has the timeouts that the adapter
 // has by default, which are all.
 func fasthttpServer() server {
+	ours := func(s *fasthttp.Server, ln net.Listener) error {
+		return idlefasthttp.Serve(s, ln, idlefasthttp.Timeouts{})
+	}
 	return server{
 		run: map[string]func(func(string)) error{
 			"bare": fasthttpRun(func(s *fasthttp.Server, ln net.Listener) error { return s.Serve(ln) }),
@@ -18,9 +21,8 @@ func fasthttpServer() server {
 				s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = timeout, timeout, timeout
 				return s.Serve(ln)
 			}),
-			"ours": fasthttpRun(func(s *fasthttp.Server, ln net.Listener) error {
-				return idlefasthttp.Serve(s, ln, idlefasthttp.Timeouts{})
-			}),
+			us:       fasthttpRun(ours),
+			noStream: fasthttpRun(withoutStream(ours)),
 		},
 		exchange: httpExchange(),
 	}

@@ -12,7 +12,7 @@ import (
 // gnetServer is gnet's echo server. It has no timeouts of its own.
 func gnetServer() server {
 	return server{
-		run:      map[string]func(func(string)) error{"bare": gnetBare, "ours": gnetOurs},
+		run:      map[string]func(func(string)) error{"bare": gnetBare, us: gnetOurs},
 		exchange: echoExchange(),
 	}
 }

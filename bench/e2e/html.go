@@ -26,6 +26,9 @@ func (r report) page() page.Page {
 		p.Facts = append(p.Facts, page.Fact{Name: f[0], Value: f[1]})
 	}
 	for _, s := range r.Servers {
+		if s.Stream != nil {
+			p.Facts = append(p.Facts, page.Fact{Name: s.Server, Value: s.Stream.text()})
+		}
 		for _, bars := range []page.Bars{s.throughput(), s.cpu()} {
 			if plot, err := bars.Plot(); err == nil { // else it has no variant
 				p.Plots = append(p.Plots, plot)

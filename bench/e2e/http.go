@@ -40,13 +40,15 @@ func httpExchange() exchange {
 // by default, which are all.
 func httpServer() server {
 	bare := func(s *http.Server, ln net.Listener) error { return s.Serve(ln) }
+	ours := func(s *http.Server, ln net.Listener) error {
+		return idlehttp.Serve(s, ln, idlehttp.Timeouts{})
+	}
 	return server{
 		run: map[string]func(func(string)) error{
-			"bare": httpRun(bare),
-			"own":  httpRun(withOwn(bare)),
-			"ours": httpRun(func(s *http.Server, ln net.Listener) error {
-				return idlehttp.Serve(s, ln, idlehttp.Timeouts{})
-			}),
+			"bare":   httpRun(bare),
+			"own":    httpRun(withOwn(bare)),
+			us:       httpRun(ours),
+			noStream: httpRun(withoutStream(ours)),
 		},
 		exchange: httpExchange(),
 	}

@@ -17,13 +17,15 @@ import (
 // httpsServer is a server of net/http that speaks HTTP/1.1 over TLS.
 func httpsServer() server {
 	bare := secured(func(s *http.Server, ln net.Listener) error { return s.ServeTLS(ln, "", "") })
+	ours := secured(func(s *http.Server, ln net.Listener) error {
+		return idlehttp.ServeTLS(s, ln, "", "", idlehttp.Timeouts{})
+	})
 	return server{
 		run: map[string]func(func(string)) error{
-			"bare": httpRun(bare),
-			"own":  httpRun(withOwn(bare)),
-			"ours": httpRun(secured(func(s *http.Server, ln net.Listener) error {
-				return idlehttp.ServeTLS(s, ln, "", "", idlehttp.Timeouts{})
-			})),
+			"bare":   httpRun(bare),
+			"own":    httpRun(withOwn(bare)),
+			us:       httpRun(ours),
+			noStream: httpRun(withoutStream(ours)),
 		},
 		secure:   true,
 		exchange: httpExchange(),

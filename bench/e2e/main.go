@@ -5,6 +5,7 @@
 //	go -C bench run ./e2e -server net
 //	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
 //	go -C bench run ./e2e -html FILE         # with plots
+//	go -C bench run ./e2e -stream            # and ours without kernel.Stream
 //
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. In each round the variants take short turns, in another
@@ -13,6 +14,12 @@
 // one lies in memory matters, too.
 // ratio_to_bare and the other ratios are medians of the ratios within a round.
 // Where the machine is shared, cpu_ns_per_op is the figure that moves less.
+//
+// Ours reads and writes by recv and send (kernel.Stream), which costs less than the
+// read and write of package net. With -stream there is another variant, no-stream:
+// ours, but read and written by package net. Below the table stands what
+// kernel.Stream gains, as ratios of ours to no-stream, and how many bytes of heap it
+// takes for each connection.
 //
 // It runs on Linux only.
 package main
@@ -38,6 +45,7 @@ type config struct {
 	size     int
 	json     bool
 	html     string
+	stream   bool
 }
 
 func main() {
@@ -73,6 +81,7 @@ func parse(args []string) (config, error) {
 	flags.IntVar(&cfg.size, "size", 64, "bytes a message, for echo servers")
 	flags.BoolVar(&cfg.json, "json", false, "print one JSON object and nothing else")
 	flags.StringVar(&cfg.html, "html", "", "also write the result as one page with plots to this `file`")
+	flags.BoolVar(&cfg.stream, "stream", false, "also run ours without kernel.Stream, read and written by package net, and show what that gains and takes")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -87,6 +96,8 @@ func parse(args []string) (config, error) {
 		return cfg, fmt.Errorf("-rounds is %d; it must be at least 1", cfg.rounds)
 	case cfg.duration < 10*time.Millisecond:
 		return cfg, fmt.Errorf("-duration is %v; it must be at least 10ms", cfg.duration)
+	case cfg.stream && cfg.server == "gnet":
+		return cfg, errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
 	case cfg.size < 1 || cfg.size > bufferSize:
 		return cfg, fmt.Errorf("-size is %d; it must be 1 to %d", cfg.size, bufferSize)
 	}
@@ -107,6 +118,13 @@ func run(cfg config) error {
 		defer f.Close()
 		html = f
 	}
+	bytesOfStream := 0
+	if cfg.stream {
+		var err error
+		if bytesOfStream, err = streamBytes(); err != nil {
+			return fmt.Errorf("measuring what kernel.Stream takes: %w", err)
+		}
+	}
 	rep := report{Machine: machine.Take(context.Background(), modules()...), cfg: cfg}
 	core, err := allot()
 	if err != nil {
@@ -116,6 +134,9 @@ func run(cfg config) error {
 		r, err := compare(name, core, cfg)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if r.Stream != nil {
+			r.Stream.BytesPerConn = bytesOfStream
 		}
 		rep.Servers = append(rep.Servers, r)
 	}

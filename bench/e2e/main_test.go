@@ -38,6 +38,7 @@ func TestServers(t *testing.T) {
 	if runtime.NumCPU() > 1 && theirs == ours || strings.ContainsAny(theirs+ours, ",-") {
 		t.Errorf("servers may use cores %s, the load cores %s", theirs, ours)
 	}
+	cfg.stream = true
 	for _, name := range serverNames() {
 		r, err := compare(name, core, cfg)
 		if err != nil {
@@ -51,7 +52,7 @@ func TestServers(t *testing.T) {
 				t.Errorf("%s: %+v", name, v)
 			}
 		}
-		want := "bare own ours"
+		want := "bare own ours no-stream"
 		if name == "gnet" {
 			want = "bare ours"
 		}
@@ -73,8 +74,8 @@ func coresOf(t *testing.T, pid int) string {
 }
 
 func TestParse(t *testing.T) {
-	cfg, err := parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x"))
-	if want := (config{"all", 7, 3, 2 * time.Second, 9, true, "x"}); err != nil || cfg != want {
+	cfg, err := parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x -stream"))
+	if want := (config{"all", 7, 3, 2 * time.Second, 9, true, "x", true}); err != nil || cfg != want {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -83,6 +84,7 @@ func TestParse(t *testing.T) {
 		{"-rounds 0", "-rounds is 0"},
 		{"-duration 1ms", "-duration is 1ms"},
 		{"-size 5000", "-size is 5000"},
+		{"-server gnet -stream", "-stream is set, and -server is gnet"},
 		{"net", `unexpected argument "net"`},
 	} {
 		if _, err := parse(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -18,7 +18,10 @@ func netServer() server {
 			"own": func(ready func(string)) error {
 				return echo(ready, bare, func(c net.Conn) { c.SetReadDeadline(time.Now().Add(timeout)) })
 			},
-			"ours": func(ready func(string)) error { return echo(ready, wrapped, func(net.Conn) {}) },
+			us: func(ready func(string)) error { return echo(ready, wrapped, func(net.Conn) {}) },
+			noStream: func(ready func(string)) error {
+				return echo(ready, func(ln net.Listener) (net.Listener, error) { return wrapped(netIOListener{ln}) }, func(net.Conn) {})
+			},
 		},
 		exchange: echoExchange(),
 	}

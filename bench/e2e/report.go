@@ -14,6 +14,8 @@ type result struct {
 	Conns    int       `json:"conns"`
 	Rounds   int       `json:"rounds"`
 	Variants []measure `json:"variants"`
+
+	Stream *streamGain `json:"stream,omitempty"` // with -stream
 }
 
 // report is what is printed of a run.
@@ -64,11 +66,14 @@ func printTable(w io.Writer, results []result) {
 		for _, v := range r.Variants {
 			printRow(w, v.cells())
 		}
+		if r.Stream != nil {
+			fmt.Fprintln(w, "  "+r.Stream.text())
+		}
 	}
 }
 
 func printRow(w io.Writer, cells []string) {
-	fmt.Fprintf(w, "  %-6s %12s %20s %9s %16s %9s %14s %9s %9s\n",
+	fmt.Fprintf(w, "  %-9s %12s %20s %9s %16s %9s %14s %9s %9s\n",
 		cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7], cells[8])
 }
 
