@@ -13,26 +13,26 @@ type idleOwner struct{ Conn }
 func (*idleOwner) Expire(*TimeoutError) {}
 
 // benchTracker returns a tracker with n live connections.
-func benchTracker(b *testing.B, p Policy, n int) []idleOwner {
+func benchTracker(b *testing.B, p Policy, n int) (*Tracker, []idleOwner) {
 	b.Helper()
 	t, err := New(p, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { t.Close() })
-	conns := make([]idleOwner, n)
+	conns, hooks := make([]idleOwner, n), hooksOf(&idleOwner{})
 	for i := range conns {
-		if err := t.Track(&conns[i].Conn, &conns[i]); err != nil {
+		if err := t.Track(&conns[i].Conn, &conns[i], hooks); err != nil {
 			b.Fatal(err)
 		}
 	}
-	return conns
+	return t, conns
 }
 
 var minute = Policy{IdleTimeout: time.Minute}
 
 func BenchmarkTouchHot(b *testing.B) {
-	conns := benchTracker(b, minute, 1)
+	_, conns := benchTracker(b, minute, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		conns[0].Touch()
@@ -40,7 +40,7 @@ func BenchmarkTouchHot(b *testing.B) {
 }
 
 func BenchmarkReceivedHot(b *testing.B) {
-	conns := benchTracker(b, minute, 1)
+	_, conns := benchTracker(b, minute, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		conns[0].Received(64)
@@ -48,7 +48,7 @@ func BenchmarkReceivedHot(b *testing.B) {
 }
 
 func BenchmarkReceivedRatedHot(b *testing.B) {
-	conns := benchTracker(b, Policy{MinReadRate: Rate{BytesPerSecond: 240, Grace: time.Minute}}, 1)
+	_, conns := benchTracker(b, Policy{MinReadRate: Rate{BytesPerSecond: 240, Grace: time.Minute}}, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		conns[0].Received(64)
@@ -57,23 +57,40 @@ func BenchmarkReceivedRatedHot(b *testing.B) {
 
 // BenchmarkReadCycle is what a net.Conn pays for a Read.
 func BenchmarkReadCycle(b *testing.B) {
-	conns := benchTracker(b, minute, 1)
+	_, conns := benchTracker(b, minute, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		conns[0].BeginRead()
+		conns[0].AwaitRead()
 		conns[0].Received(64)
+		conns[0].PauseRead()
 	}
 }
 
 func BenchmarkEnter(b *testing.B) {
-	conns := benchTracker(b, minute, 1)
-	other, err := conns[0].shard.tracker.Phase(Policy{ReadTimeout: time.Minute})
+	t, conns := benchTracker(b, minute, 1)
+	other, err := t.Phase(Policy{ReadTimeout: time.Minute})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		conns[0].Enter(other)
+	}
+}
+
+// BenchmarkLook is what a pass pays for a connection that is not due.
+func BenchmarkLook(b *testing.B) {
+	for name, p := range map[string]Policy{"idle": minute, "many": {
+		IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: time.Minute,
+		MinReadRate: Rate{240, time.Minute}, MinWriteRate: Rate{240, time.Minute},
+	}} {
+		b.Run(name, func(b *testing.B) {
+			t, conns := benchTracker(b, p, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				conns[0].next(moment{now: t.clock.recent()})
+			}
+		})
 	}
 }
 
@@ -97,7 +114,7 @@ func BenchmarkSetReadDeadline(b *testing.B) {
 func BenchmarkTouchRandom(b *testing.B) {
 	for _, n := range []int{1_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			conns := benchTracker(b, minute, n)
+			_, conns := benchTracker(b, minute, n)
 			picks := randomOrder(n)
 			i := 0
 			b.ReportAllocs()
@@ -130,12 +147,12 @@ func BenchmarkTimerResetRandom(b *testing.B) {
 }
 
 func BenchmarkTrackClose(b *testing.B) {
-	conns := benchTracker(b, minute, 1)
-	t := conns[0].shard.tracker
+	t, _ := benchTracker(b, minute, 1)
 	var o idleOwner
+	hooks := hooksOf(&o)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := t.Track(&o.Conn, &o); err != nil {
+		if err := t.Track(&o.Conn, &o, hooks); err != nil {
 			b.Fatal(err)
 		}
 		o.Close()

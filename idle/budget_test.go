@@ -44,8 +44,8 @@ func TestAnnounceIsOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	s, p := tr.shards[0], &peer{}
-	if err := s.Track(&p.Conn, p); err != nil {
+	s, p := tr.own[0], &peer{}
+	if err := s.Track(&p.Conn, p, hooksOf(p)); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
@@ -99,7 +99,7 @@ func herd(t *testing.T, n int, cost time.Duration, opts *Options) (*Tracker, <-c
 	loop.do(func() {
 		for range n {
 			c := &staller{stall: func() { time.Sleep(cost) }}
-			if err := s.Track(&c.Conn, c); err != nil {
+			if err := s.Track(&c.Conn, c, hooksOf(c)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -182,7 +182,7 @@ func TestLoopThatTakesNoPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &peer{}
-		if err := s.Track(&p.Conn, p); err != nil {
+		if err := s.Track(&p.Conn, p, hooksOf(p)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)

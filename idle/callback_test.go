@@ -42,13 +42,12 @@ func (p *panicker) call(name string) {
 	}
 }
 
-func (p *panicker) Expire(err *TimeoutError) { p.peer.Expire(err); p.call("Expire") }
-func (p *panicker) Ping() error              { p.call("Ping"); return nil }
-func (p *panicker) Keep(*TimeoutError) bool  { p.call("Keep"); return false }
-func (p *panicker) Probe() Pulse             { p.call("Probe"); return Pulse{} }
-func (p *panicker) Drain()                   { p.call("Drain") }
-func (p *panicker) Reap()                    { p.call("Reap") }
-func (p *panicker) Waiting() (bool, bool)    { p.call("Waiting"); return true, true }
+func (p *panicker) Expire(err *TimeoutError)     { p.peer.Expire(err); p.call("Expire") }
+func (p *panicker) Ping() error                  { p.call("Ping"); return nil }
+func (p *panicker) OnTimeout(*TimeoutError) bool { p.call("OnTimeout"); return false }
+func (p *panicker) Examine() Evidence            { p.call("Examine"); return Evidence{} }
+func (p *panicker) OnDrain()                     { p.call("OnDrain") }
+func (p *panicker) Reap()                        { p.call("Reap") }
 
 // TestPanicsAreReportedAndHarmless has all callbacks called, and another peer
 // live a normal life beside.
@@ -57,7 +56,7 @@ func TestPanicsAreReportedAndHarmless(t *testing.T) {
 		ReadTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour},
 	}
-	first := []string{"Ping", "Drain", "Waiting", "Probe", "Keep"}
+	first := []string{"Ping", "OnDrain", "Examine", "OnTimeout"}
 	all := append(first, "Expire", "Reap")
 	for _, in := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		t.Run(in, func(t *testing.T) {
@@ -186,7 +185,7 @@ type drainer struct {
 	drained []time.Time
 }
 
-func (p *drainer) Drain() { p.drained = append(p.drained, time.Now()) }
+func (p *drainer) OnDrain() { p.drained = append(p.drained, time.Now()) }
 
 func TestDrainThenGrace(t *testing.T) {
 	policy := Policy{MaxAge: time.Minute, MaxAgeJitter: 10 * time.Second, MaxAgeGrace: 5 * time.Second}

@@ -3,42 +3,33 @@ package idle
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
+	"sync/atomic"
 )
 
-// guard runs a callback and survives its panic.
-func (t *Tracker) guard(name string, callback func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.panics.Add(1)
-			t.opts.Logger.LogAttrs(context.Background(), slog.LevelError, "idle: panic in a callback",
-				slog.String("callback", name), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		}
-	}()
-	callback()
+// callbacks run what users have given, survive its panics, and count what has not
+// returned.
+type callbacks struct {
+	logger  *slog.Logger
+	panics  atomic.Uint64
+	running running // goroutines of callbacks that may block
+	reapers pool
 }
 
-// inCallback reports whether the calling goroutine is inside a guard, of this
-// tracker or of another one.
-func inCallback() bool {
-	pcs := make([]uintptr, 64)
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs)
-		if n == 0 {
-			return false
-		}
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := true; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if strings.HasSuffix(f.Function, "/idle.(*Tracker).guard") {
-				return true
-			}
-		}
+// survive is deferred around a callback.
+func (k *callbacks) survive(name string) {
+	if p := recover(); p != nil {
+		k.panics.Add(1)
+		k.logger.LogAttrs(context.Background(), slog.LevelError, "idle: panic in a callback",
+			slog.String("callback", name), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
+}
+
+// guard runs a callback and survives its panic.
+func (k *callbacks) guard(name string, callback func()) {
+	defer k.survive(name)
+	callback()
 }
 
 // running counts goroutines, and tells when there are none.

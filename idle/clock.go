@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"sort"
@@ -31,7 +32,7 @@ type clock struct {
 	slack time.Duration
 
 	mu     sync.Mutex
-	copies []*coarse
+	copies []*atomic.Uint32 // as stamps, one a shard
 	gaps   gaps
 
 	// Written under mu, and read without: first last, then calm.
@@ -41,22 +42,15 @@ type clock struct {
 	roused chan struct{} // tells the driver that the clock woke up
 }
 
-// coarse is a shard's copy of the time, in the two forms in which activities
-// compare it. One is read, or the other.
-type coarse struct {
-	now   atomic.Uint32 // as a stamp
-	waits atomic.Uint32 // as the wait of a flow that begins to wait now
-}
-
-func (c *coarse) set(stamp uint32) {
-	c.now.Store(stamp)
-	c.waits.Store(stamp<<1 | waiting)
-}
-
 const (
 	slackShare = 8 // the slack is this part of a tick
 	asleep     = 0 // what a copy holds while the clock sleeps
+	never      = math.MaxInt64
 )
+
+// maxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits, and are
+// refreshed each time a connection is looked at, which is at least this often.
+const maxTicks = 1 << 28
 
 func newClock(tick time.Duration) *clock {
 	return &clock{
@@ -91,21 +85,21 @@ func (k *clock) after(tick int64) time.Duration {
 // settled returns the tick at whose deadlines connections may be ended.
 func (k *clock) settled() int64 { return k.settledAgo(0) }
 
+// settledInstant returns the beginning of the settled tick.
+func (k *clock) settledInstant() uint64 { return instantOf(uint32(k.settled())) }
+
 // settledAgo returns what settled was d ago: the stamp, no later than true, of
 // something that happened then.
 func (k *clock) settledAgo(d time.Duration) int64 {
 	return int64((k.elapsed() - k.slack - d) / k.tick)
 }
 
-// stampAgo returns the stamp of what a Prober says happened d ago. It is false for 0,
+// stampAgo returns the stamp of what [Evidence] says happened d ago. It is false for 0,
 // which is not known, and for what is longer ago than stamps can tell, which is no
 // news.
 func (k *clock) stampAgo(d time.Duration) (stamp uint32, ok bool) {
 	return uint32(k.settledAgo(d)), d > 0 && d/k.tick < maxTicks
 }
-
-// view returns what to look at a connection with before doing anything to it.
-func (k *clock) view() view { return view{now: k.settled(), exact: k} }
 
 // in returns what now will be in a while, a very long one at the most.
 func (k *clock) in(d time.Duration) int64 {
@@ -120,27 +114,27 @@ func (k *clock) until(tick int64) time.Duration { return -k.after(tick) }
 // tick, so the error is in favour of the connection.
 func stampOf(tick int64) uint32 {
 	s := uint32(tick)
-	if s<<1 == asleep { // 31 bits of it are what waits are compared by
+	if s == asleep {
 		s++
 	}
 	return s
 }
 
 // attach has a shard's copy kept from now on.
-func (k *clock) attach(c *coarse) {
+func (k *clock) attach(c *atomic.Uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.copies = append(k.copies, c)
 	if k.last.Load() != asleep {
-		c.set(stampOf(k.last.Load()))
+		c.Store(stampOf(k.last.Load()))
 	}
 }
 
 // detach undoes attach. The copy keeps its last value.
-func (k *clock) detach(c *coarse) {
+func (k *clock) detach(c *atomic.Uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.copies = slices.DeleteFunc(k.copies, func(have *coarse) bool { return have == c })
+	k.copies = slices.DeleteFunc(k.copies, func(have *atomic.Uint32) bool { return have == c })
 }
 
 // publish copies the present tick into all shards, unless the clock sleeps.
@@ -190,7 +184,7 @@ func (k *clock) wake() uint32 {
 // ends later than a slack after its tick, that is remembered.
 func (k *clock) set(stamp uint32, tick int64) {
 	for _, c := range k.copies {
-		c.set(stamp)
+		c.Store(stamp)
 	}
 	if last := k.last.Load(); last != asleep {
 		left := k.elapsed() - k.slack
@@ -215,25 +209,41 @@ func (k *clock) end(stamp int64) int64 {
 	return k.gaps.end(stamp)
 }
 
-// lag returns how much later than a tick after its stamp the given wait may have
-// begun. BeginRead does nothing while the copied tick is the one that is noted
-// already, so if that tick was copied for long, a wait that seems to have gone on
-// may have begun that much later.
-func (k *clock) lag(wait uint32) int32 {
-	now := k.last.Load()
-	if now == asleep {
-		now = k.now()
-	}
-	begun := view{now: now}.waitTick(wait)
-	return int32(k.end(begun) - begun - 1)
-}
-
 // recent returns settled or, if that costs less, a tick shortly before.
 func (k *clock) recent() int64 {
 	if last := k.last.Load(); last != asleep {
 		return last - 1
 	}
 	return k.settled()
+}
+
+// A moment is the time at which a connection is looked at. Most looks only find
+// that nothing is due, and take every stamp for one that ended after a tick; a
+// moment with a clock asks it, before anything is done.
+type moment struct {
+	now     int64         // connections whose deadline is this tick may be ended
+	elapsed time.Duration // what the clock reads, if there is one
+	clock   *clock
+}
+
+// moment returns this very moment, with the clock.
+func (k *clock) moment() moment {
+	elapsed := k.elapsed()
+	return moment{now: int64((elapsed - k.slack) / k.tick), elapsed: elapsed, clock: k}
+}
+
+// after returns how long before m a tick began.
+func (m moment) after(tick int64) time.Duration { return m.elapsed - time.Duration(tick)*m.clock.tick }
+
+// tick returns the tick that a stamp, at most 2³¹ ticks old, stands for.
+func (m moment) tick(stamp uint32) int64 { return m.now - int64(int32(uint32(m.now)-stamp)) }
+
+// end returns the tick by which an activity with the stamp had happened.
+func (m moment) end(tick int64) int64 {
+	if m.clock == nil {
+		return tick + 1
+	}
+	return m.clock.end(tick)
 }
 
 // gaps remembers stamps that ended late. Of the oldest, which are forgotten,
@@ -266,3 +276,6 @@ func (g *gaps) end(stamp int64) int64 {
 	// not bring forward the deadline of an activity at the gap's beginning.
 	return max(stamp+1, at(later-1).end)
 }
+
+// instantOf returns the beginning of the tick that a stamp stands for.
+func instantOf(stamp uint32) uint64 { return uint64(stamp) << 32 }

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,7 +255,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 		type activity struct{ stamp, settled int64 }
 		rng := rand.New(rand.NewPCG(1, 2))
 		k := newClock(10 * time.Millisecond)
-		var now coarse
+		var now atomic.Uint32
 		k.attach(&now)
 		k.wake()
 		var all []activity
@@ -262,7 +263,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 			late := []time.Duration{k.slack / 2, k.slack * 2, 20 * k.tick}[rng.IntN(3)]
 			time.Sleep(k.until(k.now()+1) + time.Duration(rng.Int64N(int64(late))))
 			for range 2 { // of which the first has a stale stamp
-				a := activity{view{now: k.now()}.tick(now.now.Load()), k.settled()}
+				a := activity{moment{now: k.now()}.tick(now.Load()), k.settled()}
 				if k.end(a.stamp) <= a.settled {
 					t.Fatalf("stamp %d, which has not ended, is taken for %d at %d", a.stamp, k.end(a.stamp), a.settled)
 				}
@@ -325,11 +326,11 @@ func TestStaleTouchDoesNotGoBack(t *testing.T) {
 		p := r.peer()
 		r.wait(100 * time.Millisecond)
 		p.Touch()
-		stale := p.shard.now.Load()
+		stale := p.lane.now.Load()
 		r.wait(500 * time.Millisecond)
 		p.Touch()
 		since := time.Now()
-		p.shard.restamp(&p.Conn, &p.in.stamp, stale) // the first one goes on
+		p.lane.restamp(&p.entry, &p.in.stamp, stale) // the first one goes on
 		r.dies(p, since, time.Second, ReasonIdle)
 	})
 }
@@ -343,26 +344,9 @@ func TestStampOf(t *testing.T) {
 			if s == asleep {
 				t.Errorf("stampOf(%d) = asleep", tick)
 			}
-			if got := (view{now: tick}).tick(s); got < tick || got > tick+1 {
+			if got := (moment{now: tick}).tick(s); got < tick || got > tick+1 {
 				t.Errorf("stampOf(%d) stands for %d", tick, got)
 			}
 		}
-	})
-}
-
-// TestBeginReadInTheTickThatLooksAsleep begins a wait at tick 2³¹, of which a
-// wait keeps 31 bits: it then looks like one that begins now while the clock
-// sleeps.
-func TestBeginReadInTheTickThatLooksAsleep(t *testing.T) {
-	onDriver(t, Policy{ReadTimeout: time.Minute}, nil, func(r *rig) {
-		ageClock(r.Tracker, 1<<31-100)
-		r.wait(r.clock.until(1<<31) + 1)
-		w := r.waiter()
-		w.BeginRead()
-		w.Received(1)
-		r.lives(&w.peer, 30*time.Second)
-		w.read = true
-		w.BeginRead()
-		r.dies(&w.peer, time.Now(), time.Minute, ReasonRead)
 	})
 }

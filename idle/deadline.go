@@ -2,241 +2,186 @@ package idle
 
 import "time"
 
-// An event is what happens at a connection's next deadline: a [Reason] to end
-// it, or one of these.
+// A snapshot is what a connection has noted, at one moment, in ticks. It is all that
+// the limits know.
+type snapshot struct {
+	moment
+	state   uint32
+	seed    uint32 // differs between connections
+	in, out flowSnapshot
+
+	born, began, beat, pinged int64
+}
+
+// A flowSnapshot is a flow at one moment, in ticks.
+type flowSnapshot struct {
+	last  int64 // of the last byte
+	waits bool  // bytes are awaited, or wait to go out
+	since int64 // of the beginning of that, or of the pause
+
+	// paid is the tick up to which bytes and pauses have paid, rounded up.
+	paid int64
+
+	// owed is how much more was waited than was paid for, in ticks as 32.32, when
+	// the pause began.
+	owed int64
+}
+
+// waited sets what a wait, and what is paid, tell.
+func (f *flowSnapshot) waited(now int64, wait uint32, paid uint64) {
+	f.waits = wait&waiting != 0
+	f.since = now - int64(ago(wait, uint32(now)))
+	f.paid = moment{now: now}.tick(uint32((paid + 1<<32 - 1) >> 32))
+	f.owed = int64(instantOf(uint32(f.since)) - paid)
+}
+
+// terms are a limit under one policy, in ticks.
+type terms struct {
+	*limit
+	reason  Reason
+	allowed time.Duration // as configured
+	ticks   int64         // that it allows
+
+	jitter, grace  int64 // of MaxAge
+	interval, pong int64 // of an active heartbeat
+	misses         int
+}
+
+// A count is how far a limit has counted. (Four words are returned in registers.)
+type count struct {
+	ticks int64 // that it allows; 0 if it does not count at present
+	from  int64 // the tick of the stamp from which it does
+	ahead int64 // ticks that are paid for beyond that
+	what  event
+}
+
+// An event is what happens when a count is over.
 type event uint8
 
 const (
-	nothing event = iota
-	ping          = event(numReasons) + iota
-	miss
-	drain
-	reap
+	end   event = iota // the connection has passed the limit
+	ping               // its owner is to ping
+	miss               // a ping is unanswered
+	drain              // its owner is to finish
+	again              // nothing happens, but the deadline may be another by then
 )
 
-// A view is the time at which a connection is looked at. Most looks only find
-// that nothing is due, and take every stamp for one that ended after a tick;
-// a view with a clock asks it, before anything is done.
-type view struct {
-	now   int64
-	exact *clock
-}
-
-// tick returns the tick that a stamp, at most 2³¹ ticks old, stands for.
-func (v view) tick(stamp uint32) int64 { return v.now - int64(int32(uint32(v.now)-stamp)) }
-
-// end returns the tick by which an activity with the stamp had happened.
-func (v view) end(tick int64) int64 {
-	if v.exact == nil {
-		return tick + 1
+// count returns how far the limit has counted in s.
+func (t *terms) count(s *snapshot) count {
+	switch t.counts {
+	case ofActivity:
+		return count{ticks: t.ticks, from: max(s.in.last, s.out.last)}
+	case ofRead:
+		return s.in.still(t)
+	case ofWrite:
+		return s.out.still(t)
+	case ofReads:
+		return s.in.unpaid(t)
+	case ofWrites:
+		return s.out.unpaid(t)
+	case ofBeats:
+		return s.beats(t)
+	case ofPhase:
+		return count{ticks: t.ticks, from: s.began}
+	default:
+		return s.life(t)
 	}
-	return v.exact.end(tick)
 }
 
-func (v view) waitTick(w uint32) int64 { return v.now - int64(since(w, uint32(v.now))) }
+// still counts the time without a byte in which some are awaited, or wait.
+func (f *flowSnapshot) still(t *terms) count {
+	if !f.waits {
+		return count{}
+	}
+	return count{ticks: t.ticks, from: max(f.last, f.since)}
+}
+
+// unpaid counts the time waited in all that is not paid for. A pause is no excuse
+// for having passed the limit in the wait that it has ended: all looks may fall into
+// the pauses of a peer that trickles.
+func (f *flowSnapshot) unpaid(t *terms) count {
+	if !f.waits && f.owed <= ticks(t.ticks+1) {
+		return count{}
+	}
+	return count{ticks: t.ticks, from: f.since, ahead: f.paid - f.since}
+}
+
+// beats counts to the next ping or miss, or the end of the last beat's time.
+//
+// What arrived within a ping's own tick came after it: the ping was sent because
+// nothing had come for long.
+func (s *snapshot) beats(t *terms) count {
+	switch {
+	case t.interval == 0:
+		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
+	case s.state&unanswered == 0 || s.in.last >= s.pinged:
+		return count{ticks: t.interval, from: max(s.in.last, s.pinged), what: ping}
+	case s.pinged+t.pong > s.now+t.interval: // once it is answered, the next ping may be due before
+		return count{ticks: t.interval, from: s.now, what: again}
+	case misses(s.state)+1 < t.misses:
+		return count{ticks: t.pong, from: s.pinged, what: miss}
+	}
+	return count{ticks: t.pong, from: s.pinged}
+}
+
+// life counts to the beginning of the grace, or to its end.
+func (s *snapshot) life(t *terms) count {
+	age := t.ticks + jitter(s.seed, t.jitter)
+	switch {
+	case s.state&draining != 0:
+		return count{ticks: age + t.grace, from: s.born}
+	case t.grace > 0:
+		return count{ticks: age, from: s.born, what: drain}
+	}
+	return count{ticks: age, from: s.born}
+}
+
+// jitter returns a number below n, or 0.
+func jitter(seed uint32, n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	// A multiply and a shift spread the seed well enough (Knuth, TAOCP 6.4).
+	spread := uint64(seed) * 0x9E3779B97F4A7C15 >> 32
+	return int64(spread * uint64(n) >> 32)
+}
 
 // A deadline is the tick at which something is to happen to a connection, and
 // the tick from which the limit that causes it has counted.
 type deadline struct {
 	at, from int64
 	what     event
+	terms    *terms // of the limit; nil if there is none
 }
 
-// A sooner finds the soonest of some deadlines.
-type sooner struct {
-	view
-	deadline
-}
-
-// limit is passed a timeout, if that is not 0, and more after the end of the
-// given tick. The end is found out only if it matters, as that may take long.
-func (s *sooner) limit(timeout, more, tick int64, what event) {
-	if timeout == 0 || tick+1+timeout+more >= s.at {
-		return
-	}
-	if from := s.end(tick) + more; from+timeout < s.at {
-		s.deadline = deadline{at: from + timeout, from: from, what: what}
-	}
-}
-
-// next returns the connection's next deadline as it is now. Of limits that are
-// passed at the same tick the first named wins.
-func (c *Conn) next(v view) deadline { return c.nextUnder(c.phase.Load(), v) }
-
-// nextUnder is next, given the phase. It must have been loaded before, so that
-// the stamps are those of that phase or of a later one.
-func (c *Conn) nextUnder(p *Phase, v view) deadline {
-	st := c.state.Load()
-	inWait, outWait := c.in.wait.Load(), c.out.wait.Load()
-	in, out := v.tick(c.in.stamp.Load()), v.tick(c.out.stamp.Load())
-
-	s := sooner{v, deadline{at: v.now + maxTicks, what: nothing}}
-	s.limit(p.idle, 0, max(in, out), event(ReasonIdle))
-	if inWait&waiting != 0 {
-		begun := v.waitTick(inWait)
-		s.limit(p.read, 0, max(in, begun), event(ReasonRead))
-	}
-	s.limitWaits(&c.in, inWait, p.readGrace, p.readPaid)
-	if outWait&waiting != 0 {
-		begun := v.waitTick(outWait)
-		s.limit(p.write, 0, max(out, begun), event(ReasonWrite))
-	}
-	s.limitWaits(&c.out, outWait, p.writeGrace, event(ReasonMinWriteRate))
-	beat := v.waitTick(c.beat.Load())
-	switch {
-	case p.beats > 0:
-		s.limit(p.beats, 0, beat, event(ReasonHeartbeat))
-	case p.whole > 0: // nobody beats
-		s.limit(p.whole, 0, beat, event(ReasonPhase))
-	}
-	// What ends nobody comes last: what ends somebody is not to be late for it.
-	if p.age > 0 {
-		age, what := c.ageLimit(p, st)
-		s.limit(age, 0, v.tick(c.born.Load()), what)
-	}
-	if p.interval > 0 {
-		c.nextPing(&s, p, st, in, beat)
-	}
-	return s.deadline
-}
-
-// limitWaits is limit for the time in which f has waited in all, given its wait. A
-// pause is no excuse for having passed the limit in the wait that it has ended:
-// all looks may fall into the pauses of a peer that trickles.
-func (s *sooner) limitWaits(f *flow, wait uint32, grace int64, what event) {
-	if grace == 0 {
-		return
-	}
-	tick := s.waitTick(wait)
-	if wait&waiting != 0 || f.owed(tick) > ticks(grace+1) {
-		s.limit(grace, f.ahead(s.view, tick), tick, what)
-	}
-}
-
-// nextPing is next for an active heartbeat that last pinged at the given tick.
-func (c *Conn) nextPing(s *sooner, p *Phase, st uint32, in, pingedAt int64) {
-	if st&pinged == 0 || c.answered() {
-		s.limit(p.interval, 0, max(in, pingedAt), ping)
-		return
-	}
-	s.limit(p.pong, 0, pingedAt, miss)
-	if at := s.now + 1 + p.interval; at < s.at { // once it is answered, the next ping may be due before
-		s.deadline = deadline{at: at, what: nothing}
-	}
-}
-
-// ageLimit returns how many ticks after its birth c passes the limit of age that
-// is next, and what happens then.
-func (c *Conn) ageLimit(p *Phase, st uint32) (int64, event) {
-	age := p.age + c.jitter(p.ageJitter)
-	switch {
-	case st&draining != 0:
-		return age + p.ageGrace, event(ReasonMaxAge)
-	case p.ageGrace > 0:
-		return age, drain
-	}
-	return age, event(ReasonMaxAge)
-}
-
-// answered reports whether something has arrived since the last ping. What
-// arrived within the ping's own tick came after it: the ping was sent because
-// nothing had come for long.
-func (c *Conn) answered() bool {
-	return since(c.beat.Load(), c.in.stamp.Load()) >= 0
-}
-
-// jitter returns a number below n, or 0, that stays the same for a tracking.
-func (c *Conn) jitter(n int64) int64 {
-	if n == 0 {
-		return 0
-	}
-	// A multiply and a shift spread the seed well enough (Knuth, TAOCP 6.4).
-	spread := uint64(c.seed()) * 0x9E3779B97F4A7C15 >> 32
-	return int64(spread * uint64(n) >> 32)
-}
-
-// ahead returns by how many ticks the bytes so far satisfy the minimum rate
-// beyond the tick in which the present wait began; negative if they do not.
-func (f *flow) ahead(v view, begun int64) int64 {
-	return v.tick(uint32((f.paid.Load()+1<<32-1)>>32)) - begun
-}
-
-// owed returns how much longer was waited by the beginning of a pause, in ticks as
-// 32.32, than the bytes so far satisfy the minimum rate.
-func (f *flow) owed(paused int64) int64 {
-	return int64(instantOf(uint32(paused)) - f.paid.Load())
-}
-
-// refresh keeps the stamps of c from growing older than they can tell.
-func (c *Conn) refresh(now int64) {
-	oldest := uint32(now - 2*maxTicks)
-	raise(&c.in.stamp, oldest)
-	raise(&c.out.stamp, oldest)
-	raise(&c.born, oldest)
-	raise(&c.beat, oldest<<1)
-	c.in.refresh(oldest)
-	c.out.refresh(oldest)
-}
-
-func (f *flow) refresh(oldest uint32) {
-	w := f.wait.Load()
-	old := since(w, oldest)
-	if old <= 0 {
-		return
-	}
-	if w&waiting == 0 {
-		f.paid.Add(uint64(old) << 32)
-	}
-	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
-}
-
-// restart begins anew the limit that r names, from the given stamp, or instant if
-// it counts waits, and as far as can be no other.
-func (c *Conn) restart(r Reason, stamp uint32, at uint64) {
-	p := c.phase.Load()
-	switch r {
-	case ReasonIdle:
-		raise(&c.out.stamp, stamp) // besides, only a write that waits looks at it
-	case ReasonRead:
-		c.in.rebegin(stamp, c.shard.tracker.clock.lag)
-	case ReasonWrite:
-		c.out.rebegin(stamp, c.shard.tracker.clock.lag)
-	case ReasonMinReadRate, ReasonReadTotal:
-		c.in.repay(at)
-	case ReasonMinWriteRate:
-		c.out.repay(at)
-	case ReasonHeartbeat, ReasonPhase:
-		if (r == ReasonPhase) == (p.whole > 0) {
-			raise(&c.beat, stamp<<1)
-			c.state.set(0, pinged|missMask)
+// next returns the soonest deadline of the given limits. Of those that are due, or at
+// the same tick, one that ends the connection wins, as it must not be late for what
+// does not.
+func next(s *snapshot, of []terms) deadline {
+	d := deadline{at: s.now + maxTicks, what: again}
+	for i := range of {
+		t := &of[i]
+		c := t.count(s)
+		// The end of a stamp is found out only if it matters, as that may take long.
+		if c.ticks == 0 || !d.yields(c.from+1+c.ahead+c.ticks, s.now, c.what) {
+			continue
 		}
-	case ReasonMaxAge:
-		raise(&c.born, stamp)
-		c.state.set(0, draining)
+		if from := s.end(c.from) + c.ahead; d.yields(from+c.ticks, s.now, c.what) {
+			d = deadline{at: from + c.ticks, from: from, what: c.what, terms: t}
+			if t.interval > 0 && c.what == end { // from the last ping on is not all of it
+				d.from = s.end(s.in.last)
+			}
+		}
 	}
+	return d
 }
 
-// limit returns the configured limit that r names.
-func (p *Phase) limit(r Reason) time.Duration {
-	switch r {
-	case ReasonIdle:
-		return p.policy.IdleTimeout
-	case ReasonRead:
-		return p.policy.ReadTimeout
-	case ReasonWrite:
-		return p.policy.WriteTimeout
-	case ReasonMaxAge:
-		return p.policy.MaxAge
-	case ReasonHeartbeat:
-		return p.policy.Heartbeat.limit()
-	case ReasonPhase:
-		return p.policy.PhaseTimeout
-	case ReasonReadTotal:
-		return p.policy.ReadTotal
-	case ReasonMinReadRate:
-		return p.policy.MinReadRate.Grace
-	case ReasonMinWriteRate:
-		return p.policy.MinWriteRate.Grace
+// yields reports whether an event at a tick comes before d.
+func (d *deadline) yields(at, now int64, what event) bool {
+	if at == d.at || at <= now && d.at <= now {
+		if ends := what == end; ends != (d.what == end) {
+			return ends
+		}
 	}
-	return 0
+	return at < d.at
 }

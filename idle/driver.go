@@ -64,80 +64,18 @@ func (t *Tracker) stirred() bool {
 	return stirred
 }
 
-// each calls yield for every shard.
-func (t *Tracker) each(yield func(*Shard) bool) {
-	for _, s := range t.shards {
-		if !yield(s) {
-			return
-		}
-	}
-	t.mu.Lock()
-	loops := t.loops
-	t.mu.Unlock()
-	for _, s := range loops {
-		if !yield(s) {
-			return
-		}
-	}
-}
-
 // runDue runs a pass over every shard that is due, or has its loop run one.
 func (t *Tracker) runDue() {
 	now := t.clock.settled()
 	for s := range t.each {
 		switch {
 		case s.due.Load() > now:
-		case s.execute == nil:
-			s.pass(max(t.opts.Budget/time.Duration(len(t.shards)), 1)) // 0 would be no limit
+		case !s.loop:
+			s.pass(max(t.opts.Budget/time.Duration(len(t.own)), 1)) // 0 would be no limit
 		default:
 			s.post()
 		}
 	}
-}
-
-// post has the loop run a pass, if none is on its way, and the loop has been left
-// alone for as long as the last one took.
-func (s *Shard) post() {
-	if s.closed.Load() || s.tracker.clock.elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
-		return
-	}
-	failed := true // should it panic
-	s.tracker.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
-	if failed {
-		s.resume.Store(int64(s.tracker.clock.elapsed() + s.tracker.opts.Tick))
-		s.posted.Store(false)
-	}
-}
-
-// passOnLoop is the pass that the loop of a shard is given. What remains to be done
-// has a pass of its own, as soon as the loop has had as much time for its other work,
-// or a tick.
-// The driver posts it: what a loop is given from inside a task it may run before
-// anything else.
-func (s *Shard) passOnLoop() {
-	k := s.tracker.clock
-	if !s.closed.Load() {
-		begun := k.elapsed()
-		exceeded := s.pass(s.tracker.opts.Budget)
-		ended := k.elapsed()
-		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks costs the others no more than that
-		if !exceeded {                                          // what is due all the same is so for the next tick
-			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
-		}
-		s.resume.Store(int64(resume))
-	}
-	s.posted.Store(false)
-	if s.isBehind(k.settled()) {
-		select {
-		case s.tracker.backlog <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// isBehind reports whether a pass is due on a loop that has none on its way.
-func (s *Shard) isBehind(now int64) bool {
-	return s.execute != nil && s.due.Load() <= now && !s.posted.Load() && !s.closed.Load()
 }
 
 // rest returns how long the driver has nothing to do, if it may judge nobody

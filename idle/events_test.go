@@ -39,8 +39,8 @@ const (
 
 var deeds = [...]string{
 	receive: "receive", touch: "touch", send: "send",
-	awaitRead: "await or begin a read", pauseRead: "pause reading",
-	awaitWrite: "await or begin a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
+	awaitRead: "await a read", pauseRead: "pause reading",
+	awaitWrite: "await a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
 }
 
@@ -111,7 +111,7 @@ func (w *world) happen(s *slot, what int, pick uint64) {
 // begin tracks a connection in s; w.mu is held.
 func (w *world) begin(s *slot, pick uint64) {
 	l := w.newLife(s, pick)
-	if err := s.home.track(&s.conn, l.owner); err != nil {
+	if err := s.home.track(&s.conn, l.owner, hooksOf(l.owner)); err != nil {
 		if err != ErrClosed || !w.closing {
 			w.errorf("at %v: Track: %v", w.now(), err)
 		}
@@ -161,14 +161,6 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	l, c, now := s.life, &s.conn, w.now()
 	g := l.ledger
 	n := int(pick % 400)
-	if l.waiter { // its bytes come from reads and writes, which have begun
-		switch {
-		case (what == receive || what == touch || what == doBeat) && !g.read.on:
-			what = awaitRead
-		case what == send && !g.write.on:
-			what = awaitWrite
-		}
-	}
 	switch what {
 	case receive:
 		g.arrived(now)
@@ -182,35 +174,17 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		g.write.bytes += n
 		c.Sent(n)
 	case awaitRead:
-		if l.waiter {
-			g.read.begin(now, g.in)
-			c.BeginRead()
-		} else {
-			g.read.await(now)
-			c.AwaitRead()
-		}
+		g.read.await(now)
+		c.AwaitRead()
 	case pauseRead:
-		if !l.waiter {
-			g.read.pause(now)
-			c.PauseRead()
-		} else if g.in >= g.read.since && !l.asked {
-			g.read.pause(max(g.in, g.read.since)) // will be found out
-		}
+		g.read.pause(now)
+		c.PauseRead()
 	case awaitWrite:
-		if l.waiter {
-			g.beginWrite(now)
-			c.BeginWrite()
-		} else {
-			g.write.await(now)
-			c.AwaitWrite()
-		}
+		g.write.await(now)
+		c.AwaitWrite()
 	case pauseWrite:
-		if !l.waiter {
-			g.write.pause(now)
-			c.PauseWrite()
-		} else if g.out >= g.write.since && !l.asked {
-			g.write.pause(max(g.out, g.write.since))
-		}
+		g.write.pause(now)
+		c.PauseWrite()
 	case doBeat:
 		g.arrived(now)
 		g.beat = now
@@ -237,10 +211,10 @@ func (w *world) event(s *slot, what int, pick uint64) {
 func (w *world) trackAgain(s *slot, pick uint64) {
 	l := s.life
 	if l.live() {
-		if err := s.home.track(&s.conn, l.owner); err != ErrTracked && (err != ErrClosed || !w.closing) {
+		if err := s.home.track(&s.conn, l.owner, hooksOf(l.owner)); err != ErrTracked && (err != ErrClosed || !w.closing) {
 			w.errorf("at %v: second Track: %v", w.now(), err)
 		}
-	} else if _, lingers := l.owner.(Reaper); !lingers {
+	} else if _, lingers := l.owner.(interface{ Reap() }); !lingers {
 		l.closed.Store(true)
 		s.life = nil
 		w.begin(s, pick)

@@ -11,7 +11,7 @@ import (
 type exploration struct {
 	threads []*thread
 	final   func(*memory) // looks for faults once all threads are done
-	seen    map[moment]float64
+	seen    map[situation]float64
 	ways    float64 // how many interleavings there are
 	path    []stepped
 	fault   string    // the first one found
@@ -47,8 +47,8 @@ func (t *thread) step(name string, do func(*memory, *registers) string) {
 	t.steps = append(t.steps, threadStep{name, do})
 }
 
-// A moment is all that the future depends on.
-type moment struct {
+// A situation is all that the future depends on.
+type situation struct {
 	memory memory
 	regs   [4]registers
 	pc     [4]int16
@@ -60,14 +60,14 @@ func (x *exploration) explore(m memory) float64 {
 	for _, t := range x.threads {
 		t.at["end"] = len(t.steps)
 	}
-	x.seen = map[moment]float64{}
-	x.ways = x.visit(moment{memory: m})
+	x.seen = map[situation]float64{}
+	x.ways = x.visit(situation{memory: m})
 	return x.ways
 }
 
 // visit returns in how many ways the future of n can go. That is known if n was
 // come across before, in whatever way: the future does not depend on it.
-func (x *exploration) visit(n moment) (ways float64) {
+func (x *exploration) visit(n situation) (ways float64) {
 	if ways, ok := x.seen[n]; ok {
 		return ways
 	}

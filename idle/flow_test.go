@@ -18,7 +18,7 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for stamp := uint32(1); ; stamp += 1000 {
+		for stamp := uint32(1); ; stamp++ { // it must not come around meanwhile
 			select {
 			case <-stop:
 				return
@@ -32,7 +32,7 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
 		w := f.wait.Load()
 		paid := uint32(f.paid.Load() >> 32)
-		if w&waiting != 0 && since(w, paid) < 0 {
+		if w&waiting != 0 && ago(w, paid) < 0 {
 			bad++
 		}
 	}
@@ -50,8 +50,14 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 	if runtime.GOMAXPROCS(0) == 1 {
 		t.Skip("needs two processors")
 	}
+	phaseAt := func(stamp uint32) *Phase { return &Phase{soonest: stamp} }
 	var c Conn
-	c.begin(&Phase{idle: 1}, 1)
+	enter := func(stamp uint32) {
+		p := phaseAt(stamp)
+		c.begin(p, stamp)
+		c.phase.Store(p)
+	}
+	enter(1)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -60,15 +66,15 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				c.begin(&Phase{idle: int64(stamp)}, stamp)
+				enter(stamp)
 			}
 		}
 	}()
 	bad := 0
 	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
-		entered := uint32(c.phase.Load().idle)
+		entered := c.phase.Load().soonest
 		wait, paid := c.in.wait.Load(), uint32(c.in.paid.Load()>>32)
-		for _, stamp := range []uint32{c.in.stamp.Load(), c.out.stamp.Load(), c.beat.Load() >> 1, wait >> 1, paid} {
+		for _, stamp := range []uint32{c.in.stamp.Load(), c.out.stamp.Load(), c.beat.Load(), c.began.Load(), c.pinged.Load(), wait >> 1, paid} {
 			if stamp < entered {
 				bad++
 			}
@@ -87,9 +93,9 @@ func TestRestartTakesBackNothing(t *testing.T) {
 	var f flow
 	f.begin(1, 1, instantOf(1))
 	f.await(9, instantOf(9))
-	f.excuse(ticks(2))
+	f.paid.Add(uint64(ticks(2)))
 	wait, paid := f.wait.Load(), f.paid.Load()
-	f.rebegin(5, func(uint32) int32 { return 0 })
+	f.rewait(5)
 	f.repay(instantOf(5))
 	if f.wait.Load() != wait || f.paid.Load() != paid {
 		t.Errorf("the wait began at %d, and %d is paid; they did at %d, and %d was", f.wait.Load()>>1, f.paid.Load()>>32, wait>>1, paid>>32)
@@ -101,7 +107,7 @@ func TestSince(t *testing.T) {
 	for _, w := range []uint32{0, 5, 1<<31 - 3, 1 << 31, 1<<32 - 2} {
 		for _, d := range []int32{0, 1, 7, 1<<30 - 1, -1, -7, -(1 << 29)} {
 			for _, bit := range []uint32{0, waiting} {
-				if got := since(w<<1|bit, w+uint32(d)); got != d {
+				if got := ago(w<<1|bit, w+uint32(d)); got != d {
 					t.Errorf("since(%d, %d) = %d, want %d", w, w+uint32(d), got, d)
 				}
 			}

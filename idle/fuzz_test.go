@@ -69,7 +69,6 @@ func folded(p Policy, tick time.Duration) Policy {
 	if h := &p.Heartbeat; h.Interval == 0 || h.Timeout == 0 && !h.Passive {
 		*h = Heartbeat{}
 	} else {
-		p.PhaseTimeout = 0
 		h.Misses = int(uint(h.Misses) % (maxMisses + 1))
 	}
 	for _, r := range []*Rate{&p.MinReadRate, &p.MinWriteRate} {
@@ -109,7 +108,7 @@ func tryPolicy(t *testing.T, p Policy, tick time.Duration, bytes int) {
 		defer tr.Close()
 		time.Sleep(odd)
 		o := &fuzzed{t: t, start: time.Now(), ledger: newLedger(p, tick, 0)}
-		if err := tr.Track(&o.conn, o); err != nil {
+		if err := tr.Track(&o.conn, o, hooksOf(o)); err != nil {
 			t.Fatal(err)
 		}
 		o.live(bytes)
@@ -157,7 +156,6 @@ func whatIsWrong(p Policy, tick time.Duration) (wrong []string) {
 	check("Heartbeat.Timeout is 0", h.Interval > 0 && h.Timeout == 0 && !h.Passive)
 	check("Heartbeat.Misses", h.Misses < 0 || h.Misses > 100)
 	check("Heartbeat.Misses", h.Misses <= 100 && tooLong(max(h.Misses, 1)+1, max(h.Interval, h.Timeout)))
-	check("PhaseTimeout", p.PhaseTimeout > 0 && h.Interval > 0)
 
 	rate := func(name string, r Rate) {
 		check(name+".BytesPerSecond", r.BytesPerSecond < 0 || r.BytesPerSecond == 0 && r.Grace != 0)
@@ -251,7 +249,7 @@ func (o *fuzzed) Ping() error {
 	return nil
 }
 
-func (o *fuzzed) Drain() {
+func (o *fuzzed) OnDrain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.check(0, "drain")

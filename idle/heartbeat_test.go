@@ -210,7 +210,7 @@ func TestOneMissIsNotStale(t *testing.T) {
 		Heartbeat:   Heartbeat{Interval: 10 * time.Second, Timeout: 2 * time.Second, Misses: 3},
 	}
 	onBoth(t, policy, nil, func(r *rig) {
-		p := &waitingPinger{}
+		p := &keepingPinger{}
 		p.born = time.Now()
 		r.track(&p.Conn, p)
 		r.lives(&p.peer, 14*time.Second)
@@ -221,9 +221,10 @@ func TestOneMissIsNotStale(t *testing.T) {
 	})
 }
 
-type waitingPinger struct{ pinger }
+// A keepingPinger keeps what does not read.
+type keepingPinger struct{ pinger }
 
-func (*waitingPinger) Waiting() (read, write bool) { return false, false }
+func (*keepingPinger) OnTimeout(err *TimeoutError) bool { return err.Reason == ReasonRead }
 
 // TestPingOfAnEarlierTracking blocks the Ping of a connection that ends, and of
 // the one that is tracked anew in the same Conn. That the first returns does not

@@ -107,15 +107,15 @@ func (r *rig) do(f func()) {
 }
 
 // tryTrack and track begin to track o.
-func (r *rig) tryTrack(c *Conn, o Owner) (err error) {
+func (r *rig) tryTrack(c *Conn, o any) (err error) {
 	if r.loop == nil {
-		return r.Tracker.Track(c, o)
+		return r.Tracker.Track(c, o, hooksOf(o))
 	}
-	r.do(func() { err = r.shard.Track(c, o) })
+	r.do(func() { err = r.shard.Track(c, o, hooksOf(o)) })
 	return err
 }
 
-func (r *rig) track(c *Conn, o Owner) {
+func (r *rig) track(c *Conn, o any) {
 	r.Helper()
 	if err := r.tryTrack(c, o); err != nil {
 		r.Fatal(err)
@@ -181,3 +181,30 @@ type peer struct {
 }
 
 func (p *peer) Expire(err *TimeoutError) { p.expired, p.at = append(p.expired, err), time.Now() }
+
+// hooksOf returns hooks that call the methods of o, those that it has.
+func hooksOf(o any) *Hooks {
+	h := &Hooks{}
+	if o, ok := o.(interface{ Ping() error }); ok {
+		h.Ping = func(any) error { return o.Ping() }
+	}
+	if o, ok := o.(interface{ OnTimeout(*TimeoutError) bool }); ok {
+		h.OnTimeout = func(_ any, err *TimeoutError) bool { return o.OnTimeout(err) }
+	}
+	if o, ok := o.(interface{ OnEnd(*TimeoutError) }); ok {
+		h.OnEnd = func(_ any, err *TimeoutError) { o.OnEnd(err) }
+	}
+	if o, ok := o.(interface{ OnDrain() }); ok {
+		h.OnDrain = func(any) { o.OnDrain() }
+	}
+	if o, ok := o.(interface{ Examine() Evidence }); ok {
+		h.Examine = func(any, Reason) Evidence { return o.Examine() }
+	}
+	if o, ok := o.(interface{ Expire(*TimeoutError) }); ok {
+		h.Expire = func(_ any, err *TimeoutError) { o.Expire(err) }
+	}
+	if o, ok := o.(interface{ Reap() }); ok {
+		h.Reap = func(any) { o.Reap() }
+	}
+	return h
+}

@@ -14,7 +14,7 @@ type keeper struct {
 	keep  func(*TimeoutError) bool
 }
 
-func (k *keeper) Keep(err *TimeoutError) bool {
+func (k *keeper) OnTimeout(err *TimeoutError) bool {
 	k.asked = append(k.asked, err.Reason)
 	k.when = append(k.when, time.Now())
 	return k.keep(err)
@@ -87,10 +87,10 @@ func TestEveryLimitIsAskedAbout(t *testing.T) {
 		want   []Reason
 	}{{
 		Policy{IdleTimeout: limit, ReadTimeout: limit, ReadTotal: limit, MinWriteRate: rate, MaxAge: limit, PhaseTimeout: limit},
-		[]Reason{ReasonIdle, ReasonRead, ReasonReadTotal, ReasonMinWriteRate, ReasonPhase, ReasonMaxAge},
+		[]Reason{ReasonIdle, ReasonRead, ReasonMaxAge, ReasonMinWriteRate, ReasonPhase, ReasonReadTotal},
 	}, {
 		Policy{ReadTimeout: limit, MinReadRate: rate, WriteTimeout: limit, MinWriteRate: rate, MaxAge: limit, Heartbeat: beat},
-		[]Reason{ReasonRead, ReasonMinReadRate, ReasonWrite, ReasonMinWriteRate, ReasonHeartbeat, ReasonMaxAge},
+		[]Reason{ReasonRead, ReasonWrite, ReasonMaxAge, ReasonHeartbeat, ReasonMinReadRate, ReasonMinWriteRate},
 	}} {
 		onBoth(t, of.policy, nil, func(r *rig) {
 			k := r.keeper(func(err *TimeoutError) bool { return true })
@@ -115,12 +115,12 @@ func TestActivityDuringKeepAverts(t *testing.T) {
 	})
 }
 
-// TestExpireLooksOnceMore has a byte arrive between the look that finds a limit
+// TestJudgeLooksOnceMore has a byte arrive between the look that finds a limit
 // passed and the end.
-func TestExpireLooksOnceMore(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+func TestJudgeLooksOnceMore(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		p.shard.expire(job{c: &p.Conn, owner: p, state: p.state.Load()}, ReasonIdle)
+		r.own[0].judge(p.job())
 		r.dies(p, time.Now(), time.Second, ReasonIdle)
 	})
 }

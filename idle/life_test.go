@@ -10,10 +10,9 @@ import (
 type life struct {
 	world  *world
 	slot   *slot
-	owner  Owner
+	owner  any
 	ledger *ledger
 
-	waiter   bool // does not report the ends of waits
 	probed   bool
 	kernelIn time.Duration // when bytes arrived of which nobody told
 
@@ -39,8 +38,6 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	l := &life{world: w, slot: s, answeredAt: -1}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
-	unreported := kind%8 == 4 || kind%8 == 5
-	l.ledger.read.unreported, l.ledger.write.unreported = unreported, unreported
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -55,11 +52,8 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 		l.probed = true
 		l.owner = proberLife{l}
 	case 4:
-		l.waiter = true
-		l.owner = waiterLife{l}
-	case 5:
-		l.waiter = true
-		l.owner = waiterKeeperLife{waiterLife{l}, keeperLife{l}, l}
+		l.probed = true
+		l.owner = proberKeeperLife{keeperLife{l}}
 	default:
 		l.owner = l
 	}
@@ -98,11 +92,15 @@ func (l *life) Expire(err *TimeoutError) {
 		w.errorf("at %v: expired twice: %v", now, l)
 	}
 	l.checkTimeout("Expire", err, now)
-	if _, ok := l.owner.(Keeper); ok && (l.asking != err.Reason || l.answer) {
-		w.errorf("at %v: Expire by %v, but Keep was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
+	if l.keeps() && (l.asking != err.Reason || l.answer) {
+		w.errorf("at %v: Expire by %v, but OnTimeout was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
 	}
-	if l.probed && err.Reason != ReasonMaxAge && err.Reason != ReasonPhase && !w.stalls && l.probedAt != now {
-		w.errorf("at %v: Expire by %v without a Probe: %v", now, err, l)
+	recently := time.Duration(0) // before an OnTimeout that has answered at once
+	if l.keeps() {
+		recently = (answeredAtOnce + 1) * w.tick
+	}
+	if l.probed && err.Reason != ReasonMaxAge && err.Reason != ReasonPhase && !w.stalls && now-l.probedAt > recently {
+		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
 	}
 	l.expired, l.endedAt = true, now
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
@@ -112,8 +110,7 @@ func (l *life) Expire(err *TimeoutError) {
 		l.closed.Store(true)
 		l.slot.life = nil
 	}
-	_, keeper := l.owner.(Keeper)
-	l.meddle("Expire", keeper)
+	l.meddle("Expire", l.keeps())
 }
 
 // checkTimeout checks that err is true at this moment; w.mu is held.
@@ -129,7 +126,7 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	if ok && now > s.hi+w.held(s.hi) {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
 	}
-	if late, ok := l.ledger.overdue(now, w.held); ok && name == "Keep" {
+	if late, ok := l.ledger.overdue(now, w.held); ok && name == "OnTimeout" {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
 	}
 	if p := l.ledger.policy; err.Phase != p.Name {
@@ -137,7 +134,7 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	}
 }
 
-func (l *life) Drain() {
+func (l *life) OnDrain() {
 	now, ok := l.enter("Drain")
 	defer l.world.mu.Unlock()
 	if !ok || l.expired {
@@ -188,20 +185,20 @@ func (l *life) Ping() error {
 // keeperLife is asked before it times out.
 type keeperLife struct{ *life }
 
-func (k keeperLife) Keep(err *TimeoutError) bool {
+func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 	l, w := k.life, k.world
-	now, ok := l.enter("Keep")
+	now, ok := l.enter("OnTimeout")
 	if ok {
 		if l.asked || l.expired {
 			w.errorf("at %v: Keep is asked again: %v", now, l)
 		}
-		l.checkTimeout("Keep", err, now)
+		l.checkTimeout("OnTimeout", err, now)
 	}
 	l.asked, l.asking = true, err.Reason
 	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
 	answer := w.chance("answer", l.slot.n)%3 > 0
 	if ok {
-		l.meddle("Keep", true)
+		l.meddle("OnTimeout", true)
 	}
 	w.mu.Unlock()
 	if block {
@@ -243,37 +240,29 @@ type keeperReaperLife struct{ keeperLife }
 
 func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
 
+// keeps reports whether l is asked before it times out.
+func (l *life) keeps() bool {
+	_, asked := l.owner.(interface{ OnTimeout(*TimeoutError) bool })
+	return asked
+}
+
 // proberLife knows of bytes that arrived without being told.
 type proberLife struct{ *life }
 
-func (p proberLife) Probe() (pulse Pulse) {
+func (p proberLife) Examine() (e Evidence) {
 	l, w := p.life, p.world
-	now, ok := l.enter("Probe")
+	now, ok := l.enter("Examine")
 	defer w.mu.Unlock()
 	l.probedAt = now
-	l.meddle("Probe", false)
+	l.meddle("Examine", p.keeps())
 	if ok && !l.closed.Load() && l.kernelIn > l.ledger.in {
-		pulse.In = max(1, now-l.kernelIn) // 0 would be: not known
+		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		l.ledger.arrived(l.kernelIn)
 	}
-	return pulse
+	return e
 }
 
-// waiterLife reports the beginnings of waits only.
-type waiterLife struct{ *life }
+// proberKeeperLife has both.
+type proberKeeperLife struct{ keeperLife }
 
-func (q waiterLife) Waiting() (read, write bool) {
-	_, ok := q.enter("Waiting")
-	defer q.world.mu.Unlock()
-	if ok {
-		_, keeper := q.owner.(Keeper)
-		q.meddle("Waiting", keeper)
-	}
-	return q.ledger.read.on, q.ledger.write.on
-}
-
-type waiterKeeperLife struct {
-	waiterLife
-	keeperLife
-	*life
-}
+func (p proberKeeperLife) Examine() Evidence { return proberLife{p.life}.Examine() }

@@ -145,36 +145,51 @@ func TestCloseReapsAtOnce(t *testing.T) {
 	})
 }
 
-// TestCloseInCallbackIsRefused calls Close of its own tracker in all callbacks.
-func TestCloseInCallbackIsRefused(t *testing.T) {
+// TestCloseInACallback calls Close in each callback. It must return, with an error
+// that tells of the callback that it has waited for.
+func TestCloseInACallback(t *testing.T) {
 	policy := Policy{IdleTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour}}
-	onBoth(t, policy, nil, func(r *rig) {
-		p := &callbackCloser{rig: r}
-		r.track(&p.Conn, p)
-		r.dies(&p.peer, time.Now(), 5*time.Second, ReasonIdle)
-		r.wait(time.Minute)
-		for _, err := range p.errs {
-			if err != ErrInCallback {
-				r.Errorf("Close in a callback: %v", err)
-			}
-		}
-		if len(p.errs) < 6 {
-			r.Errorf("%d callbacks", len(p.errs))
-		}
-	})
+	for _, in := range []string{"Ping", "OnDrain", "Examine", "OnTimeout", "Expire", "Reap"} {
+		t.Run(in, func(t *testing.T) {
+			onBoth(t, policy, nil, func(r *rig) {
+				p := &callbackCloser{rig: r, in: in}
+				r.track(&p.Conn, p)
+				r.wait(time.Minute)
+				if len(p.errs) == 0 {
+					r.Fatal("it was not called")
+				}
+				if err := p.errs[0]; r.loop == nil && (err == nil || !strings.Contains(err.Error(), "a callback must not call Close")) {
+					r.Errorf("Close in %s: %v", in, err)
+				}
+				if r.loop != nil {
+					if err := p.errs[1]; err != errInPass {
+						r.Errorf("Close of the shard in %s: %v", in, err)
+					}
+					r.closeShard()
+				}
+				if st := r.Stats(); st.Live != 0 {
+					r.Errorf("%+v", st)
+				}
+			})
+		})
+	}
 }
 
 type callbackCloser struct {
 	peer
 	rig  *rig
+	in   string
 	mu   sync.Mutex
 	errs []error
 }
 
-func (p *callbackCloser) close() {
+func (p *callbackCloser) close(in string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.in != in {
+		return
+	}
 	_, err := p.rig.Tracker.Close()
 	p.errs = append(p.errs, err)
 	if p.rig.shard != nil {
@@ -183,12 +198,12 @@ func (p *callbackCloser) close() {
 	}
 }
 
-func (p *callbackCloser) Expire(err *TimeoutError) { p.close(); p.peer.Expire(err) }
-func (p *callbackCloser) Ping() error              { p.close(); return nil }
-func (p *callbackCloser) Keep(*TimeoutError) bool  { p.close(); return false }
-func (p *callbackCloser) Probe() Pulse             { p.close(); return Pulse{} }
-func (p *callbackCloser) Drain()                   { p.close() }
-func (p *callbackCloser) Reap()                    { p.close() }
+func (p *callbackCloser) Expire(err *TimeoutError)     { p.close("Expire"); p.peer.Expire(err) }
+func (p *callbackCloser) Ping() error                  { p.close("Ping"); return nil }
+func (p *callbackCloser) OnTimeout(*TimeoutError) bool { p.close("OnTimeout"); return false }
+func (p *callbackCloser) Examine() Evidence            { p.close("Examine"); return Evidence{} }
+func (p *callbackCloser) OnDrain()                     { p.close("OnDrain") }
+func (p *callbackCloser) Reap()                        { p.close("Reap") }
 
 // TestCloseWaitsForCallbacks has a Ping that ends in time.
 func TestCloseWaitsForCallbacks(t *testing.T) {
@@ -255,7 +270,7 @@ func TestLoopThatFailsIsTriedAgain(t *testing.T) {
 			r.Fatal(err)
 		}
 		p, born := &peer{}, time.Now()
-		l.do(func() { err = shard.Track(&p.Conn, p) })
+		l.do(func() { err = shard.Track(&p.Conn, p, hooksOf(p)) })
 		r.wait(2 * time.Second)
 		if late := p.at.Sub(born) - time.Second; err != nil || len(p.expired) != 1 || late > r.late()+3*r.opts.Tick {
 			r.Errorf("%v; timed out %v late: %v", err, late, p.expired)
@@ -271,7 +286,7 @@ func TestCloseLetsGoOfTheConn(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
 		p.Close()
-		if n := r.shards[0].wheel.Len(); n != 0 {
+		if n := r.own[0].wheel.Len(); n != 0 {
 			r.Errorf("%d timers are pending", n)
 		}
 	})
@@ -286,14 +301,14 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 	}
 	p, tracked := &peer{}, make(chan error)
 	tr.clock.mu.Lock()
-	go func() { tracked <- tr.Track(&p.Conn, p) }()
+	go func() { tracked <- tr.Track(&p.Conn, p, hooksOf(p)) }()
 	for !p.Live() {
 		time.Sleep(time.Millisecond)
 	}
 	tr.shut()
-	left := tr.shards[0].empty()
+	left := tr.own[0].empty()
 	tr.clock.mu.Unlock()
-	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.shards[0].wheel.Len() > 0 {
+	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.own[0].wheel.Len() > 0 {
 		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())
 	}
 	close(tr.stop)
@@ -330,7 +345,7 @@ func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 			r.peer()
 		}
 		r.wait(time.Minute)
-		jobs := r.shards[0].jobs
+		jobs := r.own[0].jobs
 		for _, j := range jobs[:cap(jobs)] {
 			if j.c != nil || j.owner != nil {
 				r.Errorf("it holds %+v", j)

@@ -59,9 +59,9 @@ func TestLooksAreBounded(t *testing.T) {
 				try("a look", func(r *rig, p *peer) time.Duration {
 					begun := time.Now()
 					for range nth {
-						r.wait(max(1, min(r.clock.until(p.shard.due.Load())+r.clock.slack+1, timeout-r.opts.Tick-time.Since(begun))))
+						r.wait(max(1, min(r.clock.until(p.lane.due.Load())+r.clock.slack+1, timeout-r.opts.Tick-time.Since(begun))))
 					}
-					return min(r.clock.until(p.shard.due.Load())+r.clock.slack+offset, timeout-r.opts.Tick-time.Since(begun))
+					return min(r.clock.until(p.lane.due.Load())+r.clock.slack+offset, timeout-r.opts.Tick-time.Since(begun))
 				})
 			}
 		}
@@ -92,7 +92,7 @@ func TestLooksDoNotGrowWithTheRate(t *testing.T) {
 			"touch":    func(p *peer) { p.Touch() },
 			"received": func(p *peer) { p.Received(100) },
 			"waits":    func(p *peer) { p.AwaitRead(); p.Received(100); p.PauseRead() },
-			"enter":    func(p *peer) { p.Enter(p.shard.tracker.phase) },
+			"enter":    func(p *peer) { p.Enter(p.phase.Load()) },
 		} {
 			st, elapsed := busy(t, Policy{IdleTimeout: timeout}, every, do)
 			if most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1); st.Looks > most || st.Relinks > 0 {
@@ -113,17 +113,17 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 			"reads":  func(p *peer) { p.PauseRead(); p.AwaitRead(); p.Received(1); p.PauseRead() },
 			"writes": func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.Sent(1); p.PauseWrite() },
 			"phases": func(p *peer) {
-				if short == nil || short.tracker != p.shard.tracker {
-					short, _ = p.shard.tracker.Phase(Policy{IdleTimeout: timeout})
-					long, _ = p.shard.tracker.Phase(Policy{IdleTimeout: time.Hour})
+				if short == nil || short.clock != p.lane.clock {
+					short = newPhase(p.lane.clock, Policy{IdleTimeout: timeout})
+					long = newPhase(p.lane.clock, Policy{IdleTimeout: time.Hour})
 				}
 				p.Enter(long)
 				p.Enter(short)
 				p.Enter(long)
 			},
 			"same phase": func(p *peer) {
-				if short == nil || short.tracker != p.shard.tracker {
-					short, _ = p.shard.tracker.Phase(Policy{IdleTimeout: timeout})
+				if short == nil || short.clock != p.lane.clock {
+					short = newPhase(p.lane.clock, Policy{IdleTimeout: timeout})
 				}
 				p.Enter(short)
 				p.Enter(short)

@@ -27,17 +27,17 @@ func panics(t *testing.T, want string, f func()) {
 func TestMisusePanicsWithWords(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p, zero := r.peer(), new(Tracker)
-		panics(t, "Track(nil", func() { r.Tracker.Track(nil, p) })
-		panics(t, "without an owner", func() { r.Tracker.Track(new(Conn), nil) })
+		panics(t, "Track(nil", func() { r.Tracker.Track(nil, p, hooksOf(p)) })
+		panics(t, "without an owner", func() { r.Tracker.Track(new(Conn), nil, hooksOf(nil)) })
 		panics(t, "Enter(nil)", func() { p.Enter(nil) })
 		panics(t, "NewShard(nil)", func() { r.NewShard(nil) })
-		panics(t, "zero Tracker", func() { zero.Track(new(Conn), p) })
+		panics(t, "zero Tracker", func() { zero.Track(new(Conn), p, hooksOf(p)) })
 		panics(t, "zero Tracker", func() { zero.Phase(Policy{IdleTimeout: time.Second}) })
 		panics(t, "zero Tracker", func() { zero.NewShard(func(func()) error { return nil }) })
 		panics(t, "zero Tracker", func() { zero.Policy() })
 		panics(t, "zero Tracker", func() { zero.Stats() })
 		panics(t, "zero Tracker", func() { zero.Close() })
-		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p) })
+		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p, hooksOf(p)) })
 	})
 }
 
@@ -84,8 +84,8 @@ func TestExecuteThatPanics(t *testing.T) {
 		}
 		defer loop.do(func() { s.Close() })
 		p, other := &peer{}, &peer{}
-		loop.do(func() { err = s.Track(&p.Conn, p) })
-		if err != nil || r.Track(&other.Conn, other) != nil {
+		loop.do(func() { err = s.Track(&p.Conn, p, hooksOf(p)) })
+		if err != nil || r.Track(&other.Conn, other, hooksOf(other)) != nil {
 			r.Fatal(err)
 		}
 		r.wait(2 * time.Second)
@@ -123,7 +123,7 @@ func TestBudgetIsNeverNone(t *testing.T) {
 // tell.
 func TestPulseOfLongAgo(t *testing.T) {
 	for _, ago := range []time.Duration{(1<<31 + 100) * defaultTick, (1<<32 - 100) * defaultTick, 1 << 62, 1<<63 - 1} {
-		for name, pulse := range map[string]Pulse{"in": {In: ago}, "out": {Out: ago}} {
+		for name, pulse := range map[string]Evidence{"in": {In: ago}, "out": {Out: ago}} {
 			onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 				p := &pulsed{pulse: pulse}
 				r.track(&p.Conn, p)
@@ -139,7 +139,7 @@ func TestPulseOfLongAgo(t *testing.T) {
 
 type pulsed struct {
 	peer
-	pulse Pulse
+	pulse Evidence
 }
 
-func (p *pulsed) Probe() Pulse { return p.pulse }
+func (p *pulsed) Examine() Evidence { return p.pulse }

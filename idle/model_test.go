@@ -1,11 +1,19 @@
 package idle
 
-import "strings"
+import "slices"
 
 // This is a model of the protocol by which a connection is used, timed out,
 // closed and tracked anew, small enough to try all interleavings. Each step of
-// its threads is one access to a word of the real Conn, in the real order; see
-// modelcheck_test.go for what is tried and what must hold.
+// its threads is one access to a word of the real Conn, in the real order. The
+// threads that use a connection are in modelthreads_test.go and
+// modellife_test.go, the one that times it out is in modeljudge_test.go. Its
+// deadlines follow from its words as modelwords_test.go says. What is tried is in
+// modelscenarios_test.go, what must hold in modelcheck_test.go.
+//
+// Some operations are a loop in the code that ends with a compare-and-swap:
+// raising a word, which moves it forward and never back, and setting or clearing
+// bits of the state. They are one step here, as their failed attempts have no
+// effect.
 //
 // Deliberate flaws leave out or swap a step. They are named where they are.
 
@@ -13,138 +21,104 @@ import "strings"
 type memory struct {
 	now int8 // the clock, which nobody's copy is behind
 
-	// The words of a Conn, with one flow.
-	state             modelState
-	phase             int8
-	stamp, paid, beat int8
-	wait              modelWait
-	placed            int8
-	pending           bool
+	modelWords
+	placed  int8
+	pending bool
 
 	locked bool // the shard
-	mutex  bool // the owner's reader's, whose being held is its answer to Waiting
+	kernel modelEvidence
 
-	truth    truth
+	// truth is what was done to the connection, noted in the same step in which a
+	// method does the last of what it does.
+	truth    modelWords
+	active   int8    // the tick of the last reported activity
+	excused  int8    // the tick at which unread bytes counted as activity, 0 if activity was reported since
+	letOff   int8    // the tick up to which waits do not count against the rate
 	outcomes [3]int8 // of each generation
 	fault    string
 }
 
-type modelState struct {
-	gen                   int8
-	live, expired, asking bool
-}
-
-type modelWait struct {
-	since int8
-	on    bool
-}
-
-// truth is what was done to the connection, noted in the same step in which a
-// method does the last of what it does.
-type truth struct {
-	phase, began, last, since, paid int8
-	waiting                         bool
-	unmarked                        bool // a read holds the mutex, and has not said so
+// modelEvidence is what the owner finds out when it examines the connection.
+type modelEvidence struct {
+	arrived int8 // the tick at which bytes last came, 0 if that is not known
+	unread  bool // bytes wait to be read
+	empty   bool // there is nothing to wait for
 }
 
 // registers are a thread's own.
 type registers struct {
-	gen                      int8
-	now, at                  int8
-	state                    modelState
-	phase, stamp, paid, beat int8
-	wait, was                modelWait
-	reason, suspected        int8
-	then                     uint8 // what was truly due while it last looked
-	examined                 uint8
-	going, counts, window    bool
-	placed                   int8
+	gen, now, at int8
+	placed, beat int8
+	state        modelState
+	wait         modelWait
+	look         modelWords // what next has read so far
+
+	// The judge's.
+	what     int8  // what was due when it last looked, 0 if nothing
+	then     uint8 // all that was truly due at some moment of that look, as bits
+	examined int8  // the limit that Examine was asked about
+	asked    int8  // the limit that OnTimeout was asked about
+	askedAt  int8
+	evidence modelEvidence
 }
 
-// Reasons of the model, in the order in which ties are decided, and limits.
-const (
-	byIdle = int8(1 + iota)
-	byRead
-	byRate
-	byPhase
-)
-
-type modelLimits struct{ idle, read, rate, whole int8 }
-
-var modelPhases = []modelLimits{
-	{},
-	{idle: 2},
-	{idle: 1},
-	{read: 2},
-	{rate: 2},
-	{whole: 2},
-	{read: 2, rate: 2},
-	{read: 3, idle: 3},
-}
-
-const far = int8(100)
-
-// modelDeadline returns when which limit is passed, given what was read, or is true.
-func modelDeadline(phase, stamp int8, wait modelWait, paid, beat int8) (at, reason int8) {
-	p := modelPhases[phase]
-	at = far
-	limit := func(timeout, from, r int8) {
-		if timeout > 0 && from+1+timeout < at {
-			at, reason = from+1+timeout, r
+// verdict adds the steps of one look at what is due. It goes on only if a limit
+// is passed: it ends the thread if the connection has ended, and goes to replace
+// if nothing is due, or to the ping if that is.
+func (t *thread) verdict(name, flaw string) {
+	t.look(name, flaw, true, goOn)
+	t.step(name+" holds", func(m *memory, r *registers) string {
+		switch {
+		case m.state.gen != r.gen || !m.state.live:
+			return "end"
+		case r.what == 0:
+			return "replace lock"
+		case r.what == toPing:
+			return "ping stamp"
 		}
-	}
-	limit(p.idle, stamp, byIdle)
-	if wait.on {
-		limit(p.read, max(stamp, wait.since), byRead)
-		limit(p.rate, paid, byRate)
-	}
-	limit(p.whole, beat, byPhase)
-	return at, reason
+		return ""
+	})
 }
 
-// due returns which limits are truly passed at the given tick, as bits. A wait
-// that a Waiter was asked about counts although it has ended since, if nothing
-// has arrived.
-func (m *memory) due(now int8, going bool) (all uint8) {
-	t, p := m.truth, modelPhases[m.truth.phase]
-	passed := func(timeout, from, r int8) {
-		if timeout > 0 && from+1+timeout <= now {
-			all |= 1 << r
-		}
-	}
-	passed(p.idle, t.last, byIdle)
-	if t.waiting || going {
-		passed(p.read, max(t.last, t.since), byRead)
-		passed(p.rate, t.paid, byRate)
-	}
-	passed(p.whole, t.began, byPhase)
-	return all
-}
-
-func has(flaw, what string) bool { return strings.Contains(flaw, what) }
-
-// look adds the steps of next, in its order: what makes a deadline count is
+// look adds the steps of Conn.next, in its order: what makes a deadline count is
 // read before what makes it later. The flaws read in another order.
-func (t *thread) look(name string, flaw string, then func(*memory, *registers) string) {
+//
+// The clock is left out if only the deadline matters, and not whether it is
+// passed. Words from which no limit of the phase counts are left out as well, but
+// for the last: when they are read makes no difference.
+func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
 	steps := []threadStep{
 		{"clock", func(m *memory, r *registers) string { r.now = m.now; return "" }},
-		{"phase", func(m *memory, r *registers) string { r.phase = m.phase; return "" }},
-		{"wait", func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
-		{"stamp", func(m *memory, r *registers) string { r.stamp = m.stamp; return "" }},
-		{"paid", func(m *memory, r *registers) string { r.paid = m.paid; return "" }},
-		{"beat", func(m *memory, r *registers) string { r.beat = m.beat; return "" }},
+		{"phase", func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
+		{"state", func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
+		{"wait", func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
+		{"pinged", func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
+		{"stamp", func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
+		{"paid", func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
+		{"began", func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
+		{"beat", func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
 	}
+	last := len(steps) - 1
 	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
-	switch {
-	case has(flaw, "next reads the clock last"):
-		swap(0, 5)
-	case has(flaw, "next reads the phase last"):
+	switch flaw {
+	case "next reads the clock last":
+		swap(0, last)
+	case "next reads the phase last":
+		swap(1, last)
+	case "next reads the state last":
+		swap(2, last)
+	case "next reads the stamp before the phase":
 		swap(1, 5)
-	case has(flaw, "next reads the stamp before the phase"):
-		swap(1, 3)
-	case has(flaw, "next reads what is paid before the wait"):
-		swap(2, 4)
+	case "next reads the stamp before the ping":
+		swap(4, 5)
+	case "next reads what is paid before the wait":
+		swap(3, 6)
 	}
+	if !clock {
+		steps = slices.DeleteFunc(steps, func(s threadStep) bool { return s.name == "clock" })
+		last--
+	}
+	phaseAt := slices.IndexFunc(steps, func(s threadStep) bool { return s.name == "phase" })
 	for i, s := range steps {
 		t.step(name+" "+s.name, func(m *memory, r *registers) string {
 			if i == 0 {
@@ -155,45 +129,46 @@ func (t *thread) look(name string, flaw string, then func(*memory, *registers) s
 			if steps[0].name == "clock" {
 				at = r.now
 			}
-			r.then |= m.due(at, r.counts)
-			if i < len(steps)-1 {
-				return ""
+			r.then |= m.due(at)
+			for j := i + 1; j <= last; j++ {
+				if i < phaseAt || j == last || modelPhases[r.look.phase].countsFrom(steps[j].name) {
+					return name + " " + steps[j].name
+				}
 			}
-			r.at, r.reason = modelDeadline(r.phase, r.stamp, r.wait, r.paid, r.beat)
-			if r.at > r.now {
-				r.reason = 0
+			if r.at, r.what = r.look.next(); r.at > r.now {
+				r.what = 0
 			}
+			r.look = modelWords{} // not needed any more: fewer states
 			return then(m, r)
 		})
 	}
 }
 
-// move adds the steps of state.move: next, if the generation still is r.gen,
-// goes to otherwise.
-func (t *thread) move(name, otherwise string, flaw string, change func(*modelState), then func(*memory, *registers) string) {
+// move adds the steps of state.move. They go to otherwise unless the generation
+// still is r.gen, the connection is live, and may allows the change.
+func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) {
 	t.step(name+" load", func(m *memory, r *registers) string {
 		r.state = m.state
-		sameGen := r.state.gen == r.gen || has(flaw, "a verdict ignores the generation")
-		if !sameGen || !r.state.live {
+		sameGen := r.state.gen == r.gen || flaw == "a verdict ignores the generation"
+		if !sameGen || !r.state.live || !may(r.state) {
 			return otherwise
 		}
 		return ""
 	})
 	t.step(name+" swap", func(m *memory, r *registers) string {
-		if m.state != r.state && !has(flaw, "a verdict stores instead of swapping") {
+		if m.state != r.state && flaw != "a verdict stores instead of swapping" {
 			return name + " load"
 		}
 		m.state = r.state
 		change(&m.state)
+		r.state = modelState{}
 		return then(m, r)
 	})
 }
 
-func goOn(*memory, *registers) string { return "" }
+func always(modelState) bool { return true }
 
-func (t *thread) goTo(label string) {
-	t.step("to "+label, func(*memory, *registers) string { return label })
-}
+func goOn(*memory, *registers) string { return "" }
 
 // lock and unlock are the shard's.
 func (t *thread) lock(name string) {
@@ -212,15 +187,15 @@ func (t *thread) unlock(name, to string) {
 
 // place adds the steps of Shard.place; the lock is held.
 func (t *thread) place(name, flaw string) {
-	t.look(name, flaw, func(m *memory, r *registers) string { return "" })
+	t.look(name, flaw, false, goOn)
 	t.step(name+" schedule", func(m *memory, r *registers) string {
 		m.placed, m.pending, r.placed = r.at, true, r.at
-		if has(flaw, "place does not look again") {
+		if flaw == "place does not look again" {
 			return name + " placed"
 		}
 		return ""
 	})
-	t.look(name+" again", flaw, func(m *memory, r *registers) string {
+	t.look(name+" again", flaw, false, func(m *memory, r *registers) string {
 		if r.at < r.placed {
 			return name + " schedule"
 		}

@@ -17,6 +17,7 @@ type ledger struct {
 	born      time.Duration
 	began     time.Duration // the phase, or a Keep of its limit
 	excused   time.Duration // limits already passed at this time are due from here on
+	averted   time.Duration // when the last of them was, in this phase; 0 if none
 	in, out   time.Duration // the last byte, or the beginning of the phase
 	idleKept  time.Duration // when the idle limit was last begun anew
 	writeKept time.Duration // how late that may make the write limit begin
@@ -42,14 +43,11 @@ type waits struct {
 	ended  time.Duration // the last wait, unless one is on
 	lax    time.Duration // more that the core cannot know
 
-	// Of waits whose ends nobody reports the core counts whole ticks, which is
-	// less than they lasted: by so much for each of the turns.
-	unreported bool
-	turns      int // beginnings and ends of waits
+	turns int // beginnings and ends of waits
 }
 
 func (w *waits) restart(now time.Duration) {
-	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1, unreported: w.unreported}
+	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1}
 }
 
 // rebegin has a wait begin anew, but for the rate.
@@ -70,7 +68,7 @@ func (w *waits) forgive(r Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, unreported: w.unreported}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -101,12 +99,6 @@ func (w *waits) await(now time.Duration) {
 	}
 }
 
-// begin begins a wait. One that is going on ended with the last byte.
-func (w *waits) begin(now, last time.Duration) {
-	w.pause(max(last, w.since))
-	w.await(now)
-}
-
 func (w *waits) pause(now time.Duration) {
 	if w.on {
 		w.on, w.ended = false, now
@@ -130,18 +122,10 @@ func newLedger(p Policy, tick, now time.Duration) *ledger {
 func (l *ledger) enter(p Policy, now time.Duration) {
 	l.policy = p
 	l.began, l.out, l.beat, l.excused = now, now, now, now
+	l.averted = 0
 	l.read.restart(now)
 	l.write.restart(now)
 	l.arrived(now)
-}
-
-// beginWrite is what a Waiter does. If the core takes an idle limit that began
-// anew for something sent, it seems to have been sent in the wait before.
-func (l *ledger) beginWrite(now time.Duration) {
-	if l.write.on && l.writeKept > l.out {
-		l.write.lax += now - l.out
-	}
-	l.write.begin(now, l.out)
 }
 
 func (l *ledger) arrived(now time.Duration) {
@@ -151,7 +135,7 @@ func (l *ledger) arrived(now time.Duration) {
 
 // kept begins anew the limit that r names, and no other.
 func (l *ledger) kept(r Reason, now time.Duration) {
-	l.excused = now
+	l.excused, l.averted = now, now
 	switch r {
 	case ReasonIdle:
 		// The core cannot tell it from something sent, by which a write that
@@ -210,7 +194,7 @@ func (l *ledger) spans() (all []span) {
 		if r == 0 {
 			late += l.tick // something else that ends nothing may come first
 		}
-		if l.excused > l.began && hi <= l.excused+late {
+		if l.averted > 0 && hi <= l.averted+late {
 			late += 2 * l.tick // what passes together is judged one after the other
 		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
@@ -240,14 +224,11 @@ func (l *ledger) spans() (all []span) {
 		}
 		more := l.tick + w.lax
 		late := l.late(r.Grace)
-		if w.unreported {
-			more += time.Duration(w.turns) * l.grain()
-		}
 		switch passed := w.served - w.paid(r) - r.Grace; {
 		case w.on:
 			at := w.stale(r)
 			add(reason, reason.String(), at-w.lax, max(at, w.since)+more, late)
-		case passed <= 0 || w.unreported: // and what a wait that has ended so has passed is let off
+		case passed <= 0:
 		case passed > 2*l.tick+w.lax:
 			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
 		default: // it may be too little to tell

@@ -1,75 +1,77 @@
 package idle
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Phase is a [Policy] made ready for the connections of one tracker. It is
 // immutable, shared by pointer, and may be used by any number of connections
 // and goroutines; see [Conn.Enter].
 type Phase struct {
-	policy  Policy
-	tracker *Tracker
+	policy Policy
+	clock  *clock // of the tracker
 
-	// Timeouts in ticks, off when 0.
-	idle, read, write          int64
-	whole                      int64
-	age, ageJitter, ageGrace   int64
-	interval, pong, beats      int64 // active: ping after, answer within; passive: all of it
-	readGrace, writeGrace      int64
-	readPerByte, writePerByte  uint64 // ticks that a byte buys, as 32.32
-	readPaid                   event  // what it is to have had more than was paid for
-	readReach, writeReach, any uint32 // see reach
+	limits  []terms // that are on
+	in, out direction
+	soonest uint32 // how many ticks after its beginning the first deadline may be, but for that of age
+	aged    bool   // there is a limit of age
+}
+
+// A direction is what matters of a phase to the reports on a flow.
+type direction struct {
+	counted int64  // ticks that all waits may take; 0 if they are not counted
+	perByte uint64 // ticks that a byte pays for, as 32.32; 0 if they pay for nothing
+	soonest uint32 // how many ticks after the beginning of a wait the first deadline may be
 }
 
 // Policy returns what the phase was made of.
 func (p *Phase) Policy() Policy { return p.policy }
 
-// fits reports what p needs of an owner that o does not have.
-func (p *Phase) fits(o Owner) error {
-	if _, ok := o.(Pinger); p.interval > 0 && !ok {
-		return fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but the owner, a %T, has no Ping method; add one, or use the Passive form", p.policy.Heartbeat.Interval, o)
-	}
-	return nil
-}
-
-// newPhase prepares p, which must be valid, for ticks of the given length.
-func newPhase(t *Tracker, p Policy, tick time.Duration) *Phase {
-	ticks := func(d time.Duration) int64 { return int64((d + tick - 1) / tick) }
+// newPhase prepares p, which must be valid, for the ticks of a clock.
+func newPhase(k *clock, p Policy) *Phase {
+	inTicks := func(d time.Duration) int64 { return int64((d + k.tick - 1) / k.tick) }
 	ph := &Phase{
-		policy: p, tracker: t,
-		idle: ticks(p.IdleTimeout), read: ticks(p.ReadTimeout), write: ticks(p.WriteTimeout), whole: ticks(p.PhaseTimeout),
-		age: ticks(p.MaxAge), ageJitter: ticks(p.MaxAgeJitter), ageGrace: ticks(p.MaxAgeGrace),
-		readGrace: ticks(p.MinReadRate.Grace + p.ReadTotal), writeGrace: ticks(p.MinWriteRate.Grace),
-		readPerByte: perByte(p.MinReadRate, tick), writePerByte: perByte(p.MinWriteRate, tick),
+		policy: p, clock: k, soonest: maxTicks + 1,
+		in:  direction{perByte: perByte(p.MinReadRate, k.tick), soonest: maxTicks + 1},
+		out: direction{perByte: perByte(p.MinWriteRate, k.tick), soonest: maxTicks + 1},
 	}
-	if p.Heartbeat.Passive {
-		ph.beats = ticks(p.Heartbeat.limit())
-	} else {
-		ph.interval, ph.pong = ticks(p.Heartbeat.Interval), ticks(p.Heartbeat.Timeout)
+	for r := ReasonIdle; r < numReasons; r++ {
+		l := &limits[r]
+		if l.allowed(&p) == 0 {
+			continue
+		}
+		t := terms{limit: l, reason: r, allowed: l.allowed(&p), ticks: inTicks(l.allowed(&p))}
+		first := t.ticks
+		switch {
+		case r == ReasonMaxAge:
+			t.jitter, t.grace = inTicks(p.MaxAgeJitter), inTicks(p.MaxAgeGrace)
+		case r == ReasonHeartbeat && !p.Heartbeat.Passive:
+			t.interval, t.pong, t.misses = inTicks(p.Heartbeat.Interval), inTicks(p.Heartbeat.Timeout), p.Heartbeat.misses()
+			first = t.interval
+		}
+		ph.limits = append(ph.limits, t)
+		ph.bringsUp(l.counts, first)
 	}
-	ph.readPaid = event(ReasonMinReadRate)
-	if p.ReadTotal > 0 {
-		ph.readPaid = event(ReasonReadTotal) // no byte buys anything
-	}
-	ph.readReach = reach(ph.read, ph.readGrace)
-	ph.writeReach = reach(ph.write, ph.writeGrace)
-	ph.any = min(ph.readReach, ph.writeReach, reach(ph.idle, ph.whole, ph.interval, ph.beats))
 	return ph
 }
 
-// reach returns how many ticks after the present stamp the least of the given
-// timeouts that are on ends: how near a deadline a wait, or a phase, brings up
-// by beginning.
-func reach(timeouts ...int64) uint32 {
-	least := uint32(maxTicks)
-	for _, t := range timeouts {
-		if t > 0 {
-			least = min(least, uint32(t))
-		}
+// bringsUp notes that what is counted from brings up a deadline after so many ticks.
+func (p *Phase) bringsUp(from clockOf, ticks int64) {
+	after := uint32(ticks) + 1
+	switch from {
+	case ofLife:
+		p.aged = true
+		return
+	case ofReads:
+		p.in.counted = ticks
+		p.in.soonest = min(p.in.soonest, after)
+	case ofRead:
+		p.in.soonest = min(p.in.soonest, after)
+	case ofWrites:
+		p.out.counted = ticks
+		p.out.soonest = min(p.out.soonest, after)
+	case ofWrite:
+		p.out.soonest = min(p.out.soonest, after)
 	}
-	return least + 1
+	p.soonest = min(p.soonest, after)
 }
 
 // perByte returns how many ticks a byte buys at rate r, as 32.32 and rounded

@@ -84,7 +84,7 @@ func TestEnterPanicsOnMisuse(t *testing.T) {
 		r.do(func() {
 			panics(t, "another tracker", func() { p.Enter(other.phase) })
 			pings := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}})
-			panics(t, "no Ping method", func() { p.Enter(pings) })
+			panics(t, "no Ping to call", func() { p.Enter(pings) })
 		})
 		r.lives(p, time.Minute)
 	})
@@ -104,7 +104,7 @@ func TestEnterTakesBackNothing(t *testing.T) {
 		onDriver(t, of.policy, nil, func(r *rig) {
 			p := r.peer()
 			p.AwaitWrite()
-			stamp := p.shard.stamp()
+			stamp := p.lane.stamp()
 			r.lives(p, 100*time.Millisecond)
 			of.do(p)
 			since := time.Now()
@@ -120,10 +120,12 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 	onDriver(t, beats, nil, func(r *rig) {
 		p := r.pinged()
 		r.lives(&p.peer, odd)
-		next := p.shard.stamp() + 1
-		p.begin(r.phaseOf(Policy{PhaseTimeout: time.Second}), next)
-		p.shard.heartbeat(job{c: &p.Conn, owner: p, state: p.state.Load(), event: ping}, ping)
-		if got := p.beat.Load() >> 1; got != next {
+		next := p.lane.stamp() + 1
+		timed := r.phaseOf(Policy{PhaseTimeout: time.Second})
+		p.begin(timed, next)
+		p.phase.Store(timed)
+		r.own[0].ping(p.job())
+		if got := p.pinged.Load(); got != next {
 			r.Errorf("the phase that began at %d has begun at %d", next, got)
 		}
 	})
@@ -132,14 +134,14 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 // TestErrorIsOfOnePhase has a connection enter a phase between the look that
 // finds a limit passed and the making of the error.
 func TestErrorIsOfOnePhase(t *testing.T) {
-	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, nil, func(r *rig) {
+	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		v := view{now: r.clock.settled() + 1000, exact: r.clock}
-		first := r.Tracker.phase
-		due := p.nextUnder(first, v)
+		v := verdict{phase: r.Tracker.phase, moment: r.clock.moment()}
+		v.now += 1000
+		v.deadline = p.look(v.phase, v.moment)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
-		if err := p.timeout(first, v, due); err.Reason != 0 && (err.Phase != "first" || err.Limit != time.Second) {
-			r.Errorf("%v", &err)
+		if err := v.error(); err.Phase != "first" || err.Limit != time.Second {
+			r.Errorf("%v", err)
 		}
 	})
 }

@@ -28,14 +28,12 @@ func TestPhaseTimeoutIsMovedByNothing(t *testing.T) {
 	policy.IdleTimeout, policy.ReadTimeout, policy.WriteTimeout = time.Minute, time.Minute, time.Minute
 	policy.MinReadRate, policy.MinWriteRate = Rate{1, time.Minute}, Rate{1, time.Minute}
 	for name, move := range map[string]func(*peer){
-		"nothing":    func(*peer) {},
-		"Touch":      func(p *peer) { p.Touch() },
-		"Received":   func(p *peer) { p.Received(1000) },
-		"Sent":       func(p *peer) { p.Sent(1000) },
-		"Beat":       func(p *peer) { p.Beat() },
-		"BeginRead":  func(p *peer) { p.BeginRead() },
-		"BeginWrite": func(p *peer) { p.BeginWrite() },
-		"waits":      func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.AwaitRead(); p.PauseWrite() },
+		"nothing":  func(*peer) {},
+		"Touch":    func(p *peer) { p.Touch() },
+		"Received": func(p *peer) { p.Received(1000) },
+		"Sent":     func(p *peer) { p.Sent(1000) },
+		"Beat":     func(p *peer) { p.Beat() },
+		"waits":    func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.AwaitRead(); p.PauseWrite() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, policy, nil, func(r *rig) {
@@ -116,7 +114,7 @@ func TestTheNearerOfPhaseAndOtherLimitsWins(t *testing.T) {
 // TestUnreadInputIsNoExcuseForThePhase does not even have the owner asked.
 func TestUnreadInputIsNoExcuseForThePhase(t *testing.T) {
 	onBoth(t, handshake, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true, In: 1, Out: 1, Drained: true, Unreported: 1e6} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true, In: 1, Out: 1, OutEmpty: true, Unreported: 1e6} })
 		r.dies(&p.peer, time.Now(), time.Second, ReasonPhase)
 		if p.probes != 0 {
 			r.Errorf("probed %d times", p.probes)

@@ -10,12 +10,12 @@ import (
 type prober struct {
 	peer
 	probes int
-	probe  func() Pulse
+	probe  func() Evidence
 }
 
-func (p *prober) Probe() Pulse { p.probes++; return p.probe() }
+func (p *prober) Examine() Evidence { p.probes++; return p.probe() }
 
-func (r *rig) prober(probe func() Pulse) *prober {
+func (r *rig) prober(probe func() Evidence) *prober {
 	p := &prober{probe: probe}
 	r.track(&p.Conn, p)
 	return p
@@ -31,7 +31,7 @@ func TestUnreadInputAvertsOnce(t *testing.T) {
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			onBoth(t, policy, nil, func(r *rig) {
-				p := r.prober(func() Pulse { return Pulse{Unread: true} })
+				p := r.prober(func() Evidence { return Evidence{Unread: true} })
 				born := time.Now()
 				r.lives(&p.peer, time.Second+r.late())
 				r.dies(&p.peer, born, 2*time.Second, reason)
@@ -46,7 +46,7 @@ func TestUnreadInputAvertsOnce(t *testing.T) {
 // TestUnreadInputAvertsAgainAfterAnActivity is the owner that does read.
 func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true} })
 		r.lives(&p.peer, time.Second+r.late())
 		for range 5 {
 			r.do(func() { p.Received(1) })
@@ -60,7 +60,7 @@ func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
 // TestUnreadInputAvertsAgainInAnotherPhase is the owner that does not read yet.
 func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true} })
 		r.lives(&p.peer, 1500*time.Millisecond)
 		r.do(func() { p.Enter(r.Tracker.phase) })
 		since := time.Now()
@@ -73,7 +73,7 @@ func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
 func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
 	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true} })
 		for p.probes == 0 {
 			r.wait(time.Millisecond)
 		}
@@ -89,7 +89,7 @@ func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 func TestUnreadInputAvertsATotalOnce(t *testing.T) {
 	for _, in := range []time.Duration{0, 100 * time.Millisecond} {
 		onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-			p := r.prober(func() Pulse { return Pulse{Unread: true, In: in} })
+			p := r.prober(func() Evidence { return Evidence{Unread: true, In: in} })
 			r.dies(&p.peer, time.Now(), 2*time.Second, ReasonReadTotal)
 		})
 	}
@@ -101,7 +101,7 @@ func TestFreshInputIsNoMatterForATotal(t *testing.T) {
 	policy := Policy{ReadTotal: time.Second, IdleTimeout: 1500 * time.Millisecond}
 	onBoth(t, policy, nil, func(r *rig) {
 		p := &keepingProber{}
-		p.probe = func() Pulse { return Pulse{Unread: true, In: time.Nanosecond} }
+		p.probe = func() Evidence { return Evidence{Unread: true, In: time.Nanosecond} }
 		r.track(&p.Conn, p)
 		r.wait(10 * time.Second)
 		for _, err := range p.expired {
@@ -119,7 +119,7 @@ func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
 	const grace = 2 * time.Second
 	onBoth(t, Policy{MinReadRate: Rate{100, grace}}, nil, func(r *rig) {
 		var asked atomic.Int64
-		p := r.prober(func() Pulse { return Pulse{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
+		p := r.prober(func() Evidence { return Evidence{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
 		r.wait(grace + 25*time.Millisecond)
 		if asked.Load() == 0 || len(p.expired) > 0 {
 			r.Fatalf("asked %d times, and expired by %v: input that may be all that was owed has to be let in", asked.Load(), p.expired)
@@ -134,16 +134,16 @@ func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
 // A keepingProber keeps all totals.
 type keepingProber struct{ prober }
 
-func (*keepingProber) Keep(err *TimeoutError) bool { return err.Reason == ReasonReadTotal }
+func (*keepingProber) OnTimeout(err *TimeoutError) bool { return err.Reason == ReasonReadTotal }
 
 func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true} })
 		r.do(p.AwaitWrite)
 		r.dies(&p.peer, time.Now(), time.Second, ReasonWrite)
 	})
 	onBoth(t, Policy{MaxAge: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Pulse { return Pulse{Unread: true, In: 1, Out: 1} })
+		p := r.prober(func() Evidence { return Evidence{Unread: true, In: 1, Out: 1} })
 		r.dies(&p.peer, time.Now(), time.Second, ReasonMaxAge)
 	})
 }
@@ -153,12 +153,12 @@ func TestProbedAgesMoveDeadlines(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		born := time.Now()
 		last := born.Add(600*time.Millisecond + odd)
-		p := r.prober(func() Pulse { return Pulse{In: time.Since(last)} })
+		p := r.prober(func() Evidence { return Evidence{In: time.Since(last)} })
 		r.dies(&p.peer, last, time.Second, ReasonIdle)
 	})
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		last := time.Now().Add(700*time.Millisecond + odd)
-		p := r.prober(func() Pulse { return Pulse{Out: time.Since(last)} })
+		p := r.prober(func() Evidence { return Evidence{Out: time.Since(last)} })
 		r.do(p.AwaitWrite)
 		r.dies(&p.peer, last, time.Second, ReasonWrite)
 	})
@@ -169,12 +169,12 @@ func TestProbedAgesMoveDeadlines(t *testing.T) {
 func TestProbedAgeIsNeverEarly(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		var last time.Time
-		p := r.prober(func() Pulse {
+		p := r.prober(func() Evidence {
 			if last.IsZero() {
 				time.Sleep(9 * time.Millisecond)
 				last = time.Now()
 			}
-			return Pulse{In: time.Since(last) + 1}
+			return Evidence{In: time.Since(last) + 1}
 		})
 		r.wait(time.Minute)
 		if lived := p.at.Sub(last); lived < time.Second {
@@ -186,7 +186,7 @@ func TestProbedAgeIsNeverEarly(t *testing.T) {
 func TestDrainedIsNoWait(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		n := 0
-		p := r.prober(func() Pulse { n++; return Pulse{Drained: n < 4} })
+		p := r.prober(func() Evidence { n++; return Evidence{OutEmpty: n < 4} })
 		r.do(p.AwaitWrite)
 		r.lives(&p.peer, 3*time.Second)
 		r.wait(2 * time.Second)
@@ -201,7 +201,7 @@ func TestDrainedIsNoWait(t *testing.T) {
 func TestDrainedIsNoActivity(t *testing.T) {
 	for reason, policy := range map[Reason]Policy{ReasonIdle: {IdleTimeout: time.Second}, ReasonRead: {ReadTimeout: time.Second}} {
 		onBoth(t, policy, nil, func(r *rig) {
-			p := r.prober(func() Pulse { return Pulse{Drained: true} })
+			p := r.prober(func() Evidence { return Evidence{OutEmpty: true} })
 			r.dies(&p.peer, time.Now(), time.Second, reason)
 		})
 	}
@@ -214,11 +214,11 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 	run := func(speed float64, test func(*rig, *prober)) {
 		onBoth(t, policy, nil, func(r *rig) {
 			born, told := time.Now(), 0
-			p := r.prober(func() Pulse {
+			p := r.prober(func() Evidence {
 				taken := int(time.Since(born).Seconds() * speed)
 				unreported := taken - told
 				told = taken
-				return Pulse{Unreported: unreported}
+				return Evidence{Unreported: unreported}
 			})
 			r.do(p.AwaitWrite)
 			test(r, p)
@@ -233,7 +233,7 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 	})
 	run(2000, func(r *rig, p *prober) {
 		r.lives(&p.peer, time.Minute)
-		p.probe = func() Pulse { return Pulse{} }
+		p.probe = func() Evidence { return Evidence{} }
 		ended := time.Now()
 		r.wait(2 * time.Minute)
 		// Of two minutes' worth, probes found at least a part, in a minute.

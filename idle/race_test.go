@@ -33,12 +33,13 @@ type racer struct {
 	n        int
 }
 
-func (o *racer) Expire(*TimeoutError)    { o.outcomes.Add(1); o.expired.Add(1) }
-func (o *racer) Ping() error             { return nil }
-func (o *racer) Keep(*TimeoutError) bool { o.n++; return o.n%3 == 0 } // never at once with itself
-func (o *racer) Drain()                  {}
-func (o *racer) Probe() Pulse            { return Pulse{In: 5 * time.Millisecond, Unread: o.expired.Load() == 1} }
-func (o *racer) Waiting() (bool, bool)   { return true, true }
+func (o *racer) Expire(*TimeoutError)         { o.outcomes.Add(1); o.expired.Add(1) }
+func (o *racer) Ping() error                  { return nil }
+func (o *racer) OnTimeout(*TimeoutError) bool { o.n++; return o.n%3 == 0 } // never at once with itself
+func (o *racer) OnDrain()                     {}
+func (o *racer) Examine() Evidence {
+	return Evidence{In: 5 * time.Millisecond, Unread: o.expired.Load() == 1}
+}
 
 type racingReaper struct{ racer }
 
@@ -67,7 +68,7 @@ func TestRace(t *testing.T) {
 		s.using.Lock()
 		defer s.using.Unlock()
 		o := &racer{}
-		var owner Owner = o
+		var owner any = o
 		if rand.IntN(2) == 0 {
 			r := &racingReaper{}
 			o, owner = &r.racer, r
@@ -75,7 +76,7 @@ func TestRace(t *testing.T) {
 		if s.conn.Close() {
 			s.cur.Load().outcomes.Add(1)
 		}
-		switch err := tr.Track(&s.conn, owner); err {
+		switch err := tr.Track(&s.conn, owner, hooksOf(owner)); err {
 		case nil:
 			s.cur.Store(o)
 			mu.Lock()
@@ -205,7 +206,7 @@ func TestRaceCloseAndTrack(t *testing.T) {
 		owners := make([]plain, 100)
 		for i := range conns {
 			c := &conns[i]
-			if err := tr.Track(c, &plain{}); err != nil {
+			if err := tr.Track(c, &plain{}, hooksOf(&plain{})); err != nil {
 				t.Fatal(err)
 			}
 			c.Enter(exempt)
@@ -214,7 +215,7 @@ func TestRaceCloseAndTrack(t *testing.T) {
 			for c.Live() {
 				runtime.Gosched()
 			}
-			if err := tr.Track(c, &owners[i]); err != nil {
+			if err := tr.Track(c, &owners[i], hooksOf(&owners[i])); err != nil {
 				t.Fatal(err)
 			}
 			wg.Wait()
@@ -252,7 +253,7 @@ func TestRaceTrackerClose(t *testing.T) {
 			wg.Go(func() {
 				for {
 					o := &racingOwner{outcomes: &outcomes}
-					if tr.Track(&o.conn, o) != nil {
+					if tr.Track(&o.conn, o, hooksOf(o)) != nil {
 						return
 					}
 					tracked.Add(1)

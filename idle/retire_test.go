@@ -192,11 +192,11 @@ func TestRetireLosesNoConn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var users sync.WaitGroup
-		use := func(track func(*Conn, Owner) error) {
+		use := func(track func(*Conn, any, *Hooks) error) {
 			users.Go(func() {
 				for {
 					p := &peer{}
-					if err := track(&p.Conn, p); err == ErrClosed {
+					if err := track(&p.Conn, p, hooksOf(p)); err == ErrClosed {
 						return
 					} else if err != nil || !p.Close() {
 						t.Errorf("Track: %v; the tracker has ended with a connection", err)
@@ -230,13 +230,13 @@ func TestTrackCountsBeforeItLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second, tracked := &peer{}, &peer{}, make(chan error)
-	if err := tr.Track(&first.Conn, first); err != nil {
+	if err := tr.Track(&first.Conn, first, hooksOf(first)); err != nil {
 		t.Fatal(err)
 	}
 	tr.Retire()
 	tr.mu.Lock()
-	go func() { tracked <- tr.Track(&second.Conn, second) }()
-	for begun := time.Now(); tr.shards[0].counts.live() < 2; time.Sleep(time.Millisecond) {
+	go func() { tracked <- tr.Track(&second.Conn, second, hooksOf(second)) }()
+	for begun := time.Now(); tr.own[0].counts.live() < 2; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 30*time.Second {
 			t.Fatal("the connection is not counted")
 		}

@@ -233,7 +233,7 @@ func (w *world) checkZero() {
 		}
 	}
 	t := w.tracker
-	shards := t.shards
+	shards := t.own
 	for _, h := range w.homes {
 		if h.shard != nil {
 			shards = append(shards, h.shard)
@@ -244,7 +244,7 @@ func (w *world) checkZero() {
 			w.errorf("%d connections are left in a wheel", n)
 		}
 	}
-	if n := t.callbacks.count(); n != 0 || t.reapers.workers != 0 || len(t.reapers.queue) != 0 || len(t.loops) != 0 {
-		w.errorf("left: %d callbacks, %d reapers with %d to do, %d loops", n, t.reapers.workers, len(t.reapers.queue), len(t.loops))
+	if n := t.calls.running.count(); n != 0 || t.calls.reapers.workers != 0 || len(t.calls.reapers.queue) != 0 || len(t.loops) != 0 {
+		w.errorf("left: %d callbacks, %d reapers with %d to do, %d loops", n, t.calls.reapers.workers, len(t.calls.reapers.queue), len(t.loops))
 	}
 }

@@ -15,7 +15,7 @@ type Stats struct {
 	Gone     uint64            // of those, ended by themselves or handed back
 	TimedOut map[Reason]uint64 // of those, timed out; reasons that occurred only
 
-	Kept     uint64 // times that a Keeper answered keep
+	Kept     uint64 // times that OnTimeout answered keep
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that stayed unanswered
 	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, than they could be known to be
@@ -52,21 +52,21 @@ func (s *Stats) Add(other Stats) {
 	s.Longest = max(s.Longest, other.Longest)
 }
 
-// counts are a shard's. They are atomic for the sake of who reads them.
-type counts struct {
+// counters are a shard's counts. They are atomic for the sake of who reads them.
+type counters struct {
 	tracked, gone, kept, pings, misses, deferred, looks, relinks, passes atomic.Uint64
 
 	timedOut      [numReasons]atomic.Uint64
 	busy, longest atomic.Int64
 }
 
-func (n *counts) passed(took time.Duration) {
+func (n *counters) passed(took time.Duration) {
 	n.passes.Add(1)
 	n.busy.Add(int64(took))
 	n.longest.Store(max(n.longest.Load(), int64(took)))
 }
 
-func (n *counts) addTo(st *Stats) {
+func (n *counters) addTo(st *Stats) {
 	ended := n.gone.Load()
 	st.Gone += ended
 	for r := range n.timedOut {
@@ -87,4 +87,14 @@ func (n *counts) addTo(st *Stats) {
 	st.Passes += n.passes.Load()
 	st.Busy += time.Duration(n.busy.Load())
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
+}
+
+// live returns how many connections are live, or more if some end meanwhile: what has
+// ended is read first.
+func (n *counters) live() uint64 {
+	ended := n.gone.Load()
+	for r := range n.timedOut {
+		ended += n.timedOut[r].Load()
+	}
+	return n.tracked.Load() - ended
 }

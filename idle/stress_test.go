@@ -177,8 +177,9 @@ func (s *stress) use(rng *rand.Rand, k *stressed, what int) {
 func (s *stress) read(rng *rand.Rand, c *Conn) {
 	switch rng.IntN(3) {
 	case 0:
-		c.BeginRead()
+		c.AwaitRead()
 		c.Received(rng.IntN(2000))
+		c.PauseRead()
 	case 1:
 		c.AwaitRead()
 	case 2:
@@ -190,8 +191,9 @@ func (s *stress) read(rng *rand.Rand, c *Conn) {
 func (s *stress) write(rng *rand.Rand, c *Conn) {
 	switch rng.IntN(3) {
 	case 0:
-		c.BeginWrite()
+		c.AwaitWrite()
 		c.Sent(rng.IntN(2000))
+		c.PauseWrite()
 	case 1:
 		c.AwaitWrite()
 	case 2:
@@ -201,11 +203,11 @@ func (s *stress) write(rng *rand.Rand, c *Conn) {
 }
 
 // begin tracks a connection anew, once nobody uses the one before.
-func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, Owner) error) {
+func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks) error) {
 	k.using.Lock()
 	defer k.using.Unlock()
 	o := &racer{}
-	var owner Owner = o
+	var owner any = o
 	if rng.IntN(2) == 0 {
 		r := &racingReaper{}
 		o, owner = &r.racer, r
@@ -213,7 +215,7 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, Owner) erro
 	if k.conn.Close() {
 		k.cur.Load().outcomes.Add(1)
 	}
-	switch err := track(&k.conn, owner); err {
+	switch err := track(&k.conn, owner, hooksOf(owner)); err {
 	case nil:
 		k.cur.Store(o)
 		s.mu.Lock()
@@ -307,7 +309,7 @@ func (s *stress) check() Stats {
 	if st.Tracked != uint64(len(s.all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Gone+timedOut || st.Panics > 0 {
 		s.t.Errorf("seed %d: %d tracked, %d expired: %+v", s.seed, len(s.all), expired, st)
 	}
-	for _, sh := range s.tracker.shards {
+	for _, sh := range s.tracker.own {
 		if n := sh.wheel.Len(); n != 0 {
 			s.t.Errorf("seed %d: %d connections are left in a wheel", s.seed, n)
 		}

@@ -84,31 +84,3 @@ func TestWaitsShorterThanATick(t *testing.T) {
 		}
 	}
 }
-
-// TestUnreportedWaits has an owner that reports only the beginnings of its waits.
-// They count for the whole ticks that they have certainly lasted, which is never
-// too much, and for long waits not much too little.
-func TestUnreportedWaits(t *testing.T) {
-	const limit, tick = 2 * time.Second, 10 * time.Millisecond
-	for name, policy := range map[string]Policy{
-		"total": {ReadTotal: limit}, "rate": {MinReadRate: Rate{BytesPerSecond: 1 << 20, Grace: limit}},
-	} {
-		for _, l := range append(waitLoops, waitLoop{95 * time.Millisecond, 5 * time.Millisecond}) {
-			for offset := time.Duration(0); offset < tick; offset += tick / 10 {
-				onBoth(t, policy, &Options{Tick: tick}, func(r *rig) {
-					w := r.waiter()
-					begin := func() { w.read = true; w.BeginRead() }
-					end := func() { w.read = false; w.Touch() }
-					r.do(end)
-					waited := trickled(r, &w.peer, l, offset, 2*limit, begin, end, func() {})
-					if waited < limit {
-						r.Errorf("%s %v, offset %v: timed out after %v of waiting: %v", name, l, offset, waited, w.expired)
-					}
-					if most := limit*95/75 + 5*tick; l.wait > 9*tick && waited > most {
-						r.Errorf("%s %v, offset %v: timed out after %v of waiting; want %v at most", name, l, offset, waited, most)
-					}
-				})
-			}
-		}
-	}
-}

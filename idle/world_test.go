@@ -93,7 +93,7 @@ func (w *world) failed() bool {
 // A home is where connections live: on the tracker's own shards, or on a loop.
 type home struct {
 	name  string
-	track func(*Conn, Owner) error
+	track func(*Conn, any, *Hooks) error
 	do    func(func()) // runs a function where connections may be used
 	loop  *loop        // nil if the driver drives it
 	shard *Shard
@@ -233,7 +233,8 @@ func (w *world) anyPolicy() Policy {
 		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4)}
 	case 1:
 		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: maybe(30), Misses: w.rng.IntN(3), Passive: true}
-	case 2, 3:
+	}
+	if w.rng.IntN(5) < 2 {
 		p.PhaseTimeout = some(120)
 	}
 	if p == (Policy{}) {

@@ -39,48 +39,32 @@
 // Linux's kernel/time/timer.c, that not everything far comes up at once.
 package wheel
 
-import (
-	"math/bits"
-	"strconv"
-)
+import "math/bits"
 
 const (
 	slotBits = 6
 	slots    = 1 << slotBits
-	stepBits = 3 // a slot covers 2³ of the level below
-
-	// MaxLevels is the number of levels of a zero Wheel, which reach 2⁴⁸ ticks
-	// far: 8,900 years of milliseconds.
-	MaxLevels = 15
+	stepBits = 3  // a slot covers 2³ of the level below
+	levels   = 15 // which reach 2⁴⁸ ticks far: 8,900 years of milliseconds
+	top      = levels - 1
 )
 
-// Wheel is a set of pending timers. The zero value is an empty wheel of
-// [MaxLevels] levels at tick 0. It must not be copied after first use.
+// Wheel is a set of pending timers. The zero value is an empty wheel at tick 0. It
+// must not be copied after first use. Timers more than 2⁴⁸ ticks ahead are kept as
+// well, at the price of coming up once in so many.
 type Wheel struct {
-	now    uint64
-	len    int
-	levels int // 0 means MaxLevels
+	now uint64
+	len int
 
 	// occupied has a bit for each slot that may hold a timer. A bit that is
 	// clear is right; one that is set may be stale, because a timer does not
 	// know its slot and so cannot clear the bit when it leaves. first repairs
 	// stale bits when it meets them, each at most once per Schedule.
-	occupied [MaxLevels]uint64
-	rings    [MaxLevels * slots]Timer
+	occupied [levels]uint64
+	rings    [levels * slots]Timer
 
 	due  Timer // timers of slots that came up, oldest first, waiting for Pop
 	late Timer // scheduled at a tick already past; due at the next Advance
-}
-
-// New returns an empty wheel with the given number of levels, from 1 to
-// [MaxLevels]. Timers beyond its horizon of 8·8^levels ticks are kept as well,
-// at the price of coming up about once per horizon. It panics on any other
-// number.
-func New(levels int) *Wheel {
-	if levels < 1 || levels > MaxLevels {
-		panic("wheel: levels is " + strconv.Itoa(levels) + "; it must be 1 to " + strconv.Itoa(MaxLevels))
-	}
-	return &Wheel{levels: levels}
 }
 
 // Now returns the tick of the latest Advance.
@@ -183,7 +167,7 @@ func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 		return &w.late, w.now
 	}
 	level := levelFor(tick - w.now)
-	if top := w.top(); level > top {
+	if level > top {
 		level = top
 		tick = w.now + slots<<(top*stepBits) // as far as the level reaches
 	}
@@ -191,14 +175,6 @@ func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	slot := tick >> shift % slots
 	w.occupied[level] |= 1 << slot
 	return &w.rings[level*slots+uint(slot)], tick >> shift << shift
-}
-
-// top returns the highest level.
-func (w *Wheel) top() uint {
-	if w.levels == 0 {
-		return MaxLevels - 1
-	}
-	return uint(w.levels - 1)
 }
 
 // levelFor returns the lowest level that reaches the given number of ticks
@@ -247,4 +223,53 @@ func (w *Wheel) firstOf(level int) (slot, bool) {
 		w.occupied[level] &^= 1 << (start % slots)
 	}
 	return slot{}, false
+}
+
+// Timer is a place in a [Wheel], to be embedded in whatever is timed. The zero
+// value is not pending. A Timer belongs to one wheel while it is pending, and
+// must not be copied or freed then.
+//
+// It costs two pointers. It carries no way back to what it is embedded in:
+// make it the first field and convert the pointer, as the example does.
+type Timer struct {
+	next, prev *Timer // nil when not pending; both set otherwise
+}
+
+// Pending reports whether t is scheduled and not yet popped or cancelled.
+func (t *Timer) Pending() bool { return t.next != nil }
+
+// A ring is a circular list with a Timer as its sentinel, which is no member.
+// The methods below take the sentinel as receiver, but for unlink. A zero
+// sentinel is an empty ring.
+
+func (r *Timer) empty() bool { return r.next == nil || r.next == r }
+
+// push appends t, which must be in no ring; its links may hold anything.
+func (r *Timer) push(t *Timer) {
+	if r.next == nil {
+		r.next, r.prev = r, r
+	}
+	last := r.prev
+	t.prev, t.next = last, r
+	last.next, r.prev = t, t
+}
+
+// unlink takes t, which must be in a ring, out of it and leaves its own links
+// as they were.
+func (t *Timer) unlink() {
+	t.prev.next, t.next.prev = t.next, t.prev
+}
+
+// take appends all members of from, which becomes empty.
+func (r *Timer) take(from *Timer) {
+	if from.empty() {
+		return
+	}
+	if r.next == nil {
+		r.next, r.prev = r, r
+	}
+	first, last := from.next, from.prev
+	from.next, from.prev = from, from
+	first.prev, r.prev.next = r.prev, first
+	last.next, r.prev = r, last
 }

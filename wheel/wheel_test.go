@@ -74,17 +74,17 @@ func TestFarTimerWakesOncePerLevel(t *testing.T) {
 	const far = 1<<47 + 12345678901
 	arm(&w, far)
 	fired, wakes, _ := run(&w, forever)
-	if fired[0] != far || wakes > MaxLevels {
-		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), MaxLevels)
+	if fired[0] != far || wakes > levels {
+		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), levels)
 	}
 }
 
 func TestBeyondHorizonIsParked(t *testing.T) {
-	w := New(2)
-	const far = 1_000_000
-	arm(w, far)
-	fired, wakes, _ := run(w, forever)
-	if limit := far/(63*8) + 3; fired[0] != far || wakes > limit {
+	var w Wheel
+	const far = 20 << 48
+	arm(&w, far)
+	fired, wakes, _ := run(&w, forever)
+	if limit := 20 + levels + 1; fired[0] != far || wakes > limit {
 		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, far, limit)
 	}
 }
@@ -132,9 +132,10 @@ func TestSameHour(t *testing.T) {
 // may be beyond the horizon.
 func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 	const now = 12345
-	for _, levels := range []int{1, 2, MaxLevels} {
-		for distance := uint64(1); distance < 1<<40; distance += distance/3 + 1 {
-			w, timer := New(levels), Timer{}
+	{
+		for distance := uint64(1); distance < 1<<52; distance += distance/3 + 1 {
+			var w Wheel
+			var timer Timer
 			w.Advance(now)
 			up := w.Schedule(&timer, now+distance)
 			w.Advance(up - 1)
@@ -151,7 +152,8 @@ func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 // TestOrderOfWhatComesUpTogether has timers come up in one Advance: what is late,
 // then what was scheduled first for the same tick, then the rest.
 func TestOrderOfWhatComesUpTogether(t *testing.T) {
-	w, timers := New(MaxLevels), [4]Timer{}
+	var w Wheel
+	var timers [4]Timer
 	const tick = 512
 	w.Schedule(&timers[1], tick) // in a slot of a higher level
 	w.Advance(tick - 10)
@@ -205,11 +207,11 @@ func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
 }
 
 func TestPopAny(t *testing.T) {
-	w := New(3)
+	var w Wheel
 	w.Advance(1)
-	arm(w, 2, 2, 900, 1<<40)
+	arm(&w, 2, 2, 900, 1<<40)
 	w.Advance(2)
-	arm(w, 1)
+	arm(&w, 1)
 	got := 0
 	for w.PopAny() != nil {
 		got++
@@ -229,7 +231,7 @@ func TestPlacementsPerTimeout(t *testing.T) {
 	const elapsed = 1 << 16
 	for _, timeout := range []uint64{1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4159, 6000, 8191, 20000} {
 		for _, start := range []uint64{0, 1, 63, 4095, 4096, 8190, 262143} {
-			w := New(MaxLevels)
+			var w Wheel
 			w.Advance(start)
 			k := task{}
 			w.Schedule(&k.timer, start+timeout)
@@ -249,19 +251,6 @@ func TestPlacementsPerTimeout(t *testing.T) {
 				t.Errorf("timeout %d from %d: %d placements in %d ticks, want at most %d", timeout, start, pops, elapsed, limit)
 			}
 		}
-	}
-}
-
-func TestNewRefusesLevels(t *testing.T) {
-	for _, levels := range []int{-1, 0, MaxLevels + 1} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("New(%d) did not panic", levels)
-				}
-			}()
-			New(levels)
-		}()
 	}
 }
 

@@ -22,7 +22,7 @@ type conn struct {
 
 	credited uint64 // up to which byte the peer is credited for taking, where the kernel counts
 
-	_ [32]byte // makes it 192 bytes, which Go places at the start of a cache line
+	_ [16]byte // makes it 192 bytes, which Go places at the start of a cache line
 }
 
 // close notes that OnClose has been called.
@@ -69,19 +69,8 @@ func (s *conn) opened(n int) {
 	}
 }
 
-// keeper is an owner whose user wants to be asked.
-type keeper struct{ *conn }
-
-// owner returns what the tracker is to call.
-func (s *conn) owner() idle.Owner {
-	if s.loop.opts.OnTimeout != nil {
-		return keeper{s}
-	}
-	return s
-}
-
-// Expire implements idle.Owner.
-func (s *conn) Expire(err *idle.TimeoutError) {
+// expire closes the connection.
+func (s *conn) expire(err *idle.TimeoutError) {
 	s.timeout = err
 	if err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
 		s.c.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
@@ -89,51 +78,46 @@ func (s *conn) Expire(err *idle.TimeoutError) {
 	s.loop.close(s.c)
 }
 
-// Keep implements idle.Keeper. A farewell that it writes must not pass for a
-// sign of life, so that a refusal is final; see Probe.
-func (k keeper) Keep(err *idle.TimeoutError) bool {
-	defer k.after()
-	keep := k.loop.opts.OnTimeout(k.c, err)
+// ask asks the user. A farewell that is written then must not pass for a sign of
+// life, so that a refusal is final; see examine.
+func (s *conn) ask(keeps func(gnet.Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) bool {
+	defer s.after()
+	keep := keeps(s.c, err)
 	if !keep {
-		k.loop.refused = k.conn
+		s.loop.refused = s
 	}
 	return keep
 }
 
-// Ping implements idle.Pinger. If a write fails gnet closes the connection.
-func (s *conn) Ping() error {
+// ping has the user ping. If a write fails gnet closes the connection.
+func (s *conn) ping(message func(gnet.Conn) []byte) error {
 	defer s.after()
-	message := s.loop.opts.Ping(s.c)
-	if len(message) == 0 || s.closed() {
+	b := message(s.c)
+	if len(b) == 0 || s.closed() {
 		return nil
 	}
-	if _, err := s.c.Write(message); err != nil {
+	if _, err := s.c.Write(b); err != nil {
 		return err
 	}
 	if s.c.OutboundBuffered() == 0 {
-		s.track.Sent(len(message))
+		s.track.Sent(len(b))
 	}
 	return nil
 }
 
-// Drain implements idle.Drainer.
-func (s *conn) Drain() {
-	if tell := s.loop.opts.OnDrain; tell != nil {
-		defer s.after()
-		tell(s.c)
-	}
-}
-
-// Probe implements idle.Prober.
-func (s *conn) Probe() idle.Pulse {
+// examine tells the tracker what gnet and the kernel know. That nothing waits to go
+// out needs no system call, so that a connection of which that is so costs next to
+// nothing once a limit.
+func (s *conn) examine(about idle.Reason) idle.Evidence {
 	if s.loop.refused == s {
-		return idle.Pulse{}
+		return idle.Evidence{}
 	}
-	if n := s.c.OutboundBuffered(); n > 0 || s.backlog != nil {
-		s.look(n)
+	s.look(s.c.OutboundBuffered())
+	if s.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
+		return idle.Evidence{NotWriting: true}
 	}
 	r := kernel.Inspect(uintptr(s.c.Fd()))
-	p := r.Pulse()
-	s.progress(&p, r)
-	return p
+	e := r.Evidence()
+	s.progress(&e, r)
+	return e
 }

@@ -50,12 +50,26 @@ func (o *Options) complete() Options {
 	return full
 }
 
-// allow reports what p needs that the options do not have.
-func (o *Options) allow(p idle.Policy) error {
-	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && o.Ping == nil {
-		return fmt.Errorf("idlegnet: the policy has an active Heartbeat (every %v), but Options.Ping is nil; set it, or use the Passive form", h.Interval)
+// hooks returns what a tracker is to call.
+func (o *Options) hooks() idle.Hooks {
+	h := idle.Hooks{
+		Examine: func(owner any, about idle.Reason) idle.Evidence { return owner.(*conn).examine(about) },
+		Expire:  func(owner any, err *idle.TimeoutError) { owner.(*conn).expire(err) },
 	}
-	return nil
+	if o.Ping != nil {
+		h.Ping = func(owner any) error { return owner.(*conn).ping(o.Ping) }
+	}
+	if o.OnTimeout != nil {
+		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*conn).ask(o.OnTimeout, err) }
+	}
+	if o.OnDrain != nil {
+		h.OnDrain = func(owner any) {
+			s := owner.(*conn)
+			defer s.after()
+			o.OnDrain(s.c)
+		}
+	}
+	return h
 }
 
 // Handler is a gnet.EventHandler that times connections out. It serves one
@@ -66,6 +80,7 @@ type Handler struct {
 
 	policy idle.Policy
 	opts   Options
+	hooks  idle.Hooks
 	run    atomic.Pointer[run] // the last one that OnBoot has begun
 }
 
@@ -81,7 +96,8 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	if _, twice := h.(*Handler); twice || h == nil {
 		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
 	}
-	if err := w.opts.allow(p); err != nil {
+	w.hooks = w.opts.hooks()
+	if err := w.hooks.Check(p); err != nil {
 		return nil, err
 	}
 	// OnBoot makes the tracker: it has a goroutine, and nobody would end it if gnet

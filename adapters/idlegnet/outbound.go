@@ -2,7 +2,6 @@ package idlegnet
 
 import (
 	"net"
-	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
@@ -12,12 +11,11 @@ import (
 // kernel takes no more. They come from any callback, and from AsyncWrite, and
 // they leave when the socket becomes writable; nobody is told of the latter
 // two. So the tracker is told that bytes always wait. When that has lasted for
-// the limit it asks (Waiting), and a wait of which nothing was known begins then.
+// the limit it asks (examine), and a wait of which nothing was known begins then.
 type backlog struct {
-	began time.Time
-	left  int  // how many bytes there were at the last look
-	gone  int  // how many were seen to be gone since the last probe
-	grew  bool // more came since then, so that some may be gone unseen
+	left int  // how many bytes there were at the last look
+	gone int  // how many were seen to be gone since the last probe
+	grew bool // more came since then, so that some may be gone unseen
 
 	timed   bool   // the kernel tells when bytes went out
 	counted bool   // the kernel counts what the peer takes
@@ -53,54 +51,39 @@ func (s *conn) look(n int) {
 // beginBacklog begins a wait for n bytes to go out.
 func (s *conn) beginBacklog(n int) {
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
-	s.backlog = &backlog{began: time.Now(), left: n, timed: tcp && kernel.SeesOutput}
+	s.backlog = &backlog{left: n, timed: tcp && kernel.SeesOutput}
 	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
 		s.backlog.counted, s.backlog.queue = r.Tallied, r.Queued
 	}
-	s.track.PauseWrite() // the wait that the tracker believed in was none
-	s.track.AwaitWrite()
-}
-
-// Waiting implements idle.Waiter. It needs no system call, so that a connection
-// on which nothing waits costs next to nothing once a limit.
-func (s *conn) Waiting() (read, write bool) {
-	if s.loop.refused == s {
-		return true, true
-	}
-	known := s.backlog != nil
-	s.look(s.c.OutboundBuffered())
-	if s.backlog == nil {
-		s.track.AwaitWrite()
-	}
-	return true, known && s.backlog != nil
+	s.track.RestartWrite() // the wait that the tracker believed in was none
 }
 
 // progress completes what the kernel reports by what is known here.
-func (s *conn) progress(p *idle.Pulse, r kernel.Report) {
+func (s *conn) progress(e *idle.Evidence, r kernel.Report) {
 	b := s.backlog
 	if b == nil {
-		p.Drained = true
+		e.NotWriting = true
 		return
 	}
-	p.Drained = s.tooNew(r)
-	if r.Out > 0 { // the kernel counts the bytes of TCP
+	e.OutEmpty = false // gnet holds some back
+	if r.Out > 0 {     // the kernel counts the bytes of TCP
 		if b.counted {
-			p.Unreported = int(r.Acked - s.credited)
+			e.Unreported = int(r.Acked - s.credited)
 			s.credited = r.Acked
 		}
 		return
 	}
 	grew := b.grew
-	p.Unreported, b.gone, b.grew = b.gone, 0, false
+	e.Unreported, b.gone, b.grew = b.gone, 0, false
 	switch {
 	case r.Queued != b.queue:
 		// With bytes held back the kernel's queue is full, so it changes only
 		// if the peer reads.
 		b.queue, b.samples = r.Queued, 0
-		p.Out = 1
+		e.Out = 1
 		if grew { // by how much it reads cannot be told
-			p.Drained = true
+			e.NotWriting = true
 		}
 	case b.samples < samples:
 		// It may have changed and be by chance as it was, while AsyncWrite makes
@@ -109,21 +92,6 @@ func (s *conn) progress(p *idle.Pulse, r kernel.Report) {
 		// AsyncWrite wrote (Conn.Sent).
 		b.samples++
 		limit := s.phase.Policy().WriteTimeout
-		p.Doubt = limit - limit/samples
+		e.Doubt = limit - limit/samples
 	}
-}
-
-// tooNew reports whether the bytes have not waited for long enough for a least
-// speed to be told, and no other limit is passed. The tracker has counted the
-// time before, when nothing waited, as well.
-func (s *conn) tooNew(r kernel.Report) bool {
-	p, waited := s.phase.Policy(), time.Since(s.backlog.began)
-	if p.MinWriteRate.BytesPerSecond == 0 || waited >= p.MinWriteRate.Grace {
-		return false
-	}
-	still := waited
-	if r.Out > 0 {
-		still = min(still, r.Out)
-	}
-	return p.WriteTimeout == 0 || still < p.WriteTimeout
 }

@@ -19,7 +19,7 @@ func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	if r == nil {
 		return nil, errNotBooted
 	}
-	if err := h.opts.allow(p); err != nil {
+	if err := h.hooks.Check(p); err != nil {
 		return nil, err
 	}
 	return r.tracker.Phase(p)
@@ -44,11 +44,6 @@ func (c *Conn) Enter(p *idle.Phase) {
 	s := (*conn)(c)
 	if s == nil || s.closed() {
 		return
-	}
-	if s.loop.opts.Ping == nil { // Tracker().Phase has not looked
-		if err := s.loop.opts.allow(p.Policy()); err != nil {
-			panic(err.Error())
-		}
 	}
 	s.track.Enter(p)
 	s.phase = p

@@ -148,9 +148,9 @@ func TestEnterPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, enter := range map[string]func(){
-		"idlegnet: Enter(nil); did Phase":      func() { h.Conn(c).Enter(nil) },
-		"idlegnet: AsyncEnter(nil); did Phase": func() { h.Conn(c).AsyncEnter(nil) },
-		"(every 1s), but Options.Ping is nil":  func() { h.Conn(c).Enter(pings) },
+		"idlegnet: Enter(nil); did Phase":          func() { h.Conn(c).Enter(nil) },
+		"idlegnet: AsyncEnter(nil); did Phase":     func() { h.Conn(c).AsyncEnter(nil) },
+		"(every 1s), but there is no Ping to call": func() { h.Conn(c).Enter(pings) },
 	} {
 		func() {
 			defer func() {

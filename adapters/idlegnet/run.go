@@ -81,7 +81,6 @@ func (r *run) execute(el gnet.EventLoop, f func()) error {
 type loop struct {
 	run   *run
 	el    gnet.EventLoop
-	opts  *Options
 	shard *idle.Shard
 
 	// Of the present pass:
@@ -92,11 +91,11 @@ type loop struct {
 }
 
 // loop returns the loop that el is. It must be called on it.
-func (r *run) loop(el gnet.EventLoop, opts *Options) (*loop, error) {
+func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 	if l, ok := r.loops.Load(el); ok {
 		return l.(*loop), nil
 	}
-	l := &loop{run: r, el: el, opts: opts}
+	l := &loop{run: r, el: el}
 	var err error
 	if l.shard, err = r.tracker.NewShard(l.post); err != nil {
 		return nil, err
@@ -146,12 +145,12 @@ func (h *Handler) track(c gnet.Conn) *conn {
 		return nil
 	}
 	r := h.run.Load()
-	l, err := r.loop(c.EventLoop(), &h.opts)
+	l, err := r.loop(c.EventLoop())
 	if err != nil { // the run is over
 		return nil
 	}
 	s := &conn{c: c, loop: l, phase: r.first}
-	if err := l.shard.Track(&s.track, s.owner()); err != nil {
+	if err := l.shard.Track(&s.track, s, &h.hooks); err != nil {
 		return nil
 	}
 	if !h.table.put(s) {

@@ -151,7 +151,7 @@ func TestWrapRefuses(t *testing.T) {
 		{"idlegnet: the handler to wrap is a *idlegnet.Handler", wrap(t, &handler{}, minute, nil), minute, nil},
 		{"idle: the policy sets no limit", &handler{}, idle.Policy{}, nil},
 		{"IdleTimeout is -1ns", &handler{}, idle.Policy{IdleTimeout: -1}, nil},
-		{"(every 1s), but Options.Ping is nil", &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil},
+		{"(every 1s), but there is no Ping to call", &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second}}, nil},
 		{"Options.Tick is 1ns", &handler{}, minute, &Options{Idle: idle.Options{Tick: 1}}},
 	} {
 		if h, err := Wrap(c.h, c.p, c.opts); h != nil || err == nil || !strings.Contains(err.Error(), c.want) {

@@ -229,14 +229,14 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 
 	// The callbacks of a pass.
 	track := h.table.get(c)
-	(keeper{track}).Keep(&idle.TimeoutError{Reason: idle.ReasonIdle})
+	h.hooks.OnTimeout(track, &idle.TimeoutError{Reason: idle.ReasonIdle})
 	want("what OnTimeout wrote", 101, 40)
 	if track.inbound != 0 {
 		t.Errorf("OnTimeout left %d bytes", track.inbound)
 	}
-	track.Ping()
+	h.hooks.Ping(track)
 	want("what Ping wrote", 102, 40)
-	track.Drain()
+	h.hooks.OnDrain(track)
 	want("what OnDrain wrote", 103, 40)
 
 	// What waits as a phase is entered begins to wait then, by its limits.
@@ -266,18 +266,18 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &conn{phase: phase, backlog: &backlog{began: time.Now(), counted: true}}
-	progress := func(r kernel.Report) (p idle.Pulse) { s.progress(&p, r); return p }
+	s := &conn{phase: phase, backlog: &backlog{counted: true}}
+	progress := func(r kernel.Report) (e idle.Evidence) { s.progress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {
 			t.Errorf("up to %d: %+v", acked, p)
 		}
 	}
-	s.backlog = &backlog{began: time.Now(), queue: 5, gone: 3, grew: true, samples: 2} // a Unix socket
-	if p := progress(kernel.Report{Queued: 7}); p.Unreported != 3 || p.Out != 1 || !p.Drained {
+	s.backlog = &backlog{queue: 5, gone: 3, grew: true, samples: 2} // a Unix socket
+	if p := progress(kernel.Report{Queued: 7}); p.Unreported != 3 || p.Out != 1 || !p.NotWriting {
 		t.Errorf("the queue has changed, and the backlog has grown: %+v", p)
 	}
-	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 0 || p.Out != 1 || p.Drained {
+	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 0 || p.Out != 1 || p.NotWriting {
 		t.Errorf("the queue has changed: %+v", p)
 	}
 	for range samples {

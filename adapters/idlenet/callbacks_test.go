@@ -238,7 +238,7 @@ func TestOptionsOfWrapAreCopied(t *testing.T) {
 		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 		opts.OnTimeout = nil
 		wantTimeout(t, read1(server), idle.ReasonIdle)
-		if server.opts.OnTimeout == nil {
+		if server.setup.opts.OnTimeout == nil {
 			t.Error("a change of the options after WrapConn reaches the connection, and would panic")
 		}
 	})
@@ -269,13 +269,13 @@ func TestRefusalEndsWhenTheConnectionIsKept(t *testing.T) {
 	keep := false
 	server, _ := connect(t, newTracker(t, idle.Policy{MaxAge: time.Hour}), &Options{
 		OnTimeout: func(*Conn, *idle.TimeoutError) bool { return keep }})
-	owner := server.owner()
+	hooks := &server.setup.hooks
 	for _, keep = range []bool{false, true} {
-		owner.(idle.Keeper).Keep(&idle.TimeoutError{Reason: idle.ReasonIdle})
+		hooks.OnTimeout(server, &idle.TimeoutError{Reason: idle.ReasonIdle})
 		if m := server.marks.Load(); m&asking != 0 || m&refused != 0 == keep {
 			t.Errorf("kept: %v, and then the marks are %b", keep, m)
 		}
-		if p := owner.(idle.Prober).Probe(); p.Out > 0 != keep {
+		if p := hooks.Examine(server, idle.ReasonIdle); p.Out > 0 != keep {
 			t.Errorf("kept: %v, and then %+v", keep, p)
 		}
 	}

@@ -28,7 +28,7 @@ type Conn struct {
 	reading, writing sync.Mutex
 
 	track idle.Conn
-	opts  *Options
+	setup *Setup
 
 	later  atomic.Pointer[later] // nil for most
 	queued atomic.Uint32         // see movedSince
@@ -40,10 +40,11 @@ type Conn struct {
 // of a cache line.
 type aligned struct {
 	Conn
-	_ [24]byte
+	_ [8]byte
 }
 
-// Marks are what is rarely so of a Conn.
+// Marks are flags for uncommon states. They share one word, so that the common case
+// is a single load.
 const (
 	asking    = 1 << iota // OnTimeout is running, because it is idle
 	refused               // OnTimeout did not want to keep it when last asked, as it was idle
@@ -52,19 +53,21 @@ const (
 	reaped                // it was closed because it had timed out
 	shut                  // it was closed for that at once, as it takes no deadlines
 	ahead                 // reads are ahead of need: see ReadAhead
-	exact                 // the phase counts the time of reads, so that the end of each is reported
+	readExact             // the phase counts the time of reads
+	ledgered              // the ledger is open
 	small                 // steps are small
+	tells                 // inner tells when a write has to wait
 	sampled               // queued has been set, since a write last moved something
-	counted               // what the peer takes is counted by the kernel, and credited by Probe
-	uncounted             // it is not counted, as the system does not tell; the end of each write is reported
+	counted               // what the peer takes is counted by the kernel, and credited by examine
 	retracked             // track was replaced: see Track
-	untracked             // it is not tracked, though neither timed out nor closed
 
-	// An operation that moved nothing has failed, most likely at a deadline of
-	// the user's. If it is tried again, it is the same wait that goes on. Set by
-	// who reads, and who writes.
-	readAgain
-	writeAgain
+	// A read, or write, has moved nothing and failed, most likely at a deadline of
+	// the user's. If it is tried again, it is the same wait that goes on, unless the
+	// limit would have been passed meanwhile. See lapsed.
+	readLapsed
+	writeLapsed
+	readGivenUp
+	writeGivenUp
 )
 
 // A large write, or copy, is done in steps, between which its progress is
@@ -88,31 +91,45 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	if n > 0 && err == nil && c.marks.Load()&(exact|ended|readAgain|retracked) == 0 {
-		c.track.Touch()
-	} else {
-		n, err = c.received(n, err)
-	}
+	n, err = c.received(n, err)
 	c.reading.Unlock()
 	return n, c.explain("read", err)
 }
 
 // beginRead reports that a read begins. Nobody else reads.
 func (c *Conn) beginRead() {
-	switch m := c.marks.Load(); {
-	case m&ahead != 0:
-	case m&readAgain != 0:
-		c.trackedBy(m).AwaitRead()
-	default:
-		c.trackedBy(m).BeginRead()
+	m := c.marks.Load()
+	if m&ahead != 0 {
+		return
 	}
+	track := c.trackedBy(m)
+	if m&readLapsed != 0 && c.marks.And(^uint32(readLapsed|readGivenUp))&readGivenUp != 0 {
+		track.PauseRead()
+	}
+	track.AwaitRead()
 }
 
-// received reports what came of a read. That it is over is reported only if the
-// phase counts the time of reads; otherwise it is found out by asking Waiting.
-// After EOF nothing will ever be owed, and what comes after a timeout is not read
-// any more. Nobody else reads.
+// received reports what came of a read. After a timeout nothing is read any more.
+// Nobody else reads.
 func (c *Conn) received(n int, err error) (int, error) {
+	m := c.marks.Load()
+	if m&ended != 0 {
+		n, err = c.discard(n, err)
+	}
+	track := c.trackedBy(m)
+	if n > 0 {
+		track.Received(n)
+	}
+	if n <= 0 && err != nil && err != io.EOF && m&(ahead|readExact) == 0 {
+		c.mark(readLapsed, true)
+	} else {
+		track.PauseRead()
+	}
+	return n, err
+}
+
+// discard is what becomes of a read after a timeout.
+func (c *Conn) discard(n int, err error) (int, error) {
 	for err == nil && c.marks.Load()&ended != 0 {
 		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
 	}
@@ -121,13 +138,6 @@ func (c *Conn) received(n int, err error) (int, error) {
 	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.marks.Load()&(ended|expired) == ended; i++ {
 		time.Sleep(time.Millisecond)
 	}
-	if n > 0 {
-		c.trackedBy(c.marks.Load()).Received(n)
-	}
-	if m := c.marks.Load(); m&exact != 0 || errors.Is(err, io.EOF) {
-		c.trackedBy(m).PauseRead()
-	}
-	c.mark(readAgain, n == 0 && err != nil && c.marks.Load()&ahead == 0)
 	return n, err
 }
 
@@ -135,7 +145,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 func (c *Conn) Write(b []byte) (written int, err error) {
 	c.writing.Lock()
 	for step := c.step(); ; {
-		c.beginWrite()
+		c.beginWrite(tells)
 		var n int
 		n, err = c.inner.Write(b[written:min(written+step, len(b))])
 		c.sent(n, err)
@@ -148,34 +158,54 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 	return written, c.explain("write", err)
 }
 
-// beginWrite reports that a write begins. Nobody else writes.
-func (c *Conn) beginWrite() {
-	if m := c.marks.Load(); m&writeAgain != 0 {
+// beginWrite reports that a write begins, unless c has a mark by which it will be
+// told when that has to wait. Nobody else writes.
+func (c *Conn) beginWrite(unless uint32) {
+	m := c.marks.Load()
+	if m&writeLapsed != 0 && c.marks.And(^uint32(writeLapsed|writeGivenUp))&writeGivenUp != 0 {
+		c.trackedBy(m).PauseWrite()
+	}
+	if m&unless == 0 {
 		c.trackedBy(m).AwaitWrite()
-	} else {
-		c.trackedBy(m).BeginWrite()
 	}
 }
 
 // sent reports what came of a write. Nobody else writes.
 func (c *Conn) sent(n int, err error) {
-	if n > 0 {
-		switch m := c.marks.Load(); {
-		case m&asking != 0: // a farewell of OnTimeout is no sign of life
-		case m&counted != 0:
-			c.trackedBy(m).TouchOut()
-		default:
-			c.trackedBy(m).Sent(n)
-		}
-		if m := c.marks.Load(); m&uncounted != 0 {
-			c.trackedBy(m).PauseWrite()
-		}
-		if c.marks.Load()&sampled != 0 {
-			c.queued.Store(0)
-			c.mark(sampled, false)
-		}
+	m := c.marks.Load()
+	track := c.trackedBy(m)
+	switch {
+	case n <= 0 && err != nil:
+		c.mark(writeLapsed, true)
+		return
+	case n <= 0, m&asking != 0: // a farewell of OnTimeout is no sign of life
+	case m&counted != 0:
+		track.TouchOut()
+	default:
+		track.Sent(n)
 	}
-	c.mark(writeAgain, n <= 0 && err != nil)
+	track.PauseWrite()
+	if m&sampled != 0 {
+		c.queued.Store(0)
+		c.mark(sampled, false)
+	}
+}
+
+// writer is a Conn as the system's sockets tell it of writes that wait.
+type writer Conn
+
+// WriteWaits implements [kernel.Waiter].
+func (w *writer) WriteWaits(queued uint64, moved bool) {
+	c := (*Conn)(w)
+	track := c.trackedBy(c.marks.Load())
+	if moved && c.marks.Load()&asking == 0 {
+		track.TouchOut()
+	}
+	if queued > 0 {
+		c.queued.Store(uint32(queued))
+		c.mark(sampled, true)
+	}
+	track.AwaitWrite()
 }
 
 // mark sets or clears a mark. Most often it is as it should be.
@@ -235,16 +265,11 @@ func (c *Conn) Timeout() *idle.TimeoutError {
 }
 
 // Enter puts the connection under another phase of its tracker; see
-// [idle.Conn.Enter]. It panics if the phase pings and Options.Ping is nil, or if
-// the phase is another tracker's.
+// [idle.Conn.Enter]. It panics if p is nil, if it pings and Options.Ping is nil, or if
+// it is another tracker's.
 func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
-	}
-	if c.opts.Ping == nil {
-		if err := c.opts.allow(p.Policy()); err != nil {
-			panic(err.Error())
-		}
 	}
 	c.prepare(p.Policy())
 	c.trackedBy(c.marks.Load()).Enter(p)
@@ -255,13 +280,19 @@ func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
-	c.mark(exact, p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0)
+	c.mark(readExact, p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0)
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn
 // of input, or of the end, as early as can be. Then nothing is awaited of the
-// peer, whatever read is waiting: ReadTimeout and MinReadRate stand still.
-func (c *Conn) ReadAhead(on bool) { c.mark(ahead, on) }
+// peer, whatever read is waiting: ReadTimeout and MinReadRate stand still. Once it is
+// off, the next read counts.
+func (c *Conn) ReadAhead(on bool) {
+	c.mark(ahead, on)
+	if on {
+		c.trackedBy(c.marks.Load()).PauseRead()
+	}
+}
 
 // Beat records a beat of the peer, for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.trackedBy(c.marks.Load()).Beat() }

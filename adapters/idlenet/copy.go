@@ -78,7 +78,7 @@ func (c *Conn) writes(move mover) mover {
 
 // write reports on a move. c.writing is held.
 func (c *Conn) write(r io.Reader, move mover) (int64, error) {
-	c.beginWrite()
+	c.beginWrite(0)
 	n, err := move(r)
 	c.sent(int(n), err)
 	return n, c.explain("readfrom", err)

@@ -315,7 +315,7 @@ func TestWrapFailsAndLeavesTheConnectionAsItWas(t *testing.T) {
 		a, b := net.Pipe()
 		defer a.Close()
 		defer b.Close()
-		if c, err := WrapConn(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "Options.Ping") {
+		if c, err := WrapConn(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "set Ping") {
 			t.Errorf("WrapConn without a Ping returns %v, %v", c, err)
 		}
 		if c, err := WrapConn(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {

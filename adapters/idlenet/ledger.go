@@ -6,7 +6,7 @@ import "sync/atomic"
 // was sent. Only the least speed of writing needs it, so it is not opened before
 // a policy asks for that.
 //
-// Where the kernel counts, writes are not credited as they are made: Probe finds
+// Where the kernel counts, writes are not credited as they are made: examine finds
 // out what the peer has taken by then, those bytes included that it took of a
 // write which is still under way, and not those that only wait in the kernel. It
 // costs the writer nothing.
@@ -15,14 +15,12 @@ type ledger struct{ credited atomic.Uint64 }
 // openLedger begins to credit the peer, if that has not begun and the kernel
 // counts.
 func (c *Conn) openLedger() {
-	if c.marks.Load()&(counted|uncounted) != 0 {
+	if c.marks.Or(ledgered)&ledgered != 0 {
 		return
 	}
-	if r := c.ask(); r.Tallied {
+	if r := c.report(); r.Tallied {
 		c.credited.Store(r.Acked)
 		c.marks.Or(counted)
-	} else {
-		c.marks.Or(uncounted)
 	}
 }
 

@@ -56,7 +56,7 @@ type Listener struct {
 	net.Listener
 	tracker *idle.Tracker
 	phase   *idle.Phase // that connections enter; nil for the tracker's own policy
-	opts    Options
+	setup   *Setup
 }
 
 // Wrap returns a listener that accepts from ln, with connections under the policy p.
@@ -73,17 +73,14 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	if _, twice := ln.(*Listener); twice {
 		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
 	}
-	l := &Listener{Listener: ln}
-	if opts != nil {
-		l.opts = *opts
-	}
-	err := l.opts.allow(p)
+	l := &Listener{Listener: ln, setup: NewSetup(opts)}
+	err := l.setup.hooks.Check(p)
 	switch {
 	case err != nil:
-	case l.opts.Tracker != nil:
+	case l.setup.opts.Tracker != nil:
 		err = l.share(p)
 	default:
-		l.tracker, err = idle.New(p, &l.opts.Idle)
+		l.tracker, err = idle.New(p, &l.setup.opts.Idle)
 	}
 	if err != nil {
 		return nil, err
@@ -93,11 +90,11 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 
 // share has l use Options.Tracker.
 func (l *Listener) share(p idle.Policy) (err error) {
-	l.tracker = l.opts.Tracker
+	l.tracker = l.setup.opts.Tracker
 	if p != (idle.Policy{}) {
 		l.phase, err = l.tracker.Phase(p)
 	}
-	return cmp.Or(l.opts.allow(l.tracker.Policy()), l.opts.leavesIdle(), err)
+	return cmp.Or(l.setup.hooks.Check(l.tracker.Policy()), l.setup.opts.leavesIdle(), err)
 }
 
 // Tracker returns what tracks the connections: it has their counts, makes phases, and
@@ -113,7 +110,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &new(aligned).Conn
-	if err := c.Init(nc, l.tracker, &l.opts); err != nil {
+	if err := c.Init(nc, l.tracker, l.setup); err != nil {
 		nc.Close()
 		if errors.Is(err, idle.ErrClosed) {
 			err = fmt.Errorf("idlenet: Accept: %w: %w", net.ErrClosed, err)
@@ -131,7 +128,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // [idle.Tracker.Retire]). A tracker that was given as Options.Tracker stays open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
-	if l.opts.Tracker == nil {
+	if l.setup.opts.Tracker == nil {
 		l.tracker.Retire()
 	}
 	return err
@@ -145,28 +142,25 @@ func (l *Listener) Close() error {
 // and if opts has settings of a listener's tracker, Idle or Tracker; nc is left as it
 // was then.
 func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
-	var own Options
-	if opts != nil {
-		own = *opts
-	}
-	if own.Tracker != nil {
+	s := NewSetup(opts)
+	if s.opts.Tracker != nil {
 		return nil, errors.New("idlenet: Options.Tracker is set, but is for Wrap; WrapConn is given a tracker")
 	}
-	if err := own.leavesIdle(); err != nil {
+	if err := s.opts.leavesIdle(); err != nil {
 		return nil, err
 	}
 	c := &new(aligned).Conn
-	if err := c.Init(nc, t, &own); err != nil {
+	if err := c.Init(nc, t, s); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // Init is [WrapConn] for a Conn that is part of a type of the user's, which can then
-// have methods of its own in place of some of these. c must be zero. It refers to opts,
-// of which many connections can share one, so that they must not be changed; it does
-// not look at their Idle and Tracker.
-func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
+// have methods of its own in place of some of these. c must be zero. It refers to s,
+// which many connections can share; a nil one is that of no options. The Idle and Tracker
+// of its options do not matter.
+func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 	if _, twice := nc.(isConn); twice {
 		return ErrWrapped
 	}
@@ -175,33 +169,26 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, opts *Options) error {
 		return errors.New("idlenet: the connection to wrap is nil; did what should have made it return an error?")
 	case t == nil:
 		return errNoTracker
-	case opts == nil:
-		opts = new(Options)
+	case s == nil:
+		s = NewSetup(nil)
 	}
-	if err := opts.allow(t.Policy()); err != nil {
-		return err
-	}
-	c.inner, c.opts = kernel.Stream(nc), opts
+	c.setup = s
+	var telling bool
 	if socket, ok := nc.(*net.UnixConn); ok {
-		c.inner = kernel.Queue(socket, c.waits)
+		c.inner, telling = kernel.Queue(socket, (*writer)(c))
+	} else {
+		c.inner, telling = kernel.Stream(nc, (*writer)(c))
 	}
+	c.mark(tells, telling)
 	c.user.Store(readDeadline | writeDeadline) // for all that is known
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
 		c.marks.Or(small)
 	}
-	if err := t.Track(&c.track, c.owner()); err != nil {
+	if err := t.Track(&c.track, c, &s.hooks); err != nil {
 		return err
 	}
 	c.track.PauseRead() // until the first Read
 	c.prepare(t.Policy())
-	return nil
-}
-
-// allow reports what p needs that the options do not have.
-func (o *Options) allow(p idle.Policy) error {
-	if h := p.Heartbeat; h.Interval > 0 && !h.Passive && o.Ping == nil {
-		return fmt.Errorf("idlenet: the policy has an active Heartbeat (every %v), but Options.Ping is nil; set it, or use the Passive form", h.Interval)
-	}
 	return nil
 }
 

@@ -154,7 +154,7 @@ func TestZeroOptionsAreNone(t *testing.T) {
 			var embedded struct{ Conn }
 			a, b := net.Pipe()
 			defer b.Close()
-			if err := embedded.Init(a, tracker, opts); err != nil {
+			if err := embedded.Init(a, tracker, NewSetup(opts)); err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range []*Conn{accepted, wrapped, &embedded.Conn} {
@@ -183,9 +183,9 @@ func TestWrapRefuses(t *testing.T) {
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, &Options{Tracker: shared}},
 			{"Options.Tick is 1ns", inner, minute, &Options{Idle: idle.Options{Tick: 1}}},
-			{"(every 1m0s), but Options.Ping is nil", inner, pinging, nil},
-			{"(every 1m0s), but Options.Ping is nil", inner, pinging, &Options{Tracker: shared}},
-			{"(every 1m0s), but Options.Ping is nil", inner, minute, &Options{Tracker: pings}},
+			{"(every 1m0s), but there is no Ping to call", inner, pinging, nil},
+			{"(every 1m0s), but there is no Ping to call", inner, pinging, &Options{Tracker: shared}},
+			{"(every 1m0s), but there is no Ping to call", inner, minute, &Options{Tracker: pings}},
 			{"idlenet: Options.Idle is {Tick:1s ", inner, minute, &Options{Tracker: shared, Idle: idle.Options{Tick: time.Second}}},
 		} {
 			if ln, err := Wrap(c.ln, c.p, c.opts); ln != nil || err == nil || !strings.Contains(err.Error(), c.want) {

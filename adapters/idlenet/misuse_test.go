@@ -40,7 +40,7 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
 	var own struct{ Conn }
-	if err := own.Init(a, tracker, &Options{}); err != nil {
+	if err := own.Init(a, tracker, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer own.Close()

@@ -1,66 +1,54 @@
 package idlenet
 
-import (
-	"github.com/idlewheel/idlewheel/idle"
-)
+import "github.com/idlewheel/idlewheel/idle"
 
-// owner is a Conn as its tracker sees it. The methods are not Conn's own, so
-// that its user does not see them; but what the tracker hands back at shutdown
-// is a net.Conn.
-type owner struct{ *Conn }
-
-// What an owner can do for its user, if the user wants it.
-type (
-	keeper struct{ owner }   // asks OnTimeout
-	parter struct{ c *Conn } // tells OnEnd
-	ender  struct {
-		owner
-		parter
-	}
-	keeperEnder struct {
-		keeper
-		parter
-	}
-)
-
-// owner returns what the tracker is to call.
-func (c *Conn) owner() idle.Owner {
-	o := owner{c}
-	switch asks, tells := c.opts.OnTimeout != nil, c.opts.OnEnd != nil; {
-	case asks && tells:
-		return keeperEnder{keeper{o}, parter{c}}
-	case asks:
-		return keeper{o}
-	case tells:
-		return ender{o, parter{c}}
-	}
-	return o
+// Setup is [Options] made ready for any number of connections; see [Conn.Init].
+type Setup struct {
+	opts  Options
+	hooks idle.Hooks
 }
 
-// Part tells the user. From here on nothing is read.
-func (p parter) Part(err *idle.TimeoutError) {
-	p.c.marks.Or(ended)
-	p.c.opts.OnEnd(p.c, err)
+// NewSetup returns a Setup of opts, which may be nil.
+func NewSetup(opts *Options) *Setup {
+	s := &Setup{hooks: idle.Hooks{
+		Examine: func(owner any, _ idle.Reason) idle.Evidence { return owner.(*Conn).examine() },
+		Expire:  func(owner any, err *idle.TimeoutError) { owner.(*Conn).expire(err) },
+		Reap:    func(owner any) { owner.(*Conn).reap() },
+	}}
+	if opts == nil {
+		return s
+	}
+	s.opts = *opts
+	if opts.Ping != nil {
+		s.hooks.Ping = func(owner any) error { return s.opts.Ping(owner.(*Conn)) }
+	}
+	if opts.OnTimeout != nil {
+		s.hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).ask(s.opts.OnTimeout, err) }
+	}
+	if opts.OnEnd != nil {
+		s.hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
+			c := owner.(*Conn)
+			c.marks.Or(ended) // from here on nothing is read
+			s.opts.OnEnd(c, err)
+		}
+	}
+	if opts.OnDrain != nil {
+		s.hooks.OnDrain = func(owner any) { s.opts.OnDrain(owner.(*Conn)) }
+	}
+	return s
 }
 
-// Unwrap returns the connection, which a tracker that is closed hands back. It is not
-// tracked any more.
-func (o owner) Unwrap() any {
-	o.marks.Or(untracked)
-	return o.Conn
-}
-
-// Expire makes all reads and writes fail, by a deadline, as that cannot block as
+// expire makes all reads and writes fail, by a deadline, as that cannot block as
 // Close can. A connection that takes no deadlines has to be closed at once.
-func (o owner) Expire(err *idle.TimeoutError) {
-	o.timedOut(err)
-	o.marks.Or(ended | expired)
+func (c *Conn) expire(err *idle.TimeoutError) {
+	c.timedOut(err)
+	c.marks.Or(ended | expired)
 	if ofWriting(err) {
-		o.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
+		c.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
 	}
-	if err := o.inner.SetDeadline(past()); err != nil {
-		o.marks.Or(shut)
-		go o.Reap()
+	if err := c.inner.SetDeadline(past()); err != nil {
+		c.marks.Or(shut)
+		go c.reap()
 	}
 }
 
@@ -69,40 +57,32 @@ func ofWriting(err *idle.TimeoutError) bool {
 	return err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 }
 
-// Reap closes the connection that has stayed open for all that. The peer has
+// reap closes the connection that has stayed open for all that. The peer has
 // had its time; closing is not to wait for it, whatever SetLinger said.
-func (o owner) Reap() {
-	if o.marks.Or(reaped)&reaped != 0 {
-		return // Expire has done so
+func (c *Conn) reap() {
+	if c.marks.Or(reaped)&reaped != 0 {
+		return // expire has done so
 	}
-	if !ofWriting(o.Timeout()) {
-		o.SetLinger(-1)
+	if !ofWriting(c.Timeout()) {
+		c.SetLinger(-1)
 	}
-	o.inner.Close()
+	c.inner.Close()
 }
 
-func (o owner) Ping() error { return o.opts.Ping(o.Conn) }
-
-func (o owner) Drain() {
-	if o.opts.OnDrain != nil {
-		o.opts.OnDrain(o.Conn)
-	}
-}
-
-// Keep asks the user. A farewell that is written meanwhile by an idle connection
-// is no sign of life, whoever sees it: sent, or Probe. No other limit would take
+// ask asks the user. A farewell that is written meanwhile by an idle connection
+// is no sign of life, whoever sees it: sent, or examine. No other limit would take
 // it for one.
-func (k keeper) Keep(err *idle.TimeoutError) (keep bool) {
+func (c *Conn) ask(keeps func(*Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
-		k.marks.Or(asking)
+		c.marks.Or(asking)
 		defer func() {
 			if keep {
-				k.marks.And(^uint32(refused))
+				c.marks.And(^uint32(refused))
 			} else {
-				k.marks.Or(refused)
+				c.marks.Or(refused)
 			}
-			k.marks.And(^uint32(asking))
+			c.marks.And(^uint32(asking))
 		}()
 	}
-	return k.opts.OnTimeout(k.Conn, err)
+	return keeps(c, err)
 }

@@ -186,7 +186,7 @@ func TestInitMakesAPartOfAnotherTypeAConn(t *testing.T) {
 				t.Errorf("told of %p", ended)
 			}
 		}
-		if err := c.Init(bare, tracker, opts); err != nil {
+		if err := c.Init(bare, tracker, NewSetup(opts)); err != nil {
 			t.Fatal(err)
 		}
 		go client.Write([]byte("x"))
@@ -206,12 +206,12 @@ func TestInitRefusesWhatWrapDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		wrapped, _ := pipe(t, tracker, nil)
-		if err := new(Conn).Init(wrapped, tracker, &Options{}); err != ErrWrapped {
+		if err := new(Conn).Init(wrapped, tracker, NewSetup(nil)); err != ErrWrapped {
 			t.Errorf("a *Conn: %v", err)
 		}
 		bare, client := net.Pipe()
 		pings := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
-		if err := new(Conn).Init(bare, pings, &Options{}); err == nil {
+		if err := new(Conn).Init(bare, pings, NewSetup(nil)); err == nil {
 			t.Error("it is to be pinged, but nobody can")
 		}
 		closed, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
@@ -219,7 +219,7 @@ func TestInitRefusesWhatWrapDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed.Close()
-		if err := new(Conn).Init(bare, closed, &Options{}); !errors.Is(err, idle.ErrClosed) {
+		if err := new(Conn).Init(bare, closed, NewSetup(nil)); !errors.Is(err, idle.ErrClosed) {
 			t.Errorf("a tracker that is closed: %v", err)
 		}
 		go client.Write([]byte("x"))

@@ -264,7 +264,7 @@ func TestSpliceFromOneThatTimesOut(t *testing.T) {
 	client.Write([]byte("x"))
 	s, _ := socketOf(server)
 	_, err := s.spliceTo(1, func(r io.Reader) (int64, error) {
-		owner{server}.Expire(&idle.TimeoutError{Reason: idle.ReasonIdle})
+		server.expire(&idle.TimeoutError{Reason: idle.ReasonIdle})
 		return dst.ReadFrom(r)
 	})
 	wantTimeout(t, err, idle.ReasonIdle)

@@ -11,7 +11,7 @@ func TestSize(t *testing.T) {
 	if strconv.IntSize != 64 {
 		t.Skip("the README speaks of 64-bit systems")
 	}
-	if size := unsafe.Sizeof(Conn{}); size != 168 {
-		t.Errorf("a Conn takes %d bytes, not 168", size)
+	if size := unsafe.Sizeof(Conn{}); size != 184 {
+		t.Errorf("a Conn takes %d bytes, not 184", size)
 	}
 }

@@ -70,12 +70,10 @@ func (s socket) await() (ready int, err error) {
 	defer s.from.reading.Unlock()
 	s.from.beginRead()
 	ready, err = s.peek()
-	switch {
-	case err != nil:
-	case ready == 0:
+	if err == nil && ready == 0 {
 		s.from.received(0, io.EOF)
-	case s.from.marks.Load()&exact != 0:
-		s.from.tracking().PauseRead() // what comes now is the destination's wait
+	} else {
+		s.from.received(0, err) // and what comes now is the destination's wait
 	}
 	return ready, s.from.explain("writeto", err)
 }

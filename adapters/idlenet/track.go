@@ -20,12 +20,8 @@ import (
 func (c *Conn) Untrack() bool {
 	// If the driver times it out between the two, its reads and writes fail as
 	// always, but nobody closes it if its user does not.
-	t := c.tracking()
-	if !t.Live() || !t.Close() {
-		return false
-	}
-	c.marks.Or(untracked)
-	return true
+	track := c.tracking()
+	return track.Live() && track.Close()
 }
 
 // Track puts a connection that is not tracked under the policy of t, as if it had
@@ -38,37 +34,30 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	if t == nil {
 		return errNoTracker
 	}
-	if err := c.opts.allow(t.Policy()); err != nil {
-		return err
-	}
-	// The goroutine that takes the mark tracks the connection. One that is timing
-	// out has no mark, so it is not tracked again.
-	switch was := c.marks.And(^uint32(untracked)); {
-	case was&expired != 0:
+	was := c.later.Load()
+	switch now := was.tracking(c); {
+	case c.marks.Load()&expired != 0:
 		return c.over()
-	case was&untracked == 0 && c.tracking().Live():
+	case now.Live():
 		return idle.ErrTracked
-	case was&untracked == 0:
+	case now.Ending():
 		return errEnding
 	}
-	was := c.later.Load()
 	// The new tracking has a state of its own. A Read that is under way may still
-	// report to the old state, and with a stamp of the old tracker's clock. Both
-	// directions begin as waiting; if one is not, Waiting says so when it is asked.
+	// report to the old state, and with a stamp of the old tracker's clock.
 	track := new(idle.Conn)
-	if err := t.Track(track, c.owner()); err != nil {
-		c.marks.Or(untracked)
+	if err := t.Track(track, c, &c.setup.hooks); err != nil {
 		return err
 	}
-	track.AwaitWrite()
-	c.claim(c.ask().Acked) // what the peer has taken meanwhile pays for nothing
+	c.claim(c.report().Acked) // what the peer has taken meanwhile pays for nothing
 	next := &later{track: track}
-	if !c.later.CompareAndSwap(was, next) { // a timeout at once
+	if !c.later.CompareAndSwap(was, next) { // a timeout at once, or another Track
 		track.Close()
 		return c.over()
 	}
 	c.marks.Or(retracked)
 	c.prepare(t.Policy())
+	c.waitAs(track)
 	// Close, on another goroutine, marks expired and then looks for a new state. So
 	// either Close has seen this one and closed it, or its mark is seen here.
 	if c.marks.Load()&expired != 0 && track.Close() {
@@ -77,13 +66,30 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	return nil
 }
 
-// errEnding is returned while the callbacks of a timeout run, or another Track does.
-var errEnding = errors.New("idlenet: the connection is timing out, or another goroutine begins to track it")
+// waitAs has the waits count of a read and a write that are under way. They have
+// begun before track took its place, and report to it that they end.
+func (c *Conn) waitAs(track *idle.Conn) {
+	if c.reading.TryLock() {
+		track.PauseRead() // as is not so when tracking begins
+		c.reading.Unlock()
+	}
+	if c.writing.TryLock() {
+		c.writing.Unlock()
+	} else {
+		track.AwaitWrite()
+	}
+}
+
+// errEnding is returned while the callbacks of a timeout run.
+var errEnding = errors.New("idlenet: the connection is timing out")
 
 // over returns why a connection cannot be tracked any more.
 func (c *Conn) over() error {
 	if timeout := c.Timeout(); timeout != nil {
 		return timeout
+	}
+	if c.marks.Load()&expired == 0 {
+		return idle.ErrTracked // by another goroutine
 	}
 	return net.ErrClosed
 }

@@ -23,11 +23,6 @@ type Figures struct {
 	BytesPerConn float64 `json:"bytes_per_conn"`
 }
 
-// A bystander owns connections that nothing is going to happen to.
-type bystander struct{}
-
-func (*bystander) Expire(*idle.TimeoutError) {}
-
 // measure takes the figures of n connections, which it returns untracked.
 func measure(n int, opts *idle.Options) (f Figures, conns []idle.Conn, err error) {
 	t, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, opts)
@@ -36,9 +31,10 @@ func measure(n int, opts *idle.Options) (f Figures, conns []idle.Conn, err error
 	}
 	before := heap()
 	conns = make([]idle.Conn, n)
-	owner := &bystander{}
+	owner := new(int) // of connections that nothing is going to happen to
+	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
 	for i := range conns {
-		if err := t.Track(&conns[i], owner); err != nil {
+		if err := t.Track(&conns[i], owner, hooks); err != nil {
 			t.Close()
 			return f, nil, err
 		}

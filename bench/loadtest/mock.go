@@ -39,13 +39,17 @@ type mock struct {
 
 func (m *mock) conn() *idle.Conn { return &m.load.conns[m.id] }
 
-// Expire has the oracle judge.
-func (m *mock) Expire(err *idle.TimeoutError) {
-	m.load.oracle.expired(&m.peer, m.load.now(), err.Reason)
+// mockHooks have the oracle judge, and the peer answer pings.
+var mockHooks = idle.Hooks{
+	Expire: func(owner any, err *idle.TimeoutError) {
+		m := owner.(*mock)
+		m.load.oracle.expired(&m.peer, m.load.now(), err.Reason)
+	},
+	Ping: func(owner any) error { return owner.(*mock).ping() },
 }
 
-// Ping has the peer answer at once, unless it is no longer there.
-func (m *mock) Ping() error {
+// ping has the peer answer at once, unless it is no longer there.
+func (m *mock) ping() error {
 	l := m.load
 	before := l.now()
 	if m.quiet(before) || m.ended() {
@@ -152,7 +156,7 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 			state = settling
 		}
 		m.begin(l.now(), state)
-		if err := t.Track(m.conn(), m); err != nil {
+		if err := t.Track(m.conn(), m, &mockHooks); err != nil {
 			return fmt.Errorf("connection %d of %d: %w", i, len(l.mocks), err)
 		}
 		switch m.kind {

@@ -32,27 +32,24 @@ const (
 )
 
 // A Host knows the limits of a connection and of its streams. None of its methods
-// may block, except Keep.
+// may block, except OnTimeout.
 type Host interface {
 	// Enter is told of every change of the connection's state, and when one begins
 	// anew.
 	Enter(State)
 
-	// Track begins to track a stream. What is awaited of the client is what Conn is
-	// told. If streams have no limits, it fails.
-	Track(*idle.Conn, idle.Owner) error
+	// Track begins to track a stream, with [Hooks]. What is awaited of the client is
+	// what Conn is told. If streams have no limits, it fails.
+	Track(c *idle.Conn, stream any) error
 
 	// Unread reports whether the kernel has input of the connection.
 	Unread() bool
 
 	// Reset is told that streams have passed a limit, and how many.
 	Reset(err *idle.TimeoutError, streams int)
-}
 
-// An Asker is a Host that is asked first whether a stream is to be kept.
-type Asker interface {
-	Host
-	Keep(err *idle.TimeoutError) bool
+	// OnTimeout is asked whether a stream is to be kept, if the hooks say so.
+	OnTimeout(err *idle.TimeoutError) (keep bool)
 }
 
 // Conn is a connection that has begun to speak HTTP/2, for its server.

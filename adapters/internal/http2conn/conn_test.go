@@ -28,8 +28,9 @@ func (h *fakeHost) Enter(s State) {
 	h.states = append(h.states, s)
 }
 
-func (h *fakeHost) Track(c *idle.Conn, o idle.Owner) error { return h.tracker.Track(c, o) }
-func (h *fakeHost) Unread() bool                           { return false }
+func (h *fakeHost) Track(c *idle.Conn, o any) error       { return h.tracker.Track(c, o, Hooks(false)) }
+func (h *fakeHost) Unread() bool                          { return false }
+func (h *fakeHost) OnTimeout(err *idle.TimeoutError) bool { return false }
 
 func (h *fakeHost) Reset(_ *idle.TimeoutError, streams int) {
 	h.mu.Lock()

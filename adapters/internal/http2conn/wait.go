@@ -13,10 +13,19 @@ type wait struct {
 	reads, writes bool // whether there are waits
 }
 
-// asking is a wait of which the Host is asked first.
-type asking struct {
-	*wait
-	host Asker
+// Hooks returns what a tracker of streams is to call. If asks is set, the Host is
+// asked before one is reset.
+func Hooks(asks bool) *idle.Hooks {
+	h := &idle.Hooks{
+		Examine: func(owner any, _ idle.Reason) idle.Evidence {
+			return idle.Evidence{Unread: owner.(*wait).conn.host.Unread()}
+		},
+		Expire: func(owner any, err *idle.TimeoutError) { owner.(*wait).expire(err) },
+	}
+	if asks {
+		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*wait).conn.host.OnTimeout(err) }
+	}
+	return h
 }
 
 // settle sees to it that what is waited for is what the ledger says. c.mu is held.
@@ -70,11 +79,7 @@ func (c *Conn) await(w **wait, reads, writes bool) (made bool) {
 			return false
 		}
 		fresh := &wait{conn: c, reads: true} // as tracking begins
-		owner := idle.Owner(fresh)
-		if host, asks := c.host.(Asker); asks {
-			owner = asking{fresh, host}
-		}
-		if c.host.Track(&fresh.Conn, owner) != nil {
+		if c.host.Track(&fresh.Conn, fresh) != nil {
 			return false
 		}
 		*w, made = fresh, true
@@ -107,11 +112,8 @@ func (w *wait) close() {
 	}
 }
 
-// Probe implements idle.Prober.
-func (w *wait) Probe() idle.Pulse { return idle.Pulse{Unread: w.conn.host.Unread()} }
-
-// Expire has the server reset the stream, or all that the client holds up.
-func (w *wait) Expire(err *idle.TimeoutError) {
+// expire has the server reset the stream, or all that the client holds up.
+func (w *wait) expire(err *idle.TimeoutError) {
 	c := w.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,6 +143,3 @@ func (c *Conn) condemn(w *wait) (n int) {
 	}
 	return n
 }
-
-// Keep implements idle.Keeper.
-func (a asking) Keep(err *idle.TimeoutError) bool { return a.host.Keep(err) }

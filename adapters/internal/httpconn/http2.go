@@ -14,6 +14,8 @@ import (
 // streams are those of HTTP/2 connections whose frames are read. They have a tracker of
 // their own, so that the counts of connections are not theirs.
 type streams struct {
+	hooks *idle.Hooks
+
 	mu      sync.Mutex
 	tracker *idle.Tracker // nil until the first stream is tracked
 	closed  bool
@@ -25,7 +27,7 @@ var (
 )
 
 // trackStream begins to track a stream.
-func (l *Listener) trackStream(c *idle.Conn, o idle.Owner) error {
+func (l *Listener) trackStream(c *idle.Conn, owner any) error {
 	policy := l.phases[stream].Policy()
 	if !setsLimit(policy) {
 		return errNoLimits
@@ -34,7 +36,7 @@ func (l *Listener) trackStream(c *idle.Conn, o idle.Owner) error {
 	if err != nil {
 		return err
 	}
-	return t.Track(c, o)
+	return t.Track(c, owner, l.streams.hooks)
 }
 
 // open returns the tracker, which it makes if there is none yet.
@@ -70,10 +72,7 @@ func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	if c == nil || !c.become(waiting, http2) {
 		return nil
 	}
-	var host http2conn.Host = framesHost{c}
-	if l.timeouts.OnTimeout != nil {
-		host = framesAsker{framesHost{c}}
-	}
+	host := framesHost{c}
 	if tc, ok := nc.(*tls.Conn); ok {
 		framed := http2conn.NewSecure(tc, host)
 		c.extra.Store(&extra{secure: tc, frames: framed.Conn})
@@ -105,7 +104,7 @@ func (h framesHost) Enter(s http2conn.State) {
 }
 
 // Track implements http2conn.Host.
-func (h framesHost) Track(c *idle.Conn, o idle.Owner) error { return h.c.listener.trackStream(c, o) }
+func (h framesHost) Track(c *idle.Conn, stream any) error { return h.c.listener.trackStream(c, stream) }
 
 // Unread implements http2conn.Host.
 func (h framesHost) Unread() (unread bool) {
@@ -121,8 +120,5 @@ func (h framesHost) Reset(err *idle.TimeoutError, streams int) {
 	h.c.listener.counts.add(err, streams)
 }
 
-// framesAsker is one whose user is asked.
-type framesAsker struct{ framesHost }
-
-// Keep implements http2conn.Asker.
-func (h framesAsker) Keep(err *idle.TimeoutError) bool { return h.c.keep(err) }
+// OnTimeout implements http2conn.Host.
+func (h framesHost) OnTimeout(err *idle.TimeoutError) bool { return h.c.keep(err) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -25,7 +26,7 @@ type Listener struct {
 	tracker  *idle.Tracker
 	phases   [numPhases]*idle.Phase
 	known    map[name]string // the limits by which connections end
-	opts     idlenet.Options
+	setup    *idlenet.Setup
 	timeouts httplimits.Timeouts
 	refines  bool // the user has not set the tick
 
@@ -86,13 +87,14 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if l.refines = t.Idle.Tick == 0; l.refines {
 		l.timeouts.Idle.Tick = tickFor(policies[:]...)
 	}
-	l.opts = idlenet.Options{
+	opts := &idlenet.Options{
 		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
 		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
 	}
 	if t.OnTimeout != nil {
-		l.opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) }
+		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) }
 	}
+	l.setup, l.streams.hooks = idlenet.NewSetup(opts), http2conn.Hooks(t.OnTimeout != nil)
 	if l.tracker, err = newTracker(l.timeouts.Idle); err != nil {
 		return nil, err
 	}
@@ -166,7 +168,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	c := &Conn{listener: l}
-	if err := c.Init(nc, l.tracker, &l.opts); err != nil {
+	if err := c.Init(nc, l.tracker, l.setup); err != nil {
 		l.end()
 		nc.Close()
 		return nil, err

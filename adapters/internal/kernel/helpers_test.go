@@ -35,3 +35,18 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// waiterFunc is a Waiter that is a function.
+type waiterFunc func(queued uint64, moved bool)
+
+func (f waiterFunc) WriteWaits(queued uint64, moved bool) { f(queued, moved) }
+
+// nobody is a Waiter that does not care.
+type nobody struct{}
+
+func (nobody) WriteWaits(uint64, bool) {}
+
+func streamOf(nc net.Conn) net.Conn {
+	made, _ := Stream(nc, nobody{})
+	return made
+}

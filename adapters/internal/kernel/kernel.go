@@ -20,9 +20,17 @@ type Report struct {
 	Acked   uint64        // bytes that the peer has acknowledged ever
 }
 
-// Pulse returns r as [idle.Prober] has it. Unreported is left to the caller.
-func (r Report) Pulse() idle.Pulse {
-	return idle.Pulse{In: r.In, Out: r.Out, Unread: r.Unread, Drained: r.Counted && r.Queued == 0}
+// Evidence returns r as a tracker wants it. Unreported is left to the caller.
+func (r Report) Evidence() idle.Evidence {
+	return idle.Evidence{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.Counted && r.Queued == 0}
+}
+
+// A Waiter is told when a write has to wait for the peer.
+type Waiter interface {
+	// WriteWaits tells whether the write has moved anything since it began or was
+	// last waiting, and how much is queued, where the kernel tells that but not
+	// since when.
+	WriteWaits(queued uint64, moved bool)
 }
 
 // Plain returns what [Stream] or [Queue] was given to make nc of.

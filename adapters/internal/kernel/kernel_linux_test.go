@@ -40,14 +40,14 @@ func TestInspect(t *testing.T) {
 		if r.Unread || !r.Counted || r.Queued != 0 || r.Tallied != tcp || (r.In > 0) != tcp || (r.Out > 0) != tcp {
 			t.Errorf("%s, new: %+v", network, r)
 		}
-		if !r.Pulse().Drained {
+		if !r.Evidence().OutEmpty {
 			t.Errorf("%s, new: something waits to go out", network)
 		}
 		before := r.Acked
 		client.Write([]byte("hello"))
 		eventually(t, "what was sent is unread", func() bool { return inspect(t, server).Unread })
 		r = inspect(t, server)
-		if p := r.Pulse(); p.In != r.In || p.Out != r.Out || !p.Unread {
+		if p := r.Evidence(); p.In != r.In || p.Out != r.Out || !p.Unread {
 			t.Errorf("%s: %+v becomes %+v", network, r, p)
 		}
 		server.Read(make([]byte, 5))
@@ -57,11 +57,11 @@ func TestInspect(t *testing.T) {
 		server.Write([]byte("hello"))
 		if tcp {
 			eventually(t, "what was sent is acknowledged", func() bool { r = inspect(t, server); return r.Acked == before+5 && r.Queued == 0 })
-		} else if r = inspect(t, server); r.Queued == 0 || r.Pulse().Drained {
+		} else if r = inspect(t, server); r.Queued == 0 || r.Evidence().OutEmpty {
 			t.Errorf("%s: nothing is queued: %+v", network, r)
 		}
 	}
-	if r := Inspect(^uintptr(0)); r != (Report{}) || r.Pulse() != (idle.Pulse{}) {
+	if r := Inspect(^uintptr(0)); r != (Report{}) || r.Evidence() != (idle.Evidence{}) {
 		t.Errorf("of no descriptor it knows %+v", r)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // and again later.
 type queue struct {
 	*net.UnixConn
-	raw   syscall.RawConn
-	waits func(queued uint64, moved bool)
+	raw    syscall.RawConn
+	waiter Waiter
 
 	// The write that is going on. As in a stream, it is told to try without a closure.
 	try   func(fd uintptr) (done bool)
@@ -26,17 +26,16 @@ type queue struct {
 }
 
 // Queue returns what does all that c does. If that is a stream,
-// waits is called each time that a write has to wait for the peer, with what the
-// queue holds then, and whether the write has moved anything since it began or was
-// last waiting. One goroutine at a time may write.
-func Queue(c *net.UnixConn, waits func(queued uint64, moved bool)) net.Conn {
+// w is told each time that a write has to wait for the peer. One goroutine at a time
+// may write.
+func Queue(c *net.UnixConn, w Waiter) (made net.Conn, tells bool) {
 	raw, err := c.SyscallConn()
 	if err != nil || c.LocalAddr().Network() != "unix" {
-		return c
+		return c, false
 	}
-	q := &queue{UnixConn: c, raw: raw, waits: waits}
+	q := &queue{UnixConn: c, raw: raw, waiter: w}
 	q.try = q.write
-	return q
+	return q, true
 }
 
 func (q *queue) plain() net.Conn { return q.UnixConn }
@@ -72,7 +71,7 @@ func (q *queue) write(fd uintptr) (done bool) {
 			q.b, q.moved = q.b[n:], true
 		case err == unix.EAGAIN:
 			if queued, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-				q.waits(uint64(queued), q.moved)
+				q.waiter.WriteWaits(uint64(queued), q.moved)
 			}
 			q.moved = false
 			return false

@@ -18,14 +18,14 @@ func TestQueue(t *testing.T) {
 	server, client := connect(t, "unix", filepath.Join(t.TempDir(), "s"))
 	var mu sync.Mutex
 	var waits []uint64
-	q := Queue(server.(*net.UnixConn), func(queued uint64, moved bool) {
+	q, _ := Queue(server.(*net.UnixConn), waiterFunc(func(queued uint64, moved bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !moved && len(waits) == 0 {
 			t.Error("nothing was moved before the first wait")
 		}
 		waits = append(waits, queued)
-	})
+	}))
 	if Plain(q) != server {
 		t.Error("it hides what it was made of")
 	}
@@ -79,7 +79,7 @@ func TestQueueFailsLikeNet(t *testing.T) {
 				return opErr
 			}
 			want := fail(func(c *net.UnixConn) net.Conn { return c })
-			got := fail(func(c *net.UnixConn) net.Conn { return Queue(c, func(uint64, bool) {}) })
+			got := fail(func(c *net.UnixConn) net.Conn { q, _ := Queue(c, nobody{}); return q })
 			if got.Op != want.Op || got.Net != want.Net || got.Err.Error() != want.Err.Error() ||
 				got.Timeout() != want.Timeout() || errors.Is(got, os.ErrDeadlineExceeded) != errors.Is(want, os.ErrDeadlineExceeded) {
 				t.Errorf("%#v (%v), not %#v (%v)", got, got, want, want)

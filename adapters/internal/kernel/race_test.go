@@ -65,7 +65,7 @@ func TestRaceStreamTellsOfBuffers(t *testing.T) {
 // raceOverBuffer reads to, or writes from, a buffer that another goroutine uses.
 func raceOverBuffer(t *testing.T, which string) {
 	server, client := connect(t, "tcp", "127.0.0.1:0")
-	c, b := Stream(server), make([]byte, 8)
+	c, b := streamOf(server), make([]byte, 8)
 	if _, err := client.Write(make([]byte, len(b))); err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,9 @@ type stream struct {
 	raw syscall.RawConn
 	in  transfer // up to here it is one cache line, of two
 
-	out transfer
-	_   [24]byte
+	out    transfer
+	waiter Waiter
+	_      [8]byte
 }
 
 // A transfer is the read, or write, that is going on.
@@ -48,19 +49,19 @@ type transfer struct {
 }
 
 // Stream returns what does all that nc does: if that is a TCP connection, at a
-// lower price.
-func Stream(nc net.Conn) net.Conn {
+// lower price, and telling w when a write has to wait for the peer.
+func Stream(nc net.Conn, w Waiter) (made net.Conn, tells bool) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
-		return nc
+		return nc, false
 	}
 	raw, err := tcp.SyscallConn()
 	if err != nil {
-		return nc
+		return nc, false
 	}
-	s := &stream{TCPConn: tcp, raw: raw}
-	s.in.try, s.out.try = recv(&s.in), send(&s.out)
-	return s
+	s := &stream{TCPConn: tcp, raw: raw, waiter: w}
+	s.in.try, s.out.try = recv(&s.in), s.send
+	return s, true
 }
 
 func (s *stream) plain() net.Conn { return s.TCPConn }
@@ -127,31 +128,31 @@ func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 	}
 }
 
-// send returns how to write what there is room for, which reports whether that is
-// all, or there is an error, or the kernel takes nothing without saying why.
-func send(t *transfer) (try func(fd uintptr) (done bool)) {
-	return func(fd uintptr) bool {
-		for len(t.b) > 0 {
-			raceSending()
-			n, _, errno := syscall.Syscall6(syscall.SYS_SENDTO, fd,
-				uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)), syscall.MSG_NOSIGNAL, 0, 0)
-			switch errno {
-			case 0:
-				raceSent(t.b, n)
-				t.b = t.b[n:]
-				if n == 0 {
-					return true
-				}
-			case syscall.EAGAIN:
-				return false
-			case syscall.EINTR:
-			default:
-				t.errno = errno
+// send writes what there is room for, and reports whether that is all, or there is an
+// error, or the kernel takes nothing without saying why.
+func (s *stream) send(fd uintptr) (done bool) {
+	t, moved := &s.out, false
+	for len(t.b) > 0 {
+		raceSending()
+		n, _, errno := syscall.Syscall6(syscall.SYS_SENDTO, fd,
+			uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)), syscall.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			raceSent(t.b, n)
+			t.b, moved = t.b[n:], true
+			if n == 0 {
 				return true
 			}
+		case syscall.EAGAIN:
+			s.waiter.WriteWaits(0, moved)
+			return false
+		case syscall.EINTR:
+		default:
+			t.errno = errno
+			return true
 		}
-		return true
 	}
+	return true
 }
 
 // explain returns what package net would: err, which comes of its locks and its

@@ -21,7 +21,7 @@ func TestStreamSendsNoSignal(t *testing.T) {
 	defer signal.Stop(signals)
 	server, _ := connect(t, "tcp", "127.0.0.1:0")
 	server.(*net.TCPConn).CloseWrite()
-	if _, err := Stream(server).Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
+	if _, err := streamOf(server).Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
 		t.Error(err)
 	}
 	select {

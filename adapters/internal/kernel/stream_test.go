@@ -103,7 +103,7 @@ func TestStreamFailsAsNetDoes(t *testing.T) {
 			t.Parallel()
 			for _, network := range []string{"tcp", "tcp4"} { // which errors tell
 				var got [2]string
-				for i, wrap := range []func(net.Conn) net.Conn{Stream, Plain} {
+				for i, wrap := range []func(net.Conn) net.Conn{streamOf, Plain} {
 					server, client := connect(t, network, "127.0.0.1:0")
 					c := wrap(server)
 					done := make(chan string, 1)
@@ -125,7 +125,7 @@ func TestStreamFailsAsNetDoes(t *testing.T) {
 // A write that fails has written what it says.
 func TestStreamTellsWhatItHasWritten(t *testing.T) {
 	server, client := connect(t, "tcp", "127.0.0.1:0")
-	c := Stream(server)
+	c, _ := Stream(server, nobody{})
 	go func() { // when the write is under way
 		client.Read(make([]byte, 1))
 		c.SetWriteDeadline(time.Unix(1, 0))
@@ -155,7 +155,7 @@ func TestStreamMovesAll(t *testing.T) {
 	for i := range data {
 		data[i] = byte(random.Uint32())
 	}
-	ends := [2]net.Conn{Stream(server), Stream(client)}
+	ends := [2]net.Conn{streamOf(server), streamOf(client)}
 	failed := make(chan error, 4)
 	for i, end := range ends {
 		sizes := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -201,7 +201,7 @@ func TestStreamMovesAll(t *testing.T) {
 
 func TestStreamAllocatesNothing(t *testing.T) {
 	server, client := connect(t, "tcp", "127.0.0.1:0")
-	ends := [2]net.Conn{Stream(server), Stream(client)}
+	ends := [2]net.Conn{streamOf(server), streamOf(client)}
 	b := make([]byte, 100)
 	if n := testing.AllocsPerRun(1000, func() {
 		for i, end := range ends {
@@ -220,7 +220,7 @@ func TestStreamAllocatesNothing(t *testing.T) {
 // What was read to, or written from, can go when that is over, however it ended.
 func TestStreamKeepsNoBuffer(t *testing.T) {
 	server, client := connect(t, "tcp", "127.0.0.1:0")
-	c := Stream(server)
+	c, _ := Stream(server, nobody{})
 	client.Write([]byte("x"))
 	var kept atomic.Int32
 	buffer := func() []byte {
@@ -241,11 +241,11 @@ func TestStreamKeepsNoBuffer(t *testing.T) {
 // Only TCP is wrapped, and can be unwrapped.
 func TestPlain(t *testing.T) {
 	server, _ := connect(t, "tcp", "127.0.0.1:0")
-	if got := Plain(Stream(server)); got != server {
+	if got := Plain(streamOf(server)); got != server {
 		t.Errorf("the connection comes back as %v", got)
 	}
 	pipe, _ := net.Pipe()
-	if got := Stream(pipe); got != pipe || Plain(got) != pipe {
+	if got, _ := Stream(pipe, nobody{}); got != pipe || Plain(got) != pipe {
 		t.Errorf("a pipe becomes %T", got)
 	}
 }

@@ -21,7 +21,10 @@ type idleConn struct {
 	index int
 }
 
-func (c *idleConn) Expire(*idle.TimeoutError) { c.in.expired(c.index) }
+var idlewheelHooks = idle.Hooks{Expire: func(owner any, _ *idle.TimeoutError) {
+	c := owner.(*idleConn)
+	c.in.expired(c.index)
+}}
 
 func idlewheelKind() Kind {
 	return Kind{
@@ -45,7 +48,9 @@ func (w *idlewheel) Open(n int) error {
 	return nil
 }
 
-func (w *idlewheel) Arm(i int) error { return w.tracker.Track(&w.conns[i].Conn, &w.conns[i]) }
+func (w *idlewheel) Arm(i int) error {
+	return w.tracker.Track(&w.conns[i].Conn, &w.conns[i], &idlewheelHooks)
+}
 
 func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Close() }
 

@@ -1,0 +1,94 @@
+package idlenet
+
+import (
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// examine tells the tracker what the kernel knows.
+func (c *Conn) examine() idle.Evidence {
+	r := c.report()
+	e := r.Evidence()
+	e.NotReading = c.lapsed(readLapsed, readGivenUp)
+	e.NotWriting = c.lapsed(writeLapsed, writeGivenUp)
+	e.Unreported = c.claim(r.Acked)
+	if r.Counted && r.Out == 0 && held(&c.writing) && c.movedSince(r.Queued) {
+		e.Out = 1
+	}
+	if c.marks.Load()&refused != 0 {
+		e.Out = 0
+	}
+	return e
+}
+
+// lapsed reports whether a read, or write, has failed and has not been tried again
+// since. Then it is given up: the next one is a wait of its own. That one may begin at
+// this moment:
+//
+//	reader: clears lapsed, sees that it is not given up, and goes on with the old wait
+//	driver: sees that it is not lapsed, so it is the old wait that has lasted too long
+//
+// or the other way round, and then the reader begins a wait.
+func (c *Conn) lapsed(is, givenUp uint32) bool {
+	for {
+		m := c.marks.Load()
+		if m&is == 0 {
+			return false
+		}
+		if c.marks.CompareAndSwap(m, m|givenUp) {
+			return true
+		}
+	}
+}
+
+// held reports whether a read, or a write, is going on.
+func held(m *sync.Mutex) bool {
+	if m.TryLock() {
+		m.Unlock()
+		return false
+	}
+	return true
+}
+
+// movedSince reports whether the kernel's queue may have moved since it was
+// last looked at in the present write. It is for sockets, like Unix ones, of
+// which the kernel does not tell when.
+//
+// The first look is when the write begins to wait (WriteWaits). Where it cannot be, as
+// the user's own wrapper is between, the answer to the first question is yes, which
+// is late for a peer that takes nothing, but never early for a slow one.
+func (c *Conn) movedSince(queued uint64) bool {
+	c.marks.Or(sampled)
+	return c.queued.Swap(uint32(queued)) != uint32(queued)
+}
+
+// report asks the kernel. It knows nothing if the connection is not a kernel's, or
+// is closed already, or the system has no way to ask.
+func (c *Conn) report() (r kernel.Report) {
+	sc := socketUnder(c.inner)
+	if sc == nil {
+		return r
+	}
+	if raw, err := sc.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { r = kernel.Inspect(fd) })
+	}
+	return r
+}
+
+// socketUnder returns the socket that nc is or wraps, nil if it tells of none.
+func socketUnder(nc net.Conn) syscall.Conn {
+	for {
+		if sc, ok := nc.(syscall.Conn); ok {
+			return sc
+		}
+		wrapper, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		nc = wrapper.NetConn()
+	}
+}

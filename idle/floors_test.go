@@ -1,0 +1,66 @@
+package idle
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors are the files of this package. Each uses only what stands in those before it,
+// so that a reader who begins at the end walks down, and never back.
+var floors = []string{
+	"doc", "policy", "reason", "clock", "options", "limit", "timeout", "validate",
+	"words", "deadline", "phase", "hooks", "stats", "callbacks",
+	"entry", "lane", "conn", "shard", "judge", "pass", "tracker", "shutdown", "retire", "driver", "new",
+}
+
+// TestFloors looks for arrows between files that run back.
+func TestFloors(t *testing.T) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset, files := token.NewFileSet(), []*ast.File(nil)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if !slices.Contains(floors, strings.TrimSuffix(name, ".go")) {
+			t.Errorf("%s has no floor", name)
+		}
+		file, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: nobodyElse{}, Error: func(error) {}} // what others declare does not matter
+	pkg, _ := conf.Check("idle", fset, files, info)
+	floorOf := func(pos token.Pos) int {
+		return slices.Index(floors, strings.TrimSuffix(fset.Position(pos).Filename, ".go"))
+	}
+	back := map[string][]string{}
+	for id, obj := range info.Uses {
+		if obj.Pkg() != pkg || floorOf(obj.Pos()) <= floorOf(id.Pos()) {
+			continue
+		}
+		arrow := floors[floorOf(id.Pos())] + " -> " + floors[floorOf(obj.Pos())]
+		if !slices.Contains(back[arrow], obj.Name()) {
+			back[arrow] = append(back[arrow], obj.Name())
+		}
+	}
+	for arrow, names := range back {
+		t.Errorf("%s: %v", arrow, names)
+	}
+}
+
+type nobodyElse struct{}
+
+func (nobodyElse) Import(string) (*types.Package, error) { return nil, errors.New("not needed") }

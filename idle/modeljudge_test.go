@@ -1,0 +1,312 @@
+package idle
+
+// The thread of the model that decides who is timed out.
+
+// An owner is what the judge may ask, and what it answers.
+type modelOwner struct {
+	examines    bool // has Examine
+	asked, keep bool // has OnTimeout, and answers yes
+	reaped      bool // has Reap
+}
+
+// judging is Shard.judge, of a job of generation 1 that a pass has in hand:
+// verdict, examine, verdict, ask, verdict, end. Each verdict may find that the
+// connection is to be replaced instead.
+func judging(flaw string, o modelOwner) *thread {
+	t := newThread("judge")
+	t.step("job", func(m *memory, r *registers) string { r.gen = 1; return "" })
+	t.verdict("look", flaw)
+	if o.examines {
+		t.examine("examine", flaw)
+		if flaw != "Examine has the last word" {
+			t.verdict("look after examine", flaw)
+		}
+		if flaw != "a limit that nobody examined ends it" {
+			t.same("examined", func(r *registers) int8 { return r.examined })
+		}
+	}
+	if o.asked {
+		t.ask(flaw, o)
+	}
+	t.move("expire", "end", flaw, always, func(s *modelState) {
+		s.live, s.expired = false, o.reaped
+	}, func(m *memory, r *registers) string {
+		m.outcomes[m.state.gen]++
+		switch {
+		case m.state.gen != r.gen:
+			m.fault = "timed out a later generation"
+		case o.examines && r.examined != r.what:
+			m.fault = "timed out for a limit that nobody has examined"
+		case r.then&(1<<r.what) == 0:
+			m.fault = "timed out, but the limit was not passed at any moment of the last look"
+		}
+		if o.reaped {
+			return "linger lock"
+		}
+		return "end"
+	})
+	t.linger(flaw)
+	t.ping(flaw)
+	t.lock("replace")
+	t.step("replace holds", func(m *memory, r *registers) string {
+		if m.state.gen != r.gen || !m.state.live || m.pending {
+			return "replace unlock"
+		}
+		return ""
+	})
+	t.place("replace place", flaw)
+	t.unlock("replace", "end")
+	return t
+}
+
+// ask adds the steps in which OnTimeout decides. It does nothing else: what it
+// might do to the connection the other threads do.
+func (t *thread) ask(flaw string, o modelOwner) {
+	t.move("ask", "replace lock", flaw,
+		func(s modelState) bool { return !s.asking },
+		func(s *modelState) { s.asking = true },
+		func(m *memory, r *registers) string { r.asked = r.what; return "" })
+	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
+	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
+	t.move("answered", "end", flaw, always, func(s *modelState) {
+		s.asking = false
+		// The answer is as good as activity. It raises the stamp as well, so that a
+		// Touch in this tick would not take back the grant.
+		if o.keep && flaw != "an answer leaves the grant" {
+			s.granted = false
+		}
+	}, func(m *memory, r *registers) string {
+		if o.keep {
+			m.note(r, func(*modelWords) { m.excused = 0 })
+		}
+		return ""
+	})
+	if o.keep {
+		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+		t.restart("restart", flaw)
+		t.step("kept", func(*memory, *registers) string { return "replace lock" })
+		return
+	}
+	if flaw == "OnTimeout has the last word" {
+		return
+	}
+	t.verdict("look after ask", flaw)
+	t.same("asked", func(r *registers) int8 { return r.asked })
+	if o.examines {
+		t.step("late", func(m *memory, r *registers) string {
+			if r.now-r.askedAt < 1 {
+				return "expire load"
+			}
+			return ""
+		})
+		t.examine("examine anew", flaw)
+		t.verdict("look after examine anew", flaw)
+		t.same("examined anew", func(r *registers) int8 { return r.examined })
+	}
+}
+
+// same adds the step that replaces the connection if another limit is passed than
+// the one that the owner was asked about. The slot is due, so the next pass judges
+// it by that limit.
+func (t *thread) same(name string, about func(*registers) int8) {
+	t.step("the same as "+name, func(m *memory, r *registers) string {
+		if r.what != about(r) {
+			return "replace lock"
+		}
+		return ""
+	})
+}
+
+// examine adds the steps of asking Examine, and of taking over what it says.
+func (t *thread) examine(name, flaw string) {
+	t.step(name, func(m *memory, r *registers) string {
+		r.examined = r.what
+		if r.evidence = m.kernel; r.evidence.arrived > 0 {
+			r.evidence.arrived -= m.now // relative, as the owner says it
+		}
+		r.then = m.due(m.now)
+		return ""
+	})
+	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step(name+" bytes", func(m *memory, r *registers) string {
+		if m.kernel.arrived == 0 {
+			return ""
+		}
+		// Never the present tick: a Touch in it would find that the stamp is right
+		// already, and not take back the grant.
+		at := r.now + min(r.evidence.arrived, -1)
+		if flaw == "evidence of the present tick" {
+			at = r.now + r.evidence.arrived
+		}
+		if raiseTo(&m.stamp, at); flaw == "evidence stores instead of raising" {
+			m.stamp = at
+		}
+		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, at) })
+		return ""
+	})
+	t.step(name+" empty", func(m *memory, r *registers) string {
+		if !r.evidence.empty || r.what != byRead && r.what != byRate {
+			return name + " unread"
+		}
+		return ""
+	})
+	t.restart(name+" restart", flaw)
+	t.step(name+" unread", func(m *memory, r *registers) string {
+		if !r.evidence.unread {
+			return name + " done"
+		}
+		return ""
+	})
+	t.move(name+" grant", name+" done", flaw,
+		func(s modelState) bool { return !s.granted || flaw == "granted twice" },
+		func(s *modelState) { s.granted = true },
+		func(m *memory, r *registers) string {
+			if m.excused != 0 {
+				m.fault = "unread bytes counted as activity twice in a row"
+			}
+			if m.active < r.now {
+				m.excused = r.now
+			}
+			return ""
+		})
+	t.step(name+" raise", func(m *memory, r *registers) string {
+		raiseTo(&m.stamp, r.now-1)
+		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now-1) })
+		if m.stamp < r.now || flaw == "a grant stays in a tick with activity" {
+			return name + " granted"
+		}
+		return ""
+	})
+	// There was activity in this tick. More of it would find that the stamp is right
+	// already, and not take back the grant.
+	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn)
+	t.step(name+" granted", func(m *memory, r *registers) string {
+		if r.what == byIdle || r.what == byRead {
+			return name + " done"
+		}
+		return ""
+	})
+	t.restart(name+" restart what is excused", flaw)
+	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
+}
+
+// note notes what the judge has done to the connection that it has in hand. If
+// that was tracked anew meanwhile, what is true of the new one does not change.
+func (m *memory) note(r *registers, what func(*modelWords)) {
+	if m.state.gen == r.gen {
+		what(&m.truth)
+	}
+}
+
+// restart adds the steps of Conn.restart: the limit that r.what names counts from
+// r.now.
+func (t *thread) restart(name, flaw string) {
+	t.step(name, func(m *memory, r *registers) string {
+		switch r.what {
+		case byRead:
+			return name + " wait load"
+		case byRate:
+			return name + " paid"
+		}
+		anew := func(w *modelWords) {
+			switch r.what {
+			case byIdle:
+				raiseTo(&w.stamp, r.now)
+			case byBeat:
+				raiseTo(&w.beat, r.now)
+			case byPhase:
+				raiseTo(&w.began, r.now)
+			}
+		}
+		anew(&m.modelWords)
+		m.note(r, anew)
+		return name + " done"
+	})
+	t.step(name+" wait load", func(m *memory, r *registers) string {
+		if r.wait = m.wait; !r.wait.on || r.wait.since >= r.now {
+			return name + " done"
+		}
+		return ""
+	})
+	t.step(name+" wait swap", func(m *memory, r *registers) string {
+		if m.wait != r.wait && flaw != "restart stores the wait" {
+			return name + " wait load"
+		}
+		m.wait = modelWait{r.now, true}
+		m.note(r, func(w *modelWords) { raiseTo(&w.wait.since, r.now) })
+		return name + " done"
+	})
+	raisePaid := func(m *memory, r *registers) {
+		if raiseTo(&m.paid, r.now); flaw == "restart stores what is paid" {
+			m.paid = r.now
+		}
+	}
+	t.step(name+" paid", func(m *memory, r *registers) string {
+		raisePaid(m, r)
+		m.note(r, func(w *modelWords) {
+			if raiseTo(&w.paid, r.now); !w.wait.on {
+				raiseTo(&w.wait.since, r.now)
+			}
+			raiseTo(&m.letOff, r.now)
+		})
+		return ""
+	})
+	// A wait that begins meanwhile adds the pause before it to paid. If it did so
+	// just before paid was raised, that is lost: paid is older than the wait. It is
+	// not older than the clock is now.
+	if flaw != "restart looks at the clock once" {
+		t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+		t.step(name+" paid again", func(m *memory, r *registers) string { raisePaid(m, r); return "" })
+	}
+	t.step(name+" pause load", func(m *memory, r *registers) string {
+		if r.wait = m.wait; r.wait.on || r.wait.since >= r.now {
+			return name + " done"
+		}
+		return ""
+	})
+	t.step(name+" pause swap", func(m *memory, r *registers) string {
+		if m.wait == r.wait {
+			m.wait.since = r.now
+		}
+		return ""
+	})
+	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+}
+
+// ping adds the steps of an active heartbeat's ping.
+func (t *thread) ping(flaw string) {
+	t.step("ping stamp", func(m *memory, r *registers) string {
+		if m.state.gen == r.gen && r.then&(1<<toPing) == 0 {
+			m.fault = "pinged, but that was not due at any moment of the last look"
+		}
+		r.now = m.now
+		return ""
+	})
+	t.step("ping raise", func(m *memory, r *registers) string {
+		raiseTo(&m.pinged, r.now)
+		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		if flaw == "a ping moves the beginning of the phase" {
+			raiseTo(&m.began, r.now)
+		}
+		return ""
+	})
+	t.move("ping mark", "replace lock", flaw, always, func(s *modelState) { s.pinged = true },
+		func(m *memory, r *registers) string {
+			m.note(r, func(w *modelWords) { w.state.pinged = true })
+			return ""
+		})
+}
+
+// linger adds the steps of Shard.linger, which places what has timed out to be
+// reaped.
+func (t *thread) linger(flaw string) {
+	t.lock("linger")
+	t.step("linger state", func(m *memory, r *registers) string {
+		if (m.state.gen != r.gen || !m.state.expired) && flaw != "linger does not look" {
+			return "linger unlock"
+		}
+		return ""
+	})
+	t.step("linger schedule", func(m *memory, r *registers) string { m.placed, m.pending = far, true; return "" })
+	t.unlock("linger", "end")
+}

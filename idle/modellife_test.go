@@ -1,0 +1,157 @@
+package idle
+
+import "slices"
+
+// The threads of the model that change what a connection is.
+
+// entering is Conn.Enter. The stamp comes before the ping, or a ping that was
+// answered would look unanswered in between.
+func entering(flaw string, phase int8) *thread {
+	t := newThread("enter")
+	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	steps := []threadStep{
+		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
+		{"stamp of in", func(m *memory, r *registers) string {
+			if raiseTo(&m.stamp, r.now); flaw == "enter stores the stamp" {
+				m.stamp = r.now
+			}
+			raiseTo(&m.active, r.now)
+			return ""
+		}},
+		{"wait load", func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
+		{"wait swap", func(m *memory, r *registers) string {
+			if m.wait != r.wait && flaw != "enter stores the wait" {
+				return "begin wait load"
+			}
+			m.wait = modelWait{r.now, r.wait.on}
+			r.wait = modelWait{}
+			return ""
+		}},
+		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
+		{"beat", func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
+		{"pinged", func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
+		{"state", func(m *memory, r *registers) string {
+			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
+			m.state.pinged = false
+			m.excused, m.truth.state.pinged = 0, false
+			return ""
+		}},
+		{"phase", func(m *memory, r *registers) string { m.phase = phase; return "" }},
+	}
+	if flaw == "enter starts over when the clock has moved on" {
+		steps = slices.Insert(steps, len(steps)-1, threadStep{"clock", func(m *memory, r *registers) string {
+			if m.now != r.now {
+				return "stamp"
+			}
+			return ""
+		}})
+	}
+	last := len(steps) - 1
+	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
+	switch flaw {
+	case "enter stores the phase first":
+		swap(0, last)
+	case "enter stores the wait before what is paid":
+		steps = append(steps[2:4:4], append(steps[:2:2], steps[4:]...)...)
+	case "enter stores the ping before the stamp":
+		swap(1, 6)
+	}
+	for i, s := range steps {
+		t.step("begin "+s.name, func(m *memory, r *registers) string {
+			if to := s.do(m, r); i < last {
+				return to
+			}
+			tr := &m.truth
+			tr.phase = phase
+			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
+				raiseTo(w, r.now)
+			}
+			p := modelPhases[phase]
+			r.at = far
+			for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
+				if limit > 0 {
+					r.at = min(r.at, r.now+1+limit)
+				}
+			}
+			return ""
+		})
+	}
+	t.pull("pull", flaw)
+	return t
+}
+
+// closing is Conn.Close, and then Track of the same Conn unless phase is noPhase.
+func closing(flaw string, phase int8) *thread {
+	t := newThread("closer")
+	t.lock("close")
+	t.step("close cancel", func(m *memory, r *registers) string {
+		if m.state.live || m.state.expired {
+			m.pending = false
+		}
+		return ""
+	})
+	t.step("close load", func(m *memory, r *registers) string {
+		if r.state = m.state; !r.state.live && !r.state.expired {
+			return "close unlock"
+		}
+		return ""
+	})
+	t.step("close swap", func(m *memory, r *registers) string {
+		if m.state != r.state {
+			return "close load"
+		}
+		m.state = modelState{gen: r.state.gen}
+		if r.state.live {
+			m.outcomes[r.state.gen]++
+		}
+		return ""
+	})
+	t.unlock("close", "")
+	if phase != noPhase {
+		t.track(flaw, phase)
+	}
+	return t
+}
+
+// track adds the steps of Shard.Track.
+func (t *thread) track(flaw string, phase int8) {
+	t.step("track load", func(m *memory, r *registers) string { r.state = m.state; return "" })
+	t.step("track swap", func(m *memory, r *registers) string {
+		if m.state != r.state {
+			return "track load"
+		}
+		m.state = modelState{gen: r.state.gen + 1, live: true}
+		m.truth, m.excused, m.active, m.letOff = modelWords{}, 0, 0, 0
+		return ""
+	})
+	t.step("track stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step("begin began", func(m *memory, r *registers) string { m.began = r.now; return "" })
+	t.step("begin beat", func(m *memory, r *registers) string { m.beat = r.now; return "" })
+	t.step("begin pinged", func(m *memory, r *registers) string { m.pinged = r.now; return "" })
+	t.step("begin stamp of in", func(m *memory, r *registers) string { m.stamp = r.now; return "" })
+	t.step("begin wait", func(m *memory, r *registers) string { m.wait = modelWait{r.now, true}; return "" })
+	t.step("begin paid", func(m *memory, r *registers) string { m.paid = r.now; return "" })
+	t.step("begin phase", func(m *memory, r *registers) string {
+		m.phase = phase
+		m.truth = begunAt(phase, r.now, true)
+		return ""
+	})
+	t.lock("track")
+	t.step("track live", func(m *memory, r *registers) string {
+		if !m.state.live {
+			return "track unlock"
+		}
+		return ""
+	})
+	t.place("track place", flaw)
+	t.unlock("track", "")
+}
+
+// begunAt returns the words of a connection all of whose limits count from the
+// given tick.
+func begunAt(phase, tick int8, waits bool) modelWords {
+	return modelWords{
+		phase: phase, wait: modelWait{tick, waits}, stamp: tick, paid: tick,
+		began: tick, beat: tick, pinged: tick,
+	}
+}

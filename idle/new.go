@@ -1,0 +1,27 @@
+package idle
+
+import "sync"
+
+// New returns a tracker whose connections begin under the policy p. It fails
+// if p sets no limit at all, or if a value in p or opts makes no sense, with an
+// error that names it. The tracker must be closed after use.
+func New(p Policy, opts *Options) (*Tracker, error) {
+	full, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	if p == (Policy{Name: p.Name}) {
+		return nil, errNoLimit()
+	}
+	t := &Tracker{stop: make(chan struct{}), stopped: make(chan struct{})}
+	t.base.init(full)
+	t.whenEmpty = t.closeIfEmpty
+	if t.phase, err = t.Phase(p); err != nil {
+		return nil, err
+	}
+	for range full.Shards {
+		t.own = append(t.own, t.newShard(&sync.Mutex{}, nil))
+	}
+	go t.drive()
+	return t, nil
+}
