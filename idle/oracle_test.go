@@ -161,9 +161,6 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 	}
 }
 
-// grain is by how much the coarse clock may misjudge one instant.
-func (l *ledger) grain() time.Duration { return l.tick + l.tick/slackShare + l.stall }
-
 // late is by how much a timeout may be late that is the sum of the given limits: a
 // tick, the slack by which expiry runs behind the clock, and what rounding each up
 // to whole ticks adds.

@@ -85,7 +85,7 @@ func TestBeyondHorizonIsParked(t *testing.T) {
 	arm(&w, far)
 	fired, wakes, _ := run(&w, forever)
 	if limit := 20 + levels + 1; fired[0] != far || wakes > limit {
-		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, far, limit)
+		t.Errorf("fired at %d after %d wake-ups, want %d after at most %d", fired[0], wakes, uint64(far), limit)
 	}
 }
 
