@@ -1,6 +1,7 @@
 package idle
 
-// Conn is the state of a tracked connection: all its deadlines, in 112 bytes.
+// Conn is the state of a tracked connection: what its deadlines are
+// computed from, in 112 bytes on 64-bit systems.
 // Embed it in the connection's own type. The zero value is ready for
 // [Tracker.Track] or [Shard.Track]; until then no other method may be called.
 // It must not be copied.
@@ -78,9 +79,9 @@ func (c *Conn) AwaitWrite() { c.await(&c.out) }
 // PauseWrite says that no bytes wait to go out, as is so when tracking begins.
 func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
-// RestartWrite says that bytes begin to wait to go out at this moment, whatever has
-// been reported before. It is for owners that cannot tell when a wait begins: they
-// report one that always lasts, and tell by [Hooks.Examine] when it is none.
+// RestartWrite begins a wait to write now, in place of one that was reported before. It
+// is for owners that are not told when a wait begins: they report one that always lasts,
+// and tell by [Evidence] when it is none.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	stamp, at := c.lane.instant(c.phase.Load().out.counted != 0)
@@ -96,14 +97,21 @@ func (c *Conn) await(f *flow) {
 		return
 	}
 	stamp, at := c.lane.instant(c.direction(f).counted != 0)
+	c.startWait(f, stamp, at)
+}
+
+// startWait is await at a given instant, for a wait that counts from the given stamp,
+// and reports whether there was none.
+func (c *Conn) startWait(f *flow, stamp uint32, at uint64) bool {
 	if !f.await(stamp, at) {
-		return
+		return false
 	}
 	d := c.direction(f)
 	c.lane.hasten(&c.entry, stamp+d.soonest)
 	if d.counted != 0 { // a part of it may be used up
 		c.lane.hasten(&c.entry, uint32(f.paid.Load()>>32)+2+uint32(d.counted))
 	}
+	return true
 }
 
 // pause ends a wait on f, if there is one.
@@ -113,8 +121,8 @@ func (c *Conn) pause(f *flow) {
 	}
 }
 
-// Beat records a beat of a passive [Heartbeat]. It is not needed, and means
-// nothing more than [Conn.Touch], for the active form.
+// Beat records a beat of a passive [Heartbeat], and that something arrived. An active
+// Heartbeat does not need it: whatever arrives answers a ping.
 func (c *Conn) Beat() {
 	if c.lane.now.Load() != c.beat.Load() {
 		c.beats()
@@ -154,9 +162,9 @@ func (c *Conn) Enter(p *Phase) {
 // begin starts all limits of p but the age at the given stamp. The phase is to be
 // stored last.
 func (c *Conn) begin(p *Phase, stamp uint32) {
+	raise(&c.began, stamp) // before the flows: see resume
 	c.beginFlow(&c.in, p.in.counted != 0, stamp)
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
-	raise(&c.began, stamp)
 	raise(&c.beat, stamp)
 	raise(&c.pinged, stamp) // after the stamp of what arrived, as an answer has to be no older
 	c.state.set(0, unanswered|granted|missMask)

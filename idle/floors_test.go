@@ -17,7 +17,7 @@ import (
 var floors = []string{
 	"doc", "policy", "reason", "clock", "options", "limit", "timeout", "validate",
 	"words", "deadline", "phase", "hooks", "stats", "callbacks",
-	"entry", "lane", "conn", "shard", "judge", "pass", "tracker", "shutdown", "retire", "driver", "new",
+	"entry", "lane", "conn", "wait", "shard", "judge", "pass", "tracker", "shutdown", "retire", "driver", "new",
 }
 
 // TestFloors looks for arrows between files that run back.

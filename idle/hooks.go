@@ -70,9 +70,9 @@ type Evidence struct {
 	// OutEmpty says that nothing waits to go out, nor for the peer to acknowledge it.
 	OutEmpty bool
 
-	// NotReading and NotWriting say that what is taken for a wait is none. Its limits
-	// begin anew.
-	NotReading, NotWriting bool
+	// NotWriting says that nothing waits to go out, although the last report was
+	// [Conn.AwaitWrite] or [Conn.RestartWrite]. The limits of writing begin anew.
+	NotWriting bool
 
 	// Doubt says that bytes may have gone out that long ago unseen, if more came
 	// to wait at the same time; 0 if not. It puts off WriteTimeout only, as

@@ -84,10 +84,6 @@ func (s *Shard) examine(j job, about Reason) {
 	if stamp, ok := s.clock.stampAgo(e.Doubt); ok {
 		c.out.rewait(stamp)
 	}
-	if e.NotReading && c.in.waits() {
-		c.in.rewait(now)
-		c.in.letOff(s.clock.settledInstant)
-	}
 	if e.OutEmpty || e.NotWriting && c.out.waits() {
 		c.out.rewait(now)
 		c.out.letOff(s.clock.settledInstant)

@@ -10,6 +10,7 @@ func entering(flaw string, phase int8) *thread {
 	t := newThread("enter")
 	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	steps := []threadStep{
+		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
 		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
 		{"stamp of in", func(m *memory, r *registers) string {
 			if raiseTo(&m.stamp, r.now); flaw == "enter stores the stamp" {
@@ -27,7 +28,6 @@ func entering(flaw string, phase int8) *thread {
 			r.wait = modelWait{}
 			return ""
 		}},
-		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
 		{"beat", func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
 		{"pinged", func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
 		{"state", func(m *memory, r *registers) string {
@@ -52,9 +52,9 @@ func entering(flaw string, phase int8) *thread {
 	case "enter stores the phase first":
 		swap(0, last)
 	case "enter stores the wait before what is paid":
-		steps = append(steps[2:4:4], append(steps[:2:2], steps[4:]...)...)
+		steps = append(steps[3:5:5], append(steps[:3:3], steps[5:]...)...)
 	case "enter stores the ping before the stamp":
-		swap(1, 6)
+		swap(2, 6)
 	}
 	for i, s := range steps {
 		t.step("begin "+s.name, func(m *memory, r *registers) string {

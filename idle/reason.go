@@ -3,7 +3,7 @@ package idle
 // Reason is the limit that a connection passed. The zero Reason is none.
 type Reason uint8
 
-// The reasons, each named after the field of [Policy] that sets its limit.
+// The reasons, one for each limit of a [Policy].
 const (
 	_ Reason = iota
 	ReasonIdle

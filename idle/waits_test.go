@@ -84,3 +84,48 @@ func TestWaitsShorterThanATick(t *testing.T) {
 		}
 	}
 }
+
+// TestSuspendedWait suspends a wait again and again: what it has lasted adds up to the
+// limit. It begins anew when a phase is entered, when something arrives, and after an
+// interruption that is longer than the limit.
+func TestSuspendedWait(t *testing.T) {
+	const limit = 2 * time.Second
+	policy := Policy{ReadTimeout: limit, WriteTimeout: limit}
+	for name, anew := range map[string]func(r *rig, p *peer){
+		"goes on":     nil,
+		"phase":       func(r *rig, p *peer) { p.Enter(r.phaseOf(policy)) },
+		"activity":    func(r *rig, p *peer) { p.Touch(); p.TouchOut() },
+		"after hours": func(r *rig, p *peer) { time.Sleep(time.Hour) },
+	} {
+		for way, flow := range map[string]struct {
+			suspend, resume func(*Conn, *Wait)
+			why             Reason
+		}{
+			"read":  {(*Conn).SuspendRead, (*Conn).ResumeRead, ReasonRead},
+			"write": {(*Conn).SuspendWrite, (*Conn).ResumeWrite, ReasonWrite},
+		} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				onBoth(t, policy, nil, func(r *rig) {
+					p, w := r.peer(), new(Wait)
+					r.do(p.PauseRead)
+					left := limit
+					for range 100 {
+						r.do(func() { flow.resume(&p.Conn, w) })
+						r.wait(7 * time.Millisecond)
+						left -= 7 * time.Millisecond
+						r.do(func() { flow.suspend(&p.Conn, w) })
+						r.wait(4 * time.Millisecond)
+					}
+					if anew != nil {
+						r.do(func() { anew(r, p) })
+						left = limit
+						r.wait(r.opts.Tick)
+					}
+					r.wait(limit / 2)
+					r.do(func() { flow.resume(&p.Conn, w) })
+					r.dies(p, time.Now().Add(left-limit), limit, flow.why)
+				})
+			})
+		}
+	}
+}

@@ -33,14 +33,8 @@ type Conn struct {
 	later  atomic.Pointer[later] // nil for most
 	queued atomic.Uint32         // see movedSince
 	user   deadlines             // that the user has set
+	lapses atomic.Pointer[lapses]
 	ledger
-}
-
-// aligned is a Conn of a size of which the allocator puts each at the beginning
-// of a cache line.
-type aligned struct {
-	Conn
-	_ [8]byte
 }
 
 // Marks are flags for uncommon states. They share one word, so that the common case
@@ -53,7 +47,6 @@ const (
 	reaped                // it was closed because it had timed out
 	shut                  // it was closed for that at once, as it takes no deadlines
 	ahead                 // reads are ahead of need: see ReadAhead
-	readExact             // the phase counts the time of reads
 	ledgered              // the ledger is open
 	small                 // steps are small
 	tells                 // inner tells when a write has to wait
@@ -61,13 +54,15 @@ const (
 	counted               // what the peer takes is counted by the kernel, and credited by examine
 	retracked             // track was replaced: see Track
 
-	// A read, or write, has moved nothing and failed, most likely at a deadline of
-	// the user's. If it is tried again, it is the same wait that goes on, unless the
-	// limit would have been passed meanwhile. See lapsed.
+	// The last read, or write, has moved nothing until a deadline of the user's. If it
+	// is tried again, the same wait goes on: see lapses.
 	readLapsed
 	writeLapsed
-	readGivenUp
-	writeGivenUp
+
+	// Track has found a read, or write, under way, and has it taken for a wait: see
+	// adopt.
+	readAdopted
+	writeAdopted
 )
 
 // A large write, or copy, is done in steps, between which its progress is
@@ -86,13 +81,24 @@ func (c *Conn) step() int {
 	return chunk
 }
 
+// lapses are the waits that have lapsed. Whoever holds reading, or writing, has its own.
+type lapses struct{ read, write idle.Wait }
+
+// lapsed returns the lapses of c, which few connections have.
+func (c *Conn) lapsed() *lapses {
+	if c.lapses.Load() == nil {
+		c.lapses.CompareAndSwap(nil, new(lapses))
+	}
+	return c.lapses.Load()
+}
+
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
 	n, err = c.received(n, err)
-	c.reading.Unlock()
+	c.doneReading()
 	return n, c.explain("read", err)
 }
 
@@ -102,11 +108,11 @@ func (c *Conn) beginRead() {
 	if m&ahead != 0 {
 		return
 	}
-	track := c.trackedBy(m)
-	if m&readLapsed != 0 && c.marks.And(^uint32(readLapsed|readGivenUp))&readGivenUp != 0 {
-		track.PauseRead()
+	if track := c.trackedBy(m); m&readLapsed != 0 {
+		track.ResumeRead(&c.lapsed().read)
+	} else {
+		track.AwaitRead()
 	}
-	track.AwaitRead()
 }
 
 // received reports what came of a read. After a timeout nothing is read any more.
@@ -120,10 +126,18 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if n > 0 {
 		track.Received(n)
 	}
-	if n <= 0 && err != nil && err != io.EOF && m&(ahead|readExact) == 0 {
-		c.mark(readLapsed, true)
-	} else {
-		track.PauseRead()
+	if n <= 0 && m&(ahead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		w := &c.lapsed().read
+		if m&readLapsed == 0 {
+			*w = idle.Wait{}
+			c.marks.Or(readLapsed)
+		}
+		track.SuspendRead(w)
+		return n, err
+	}
+	track.PauseRead()
+	if m&readLapsed != 0 {
+		c.marks.And(^uint32(readLapsed))
 	}
 	return n, err
 }
@@ -154,7 +168,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 			break
 		}
 	}
-	c.writing.Unlock()
+	c.doneWriting()
 	return written, c.explain("write", err)
 }
 
@@ -162,10 +176,10 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 // told when that has to wait. Nobody else writes.
 func (c *Conn) beginWrite(unless uint32) {
 	m := c.marks.Load()
-	if m&writeLapsed != 0 && c.marks.And(^uint32(writeLapsed|writeGivenUp))&writeGivenUp != 0 {
-		c.trackedBy(m).PauseWrite()
-	}
-	if m&unless == 0 {
+	switch {
+	case m&writeLapsed != 0:
+		c.trackedBy(m).ResumeWrite(&c.lapsed().write)
+	case m&unless == 0:
 		c.trackedBy(m).AwaitWrite()
 	}
 }
@@ -175,8 +189,13 @@ func (c *Conn) sent(n int, err error) {
 	m := c.marks.Load()
 	track := c.trackedBy(m)
 	switch {
-	case n <= 0 && err != nil:
-		c.mark(writeLapsed, true)
+	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+		w := &c.lapsed().write
+		if m&writeLapsed == 0 {
+			*w = idle.Wait{}
+			c.marks.Or(writeLapsed)
+		}
+		track.SuspendWrite(w)
 		return
 	case n <= 0, m&asking != 0: // a farewell of OnTimeout is no sign of life
 	case m&counted != 0:
@@ -185,6 +204,9 @@ func (c *Conn) sent(n int, err error) {
 		track.Sent(n)
 	}
 	track.PauseWrite()
+	if m&writeLapsed != 0 {
+		c.marks.And(^uint32(writeLapsed))
+	}
 	if m&sampled != 0 {
 		c.queued.Store(0)
 		c.mark(sampled, false)
@@ -280,7 +302,6 @@ func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
 		c.openLedger()
 	}
-	c.mark(readExact, p.MinReadRate.BytesPerSecond > 0 || p.ReadTotal > 0)
 }
 
 // ReadAhead says whether reads from now on are ahead of need, made only to learn

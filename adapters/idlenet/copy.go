@@ -55,7 +55,7 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 // other write gets between them.
 func (c *Conn) sendFile(file io.Reader, limit int64, move mover) (total int64, err error) {
 	c.writing.Lock()
-	defer c.writing.Unlock()
+	defer c.doneWriting()
 	for total < limit {
 		size := min(chunk, limit-total)
 		n, err := c.write(&io.LimitedReader{R: file, N: size}, move)
@@ -71,7 +71,7 @@ func (c *Conn) sendFile(file io.Reader, limit int64, move mover) (total int64, e
 func (c *Conn) writes(move mover) mover {
 	return func(r io.Reader) (int64, error) {
 		c.writing.Lock()
-		defer c.writing.Unlock()
+		defer c.doneWriting()
 		return c.write(r, move)
 	}
 }

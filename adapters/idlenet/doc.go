@@ -75,10 +75,10 @@
 // that is busy with a request, and does not read meanwhile, does not hold that
 // against the client; to limit silence whatever the server does, use
 // IdleTimeout. (Package net/http reads in the background while a handler runs:
-// use idlehttp.) A Read that the server's own deadline ends, and that is tried
-// again, goes on as the same wait; but under a policy with ReadTotal or MinReadRate
-// it is a wait of its own, to ReadTimeout as well. WriteTimeout and MinWriteRate
-// count while a Write waits.
+// use idlehttp.) A Read that gets nothing until the server's own deadline, and is
+// tried again, goes on as the same wait: the time of both counts, and not the time
+// between them, unless that is longer than the limit. WriteTimeout and MinWriteRate
+// count in the same way while a Write waits.
 //
 // Before a connection is timed out the kernel is asked (on Linux, TCP_INFO) whether
 // bytes have moved unseen: unread input after a stall of the process, or a slow

@@ -13,8 +13,6 @@ import (
 func (c *Conn) examine() idle.Evidence {
 	r := c.report()
 	e := r.Evidence()
-	e.NotReading = c.lapsed(readLapsed, readGivenUp)
-	e.NotWriting = c.lapsed(writeLapsed, writeGivenUp)
 	e.Unreported = c.claim(r.Acked)
 	if r.Counted && r.Out == 0 && held(&c.writing) && c.movedSince(r.Queued) {
 		e.Out = 1
@@ -23,26 +21,6 @@ func (c *Conn) examine() idle.Evidence {
 		e.Out = 0
 	}
 	return e
-}
-
-// lapsed reports whether a read, or write, has failed and has not been tried again
-// since. Then it is given up: the next one is a wait of its own. That one may begin at
-// this moment:
-//
-//	reader: clears lapsed, sees that it is not given up, and goes on with the old wait
-//	driver: sees that it is not lapsed, so it is the old wait that has lasted too long
-//
-// or the other way round, and then the reader begins a wait.
-func (c *Conn) lapsed(is, givenUp uint32) bool {
-	for {
-		m := c.marks.Load()
-		if m&is == 0 {
-			return false
-		}
-		if c.marks.CompareAndSwap(m, m|givenUp) {
-			return true
-		}
-	}
 }
 
 // held reports whether a read, or a write, is going on.

@@ -109,7 +109,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &new(aligned).Conn
+	c := new(Conn)
 	if err := c.Init(nc, l.tracker, l.setup); err != nil {
 		nc.Close()
 		if errors.Is(err, idle.ErrClosed) {
@@ -149,7 +149,7 @@ func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if err := s.opts.leavesIdle(); err != nil {
 		return nil, err
 	}
-	c := &new(aligned).Conn
+	c := new(Conn)
 	if err := c.Init(nc, t, s); err != nil {
 		return nil, err
 	}

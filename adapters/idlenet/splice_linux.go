@@ -67,7 +67,7 @@ func (s socket) await() (ready int, err error) {
 		return s.peek()
 	}
 	s.from.reading.Lock()
-	defer s.from.reading.Unlock()
+	defer s.from.doneReading()
 	s.from.beginRead()
 	ready, err = s.peek()
 	if err == nil && ready == 0 {
@@ -82,7 +82,7 @@ func (s socket) await() (ready int, err error) {
 func (s socket) received(n int) {
 	if s.from != nil && n > 0 {
 		s.from.reading.Lock()
-		defer s.from.reading.Unlock()
+		defer s.from.doneReading()
 		s.from.received(n, nil)
 	}
 }

@@ -57,7 +57,7 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	}
 	c.marks.Or(retracked)
 	c.prepare(t.Policy())
-	c.waitAs(track)
+	c.adopt(track)
 	// Close, on another goroutine, marks expired and then looks for a new state. So
 	// either Close has seen this one and closed it, or its mark is seen here.
 	if c.marks.Load()&expired != 0 && track.Close() {
@@ -66,17 +66,53 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	return nil
 }
 
-// waitAs has the waits count of a read and a write that are under way. They have
-// begun before track took its place, and report to it that they end.
-func (c *Conn) waitAs(track *idle.Conn) {
-	if c.reading.TryLock() {
-		track.PauseRead() // as is not so when tracking begins
-		c.reading.Unlock()
-	}
+// adopt has a read and a write count that are under way. They have begun before track
+// took its place, and report to it that they end, or to the state before:
+//
+//	reader: looks by what it is tracked, to report that the read has ended
+//	Track:  puts another state in its place, in which reads wait
+//	reader: reports to the state before
+//
+// So whoever is done with a read or write looks whether it was adopted, after the
+// unlocking, and the mark is set before the lock is tried.
+func (c *Conn) adopt(track *idle.Conn) {
+	c.marks.Or(readAdopted) // reads wait when tracking begins
 	if c.writing.TryLock() {
 		c.writing.Unlock()
 	} else {
 		track.AwaitWrite()
+		c.marks.Or(writeAdopted)
+	}
+	c.release()
+}
+
+// release ends the waits of adopted reads and writes that are not under way.
+func (c *Conn) release() {
+	for c.marks.Load()&readAdopted != 0 && c.reading.TryLock() {
+		c.marks.And(^uint32(readAdopted))
+		c.tracking().PauseRead()
+		c.reading.Unlock()
+	}
+	for c.marks.Load()&writeAdopted != 0 && c.writing.TryLock() {
+		c.marks.And(^uint32(writeAdopted))
+		c.tracking().PauseWrite()
+		c.writing.Unlock()
+	}
+}
+
+// doneReading unlocks what a read has locked.
+func (c *Conn) doneReading() {
+	c.reading.Unlock()
+	if c.marks.Load()&(readAdopted|writeAdopted) != 0 {
+		c.release()
+	}
+}
+
+// doneWriting is doneReading for a write.
+func (c *Conn) doneWriting() {
+	c.writing.Unlock()
+	if c.marks.Load()&(readAdopted|writeAdopted) != 0 {
+		c.release()
 	}
 }
 

@@ -2,7 +2,10 @@ package idlenet
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -85,6 +88,41 @@ func TestTrackIsOvertaken(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	})
+}
+
+// TestTrackMeetsTheEndOfAnOperation tracks connections just as a read, or a write, of
+// theirs ends. Afterwards nobody reads or writes, and none is timed out.
+func TestTrackMeetsTheEndOfAnOperation(t *testing.T) {
+	const limit = time.Second
+	for name, op := range map[string]func(c *Conn, client net.Conn){
+		"read":  func(c *Conn, client net.Conn) { go client.Write([]byte("x")); read1(c) },
+		"write": func(c *Conn, client net.Conn) { go read1(client); c.Write([]byte("x")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t, idle.Policy{ReadTimeout: limit, WriteTimeout: limit})
+				for range 5000 {
+					c, client := pipe(t, tracker, nil)
+					c.Untrack()
+					var both sync.WaitGroup
+					both.Go(func() { op(c, client) })
+					both.Go(func() {
+						for range rand.IntN(20) {
+							runtime.Gosched()
+						}
+						if err := c.Track(tracker); err != nil {
+							t.Error(err)
+						}
+					})
+					both.Wait()
+				}
+				time.Sleep(3 * limit)
+				if st := tracker.Stats(); len(st.TimedOut) > 0 {
+					t.Errorf("nobody reads or writes, but %v", st.TimedOut)
+				}
+			})
+		})
+	}
 }
 
 // TestTrackWhileItTimesOut tracks a connection while its OnEnd runs: it has its outcome.

@@ -89,32 +89,86 @@ func TestReadsShorterThanATick(t *testing.T) {
 // TestPolledReads has a server that reads with deadlines of its own, and works in
 // between, while the peer is silent. The time of the reads counts, and no other.
 func TestPolledReads(t *testing.T) {
-	const tick, limit = 10 * time.Millisecond, 2 * time.Second
-	for name, policy := range map[string]idle.Policy{
-		"total": {ReadTotal: limit},
-		"rate":  {MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: limit}},
-	} {
-		for _, poll := range []struct{ read, work time.Duration }{
+	testPolled(t, map[string]idle.Policy{
+		"timeout": {ReadTimeout: pollLimit},
+		"total":   {ReadTotal: pollLimit},
+		"rate":    {MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: pollLimit}},
+	}, func(c *Conn, until time.Time) {
+		c.SetReadDeadline(until)
+		c.Read(make([]byte, 1))
+	})
+}
+
+// TestPolledWrites has the same of writes that nobody takes.
+func TestPolledWrites(t *testing.T) {
+	testPolled(t, map[string]idle.Policy{
+		"timeout": {WriteTimeout: pollLimit},
+		"rate":    {MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: pollLimit}},
+	}, func(c *Conn, until time.Time) {
+		c.SetWriteDeadline(until)
+		c.Write(make([]byte, 1))
+	})
+}
+
+const pollLimit = 2 * time.Second
+
+func testPolled(t *testing.T, policies map[string]idle.Policy, try func(c *Conn, until time.Time)) {
+	for name, policy := range policies {
+		for _, poll := range []struct{ wait, work time.Duration }{
 			{100 * time.Millisecond, 900 * time.Millisecond},
 			{500 * time.Millisecond, 500 * time.Millisecond},
 			{10 * time.Millisecond, 90 * time.Millisecond},
+			{10 * time.Millisecond, 10 * time.Millisecond},
+			{time.Millisecond, 0},
+			{3 * time.Millisecond, 4 * time.Millisecond},
 		} {
 			t.Run(fmt.Sprint(name, " ", poll), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, _ := pipe(t, newTracker(t, policy), nil)
 					var waited time.Duration
-					for c.Timeout() == nil && waited < 2*limit {
+					for c.Timeout() == nil && waited < 2*pollLimit {
 						begun := time.Now()
-						c.SetReadDeadline(begun.Add(poll.read))
-						c.Read(make([]byte, 1))
+						try(c, begun.Add(poll.wait))
 						waited += time.Since(begun)
 						time.Sleep(poll.work)
 					}
-					if most := limit + 3*tick + tick/8 + poll.read; waited < limit || waited > most {
-						t.Errorf("timed out after %v of reading; want %v to %v (%v)", waited, limit, most, c.Timeout())
+					if most := pollLimit + 3*tick + tick/8 + poll.wait; waited < pollLimit || waited > most {
+						t.Errorf("timed out after %v of waiting; want %v to %v (%v)", waited, pollLimit, most, c.Timeout())
 					}
 				})
 			})
 		}
+	}
+}
+
+// TestPhaseAfterAPoll enters a phase after a read that got nothing, and works. The next
+// read has all of the limit.
+func TestPhaseAfterAPoll(t *testing.T) {
+	const limit = 2 * time.Second
+	for name, policy := range map[string]idle.Policy{
+		"timeout": {ReadTimeout: limit},
+		"total":   {ReadTotal: limit},
+		"rate":    {MinReadRate: idle.Rate{BytesPerSecond: 1, Grace: limit}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t, idle.Policy{ReadTimeout: limit})
+				phase, err := tracker.Phase(policy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, _ := pipe(t, tracker, nil)
+				c.SetReadDeadline(time.Now().Add(limit / 2))
+				wantUserTimeout(t, read1(c))
+				c.SetReadDeadline(time.Time{})
+				c.Enter(phase)
+				time.Sleep(limit * 3 / 4)
+				start := time.Now()
+				err, at := await(t, func() error { return read1(c) })
+				if wantTimeout(t, err, c.Timeout().Reason); at.Sub(start) < limit || at.Sub(start) > limit+3*tick+tick/8 {
+					t.Errorf("after %v: %v", at.Sub(start), err)
+				}
+			})
+		})
 	}
 }

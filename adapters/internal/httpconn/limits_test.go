@@ -19,8 +19,8 @@ func TestSize(t *testing.T) {
 	if strconv.IntSize != 64 {
 		t.Skip("the size is that of 64-bit systems")
 	}
-	if size := unsafe.Sizeof(Conn{}); size != 208 {
-		t.Errorf("a Conn takes %d bytes, not 208", size)
+	if size := unsafe.Sizeof(Conn{}); size != 216 {
+		t.Errorf("a Conn takes %d bytes, not 216", size)
 	}
 	if at := unsafe.Offsetof(Conn{}.Conn); at != 8 {
 		t.Errorf("idlenet's part begins at %d", at)
