@@ -16,7 +16,10 @@ type verdict struct {
 // have been activity, or a new phase. It is false if nothing is due, or the
 // connection has ended; if it still is live it has a place again then.
 func (s *Shard) verdict(j job) (v verdict, due bool) {
-	v.phase, v.moment = j.c.phase.Load(), s.clock.moment()
+	// The clock comes first. A goroutine that asked OnTimeout, and is held up between
+	// the two, would else measure a phase that is entered meanwhile by the limits of
+	// the one that was left.
+	v.moment, v.phase = s.clock.moment(), j.c.phase.Load()
 	v.deadline = j.c.look(v.phase, v.moment)
 	switch {
 	case !s.holds(j):
@@ -75,8 +78,9 @@ func (s *Shard) examine(j job, about Reason) {
 	c, now := j.c, uint32(s.clock.settled())
 	unread := now - 1 // the stamp of input that waits, so that any activity changes it and takes the grant back: see restamp
 	if stamp, ok := s.clock.stampAgo(e.In); ok {
-		raise(&c.in.stamp, stamp)
-		unread += uint32(max(0, int32(stamp-unread)))
+		// No later than unread, for the same reason. Before that ends the connection
+		// Examine is asked again, and tells of the same byte when its tick is over.
+		raise(&c.in.stamp, unread-uint32(max(0, int32(unread-stamp))))
 	}
 	if stamp, ok := s.clock.stampAgo(e.Out); ok {
 		raise(&c.out.stamp, stamp)

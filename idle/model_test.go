@@ -103,6 +103,8 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	switch flaw {
 	case "next reads the clock last":
 		swap(0, last)
+	case "next reads the clock after the phase":
+		swap(0, 1)
 	case "next reads the phase last":
 		swap(1, last)
 	case "next reads the state last":

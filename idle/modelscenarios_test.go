@@ -106,6 +106,13 @@ var scenarios = []scenario{{
 		"enter stores the phase first", "next reads the phase last", "next reads the stamp before the phase",
 	},
 }, {
+	name:   "enter a longer phase against expiry",
+	memory: tracked(shortIdlePhase, 2, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), entering(flaw, idlePhase), ticking(2)}
+	},
+	flaws: []string{"next reads the clock after the phase"},
+}, {
 	name:   "enter a phase with a limit of its own against expiry",
 	memory: tracked(idlePhase, 3, false),
 	threads: func(flaw string) []*thread {

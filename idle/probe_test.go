@@ -84,6 +84,28 @@ func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	})
 }
 
+// TestFreshInputAvertsAgainAfterAReadAtOnce is the same with input that came in the
+// tick in which it is read, as a driver finds that is a little late. The read must be
+// seen all the same: it takes the grant back, so the next input averts again.
+func TestFreshInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
+	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
+	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
+		p := r.prober(nil)
+		p.probe = func() Evidence {
+			if p.probes > 1 {
+				return Evidence{Unread: true}
+			}
+			time.Sleep(time.Millisecond)
+			return Evidence{Unread: true, In: time.Nanosecond}
+		}
+		for p.Conn.state.Load()&granted == 0 {
+			r.wait(time.Millisecond)
+		}
+		r.do(func() { p.Received(1) })
+		r.lives(&p.peer, 3*limit/2)
+	})
+}
+
 // TestUnreadInputAvertsATotalOnce has input that waits for long, or for nobody
 // knows how long: the owner was slow, not the peer. The second time it is not.
 func TestUnreadInputAvertsATotalOnce(t *testing.T) {

@@ -288,6 +288,53 @@ func TestProgress(t *testing.T) {
 	if p := progress(kernel.Report{Queued: 9}); p.Out != 0 || p.Doubt != 0 {
 		t.Errorf("the queue is as it was: %+v", p)
 	}
+	s.backlog.left, s.backlog.timed = 5, true
+	s.look(3)
+	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 2 || p.Doubt <= 0 {
+		t.Errorf("the backlog has shrunk: %+v", p)
+	}
+	s.look(4)
+	if p := progress(kernel.Report{Queued: 8}); p.Unreported != 0 || !p.NotWriting {
+		t.Errorf("the backlog has grown, and the queue has changed: %+v", p)
+	}
+	e := idle.Evidence{OutEmpty: true}
+	if s.progress(&e, kernel.Report{Queued: 8}); e.OutEmpty {
+		t.Error("the kernel holds nothing back, but gnet does: OutEmpty")
+	}
+	s.backlog = nil
+	if p := progress(kernel.Report{}); !p.NotWriting {
+		t.Errorf("nothing waits: %+v", p)
+	}
+}
+
+// TestBacklogHasItsGrace, however long nothing has waited before it.
+func TestBacklogHasItsGrace(t *testing.T) {
+	const grace = 500 * ms
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+		c.Discard(-1)
+		c.Write(make([]byte, flood))
+		return gnet.None
+	}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: grace}}, nil, []string{"unix://"}, small...)
+	nc := dial(t, s.address)
+	time.Sleep(grace + 4*grace/5)
+	since := time.Now()
+	nc.Write([]byte{'x'})
+	expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, since, grace)
+}
+
+// TestPingThatIsHeldBack by gnet is no sign that the peer takes anything.
+func TestPingThatIsHeldBack(t *testing.T) {
+	const interval, limit = 100 * ms, 500 * ms
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) {
+		return make([]byte, flood), gnet.None
+	}}, idle.Policy{
+		WriteTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: interval, Misses: 30},
+	}, &Options{Ping: func(gnet.Conn) []byte { return []byte{'?'} }}, tcp(), small...)
+	since := time.Now()
+	dial(t, s.address)
+	expectTimeout(t, receive(t, closed), idle.ReasonWrite, since, limit)
 }
 
 // TestWhoTakesNothingIsReset, or the kernel would keep for minutes what waits to

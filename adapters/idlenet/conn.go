@@ -113,6 +113,9 @@ func (c *Conn) beginRead() {
 	} else {
 		track.AwaitRead()
 	}
+	if c.marks.Load()&ahead != 0 { // ReadAhead came in between
+		c.trackedBy(m).PauseRead()
+	}
 }
 
 // received reports what came of a read. After a timeout nothing is read any more.
