@@ -17,9 +17,9 @@ import (
 // does not tell, the accesses to shared are reported as a race, and fail this test.
 func TestRaceStreamOrdersItsEnds(t *testing.T) {
 	for name, wrap := range map[string]struct{ writer, reader func(net.Conn) net.Conn }{
-		"stream to stream": {Stream, Stream},
-		"stream to net":    {Stream, Plain},
-		"net to stream":    {Plain, Stream},
+		"stream to stream": {streamOf, Stream},
+		"stream to net":    {streamOf, Plain},
+		"net to stream":    {Plain, streamOf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connect(t, "tcp", "127.0.0.1:0")
