@@ -17,7 +17,7 @@ import (
 // does not tell, the accesses to shared are reported as a race, and fail this test.
 func TestRaceStreamOrdersItsEnds(t *testing.T) {
 	for name, wrap := range map[string]struct{ writer, reader func(net.Conn) net.Conn }{
-		"stream to stream": {streamOf, Stream},
+		"stream to stream": {streamOf, streamOf},
 		"stream to net":    {streamOf, Plain},
 		"net to stream":    {Plain, streamOf},
 	} {
