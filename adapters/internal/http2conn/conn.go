@@ -74,6 +74,7 @@ type Conn struct {
 	state    State
 	since    uint32 // what present has returned with it
 	waiting  bool   // the reader waits for the client
+	sending  bool   // what the ledger knows to be sent is being written
 	woken    bool   // it is to look what there is for it
 	ended    bool
 	deadline time.Time // the server's own for reading
@@ -208,9 +209,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 	defer c.writing.Unlock()
 	c.mu.Lock()
 	b = c.sends(b)
+	c.sending = true
 	c.mu.Unlock()
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()
+	c.sending = false
 	if c.waiting {
 		c.settle()
 	}

@@ -201,6 +201,29 @@ func TestStatesBeginAnew(t *testing.T) {
 	})
 }
 
+// The wait for the next request begins when the last response has been written, though
+// the client sends something meanwhile.
+func TestWaitBeginsAfterTheResponse(t *testing.T) {
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		go serve(io.Discard, c)
+		client.Write(bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x82")))
+		synctest.Wait()
+		response := bytesOf(typeHeaders, flagEndStream|flagEndHeaders, 1, []byte("\x88"))
+		go c.Write(response)
+		synctest.Wait()
+		client.Write(bytesOf(6, 0, 0, make([]byte, 8)))
+		synctest.Wait()
+		if got := h.states[len(h.states)-1]; got != Streams {
+			t.Errorf("while the response is written the state is %d", got)
+		}
+		io.ReadFull(client, make([]byte, len(response)))
+		synctest.Wait()
+		if got := h.states[len(h.states)-1]; got != KeepAlive {
+			t.Errorf("when it has been, the state is %d", got)
+		}
+	})
+}
+
 // Deadlines of the server's own are kept, also by a reader that has been woken up.
 func TestOwnDeadline(t *testing.T) {
 	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {

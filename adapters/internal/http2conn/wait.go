@@ -51,7 +51,11 @@ func (c *Conn) settle() {
 		c.gone[i] = nil
 	}
 	c.gone = c.gone[:0]
-	if s, since := c.present(); s != c.state || since != c.since {
+	s, since := c.present()
+	if s == KeepAlive && c.sending { // the last response is not written yet, and the wait not begun
+		return
+	}
+	if s != c.state || since != c.since {
 		c.state, c.since = s, since
 		c.host.Enter(s)
 	}
