@@ -1,10 +1,9 @@
 package idle
 
-// Conn is the state of a tracked connection: what its deadlines are
-// computed from, in 112 bytes on 64-bit systems.
-// Embed it in the connection's own type. The zero value is ready for
-// [Tracker.Track] or [Shard.Track]; until then no other method may be called.
-// It must not be copied.
+// Conn is the state of a tracked connection: all that its deadlines are computed from,
+// in 112 bytes on 64-bit systems. Embed it in the connection's own type. The zero value
+// is ready for [Tracker.Track] or [Shard.Track]; until then no other method may be
+// called. It must not be copied.
 //
 // Methods that report activity never block or allocate, and after the connection
 // has ended they do nothing of consequence. They lock only if they bring a deadline

@@ -14,7 +14,7 @@ import (
 //   - Whoever makes a deadline later does so before what makes it count. The
 //     phase, by which new limits count, is stored last when one is entered; a pause
 //     is paid for before the wait that ends it is noted.
-//   - The shard reads in the opposite order ([Conn.look]). So what it computes is
+//   - The shard reads in the opposite order (snapshot). So what it computes is
 //     at worst a deadline that was true a moment ago, never one that is too early.
 type entry struct {
 	in, out flow

@@ -46,15 +46,21 @@ func TestFloors(t *testing.T) {
 	floorOf := func(pos token.Pos) int {
 		return slices.Index(floors, strings.TrimSuffix(fset.Position(pos).Filename, ".go"))
 	}
-	back := map[string][]string{}
+	back, used := map[string][]string{}, 0
 	for id, obj := range info.Uses {
-		if obj.Pkg() != pkg || floorOf(obj.Pos()) <= floorOf(id.Pos()) {
+		if obj.Pkg() != pkg {
+			continue
+		}
+		if used++; floorOf(obj.Pos()) <= floorOf(id.Pos()) {
 			continue
 		}
 		arrow := floors[floorOf(id.Pos())] + " -> " + floors[floorOf(obj.Pos())]
 		if !slices.Contains(back[arrow], obj.Name()) {
 			back[arrow] = append(back[arrow], obj.Name())
 		}
+	}
+	if used < 1000 {
+		t.Errorf("only %d names were resolved", used)
 	}
 	for arrow, names := range back {
 		t.Errorf("%s: %v", arrow, names)

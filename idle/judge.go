@@ -1,7 +1,5 @@
 package idle
 
-import "time"
-
 // job returns the job of c. The lock is held.
 func (c *Conn) job() job { return job{c, c.owner, c.hooks, c.state.Load()} }
 
@@ -78,8 +76,9 @@ func (s *Shard) examine(j job, about Reason) {
 	c, now := j.c, uint32(s.clock.settled())
 	unread := now - 1 // the stamp of input that waits, so that any activity changes it and takes the grant back: see restamp
 	if stamp, ok := s.clock.stampAgo(e.In); ok {
-		// No later than unread, for the same reason. Before that ends the connection
-		// Examine is asked again, and tells of the same byte when its tick is over.
+		// The stamp is no later than that of unread input, or no read of this tick could
+		// take a grant back. If that makes a limit pass too soon, Examine is asked again
+		// first, and tells of the same byte when its tick is over.
 		raise(&c.in.stamp, unread-uint32(max(0, int32(unread-stamp))))
 	}
 	if stamp, ok := s.clock.stampAgo(e.Out); ok {
@@ -163,17 +162,14 @@ func (s *Shard) ask(j job, v verdict) {
 	s.call("OnTimeout", func() { keep = s.holds(j) && j.hooks.OnTimeout(j.owner, err) }, func() {
 		if keep {
 			s.counts.kept.Add(1)
-		}
-		clear := uint32(asking)
-		if keep {
-			clear |= granted
-		}
-		if !j.c.state.move(j.state, live, 0, clear) {
-			return
-		}
-		if keep {
+			if !j.c.state.move(j.state, live, 0, asking|granted) {
+				return
+			}
 			j.c.restart(v.terms, s.stamp(), s.clock)
 			s.replace(j)
+			return
+		}
+		if !j.c.state.move(j.state, live, 0, asking) {
 			return
 		}
 		// If the answer took long, the owner has to look closer once more. If it
@@ -253,7 +249,6 @@ func (v *verdict) error() *TimeoutError {
 	return &TimeoutError{
 		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,
 		Elapsed: v.after(v.from),
-		late:    time.Duration(v.now-v.at) * v.clock.tick,
 	}
 }
 

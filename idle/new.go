@@ -1,7 +1,5 @@
 package idle
 
-import "sync"
-
 // New returns a tracker whose connections begin under the policy p. It fails
 // if p sets no limit at all, or if a value in p or opts makes no sense, with an
 // error that names it. The tracker must be closed after use.
@@ -20,7 +18,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 		return nil, err
 	}
 	for range full.Shards {
-		t.own = append(t.own, t.newShard(&sync.Mutex{}, nil))
+		t.own = append(t.own, t.newShard(nil))
 	}
 	go t.drive()
 	return t, nil

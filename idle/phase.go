@@ -35,10 +35,11 @@ func newPhase(k *clock, p Policy) *Phase {
 	}
 	for r := ReasonIdle; r < numReasons; r++ {
 		l := &limits[r]
-		if l.allowed(&p) == 0 {
+		allowed := l.allowed(&p)
+		if allowed == 0 {
 			continue
 		}
-		t := terms{limit: l, reason: r, allowed: l.allowed(&p), ticks: inTicks(l.allowed(&p))}
+		t := terms{limit: l, reason: r, allowed: allowed, ticks: inTicks(allowed)}
 		first := t.ticks
 		switch {
 		case r == ReasonMaxAge:

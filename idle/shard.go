@@ -41,6 +41,7 @@ type base struct {
 	past   Stats // of shards that were closed
 }
 
+// init makes b ready for shards.
 func (b *base) init(opts Options) {
 	b.opts = opts
 	b.linger = int64((opts.Linger+opts.Tick-1)/opts.Tick) + 1
@@ -52,9 +53,13 @@ func (b *base) init(opts Options) {
 }
 
 // newShard returns a shard that is not known to the base yet.
-func (b *base) newShard(lock sync.Locker, execute func(func()) error) *Shard {
+// A nil execute is that of a shard that the driver passes over.
+func (b *base) newShard(execute func(func()) error) *Shard {
 	s := &Shard{tracker: b, execute: execute}
-	s.lane.clock, s.lane.loop, s.lane.lock = b.clock, execute != nil, lock
+	s.lane.clock, s.lane.loop, s.lane.lock = b.clock, execute != nil, noLock{}
+	if execute == nil {
+		s.lane.lock = &sync.Mutex{}
+	}
 	s.due.Store(never)
 	s.lane.retiring, s.lane.ended = &b.retiring, s.wentAway
 	b.clock.attach(&s.now)
@@ -192,11 +197,11 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// wentAway is called when a connection is live no more, and counted so. The last one
-// finds all others counted, and sees the flag that Retire sets; or Retire, which sets
-// the flag first, sees its count.
+// wentAway is called while the tracker retires, when a connection is live no more and
+// counted so. The last one finds all others counted, and has seen the flag that Retire
+// sets; or Retire, which sets the flag first, sees its count.
 func (s *Shard) wentAway() {
-	if s.tracker.retiring.Load() && s.counts.live() == 0 {
+	if s.counts.live() == 0 {
 		s.tracker.whenEmpty()
 	}
 }

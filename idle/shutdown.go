@@ -119,6 +119,8 @@ func (s *Shard) Close() (live []any, err error) {
 	}
 	live = s.empty()
 	s.tracker.keepCounts(s)
-	s.wentAway()
+	if s.retiring.Load() {
+		s.wentAway()
+	}
 	return live, nil
 }

@@ -20,8 +20,6 @@ type TimeoutError struct {
 	Phase   string        // Policy.Name of the phase that it was in
 	Limit   time.Duration // as configured
 	Elapsed time.Duration // how long it had been: at least Limit, and within two ticks of the truth
-
-	late time.Duration // of Elapsed, what is past the deadline
 }
 
 // Error tells phase, setting, limit and elapsed time, and contains "i/o timeout", the

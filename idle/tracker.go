@@ -61,7 +61,7 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	if t.closed {
 		return nil, ErrClosed
 	}
-	s := t.newShard(noLock{}, execute)
+	s := t.newShard(execute)
 	t.loops = append(t.loops, s)
 	return s, nil
 }

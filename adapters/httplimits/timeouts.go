@@ -4,7 +4,7 @@
 //
 // # Phases
 //
-// A connection goes through phases, of which each has limits of its own. An
+// A connection goes through phases. Each phase has limits of its own. An
 // [idle.TimeoutError] says in which phase and by which setting a connection was ended;
 // Stats counts both.
 //
@@ -39,9 +39,9 @@
 // and the listener accepts no more.
 //
 // The listener that is passed to NewListener may be one of crypto/tls, as for the
-// server itself, but TLS has to be outermost. A listener that wraps a TLS listener, as
-// that of netutil.LimitListener may, is refused: timeouts have to be below TLS, which
-// is out of reach there. A connection that brings TLS of its own is refused when it is
+// server itself, but TLS has to be outermost: timeouts work below TLS. A listener that
+// wraps a TLS listener is refused, as its inside is out of reach. One example is
+// netutil.LimitListener around tls.NewListener. A connection that brings TLS of its own is refused when it is
 // accepted, which ends Serve.
 package httplimits
 
@@ -110,7 +110,7 @@ type Timeouts struct {
 	BodyRate idle.Rate
 
 	// HandlerTimeout is how long a request may take from the end of its header to the
-	// end of the response, whatever moves and whoever is waited for. Off by default, as
+	// end of the response. Neither traffic nor a busy server extends it. Off by default, as
 	// what handlers do is not the client's fault. A request that takes longer is
 	// answered with 503 if no response has begun. It is for HTTP/1 only.
 	//

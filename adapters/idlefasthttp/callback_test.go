@@ -19,8 +19,8 @@ func onTimeout(f func(*idle.TimeoutError) bool) func(net.Conn, *idle.TimeoutErro
 	return func(_ net.Conn, err *idle.TimeoutError) bool { return f(err) }
 }
 
-// TestEachSetting ends what it is about. OnTimeout is told which it was, of which
-// connection, and so is a handler that reads; and it is counted.
+// TestEachSetting has a client pass the limit of each setting. OnTimeout and a handler
+// that reads are told the setting, and Stats counts it.
 func TestEachSetting(t *testing.T) {
 	t.Parallel()
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }

@@ -51,7 +51,7 @@ type Stats = httplimits.Stats
 // Besides Accept, Addr and Close it has
 //
 //	Stats() Stats           // the present counts
-//	Tracker() *idle.Tracker // that of the connections, each of which is in a phase
+//	Tracker() *idle.Tracker // tracks the connections
 type Listener struct {
 	*httpconn.Listener
 	early bool // the server is Active only when a byte of a request is there

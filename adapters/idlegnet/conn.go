@@ -105,9 +105,8 @@ func (s *conn) ping(message func(gnet.Conn) []byte) error {
 	return nil
 }
 
-// examine tells the tracker what gnet and the kernel know. That nothing waits to go
-// out needs no system call, so that a connection of which that is so costs next to
-// nothing once a limit.
+// examine tells the tracker what gnet and the kernel know. If the question is about
+// writing and nothing waits to go out, gnet alone can answer it: no system call is made.
 func (s *conn) examine(about idle.Reason) idle.Evidence {
 	if s.loop.refused == s {
 		return idle.Evidence{}

@@ -112,7 +112,7 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 
 // Tracker returns what tracks the connections of the present run, or of the last one:
 // each has its own. It is nil before OnBoot. It may be called by any goroutine. The
-// handler closes it after OnShutdown; whoever closes it before ends all timeouts.
+// handler closes it after OnShutdown. To close it earlier ends all timeouts at once.
 func (h *Handler) Tracker() *idle.Tracker {
 	if r := h.run.Load(); r != nil {
 		return r.tracker

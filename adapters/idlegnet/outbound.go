@@ -11,7 +11,8 @@ import (
 // kernel takes no more. They come from any callback, and from AsyncWrite, and
 // they leave when the socket becomes writable; nobody is told of the latter
 // two. So the tracker is told that bytes always wait. When that has lasted for
-// the limit it asks (examine), and a wait of which nothing was known begins then.
+// the limit, it asks (examine). If bytes wait that nobody has told of, their wait begins
+// at that moment.
 type backlog struct {
 	left int  // how many bytes there were at the last look
 	gone int  // how many were seen to be gone since the last probe

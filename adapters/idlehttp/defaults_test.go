@@ -28,8 +28,8 @@ func (l pipeListener) Accept() (net.Conn, error) {
 func (l pipeListener) Close() error   { close(l); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The zero value is what the documentation says, to the tick. What is off by it is
-// set. Whoever is told of a timeout knows it by the setting.
+// The zero value is what the documentation says, to the tick. Settings that
+// are off by default are set here. Every timeout that is reported names its setting.
 func TestDefaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		text           []string // one after the other, a second between

@@ -52,7 +52,7 @@ type Stats = httplimits.Stats
 // Besides Accept, Addr and Close it has
 //
 //	Stats() Stats           // the present counts
-//	Tracker() *idle.Tracker // that of the connections, each of which is in a phase
+//	Tracker() *idle.Tracker // tracks the connections
 type Listener struct{ *httpconn.Listener }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with

@@ -92,6 +92,16 @@ func (c *Conn) lapsed() *lapses {
 	return c.lapses.Load()
 }
 
+// lapse marks a wait as lapsed, and returns it. One of which the mark was not set is a
+// wait of its own.
+func (c *Conn) lapse(w *idle.Wait, marks, lapsed uint32) *idle.Wait {
+	if marks&lapsed == 0 {
+		*w = idle.Wait{}
+		c.marks.Or(lapsed)
+	}
+	return w
+}
+
 // Read reads from the connection, as net.Conn says.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
@@ -130,12 +140,7 @@ func (c *Conn) received(n int, err error) (int, error) {
 		track.Received(n)
 	}
 	if n <= 0 && m&(ahead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		w := &c.lapsed().read
-		if m&readLapsed == 0 {
-			*w = idle.Wait{}
-			c.marks.Or(readLapsed)
-		}
-		track.SuspendRead(w)
+		track.SuspendRead(c.lapse(&c.lapsed().read, m, readLapsed))
 		return n, err
 	}
 	track.PauseRead()
@@ -193,12 +198,7 @@ func (c *Conn) sent(n int, err error) {
 	track := c.trackedBy(m)
 	switch {
 	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
-		w := &c.lapsed().write
-		if m&writeLapsed == 0 {
-			*w = idle.Wait{}
-			c.marks.Or(writeLapsed)
-		}
-		track.SuspendWrite(w)
+		track.SuspendWrite(c.lapse(&c.lapsed().write, m, writeLapsed))
 		return
 	case n <= 0, m&asking != 0: // a farewell of OnTimeout is no sign of life
 	case m&counted != 0:

@@ -2,7 +2,6 @@ package idlenet
 
 import (
 	"net"
-	"sync"
 	"syscall"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
@@ -14,7 +13,7 @@ func (c *Conn) examine() idle.Evidence {
 	r := c.report()
 	e := r.Evidence()
 	e.Unreported = c.claim(r.Acked)
-	if r.Counted && r.Out == 0 && held(&c.writing) && c.movedSince(r.Queued) {
+	if r.Counted && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
 		e.Out = 1
 	}
 	if c.marks.Load()&refused != 0 {
@@ -23,10 +22,10 @@ func (c *Conn) examine() idle.Evidence {
 	return e
 }
 
-// held reports whether a read, or a write, is going on.
-func held(m *sync.Mutex) bool {
-	if m.TryLock() {
-		m.Unlock()
+// isWriting reports whether a write is going on.
+func (c *Conn) isWriting() bool {
+	if c.writing.TryLock() {
+		c.writing.Unlock()
 		return false
 	}
 	return true

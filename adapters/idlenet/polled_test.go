@@ -9,9 +9,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Whoever polls again after a while without a poll, in which the wait was given up,
-// waits for the peer: the polls are one wait again.
-func TestPolledReadsAfterOneThatWasGivenUpHitReadTimeout(t *testing.T) {
+// A reader polls once, rests for longer than the limit, and then polls again and again.
+// The rest does not count, and the later polls are one wait.
+func TestPolledReadsAfterALongRestHitReadTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, every = 200 * time.Millisecond, 70 * time.Millisecond
 		server, _ := pipe(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
@@ -31,8 +31,8 @@ func TestPolledReadsAfterOneThatWasGivenUpHitReadTimeout(t *testing.T) {
 	})
 }
 
-// So are writes.
-func TestPolledWritesAfterOneThatWasGivenUpHitWriteTimeout(t *testing.T) {
+// The same for writes.
+func TestPolledWritesAfterALongRestHitWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, every = 200 * time.Millisecond, 70 * time.Millisecond
 		server, _ := pipe(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
@@ -53,7 +53,7 @@ func TestPolledWritesAfterOneThatWasGivenUpHitWriteTimeout(t *testing.T) {
 	})
 }
 
-// A read that waits already is ahead of need from then on, too.
+// ReadAhead applies to a read that is waiting already.
 func TestReadAheadOfAReadThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 200 * time.Millisecond
