@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,8 +115,14 @@ func http2Silent(path string, reason idle.Reason) func(context.Context, *client)
 	return func(_ context.Context, c *client) outcome {
 		b := c.browser()
 		defer b.hangUp()
+		var asking, answered time.Time // set before done receives
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asking = time.Now() }}
 		done := make(chan error, 1)
-		go func() { done <- b.get(context.Background(), path) }()
+		go func() {
+			err := b.get(httptrace.WithClientTrace(context.Background(), trace), path)
+			answered = time.Now()
+			done <- err
+		}()
 		defer func() { <-done }()
 		defer b.wire.Conn.Close() // the request is over with the connection
 		if path != pathHang {
@@ -138,6 +145,11 @@ func http2Silent(path string, reason idle.Reason) func(context.Context, *client)
 			break
 		}
 		since, at := b.wire.history()
+		if reason == idle.ReasonReadTotal {
+			// The wait for a request counts from the response. The transport may
+			// acknowledge the server's settings after that; it restarts nothing.
+			since = span{asking, answered}
+		}
 		return c.ended(since, limit, at, []idle.Reason{reason})
 	}
 }
