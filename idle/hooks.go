@@ -63,7 +63,8 @@ func (h *Hooks) Check(p Policy) error {
 // reported, usually by asking the kernel. The zero Evidence is that nothing is known.
 type Evidence struct {
 	// In and Out say that bytes arrived, or went out, that long ago; not known
-	// when 0. Bytes go out when they are sent for the first time, and once more,
+	// when 0. Examine has to tell of the last ones each time, as the kernel does: of
+	// bytes that came in the present tick it is asked again. Bytes go out when they are sent for the first time, and once more,
 	// if others still wait, when the peer acknowledges them.
 	In, Out time.Duration
 

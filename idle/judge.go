@@ -37,15 +37,19 @@ func (s *Shard) judge(j job) {
 		return
 	}
 	v, due := s.verdict(j)
+	inTime := false
 	for examined := 0; due && v.isDoubtful(j) && examined&(1<<v.terms.reason) == 0; v, due = s.verdict(j) {
 		examined |= 1 << v.terms.reason
-		s.examine(j, v.terms.reason)
+		e := s.examine(j, v.terms.reason)
+		inTime = inTime || s.isInTime(v, e)
 	}
 	if due && v.isMiss() {
 		s.counts.misses.Add(1)
 	}
 	switch {
 	case !due:
+	case inTime && v.terms.reason == ReasonReadTotal:
+		s.replace(j)
 	case v.what == ping:
 		j.c.state.move(j.state, live, 0, missMask)
 		s.ping(j)
@@ -66,12 +70,23 @@ func (v *verdict) isDoubtful(j job) bool {
 	return v.what == end && !v.terms.certain && j.hooks.Examine != nil
 }
 
+// isInTime reports whether unread input arrived before a total was over, to within a
+// tick, and may complete what the total limits. The connection is then looked at
+// again in the next tick, when its owner will have read. A trickle gains no more than
+// that tick, as the total stays as it is.
+func (s *Shard) isInTime(v verdict, e Evidence) bool {
+	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.after(v.at) <= e.In+s.clock.tick
+}
+
+// isFresh reports whether the last input is known to have arrived so short a time ago
+// that an owner who reads may not have read it.
+func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.tick }
+
 // examine asks the owner what it can find out, and believes it.
-func (s *Shard) examine(j job, about Reason) {
-	var e Evidence
+func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	s.tracker.calls.guard("Examine", func() { e = j.hooks.Examine(j.owner, about) })
 	if !s.holds(j) {
-		return
+		return e
 	}
 	c, now := j.c, uint32(s.clock.settled())
 	unread := now - 1 // the stamp of input that waits, so that any activity changes it and takes the grant back: see restamp
@@ -95,9 +110,10 @@ func (s *Shard) examine(j job, about Reason) {
 		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, now))
 	}
 	if e.Unread && c.state.move(j.state, live, granted, 0) {
-		s.grant(c, unread, e.In > 0 && e.In <= patience*s.clock.tick)
+		s.grant(c, unread, s.isFresh(e))
 		raise(&c.pinged, now) // it may be a beat
 	}
+	return e
 }
 
 // patience is for how many ticks an owner who reads may leave input unread.

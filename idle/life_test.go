@@ -255,7 +255,7 @@ func (p proberLife) Examine() (e Evidence) {
 	defer w.mu.Unlock()
 	l.probedAt = now
 	l.meddle("Examine", p.keeps())
-	if ok && !l.closed.Load() && l.kernelIn > l.ledger.in {
+	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		l.ledger.arrived(l.kernelIn)
 	}

@@ -135,6 +135,33 @@ func TestFreshInputIsNoMatterForATotal(t *testing.T) {
 	})
 }
 
+// TestInputInTimeIsReadBeforeATotalEnds has input arrive just before the limit, and
+// the owner read it just after: a busy machine is a tick late.
+func TestInputInTimeIsReadBeforeATotalEnds(t *testing.T) {
+	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+		next := r.phaseOf(Policy{Name: "next", IdleTimeout: 10 * time.Second})
+		const before = 5 * time.Millisecond
+		p := r.prober(func() Evidence { return Evidence{Unread: true, In: before} })
+		for p.probes == 0 {
+			r.wait(time.Millisecond)
+		}
+		r.do(func() { p.Received(100); p.Enter(next) })
+		r.lives(&p.peer, 5*time.Second)
+	})
+}
+
+// TestATrickleExtendsATotalByATick has input arrive all the time.
+func TestATrickleExtendsATotalByATick(t *testing.T) {
+	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+		p := r.prober(func() Evidence { return Evidence{Unread: true, In: time.Nanosecond} })
+		since := time.Now()
+		r.wait(time.Second + r.late() + r.opts.Tick)
+		if len(p.expired) != 1 || p.at.Sub(since) > time.Second+r.late()+r.opts.Tick {
+			r.Errorf("expired by %v after %v", p.expired, p.at.Sub(since))
+		}
+	})
+}
+
 // TestFreshInputBuysAMinRateNoGrace: it has only to be read, and pays for itself
 // then.
 func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
