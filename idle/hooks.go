@@ -62,10 +62,10 @@ func (h *Hooks) Check(p Policy) error {
 // Evidence is what an owner finds out about a connection beyond what it has
 // reported, usually by asking the kernel. The zero Evidence is that nothing is known.
 type Evidence struct {
-	// In and Out say that bytes arrived, or went out, that long ago; not known
-	// when 0. Examine has to tell of the last ones each time, as the kernel does: of
-	// bytes that came in the present tick it is asked again. Bytes go out when they are sent for the first time, and once more,
-	// if others still wait, when the peer acknowledges them.
+	// In and Out say how long ago the last bytes arrived, or went out; 0 is not
+	// known. Examine has to tell that each time, as the kernel does: it may be asked
+	// twice about the same byte. Bytes go out when they are sent for the first time,
+	// and once more, if others still wait, when the peer acknowledges them.
 	In, Out time.Duration
 
 	// OutEmpty says that nothing waits to go out, nor for the peer to acknowledge it.
