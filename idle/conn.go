@@ -108,7 +108,11 @@ func (c *Conn) startWait(f *flow, stamp uint32, at uint64) bool {
 	d := c.direction(f)
 	c.lane.hasten(&c.entry, stamp+d.soonest)
 	if d.counted != 0 { // a part of it may be used up
-		c.lane.hasten(&c.entry, uint32(f.paid.Load()>>32)+2+uint32(d.counted))
+		deadline := uint32(f.paid.Load()>>32) + 2 + uint32(d.counted)
+		if int32(stamp-deadline) > 0 {
+			c.state.set(spent, 0)
+		}
+		c.lane.hasten(&c.entry, deadline)
 	}
 	return true
 }
@@ -166,7 +170,7 @@ func (c *Conn) begin(p *Phase, stamp uint32) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	raise(&c.beat, stamp)
 	raise(&c.pinged, stamp) // after the stamp of what arrived, as an answer has to be no older
-	c.state.set(0, unanswered|granted|missMask)
+	c.state.set(0, unanswered|granted|spent|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase counts its waits, one that

@@ -76,9 +76,9 @@ func (t *terms) count(s *snapshot) count {
 	case ofWrite:
 		return s.out.still(t)
 	case ofReads:
-		return s.in.unpaid(t)
+		return s.in.unpaid(t, s.state)
 	case ofWrites:
-		return s.out.unpaid(t)
+		return s.out.unpaid(t, s.state)
 	case ofBeats:
 		return s.beats(t)
 	case ofPhase:
@@ -96,11 +96,13 @@ func (f *flowSnapshot) still(t *terms) count {
 	return count{ticks: t.ticks, from: max(f.last, f.since)}
 }
 
-// unpaid counts the time waited in all that is not paid for. A pause is no excuse
-// for having passed the limit in the wait that it has ended: all looks may fall into
-// the pauses of a peer that trickles.
-func (f *flowSnapshot) unpaid(t *terms) count {
-	if !f.waits && f.owed <= ticks(t.ticks+1) {
+// unpaid counts the time waited in all that is not paid for. In a pause it does not
+// count: the limit may have passed in the wait before only because the owner was late
+// to read what had arrived in time, and now works on it. But once the owner has
+// awaited more after that, a pause is no excuse: all looks may fall into the pauses
+// of a peer that trickles.
+func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
+	if !f.waits && (state&spent == 0 || f.owed <= ticks(t.ticks+1)) {
 		return count{}
 	}
 	return count{ticks: t.ticks, from: f.since, ahead: f.paid - f.since}

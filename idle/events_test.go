@@ -174,13 +174,13 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		g.write.bytes += n
 		c.Sent(n)
 	case awaitRead:
-		g.read.await(now)
+		g.read.await(now, g.tick)
 		c.AwaitRead()
 	case pauseRead:
 		g.read.pause(now)
 		c.PauseRead()
 	case awaitWrite:
-		g.write.await(now)
+		g.write.await(now, g.tick)
 		c.AwaitWrite()
 	case pauseWrite:
 		g.write.pause(now)

@@ -186,7 +186,7 @@ func (o *fuzzed) now() time.Duration { return time.Since(o.start) }
 // live begins a write that waits for ever, sends some bytes, and no more.
 func (o *fuzzed) live(bytes int) {
 	g := o.ledger
-	g.write.await(o.now())
+	g.write.await(o.now(), g.tick)
 	o.conn.AwaitWrite()
 	if r := g.policy.MinReadRate; r.BytesPerSecond > 0 {
 		// What is paid in advance is bounded, and the price of a byte is rounded up

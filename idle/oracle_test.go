@@ -43,11 +43,16 @@ type waits struct {
 	ended  time.Duration // the last wait, unless one is on
 	lax    time.Duration // more that the core cannot know
 
+	// Whether a wait may have begun when all that the rate allows was used up, and
+	// whether the last one surely has.
+	rate         Rate
+	spent, surely bool
+
 	turns int // beginnings and ends of waits
 }
 
-func (w *waits) restart(now time.Duration) {
-	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1}
+func (w *waits) restart(now time.Duration, r Rate) {
+	*w = waits{on: w.on, since: now, owed: now, ended: now, turns: 1, rate: r}
 }
 
 // rebegin has a wait begin anew, but for the rate.
@@ -68,7 +73,7 @@ func (w *waits) forgive(r Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -92,8 +97,11 @@ func (w *waits) paid(r Rate) time.Duration {
 	return time.Duration(float64(w.bytes) / float64(r.BytesPerSecond) * float64(time.Second))
 }
 
-func (w *waits) await(now time.Duration) {
+func (w *waits) await(now, tick time.Duration) {
 	if !w.on {
+		used := w.served - w.paid(w.rate) - w.rate.Grace
+		w.spent = w.spent || used+w.lax > 0
+		w.surely = used-w.lax > 3*tick
 		w.on, w.since = true, now
 		w.turns++
 	}
@@ -123,8 +131,12 @@ func (l *ledger) enter(p Policy, now time.Duration) {
 	l.policy = p
 	l.began, l.out, l.beat, l.excused = now, now, now, now
 	l.averted = 0
-	l.read.restart(now)
-	l.write.restart(now)
+	reads := p.MinReadRate
+	if p.ReadTotal > 0 {
+		reads = Rate{Grace: p.ReadTotal}
+	}
+	l.read.restart(now, reads)
+	l.write.restart(now, p.MinWriteRate)
 	l.arrived(now)
 }
 
@@ -226,7 +238,8 @@ func (l *ledger) spans() (all []span) {
 			at := w.stale(r)
 			add(reason, reason.String(), at-w.lax, max(at, w.since)+more, late)
 		case passed <= 0:
-		case passed > 2*l.tick+w.lax:
+		case !l.read.spent && !l.write.spent: // the owner works on what it has read
+		case w.surely && passed > 2*l.tick+w.lax:
 			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
 		default: // it may be too little to tell
 			add(reason, reason.String(), w.ended-passed-w.lax, never, late)

@@ -85,6 +85,42 @@ func TestWaitsShorterThanATick(t *testing.T) {
 	}
 }
 
+// TestLateReadIsNoPassedTotal has the process stand still while bytes arrive in time.
+// The owner reads them late, and takes a while to work on them before it enters the
+// next phase.
+func TestLateReadIsNoPassedTotal(t *testing.T) {
+	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+		next := r.phaseOf(Policy{Name: "next", IdleTimeout: time.Minute})
+		p := r.peer()
+		r.wait(900 * time.Millisecond)
+		r.do(func() {
+			r.clock.start = r.clock.start.Add(-500 * time.Millisecond)
+			p.Received(10)
+			p.PauseRead()
+		})
+		r.lives(p, time.Second)
+		r.do(func() { p.Enter(next) })
+		r.lives(p, time.Second)
+	})
+	t.Run("awaits more", func(t *testing.T) {
+		onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
+			p := r.peer()
+			r.wait(900 * time.Millisecond)
+			r.do(func() {
+				r.clock.start = r.clock.start.Add(-500 * time.Millisecond)
+				p.Received(10)
+				p.PauseRead()
+				p.AwaitRead()
+				p.PauseRead()
+			})
+			r.wait(100 * time.Millisecond) // after a stall the driver waits for half of that
+			if len(p.expired) != 1 || p.expired[0].Reason != ReasonReadTotal {
+				r.Errorf("expired by %v", p.expired)
+			}
+		})
+	})
+}
+
 // TestSuspendedWait suspends a wait again and again: what it has lasted adds up to the
 // limit. It begins anew when a phase is entered, when something arrives, and after an
 // interruption that is longer than the limit.

@@ -183,6 +183,7 @@ const (
 	unanswered             // a ping is
 	granted                // it was let live for its unread input
 	draining               // it passed its age, and its grace runs
+	spent                  // a wait began when waits had used up all that they may
 
 	missUnit = 1 << 8
 	missMask = 0xff * missUnit
