@@ -55,7 +55,7 @@ func (s *conn) beginBacklog(n int) {
 	s.backlog = &backlog{left: n, timed: tcp && kernel.SeesOutput}
 	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
-		s.backlog.counted, s.backlog.queue = r.Tallied, r.Queued
+		s.backlog.counted, s.backlog.queue = r.AckedKnown, r.Queued
 	}
 	s.track.RestartWrite() // the wait that the tracker believed in was none
 }

@@ -13,7 +13,7 @@ func (c *Conn) examine() idle.Evidence {
 	r := c.report()
 	e := r.Evidence()
 	e.Unreported = c.claim(r.Acked)
-	if r.Counted && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
+	if r.QueuedKnown && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
 		e.Out = 1
 	}
 	if c.marks.Load()&refused != 0 {

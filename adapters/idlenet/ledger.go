@@ -18,7 +18,7 @@ func (c *Conn) openLedger() {
 	if c.marks.Or(ledgered)&ledgered != 0 {
 		return
 	}
-	if r := c.report(); r.Tallied {
+	if r := c.report(); r.AckedKnown {
 		c.credited.Store(r.Acked)
 		c.marks.Or(counted)
 	}

@@ -11,7 +11,7 @@ import (
 
 // NetConn returns the connection that c wraps. What is read from it or written
 // to it by itself is not seen as activity.
-func (c *Conn) NetConn() net.Conn { return kernel.Plain(c.inner) }
+func (c *Conn) NetConn() net.Conn { return kernel.Unwrap(c.inner) }
 
 // SyscallConn gives raw access to the wrapped connection, as
 // *net.TCPConn.SyscallConn does; it fails with errors.ErrUnsupported if that
