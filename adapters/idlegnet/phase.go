@@ -10,9 +10,9 @@ import (
 
 var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
 
-// Phase makes a phase with the policy p for [Conn.Enter]. A zero p makes a phase
-// without limits. Phase may be called from any goroutine, but not before the
-// user's OnBoot. The result is valid until OnShutdown.
+// Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
+// connections in the phase have none. Phase may be called from any goroutine, but
+// not before the user's OnBoot. The result is valid until OnShutdown.
 func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	r := h.run.Load()
 	if r == nil {
