@@ -36,10 +36,10 @@ type clock struct {
 	gaps   gaps
 
 	// Written under mu, and read without: first last, then calm.
-	last atomic.Int64 // the tick copied last; 0 while asleep
-	calm atomic.Int64 // stamps from here to last ended in time
+	last       atomic.Int64 // the tick copied last; 0 while asleep
+	onTimeFrom atomic.Int64 // stamps from here to last ended in time
 
-	roused chan struct{} // tells the driver that the clock woke up
+	woken chan struct{} // tells the driver that the clock woke up
 }
 
 const (
@@ -55,10 +55,10 @@ const maxTicks = 1 << 28
 func newClock(tick time.Duration) *clock {
 	return &clock{
 		// Tick 0 is in the past, so that no stamp of a live connection is 0.
-		start:  time.Now().Add(-tick),
-		tick:   tick,
-		slack:  tick / slackShare,
-		roused: make(chan struct{}, 1),
+		start: time.Now().Add(-tick),
+		tick:  tick,
+		slack: tick / slackShare,
+		woken: make(chan struct{}, 1),
 	}
 }
 
@@ -173,7 +173,7 @@ func (k *clock) wake() uint32 {
 		now := k.now()
 		k.set(stampOf(now), now)
 		select {
-		case k.roused <- struct{}{}:
+		case k.woken <- struct{}{}:
 		default:
 		}
 	}
@@ -190,7 +190,7 @@ func (k *clock) set(stamp uint32, tick int64) {
 		left := k.elapsed() - k.slack
 		if end := int64((left + k.tick - 1) / k.tick); end > last+1 {
 			k.gaps.add(last, end)
-			k.calm.Store(end)
+			k.onTimeFrom.Store(end)
 		}
 	}
 	k.last.Store(tick)
@@ -198,7 +198,7 @@ func (k *clock) set(stamp uint32, tick int64) {
 
 // end returns the tick by which an activity with the given stamp had happened.
 func (k *clock) end(stamp int64) int64 {
-	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.calm.Load() {
+	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.onTimeFrom.Load() {
 		return stamp + 1
 	}
 	k.mu.Lock()

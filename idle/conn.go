@@ -22,7 +22,7 @@ type Conn struct {
 // goroutines at once.
 func (c *Conn) Touch() {
 	if c.lane.now.Load() != c.in.stamp.Load() {
-		c.arrived()
+		c.touchSlow()
 	}
 }
 
@@ -30,7 +30,7 @@ func (c *Conn) Touch() {
 // sees to it that it is.
 //
 //go:noinline
-func (c *Conn) arrived() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
+func (c *Conn) touchSlow() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
 
 // Received records that n bytes arrived; 0 is the same as [Conn.Touch].
 func (c *Conn) Received(n int) {
@@ -44,12 +44,12 @@ func (c *Conn) Received(n int) {
 // those that [Evidence] will tell of.
 func (c *Conn) TouchOut() {
 	if c.lane.now.Load() != c.out.stamp.Load() {
-		c.went()
+		c.touchOutSlow()
 	}
 }
 
 //go:noinline
-func (c *Conn) went() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
+func (c *Conn) touchOutSlow() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
 
 // Sent records that n bytes went out, or were taken over by the kernel.
 func (c *Conn) Sent(n int) {
@@ -124,7 +124,7 @@ func (c *Conn) pause(f *flow) {
 // Heartbeat does not need it: whatever arrives answers a ping.
 func (c *Conn) Beat() {
 	if c.lane.now.Load() != c.beat.Load() {
-		c.beats()
+		c.beatSlow()
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *Conn) Beat() {
 // must not be a later arrival.
 //
 //go:noinline
-func (c *Conn) beats() {
+func (c *Conn) beatSlow() {
 	now := c.lane.stamp()
 	c.Touch()
 	raise(&c.beat, now)
@@ -147,8 +147,8 @@ func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
 	now := c.lane.stamp()
 	c.begin(p, now)
-	for again := c.lane.stamp(); again != now; again = c.lane.stamp() { // a wait may have begun in between
-		now = again
+	for later := c.lane.stamp(); later != now; later = c.lane.stamp() { // a wait may have begun in between
+		now = later
 		c.begin(p, now)
 	}
 	c.phase.Store(p)

@@ -28,7 +28,7 @@ type flowSnapshot struct {
 }
 
 // waited sets what a wait, and what is paid, tell.
-func (f *flowSnapshot) waited(now int64, wait uint32, paid uint64) {
+func (f *flowSnapshot) setWait(now int64, wait uint32, paid uint64) {
 	f.waits = wait&waiting != 0
 	f.since = now - int64(ago(wait, uint32(now)))
 	f.paid = moment{now: now}.tick(uint32((paid + 1<<32 - 1) >> 32))
@@ -72,24 +72,24 @@ func (t *terms) count(s *snapshot) count {
 	case ofActivity:
 		return count{ticks: t.ticks, from: max(s.in.last, s.out.last)}
 	case ofRead:
-		return s.in.still(t)
+		return s.in.silence(t)
 	case ofWrite:
-		return s.out.still(t)
+		return s.out.silence(t)
 	case ofReads:
 		return s.in.unpaid(t)
 	case ofWrites:
 		return s.out.unpaid(t)
 	case ofBeats:
-		return s.beats(t)
+		return s.heartbeat(t)
 	case ofPhase:
 		return count{ticks: t.ticks, from: s.began}
 	default:
-		return s.life(t)
+		return s.age(t)
 	}
 }
 
 // still counts the time without a byte in which some are awaited, or wait.
-func (f *flowSnapshot) still(t *terms) count {
+func (f *flowSnapshot) silence(t *terms) count {
 	if !f.waits {
 		return count{}
 	}
@@ -110,7 +110,7 @@ func (f *flowSnapshot) unpaid(t *terms) count {
 //
 // What arrived within a ping's own tick came after it: the ping was sent because
 // nothing had come for long.
-func (s *snapshot) beats(t *terms) count {
+func (s *snapshot) heartbeat(t *terms) count {
 	switch {
 	case t.interval == 0:
 		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
@@ -125,15 +125,15 @@ func (s *snapshot) beats(t *terms) count {
 }
 
 // life counts to the beginning of the grace, or to its end.
-func (s *snapshot) life(t *terms) count {
-	age := t.ticks + jitter(s.seed, t.jitter)
+func (s *snapshot) age(t *terms) count {
+	due := t.ticks + jitter(s.seed, t.jitter)
 	switch {
 	case s.state&draining != 0:
-		return count{ticks: age + t.grace, from: s.born}
+		return count{ticks: due + t.grace, from: s.born}
 	case t.grace > 0:
-		return count{ticks: age, from: s.born, what: drain}
+		return count{ticks: due, from: s.born, what: drain}
 	}
-	return count{ticks: age, from: s.born}
+	return count{ticks: due, from: s.born}
 }
 
 // jitter returns a number below n, or 0.
@@ -163,10 +163,10 @@ func next(s *snapshot, of []terms) deadline {
 		t := &of[i]
 		c := t.count(s)
 		// The end of a stamp is found out only if it matters, as that may take long.
-		if c.ticks == 0 || !d.yields(c.from+1+c.ahead+c.ticks, s.now, c.what) {
+		if c.ticks == 0 || !d.comesAfter(c.from+1+c.ahead+c.ticks, s.now, c.what) {
 			continue
 		}
-		if from := s.end(c.from) + c.ahead; d.yields(from+c.ticks, s.now, c.what) {
+		if from := s.end(c.from) + c.ahead; d.comesAfter(from+c.ticks, s.now, c.what) {
 			d = deadline{at: from + c.ticks, from: from, what: c.what, terms: t}
 			if t.interval > 0 && c.what == end { // from the last ping on is not all of it
 				d.from = s.end(s.in.last)
@@ -177,7 +177,7 @@ func next(s *snapshot, of []terms) deadline {
 }
 
 // yields reports whether an event at a tick comes before d.
-func (d *deadline) yields(at, now int64, what event) bool {
+func (d *deadline) comesAfter(at, now int64, what event) bool {
 	if at == d.at || at <= now && d.at <= now {
 		if ends := what == end; ends != (d.what == end) {
 			return ends

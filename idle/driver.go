@@ -27,7 +27,7 @@ func (t *Tracker) drive() {
 		select {
 		case <-t.stop:
 			return
-		case <-t.clock.roused:
+		case <-t.clock.woken:
 			active = t.clock.now()
 		case <-t.backlog:
 		case <-timer.C:

@@ -76,8 +76,8 @@ func (e *entry) snapshot(s *snapshot) {
 	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
 	s.pinged = s.tick(e.pinged.Load())
 	s.in.last, s.out.last = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
-	s.in.waited(s.moment.now, inWait, e.in.paid.Load())
-	s.out.waited(s.moment.now, outWait, e.out.paid.Load())
+	s.in.setWait(s.moment.now, inWait, e.in.paid.Load())
+	s.out.setWait(s.moment.now, outWait, e.out.paid.Load())
 	s.began, s.beat, s.born = s.tick(e.began.Load()), s.tick(e.beat.Load()), s.tick(e.born.Load())
 }
 

@@ -23,7 +23,7 @@ func (t *Tracker) Retire() {
 func (t *Tracker) closeIfEmpty() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isEmpty() && t.refuse() {
+	if t.isEmpty() && t.markClosed() {
 		go t.finish(context.Background())
 	}
 }

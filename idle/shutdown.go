@@ -16,7 +16,7 @@ import (
 // are not returned then. It fails with [ErrClosed] the second time.
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
-	if !t.shut() {
+	if !t.tryClose() {
 		return nil, ErrClosed
 	}
 	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.Linger)
@@ -29,7 +29,7 @@ func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	close(t.stop)
 	left := t.awaitDriver(patience) + t.awaitCallbacks(patience)
 	for _, s := range t.own {
-		live = append(live, s.empty()...)
+		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
 		left = t.awaitCallbacks(patience)
@@ -42,14 +42,14 @@ func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 
 // shut closes all shards to new connections, and reports whether it was the
 // first to do so.
-func (t *Tracker) shut() bool {
+func (t *Tracker) tryClose() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.refuse()
+	return t.markClosed()
 }
 
 // refuse is shut; t.mu is held.
-func (t *Tracker) refuse() bool {
+func (t *Tracker) markClosed() bool {
 	if t.closed {
 		return false
 	}
@@ -85,7 +85,7 @@ func (t *Tracker) awaitDriver(patience context.Context) int {
 
 // empty takes all connections out of the wheel, and returns the owners of those that
 // were live; the others are reaped. The shard must be closed.
-func (s *Shard) empty() (handed []any) {
+func (s *Shard) takeAll() (owners []any) {
 	s.lock.Lock()
 	var left []job
 	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
@@ -97,10 +97,10 @@ func (s *Shard) empty() (handed []any) {
 			s.reap(j)
 		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
-			handed = append(handed, j.owner)
+			owners = append(owners, j.owner)
 		}
 	}
-	return handed
+	return owners
 }
 
 // Close ends the tracking of all connections of a loop's shard, and returns the
@@ -117,7 +117,7 @@ func (s *Shard) Close() (live []any, err error) {
 	if !s.tracker.forget(s) {
 		return nil, ErrShardClosed
 	}
-	live = s.empty()
+	live = s.takeAll()
 	s.tracker.keepCounts(s)
 	if s.retiring.Load() {
 		s.wentAway()

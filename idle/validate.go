@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fields yields those fields of a policy that have to be a number of ticks, or 0.
+// fields yields the fields of a policy that have to be a number of ticks, or 0.
 func fields(yield func(field) bool) {
 	for r := ReasonIdle; r < numReasons; r++ {
 		own := limits[r].fields
@@ -23,7 +23,7 @@ func fields(yield func(field) bool) {
 	}
 }
 
-// errNoLimit is what is wrong with a policy for a whole tracker that sets no limit.
+// errNoLimit is the error for a tracker whose policy sets no limit.
 func errNoLimit() error {
 	var settings []string
 	for r := ReasonIdle; r < numReasons; r++ {
@@ -34,7 +34,7 @@ func errNoLimit() error {
 
 const maxMisses = 100
 
-// validate reports what is wrong with p at the given tick, nil if nothing is.
+// validate returns an error if p is invalid with the given tick.
 func (p *Policy) validate(tick time.Duration) error {
 	longest := maxTicks * tick
 	for f := range fields {
@@ -91,9 +91,10 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 	return nil
 }
 
-// maxRate returns the highest rate in bytes a second of which the price of a byte,
-// which is rounded up, is right to a hundredth: 4.3 GB/s with ticks of 10 ms.
+// maxRate returns the highest rate in bytes a second for which the price of a
+// byte, a whole number of 2⁻³² ticks rounded up, is exact to a hundredth. With a
+// tick of 10 ms that is 4.3 GB/s.
 func maxRate(tick time.Duration) int64 {
-	const fine = 100 // parts that the price of a byte has at least, of 2³² to a tick
+	const fine = 100 // the least price of a byte, in 2⁻³² ticks
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
 }
