@@ -14,7 +14,7 @@ var (
 	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
 	ErrTracked     = errors.New("idle: the connection is tracked already; track it once, and close it before tracking it again")
 
-	errInPass = errors.New("idle: Close of a shard in one of its callbacks; have the loop call it afterwards")
+	errInPass = errors.New("idle: Shard.Close was called in a callback of the shard; call it on the loop afterwards")
 )
 
 // Options configures a tracker. Each field may be zero, which means the default.
