@@ -176,7 +176,7 @@ func (c *Conn) begin(p *Phase, stamp uint32) {
 	c.beginFlow(&c.in, p.in.counted != 0, stamp)
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	raise(&c.beat, stamp)
-	raise(&c.pinged, stamp) // after the stamp of the input: whoever sees the ping must not see older input
+	raise(&c.pinged, stamp) // after in.stamp: a snapshot with this ping must not have older input
 	c.state.set(0, unanswered|granted|missMask)
 }
 

@@ -59,12 +59,12 @@ type count struct {
 // An event is what happens when a count is over.
 type event uint8
 
-const ( // the connection has passed the limit
-	end   event = iota // the owner has to ping
-	ping               // a ping has stayed unanswered
-	miss               // the owner has to finish
-	drain              // look again, as the deadline may have changed
-	again              // nothing happens, but the deadline may be another by then
+const (
+	end   event = iota // the connection has passed the limit
+	ping               // the owner has to ping
+	miss               // a ping has stayed unanswered
+	drain              // the owner has to finish
+	again              // look again, as the deadline may have changed
 )
 
 // count returns the state of the limit's clock in s.
@@ -152,7 +152,7 @@ func jitter(seed uint32, n int64) int64 {
 // tick from which the limit that causes it has counted.
 type deadline struct {
 	at, from int64
-	what     event  // the limit; nil if there is none
+	what     event
 	terms    *terms // of the limit; nil if there is none
 }
 

@@ -13,7 +13,7 @@ import (
 //
 //   - A writer stores what makes a deadline later before what makes it count. For
 //     example, Enter stores the phase, by which new limits count, last. And a new
-//     wait credits the pause before it is stored.
+//     wait pays for the pause before it, and is stored after that.
 //   - The shard loads in the opposite order (snapshot). So what it computes is at
 //     worst a deadline that was true a moment ago, never one that is too early.
 type entry struct {

@@ -135,7 +135,7 @@ func (s *Shard) passOnLoop() {
 		s.passing = false
 		ended := k.elapsed()
 		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
-		if !exceeded {                                          // what is due nevertheless is for the next tick
+		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick
 			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
 		}
 		s.resume.Store(int64(resume))

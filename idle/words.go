@@ -14,16 +14,16 @@ type flow struct {
 	// wait.
 	wait atomic.Uint32
 
-	// paid is an account of waits that are limited in total (ReadTotal, the
-	// minimum rates). It is an instant: all time before it is accounted for. A
-	// pause moves it forward by its length, and with a minimum rate each byte by
-	// its price. The limit passes when paid falls behind the current time by more
-	// than the limit allows.
+	// paid is the instant up to which the flow's time is paid for, in a phase
+	// that limits waits in total (ReadTotal, the minimum rates). A pause moves it
+	// forward by its length, and with a minimum rate each byte by its price. The
+	// limit passes when paid falls behind the current time by more than the limit
+	// allows.
 	//
-	// paid is kept only in phases with such a limit. There, waits are measured
-	// exactly, by the real clock. As wait stores the start of a pause in whole
-	// ticks, pause subtracts the fraction of the tick in which the wait still
-	// lasted, and await adds the whole pause from the start of that tick.
+	// Such waits are measured exactly, by the real clock. As wait stores the
+	// start of a pause in whole ticks, pause subtracts the fraction of the tick
+	// in which the wait still lasted, and await adds the whole pause from the
+	// start of that tick.
 	paid atomic.Uint64
 }
 
@@ -50,7 +50,7 @@ func (f *flow) begin(stamp, begun uint32, at uint64) {
 	}
 }
 
-// await starts a wait. It reports whether there was none. It first credits the
+// await starts a wait. It reports whether there was none. It first pays for the
 // pause that ends at the instant at.
 func (f *flow) await(stamp uint32, at uint64) bool {
 	for {
@@ -99,11 +99,11 @@ func (f *flow) rewait(stamp uint32) {
 	}
 }
 
-// letOff accounts for all time up to now. It does so twice because of this race:
+// letOff pays for all time up to now. It does so twice because of this race:
 //
 //	judge:  loads the time
-//	reader: starts a wait at a later tick, and credits the pause before it
-//	judge:  raises paid to the time it has loaded, so the reader's credit is lost
+//	reader: starts a wait at a later tick, and pays for the pause before it
+//	judge:  raises paid to the time it has loaded, so the payment is lost
 //	reader: stores the start of its wait
 //
 // The second time covers the pause.
@@ -112,7 +112,7 @@ func (f *flow) letOff(now func() uint64) {
 	f.repay(now())
 }
 
-// repay accounts for all time up to the instant at. If a pause is under way, that
+// repay pays for all time up to the instant at. If a pause is under way, that
 // is rounded down to the start of the tick, and the pause starts anew there. (A
 // pause counts from the start of its tick.)
 func (f *flow) repay(at uint64) {

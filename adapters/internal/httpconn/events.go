@@ -101,8 +101,8 @@ func (c *Conn) idleSlow() {
 	case c.transition(handling, awaitingHeader):
 		c.ReadAhead(false)
 	case c.transition(hijacked, awaitingHeader): // it was not hijacked: someone had only set its deadlines
-		if !c.retrack() { // do not serve it without limits
-			c.Close() // rather than serve it without limits
+		if !c.retrack() {
+			c.Close() // do not serve it without limits
 			return
 		}
 		c.enter(KeepAlive)
