@@ -39,12 +39,14 @@ type running struct {
 	none chan struct{} // closed when n is 0 again; nil if nobody is waiting
 }
 
+// begin counts a goroutine that starts.
 func (r *running) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n++
 }
 
+// end counts a goroutine that ends.
 func (r *running) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,6 +56,7 @@ func (r *running) end() {
 	}
 }
 
+// count returns the number of goroutines.
 func (r *running) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,6 +89,7 @@ type pool struct {
 
 const poolSize = 32
 
+// do queues a task, and starts a worker if there may be one more.
 func (p *pool) do(task func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,6 +101,7 @@ func (p *pool) do(task func()) {
 	}
 }
 
+// work is a worker: it runs tasks until there are none.
 func (p *pool) work() {
 	defer p.running.end()
 	for task := p.next(); task != nil; task = p.next() {

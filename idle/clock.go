@@ -265,6 +265,7 @@ type gaps struct {
 
 type gap struct{ stamp, end int64 }
 
+// add records that the given stamp ended only at the tick end.
 func (g *gaps) add(stamp, end int64) {
 	slot := &g.ring[g.n%len(g.ring)]
 	if g.n >= len(g.ring) {
@@ -274,6 +275,7 @@ func (g *gaps) add(stamp, end int64) {
 	g.n++
 }
 
+// end is clock.end for a stamp that may have ended late.
 func (g *gaps) end(stamp int64) int64 {
 	kept := min(g.n, len(g.ring))
 	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }

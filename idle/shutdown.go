@@ -113,7 +113,7 @@ func (s *Shard) takeAll() (owners []any) {
 // belongs to no loop.
 func (s *Shard) Close() (live []any, err error) {
 	if !s.loop {
-		panic("idle: Close of a shard that the tracker drives; close the tracker")
+		panic("idle: Close of a shard without an event loop; close its tracker")
 	}
 	if s.passing {
 		return nil, errInPass

@@ -61,12 +61,15 @@ type counters struct {
 	busy, longest atomic.Int64
 }
 
+// passed counts a pass.
 func (n *counters) passed(took time.Duration) {
 	n.passes.Add(1)
 	n.busy.Add(int64(took))
 	n.longest.Store(max(n.longest.Load(), int64(took)))
 }
 
+// addTo adds the counts to st. It loads the ends before tracked, so that Live is
+// not too low.
 func (n *counters) addTo(st *Stats) {
 	ended := n.gone.Load()
 	st.Gone += ended

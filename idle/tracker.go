@@ -27,7 +27,7 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 // mustBeMade panics if t was not made by New.
 func (t *Tracker) mustBeMade() {
 	if t == nil || t.clock == nil {
-		panic("idle: a nil or zero Tracker; make one with New, and see whether it returned an error")
+		panic("idle: a nil or zero Tracker; make one with New, and check its error")
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	t.mustBeMade()
 	if execute == nil {
-		panic("idle: NewShard(nil); pass the function that has the loop call a pass")
+		panic("idle: NewShard(nil); pass a function that makes the loop call a pass")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

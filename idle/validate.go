@@ -54,7 +54,7 @@ func (p *Policy) validate(tick time.Duration) error {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)
 	}
 	if p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0 {
-		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; a policy can have one of the two", p.ReadTotal, p.MinReadRate.BytesPerSecond)
+		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; set only one of them", p.ReadTotal, p.MinReadRate.BytesPerSecond)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
@@ -70,7 +70,7 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 	case h.Interval == 0 && *h != Heartbeat{}:
 		return fmt.Errorf("idle: Heartbeat.Interval is 0, but other fields of Heartbeat are set (%+v); set Interval too", *h)
 	case h.Interval > 0 && h.Timeout == 0 && !h.Passive:
-		return fmt.Errorf("idle: Heartbeat.Timeout is 0; say how long the answer to a ping may take")
+		return fmt.Errorf("idle: Heartbeat.Timeout is 0; set it to how long the answer to a ping may take")
 	case max(h.Interval, h.Timeout) > longest/time.Duration(h.misses()+1):
 		return fmt.Errorf("idle: Heartbeat.Misses is %d, with an Interval of %v and a Timeout of %v; all together must be no longer than %v", h.Misses, h.Interval, h.Timeout, longest)
 	}
@@ -86,7 +86,7 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 	case r.BytesPerSecond == 0 && r.Grace != 0:
 		return fmt.Errorf("idle: %s.BytesPerSecond is 0, but its Grace is %v; set both or none", name, r.Grace)
 	case r.BytesPerSecond > 0 && r.Grace == 0:
-		return fmt.Errorf("idle: %s.Grace is 0; say for how long a slow start is allowed", name)
+		return fmt.Errorf("idle: %s.Grace is 0; set it to how long a slow start may take", name)
 	}
 	return nil
 }

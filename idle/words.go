@@ -204,6 +204,7 @@ const (
 	genMask  = 0xffff * genUnit
 )
 
+// misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
 // sameGen reports whether two states are of the same generation.

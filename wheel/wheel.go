@@ -155,6 +155,8 @@ func (w *Wheel) PopAny() *Timer {
 	return nil
 }
 
+// popFrom returns the first timer of a ring, no longer pending, or nil if it has
+// none.
 func (w *Wheel) popFrom(ring *Timer) *Timer {
 	if ring.empty() {
 		return nil

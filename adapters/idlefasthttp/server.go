@@ -134,7 +134,7 @@ func checkProtos(config string, protos []string) error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not tell what becomes of connections that speak it", config, protos[i])
+	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not report the states of connections that speak it, so they would have no timeouts; remove it", config, protos[i])
 }
 
 // hook makes s report what happens to the connections of l.

@@ -94,7 +94,7 @@ var _ gnet.EventHandler = (*Handler)(nil)
 func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	w := &Handler{user: h, policy: p, opts: opts.complete()}
 	if _, twice := h.(*Handler); twice || h == nil {
-		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
+		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; pass your own gnet.EventHandler, and wrap it once", h)
 	}
 	w.hooks = w.opts.hooks()
 	if err := w.hooks.Check(p); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
+var errNotBooted = errors.New("idlegnet: Phase was called before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
 
 // Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
 // connections in the phase have none. Phase may be called from any goroutine, but
@@ -88,6 +88,7 @@ func mustBePhase(method string, p *idle.Phase) {
 // goroutine, and fails if the engine is shutting down.
 func (c *Conn) AsyncBeat() error { return c.async(c.Beat) }
 
+// async runs f on the connection's loop. It does nothing if c is nil.
 func (c *Conn) async(f func()) error {
 	if c == nil {
 		return nil

@@ -27,7 +27,7 @@ type run struct {
 	ended bool
 }
 
-var errTwice = errors.New("idlegnet: the handler serves an engine already; wrap the user's handler once for each")
+var errTwice = errors.New("idlegnet: the handler already serves an engine; call Wrap once for each engine")
 
 // boot begins a run.
 func (h *Handler) boot() error {

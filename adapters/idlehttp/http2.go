@@ -114,6 +114,7 @@ type shell struct {
 // method.
 func (s shell) UnencryptedNetConn() net.Conn { return s.plain }
 
+// wrap returns a *tls.Conn on top of a shell around nc.
 func wrap(nc net.Conn) *tls.Conn { return tls.Client(shell{plain: nc}, nil) }
 
 // unwrap returns the connection in a shell below tc, or nil if there is no shell.

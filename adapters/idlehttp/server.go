@@ -124,7 +124,7 @@ func check(s *http.Server) error {
 	}
 	for proto := range s.TLSNextProto {
 		if proto != "h2" && proto != "http/1.1" && proto != "unencrypted_http2" {
-			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not tell what becomes of connections that speak it", proto)
+			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not report the states of connections that speak it, so they would have no timeouts; remove it", proto)
 		}
 	}
 	return nil

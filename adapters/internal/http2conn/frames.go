@@ -77,6 +77,7 @@ func (s *scanner) next(b []byte) (p piece, rest []byte) {
 // maxLength is greater than the length of any frame.
 const maxLength = 1 << 24
 
+// parse returns the fields of a frame's header.
 func parse(head [9]byte) frame {
 	return frame{
 		length: binary.BigEndian.Uint32(head[:4]) >> 8,

@@ -106,6 +106,7 @@ func (l *ledger) stallsAll() bool { return l.responding > 0 && l.toClient <= 0 }
 // isOpen reports whether the stream with the given id is open.
 func (l *ledger) isOpen(id uint32) bool { return l.streams.find(id) != nil }
 
+// setting returns the fields of a setting in a SETTINGS frame.
 func setting(b []byte) (id uint16, value int64) {
 	return binary.BigEndian.Uint16(b), int64(binary.BigEndian.Uint32(b[2:]))
 }

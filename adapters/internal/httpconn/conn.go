@@ -130,6 +130,7 @@ func (c *Conn) waitPhase(state uint32) Phase {
 	return KeepAlive
 }
 
+// enter enters the phase p.
 func (c *Conn) enter(p Phase) {
 	c.phase = p
 	c.Conn.Enter(c.listener.phases[p])

@@ -176,6 +176,7 @@ func (l *Listener) findSignal() time.Time {
 // read.
 const HeaderTimeout = 250 * 365 * 24 * time.Hour
 
+// onSignal acts on a deadline that is a signal.
 func (c *Conn) onSignal(t time.Time) {
 	switch l := c.listener; {
 	case t.Equal(l.findSignal()):

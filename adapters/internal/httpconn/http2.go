@@ -23,7 +23,7 @@ type streams struct {
 
 var (
 	errNoLimits = errors.New("httpconn: streams have no limits")
-	errClosed   = errors.New("httpconn: the listener is closed, and its last connection gone")
+	errClosed   = errors.New("httpconn: the listener is closed and its last connection is gone")
 )
 
 // trackStream starts tracking a stream.

@@ -85,8 +85,10 @@ func settings(t *httplimits.Timeouts) []setting {
 	}
 }
 
+// bodyLimits returns the limits by reason r that a setting for bodies sets.
 func bodyLimits(r idle.Reason) []limit { return []limit{{Request, r}, {unfinished, r}, {stream, r}} }
 
+// writeLimits returns the limits by reason r that a setting for responses sets.
 func writeLimits(r idle.Reason) (all []limit) {
 	for p := range numPhases {
 		if p != Hijacked {

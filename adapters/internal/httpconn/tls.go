@@ -73,6 +73,6 @@ func carriesTLS(nc net.Conn) bool {
 // errHiddenTLS returns the error for v, a listener or a connection that contains
 // TLS where a server does not recognise it.
 func errHiddenTLS(v any) error {
-	return fmt.Errorf("a %T brings TLS of its own, and timeouts have to be below it; "+
+	return fmt.Errorf("a %T brings TLS of its own, but timeouts must be below TLS; "+
 		"use ServeTLS, or put TLS outermost: tls.NewListener(l, config)", v)
 }

@@ -62,7 +62,7 @@ func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
 	case c == nil || c.state.Load()&^flags != hijacked:
 		return fmt.Errorf("%s: Watch of a %T: %w", l.pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
-		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", l.pkg, p.Heartbeat.Interval)
+		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil; pass a function that pings, or use the Passive form", l.pkg, p.Heartbeat.Interval)
 	}
 	if p.Name == "" {
 		p.Name = Hijacked.String()
@@ -111,7 +111,7 @@ func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name} }
 
 // errEnded is returned for a connection that is to be tracked after the trackers
 // have ended.
-var errEnded = fmt.Errorf("the listener is closed, and none of its connections had a limit any more, so its timeouts have ended; "+
+var errEnded = fmt.Errorf("the listener is closed and its last connection with limits has ended, so its timeouts have ended too; "+
 	"call Watch before the server ends: %w", net.ErrClosed)
 
 // hold counts c as a connection that the trackers have to outlive. It reports

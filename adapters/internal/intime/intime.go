@@ -42,6 +42,8 @@ func Of(t testing.TB, slack time.Duration) T {
 	return T{t, Stalled(), slack}
 }
 
+// excused returns for how long the machine has stalled if that is more than the
+// slack, and 0 otherwise.
 func (t T) excused() time.Duration {
 	time.Sleep(20 * time.Millisecond) // a stall that has just ended may not have been recorded yet
 	if d := Stalled() - t.before; d > t.slack {
