@@ -147,7 +147,7 @@ func (s *Shard) drain(j job, v verdict) {
 	if !j.c.state.move(j.state, live, draining, 0) {
 		return
 	}
-	// The grace counts from now, even if now is late.
+	// The grace counts from now, even if MaxAge passed some time ago.
 	raise(&j.c.born, uint32(s.clock.settled()-(v.at-v.from)))
 	s.replace(j)
 	if j.hooks.OnDrain != nil {
@@ -179,9 +179,9 @@ func (s *Shard) ask(j job, v verdict) {
 		if !j.c.state.move(j.state, live, 0, asking) {
 			return
 		}
-		// If the answer took long, Examine must be asked once more. If it did
-		// not, the result would be the same, except for the error of ages: they
-		// may come out a little younger, and OnTimeout would be called twice.
+		// If the answer took long, Examine must be called once more. If it did
+		// not, Examine would find the same. But the ages in Evidence are inexact:
+		// one could come out a little younger, and OnTimeout be called again.
 		last, due := s.verdict(j)
 		if due && last.isSame(v) && v.isDoubtful(j) && last.now-v.now > answeredAtOnce {
 			s.examine(j, v.terms.reason)

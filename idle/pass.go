@@ -123,9 +123,9 @@ func (s *Shard) post() {
 }
 
 // passOnLoop is the pass that a loop runs. If work remains, the driver posts the
-// next pass after the loop has had as much time for its other work, but at most a
-// tick. passOnLoop does not post it itself, as a loop may run what a task posts
-// before anything else.
+// next pass once the loop has had as much time for its other work as this pass
+// took, or a tick if that is less. passOnLoop does not post it itself, as a loop
+// may run what a task posts before anything else.
 func (s *Shard) passOnLoop() {
 	k := s.clock
 	if !s.closed.Load() {

@@ -179,12 +179,12 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 
 // headerReceived makes the server report that it has read a header. It does not
 // know the connection, but the server sets that connection's read deadline from
-// the ReadTimeout returned here (see httpconn.HeaderTimeout). Only requests with
+// the ReadTimeout returned here (see httpconn.HeaderReadSignal). Only requests with
 // a body, of a known length or chunked, need that.
 func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	const chunked = -1
 	if n := h.ContentLength(); n > 0 || n == chunked {
-		c.ReadTimeout = httpconn.HeaderTimeout
+		c.ReadTimeout = httpconn.HeaderReadSignal
 	}
 	return c
 }
@@ -200,8 +200,8 @@ func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 	case to == fasthttp.StateIdle:
 		c.Idle()
 	case to == fasthttp.StateActive:
-		c.Shaken(l.activeOnByte)
-		c.Begun()
+		c.HandshakeDone(l.activeOnByte)
+		c.RequestBegun()
 	case to == fasthttp.StateNew:
 		c.Accepted(nc)
 	}

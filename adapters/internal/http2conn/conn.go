@@ -26,11 +26,11 @@ import (
 type State uint8
 
 const (
-	none       State = iota // nothing has been reported yet
-	KeepAlive               // no stream is open
-	Streams                 // at least one stream is open
-	Header                  // a header block has begun to arrive
-	Unfinished              // a stream is to be reset, but the client is still in the middle of a frame
+	none         State = iota // nothing has been reported yet
+	KeepAlive                 // no stream is open
+	Streams                   // at least one stream is open
+	Header                    // a header block has begun to arrive
+	ResetPending              // a stream is to be reset, but the client is still in the middle of a frame
 )
 
 // A Host knows the limits of a connection and of its streams. Its methods must

@@ -71,7 +71,7 @@ func (c *Conn) currentState() (s State, since uint32) {
 	case c.clientBlock.open:
 		return Header, c.blocks
 	case slices.ContainsFunc(c.resets, c.isOpen):
-		return Unfinished, 0
+		return ResetPending, 0
 	case len(c.streams) > 0:
 		return Streams, 0
 	}

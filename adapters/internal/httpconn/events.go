@@ -18,9 +18,9 @@ func (c *Conn) Accepted(nc net.Conn) {
 	c.transition(unserved, awaitingHeader)
 }
 
-// Shaken records the end of a TLS handshake. begun says whether a byte of a
+// HandshakeDone records the end of a TLS handshake. begun says whether a byte of a
 // request has arrived with it.
-func (c *Conn) Shaken(begun bool) {
+func (c *Conn) HandshakeDone(begun bool) {
 	if c.handshaking && begun {
 		c.begun = begunAlone
 	}
@@ -32,9 +32,9 @@ func (c *Conn) Shaken(begun bool) {
 // together with the previous request: the client pipelines.
 func (c *Conn) MayBePipelined() bool { return c.begun == notBegun }
 
-// Begun records that the first byte of a request has been read. It has no effect
+// RequestBegun records that the first byte of a request has been read. It has no effect
 // on the first request of a connection.
-func (c *Conn) Begun() {
+func (c *Conn) RequestBegun() {
 	if c.begun == notBegun && c.phase != Handshake {
 		c.begun = begunPipelined
 		if c.phase == Header { // of the previous request
@@ -171,10 +171,10 @@ func (l *Listener) findSignal() time.Time {
 	return time.Unix(firstSignal+1, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
 }
 
-// HeaderTimeout is the ReadTimeout that idlefasthttp returns from HeaderReceived.
+// HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
 // The server turns it into a deadline, which is a signal that the header has been
 // read.
-const HeaderTimeout = 250 * 365 * 24 * time.Hour
+const HeaderReadSignal = 250 * 365 * 24 * time.Hour
 
 // onSignal acts on a deadline that is a signal.
 func (c *Conn) onSignal(t time.Time) {

@@ -25,8 +25,8 @@ const (
 	evHand            // SetDeadline, by which fasthttp hands over
 	evWrite           // a part of a response
 	evContinue        // 100 Continue
-	evShaken          // Shaken
-	evBegun           // Begun
+	evShaken          // HandshakeDone
+	evBegun           // RequestBegun
 	numEvents
 )
 
@@ -172,7 +172,7 @@ func (p *play) event(e, arg int) {
 		c.HeaderRead()
 		m.header()
 	case evSignal:
-		c.SetReadDeadline(time.Now().Add(HeaderTimeout))
+		c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
 		m.header()
 	case evDeadline, evNone:
 		var at time.Time
@@ -201,9 +201,9 @@ func (p *play) event(e, arg int) {
 		}
 		m.responded = m.responded || e == evWrite && m.state == readingBody
 	case evShaken:
-		c.Shaken(arg%2 == 1) // there was no handshake
+		c.HandshakeDone(arg%2 == 1) // there was no handshake
 	case evBegun:
-		c.Begun()
+		c.RequestBegun()
 		if m.state == awaitingHeader && !m.first && !m.begun {
 			m.begun, m.buffered, p.again = true, true, false
 		}
@@ -408,7 +408,7 @@ func TestEachPipelinedHeaderHasItsTime(t *testing.T) {
 		time.AfterFunc(1500*time.Millisecond, func() { w.sends("ET / and a G") })
 		read(100) // it had 2 s
 		c.Idle()
-		c.Begun()
+		c.RequestBegun()
 		begun := time.Now()
 		_, err := c.Read(make([]byte, 1))
 		var timeout *idle.TimeoutError

@@ -97,10 +97,10 @@ type framesHost struct{ c *Conn }
 // Enter implements http2conn.Host.
 func (h framesHost) Enter(s http2conn.State) {
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{
-		http2conn.KeepAlive:  noStream,
-		http2conn.Streams:    Streams,
-		http2conn.Header:     Header,
-		http2conn.Unfinished: unfinished,
+		http2conn.KeepAlive:    noStream,
+		http2conn.Streams:      Streams,
+		http2conn.Header:       Header,
+		http2conn.ResetPending: resetPending,
 	}[s]])
 }
 

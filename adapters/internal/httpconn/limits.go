@@ -25,9 +25,9 @@ const (
 
 	// Phases of HTTP/2 connections whose frames are read.
 
-	noStream   // no stream is open; other frames do not extend this keep-alive wait
-	unfinished // a stream is to be reset, but the client is still in the middle of a frame
-	stream     // the limits of a single stream
+	noStream     // no stream is open; other frames do not extend this keep-alive wait
+	resetPending // a stream is to be reset, but the client is still in the middle of a frame
+	stream       // the limits of a single stream
 
 	numPhases
 	none = numPhases // no phase that a Read waits in
@@ -37,7 +37,7 @@ const (
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", noStream: "keep-alive", unfinished: "streams", stream: "request stream",
+		Hijacked: "hijacked", noStream: "keep-alive", resetPending: "streams", stream: "request stream",
 	}[p]
 }
 
@@ -74,19 +74,19 @@ func settings(t *httplimits.Timeouts) []setting {
 	// can be reset at all.
 	return []setting{
 		{"HandshakeTimeout", &t.HandshakeTimeout, nil, 10 * time.Second, []limit{{Handshake, idle.ReasonReadTotal}}},
-		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {unfinished, idle.ReasonReadTotal}}},
-		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{unfinished, idle.ReasonReadTotal})},
+		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {resetPending, idle.ReasonReadTotal}}},
+		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonReadTotal})},
 		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},
 		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
-		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{unfinished, idle.ReasonReadTotal})},
-		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{unfinished, idle.ReasonReadTotal})},
+		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonReadTotal})},
+		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonReadTotal})},
 		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noStream, idle.ReasonReadTotal}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
 	}
 }
 
 // bodyLimits returns the limits by reason r that a setting for bodies sets.
-func bodyLimits(r idle.Reason) []limit { return []limit{{Request, r}, {unfinished, r}, {stream, r}} }
+func bodyLimits(r idle.Reason) []limit { return []limit{{Request, r}, {resetPending, r}, {stream, r}} }
 
 // writeLimits returns the limits by reason r that a setting for responses sets.
 func writeLimits(r idle.Reason) (all []limit) {
@@ -181,8 +181,8 @@ func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingO
 			settingOf[limitKey{l.phase.String(), l.reason}] = s.name
 		}
 	}
-	if all[unfinished].MinReadRate.BytesPerSecond > 0 {
-		all[unfinished].ReadTotal = 0
+	if all[resetPending].MinReadRate.BytesPerSecond > 0 {
+		all[resetPending].ReadTotal = 0
 	}
 	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
 		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)

@@ -56,7 +56,7 @@ func TestNoAllocation(t *testing.T) {
 			"in pieces":      func() { c.Read(buf); c.Read(buf); c.Write(buf); c.Idle() },
 			"by a deadline": func() {
 				c.Read(buf)
-				c.SetReadDeadline(time.Now().Add(HeaderTimeout))
+				c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
 				c.Write(buf)
 				c.Idle()
 			},
@@ -85,15 +85,15 @@ func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Poli
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
-		Handshake:  {Name: "handshake", ReadTotal: 10 * time.Second},
-		Header:     {Name: "request header", ReadTotal: 10 * time.Second},
-		Request:    {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		KeepAlive:  {Name: "keep-alive", ReadTimeout: 75 * time.Second},
-		Streams:    {Name: "streams", IdleTimeout: 5 * time.Minute},
-		Hijacked:   {Name: "hijacked"},
-		noStream:   {Name: "keep-alive", ReadTotal: 75 * time.Second},
-		unfinished: {Name: "streams", ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		stream:     {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		Handshake:    {Name: "handshake", ReadTotal: 10 * time.Second},
+		Header:       {Name: "request header", ReadTotal: 10 * time.Second},
+		Request:      {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
+		Streams:      {Name: "streams", IdleTimeout: 5 * time.Minute},
+		Hijacked:     {Name: "hijacked"},
+		noStream:     {Name: "keep-alive", ReadTotal: 75 * time.Second},
+		resetPending: {Name: "streams", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
 	for p, got := range policiesOf(t, httplimits.Timeouts{}) {
 		if Phase(p) != Hijacked {
@@ -225,7 +225,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 			}
 		}
 		// What a reset waits for ends, by a total or by a rate that has its own.
-		if u, s := all[unfinished], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
+		if u, s := all[resetPending], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
 			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
 		}
 	}

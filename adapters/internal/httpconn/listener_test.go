@@ -176,7 +176,7 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 // TestSignals are no deadlines that a user would set, and those are no signals.
 func TestSignals(t *testing.T) {
 	l, other := &Listener{}, &Listener{}
-	if !isSignal(l.findSignal()) || !isSignal(time.Now().Add(HeaderTimeout)) {
+	if !isSignal(l.findSignal()) || !isSignal(time.Now().Add(HeaderReadSignal)) {
 		t.Error("a signal is none")
 	}
 	if l.findSignal().Equal(other.findSignal()) {

@@ -16,7 +16,7 @@ import (
 
 // TestTrapTLSListener: a listener of crypto/tls is a struct of the listener inside
 // and the config, and does nothing but put TLS on top of connections. When that
-// changes, takeApart has to.
+// changes, splitTLS has to.
 func TestTrapTLSListener(t *testing.T) {
 	bare := wires{next: make(chan *wire, 1)}
 	config := &tls.Config{NextProtos: []string{"pinned"}}
