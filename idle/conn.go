@@ -32,8 +32,8 @@ func (c *Conn) Touch() {
 //go:noinline
 func (c *Conn) touchSlow() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
 
-// Received records that n bytes have arrived. Received(0) is the same as
-// [Conn.Touch].
+// Received records that n bytes have arrived. If n is zero or negative it is the
+// same as [Conn.Touch].
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
@@ -41,8 +41,9 @@ func (c *Conn) Received(n int) {
 	}
 }
 
-// TouchOut is [Conn.Sent] for bytes that need not be counted: Sent(0), or bytes
-// whose number [Evidence] will report.
+// TouchOut records that something has been sent. It is for bytes that need not be
+// counted, such as those whose number [Evidence] will report. Any number of
+// goroutines may call it at once.
 func (c *Conn) TouchOut() {
 	if c.lane.now.Load() != c.out.stamp.Load() {
 		c.touchOutSlow()
@@ -52,7 +53,8 @@ func (c *Conn) TouchOut() {
 //go:noinline
 func (c *Conn) touchOutSlow() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
 
-// Sent records that n bytes have been sent, that is handed to the kernel.
+// Sent records that n bytes have been sent, that is handed to the kernel. If n is
+// zero or negative it records only that something was sent.
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {

@@ -26,12 +26,12 @@ func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, w) }
 // something has arrived, or if the interruption was longer than the limit.
 func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, w) }
 
-// SuspendWrite is [Conn.SuspendRead] for writes: a [Conn.PauseWrite] for a wait
-// that may go on.
+// SuspendWrite is [Conn.SuspendRead] for writes: it is [Conn.PauseWrite] for
+// a wait that may go on later.
 func (c *Conn) SuspendWrite(w *Wait) { c.suspend(&c.out, w) }
 
-// ResumeWrite is [Conn.ResumeRead] for writes: an [Conn.AwaitWrite] for a
-// suspended wait.
+// ResumeWrite is [Conn.ResumeRead] for writes: it is [Conn.AwaitWrite] for
+// a wait that was suspended.
 func (c *Conn) ResumeWrite(w *Wait) { c.resume(&c.out, w) }
 
 // suspend ends the wait on f, if there is one, and records in w how long it has

@@ -96,9 +96,9 @@ type Timeouts struct {
 	HeaderTimeout time.Duration
 
 	// BodyTimeout limits how long the server waits for the next bytes of a body.
-	// Time in which the handler does not read does not count. The default is 30
-	// s. A handler that sets a read deadline disables this limit and BodyRate for
-	// the rest of the request. In net/http a zero deadline does so too.
+	// Time in which the handler does not read does not count. By default it is
+	// 30 s. A handler that sets a read deadline disables this limit and BodyRate
+	// for the rest of the request. In net/http a zero deadline does so too.
 	//
 	// HTTP/2: it applies while the client may send (its windows are open), has
 	// not ended the body, and the response has not begun. It does not matter
@@ -110,8 +110,8 @@ type Timeouts struct {
 	BodyTimeout time.Duration
 
 	// BodyRate is the minimum rate of a body, averaged over the time in which the
-	// server waited for it. The default is 240 bytes a second after a grace of 5
-	// s, as in Kestrel. Any usable link is faster.
+	// server waited for it. The default is 240 bytes a second after a grace of
+	// 5 s, as in Kestrel. Any usable link is faster.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the

@@ -212,7 +212,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 //   - In the body of a request, a deadline is set by a handler that watches over
 //     the body itself, or by net/http when it is about to read ahead. In both
 //     cases no limit applies to reads until the request has ended.
-//   - While a header is being read, fasthttp sets a deadline once it has read it.
+//   - Before that, fasthttp sets a deadline once it has read the header.
 //   - Some deadlines are signals, see firstSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if isSignal(t) {
