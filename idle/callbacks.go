@@ -8,16 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// callbacks run what users have given, survive its panics, and count what has not
-// returned.
+// callbacks runs the user's functions, recovers their panics, and counts those
+// that have not returned.
 type callbacks struct {
 	logger  *slog.Logger
 	panics  atomic.Uint64
-	running running // goroutines of callbacks that may block
+	running running // goroutines that run callbacks or tasks
 	reapers pool
 }
 
-// survive is deferred around a callback.
+// survive recovers and logs a panic. It is deferred around a callback.
 func (k *callbacks) survive(name string) {
 	if p := recover(); p != nil {
 		k.panics.Add(1)
@@ -26,25 +26,27 @@ func (k *callbacks) survive(name string) {
 	}
 }
 
-// guard runs a callback and survives its panic.
+// guard runs a callback and recovers its panic.
 func (k *callbacks) guard(name string, callback func()) {
 	defer k.survive(name)
 	callback()
 }
 
-// running counts goroutines, and tells when there are none.
+// running counts goroutines.
 type running struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n is 0 again; nil when nobody waits
+	none chan struct{} // closed when n is 0 again; nil if nobody is waiting
 }
 
+// begin counts a goroutine that starts.
 func (r *running) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n++
 }
 
+// end counts a goroutine that ends.
 func (r *running) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,13 +56,14 @@ func (r *running) end() {
 	}
 }
 
+// count returns the number of goroutines.
 func (r *running) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.n
 }
 
-// wait returns a channel that is closed when none is running.
+// wait returns a channel that is closed when n is 0.
 func (r *running) wait() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +78,8 @@ func (r *running) wait() <-chan struct{} {
 	return none
 }
 
-// pool runs tasks on a bounded number of goroutines, which exist only while
-// there are tasks.
+// pool runs tasks on a limited number of goroutines, which exist only while there
+// are tasks.
 type pool struct {
 	running *running
 	mu      sync.Mutex
@@ -86,6 +89,7 @@ type pool struct {
 
 const poolSize = 32
 
+// do queues a task, and starts a worker if there may be one more.
 func (p *pool) do(task func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,6 +101,7 @@ func (p *pool) do(task func()) {
 	}
 }
 
+// work is a worker: it runs tasks until there are none.
 func (p *pool) work() {
 	defer p.running.end()
 	for task := p.next(); task != nil; task = p.next() {
@@ -104,7 +109,8 @@ func (p *pool) work() {
 	}
 }
 
-// next returns a task, or nil after it has signed the worker off.
+// next returns a task, or nil if there is none. In that case it has removed the
+// worker from the count.
 func (p *pool) next() func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

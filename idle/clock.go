@@ -10,66 +10,70 @@ import (
 	"time"
 )
 
-// A clock is the coarse time of a tracker: a count of ticks, copied into every
-// shard by the driver once a tick, so that an activity reads the time with one
-// load.
+// A clock is the coarse time of a tracker. It counts ticks. Once a tick the
+// driver copies the count into every shard, so an activity reads the time with
+// one load.
 //
-// A stamp s stands for an instant after the beginning of tick s. How long
-// after depends on when the next tick was copied out: a tick later if the
-// driver was on time, and much later if the process was starved. To never be
-// early, limits count from the end of a stamp, and the clock remembers the
-// stamps whose end was unusual.
+// A stamp is a tick as a connection stores it (see stampOf). An activity with
+// stamp s happened after tick s began, and before the driver replaced the copy s.
+// Usually that was when tick s+1 began. But it was later if the driver ran late,
+// and much later if the process was starved of CPU. To never be early, limits
+// count from the time at which the stamp ended, and the clock remembers stamps
+// that ended late.
 //
-// The driver is on time when it is late by no more than the slack. Expiry runs
-// a slack behind the copying, so that a usual delay needs no remembering.
+// A delay of up to slack does not count as late, because connections are ended a
+// slack after each tick began (see settled).
 //
-// When nothing is active the clock sleeps: the shards' copies are set to 0,
-// which no stamp ever equals, so the next activity takes its slow path and
-// wakes the clock.
+// While nothing is active the clock sleeps: the copies are set to 0, which no
+// stamp ever equals. So the next activity takes its slow path and wakes the
+// clock.
+//
+// An instant is a time in ticks as a 32.32 fixed-point number. Its ticks wrap
+// around like stamps.
 type clock struct {
 	start time.Time
 	tick  time.Duration
 	slack time.Duration
 
 	mu     sync.Mutex
-	copies []*atomic.Uint32 // as stamps, one a shard
+	copies []*atomic.Uint32 // the shards' copies, as stamps
 	gaps   gaps
 
-	// Written under mu, and read without: first last, then calm.
-	last atomic.Int64 // the tick copied last; 0 while asleep
-	calm atomic.Int64 // stamps from here to last ended in time
+	// Written under mu, and read without it: the driver stores onTimeFrom before
+	// last, and readers load last before onTimeFrom.
+	last       atomic.Int64 // the tick copied last; asleep while the clock sleeps
+	onTimeFrom atomic.Int64 // all stamps from here to last have ended on time
 
-	roused chan struct{} // tells the driver that the clock woke up
+	woken chan struct{} // tells the driver that the clock has been woken
 }
 
 const (
-	slackShare = 8 // the slack is this part of a tick
-	asleep     = 0 // what a copy holds while the clock sleeps
+	slackShare = 8 // slack is this fraction of a tick
+	asleep     = 0 // the value of the copies while the clock sleeps
 	never      = math.MaxInt64
 )
 
-// maxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits, and are
-// refreshed each time a connection is looked at, which is at least this often.
+// maxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits. They are
+// refreshed at each look at a connection, and there is one at least this often.
 const maxTicks = 1 << 28
 
 func newClock(tick time.Duration) *clock {
 	return &clock{
-		// Tick 0 is in the past, so that no stamp of a live connection is 0.
-		start:  time.Now().Add(-tick),
-		tick:   tick,
-		slack:  tick / slackShare,
-		roused: make(chan struct{}, 1),
+		// Start in tick 1, so that no stamp of a live connection is 0.
+		start: time.Now().Add(-tick),
+		tick:  tick,
+		slack: tick / slackShare,
+		woken: make(chan struct{}, 1),
 	}
 }
 
-// elapsed returns how long ago the clock started.
+// elapsed returns the time since the clock started.
 func (k *clock) elapsed() time.Duration { return time.Since(k.start) }
 
-// now returns the tick of this very moment.
+// now returns the current tick, from the real clock.
 func (k *clock) now() int64 { return int64(k.elapsed() / k.tick) }
 
-// instant returns this very moment in ticks as 32.32, of which the ticks wrap as
-// stamps do.
+// instant returns the current instant, from the real clock.
 func (k *clock) instant() uint64 {
 	d := k.elapsed()
 	whole, rest := uint64(d/k.tick), uint64(d%k.tick)
@@ -77,41 +81,43 @@ func (k *clock) instant() uint64 {
 	return whole<<32 | fraction
 }
 
-// after returns how long ago a tick began.
+// after returns the time since the given tick began.
 func (k *clock) after(tick int64) time.Duration {
 	return k.elapsed() - time.Duration(tick)*k.tick
 }
 
-// settled returns the tick at whose deadlines connections may be ended.
+// settled returns the latest tick that began at least a slack ago. A connection
+// whose deadline is this tick, or an earlier one, may be ended.
 func (k *clock) settled() int64 { return k.settledAgo(0) }
 
-// settledInstant returns the beginning of the settled tick.
+// settledInstant returns the start of the settled tick.
 func (k *clock) settledInstant() uint64 { return instantOf(uint32(k.settled())) }
 
-// settledAgo returns what settled was d ago: the stamp, no later than true, of
-// something that happened then.
+// settledAgo returns what settled returned d ago. It is a stamp, never too late,
+// for something that happened then.
 func (k *clock) settledAgo(d time.Duration) int64 {
 	return int64((k.elapsed() - k.slack - d) / k.tick)
 }
 
-// stampAgo returns the stamp of what [Evidence] says happened d ago. It is false for 0,
-// which is not known, and for what is longer ago than stamps can tell, which is no
-// news.
+// stampAgo returns the stamp for something that [Evidence] says happened d ago.
+// ok is false if d is 0, which means not known, or so long that stamps cannot
+// tell.
 func (k *clock) stampAgo(d time.Duration) (stamp uint32, ok bool) {
 	return uint32(k.settledAgo(d)), d > 0 && d/k.tick < maxTicks
 }
 
-// in returns what now will be in a while, a very long one at the most.
+// in returns the tick that now returns after d. d may be very long.
 func (k *clock) in(d time.Duration) int64 {
 	return int64((k.elapsed() + min(d, never/2)) / k.tick)
 }
 
-// until returns how long it is until a tick begins, negative if it has begun.
+// until returns the time until the given tick begins. It is negative if the tick
+// has begun.
 func (k *clock) until(tick int64) time.Duration { return -k.after(tick) }
 
-// stampOf returns how tick is written in a connection: its low bits, but never
-// as the mark of a sleeping clock. The neighbour that stands in is the next
-// tick, so the error is in favour of the connection.
+// stampOf returns the stamp of a tick: its low 32 bits. A tick whose low bits are
+// 0, the value of a sleeping clock, gets the stamp of the next tick. That makes a
+// timeout later, never earlier.
 func stampOf(tick int64) uint32 {
 	s := uint32(tick)
 	if s == asleep {
@@ -120,7 +126,7 @@ func stampOf(tick int64) uint32 {
 	return s
 }
 
-// attach has a shard's copy kept from now on.
+// attach adds a shard's copy to those that the clock keeps up to date.
 func (k *clock) attach(c *atomic.Uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +143,7 @@ func (k *clock) detach(c *atomic.Uint32) {
 	k.copies = slices.DeleteFunc(k.copies, func(have *atomic.Uint32) bool { return have == c })
 }
 
-// publish copies the present tick into all shards, unless the clock sleeps.
+// publish copies the current tick into all shards, unless the clock sleeps.
 func (k *clock) publish() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -156,7 +162,7 @@ func (k *clock) sleeping() bool {
 	return k.last.Load() == asleep
 }
 
-// sleep stops the copying until somebody wakes the clock.
+// sleep stops the copying until wake is called.
 func (k *clock) sleep() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,7 +171,7 @@ func (k *clock) sleep() {
 	}
 }
 
-// wake returns the present stamp and sees to it that the clock runs.
+// wake returns the current stamp. If the clock sleeps, it makes it run again.
 func (k *clock) wake() uint32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,15 +179,15 @@ func (k *clock) wake() uint32 {
 		now := k.now()
 		k.set(stampOf(now), now)
 		select {
-		case k.roused <- struct{}{}:
+		case k.woken <- struct{}{}:
 		default:
 		}
 	}
 	return stampOf(k.last.Load())
 }
 
-// set writes the copies; k.mu is held. If the stamp that they held till now
-// ends later than a slack after its tick, that is remembered.
+// set stores the copies. If the stamp that they held so far ends more than a
+// slack after its tick, set records when it ended. k.mu must be held.
 func (k *clock) set(stamp uint32, tick int64) {
 	for _, c := range k.copies {
 		c.Store(stamp)
@@ -190,15 +196,16 @@ func (k *clock) set(stamp uint32, tick int64) {
 		left := k.elapsed() - k.slack
 		if end := int64((left + k.tick - 1) / k.tick); end > last+1 {
 			k.gaps.add(last, end)
-			k.calm.Store(end)
+			k.onTimeFrom.Store(end)
 		}
 	}
 	k.last.Store(tick)
 }
 
-// end returns the tick by which an activity with the given stamp had happened.
+// end returns the first tick that began after every activity with the given
+// stamp.
 func (k *clock) end(stamp int64) int64 {
-	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.calm.Load() {
+	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.onTimeFrom.Load() {
 		return stamp + 1
 	}
 	k.mu.Lock()
@@ -209,7 +216,7 @@ func (k *clock) end(stamp int64) int64 {
 	return k.gaps.end(stamp)
 }
 
-// recent returns settled or, if that costs less, a tick shortly before.
+// recent returns settled or, when that is cheaper, a tick shortly before it.
 func (k *clock) recent() int64 {
 	if last := k.last.Load(); last != asleep {
 		return last - 1
@@ -218,27 +225,28 @@ func (k *clock) recent() int64 {
 }
 
 // A moment is the time at which a connection is looked at. Most looks only find
-// that nothing is due, and take every stamp for one that ended after a tick; a
-// moment with a clock asks it, before anything is done.
+// that nothing is due. They use a moment without a clock, which assumes that
+// every stamp ended one tick later. Before anything is done to a connection, a
+// moment with a clock asks it when the stamp really ended.
 type moment struct {
-	now     int64         // connections whose deadline is this tick may be ended
-	elapsed time.Duration // what the clock reads, if there is one
+	now     int64         // connections whose deadline is this tick or earlier may be ended
+	elapsed time.Duration // clock.elapsed at this moment; not set without a clock
 	clock   *clock
 }
 
-// moment returns this very moment, with the clock.
+// moment returns the current moment, with the clock.
 func (k *clock) moment() moment {
 	elapsed := k.elapsed()
 	return moment{now: int64((elapsed - k.slack) / k.tick), elapsed: elapsed, clock: k}
 }
 
-// after returns how long before m a tick began.
+// after returns the time from the start of the given tick to m.
 func (m moment) after(tick int64) time.Duration { return m.elapsed - time.Duration(tick)*m.clock.tick }
 
-// tick returns the tick that a stamp, at most 2³¹ ticks old, stands for.
+// tick returns the tick of a stamp. The stamp must be at most 2³¹ ticks old.
 func (m moment) tick(stamp uint32) int64 { return m.now - int64(int32(uint32(m.now)-stamp)) }
 
-// end returns the tick by which an activity with the stamp had happened.
+// end returns the first tick that began after every activity in the given tick.
 func (m moment) end(tick int64) int64 {
 	if m.clock == nil {
 		return tick + 1
@@ -246,16 +254,18 @@ func (m moment) end(tick int64) int64 {
 	return m.clock.end(tick)
 }
 
-// gaps remembers stamps that ended late. Of the oldest, which are forgotten,
-// it keeps the greatest lateness, and takes it for that of every stamp as old.
+// gaps records stamps that ended late, and when. It forgets the oldest, but keeps
+// the greatest lateness among those, and assumes that for every stamp as old as
+// them.
 type gaps struct {
 	ring      [1024]gap
-	n         int // added ever
+	n         int // number of gaps ever added
 	forgotten int64
 }
 
 type gap struct{ stamp, end int64 }
 
+// add records that the given stamp ended only at the tick end.
 func (g *gaps) add(stamp, end int64) {
 	slot := &g.ring[g.n%len(g.ring)]
 	if g.n >= len(g.ring) {
@@ -265,6 +275,7 @@ func (g *gaps) add(stamp, end int64) {
 	g.n++
 }
 
+// end is clock.end for a stamp that may have ended late.
 func (g *gaps) end(stamp int64) int64 {
 	kept := min(g.n, len(g.ring))
 	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }
@@ -272,10 +283,11 @@ func (g *gaps) end(stamp int64) int64 {
 	if later == 0 {
 		return stamp + max(1, g.forgotten)
 	}
-	// A stamp inside a gap was not made by the clock, but worked out. It must
-	// not bring forward the deadline of an activity at the gap's beginning.
+	// A stamp inside a gap was not made by the clock but computed from Evidence.
+	// Its end must not be earlier than that of an activity at the start of the
+	// gap.
 	return max(stamp+1, at(later-1).end)
 }
 
-// instantOf returns the beginning of the tick that a stamp stands for.
+// instantOf returns the start of the tick with the given stamp, as an instant.
 func instantOf(stamp uint32) uint64 { return uint64(stamp) << 32 }

@@ -1,38 +1,39 @@
 package idle
 
-// Conn is the state of a tracked connection: all that its deadlines are computed from,
-// in 112 bytes on 64-bit systems. Embed it in the connection's own type. The zero value
-// is ready for [Tracker.Track] or [Shard.Track]; until then no other method may be
-// called. It must not be copied.
+// Conn is the state of a tracked connection. All its deadlines are computed from
+// it. It has 112 bytes on 64-bit systems. Embed it in the connection's own type,
+// and do not copy it. The zero value is ready for [Tracker.Track] or
+// [Shard.Track]; call no other method before.
 //
-// Methods that report activity never block or allocate, and after the connection
-// has ended they do nothing of consequence. They lock only if they bring a deadline
-// forward. Those about reading must not be called by two goroutines at once, nor
-// those about writing; a reader, a writer and everything else may run at the same
-// time. All methods of a connection on a loop-driven [Shard] must be called on its
-// loop.
+// The methods that report activity neither allocate nor block, except that they
+// take a lock if they bring a deadline forward. After the connection has ended
+// they have no effect. Methods about reading must not be called by two goroutines
+// at once, nor methods about writing. All others may be called by any goroutine,
+// and a reader, a writer and others may run at the same time. On a loop-driven
+// [Shard], all methods must be called on its loop.
 type Conn struct {
-	lane *lane // with the words of the entry it is one cache line, which is all that an activity needs
+	lane *lane // lane and the words of entry are one cache line, all that an activity needs
 	entry
 	owner any
 	hooks *Hooks
 }
 
-// Touch records that something arrived. It may be called by any number of
-// goroutines at once.
+// Touch records that something has arrived. Any number of goroutines may call it
+// at once.
 func (c *Conn) Touch() {
 	if c.lane.now.Load() != c.in.stamp.Load() {
-		c.arrived()
+		c.touchSlow()
 	}
 }
 
-// arrived is the slow path of Touch. Touch can be inlined only if this is not; CI
-// sees to it that it is.
+// touchSlow is the slow path of Touch. It must not be inlined, so that Touch can
+// be (.ci/run checks that).
 //
 //go:noinline
-func (c *Conn) arrived() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
+func (c *Conn) touchSlow() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
 
-// Received records that n bytes arrived; 0 is the same as [Conn.Touch].
+// Received records that n bytes have arrived. If n is zero or negative it is the
+// same as [Conn.Touch].
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
@@ -40,18 +41,20 @@ func (c *Conn) Received(n int) {
 	}
 }
 
-// TouchOut is [Conn.Sent] of bytes that need not be counted: of none, or of
-// those that [Evidence] will tell of.
+// TouchOut records that something has been sent. It is for bytes that need not be
+// counted, such as those whose number [Evidence] will report. Any number of
+// goroutines may call it at once.
 func (c *Conn) TouchOut() {
 	if c.lane.now.Load() != c.out.stamp.Load() {
-		c.went()
+		c.touchOutSlow()
 	}
 }
 
 //go:noinline
-func (c *Conn) went() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
+func (c *Conn) touchOutSlow() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
 
-// Sent records that n bytes went out, or were taken over by the kernel.
+// Sent records that n bytes have been sent, that is handed to the kernel. If n is
+// zero or negative it records only that something was sent.
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
@@ -59,28 +62,31 @@ func (c *Conn) Sent(n int) {
 	}
 }
 
-// AwaitRead says that bytes are asked of the peer, until [Conn.PauseRead]:
-// ReadTimeout, ReadTotal and MinReadRate count. It changes nothing if they are
-// asked already, as they are when tracking begins. In a phase with ReadTotal or
-// MinReadRate it reads the clock, so that waits count exactly however short they
-// are; so does PauseRead.
+// AwaitRead reports that bytes are awaited from the peer, until [Conn.PauseRead].
+// Meanwhile ReadTimeout, ReadTotal and MinReadRate count. It has no effect if
+// bytes are already awaited, as when tracking begins. In a phase with ReadTotal
+// or MinReadRate, AwaitRead and PauseRead read the real clock, so that waits
+// count exactly however short they are.
 func (c *Conn) AwaitRead() { c.await(&c.in) }
 
-// PauseRead says that nothing is asked of the peer: ReadTimeout, ReadTotal and
-// MinReadRate stand still.
+// PauseRead reports that nothing is awaited from the peer. ReadTimeout, ReadTotal
+// and MinReadRate stop counting.
 func (c *Conn) PauseRead() { c.pause(&c.in) }
 
-// AwaitWrite says that bytes wait to go out, until [Conn.PauseWrite]:
-// WriteTimeout and MinWriteRate count. It changes nothing if they wait already.
-// In a phase with MinWriteRate it reads the clock, and so does PauseWrite.
+// AwaitWrite reports that bytes are waiting to be sent, until [Conn.PauseWrite].
+// Meanwhile WriteTimeout and MinWriteRate count. It has no effect if bytes are
+// already waiting. In a phase with MinWriteRate, AwaitWrite and PauseWrite read
+// the real clock.
 func (c *Conn) AwaitWrite() { c.await(&c.out) }
 
-// PauseWrite says that no bytes wait to go out, as is so when tracking begins.
+// PauseWrite reports that no bytes are waiting to be sent, as when tracking
+// begins.
 func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
-// RestartWrite begins a wait to write now, in place of one that was reported before. It
-// is for owners that are not told when a wait begins: they report one that always lasts,
-// and tell by [Evidence] when it is none.
+// RestartWrite reports that a write has started to wait just now, even if one was
+// reported before. It is for owners that are not told when a write starts to
+// wait. They report a wait that never ends, and say by [Evidence] when nothing is
+// waiting.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	stamp, at := c.lane.instant(c.phase.Load().out.counted != 0)
@@ -88,9 +94,14 @@ func (c *Conn) RestartWrite() {
 	c.out.repay(at)
 }
 
-// await starts a wait on f, and hastens to the deadlines that it brings up: those of
-// the phase that is seen once the wait can be. One that is entered meanwhile and does
-// not see the wait is seen here.
+// await starts a wait on f, and moves the connection to an earlier place in the
+// wheel if the wait's deadline needs that. A phase may be entered at the same
+// time:
+//
+//	reader: stores the wait, then loads the phase
+//	Enter:  loads the wait, then stores the phase
+//
+// So Enter restarts the wait, or the reader sees the new phase.
 func (c *Conn) await(f *flow) {
 	if f.waits() {
 		return
@@ -99,15 +110,15 @@ func (c *Conn) await(f *flow) {
 	c.startWait(f, stamp, at)
 }
 
-// startWait is await at a given instant, for a wait that counts from the given stamp,
-// and reports whether there was none.
+// startWait is await for a wait that counts from the given stamp, at the instant
+// at. It reports whether there was no wait before.
 func (c *Conn) startWait(f *flow, stamp uint32, at uint64) bool {
 	if !f.await(stamp, at) {
 		return false
 	}
 	d := c.direction(f)
 	c.lane.hasten(&c.entry, stamp+d.soonest)
-	if d.counted != 0 { // a part of it may be used up
+	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := uint32(f.paid.Load()>>32) + 2 + uint32(d.counted)
 		if int32(stamp-deadline) > 0 {
 			c.state.set(spent, 0)
@@ -117,65 +128,67 @@ func (c *Conn) startWait(f *flow, stamp uint32, at uint64) bool {
 	return true
 }
 
-// pause ends a wait on f, if there is one.
+// pause ends the wait on f, if there is one.
 func (c *Conn) pause(f *flow) {
 	if f.waits() {
 		f.pause(c.lane.instant(c.direction(f).counted != 0))
 	}
 }
 
-// Beat records a beat of a passive [Heartbeat], and that something arrived. An active
-// Heartbeat does not need it: whatever arrives answers a ping.
+// Beat records a beat of a passive [Heartbeat]. It also records that something
+// has arrived. An active Heartbeat does not need it, as any input answers a ping.
+// Any number of goroutines may call it at once.
 func (c *Conn) Beat() {
 	if c.lane.now.Load() != c.beat.Load() {
-		c.beats()
+		c.beatSlow()
 	}
 }
 
-// beats is the slow path of Beat, taken once a tick. The tick of the beat is read
-// before that of the arrival: a Beat that does nothing as the beat is of its tick
-// must not be a later arrival.
+// beatSlow is the slow path of Beat, taken once a tick. It loads the stamp before
+// Touch does, so that beat is never later than the stamp of the input. Otherwise
+// later Beats of that tick would return at once and leave the stamp of the input
+// a tick behind.
 //
 //go:noinline
-func (c *Conn) beats() {
+func (c *Conn) beatSlow() {
 	now := c.lane.stamp()
 	c.Touch()
 	raise(&c.beat, now)
 }
 
-// Enter puts the connection under another phase: all its limits but the age
-// begin to count anew. The phase must come from the connection's tracker; it
-// panics otherwise, and if the phase pings and there is no Ping in the [Hooks]. It
-// may be called by any goroutine, and in a loop-driven shard on the loop.
+// Enter puts the connection in phase p. All its limits but the age start anew.
+// Enter panics if p is nil, if p was not made by the connection's tracker, and if
+// p has an active Heartbeat and the [Hooks] have no Ping. It may be called from
+// any goroutine; on a loop-driven shard, call it on the loop.
 func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
 	now := c.lane.stamp()
 	c.begin(p, now)
-	for again := c.lane.stamp(); again != now; again = c.lane.stamp() { // a wait may have begun in between
-		now = again
+	for later := c.lane.stamp(); later != now; later = c.lane.stamp() { // a wait may have started in the new tick
+		now = later
 		c.begin(p, now)
 	}
 	c.phase.Store(p)
 	c.lane.hasten(&c.entry, now+p.soonest)
-	if p.aged { // counts from long before
+	if p.aged { // age counts from long before now
 		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.recent()}).at))
 	}
 }
 
-// begin starts all limits of p but the age at the given stamp. The phase is to be
-// stored last.
+// begin starts all limits of p but the age at the given stamp. The caller must
+// store the phase afterwards.
 func (c *Conn) begin(p *Phase, stamp uint32) {
-	raise(&c.began, stamp) // before the flows: see resume
+	raise(&c.began, stamp) // before the flows, see resume
 	c.beginFlow(&c.in, p.in.counted != 0, stamp)
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	raise(&c.beat, stamp)
-	raise(&c.pinged, stamp) // after the stamp of what arrived, as an answer has to be no older
+	raise(&c.pinged, stamp) // after in.stamp: a snapshot with this ping must not have older input
 	c.state.set(0, unanswered|granted|spent|missMask)
 }
 
-// beginFlow starts all limits of a flow. If the phase counts its waits, one that
-// goes on counts from this instant, and a pause, as all do, from the beginning of
-// its tick.
+// beginFlow starts all limits of a flow. If the phase limits waits in total, a
+// wait under way counts from the current instant. A pause under way counts from
+// the start of its tick, as all pauses do.
 func (c *Conn) beginFlow(f *flow, counted bool, stamp uint32) {
 	begun, at := stamp, instantOf(stamp)
 	if counted {
@@ -200,10 +213,10 @@ func (c *Conn) mustFit(p *Phase) {
 	}
 }
 
-// Close ends the tracking of a connection that has ended by itself, and
-// reports whether it was still live: false if it had timed out, was closed
-// before, or was handed back at shutdown. No callback for it begins after
-// Close has returned, though one that has begun may still be running. A closed
+// Close ends the tracking of a connection. It reports whether the connection was
+// live: it returns false if the connection had timed out, was closed before, or
+// was handed back at shutdown. After Close has returned no callback for the
+// connection begins, though one that has begun may still be running. A closed
 // Conn may be tracked again.
 func (c *Conn) Close() bool {
 	l := c.lane
@@ -212,7 +225,7 @@ func (c *Conn) Close() bool {
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if c.state.Load()&(live|expired) != 0 { // else it may be in another wheel by now
+	if c.state.Load()&(live|expired) != 0 { // otherwise the timer may be in another wheel by now
 		l.wheel.Cancel(&c.timer)
 	}
 	was, ok := c.state.end()
@@ -229,5 +242,5 @@ func (c *Conn) Close() bool {
 // Live reports whether the connection is tracked and has not timed out.
 func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 
-// Ending reports whether the connection has timed out and waits to be reaped.
+// Ending reports whether the connection has timed out and is not closed yet.
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }

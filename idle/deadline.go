@@ -2,12 +2,12 @@ package idle
 
 import "time"
 
-// A snapshot is what a connection has noted, at one moment, in ticks. It is all that
-// the limits know.
+// A snapshot holds the words of a connection at one moment, in ticks. Limits are
+// computed from it and from nothing else.
 type snapshot struct {
 	moment
 	state   uint32
-	seed    uint32 // differs between connections
+	seed    uint32 // differs between connections, for jitter
 	in, out flowSnapshot
 
 	born, began, beat, pinged int64
@@ -15,20 +15,20 @@ type snapshot struct {
 
 // A flowSnapshot is a flow at one moment, in ticks.
 type flowSnapshot struct {
-	last  int64 // of the last byte
-	waits bool  // bytes are awaited, or wait to go out
-	since int64 // of the beginning of that, or of the pause
+	last  int64 // the last activity
+	waits bool  // there is a wait
+	since int64 // the start of the wait, or of the pause
 
-	// paid is the tick up to which bytes and pauses have paid, rounded up.
+	// paid is flow.paid in ticks, rounded up.
 	paid int64
 
-	// owed is how much more was waited than was paid for, in ticks as 32.32, when
-	// the pause began.
+	// owed is by how much paid was behind when the pause began, in ticks as
+	// 32.32.
 	owed int64
 }
 
-// waited sets what a wait, and what is paid, tell.
-func (f *flowSnapshot) waited(now int64, wait uint32, paid uint64) {
+// setWait sets the fields that the words wait and paid determine.
+func (f *flowSnapshot) setWait(now int64, wait uint32, paid uint64) {
 	f.waits = wait&waiting != 0
 	f.since = now - int64(ago(wait, uint32(now)))
 	f.paid = moment{now: now}.tick(uint32((paid + 1<<32 - 1) >> 32))
@@ -39,19 +39,20 @@ func (f *flowSnapshot) waited(now int64, wait uint32, paid uint64) {
 type terms struct {
 	*limit
 	reason  Reason
-	allowed time.Duration // as configured
-	ticks   int64         // that it allows
+	allowed time.Duration // by the limit, as configured
+	ticks   int64         // allowed, in ticks
 
-	jitter, grace  int64 // of MaxAge
-	interval, pong int64 // of an active heartbeat
+	jitter, grace  int64 // for MaxAge
+	interval, pong int64 // for an active heartbeat: its Interval and Timeout
 	misses         int
 }
 
-// A count is how far a limit has counted. (Four words are returned in registers.)
+// A count is the state of a limit's clock. (Its four words are returned in
+// registers.)
 type count struct {
-	ticks int64 // that it allows; 0 if it does not count at present
-	from  int64 // the tick of the stamp from which it does
-	ahead int64 // ticks that are paid for beyond that
+	ticks int64 // that the limit allows; 0 if its clock is not running
+	from  int64 // the tick from which the clock counts
+	ahead int64 // ticks paid for beyond from
 	what  event
 }
 
@@ -60,47 +61,47 @@ type event uint8
 
 const (
 	end   event = iota // the connection has passed the limit
-	ping               // its owner is to ping
-	miss               // a ping is unanswered
-	drain              // its owner is to finish
-	again              // nothing happens, but the deadline may be another by then
+	ping               // the owner has to ping
+	miss               // a ping has stayed unanswered
+	drain              // the owner has to finish
+	again              // look again, as the deadline may have changed
 )
 
-// count returns how far the limit has counted in s.
+// count returns the state of the limit's clock in s.
 func (t *terms) count(s *snapshot) count {
 	switch t.counts {
 	case ofActivity:
 		return count{ticks: t.ticks, from: max(s.in.last, s.out.last)}
 	case ofRead:
-		return s.in.still(t)
+		return s.in.silence(t)
 	case ofWrite:
-		return s.out.still(t)
+		return s.out.silence(t)
 	case ofReads:
 		return s.in.unpaid(t, s.state)
 	case ofWrites:
 		return s.out.unpaid(t, s.state)
 	case ofBeats:
-		return s.beats(t)
+		return s.heartbeat(t)
 	case ofPhase:
 		return count{ticks: t.ticks, from: s.began}
 	default:
-		return s.life(t)
+		return s.age(t)
 	}
 }
 
-// still counts the time without a byte in which some are awaited, or wait.
-func (f *flowSnapshot) still(t *terms) count {
+// silence counts the part of the current wait in which no byte has moved.
+func (f *flowSnapshot) silence(t *terms) count {
 	if !f.waits {
 		return count{}
 	}
 	return count{ticks: t.ticks, from: max(f.last, f.since)}
 }
 
-// unpaid counts the time waited in all that is not paid for. In a pause it does not
-// count: the limit may have passed in the wait before only because the owner was late
-// to read what had arrived in time, and now works on it. But once the owner has
-// awaited more after that, a pause is no excuse: all looks may fall into the pauses
-// of a peer that trickles.
+// unpaid counts the time of all waits that is not paid for. It does not count during a
+// pause. The wait before may have passed the limit only because the owner was late to
+// read what had arrived in time, and the owner is working on that now. But after a
+// wait has begun beyond the limit (spent), pauses count too. Otherwise a peer that
+// trickles could escape, if all looks fell into its pauses.
 func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
 	if !f.waits && (state&spent == 0 || f.owed <= ticks(t.ticks+1)) {
 		return count{}
@@ -108,17 +109,18 @@ func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
 	return count{ticks: t.ticks, from: f.since, ahead: f.paid - f.since}
 }
 
-// beats counts to the next ping or miss, or the end of the last beat's time.
+// heartbeat counts to the next ping or miss, or to the end of a passive
+// heartbeat.
 //
-// What arrived within a ping's own tick came after it: the ping was sent because
-// nothing had come for long.
-func (s *snapshot) beats(t *terms) count {
+// Input with the same stamp as the ping counts as an answer. The ping was sent
+// because nothing had arrived for long, so that input came after it.
+func (s *snapshot) heartbeat(t *terms) count {
 	switch {
 	case t.interval == 0:
 		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
 	case s.state&unanswered == 0 || s.in.last >= s.pinged:
 		return count{ticks: t.interval, from: max(s.in.last, s.pinged), what: ping}
-	case s.pinged+t.pong > s.now+t.interval: // once it is answered, the next ping may be due before
+	case s.pinged+t.pong > s.now+t.interval: // if it is answered before, the next ping may be due earlier than the miss
 		return count{ticks: t.interval, from: s.now, what: again}
 	case misses(s.state)+1 < t.misses:
 		return count{ticks: t.pong, from: s.pinged, what: miss}
@@ -126,19 +128,19 @@ func (s *snapshot) beats(t *terms) count {
 	return count{ticks: t.pong, from: s.pinged}
 }
 
-// life counts to the beginning of the grace, or to its end.
-func (s *snapshot) life(t *terms) count {
-	age := t.ticks + jitter(s.seed, t.jitter)
+// age counts to the start of the grace, or to its end.
+func (s *snapshot) age(t *terms) count {
+	due := t.ticks + jitter(s.seed, t.jitter)
 	switch {
 	case s.state&draining != 0:
-		return count{ticks: age + t.grace, from: s.born}
+		return count{ticks: due + t.grace, from: s.born}
 	case t.grace > 0:
-		return count{ticks: age, from: s.born, what: drain}
+		return count{ticks: due, from: s.born, what: drain}
 	}
-	return count{ticks: age, from: s.born}
+	return count{ticks: due, from: s.born}
 }
 
-// jitter returns a number below n, or 0.
+// jitter returns a number from 0 to n-1 that depends on seed, or 0 if n is 0.
 func jitter(seed uint32, n int64) int64 {
 	if n == 0 {
 		return 0
@@ -148,29 +150,29 @@ func jitter(seed uint32, n int64) int64 {
 	return int64(spread * uint64(n) >> 32)
 }
 
-// A deadline is the tick at which something is to happen to a connection, and
-// the tick from which the limit that causes it has counted.
+// A deadline is the tick at which something is to happen to a connection, and the
+// tick from which the limit that causes it has counted.
 type deadline struct {
 	at, from int64
 	what     event
 	terms    *terms // of the limit; nil if there is none
 }
 
-// next returns the soonest deadline of the given limits. Of those that are due, or at
-// the same tick, one that ends the connection wins, as it must not be late for what
-// does not.
+// next returns the soonest deadline of the given limits. If two are due, or fall
+// in the same tick, one that ends the connection comes first, so that a ping or
+// the start of a grace does not delay it.
 func next(s *snapshot, of []terms) deadline {
 	d := deadline{at: s.now + maxTicks, what: again}
 	for i := range of {
 		t := &of[i]
 		c := t.count(s)
-		// The end of a stamp is found out only if it matters, as that may take long.
-		if c.ticks == 0 || !d.yields(c.from+1+c.ahead+c.ticks, s.now, c.what) {
+		// Look up the end of a stamp only if it matters, as that may take long.
+		if c.ticks == 0 || !d.comesAfter(c.from+1+c.ahead+c.ticks, s.now, c.what) {
 			continue
 		}
-		if from := s.end(c.from) + c.ahead; d.yields(from+c.ticks, s.now, c.what) {
+		if from := s.end(c.from) + c.ahead; d.comesAfter(from+c.ticks, s.now, c.what) {
 			d = deadline{at: from + c.ticks, from: from, what: c.what, terms: t}
-			if t.interval > 0 && c.what == end { // from the last ping on is not all of it
+			if t.interval > 0 && c.what == end { // c.from is the last ping, but Elapsed counts from the last input
 				d.from = s.end(s.in.last)
 			}
 		}
@@ -178,8 +180,8 @@ func next(s *snapshot, of []terms) deadline {
 	return d
 }
 
-// yields reports whether an event at a tick comes before d.
-func (d *deadline) yields(at, now int64, what event) bool {
+// comesAfter reports whether d comes after an event at the given tick.
+func (d *deadline) comesAfter(at, now int64, what event) bool {
 	if at == d.at || at <= now && d.at <= now {
 		if ends := what == end; ends != (d.what == end) {
 			return ends

@@ -6,17 +6,19 @@ import (
 )
 
 const (
-	// quietTicks is after how many ticks without any activity the clock sleeps.
+	// quietTicks is the number of ticks without activity after which the clock
+	// sleeps.
 	quietTicks = 64
 
-	// If the driver overslept by stallTicks, so did all others, and much may
-	// wait to be read. They get mercyTicks to do so before anybody is judged.
+	// If the driver wakes up stallTicks late, the whole process has been stalled,
+	// and much input may be waiting. Connections then get mercyTicks to have it
+	// read before any of them is judged.
 	stallTicks = 10
 	mercyTicks = 5
 )
 
-// drive is the tracker's goroutine. While connections are active it wakes up
-// once a tick to copy the clock; besides that, when a shard is due.
+// drive is the tracker's goroutine. While connections are active it wakes up once
+// a tick to publish the clock. It also wakes up when a shard is due.
 func (t *Tracker) drive() {
 	defer close(t.stopped)
 	timer := time.NewTimer(0)
@@ -27,7 +29,7 @@ func (t *Tracker) drive() {
 		select {
 		case <-t.stop:
 			return
-		case <-t.clock.roused:
+		case <-t.clock.woken:
 			active = t.clock.now()
 		case <-t.backlog:
 		case <-timer.C:
@@ -52,7 +54,7 @@ func (t *Tracker) drive() {
 	}
 }
 
-// stirred reports whether there was an activity since it was last called.
+// stirred reports whether there was any activity since its last call.
 func (t *Tracker) stirred() bool {
 	stirred := false
 	for s := range t.each {
@@ -64,22 +66,23 @@ func (t *Tracker) stirred() bool {
 	return stirred
 }
 
-// runDue runs a pass over every shard that is due, or has its loop run one.
+// runDue runs a pass over each shard that is due. For a shard of a loop it posts
+// one.
 func (t *Tracker) runDue() {
 	now := t.clock.settled()
 	for s := range t.each {
 		switch {
 		case s.due.Load() > now:
 		case !s.loop:
-			s.pass(max(t.opts.Budget/time.Duration(len(t.own)), 1)) // 0 would be no limit
+			s.pass(max(t.opts.Budget/time.Duration(len(t.own)), 1)) // 1, as 0 would mean no limit
 		default:
 			s.post()
 		}
 	}
 }
 
-// rest returns how long the driver has nothing to do, if it may judge nobody
-// before the given tick.
+// rest returns how long the driver has nothing to do. mercy is the tick before
+// which no connection may be judged.
 func (t *Tracker) rest(mercy int64) time.Duration {
 	rest := time.Duration(math.MaxInt64)
 	if !t.clock.sleeping() {

@@ -7,32 +7,32 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// An entry is what a connection notes of its activities, which is all that its limits
-// are computed from, and where in the wheel it is. Activities write the words, and the
-// shard reads them, without a lock:
+// An entry holds what a connection has recorded of its activities, from which its
+// limits are computed, and its place in the wheel. Activities write these words
+// and the shard reads them, without a lock:
 //
-//   - Whoever makes a deadline later does so before what makes it count. The
-//     phase, by which new limits count, is stored last when one is entered; a pause
-//     is paid for before the wait that ends it is noted.
-//   - The shard reads in the opposite order (snapshot). So what it computes is
-//     at worst a deadline that was true a moment ago, never one that is too early.
+//   - A writer stores what makes a deadline later before what makes it count. For
+//     example, Enter stores the phase, by which new limits count, last. And a new
+//     wait pays for the pause before it, and is stored after that.
+//   - The shard loads in the opposite order (snapshot). So what it computes is at
+//     worst a deadline that was true a moment ago, never one that is too early.
 type entry struct {
 	in, out flow
 
-	born   atomic.Uint32 // when the first limit of age began to count
-	began  atomic.Uint32 // when the present phase was entered
-	beat   atomic.Uint32 // the last beat, of a passive heartbeat
-	pinged atomic.Uint32 // the last ping, or when a heartbeat was last begun anew
+	born   atomic.Uint32 // when tracking began, as MaxAge counts it
+	began  atomic.Uint32 // when the current phase was entered
+	beat   atomic.Uint32 // the last beat of a passive heartbeat
+	pinged atomic.Uint32 // the last ping, or the last restart of the heartbeat
 
-	placed atomic.Uint32 // the deadline for which the timer was scheduled
+	placed atomic.Uint32 // the tick for which timer is scheduled
 	state  state
 
 	timer wheel.Timer
 	phase atomic.Pointer[Phase]
 }
 
-// start sets all words of a connection that begins to be tracked: reads wait,
-// writes do not.
+// start sets all words of a connection at the start of tracking: a read is
+// waiting, a write is not.
 func (e *entry) start(stamp uint32) {
 	for _, s := range []*atomic.Uint32{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
 		s.Store(stamp)
@@ -41,7 +41,7 @@ func (e *entry) start(stamp uint32) {
 	e.out.wait.Store(stamp << 1)
 }
 
-// refresh keeps all stamps from growing older than they can tell.
+// refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
 	oldest := uint32(now - 2*maxTicks)
 	for _, s := range [...]*atomic.Uint32{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
@@ -51,7 +51,8 @@ func (e *entry) refresh(now int64) {
 	e.out.refresh(oldest)
 }
 
-// look returns the next deadline of e under p, which must have been loaded before.
+// look returns the next deadline of e under p. p must have been loaded before the
+// call.
 func (e *entry) look(p *Phase, m moment) deadline {
 	s := snapshot{moment: m}
 	e.snapshot(&s)
@@ -61,27 +62,28 @@ func (e *entry) look(p *Phase, m moment) deadline {
 // next returns the next deadline of e.
 func (e *entry) next(m moment) deadline { return e.look(e.phase.Load(), m) }
 
-// seed differs between connections, and between trackings of the same one.
+// seed returns a number that differs between connections, and between trackings
+// of one.
 func (e *entry) seed(state uint32) uint32 {
 	return uint32(uintptr(unsafe.Pointer(e))>>4) + state/genUnit
 }
 
-// snapshot reads the words of a connection at the moment of s. The phase must have
-// been loaded before, so that the words are those of that phase or of a later one.
-// The order is that of the model: what makes a deadline count comes before what makes
-// it later.
+// snapshot loads the words of a connection into s, for the moment in s. The phase
+// must have been loaded before, so that the words are those of that phase or of a
+// later one. The order of the loads is the one that the model (model_test.go)
+// proves: what makes a deadline count is loaded before what makes it later.
 func (e *entry) snapshot(s *snapshot) {
 	s.state = e.state.Load()
 	s.seed = e.seed(s.state)
 	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
 	s.pinged = s.tick(e.pinged.Load())
 	s.in.last, s.out.last = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
-	s.in.waited(s.moment.now, inWait, e.in.paid.Load())
-	s.out.waited(s.moment.now, outWait, e.out.paid.Load())
+	s.in.setWait(s.moment.now, inWait, e.in.paid.Load())
+	s.out.setWait(s.moment.now, outWait, e.out.paid.Load())
 	s.began, s.beat, s.born = s.tick(e.began.Load()), s.tick(e.beat.Load()), s.tick(e.born.Load())
 }
 
-// direction returns what matters of the present phase to a flow of e.
+// direction returns the part of the current phase that concerns f.
 func (e *entry) direction(f *flow) *direction {
 	p := e.phase.Load()
 	if f == &e.out {
@@ -90,11 +92,12 @@ func (e *entry) direction(f *flow) *direction {
 	return &p.in
 }
 
-// restart begins a limit anew, and as far as can be no other: at the given stamp.
+// restart starts the clock of one limit anew at stamp, and others as little as
+// possible.
 func (e *entry) restart(t *terms, stamp uint32, k *clock) {
 	switch t.counts {
 	case ofActivity:
-		raise(&e.out.stamp, stamp) // besides, only a write that waits looks at it
+		raise(&e.out.stamp, stamp) // of the other limits, only one for a waiting write uses it
 	case ofRead:
 		e.in.rewait(stamp)
 	case ofWrite:
@@ -104,7 +107,7 @@ func (e *entry) restart(t *terms, stamp uint32, k *clock) {
 	case ofWrites:
 		e.out.letOff(k.instant)
 	case ofBeats:
-		raise(&e.pinged, stamp) // not beat, by which a Beat of this tick would know itself
+		raise(&e.pinged, stamp) // not beat: a Beat with the same stamp would return at once
 		e.state.set(0, unanswered|missMask)
 	case ofPhase:
 		raise(&e.began, stamp)

@@ -1,22 +1,25 @@
 package idle
 
-// job returns the job of c. The lock is held.
+// job returns the job of c. The lock must be held.
 func (c *Conn) job() job { return job{c, c.owner, c.hooks, c.state.Load()} }
 
-// A verdict is what is due of a connection at a moment.
+// A verdict is what is due for a connection at a moment.
 type verdict struct {
 	deadline
 	moment
 	phase *Phase
 }
 
-// verdict looks at a connection anew: by the time that it is asked for there may
-// have been activity, or a new phase. It is false if nothing is due, or the
-// connection has ended; if it still is live it has a place again then.
+// verdict looks at a connection anew, because there may have been activity or a
+// new phase since the last look. due is false if nothing is due any more or the
+// connection has ended. A connection that is still live has then been put back
+// into the wheel.
 func (s *Shard) verdict(j job) (v verdict, due bool) {
-	// The clock comes first. A goroutine that asked OnTimeout, and is held up between
-	// the two, would else measure a phase that is entered meanwhile by the limits of
-	// the one that was left.
+	// The clock is read before the phase. The other order would allow this:
+	//
+	//	judge: loads the phase
+	//	Enter: starts all clocks anew, and stores a phase with longer limits
+	//	judge: is preempted, reads the clock, and finds a limit of the old phase passed
 	v.moment, v.phase = s.clock.moment(), j.c.phase.Load()
 	v.deadline = j.c.look(v.phase, v.moment)
 	switch {
@@ -29,8 +32,9 @@ func (s *Shard) verdict(j job) (v verdict, due bool) {
 	return v, true
 }
 
-// judge does what is due of a connection that a pass has found due. No lock is held,
-// and the connection is in no slot: until it is placed again no pass sees it.
+// judge does what is due for a connection that a pass has found due. No lock is
+// held. The connection is not in the wheel, so no other pass sees it until it is
+// put back.
 func (s *Shard) judge(j job) {
 	if j.state&expired != 0 {
 		s.reap(j)
@@ -65,35 +69,37 @@ func (s *Shard) judge(j job) {
 	}
 }
 
-// isDoubtful reports whether the owner may find out that the limit is not passed.
+// isDoubtful reports whether the owner may find out that the limit has not
+// passed.
 func (v *verdict) isDoubtful(j job) bool {
 	return v.what == end && !v.terms.certain && j.hooks.Examine != nil
 }
 
-// isInTime reports whether unread input arrived before a total was over, to within a
-// tick, and may complete what the total limits. The connection is then looked at
-// again in the next tick, when its owner will have read. A trickle gains no more than
-// that tick, as the total stays as it is.
+// isInTime reports whether unread input arrived before ReadTotal was over, to within a
+// tick. The input may complete what is limited, so the connection is looked at again
+// in the next tick, when its owner has had time to read. A trickle gains no more than
+// that tick, as the total itself does not move.
 func (s *Shard) isInTime(v verdict, e Evidence) bool {
 	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.after(v.at) <= e.In+s.clock.tick
 }
 
-// isFresh reports whether the last input is known to have arrived so short a time ago
-// that an owner who reads may not have read it.
+// isFresh reports whether the last input arrived so short a time ago that an owner
+// that reads may not have read it yet.
 func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.tick }
 
-// examine asks the owner what it can find out, and believes it.
+// examine asks the owner for Evidence, and applies it.
 func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	s.tracker.calls.guard("Examine", func() { e = j.hooks.Examine(j.owner, about) })
 	if !s.holds(j) {
 		return e
 	}
 	c, now := j.c, uint32(s.clock.settled())
-	unread := now - 1 // the stamp of input that waits, so that any activity changes it and takes the grant back: see restamp
+	unread := now - 1 // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
 	if stamp, ok := s.clock.stampAgo(e.In); ok {
-		// The stamp is no later than that of unread input, or no read of this tick could
-		// take a grant back. If that makes a limit pass too soon, Examine is asked again
-		// first, and tells of the same byte when its tick is over.
+		// The stamp must not be later than that of unread input, or a read in
+		// this tick could not revoke a grant. If a limit passes too soon because
+		// of that, Examine is called again before anything ends, and reports the
+		// same byte when its tick is over.
 		raise(&c.in.stamp, unread-uint32(max(0, int32(unread-stamp))))
 	}
 	if stamp, ok := s.clock.stampAgo(e.Out); ok {
@@ -111,20 +117,21 @@ func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	}
 	if e.Unread && c.state.move(j.state, live, granted, 0) {
 		s.grant(c, unread, s.isFresh(e))
-		raise(&c.pinged, now) // it may be a beat
+		raise(&c.pinged, now) // the unread input may be a beat
 	}
 	return e
 }
 
-// patience is for how many ticks an owner who reads may leave input unread.
+// patience is for how many ticks an owner that reads may leave input unread.
 const patience = 2
 
-// grant has c live for input that waits to be read. If that is fresh, the owner may
-// be one who reads: then it excuses nothing that has to be complete by some time, as
-// a trickle could extend that; and it pays for itself once it is read.
+// grant keeps c alive because input is waiting to be read. If the input is fresh,
+// the owner is probably about to read it. So fresh input does not extend
+// ReadTotal, or a trickle could extend that for ever. With a minimum rate it gains
+// patience ticks, in which the owner can read it; its bytes pay from then on.
 func (s *Shard) grant(c *Conn, unread uint32, fresh bool) {
 	raise(&c.in.stamp, unread)
-	if c.in.stamp.Load() != unread { // an activity came before the grant, and did not see it
+	if c.in.stamp.Load() != unread { // an activity came before the grant and has not seen it
 		c.state.set(0, granted)
 	}
 	switch p := c.phase.Load(); {
@@ -151,12 +158,12 @@ func (s *Shard) ping(j job) {
 	}, func() { j.c.state.move(j.state, 0, 0, pinging) })
 }
 
-// drain tells the owner that the grace after the connection's age has begun.
+// drain asks the owner to finish, and starts the grace after MaxAge.
 func (s *Shard) drain(j job, v verdict) {
 	if !j.c.state.move(j.state, live, draining, 0) {
 		return
 	}
-	// The grace counts from here, also if it comes late.
+	// The grace counts from now, even if MaxAge passed some time ago.
 	raise(&j.c.born, uint32(s.clock.settled()-(v.at-v.from)))
 	s.replace(j)
 	if j.hooks.OnDrain != nil {
@@ -168,7 +175,7 @@ func (s *Shard) drain(j job, v verdict) {
 	}
 }
 
-// ask asks the owner whether c is to be kept, and acts on the answer.
+// ask calls OnTimeout and acts on the answer.
 func (s *Shard) ask(j job, v verdict) {
 	if !j.c.state.move(j.state, live, asking, 0) {
 		s.replace(j)
@@ -188,9 +195,9 @@ func (s *Shard) ask(j job, v verdict) {
 		if !j.c.state.move(j.state, live, 0, asking) {
 			return
 		}
-		// If the answer took long, the owner has to look closer once more. If it
-		// did not, that would only find the same again, but for the error of ages,
-		// which may come out a little younger and have it asked twice.
+		// If the answer took long, Examine must be called once more. If it did
+		// not, Examine would find the same. But the ages in Evidence are inexact:
+		// one could come out a little younger, and OnTimeout be called again.
 		last, due := s.verdict(j)
 		if due && last.isSame(v) && v.isDoubtful(j) && last.now-v.now > answeredAtOnce {
 			s.examine(j, v.terms.reason)
@@ -204,11 +211,12 @@ func (s *Shard) ask(j job, v verdict) {
 	})
 }
 
-// answeredAtOnce is in how many ticks an answer is no late one.
+// answeredAtOnce is how many ticks an answer may take and still count as
+// immediate.
 const answeredAtOnce = 2
 
-// end times c out. The one transition of its state makes sure that it has one
-// outcome.
+// end times c out. The transition of its state can happen only once, so the
+// connection has only one outcome.
 func (s *Shard) end(j job, v verdict) {
 	become := uint32(0)
 	if j.hooks.Reap != nil {
@@ -240,7 +248,7 @@ func (s *Shard) expire(j job, err *TimeoutError) {
 	j.hooks.Expire(j.owner, err)
 }
 
-// lingerFor places c, which has timed out, to be reaped.
+// lingerFor puts c, which has timed out, into the wheel to be reaped.
 func (s *Shard) lingerFor(j job) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -249,18 +257,18 @@ func (s *Shard) lingerFor(j job) {
 	}
 }
 
-// isSame reports whether v ends the connection by the same limit as another one.
+// isSame reports whether v ends the connection by the same limit as other.
 func (v *verdict) isSame(other verdict) bool {
 	return v.what == end && v.terms.reason == other.terms.reason
 }
 
-// isMiss reports whether a ping is unanswered, which may be the last miss of those
-// that are allowed.
+// isMiss reports whether a ping has stayed unanswered. It may be the last miss,
+// which ends the connection.
 func (v *verdict) isMiss() bool {
 	return v.what == miss || v.what == end && v.terms.reason == ReasonHeartbeat && v.terms.interval > 0
 }
 
-// error returns the verdict as its owner is told of it.
+// error returns the verdict as an error for the owner.
 func (v *verdict) error() *TimeoutError {
 	return &TimeoutError{
 		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,
@@ -268,13 +276,15 @@ func (v *verdict) error() *TimeoutError {
 	}
 }
 
-// holds reports whether the connection of j still is live, and the same.
+// holds reports whether the connection of j is still live and has not been
+// tracked anew.
 func (s *Shard) holds(j job) bool {
 	st := j.c.state.Load()
 	return sameGen(st, j.state) && st&live != 0
 }
 
-// replace puts c back after a pass had it in hand, if it still is live.
+// replace puts a connection back into the wheel after a pass has taken it out, if
+// it is still live.
 func (s *Shard) replace(j job) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -283,8 +293,8 @@ func (s *Shard) replace(j job) {
 	}
 }
 
-// call runs a callback that may block, and then what follows from it: on the
-// loop, if there is one, and otherwise on a goroutine of its own.
+// call runs a callback that may block, and then the function then. It runs them
+// on the loop if there is one, and otherwise on a goroutine of their own.
 func (s *Shard) call(name string, callback, then func()) {
 	if s.loop {
 		s.tracker.calls.guard(name, callback)
@@ -299,7 +309,8 @@ func (s *Shard) call(name string, callback, then func()) {
 	}()
 }
 
-// reap has the owner close a connection that nobody closed.
+// reap makes the owner close a connection that has timed out and that nobody has
+// closed.
 func (s *Shard) reap(j job) {
 	closeIt := func() {
 		if j.c.state.move(j.state, expired, 0, expired) {

@@ -7,35 +7,34 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// A lane is what a connection uses of its [Shard]: the time, and its place in the
-// wheel.
+// A lane is what a connection uses of its [Shard]: the time, and the wheel.
 type lane struct {
-	// The clock's copy has a cache line of its own: every activity reads it, and
-	// what lies beside it is written.
-	now atomic.Uint32 // as a stamp; asleep while the clock sleeps
+	// now has a cache line of its own. Every activity reads it, and the fields
+	// after it are written often.
+	now atomic.Uint32 // the clock's copy, as a stamp; asleep while the clock sleeps
 	_   [60]byte
 
 	clock *clock
-	loop  bool // the lane lives on an event loop, and nothing is locked
+	loop  bool // the shard belongs to an event loop, and lock does nothing
 
-	lock  sync.Locker // guards wheel, and the places of its connections
+	lock  sync.Locker // guards wheel and the timers in it
 	wheel wheel.Wheel
 
 	due     atomic.Int64 // the tick at which a pass has work, or never
-	stirred atomic.Bool  // a stamp has changed since the driver looked
+	stirred atomic.Bool  // there was an activity since the driver last looked
 	counts  counters
 
 	retiring *atomic.Bool // the tracker's
-	ended    func()       // while that is set, is told when a connection is live no more, and counted so
+	ended    func()       // called while retiring is set, after a connection has ended and been counted
 }
 
-// noLock is the lock of a lane that lives on a loop.
+// noLock is the lock of a shard that belongs to an event loop.
 type noLock struct{}
 
 func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
-// stamp returns the present stamp, waking the clock if it sleeps.
+// stamp returns the current stamp. If the clock sleeps, it wakes it.
 func (l *lane) stamp() uint32 {
 	if now := l.now.Load(); now != asleep {
 		return now
@@ -43,24 +42,25 @@ func (l *lane) stamp() uint32 {
 	return l.clock.wake()
 }
 
-// instant returns the present instant and its stamp: that of the clock if waits are
-// counted, and else that of its copy.
+// instant returns the current instant and its stamp. If counted is set they come
+// from the real clock, otherwise from its copy.
 func (l *lane) instant(counted bool) (stamp uint32, at uint64) {
 	if !counted {
 		stamp = l.stamp()
 		return stamp, instantOf(stamp)
 	}
 	at = l.clock.instant()
-	if stamp = stampOf(int64(at >> 32)); stamp != uint32(at>>32) { // the tick that has none of its own
+	if stamp = stampOf(int64(at >> 32)); stamp != uint32(at>>32) { // this tick has the stamp of the next one; see stampOf
 		at = instantOf(stamp)
 	}
 	return stamp, at
 }
 
-// restamp is the slow path of an activity now, at most once a tick and connection.
+// restamp is the slow path of an activity: it stores now. It runs at most once a
+// tick for each direction of a connection.
 func (l *lane) restamp(e *entry, at *atomic.Uint32, now uint32) {
 	if l.loop {
-		at.Store(now) // nobody else can have made it later
+		at.Store(now) // on a loop nobody else can have stored a later one
 	} else {
 		raise(at, now)
 	}
@@ -72,8 +72,8 @@ func (l *lane) restamp(e *entry, at *atomic.Uint32, now uint32) {
 	}
 }
 
-// pay moves on the tick up to which f is paid. On a loop nobody else does so at
-// the same time, and it takes no locked instruction.
+// pay moves f.paid forward. On a loop nobody else changes it at the same time, so
+// that needs no locked instruction.
 func (l *lane) pay(f *flow, ticks uint64) {
 	if l.loop {
 		f.paid.Store(f.paid.Load() + ticks)
@@ -82,14 +82,18 @@ func (l *lane) pay(f *flow, ticks uint64) {
 	}
 }
 
-// place schedules e, which is live, at its deadline. The lock is held.
+// place schedules e, which must be live, for its deadline. The lock must be held.
 func (l *lane) place(e *entry, m moment) {
 	l.wheel.Advance(uint64(m.now))
 	l.placeAt(e, e.next(m).at, m)
 }
 
-// placeAt is place for an entry of which the deadline has just been found to be at a
-// tick. A wait that began meanwhile may have looked at the old place.
+// placeAt is place for an entry whose deadline has just been computed to be at
+// the tick at. It computes it again after storing it because of this race:
+//
+//	pass:   computes the deadline at
+//	reader: starts a wait with an earlier deadline; e.placed is earlier still, so it does not move e
+//	pass:   stores at in e.placed
 func (l *lane) placeAt(e *entry, at int64, m moment) {
 	l.schedule(e, at)
 	for now := e.next(m).at; now < at; now = e.next(m).at {
@@ -98,29 +102,29 @@ func (l *lane) placeAt(e *entry, at int64, m moment) {
 	}
 }
 
-// schedule puts e at a tick. The lock is held.
+// schedule puts e in the wheel for the tick at. The lock must be held.
 func (l *lane) schedule(e *entry, at int64) {
 	e.placed.Store(uint32(at))
 	next := int64(l.wheel.Schedule(&e.timer, uint64(max(at, 0))))
-	if next < l.due.Load() { // never during a pass, which announces at its end
+	if next < l.due.Load() { // not during a pass: due has come then, and announce sets it at the end
 		l.due.Store(next)
-		l.stamp() // the driver looks at due once a tick, but not while the clock sleeps
+		l.stamp() // wake the clock, because a sleeping driver does not look at due
 	}
 }
 
-// hasten sees to it that e is looked at no later than at the given stamp. Usually
-// it will be anyway.
+// hasten makes sure that e is looked at no later than at the given stamp. Usually
+// its place in the wheel is early enough.
 func (l *lane) hasten(e *entry, deadline uint32) {
 	if int32(e.placed.Load()-deadline) > 0 {
 		l.pull(e)
 	}
 }
 
-// pull moves e, which has got a deadline earlier than its place.
+// pull moves e to an earlier place in the wheel, that of its deadline.
 func (l *lane) pull(e *entry) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if e.state.Load()&live != 0 && e.timer.Pending() { // else a pass has it in hand, and looks again
+	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
 		l.counts.relinks.Add(1)
 		l.place(e, moment{now: l.clock.recent()})
 	}

@@ -305,8 +305,8 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 	for !p.Live() {
 		time.Sleep(time.Millisecond)
 	}
-	tr.shut()
-	left := tr.own[0].empty()
+	tr.tryClose()
+	left := tr.own[0].takeAll()
 	tr.clock.mu.Unlock()
 	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.own[0].wheel.Len() > 0 {
 		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())

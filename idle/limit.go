@@ -5,46 +5,48 @@ import (
 	"time"
 )
 
-// A limit is one thing that a [Policy] can limit. A row of the table below is all
-// that the package knows of it; what it counts from is in count.go.
+// A limit is one of the limits that a [Policy] can set. Its row in the table
+// below is all that the package knows about it, apart from how its clock counts
+// (deadline.go).
 type limit struct {
-	name    string // of the reason, in metrics
+	name    string // of the reason, for metrics
 	setting string // the field of Policy, for errors
 	counts  clockOf
 
-	// allowed is how long the limit allows, as configured; 0 if it is off.
+	// allowed returns the time that the limit allows, as configured, or 0 if the
+	// limit is off.
 	allowed func(p *Policy) time.Duration
 
-	// fields are what has to be a number of ticks, or 0, if that is not just the
-	// setting.
+	// fields are the fields of Policy that have to be a number of ticks, or 0. If
+	// nil, that is only the setting.
 	fields []field
 
-	// certain limits are passed whatever the owner may find out.
+	// certain is set if nothing that the owner may find out can avert the limit.
 	certain bool
 }
 
-// A clockOf is what a limit counts from.
+// A clockOf says what a limit counts from.
 type clockOf uint8
 
 const (
 	ofActivity clockOf = iota // the last byte in either direction
-	ofRead                    // the last byte that arrived in the present wait, or its beginning
-	ofWrite                   // the last byte that went out in the present wait, or its beginning
-	ofReads                   // the time of all waits since the phase began that is not paid for
-	ofWrites
-	ofBeats // the last beat; or the last byte that arrived, and then the last ping
-	ofPhase // the beginning of the phase
-	ofLife  // the beginning of tracking
+	ofRead                    // the last byte that arrived during the current wait, or the start of the wait
+	ofWrite                   // the last byte that was sent during the current wait, or the start of the wait
+	ofReads                   // all waits since the phase began, less what bytes have paid for
+	ofWrites                  // like ofReads, for waits to send
+	ofBeats                   // passive: the last beat; active: the last byte that arrived, then the last ping
+	ofPhase                   // the start of the phase
+	ofLife                    // the start of tracking
 )
 
-// A field is one of a policy that has to be a number of ticks, or 0.
+// A field is a field of Policy that has to be a number of ticks, or 0.
 type field struct {
 	name  string
 	value func(p *Policy) time.Duration
 }
 
-// limits is the table, a row for each reason. Of limits that are passed at the same
-// tick the first wins.
+// limits is the table of limits, with one row for each reason. If two limits pass
+// in the same tick, the first row wins.
 var limits = [numReasons]limit{
 	ReasonIdle: {
 		name: "idle", setting: "IdleTimeout", counts: ofActivity,
@@ -103,9 +105,9 @@ func (r Reason) setting() string {
 	return r.String()
 }
 
-// String returns the reason's name in snake_case, as metrics want it: "idle", "read",
-// "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase" or
-// "read_total".
+// String returns the reason's name in snake_case, as metrics need it: "idle",
+// "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate",
+// "phase" or "read_total". It returns "none" for the zero Reason.
 func (r Reason) String() string {
 	switch {
 	case r == 0:

@@ -1,8 +1,9 @@
 package idle
 
-// New returns a tracker whose connections begin under the policy p. It fails
-// if p sets no limit at all, or if a value in p or opts makes no sense, with an
-// error that names it. The tracker must be closed after use.
+// New returns a tracker that starts connections under the policy p. opts may be
+// nil. New fails if p sets no limit, or if a value in p or opts is invalid; the
+// error names it. The tracker has a goroutine, so call [Tracker.Close] or
+// [Tracker.Retire] after use.
 func New(p Policy, opts *Options) (*Tracker, error) {
 	full, err := opts.complete()
 	if err != nil {

@@ -8,56 +8,59 @@ import (
 	"time"
 )
 
-// The errors that misuse gives.
+// Errors returned when the API is misused.
 var (
 	ErrClosed      = errors.New("idle: the tracker is closed; make a new one with New")
 	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
 	ErrTracked     = errors.New("idle: the connection is tracked already; track it once, and close it before tracking it again")
 
-	errInPass = errors.New("idle: Close of a shard in one of its callbacks; have the loop call it afterwards")
+	errInPass = errors.New("idle: Shard.Close was called in a callback of the shard; call it on the loop afterwards")
 )
 
-// Options are what few users need to set. A nil *Options, and every zero
-// field, stands for the defaults.
+// Options configures a tracker. Each field may be zero, which means the default.
+// A nil *Options means all defaults.
 type Options struct {
-	// Tick is the grain of all timeouts, 10 ms by default and 1 ms to 10 s.
-	// It bounds how late timeouts come: see [Policy]. The process wakes up once a
-	// tick while connections are active, and not at all while none is.
+	// Tick is the resolution of all timeouts: 1 ms to 10 s, by default 10 ms.
+	// [Policy] says how late a timeout can be. The process wakes up once a tick
+	// while connections are active. When none is, it wakes up only for a timeout
+	// that may be due.
 	Tick time.Duration
 
-	// Shards is in how many sets, each with a lock, the connections are kept;
-	// by default GOMAXPROCS.
+	// Shards is the number of sets in which connections are kept, each with its
+	// own lock. The default is GOMAXPROCS.
 	Shards int
 
-	// Budget is how long the driver, or the loop of a shard, may work on
-	// timeouts within a tick: half a tick by default. What remains is deferred
-	// to the next tick, first come first served, and counted in
-	// Stats.Deferred if it becomes late. A loop goes on sooner, when it has had as
-	// much time for its other work.
+	// Budget limits how long the driver may work on timeouts within a tick, and
+	// how long a pass on an event loop may take. The default is half a tick. What
+	// remains is deferred to the next tick, in the order in which it came up. On
+	// a loop it is deferred until the loop has had as much time for its other
+	// work. Stats.Deferred counts timeouts that become late by that.
 	Budget time.Duration
 
-	// Linger is how long after its end a connection is closed if nobody has
-	// ([Hooks].Reap), and for how long [Tracker.Close] waits for callbacks; 1 s by
-	// default.
+	// Linger is how long after its timeout a connection may stay open before it
+	// is closed ([Hooks].Reap). It is also how long [Tracker.Close] waits for
+	// callbacks. The default is 1 s.
 	Linger time.Duration
 
-	// Logger gets the panics of callbacks; slog.Default() by default.
+	// Logger logs panics of callbacks. The default is slog.Default().
 	Logger *slog.Logger
 
-	// OnPass, if not nil, is told how long each pass over a shard took that
-	// had something due. It is called by the driver, or on the shard's loop.
+	// OnPass, if not nil, is called after each pass over a shard with the time
+	// that the pass has taken. It is called by the driver, or on the shard's
+	// loop.
 	OnPass func(took time.Duration)
 }
 
 const (
 	defaultTick   = 10 * time.Millisecond
 	minTick       = time.Millisecond
-	maxTick       = 10 * time.Second // as maxTicks of them, a few times over, fit a Duration
+	maxTick       = 10 * time.Second // maxTicks such ticks, times a few, must fit a Duration
 	defaultLinger = time.Second
 	maxShards     = 1 << 12
 )
 
-// complete returns o with the defaults filled in, or what is wrong with it.
+// complete returns o with defaults filled in, or an error that names an invalid
+// field.
 func (o *Options) complete() (Options, error) {
 	var full Options
 	if o != nil {

@@ -45,7 +45,7 @@ type waits struct {
 
 	// Whether a wait may have begun when all that the rate allows was used up, and
 	// whether the last one surely has.
-	rate         Rate
+	rate          Rate
 	spent, surely bool
 
 	turns int // beginnings and ends of waits

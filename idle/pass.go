@@ -7,17 +7,17 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// A pass looks at this many connections, and ends or pings at most so many,
-// before it lets go of the lock. On a loop, where nothing is locked, it looks at
-// the time after each that it ends.
+// Between unlocking and locking again, a pass looks at no more than looksPerLock
+// connections, and takes no more than jobsPerLock that are due. On a loop, where
+// nothing is locked, it takes one, and then checks its budget.
 const (
 	looksPerLock = 256
 	jobsPerLock  = 16
 )
 
-// pass looks at what is due, for no longer than the budget if that is not
-// zero, and reports whether that has ended it. Only one pass of a shard may run at
-// a time.
+// pass looks at the connections that came up and judges those that are due. If
+// budget is not zero it stops when that is used up, and reports that it has. Only
+// one pass of a shard may run at a time.
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.clock.settled()
@@ -32,7 +32,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		if !more {
 			break
 		}
-		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is due still, and comes first in the next pass
+		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is still due, and comes first in the next pass
 	}
 	s.announce()
 	took := time.Since(begun)
@@ -43,9 +43,9 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	return exceeded
 }
 
-// collect looks at connections that came up, puts back those that are not due,
-// fills jobs with the others, and reports whether there is more to look at.
-// The lock is held.
+// collect looks at connections that came up. It puts those that are not due back
+// into the wheel, and appends the others to jobs. It reports whether more have
+// come up. The lock must be held.
 func (s *Shard) collect(now int64) (more bool) {
 	s.jobs = s.jobs[:0]
 	most := jobsPerLock
@@ -69,13 +69,13 @@ func (s *Shard) collect(now int64) (more bool) {
 	return ok && int64(next) <= now
 }
 
-// connOf returns the connection of which t is the timer.
+// connOf returns the connection whose timer is t.
 func connOf(t *wheel.Timer) *Conn {
 	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.entry)+unsafe.Offsetof(entry{}.timer))))
 }
 
-// isDue looks at c, which was just popped, and places it if it is not due. The lock
-// is held.
+// isDue looks at c, which has just been popped. If c is not due, isDue puts it
+// back into the wheel. The lock must be held.
 func (s *Shard) isDue(c *Conn, m moment) bool {
 	s.counts.looks.Add(1)
 	st := c.state.Load()
@@ -97,7 +97,7 @@ func (s *Shard) isDue(c *Conn, m moment) bool {
 	return false
 }
 
-// announce publishes when the next pass is due.
+// announce sets due to the tick at which the next pass has work.
 func (s *Shard) announce() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -105,16 +105,16 @@ func (s *Shard) announce() {
 	if next, ok := s.wheel.Next(); ok {
 		due = int64(next)
 	}
-	s.due.Store(due) // at once: the driver may look meanwhile, and lie down for good
+	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep for ever after a never
 }
 
-// post has the loop run a pass, if none is on its way, and the loop has been left
-// alone for as long as the last one took.
+// post makes the loop run a pass, unless one is pending or the loop has not yet
+// had time for its other work (see resume).
 func (s *Shard) post() {
 	if s.closed.Load() || s.clock.elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
 		return
 	}
-	failed := true // should it panic
+	failed := true // in case it panics
 	s.tracker.calls.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
 	if failed {
 		s.resume.Store(int64(s.clock.elapsed() + s.tracker.opts.Tick))
@@ -122,11 +122,10 @@ func (s *Shard) post() {
 	}
 }
 
-// passOnLoop is the pass that the loop of a shard is given. What remains to be done
-// has a pass of its own, as soon as the loop has had as much time for its other work,
-// or a tick.
-// The driver posts it: what a loop is given from inside a task it may run before
-// anything else.
+// passOnLoop is the pass that a loop runs. If work remains, the driver posts the
+// next pass once the loop has had as much time for its other work as this pass
+// took, or a tick if that is less. passOnLoop does not post it itself, as a loop
+// may run what a task posts before anything else.
 func (s *Shard) passOnLoop() {
 	k := s.clock
 	if !s.closed.Load() {
@@ -135,8 +134,8 @@ func (s *Shard) passOnLoop() {
 		exceeded := s.pass(s.tracker.opts.Budget)
 		s.passing = false
 		ended := k.elapsed()
-		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks costs the others no more than that
-		if !exceeded {                                          // what is due all the same is so for the next tick
+		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
+		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick
 			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
 		}
 		s.resume.Store(int64(resume))
@@ -150,7 +149,7 @@ func (s *Shard) passOnLoop() {
 	}
 }
 
-// isBehind reports whether a pass is due on a loop that has none on its way.
+// isBehind reports whether a loop has a pass due and none pending.
 func (s *Shard) isBehind(now int64) bool {
 	return s.loop && s.due.Load() <= now && !s.posted.Load() && !s.closed.Load()
 }

@@ -2,30 +2,30 @@ package idle
 
 import "time"
 
-// Phase is a [Policy] made ready for the connections of one tracker. It is
-// immutable, shared by pointer, and may be used by any number of connections
-// and goroutines; see [Conn.Enter].
+// Phase is a [Policy] prepared for the connections of one tracker. It is
+// immutable. Any number of connections and goroutines may use it; see
+// [Conn.Enter].
 type Phase struct {
 	policy Policy
-	clock  *clock // of the tracker
+	clock  *clock // the tracker's
 
-	limits  []terms // that are on
+	limits  []terms // those that are on
 	in, out direction
-	soonest uint32 // how many ticks after its beginning the first deadline may be, but for that of age
-	aged    bool   // there is a limit of age
+	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
+	aged    bool   // MaxAge is on
 }
 
-// A direction is what matters of a phase to the reports on a flow.
+// A direction is the part of a phase that concerns reports on one flow.
 type direction struct {
-	counted int64  // ticks that all waits may take; 0 if they are not counted
-	perByte uint64 // ticks that a byte pays for, as 32.32; 0 if they pay for nothing
-	soonest uint32 // how many ticks after the beginning of a wait the first deadline may be
+	counted int64  // ticks that all waits together may take; 0 if there is no such limit
+	perByte uint64 // ticks that a byte pays for, as 32.32; 0 without a minimum rate
+	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
 }
 
-// Policy returns what the phase was made of.
+// Policy returns the policy that the phase was made from.
 func (p *Phase) Policy() Policy { return p.policy }
 
-// newPhase prepares p, which must be valid, for the ticks of a clock.
+// newPhase returns the phase for p, which must be valid, in ticks of the clock k.
 func newPhase(k *clock, p Policy) *Phase {
 	inTicks := func(d time.Duration) int64 { return int64((d + k.tick - 1) / k.tick) }
 	ph := &Phase{
@@ -54,7 +54,8 @@ func newPhase(k *clock, p Policy) *Phase {
 	return ph
 }
 
-// bringsUp notes that what is counted from brings up a deadline after so many ticks.
+// bringsUp records that a clock brings up a deadline after the given number of
+// ticks.
 func (p *Phase) bringsUp(from clockOf, ticks int64) {
 	after := uint32(ticks) + 1
 	switch from {
@@ -75,8 +76,8 @@ func (p *Phase) bringsUp(from clockOf, ticks int64) {
 	p.soonest = min(p.soonest, after)
 }
 
-// perByte returns how many ticks a byte buys at rate r, as 32.32 and rounded
-// up, in favour of the sender.
+// perByte returns how long a byte pays for at rate r, in ticks as 32.32. It is
+// rounded up, in favour of the sender.
 func perByte(r Rate, tick time.Duration) uint64 {
 	if r.BytesPerSecond == 0 {
 		return 0

@@ -1,9 +1,10 @@
 package idle
 
-// Reason is the limit that a connection passed. The zero Reason is none.
+// Reason identifies the limit that a connection has passed. The zero Reason means
+// none.
 type Reason uint8
 
-// The reasons, one for each limit of a [Policy].
+// The reasons. There is one for each limit of a [Policy].
 const (
 	_ Reason = iota
 	ReasonIdle

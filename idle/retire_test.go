@@ -246,7 +246,7 @@ func TestTrackCountsBeforeItLooks(t *testing.T) {
 		t.Error("Track did not wait: ", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	if tr.isEmpty() || !tr.refuse() {
+	if tr.isEmpty() || !tr.markClosed() {
 		t.Error("the connection is not seen")
 	}
 	tr.mu.Unlock()

@@ -5,18 +5,19 @@ import (
 	"fmt"
 )
 
-// Close ends the driver, and the tracking of all connections on the tracker's
-// own shards. It returns the owners of those that were live. What has timed out but was
-// not closed yet is reaped.
-// Connections on loops are left to [Shard.Close], but are looked at no more.
+// Close ends the driver and the tracking of all connections on the tracker's own
+// shards. It returns the owners of those that were live. They are open, and the
+// caller has to close them. Connections that have timed out but are not closed
+// yet are reaped. Connections of event loops are no longer timed out; end their
+// tracking with [Shard.Close].
 //
-// It waits for the callbacks that are running, though no longer than
-// Options.Linger, after which an error says how many are left. A callback should not
-// call it, as it waits for that one too. Connections of which an OnTimeout is running
-// are not returned then. It fails with [ErrClosed] the second time.
+// Close waits for running callbacks, but no longer than Options.Linger, and then
+// fails with an error that says how many are left. So it must not be called in a
+// callback. A connection whose OnTimeout is still running then is not returned.
+// Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
-	if !t.shut() {
+	if !t.tryClose() {
 		return nil, ErrClosed
 	}
 	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.Linger)
@@ -24,12 +25,12 @@ func (t *Tracker) Close() (live []any, err error) {
 	return t.finish(patience)
 }
 
-// finish is Close after shut.
+// finish is the part of Close after tryClose.
 func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	close(t.stop)
 	left := t.awaitDriver(patience) + t.awaitCallbacks(patience)
 	for _, s := range t.own {
-		live = append(live, s.empty()...)
+		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
 		left = t.awaitCallbacks(patience)
@@ -40,16 +41,16 @@ func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	return live, nil
 }
 
-// shut closes all shards to new connections, and reports whether it was the
-// first to do so.
-func (t *Tracker) shut() bool {
+// tryClose closes all shards to new connections. It returns false if they were
+// already closed.
+func (t *Tracker) tryClose() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.refuse()
+	return t.markClosed()
 }
 
-// refuse is shut; t.mu is held.
-func (t *Tracker) refuse() bool {
+// markClosed is tryClose with t.mu held.
+func (t *Tracker) markClosed() bool {
 	if t.closed {
 		return false
 	}
@@ -63,7 +64,7 @@ func (t *Tracker) refuse() bool {
 	return true
 }
 
-// awaitCallbacks returns how many callbacks are running after all.
+// awaitCallbacks waits for callbacks and returns how many are still running.
 func (t *Tracker) awaitCallbacks(patience context.Context) int {
 	select {
 	case <-t.calls.running.wait():
@@ -73,7 +74,8 @@ func (t *Tracker) awaitCallbacks(patience context.Context) int {
 	}
 }
 
-// awaitDriver returns 1 if the driver is in a callback after all.
+// awaitDriver waits for the driver. It returns 1 if the driver is still in a
+// callback, and 0 otherwise.
 func (t *Tracker) awaitDriver(patience context.Context) int {
 	select {
 	case <-t.stopped:
@@ -83,9 +85,9 @@ func (t *Tracker) awaitDriver(patience context.Context) int {
 	}
 }
 
-// empty takes all connections out of the wheel, and returns the owners of those that
-// were live; the others are reaped. The shard must be closed.
-func (s *Shard) empty() (handed []any) {
+// takeAll takes all connections out of the wheel. It returns the owners of those
+// that were live, and reaps the others. The shard must be closed.
+func (s *Shard) takeAll() (owners []any) {
 	s.lock.Lock()
 	var left []job
 	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
@@ -97,19 +99,21 @@ func (s *Shard) empty() (handed []any) {
 			s.reap(j)
 		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
-			handed = append(handed, j.owner)
+			owners = append(owners, j.owner)
 		}
 	}
-	return handed
+	return owners
 }
 
-// Close ends the tracking of all connections of a loop's shard, and returns the
-// owners of those that were live, as [Tracker.Close] does. It must be called on the
-// loop, or after its end; the tracker forgets the shard, and keeps its counts. It
-// fails with [ErrShardClosed] the second time, and inside a callback of the shard.
+// Close ends the tracking of all connections of a loop's shard. It returns the
+// owners of those that were live, as [Tracker.Close] does. The tracker forgets
+// the shard but keeps its counts. Close must be called on the loop, or after the
+// loop has ended. It fails with [ErrShardClosed] if the shard is already closed,
+// and with another error inside a callback of the shard. It panics if the shard
+// belongs to no loop.
 func (s *Shard) Close() (live []any, err error) {
 	if !s.loop {
-		panic("idle: Close of a shard that the tracker drives; close the tracker")
+		panic("idle: Close of a shard without an event loop; close its tracker")
 	}
 	if s.passing {
 		return nil, errInPass
@@ -117,7 +121,7 @@ func (s *Shard) Close() (live []any, err error) {
 	if !s.tracker.forget(s) {
 		return nil, ErrShardClosed
 	}
-	live = s.empty()
+	live = s.takeAll()
 	s.tracker.keepCounts(s)
 	if s.retiring.Load() {
 		s.wentAway()

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Stats are counts since a tracker was made, over all its shards. Each count
-// is exact; taken together while connections come and go they may be apart by
-// what happens meanwhile. When nothing does, Tracked is the sum of Live, Gone
-// and all of TimedOut.
+// Stats holds counts since a tracker was made, over all its shards. Each count is
+// exact. They are not loaded at one moment, so they may disagree by what happens
+// meanwhile. When nothing happens, Tracked is the sum of Live, Gone and all of
+// TimedOut.
 type Stats struct {
-	Tracked  uint64            // connections of which tracking began
-	Live     uint64            // of those, tracked still
-	Gone     uint64            // of those, ended by themselves or handed back
-	TimedOut map[Reason]uint64 // of those, timed out; reasons that occurred only
+	Tracked  uint64            // connections tracked so far
+	Live     uint64            // of those, the ones still tracked
+	Gone     uint64            // of those, the ones closed by their owners or handed back
+	TimedOut map[Reason]uint64 // of those, the ones timed out; only reasons that have occurred
 
-	Kept     uint64 // times that OnTimeout answered keep
+	Kept     uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
-	Misses   uint64 // pings that stayed unanswered
-	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, than they could be known to be
+	Misses   uint64 // pings that were not answered
+	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that
 	Panics   uint64 // panics in callbacks
 
-	Looks   uint64 // times a connection was looked at because its slot came up
-	Relinks uint64 // times an activity or a phase brought a deadline forward
+	Looks   uint64 // looks at a connection because its slot came up
+	Relinks uint64 // places in the wheel moved because a deadline was brought forward
 
-	Passes  uint64        // passes over a shard that had something due
-	Busy    time.Duration // their time, all together
-	Longest time.Duration // the time of the longest
+	Passes  uint64        // passes over a shard with something due
+	Busy    time.Duration // total time of all passes
+	Longest time.Duration // time of the longest pass
 }
 
-// Add adds the counts of another tracker to s.
+// Add adds the counts of another tracker to s. Longest becomes the maximum.
 func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
@@ -52,7 +52,8 @@ func (s *Stats) Add(other Stats) {
 	s.Longest = max(s.Longest, other.Longest)
 }
 
-// counters are a shard's counts. They are atomic for the sake of who reads them.
+// counters are the counts of a shard. They are atomic because Stats reads them at
+// any time.
 type counters struct {
 	tracked, gone, kept, pings, misses, deferred, looks, relinks, passes atomic.Uint64
 
@@ -60,12 +61,15 @@ type counters struct {
 	busy, longest atomic.Int64
 }
 
+// passed counts a pass.
 func (n *counters) passed(took time.Duration) {
 	n.passes.Add(1)
 	n.busy.Add(int64(took))
 	n.longest.Store(max(n.longest.Load(), int64(took)))
 }
 
+// addTo adds the counts to st. It loads the ends before tracked, so that Live is
+// not too low.
 func (n *counters) addTo(st *Stats) {
 	ended := n.gone.Load()
 	st.Gone += ended
@@ -89,8 +93,8 @@ func (n *counters) addTo(st *Stats) {
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
 }
 
-// live returns how many connections are live, or more if some end meanwhile: what has
-// ended is read first.
+// live returns the number of live connections. If some end meanwhile the result
+// may be too high, but not too low, because it loads the ends first.
 func (n *counters) live() uint64 {
 	ended := n.gone.Load()
 	for r := range n.timedOut {

@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// Tracker tracks connections and times them out. All its methods may be called
-// by any goroutine. It has one goroutine, the driver, which sleeps while there
-// is nothing to do, and which [Tracker.Close] ends.
+// Tracker tracks connections and times them out. Its methods may be called from
+// any goroutine. It has one goroutine, the driver, which sleeps while there is
+// nothing to do. [Tracker.Close] and [Tracker.Retire] end it.
 type Tracker struct {
 	base
-	turn          atomic.Uint32 // by which Track chooses a shard
+	turn          atomic.Uint32 // Track uses it to take shards in turn
 	stop, stopped chan struct{}
 }
 
-// Phase makes p ready for [Conn.Enter]. A Policy that sets no limit is allowed:
-// it makes a phase in which a connection is exempt.
+// Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
+// connections in the phase have none. Phase fails if p is invalid.
 func (t *Tracker) Phase(p Policy) (*Phase, error) {
 	t.mustBeMade()
 	if err := p.validate(t.opts.Tick); err != nil {
@@ -27,34 +27,37 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 // mustBeMade panics if t was not made by New.
 func (t *Tracker) mustBeMade() {
 	if t == nil || t.clock == nil {
-		panic("idle: a nil or zero Tracker; make one with New, and see whether it returned an error")
+		panic("idle: a nil or zero Tracker; make one with New, and check its error")
 	}
 }
 
-// Policy returns the policy under which connections begin.
+// Policy returns the policy of new connections.
 func (t *Tracker) Policy() Policy {
 	t.mustBeMade()
 	return t.phase.policy
 }
 
-// Track begins to track c; see [Shard.Track]. It chooses the shard, and may be
-// called by any goroutine.
+// Track starts tracking c; see [Shard.Track]. It chooses the shard. It may be
+// called from any goroutine.
 func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	t.mustBeMade()
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
-// NewShard makes a shard for an event loop, on which nothing is locked: all its
-// methods, and those of its connections, must be called on the loop.
+// NewShard makes a shard for an event loop. Nothing in it is locked: its methods,
+// and those of its connections, must be called on the loop, and its [Hooks] are
+// called there.
 //
-// When something is due, the tracker's driver calls execute, which must have
-// the loop call pass soon, once, and must not call it itself; there is at most
-// one pass on its way. If execute fails it is tried again at the next tick.
-// [Hooks] run on the loop, inside the pass.
+// When something is due, the tracker's driver calls execute. execute must make
+// the loop call pass once, soon, and must not call pass itself. At most one pass
+// is pending at a time. If execute fails, it is called again at the next tick.
+//
+// NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute
+// is nil.
 func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	t.mustBeMade()
 	if execute == nil {
-		panic("idle: NewShard(nil); pass the function that has the loop call a pass")
+		panic("idle: NewShard(nil); pass a function that makes the loop call a pass")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +69,7 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	return s, nil
 }
 
-// Stats returns the present counts.
+// Stats returns the current counts.
 func (t *Tracker) Stats() Stats {
 	t.mustBeMade()
 	t.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fields yields those fields of a policy that have to be a number of ticks, or 0.
+// fields yields the fields of a policy that have to be a number of ticks, or 0.
 func fields(yield func(field) bool) {
 	for r := ReasonIdle; r < numReasons; r++ {
 		own := limits[r].fields
@@ -23,7 +23,7 @@ func fields(yield func(field) bool) {
 	}
 }
 
-// errNoLimit is what is wrong with a policy for a whole tracker that sets no limit.
+// errNoLimit is the error for a tracker whose policy sets no limit.
 func errNoLimit() error {
 	var settings []string
 	for r := ReasonIdle; r < numReasons; r++ {
@@ -34,7 +34,7 @@ func errNoLimit() error {
 
 const maxMisses = 100
 
-// validate reports what is wrong with p at the given tick, nil if nothing is.
+// validate returns an error if p is invalid with the given tick.
 func (p *Policy) validate(tick time.Duration) error {
 	longest := maxTicks * tick
 	for f := range fields {
@@ -54,7 +54,7 @@ func (p *Policy) validate(tick time.Duration) error {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)
 	}
 	if p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0 {
-		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; a policy can have one of the two", p.ReadTotal, p.MinReadRate.BytesPerSecond)
+		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; set only one of them", p.ReadTotal, p.MinReadRate.BytesPerSecond)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
@@ -70,7 +70,7 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 	case h.Interval == 0 && *h != Heartbeat{}:
 		return fmt.Errorf("idle: Heartbeat.Interval is 0, but other fields of Heartbeat are set (%+v); set Interval too", *h)
 	case h.Interval > 0 && h.Timeout == 0 && !h.Passive:
-		return fmt.Errorf("idle: Heartbeat.Timeout is 0; say how long the answer to a ping may take")
+		return fmt.Errorf("idle: Heartbeat.Timeout is 0; set it to how long the answer to a ping may take")
 	case max(h.Interval, h.Timeout) > longest/time.Duration(h.misses()+1):
 		return fmt.Errorf("idle: Heartbeat.Misses is %d, with an Interval of %v and a Timeout of %v; all together must be no longer than %v", h.Misses, h.Interval, h.Timeout, longest)
 	}
@@ -86,14 +86,15 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 	case r.BytesPerSecond == 0 && r.Grace != 0:
 		return fmt.Errorf("idle: %s.BytesPerSecond is 0, but its Grace is %v; set both or none", name, r.Grace)
 	case r.BytesPerSecond > 0 && r.Grace == 0:
-		return fmt.Errorf("idle: %s.Grace is 0; say for how long a slow start is allowed", name)
+		return fmt.Errorf("idle: %s.Grace is 0; set it to how long a slow start may take", name)
 	}
 	return nil
 }
 
-// maxRate returns the highest rate in bytes a second of which the price of a byte,
-// which is rounded up, is right to a hundredth: 4.3 GB/s with ticks of 10 ms.
+// maxRate returns the highest rate in bytes a second for which the price of a
+// byte, a whole number of 2⁻³² ticks rounded up, is exact to a hundredth. With a
+// tick of 10 ms that is 4.3 GB/s.
 func maxRate(tick time.Duration) int64 {
-	const fine = 100 // parts that the price of a byte has at least, of 2³² to a tick
+	const fine = 100 // the least price of a byte, in 2⁻³² ticks
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
 }

@@ -2,37 +2,41 @@ package idle
 
 import "time"
 
-// A Wait is what an owner keeps of a wait that was interrupted: see
-// [Conn.SuspendRead]. The zero Wait is none.
+// A Wait records a wait that was interrupted; see [Conn.SuspendRead]. The zero
+// Wait records none.
 type Wait struct {
-	lasted time.Duration // no longer than it has
-	until  uint32        // when it was suspended
+	lasted time.Duration // how long the wait has lasted, or less
+	until  uint32        // the stamp at which it was suspended
 
-	// If it was resumed: by which clock, when a wait without the interruptions would
-	// have begun, and the stamp by which the flow knows that.
+	// Set by a resumption: the clock, the time at which an uninterrupted wait of
+	// this length would have begun, and that time as a stamp in the flow.
 	clock *clock
 	begun time.Duration
 	stamp uint32
 }
 
-// SuspendRead is [Conn.PauseRead] for a wait that may go on, with [Conn.ResumeRead].
-// It is for reads that end without a byte at a deadline of the user's, and may be
-// tried again. w must be zero, or what that was called with when the wait went on.
+// SuspendRead is [Conn.PauseRead] for a wait that may go on later, with
+// [Conn.ResumeRead]. It is for reads that fail at a deadline of the user's
+// without having read a byte, and may be tried again. *w must be zero, or be what
+// the ResumeRead of this wait was given.
 func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, w) }
 
-// ResumeRead is [Conn.AwaitRead] for a wait that was suspended: ReadTimeout goes on
-// where it was, unless another phase was entered since, or something arrived, or the
-// interruption was longer than the limit.
+// ResumeRead is [Conn.AwaitRead] for a wait that was suspended. ReadTimeout goes
+// on from where it was. It starts anew if another phase was entered since, if
+// something has arrived, or if the interruption was longer than the limit.
 func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, w) }
 
-// SuspendWrite is to [Conn.PauseWrite] what [Conn.SuspendRead] is to PauseRead.
+// SuspendWrite is [Conn.SuspendRead] for writes: it is [Conn.PauseWrite] for
+// a wait that may go on later.
 func (c *Conn) SuspendWrite(w *Wait) { c.suspend(&c.out, w) }
 
-// ResumeWrite is to [Conn.AwaitWrite] what [Conn.ResumeRead] is to AwaitRead.
+// ResumeWrite is [Conn.ResumeRead] for writes: it is [Conn.AwaitWrite] for
+// a wait that was suspended.
 func (c *Conn) ResumeWrite(w *Wait) { c.resume(&c.out, w) }
 
-// suspend ends a wait on f, if there is one, and notes how long it has lasted. That is
-// exact from the first resumption on, or many short waits would add up to nothing.
+// suspend ends the wait on f, if there is one, and records in w how long it has
+// lasted. From the first resumption on that is exact. Otherwise many short waits
+// would be rounded down to nothing.
 func (c *Conn) suspend(f *flow, w *Wait) {
 	wait := f.wait.Load()
 	if wait&waiting == 0 {
@@ -50,7 +54,8 @@ func (c *Conn) suspend(f *flow, w *Wait) {
 	c.pause(f)
 }
 
-// resume begins a wait that has lasted for a while, though no longer than the phase.
+// resume starts a wait that has already lasted for a while, but not for longer
+// than the phase.
 func (c *Conn) resume(f *flow, w *Wait) {
 	if f.waits() {
 		return
@@ -63,7 +68,8 @@ func (c *Conn) resume(f *flow, w *Wait) {
 		w.lasted = 0
 	}
 	w.clock, w.begun = k, k.elapsed()-min(w.lasted, maxTicks*k.tick)
-	// The wait counts from the end of the tick of its stamp, which is not before begun.
+	// A wait counts from the end of its stamp's tick, and that must not be before
+	// begun.
 	w.stamp = stampOf(int64((w.begun+k.tick-1)/k.tick) - 1)
 	if int32(w.stamp-began) < 0 {
 		w.stamp = began
@@ -72,8 +78,12 @@ func (c *Conn) resume(f *flow, w *Wait) {
 		w.stamp = now
 	}
 	if c.startWait(f, w.stamp, at) {
-		// Enter, on another goroutine, raises began and then begins the wait. So either
-		// it has seen the wait, or its stamp is seen here.
+		// Enter may run at the same time:
+		//
+		//	reader: stores the wait, then loads began
+		//	Enter:  raises began, then restarts the wait
+		//
+		// So Enter sees the wait, or its stamp is seen here.
 		f.rewait(c.began.Load())
 	}
 }

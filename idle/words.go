@@ -2,22 +2,28 @@ package idle
 
 import "sync/atomic"
 
-// A flow is one direction of a connection: what arrives, or what goes out. One
-// goroutine at a time reports on a flow; the shard looks at it meanwhile.
+// A flow is the activity in one direction of a connection: what arrives, or what
+// is sent. One goroutine at a time reports on a flow. The shard may read it
+// meanwhile.
 type flow struct {
 	// stamp is the tick of the last activity.
 	stamp atomic.Uint32
 
-	// wait is the tick at which the present wait for bytes began, or at which the
-	// last one ended, in the upper 31 bits, and whether there is one.
+	// wait has in its upper 31 bits the tick at which the current wait began or
+	// the last one ended, and in its lowest bit (waiting) whether there is a
+	// wait.
 	wait atomic.Uint32
 
-	// paid is the instant, in ticks as 32.32, up to which the time is paid for. A
-	// pause pays for itself, and in a phase with a minimum rate so does every byte.
-	// More time than the limit allows must not be unpaid. It is kept only in phases
-	// with such a limit; they count exactly, by the clock itself: the fraction of
-	// a tick at which a pause began is taken off paid, and the one at which it
-	// ended is added.
+	// paid is the instant up to which the flow's time is paid for, in a phase
+	// that limits waits in total (ReadTotal, the minimum rates). A pause moves it
+	// forward by its length, and with a minimum rate each byte by its price. The
+	// limit passes when paid falls behind the current time by more than the limit
+	// allows.
+	//
+	// Such waits are measured exactly, by the real clock. As wait stores the
+	// start of a pause in whole ticks, pause subtracts the fraction of the tick
+	// in which the wait still lasted, and await adds the whole pause from the
+	// start of that tick.
 	paid atomic.Uint64
 }
 
@@ -26,11 +32,11 @@ const waiting = 1
 // waits reports whether there is a wait.
 func (f *flow) waits() bool { return f.wait.Load()&waiting != 0 }
 
-// begin starts all of the flow's clocks: at the given stamp, and those that count
-// waits at an instant, the stamp of which is begun.
+// begin restarts all clocks of the flow: the last activity at stamp, the current
+// wait or pause at begun, and the account at the instant at.
 //
-// Phases follow each other faster than ticks, so most of this has nothing to
-// store, which saves more than half of its cost.
+// Phases often follow each other within a tick. Then most values are unchanged,
+// and not storing them saves more than half of the cost.
 func (f *flow) begin(stamp, begun uint32, at uint64) {
 	if f.paid.Load() != at {
 		f.paid.Store(at)
@@ -44,8 +50,8 @@ func (f *flow) begin(stamp, begun uint32, at uint64) {
 	}
 }
 
-// await starts a wait and reports whether there was none. The pause that it ends,
-// at the given instant, is paid for first.
+// await starts a wait. It reports whether there was none. It first pays for the
+// pause that ends at the instant at.
 func (f *flow) await(stamp uint32, at uint64) bool {
 	for {
 		w := f.wait.Load()
@@ -61,11 +67,13 @@ func (f *flow) await(stamp uint32, at uint64) bool {
 	}
 }
 
-// pause ends a wait, if there is one, at the given instant. The pause is then taken
-// for one that began with its tick, so the time from there to the instant, in which
-// there still was a wait, is taken off paid. That comes last: another goroutine may
-// begin a phase in between, and then the account is short by less than a tick, which
-// the deadline allows for.
+// pause ends the current wait, if there is one, at the instant at, whose tick is
+// stamp. The pause counts from the start of its tick. So the part of that tick
+// before at, which still was a wait, is subtracted from paid.
+//
+// The subtraction comes last. If another goroutine begins a phase between the two
+// steps, the account is short by less than a tick, and the deadline allows for
+// that.
 func (f *flow) pause(stamp uint32, at uint64) {
 	for {
 		w := f.wait.Load()
@@ -81,7 +89,7 @@ func (f *flow) pause(stamp uint32, at uint64) {
 	}
 }
 
-// rewait moves the beginning of a wait, if there is one, to the given stamp.
+// rewait moves the start of the current wait, if there is one, forward to stamp.
 func (f *flow) rewait(stamp uint32) {
 	for {
 		w := f.wait.Load()
@@ -91,19 +99,22 @@ func (f *flow) rewait(stamp uint32) {
 	}
 }
 
-// letOff pays for all time up to now, by the given clock, at which it looks twice:
+// letOff pays for all time up to now. It does so twice because of this race:
 //
-//	judge:  reads the clock
-//	reader: begins to wait at a later tick, and pays for the pause before
-//	judge:  raises paid to what it has read, which swallows that payment
-//	reader: notes its wait, of which the pause before is not paid for
+//	judge:  loads the time
+//	reader: starts a wait at a later tick, and pays for the pause before it
+//	judge:  raises paid to the time it has loaded, so the payment is lost
+//	reader: stores the start of its wait
+//
+// The second time covers the pause.
 func (f *flow) letOff(now func() uint64) {
 	f.repay(now())
 	f.repay(now())
 }
 
-// repay pays for all time up to the given instant, that of a pause that goes on
-// included. A pause, as all do, counts from the beginning of its tick.
+// repay pays for all time up to the instant at. If a pause is under way, that
+// is rounded down to the start of the tick, and the pause starts anew there. (A
+// pause counts from the start of its tick.)
 func (f *flow) repay(at uint64) {
 	if f.wait.Load()&waiting == 0 {
 		at = instantOf(uint32(at >> 32))
@@ -120,8 +131,8 @@ func (f *flow) repay(at uint64) {
 	}
 }
 
-// price returns how many ticks, as 32.32, n bytes pay for, each worth perByte.
-// No more than about maxTicks are paid in advance.
+// price returns how long n bytes pay for, in ticks as 32.32, if each pays for
+// perByte. The account can be ahead of stamp by about maxTicks at most.
 func (f *flow) price(n int, perByte uint64, stamp uint32) uint64 {
 	const most = maxTicks << 32
 	ahead := int64(f.paid.Load() - uint64(stamp)<<32)
@@ -134,7 +145,8 @@ func (f *flow) price(n int, perByte uint64, stamp uint32) uint64 {
 	return uint64(n) * perByte
 }
 
-// refresh keeps the wait from growing older than it can tell.
+// refresh moves wait forward to oldest if it is older, so that its age does not
+// overflow.
 func (f *flow) refresh(oldest uint32) {
 	w := f.wait.Load()
 	old := ago(w, oldest)
@@ -147,12 +159,12 @@ func (f *flow) refresh(oldest uint32) {
 	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
 }
 
-// ago returns how many ticks before the given stamp w was written, negative if
-// after it. The distance must be less than 2³⁰.
+// ago returns how many ticks before stamp the tick in w was. It is negative if
+// the tick was later. The distance must be less than 2³⁰.
 func ago(w, stamp uint32) int32 { return int32(stamp<<1-w&^waiting) >> 1 }
 
-// agoExactly returns how long before the given instant, in ticks as 32.32, the tick
-// began in which w was written.
+// agoExactly returns the time from the start of the tick in w to the instant at,
+// in ticks as 32.32.
 func agoExactly(w uint32, at uint64) int64 {
 	return ticks(int64(ago(w, uint32(at>>32)))) + int64(uint32(at))
 }
@@ -170,20 +182,21 @@ func raise(at *atomic.Uint32, stamp uint32) {
 	}
 }
 
-// state is what a connection is in. The low bits are flags, then come the
-// misses of the heartbeat, then a generation, by which work that was begun for
-// a connection knows one that has taken its place.
+// state is the state of a connection. Its low bits are flags. Above them are the
+// misses of the heartbeat, and then a generation, which changes each time the
+// connection is tracked anew. Work that was begun for a connection carries its
+// generation, so it cannot affect a later one in the same memory.
 type state struct{ atomic.Uint32 }
 
 const (
-	live       = 1 << iota // tracked, and no outcome yet
-	expired                // timed out, and waiting for its owner to close it
-	asking                 // a callback that may keep it is running
-	pinging                // a callback that pings is running
-	unanswered             // a ping is
-	granted                // it was let live for its unread input
-	draining               // it passed its age, and its grace runs
-	spent                  // a wait began when waits had used up all that they may
+	live       = 1 << iota // tracked, and without an outcome yet
+	expired                // timed out, and not closed by its owner yet
+	asking                 // OnTimeout is running
+	pinging                // Ping is running
+	unanswered             // a ping has not been answered
+	granted                // unread input has averted a timeout
+	draining               // MaxAge has passed, and MaxAgeGrace is running
+	spent                  // a wait has begun after all waits together had passed their limit
 
 	missUnit = 1 << 8
 	missMask = 0xff * missUnit
@@ -192,18 +205,20 @@ const (
 	genMask  = 0xffff * genUnit
 )
 
+// misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// sameGen tells whether two states are of the same tracking of a connection.
+// sameGen reports whether two states are of the same generation.
 func sameGen(a, b uint32) bool { return a&genMask == b&genMask }
 
-// start opens a new generation, and fails if the last one has not ended.
+// start begins a new generation. It returns false if the last one has not ended.
 func (s *state) start() bool {
 	was := s.Load()
 	return was&(live|expired) == 0 && s.CompareAndSwap(was, was&genMask+genUnit|live)
 }
 
-// end closes a generation and returns what it was in, false if it was closed.
+// end ends the generation and returns the state before. ok is false if it has
+// already ended.
 func (s *state) end() (was uint32, ok bool) {
 	for {
 		was = s.Load()
@@ -216,7 +231,7 @@ func (s *state) end() (was uint32, ok bool) {
 	}
 }
 
-// set sets and clears bits, whatever the generation.
+// set sets and clears bits in any generation.
 func (s *state) set(set, clear uint32) {
 	for {
 		was := s.Load()
@@ -227,8 +242,8 @@ func (s *state) set(set, clear uint32) {
 	}
 }
 
-// move sets and clears bits if the generation is that of gen, and all of the
-// bits in need are set and none of those in set; it reports whether it did.
+// move sets and clears bits if the generation is that of gen, all bits in need
+// are set, and no bit in set is. It reports whether it did.
 func (s *state) move(gen, need, set, clear uint32) bool {
 	for {
 		was := s.Load()
@@ -241,13 +256,13 @@ func (s *state) move(gen, need, set, clear uint32) bool {
 	}
 }
 
-// mark sets bits, set already or not, if the generation is that of gen.
+// mark sets bits if the generation is that of gen and none of them is set.
 func (s *state) mark(gen, bits uint32) {
 	s.move(gen, 0, bits, 0)
 }
 
-// addMiss counts a miss and returns how many there are, 0 if the generation is
-// no longer that of gen.
+// addMiss counts a miss and returns the number of misses. It returns 0 if the
+// generation is not that of gen.
 func (s *state) addMiss(gen uint32) int {
 	for {
 		was := s.Load()

@@ -1,24 +1,26 @@
-// Package wheel is a hierarchical timing wheel: the data structure alone, with
-// no clock, no goroutine and no lock.
+// Package wheel is a hierarchical timing wheel: the data structure alone, without
+// clock, goroutine or lock.
 //
 // Ground rules:
 //
-//   - Time is a count of ticks, below 2⁶³. How long a tick is, and where tick 0
-//     lies, is the owner's business.
+//   - Time is a count of ticks, below 2⁶³. The owner decides how long a tick is
+//     and when tick 0 was.
 //   - The owner supplies the memory: it embeds a [Timer] in what it wants to
-//     time. After construction nothing here allocates.
-//   - A level has 64 slots, and a slot of level n covers 8ⁿ ticks. A timer lies
-//     in the lowest level that reaches as far as its tick, so its slot comes up
-//     exactly then if that is near, and too early by less than an eighth of the
-//     distance if it is far.
-//   - A Timer does not remember its deadline. When its slot comes up, at
-//     whatever level, [Wheel.Pop] hands it out, and the owner looks at the
-//     deadline as it is by then: reached, or to be scheduled again. A deadline
-//     that only ever moves later therefore needs no call at all in between.
-//   - Nobody is called back. Between two Pops the owner may schedule and cancel
-//     anything, the popped timer and its neighbours included.
+//     time. After the Wheel itself, nothing is allocated.
+//   - There are 15 levels of 64 slots. A slot of level n covers 8ⁿ ticks. It
+//     comes up when time reaches the first of them.
+//   - A timer is placed in the lowest level that reaches its tick. A near timer
+//     is in level 0, and its slot comes up exactly at its tick. A far timer's
+//     slot comes up early, by less than an eighth of the distance. The owner then
+//     schedules the timer again, and it descends to a lower level (a cascade).
+//   - A Timer does not store its deadline. When its slot comes up, at whatever
+//     level, [Wheel.Pop] returns it. The owner then looks up the current
+//     deadline, and acts on it or schedules the timer again. So a deadline that
+//     moves later needs no call when it moves.
+//   - There are no callbacks. Between two Pops the owner may schedule and cancel
+//     any timer, including the one just popped.
 //
-// The usual loop, for a timer that is the first field of its owner:
+// This is the usual loop, for a timer that is the first field of its owner:
 //
 //	w.Advance(now)
 //	for t := w.Pop(); t != nil; t = w.Pop() {
@@ -33,10 +35,11 @@
 // A Wheel has one owner at a time and is not safe for concurrent use.
 //
 // The scheme is that of Varghese and Lauck, "Hashed and Hierarchical Timing
-// Wheels" (SOSP 1987). A word of occupancy bits a level, as in W. Ahern's
-// timeout.c, sees to it that no work is done for empty slots however far time
-// jumps; levels that overlap, eight slots of one to one of the next as in
-// Linux's kernel/time/timer.c, that not everything far comes up at once.
+// Wheels" (SOSP 1987), with two additions. Each level has a word of occupancy
+// bits, as in W. Ahern's timeout.c, so empty slots cost nothing however far time
+// jumps. And levels overlap: a slot is as long as 8 slots of the level below, not
+// 64, as in Linux's kernel/time/timer.c. So timers that are far away do not all
+// come up at once.
 package wheel
 
 import "math/bits"
@@ -44,39 +47,39 @@ import "math/bits"
 const (
 	slotBits = 6
 	slots    = 1 << slotBits
-	stepBits = 3  // a slot covers 2³ of the level below
-	levels   = 15 // which reach 2⁴⁸ ticks far: 8,900 years of milliseconds
+	stepBits = 3  // a slot covers 2³ slots of the level below
+	levels   = 15 // reach 2⁴⁸ ticks: 8,900 years of milliseconds
 	top      = levels - 1
 )
 
-// Wheel is a set of pending timers. The zero value is an empty wheel at tick 0. It
-// must not be copied after first use. Timers more than 2⁴⁸ ticks ahead are kept as
-// well, at the price of coming up once in so many.
+// Wheel is a set of pending timers. The zero value is an empty wheel at tick 0.
+// It must not be copied after first use. A timer more than 2⁴⁸ ticks ahead is
+// kept too; its slot comes up once every 2⁴⁸ ticks.
 type Wheel struct {
 	now uint64
 	len int
 
-	// occupied has a bit for each slot that may hold a timer. A bit that is
-	// clear is right; one that is set may be stale, because a timer does not
-	// know its slot and so cannot clear the bit when it leaves. first repairs
-	// stale bits when it meets them, each at most once per Schedule.
+	// occupied has a bit for each slot. A slot whose bit is clear is empty. A
+	// slot whose bit is set may be empty too: a timer does not know its slot, so
+	// Cancel cannot clear the bit. firstOf clears such a bit when it meets it, at
+	// most once per Schedule.
 	occupied [levels]uint64
 	rings    [levels * slots]Timer
 
-	due  Timer // timers of slots that came up, oldest first, waiting for Pop
-	late Timer // scheduled at a tick already past; due at the next Advance
+	due  Timer // timers whose slots came up, oldest first, for Pop
+	late Timer // timers scheduled at a tick already past, for the next Advance
 }
 
 // Now returns the tick of the latest Advance.
 func (w *Wheel) Now() uint64 { return w.now }
 
-// Len returns how many timers are pending, those waiting for Pop included.
+// Len returns the number of pending timers, including those waiting for Pop.
 func (w *Wheel) Len() int { return w.len }
 
-// Schedule makes t pending so that Pop returns it at the given tick or before;
-// a pending t is moved. It returns when the slot of t comes up. A tick that is
-// not after Now comes up at the next Advance. The wheel refers to t until it is
-// popped or cancelled.
+// Schedule makes t pending, so that Pop returns it at the given tick or earlier.
+// If t is already pending it is moved. Schedule returns the tick at which t's
+// slot comes up. A timer whose tick is not after Now comes up at the next
+// Advance. The wheel retains t until it is popped or cancelled.
 func (w *Wheel) Schedule(t *Timer, tick uint64) (up uint64) {
 	if t.next != nil {
 		t.unlink()
@@ -88,8 +91,8 @@ func (w *Wheel) Schedule(t *Timer, tick uint64) (up uint64) {
 	return up
 }
 
-// Cancel makes t not pending and reports whether it was. A timer that waits
-// for Pop is pending, and does not come out after Cancel.
+// Cancel makes t not pending. It reports whether t was pending. A timer waiting
+// for Pop is pending; after Cancel, Pop does not return it.
 func (w *Wheel) Cancel(t *Timer) bool {
 	if t.next == nil {
 		return false
@@ -100,13 +103,14 @@ func (w *Wheel) Cancel(t *Timer) bool {
 	return true
 }
 
-// Advance moves time to now, and readies for Pop all slots that came up. Its
-// cost depends on the number of those slots, at most 64 a level, and not on
-// the time passed nor on the number of timers. A now before Now changes
-// nothing but readies what was scheduled late.
+// Advance moves time to now and makes the timers of all slots that came up ready
+// for Pop. Its cost depends on the number of those slots, at most 64 for each
+// level, but not on the number of timers or the time that has passed. If now is
+// before Now, time does not change, and only timers that were scheduled late
+// become ready.
 func (w *Wheel) Advance(now uint64) {
 	w.due.take(&w.late)
-	for { // w.now stays: slots are told apart by their distance from it
+	for { // w.now must not change yet, because first measures from it
 		s, ok := w.first()
 		if !ok || s.start > now {
 			break
@@ -117,18 +121,18 @@ func (w *Wheel) Advance(now uint64) {
 	w.now = max(w.now, now)
 }
 
-// Pop returns a timer whose slot has come up, no longer pending, or nil when
-// there is none. Timers come out in the order in which their slots came up.
-// A caller with a limited budget may stop popping at any time; the rest comes
-// out first after the next Advance.
+// Pop returns a timer whose slot has come up, or nil if there is none. The timer
+// is no longer pending. Timers are returned in the order in which their slots
+// came up. A caller may stop popping at any time; the remaining timers are
+// returned first after the next Advance.
 func (w *Wheel) Pop() *Timer {
 	return w.popFrom(&w.due)
 }
 
-// Next returns the tick at which the next timer comes up, if none is scheduled or
-// cancelled meanwhile: nothing comes up before it, and there is no need to call
-// Advance sooner. It is Now when timers wait for Pop or for the next Advance. false
-// means that nothing is pending.
+// Next returns the tick at which the next slot with a timer comes up. Until then
+// the owner need not call Advance, unless it schedules or cancels a timer. Next
+// returns Now if a timer is waiting for Pop or for the next Advance. ok is false
+// if no timer is pending.
 func (w *Wheel) Next() (tick uint64, ok bool) {
 	if !w.due.empty() || !w.late.empty() {
 		return w.now, true
@@ -137,8 +141,8 @@ func (w *Wheel) Next() (tick uint64, ok bool) {
 	return s.start, ok
 }
 
-// PopAny returns some pending timer, no longer pending, whatever its tick, or
-// nil when the wheel is empty. It is for taking back all timers at shutdown.
+// PopAny returns any pending timer, or nil if there is none. The timer is no
+// longer pending. It is for taking back all timers at shutdown.
 func (w *Wheel) PopAny() *Timer {
 	for _, r := range []*Timer{&w.due, &w.late} {
 		if t := w.popFrom(r); t != nil {
@@ -151,6 +155,8 @@ func (w *Wheel) PopAny() *Timer {
 	return nil
 }
 
+// popFrom returns the first timer of a ring, no longer pending, or nil if it has
+// none.
 func (w *Wheel) popFrom(ring *Timer) *Timer {
 	if ring.empty() {
 		return nil
@@ -160,8 +166,8 @@ func (w *Wheel) popFrom(ring *Timer) *Timer {
 	return t
 }
 
-// ringFor returns the ring for a timer at the given tick, marked as occupied,
-// and when it comes up.
+// ringFor returns the ring for a timer at the given tick, and the tick at which
+// that comes up. It marks the slot as occupied.
 func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	if tick <= w.now {
 		return &w.late, w.now
@@ -169,7 +175,7 @@ func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	level := levelFor(tick - w.now)
 	if level > top {
 		level = top
-		tick = w.now + slots<<(top*stepBits) // as far as the level reaches
+		tick = w.now + slots<<(top*stepBits) // the farthest tick that the level reaches
 	}
 	shift := level * stepBits
 	slot := tick >> shift % slots
@@ -177,9 +183,9 @@ func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	return &w.rings[level*slots+uint(slot)], tick >> shift << shift
 }
 
-// levelFor returns the lowest level that reaches the given number of ticks
-// ahead, which is not 0. Level n reaches 64·8ⁿ: its 64 slots after the present
-// one, which is empty.
+// levelFor returns the lowest level that reaches distance ticks ahead. distance
+// must not be 0. Level n reaches 64·8ⁿ ticks, because it has 64 slots after the
+// current one, which is empty.
 func levelFor(distance uint64) uint {
 	if distance < slots {
 		return 0
@@ -187,16 +193,16 @@ func levelFor(distance uint64) uint {
 	return (uint(bits.Len64(distance)) - slotBits + stepBits - 1) / stepBits
 }
 
-// slot tells where the wheel holds timers: the ring's index in rings, the
-// level, and the first tick that the slot covers.
+// A slot describes a slot: the index of its ring in rings, its level, and the
+// first tick that it covers.
 type slot struct {
 	ring, level int
 	start       uint64
 }
 
-// first returns the occupied slot that comes up first, false if there is none.
-// Of slots that come up together it is the one of the highest level, whose
-// timers were scheduled first.
+// first returns the occupied slot that comes up first. ok is false if there is
+// none. Of slots that come up at the same tick it returns the one of the highest
+// level, whose timers were scheduled first.
 func (w *Wheel) first() (first slot, ok bool) {
 	for level := range w.occupied {
 		if w.occupied[level] == 0 {
@@ -209,7 +215,7 @@ func (w *Wheel) first() (first slot, ok bool) {
 	return first, ok
 }
 
-// firstOf is first for one level.
+// firstOf is first for a single level.
 func (w *Wheel) firstOf(level int) (slot, bool) {
 	shift := level * stepBits
 	present := w.now >> shift
@@ -225,26 +231,28 @@ func (w *Wheel) firstOf(level int) (slot, bool) {
 	return slot{}, false
 }
 
-// Timer is a place in a [Wheel], to be embedded in whatever is timed. The zero
-// value is not pending. A Timer belongs to one wheel while it is pending, and
-// must not be copied or freed then.
+// Timer is an entry of a [Wheel]. Embed it in what is timed. The zero value is
+// not pending. While a Timer is pending it belongs to one wheel, and must not be
+// copied or freed.
 //
-// It costs two pointers. It carries no way back to what it is embedded in:
-// make it the first field and convert the pointer, as the example does.
+// A Timer is two pointers. It has no pointer to what it is embedded in: make it
+// the first field and convert its address, as the example does.
 type Timer struct {
-	next, prev *Timer // nil when not pending; both set otherwise
+	next, prev *Timer // both nil if not pending
 }
 
-// Pending reports whether t is scheduled and not yet popped or cancelled.
+// Pending reports whether t has been scheduled and has not been popped or
+// cancelled since.
 func (t *Timer) Pending() bool { return t.next != nil }
 
-// A ring is a circular list with a Timer as its sentinel, which is no member.
-// The methods below take the sentinel as receiver, but for unlink. A zero
-// sentinel is an empty ring.
+// A ring is a circular list with a Timer as its sentinel. The receiver of the
+// methods below is the sentinel, except in unlink. A zero sentinel is an empty
+// ring.
 
 func (r *Timer) empty() bool { return r.next == nil || r.next == r }
 
-// push appends t, which must be in no ring; its links may hold anything.
+// push appends t, which must not be in a ring. The previous values of its links
+// are ignored.
 func (r *Timer) push(t *Timer) {
 	if r.next == nil {
 		r.next, r.prev = r, r
@@ -254,13 +262,12 @@ func (r *Timer) push(t *Timer) {
 	last.next, r.prev = t, t
 }
 
-// unlink takes t, which must be in a ring, out of it and leaves its own links
-// as they were.
+// unlink removes t from its ring. It does not change t's own links.
 func (t *Timer) unlink() {
 	t.prev.next, t.next.prev = t.next, t.prev
 }
 
-// take appends all members of from, which becomes empty.
+// take moves all members of from to the end of r.
 func (r *Timer) take(from *Timer) {
 	if from.empty() {
 		return

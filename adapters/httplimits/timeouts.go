@@ -1,12 +1,12 @@
-// Package httplimits has what idlehttp and idlefasthttp share: their [Timeouts], their
-// [Stats], and how their listeners behave. Both name these types as their own, so a
-// server imports its adapter only.
+// Package httplimits has what idlehttp and idlefasthttp share: [Timeouts],
+// [Stats] and the behaviour of their listeners. Both adapters export these types
+// under their own names, so a server imports only its adapter.
 //
 // # Phases
 //
-// A connection goes through phases. Each phase has limits of its own. An
-// [idle.TimeoutError] says in which phase and by which setting a connection was ended;
-// Stats counts both.
+// A connection goes through phases, and each phase has its own limits. An
+// [idle.TimeoutError] names the phase in which a connection timed out and the
+// setting that it exceeded. Stats counts both.
 //
 //	phase           lasts                                             settings
 //	handshake       from the accept to the first byte of a request    HandshakeTimeout
@@ -17,31 +17,32 @@
 //	request stream  a stream of HTTP/2, which is reset                BodyTimeout, BodyRate
 //	hijacked        after a hijack                                    the fields of its idle.Policy
 //
-// WriteTimeout and WriteRate count in all phases but the last. A response of HTTP/1
-// that is not taken is a timeout of the phase "request", whatever else the connection
-// waits for.
+// WriteTimeout and WriteRate apply in all phases but the last. In HTTP/1, a
+// timeout of writing is always one of the phase "request", even if the connection
+// waits for something else at the same time.
 //
-// A stream can be reset only between two frames of its client. A frame that keeps the
-// reset waiting for longer than a body may ends the connection, in the phase "streams",
-// by BodyTimeout or BodyRate; without BodyRate by HeaderTimeout, if that is on.
+// A stream can be reset only between two frames of its client. If a frame delays
+// a reset for longer than a body may take, the connection is closed in the phase
+// "streams", by BodyTimeout or BodyRate. Without BodyRate it is closed by
+// HeaderTimeout, if that is on.
 //
 // # Listeners
 //
-// NewListener of an adapter returns a listener on which the server is to be served.
-// Closing it closes no connection: their timeouts go on until the last of them is gone,
-// so that they hold while a server shuts down in good order.
+// NewListener of an adapter returns the listener to serve. Closing it closes none
+// of its connections. Their timeouts stay in force until the last of them is
+// gone, so they also hold during a graceful shutdown.
 //
-// Stats returns its counts. Tracker returns the [idle.Tracker] of its connections, for
-// all else that one can do. Each connection is in a phase, whose policy is made from
-// Timeouts; the tracker's own policy says nothing. Streams of HTTP/2 have another
-// tracker, and so have connections that Watch put under limits too short for the
-// listener's tick. Closing the tracker ends the timeouts of its connections at once,
-// and the listener accepts no more.
+// Stats returns the listener's counts. Tracker returns the [idle.Tracker] of its
+// connections, for everything else. The tracker's own policy never applies: each
+// connection is in a phase, and its policy is made from Timeouts. Two kinds have
+// other trackers: streams of HTTP/2, and connections that Watch put under limits
+// too short for the listener's tick. Closing the tracker ends the timeouts of its
+// connections at once; after that, the listener accepts no more.
 //
-// The listener that is passed to NewListener may be one of crypto/tls, as for the
-// server itself, but TLS has to be outermost: timeouts work below TLS. A listener that
-// wraps a TLS listener is refused, as its inside is out of reach. One example is
-// netutil.LimitListener around tls.NewListener. A connection that brings TLS of its own is refused when it is
+// Timeouts work below TLS. So the listener passed to NewListener may be one of
+// crypto/tls, as for the server itself, but no other listener may wrap that. An
+// example of a listener that is refused is netutil.LimitListener around
+// tls.NewListener. A connection that brings its own TLS is refused when it is
 // accepted, which ends Serve.
 package httplimits
 
@@ -52,16 +53,18 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Off disables a limit: as the value of a duration, or as the BytesPerSecond of a rate.
+// Off disables a limit. It is a value for durations, and for BytesPerSecond of a
+// rate.
 const Off = -1
 
-// Timeouts says how long a connection may take for what. In every field zero is the
-// default and [Off] disables the limit; any other negative value is refused.
+// Timeouts sets the limits of each phase of a connection. In every field, zero
+// means the default and [Off] disables the limit. Any other negative value is an
+// error.
 //
-// Limits are kept as those of an [idle.Policy] are: never early, and late by about a
-// tick, as it says there. The default values are made for the open Internet. Those of
-// others, for comparison (0 is no limit, - no such setting; fasthttp has no limits by
-// default either):
+// The limits are as exact as those of an [idle.Policy]: never early, and late by
+// about a tick. The defaults suit servers on the open Internet. For comparison,
+// here are those of others (0 is no limit, - is no such setting; fasthttp has no
+// limits by default either):
 //
 //	                    here          net/http  nginx  Kestrel       Envoy   Caddy
 //	handshake           10 s          0         60 s   10 s          0       60 s
@@ -73,113 +76,119 @@ const Off = -1
 //	keep-alive          75 s          0         75 s   130 s         3600 s  300 s
 //	HTTP/2 streams      300 s         0         -      -             300 s   -
 type Timeouts struct {
-	// HandshakeTimeout is how long bytes may be awaited in all, since the connection
-	// was accepted, until the first byte of its first request is there, a TLS
-	// handshake included. 10 s by default: three round trips, some lost packets, and
-	// no more.
+	// HandshakeTimeout limits the time spent waiting for the client, from the
+	// accept to the first byte of the first request. A TLS handshake is part of
+	// that. The default is 10 s, enough for three round trips and some lost
+	// packets.
 	//
-	// net/http with TLS: the whole header of the first request has to come by then.
+	// net/http with TLS: the whole header of the first request must arrive within
+	// it.
 	//
-	// HTTP/2: the client's preface has to come by then.
+	// HTTP/2: the client's connection preface must arrive within it.
 	HandshakeTimeout time.Duration
 
-	// HeaderTimeout is how long bytes may be awaited in all from the first byte of a
-	// request to the end of its header, whatever arrives. 10 s by default: a header is
-	// a packet or two.
+	// HeaderTimeout limits the time spent waiting for the client, from the first
+	// byte of a request to the end of its header. Bytes that arrive do not extend
+	// it. The default is 10 s: a header is a packet or two.
 	//
-	// HTTP/2: it is the limit of every header block, in however many frames it comes.
-	// It ends the connection with all of its streams.
+	// HTTP/2: it limits every header block, however many frames that has. If it
+	// passes, the connection is closed with all its streams.
 	HeaderTimeout time.Duration
 
-	// BodyTimeout is how long no byte of a body may arrive while bytes are awaited;
-	// the time in which a handler does not read does not count. 30 s by default: a
-	// train in a tunnel. A handler that sets a read deadline of its own takes this and
-	// BodyRate over for the rest of its request; with net/http a zero one does, too.
+	// BodyTimeout limits how long the server waits for the next bytes of a body.
+	// Time in which the handler does not read does not count. By default it is
+	// 30 s. A handler that sets a read deadline disables this limit and BodyRate
+	// for the rest of the request. In net/http a zero deadline does so too.
 	//
-	// HTTP/2: it counts, whether a handler reads or not, while the client may send (its
-	// windows are open), has not ended the body, and the response has not begun. Once
-	// it has, both sides may be silent for as long as they like, as in conversations
-	// like those of gRPC; a handler that expects its client to be silent has to flush
-	// the header of its response before. A client that waits for "100 Continue" cannot
-	// be told from a silent one. The stream is reset, with the code CANCEL.
+	// HTTP/2: it applies while the client may send (its windows are open), has
+	// not ended the body, and the response has not begun. It does not matter
+	// whether the handler reads. Once the response has begun both sides may be
+	// silent for as long as they like, as in gRPC streams. So a handler that
+	// expects the client to pause must flush the response's header first. A
+	// client that waits for "100 Continue" looks like a silent one. If the limit
+	// passes, the stream is reset with the code CANCEL.
 	BodyTimeout time.Duration
 
-	// BodyRate is the minimum rate of a body, averaged over the time in which bytes
-	// were awaited. 240 bytes a second after a grace of 5 s by default, as in Kestrel:
-	// less than any link has that a person would wait for.
+	// BodyRate is the minimum rate of a body, averaged over the time in which the
+	// server waited for it. The default is 240 bytes a second after a grace of
+	// 5 s, as in Kestrel. Any usable link is faster.
 	BodyRate idle.Rate
 
-	// HandlerTimeout is how long a request may take from the end of its header to the
-	// end of the response. Neither traffic nor a busy server extends it. Off by default, as
-	// what handlers do is not the client's fault. A request that takes longer is
-	// answered with 503 if no response has begun. It is for HTTP/1 only.
+	// HandlerTimeout limits the time from the end of a request's header to the
+	// end of its response. Traffic does not extend it. It is off by default, as a
+	// slow handler is not the client's fault. If it passes and no response has
+	// begun, the request is answered with 503. It applies to HTTP/1 only.
 	//
 	// net/http: the request's context is cancelled.
 	//
-	// fasthttp: the handler is not stopped. Without a body the time counts from the
-	// handler's start.
+	// fasthttp: the handler is not stopped. For a request without a body the time
+	// counts from the start of the handler.
 	HandlerTimeout time.Duration
 
-	// WriteTimeout is how long no byte of a response may go out while bytes wait to.
-	// 30 s by default. A slow client that takes a large file lives.
+	// WriteTimeout limits how long a response may wait to be sent without any
+	// byte going out. The default is 30 s. A client that takes a large file
+	// slowly but steadily does not exceed it.
 	//
-	// HTTP/2: it counts for a stream while the window that the client has opened for
-	// it is used up; the stream is reset. While the window of the connection is used
-	// up it counts for all streams that have begun a response; all of them are reset.
+	// HTTP/2: it applies to a stream while the client's window for it is used up;
+	// if it passes, the stream is reset. While the window of the connection is
+	// used up, it applies to all streams whose response has begun; if it passes,
+	// all of them are reset.
 	WriteTimeout time.Duration
 
-	// WriteRate is the minimum rate at which a response has to be taken, averaged over
-	// the time in which bytes waited to go out. By default as BodyRate.
+	// WriteRate is the minimum rate at which a response must be taken, averaged
+	// over the time in which bytes waited to be sent. The default is that of
+	// BodyRate.
 	WriteRate idle.Rate
 
-	// KeepAliveTimeout is how long a connection may wait for its next request. 75 s by
-	// default, as in nginx, which is longer than the 60 s after which most load
-	// balancers let a connection go by themselves.
+	// KeepAliveTimeout limits how long a connection waits for its next request.
+	// The default is 75 s, as in nginx. Most load balancers close idle
+	// connections after 60 s, so they do so first.
 	//
-	// HTTP/2: it is how long a connection may be without an open stream, whatever
-	// other frames come.
+	// HTTP/2: it limits how long a connection may have no open stream, whatever
+	// other frames arrive.
 	KeepAliveTimeout time.Duration
 
-	// StreamTimeout is how long no byte may move, in either direction, on a connection
-	// of HTTP/2 while streams are open. 5 min by default, as in Envoy. It is for peers
-	// that have vanished: a PING extends it.
+	// StreamTimeout limits how long an HTTP/2 connection with open streams may be
+	// silent in both directions. The default is 5 min, as in Envoy. It is for
+	// peers that have vanished: a PING extends it.
 	//
-	// fasthttp: it is refused unless it is zero or Off, as there is no HTTP/2.
+	// fasthttp: it must be zero or Off, because fasthttp does not speak HTTP/2.
 	StreamTimeout time.Duration
 
-	// Hijacked is the policy of connections that were hijacked; none by default. A
-	// hijacked connection without a limit that its handler forgets is closed by the
-	// garbage collector, as by the bare server (of fasthttp: with KeepHijackedConns);
-	// one with a limit stays open until that is passed. An active Heartbeat is
-	// refused: use the adapter's Watch, which is also the way to ping WebSockets.
+	// Hijacked is the policy of hijacked connections. The zero Policy sets no
+	// limit. Without a limit, a hijacked connection that its handler forgets is
+	// closed by the garbage collector, as behind the bare server (for fasthttp:
+	// with KeepHijackedConns). With a limit it stays open until that has passed.
+	// An active Heartbeat is an error: use the adapter's Watch, which can also
+	// ping WebSockets.
 	Hijacked idle.Policy
 
-	// OnTimeout is asked before a connection is timed out, on a goroutine of its own.
-	// If it returns true, the connection is kept, and the limit begins anew. The
-	// Setting of err is the name of a field here, or of idle.Policy for a hijacked
-	// connection; its Phase is one of those that the package documentation lists.
-	// OnTimeout is also asked before a stream of HTTP/2 is reset; c is the connection
-	// of the stream then.
+	// OnTimeout, if not nil, is called before a connection is timed out, on a
+	// goroutine of its own. If it returns true the connection is kept, and the
+	// limit starts anew. err.Setting is the name of a field of Timeouts or, for a
+	// hijacked connection, of idle.Policy. err.Phase is one of the phases that
+	// the package documentation lists. OnTimeout is also called before a stream
+	// of HTTP/2 is reset; c is then the stream's connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
-	// Idle has the grain of the timeouts and more. If its Tick is 0, it is a 50th of
-	// the shortest limit here, but 10 ms at least and 100 ms at most; a policy of
-	// Watch that wants a finer one has 10 ms.
+	// Idle has the options of the tracker. If its Tick is 0, the tick is a 50th
+	// of the shortest limit here, but 10 ms at least and 100 ms at most. A policy
+	// of Watch that needs a finer tick then gets 10 ms.
 	Idle idle.Options
 }
 
-// Stats are the counts of a listener's connections. One that was hijacked and has no
-// limit then counts as gone, unless Watch gives it one.
+// Stats holds the counts of a listener's connections. A hijacked connection
+// without limits counts as gone, unless Watch gives it some.
 type Stats struct {
 	idle.Stats
 
-	// Phases is how many connections have timed out in each phase, by its name. That
-	// of "request stream" is how many streams of HTTP/2 have been reset; their
-	// connections may live on, and are not counted for it.
+	// Phases has the number of connections that timed out in each phase, by the
+	// phase's name. For "request stream" it is the number of HTTP/2 streams that
+	// were reset; their connections are not counted for that.
 	Phases map[string]uint64
 
-	// Limits is how many have timed out by each setting, by its name: those of
-	// Timeouts, and for hijacked connections the fields of idle.Policy. It adds up to
-	// what Phases does, streams included.
+	// Limits has the number of connections that timed out by each setting, by its
+	// name: a field of Timeouts or, for hijacked connections, of idle.Policy. Its
+	// sum is that of Phases; streams are included.
 	Limits map[string]uint64
 }

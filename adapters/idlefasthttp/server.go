@@ -1,26 +1,31 @@
-// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing
-// wheel, at a fraction of what the server's own cost.
+// Package idlefasthttp gives a fasthttp.Server all its timeouts, at a fraction of
+// the cost of the server's own.
 //
 //	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
 //
-// Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server.
+// Each phase of a connection has its own limit: handshake, header, body, handler,
+// response, keep-alive wait. The zero [Timeouts] are defaults that keep slow
+// clients from holding a server.
 //
 // A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed; one that is idle is closed
-// silently. The server's own log stays quiet (but for timeouts in a chunked
-// trailer, of which fasthttp makes its own error). There is no answer behind TLS and
-// MaxConnsPerIP together, as fasthttp gives no way to write one; to a body over
-// TLS after a "100 Continue", as that may have been the response; and to a body
-// that was pipelined, as responses before it may not have been sent. The beginning
-// of a header that comes in one packet with the end of a TLS handshake counts as
-// part of that, until more of it comes.
+// response has begun; then the connection is closed. An idle connection is closed
+// silently. The server's own log stays quiet, except for timeouts in a chunked
+// trailer, which fasthttp reports as an error of its own.
 //
-// The server's own ReadTimeout, WriteTimeout and IdleTimeout have to be 0. A
-// ReadTimeout that its HeaderReceived returns for a request, or that a handler
-// sets as a read deadline, is a limit beside those here; from the handler it
-// takes the place of those of the body.
+// There is no 408 in these cases:
+//
+//   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
+//   - a body over TLS after "100 Continue", because that may have been the
+//     response;
+//   - a body that was pipelined, because earlier responses may still be buffered.
+//
+// If the beginning of a header arrives in one packet with the end of a TLS
+// handshake, it counts as part of the handshake until more of it arrives.
+//
+// The server's own ReadTimeout, WriteTimeout and IdleTimeout must be 0. A
+// ReadTimeout that HeaderReceived returns for a request applies in addition to
+// the limits here. So does a read deadline that a handler sets, but it replaces
+// the limits of the body.
 package idlefasthttp
 
 import (
@@ -37,49 +42,50 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Timeouts says how long a connection may take for what. It is documented as
-// [httplimits.Timeouts], for both HTTP adapters.
+// Timeouts sets the limits of each phase of a connection. See
+// [httplimits.Timeouts], which both HTTP adapters share.
 type Timeouts = httplimits.Timeouts
 
 // Off disables a limit of [Timeouts].
 const Off = httplimits.Off
 
-// Stats are the counts of a [Listener]: see [httplimits.Stats].
+// Stats holds the counts of a [Listener]. See [httplimits.Stats].
 type Stats = httplimits.Stats
 
-// Listener is a net.Listener whose connections have timeouts; see package httplimits.
-// Besides Accept, Addr and Close it has
+// Listener is a net.Listener whose connections have timeouts; see package
+// httplimits. Besides Accept, Addr and Close it has these methods:
 //
-//	Stats() Stats           // the present counts
-//	Tracker() *idle.Tracker // tracks the connections
+//	Stats() Stats           // the current counts
+//	Tracker() *idle.Tracker // the tracker of the connections
 type Listener struct {
 	*httpconn.Listener
-	early bool // the server is Active only when a byte of a request is there
+	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
 }
 
-// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
-// an error that names the field if one makes no sense, or if s has timeouts of
-// its own; ln is closed then. It is for a server with one listener, as it sets
-// hooks of s: if there are more, call [NewListener] for all of them first.
+// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
+// field of t is invalid, and the error names the field. It also fails if s has
+// timeouts of its own. In both cases it closes ln. Serve sets hooks of s, so it
+// is for servers with one listener. For more of them, call [NewListener] for each
+// before serving.
 func Serve(s *fasthttp.Server, ln net.Listener, t Timeouts) error {
 	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
 }
 
-// ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
+// ServeTLS is like [Serve] but serves HTTPS, as s.ServeTLS does.
 func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
 	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
-// NewListener prepares s for the timeouts t, and returns the listener on which
-// it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
-// does, for those who want the listener's counts.
+// NewListener prepares s for the timeouts t and returns the listener to serve:
+// s.Serve(l) or s.ServeTLS(l, ...). Use it instead of [Serve] to read the
+// listener's counts, or for several listeners.
 //
-// ln may be a listener of crypto/tls, as it may for s.Serve; see package httplimits
-// for what is refused.
+// ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
+// which listeners are refused.
 //
-// It sets ConnState, HeaderReceived and Handler of s to functions that call
-// those which were there, so they must be set before, and not be changed any
-// more. s can be prepared for several listeners.
+// NewListener replaces ConnState, HeaderReceived and Handler of s by functions
+// that call the previous ones, so set these before and do not change them
+// afterwards. s may be prepared for several listeners.
 func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -101,7 +107,8 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	return l, nil
 }
 
-// check refuses a server whose own timeouts would work against those here.
+// check returns an error if s has timeouts of its own, or protocols that it hands
+// to someone else.
 func check(s *fasthttp.Server) error {
 	switch {
 	case s == nil:
@@ -120,32 +127,33 @@ func check(s *fasthttp.Server) error {
 	return checkProtos("Server.TLSConfig", s.TLSConfig.NextProtos)
 }
 
-// checkProtos refuses protocols of config, a tls.Config of that name, other than
-// HTTP/1.
+// checkProtos returns an error if protos has a protocol other than HTTP/1. config
+// names the tls.Config in the error.
 func checkProtos(config string, protos []string) error {
 	i := slices.IndexFunc(protos, func(proto string) bool { return proto != "http/1.1" && proto != "http/1.0" })
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not tell what becomes of connections that speak it", config, protos[i])
+	return fmt.Errorf("idlefasthttp: %s.NextProtos has %q; fasthttp does not report the states of connections that speak it, so they would have no timeouts; remove it", config, protos[i])
 }
 
-// hook has s tell the connections of l what is going on.
+// hook makes s report what happens to the connections of l.
 func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
-	tell := func(nc net.Conn, to fasthttp.ConnState) {
-		// Twice a request, and most often all is known, or noted at once.
+	onState := func(nc net.Conn, to fasthttp.ConnState) {
+		// This runs twice a request. Most calls change nothing or take a fast
+		// path.
 		if c, plain := nc.(*httpconn.Conn); plain {
-			if to == fasthttp.StateActive && !c.Buffered() || to == fasthttp.StateIdle && c.Rested() {
+			if to == fasthttp.StateActive && !c.MayBePipelined() || to == fasthttp.StateIdle && c.TryIdle() {
 				return
 			}
 		}
-		l.changed(nc, to)
+		l.onStateSlow(nc, to)
 	}
-	s.ConnState = tell
+	s.ConnState = onState
 	if state != nil {
 		s.ConnState = func(nc net.Conn, to fasthttp.ConnState) {
-			tell(nc, to)
+			onState(nc, to)
 			state(nc, to)
 		}
 	}
@@ -169,21 +177,22 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 	}
 }
 
-// headerReceived has the server tell the connection, which is not known here, but
-// of which it sets the deadline. That matters only if a body follows, of a length
-// or in chunks.
+// headerReceived makes the server report that it has read a header. It does not
+// know the connection, but the server sets that connection's read deadline from
+// the ReadTimeout returned here (see httpconn.HeaderReadSignal). Only requests with
+// a body, of a known length or chunked, need that.
 func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	const chunked = -1
 	if n := h.ContentLength(); n > 0 || n == chunked {
-		c.ReadTimeout = httpconn.HeaderTimeout
+		c.ReadTimeout = httpconn.HeaderReadSignal
 	}
 	return c
 }
 
-// changed tells the connection that nc is or wraps of its state.
-func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
+// onStateSlow reports a new state to the connection that nc is or wraps.
+func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
-		return // Close, or SetDeadline, has told; and the wrapper may be another's by now
+		return // Close or SetDeadline has reported it, and a pooled wrapper may belong to another connection by now
 	}
 	c := httpconn.Find(l.Listener, nc)
 	switch {
@@ -191,16 +200,16 @@ func (l *Listener) changed(nc net.Conn, to fasthttp.ConnState) {
 	case to == fasthttp.StateIdle:
 		c.Idle()
 	case to == fasthttp.StateActive:
-		c.Shaken(l.early)
-		c.Begun()
+		c.HandshakeDone(l.activeOnByte)
+		c.RequestBegun()
 	case to == fasthttp.StateNew:
 		c.Accepted(nc)
 	}
 }
 
-// Accept waits for the next connection. It is the server's to call. A server of
-// fasthttp gives up at the first error, so those that pass, such as a lack of
-// descriptors, are waited for here, as net/http does.
+// Accept waits for the next connection. The server calls it. fasthttp stops
+// serving at the first error, so Accept waits and tries again after a temporary
+// one, such as a lack of descriptors, as net/http does.
 func (l *Listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := l.Listener.Accept()
@@ -214,23 +223,26 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Watch puts a hijacked connection, as its HijackHandler gets it, under the
-// policy p, and calls ping, which may block, as p's active Heartbeat says. It
-// is for WebSockets.
+// Watch applies the policy p to c, a hijacked connection as its HijackHandler
+// gets it. It calls ping for p's active Heartbeat. Use it for WebSockets. ping
+// runs on a goroutine of its own and may block.
 //
-// All limits count from the call, the age too. A policy that wants a finer tick
-// than the listener has gets it, unless Timeouts.Idle.Tick is set. Watch may be
-// called again, for another policy; one without limits lets the connection go, as
-// after a hijack.
+// All limits, the age included, count from the call of Watch. If p needs a
+// shorter tick than the listener has, it gets one, unless Timeouts.Idle.Tick is
+// set. Watch may be called again to apply another policy. A policy without limits
+// ends the tracking, as a hijack does.
 //
-// When a limit is passed, the reads and writes of the WebSocket fail with an error
-// in which errors.As finds an *idle.TimeoutError, unless the library in between
-// replaces it by one of its own. Timeouts.OnTimeout gets the original.
+// When a limit has passed, reads and writes of the WebSocket fail with an error
+// in which errors.As finds an *idle.TimeoutError, unless the WebSocket library
+// replaces it by its own. Timeouts.OnTimeout gets the original error.
 //
-// Watch fails if c is not a connection of l's that was hijacked; if something in p
-// makes no sense; if the connection is closed or has timed out; and if l is closed
-// and was left without any connection that has limits, so that its timeouts have
-// ended.
+// Watch fails if
+//
+//   - c is not a hijacked connection of l;
+//   - p is invalid;
+//   - the connection is closed or has timed out;
+//   - l is closed and no connection with limits is left, which has ended its
+//     timeouts.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
 	return httpconn.Watch(l.Listener, c, p, ping)
 }

@@ -7,65 +7,65 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A conn is what is kept of a connection from OnOpen to OnClose. All but c,
-// which never changes, is used on its loop only. It is not used again for
-// another connection, so that whoever still holds it afterwards does no harm.
+// A conn is the state of a connection from OnOpen to OnClose. Only the
+// connection's loop uses it, except for c, which never changes. It is never used
+// for a second connection, so a reference that is kept too long does no harm.
 type conn struct {
-	track   idle.Conn // first: what an activity needs of it is one cache line then
-	c       gnet.Conn // held, not embedded: its methods are none of the owner's
-	inbound int       // bytes left unread by the last OnTraffic; -1 after OnClose
-	backlog *backlog  // nil if nothing is known to wait to go out
+	track   idle.Conn // first, so that what an activity needs is in one cache line
+	c       gnet.Conn // a named field: a conn does not offer its methods
+	inbound int       // bytes that the last OnTraffic left unread; -1 after OnClose
+	backlog *backlog  // nil if no bytes are known to be waiting in gnet
 
 	loop    *loop
 	phase   *idle.Phase
-	timeout *idle.TimeoutError // when it is being closed for that
+	timeout *idle.TimeoutError // set when the connection is closed because of a timeout
 
-	credited uint64 // up to which byte the peer is credited for taking, where the kernel counts
+	credited uint64 // acknowledged bytes already reported, where the kernel tells their number
 
-	_ [16]byte // makes it 192 bytes, which Go places at the start of a cache line
+	_ [16]byte // pads conn to 192 bytes, which Go allocates at the start of a cache line
 }
 
-// close notes that OnClose has been called.
-func (s *conn) close() { s.inbound = -1 }
+// markClosed records that OnClose has been called.
+func (s *conn) markClosed() { s.inbound = -1 }
 
 func (s *conn) closed() bool { return s.inbound < 0 }
 
-// before is called when OnTraffic begins, and reports whether something has
+// beforeTraffic is called when OnTraffic begins. It reports whether bytes have
 // arrived.
 //
-// Wake calls OnTraffic without new bytes. If there are fewer than were left,
-// some were read elsewhere on the loop, and it cannot be told whether some
-// are new; then it is better to believe so.
-func (s *conn) before() (arrived bool) {
+// Wake calls OnTraffic without new bytes. If fewer bytes are buffered than the
+// last OnTraffic left, the loop has read some elsewhere. Then some of the rest
+// may be new, and beforeTraffic assumes that.
+func (s *conn) beforeTraffic() (arrived bool) {
 	if n := s.c.InboundBuffered(); n != s.inbound {
 		s.track.Received(max(n-s.inbound, 0))
 		arrived = true
 	}
 	if s.backlog != nil {
-		s.look(s.c.OutboundBuffered())
+		s.updateBacklog(s.c.OutboundBuffered())
 	}
 	return arrived
 }
 
-// after is called when something that may have read, written, or closed the
-// connection has returned.
-func (s *conn) after() {
+// afterCallback is called when a callback has returned that may have read,
+// written, or closed the connection.
+func (s *conn) afterCallback() {
 	if s.closed() {
 		return
 	}
 	s.inbound = s.c.InboundBuffered()
 	if n := s.c.OutboundBuffered(); n > 0 || s.backlog != nil {
-		s.look(n)
+		s.updateBacklog(n)
 	}
 }
 
-// opened is called when OnOpen has returned n bytes, which gnet is to write. The
-// limits count from here, however long that has taken.
-func (s *conn) opened(n int) {
+// afterOpen is called when OnOpen has returned n bytes for gnet to write. The
+// limits count from here, however long OnOpen took.
+func (s *conn) afterOpen(n int) {
 	s.track.Touch()
-	s.after()
+	s.afterCallback()
 	if n > 0 && !s.closed() {
-		s.look(s.c.OutboundBuffered() + n)
+		s.updateBacklog(s.c.OutboundBuffered() + n)
 	}
 }
 
@@ -73,25 +73,26 @@ func (s *conn) opened(n int) {
 func (s *conn) expire(err *idle.TimeoutError) {
 	s.timeout = err
 	if err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
-		s.c.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
+		s.c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}
 	s.loop.close(s.c)
 }
 
-// ask asks the user. A farewell that is written then must not pass for a sign of
-// life, so that a refusal is final; see examine.
-func (s *conn) ask(keeps func(gnet.Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) bool {
-	defer s.after()
-	keep := keeps(s.c, err)
+// onTimeout calls the user's OnTimeout. If that returns false, examine reports
+// nothing any more in this pass, so a farewell does not count as activity.
+func (s *conn) onTimeout(ask func(gnet.Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) bool {
+	defer s.afterCallback()
+	keep := ask(s.c, err)
 	if !keep {
-		s.loop.refused = s
+		s.loop.notKept = s
 	}
 	return keep
 }
 
-// ping has the user ping. If a write fails gnet closes the connection.
+// ping sends the user's heartbeat message. gnet closes the connection if the
+// write fails.
 func (s *conn) ping(message func(gnet.Conn) []byte) error {
-	defer s.after()
+	defer s.afterCallback()
 	b := message(s.c)
 	if len(b) == 0 || s.closed() {
 		return nil
@@ -105,18 +106,18 @@ func (s *conn) ping(message func(gnet.Conn) []byte) error {
 	return nil
 }
 
-// examine tells the tracker what gnet and the kernel know. If the question is about
-// writing and nothing waits to go out, gnet alone can answer it: no system call is made.
+// examine returns what gnet and the kernel know about the connection. For a limit
+// of writing it makes no system call if gnet holds no bytes back.
 func (s *conn) examine(about idle.Reason) idle.Evidence {
-	if s.loop.refused == s {
+	if s.loop.notKept == s {
 		return idle.Evidence{}
 	}
-	s.look(s.c.OutboundBuffered())
+	s.updateBacklog(s.c.OutboundBuffered())
 	if s.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
 		return idle.Evidence{NotWriting: true}
 	}
 	r := kernel.Inspect(uintptr(s.c.Fd()))
 	e := r.Evidence()
-	s.progress(&e, r)
+	s.addProgress(&e, r)
 	return e
 }

@@ -11,33 +11,33 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options are what few servers need: callbacks, and settings of the tracker. Nil
-// Options, and every zero field, stand for none, or the default. The callbacks run on
-// the loop of the connection that they get, and must not block.
+// Options has callbacks, and settings of the tracker. Each field may be zero,
+// which means no callback or the default, and nil Options are like zero ones. A
+// callback runs on the loop of the connection that it gets, and must not block.
 type Options struct {
-	// Ping returns a heartbeat message, which is then written to c; or it
-	// writes to c itself and returns nil. The policy's active Heartbeat
+	// Ping returns a heartbeat message, which is then written to c. It may
+	// instead write to c itself and return nil. An active Heartbeat in the policy
 	// requires it.
 	Ping func(c gnet.Conn) []byte
 
-	// OnTimeout is asked before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit begins anew.
+	// OnTimeout is called before a connection is timed out. If it returns true
+	// the connection is kept, and the limit starts anew.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnDrain is told when a connection has passed MaxAge, so that it can be
-	// finished in good order within MaxAgeGrace; not if that is zero.
+	// OnDrain is called when a connection has passed MaxAge, so that it can
+	// finish within MaxAgeGrace. It is not called if MaxAgeGrace is zero.
 	OnDrain func(c gnet.Conn)
 
-	// Idle has the grain of the timeouts and more. Its Budget, how long a loop
-	// may be kept from its work at a time, is 1 ms by default, or half a tick if
-	// that is less. Its Shards are not used: there is one a loop.
+	// Idle has the options of the tracker. Its Budget limits how long a loop is
+	// kept from its other work at a time. The default is 1 ms, or half a tick if
+	// that is less. Its Shards is ignored: each loop has one shard.
 	Idle idle.Options
 }
 
 // defaultBudget is how long a loop may work on timeouts at a time.
 const defaultBudget = time.Millisecond
 
-// complete returns o, which may be nil, with the defaults of this package.
+// complete returns a copy of o with this package's defaults. o may be nil.
 func (o *Options) complete() Options {
 	var full Options
 	if o != nil {
@@ -50,7 +50,7 @@ func (o *Options) complete() Options {
 	return full
 }
 
-// hooks returns what a tracker is to call.
+// hooks returns the hooks for a tracker.
 func (o *Options) hooks() idle.Hooks {
 	h := idle.Hooks{
 		Examine: func(owner any, about idle.Reason) idle.Evidence { return owner.(*conn).examine(about) },
@@ -60,48 +60,49 @@ func (o *Options) hooks() idle.Hooks {
 		h.Ping = func(owner any) error { return owner.(*conn).ping(o.Ping) }
 	}
 	if o.OnTimeout != nil {
-		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*conn).ask(o.OnTimeout, err) }
+		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*conn).onTimeout(o.OnTimeout, err) }
 	}
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) {
 			s := owner.(*conn)
-			defer s.after()
+			defer s.afterCallback()
 			o.OnDrain(s.c)
 		}
 	}
 	return h
 }
 
-// Handler is a gnet.EventHandler that times connections out. It serves one
-// engine, or one client, at a time. Its On methods are gnet's to call.
+// Handler is a gnet.EventHandler that times connections out. It serves one engine
+// or one client at a time. gnet calls its On methods.
 type Handler struct {
 	user  gnet.EventHandler
-	table table // beside user: OnTraffic needs the two
+	table table // next to user, as OnTraffic needs both
 
 	policy idle.Policy
 	opts   Options
 	hooks  idle.Hooks
-	run    atomic.Pointer[run] // the last one that OnBoot has begun
+	run    atomic.Pointer[run] // the run that OnBoot has begun last
 }
 
 var _ gnet.EventHandler = (*Handler)(nil)
 
-// Wrap returns a handler that passes everything on to h, and has the connections
-// under the policy p from OnOpen on. opts may be nil.
+// Wrap returns a handler that forwards everything to h and applies the policy p
+// to connections from OnOpen on. opts may be nil.
 //
-// It fails if h is nil or a [*Handler] already, if p sets no limit, or asks for pings
-// and opts has no Ping, and if a value in p or opts makes no sense.
+// Wrap fails if h is nil or already a [*Handler], if p sets no limit, if p has an
+// active Heartbeat and opts has no Ping, and if a value in p or opts is invalid.
 func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	w := &Handler{user: h, policy: p, opts: opts.complete()}
 	if _, twice := h.(*Handler); twice || h == nil {
-		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; wrap the user's own, once", h)
+		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; pass your own gnet.EventHandler, and wrap it once", h)
 	}
 	w.hooks = w.opts.hooks()
 	if err := w.hooks.Check(p); err != nil {
 		return nil, err
 	}
-	// OnBoot makes the tracker: it has a goroutine, and nobody would end it if gnet
-	// failed before. This one finds the errors.
+	// OnBoot makes the tracker of each run. Making it here would leak its
+	// goroutine if gnet failed before OnBoot. This trial only finds errors in p
+	// and opts.
 	trial, err := idle.New(p, &w.opts.Idle)
 	if err != nil {
 		return nil, err
@@ -110,9 +111,10 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	return w, nil
 }
 
-// Tracker returns what tracks the connections of the present run, or of the last one:
-// each has its own. It is nil before OnBoot. It may be called by any goroutine. The
-// handler closes it after OnShutdown. To close it earlier ends all timeouts at once.
+// Tracker returns the tracker of the current run, or else of the last one. Each
+// run has its own. It is nil before OnBoot. Tracker may be called from any
+// goroutine. The handler closes the tracker after OnShutdown. Closing it earlier
+// ends all timeouts at once.
 func (h *Handler) Tracker() *idle.Tracker {
 	if r := h.run.Load(); r != nil {
 		return r.tracker
@@ -120,8 +122,8 @@ func (h *Handler) Tracker() *idle.Tracker {
 	return nil
 }
 
-// Stats returns the counts since the last OnBoot, zero before the first. It may
-// be called by any goroutine.
+// Stats returns the counts since the last OnBoot. They are zero before the first.
+// Stats may be called from any goroutine.
 func (h *Handler) Stats() idle.Stats {
 	if t := h.Tracker(); t != nil {
 		return t.Stats()
@@ -136,18 +138,18 @@ func (h *Handler) OnBoot(eng gnet.Engine) gnet.Action {
 		return gnet.Shutdown
 	}
 	action := h.user.OnBoot(eng)
-	// A server that is told to shut down here does so without OnShutdown. A
-	// client, which has no listeners and so is not valid, does not care.
+	// A server that is told to shut down here does not call OnShutdown. A client
+	// has no listeners, so Validate fails, and it ignores the action.
 	if action == gnet.Shutdown && eng.Validate() == nil {
 		h.run.Load().end()
 	}
 	return action
 }
 
-// OnShutdown implements gnet.EventHandler. Timeouts go on until the user's
-// OnShutdown, which may wait for connections to end, has returned. After it
-// gnet still calls OnClose, and even OnOpen, but nothing is done on any loop
-// any more.
+// OnShutdown implements gnet.EventHandler. The user's OnShutdown may wait for
+// connections to end, so timeouts stay in force until it has returned. gnet still
+// calls OnClose and even OnOpen after that, but nothing is handed to a loop any
+// more.
 func (h *Handler) OnShutdown(eng gnet.Engine) {
 	if r := h.run.Load(); r != nil {
 		defer r.end()
@@ -160,7 +162,7 @@ func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	s := h.track(c) // before the user's OnOpen, which may call Enter
 	out, action = h.user.OnOpen(c)
 	if s != nil {
-		s.opened(len(out))
+		s.afterOpen(len(out))
 	}
 	return out, action
 }
@@ -171,10 +173,10 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil {
 		return h.user.OnTraffic(c)
 	}
-	arrived := s.before()
+	arrived := s.beforeTraffic()
 	action := h.user.OnTraffic(c)
-	s.after()
-	if arrived { // until now: while the handler is at work nothing else can move
+	s.afterCallback()
+	if arrived { // again, as nothing else of the connection could move while the handler was running
 		s.track.Touch()
 	}
 	return action
@@ -184,7 +186,7 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	if s := h.table.get(c); s != nil {
 		h.table.remove(s)
-		s.close()
+		s.markClosed()
 		s.track.Close()
 		if s.timeout != nil {
 			err = s.timeout

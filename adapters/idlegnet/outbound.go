@@ -7,92 +7,93 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A backlog is what is known of the bytes that gnet holds back because the
-// kernel takes no more. They come from any callback, and from AsyncWrite, and
-// they leave when the socket becomes writable; nobody is told of the latter
-// two. So the tracker is told that bytes always wait. When that has lasted for
-// the limit, it asks (examine). If bytes wait that nobody has told of, their wait begins
-// at that moment.
+// A backlog describes the bytes that gnet holds back because the kernel takes no
+// more. Callbacks and AsyncWrite add bytes, and bytes leave when the socket
+// becomes writable. gnet reports neither AsyncWrite's bytes nor those that leave.
+// So the tracker is told that a write is always waiting, and calls examine when
+// the limit seems to have passed. If examine is the first to find bytes held
+// back, their wait begins then.
 type backlog struct {
-	left int  // how many bytes there were at the last look
-	gone int  // how many were seen to be gone since the last probe
-	grew bool // more came since then, so that some may be gone unseen
+	held int  // bytes held back at the last look
+	sent int  // bytes that have left since the last probe, as far as seen
+	grew bool // bytes were added since the last probe, which may hide some that left
 
-	timed   bool   // the kernel tells when bytes went out
-	counted bool   // the kernel counts what the peer takes
-	queue   uint64 // in the kernel's own queue, at the last probe
-	samples int    // probes in a row that saw no progress
+	hasTimes    bool   // the kernel tells when output last moved
+	hasAcked    bool   // the kernel tells how many bytes the peer has acknowledged
+	kernelQueue uint64 // length of the kernel's send queue at the last probe
+	stillProbes int    // consecutive probes without progress
 }
 
-// samples is how often a socket of which the kernel does not count the bytes is
-// probed before its peer is believed to have stopped.
-const samples = 8
+// maxStillProbes is the number of probes without progress after which the peer is
+// believed to have stopped. It is for sockets for which the kernel does not tell
+// when output last moved.
+const maxStillProbes = 8
 
-// look takes note that gnet holds n bytes back.
-func (s *conn) look(n int) {
+// updateBacklog records that gnet holds n bytes back.
+func (s *conn) updateBacklog(n int) {
 	b := s.backlog
 	switch {
 	case n == 0:
 		s.backlog = nil
 	case b == nil:
-		s.beginBacklog(n)
-	case n < b.left:
-		b.gone += b.left - n
-		b.samples = 0
-		if !b.timed { // it may have been just now
+		s.startBacklog(n)
+	case n < b.held:
+		b.sent += b.held - n
+		b.stillProbes = 0
+		if !b.hasTimes { // they may have left just now
 			s.track.Sent(0)
 		}
-		b.left = n
-	case n > b.left:
+		b.held = n
+	case n > b.held:
 		b.grew = true
-		b.left = n
+		b.held = n
 	}
 }
 
-// beginBacklog begins a wait for n bytes to go out.
-func (s *conn) beginBacklog(n int) {
+// startBacklog starts a wait for n bytes to be sent.
+func (s *conn) startBacklog(n int) {
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
-	s.backlog = &backlog{left: n, timed: tcp && kernel.SeesOutput}
+	s.backlog = &backlog{held: n, hasTimes: tcp && kernel.SeesOutput}
 	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
-		s.backlog.counted, s.backlog.queue = r.Tallied, r.Queued
+		s.backlog.hasAcked, s.backlog.kernelQueue = r.AckedKnown, r.Queued
 	}
-	s.track.RestartWrite() // the wait that the tracker believed in was none
+	s.track.RestartWrite() // no write was waiting until now, although the tracker was told so
 }
 
-// progress completes what the kernel reports by what is known here.
-func (s *conn) progress(e *idle.Evidence, r kernel.Report) {
+// addProgress completes e, the evidence from r, by what is known of the backlog.
+func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 	b := s.backlog
 	if b == nil {
 		e.NotWriting = true
 		return
 	}
-	e.OutEmpty = false // gnet holds some back
-	if r.Out > 0 {     // the kernel counts the bytes of TCP
-		if b.counted {
+	e.OutEmpty = false // gnet holds bytes back
+	if r.Out > 0 {     // TCP: the kernel tells when output last moved
+		if b.hasAcked {
 			e.Unreported = int(r.Acked - s.credited)
 			s.credited = r.Acked
 		}
 		return
 	}
 	grew := b.grew
-	e.Unreported, b.gone, b.grew = b.gone, 0, false
+	e.Unreported, b.sent, b.grew = b.sent, 0, false
 	switch {
-	case r.Queued != b.queue:
-		// With bytes held back the kernel's queue is full, so it changes only
-		// if the peer reads.
-		b.queue, b.samples = r.Queued, 0
+	case r.Queued != b.kernelQueue:
+		// gnet holds bytes back only while the kernel's queue is full. So the
+		// queue changes only if the peer reads.
+		b.kernelQueue, b.stillProbes = r.Queued, 0
 		e.Out = 1
-		if grew { // by how much it reads cannot be told
+		if grew { // how fast it reads cannot be told
 			e.NotWriting = true
 		}
-	case b.samples < samples:
-		// It may have changed and be by chance as it was, while AsyncWrite makes
-		// up for what has gone. So it is asked again in a part of the limit. That
-		// is a matter of WriteTimeout alone: IdleTimeout has been told of what
-		// AsyncWrite wrote (Conn.Sent).
-		b.samples++
+	case b.stillProbes < maxStillProbes:
+		// The queue may have changed and be the same again by chance, if
+		// AsyncWrite has added as much as has left. So it is probed again after
+		// part of the limit. Doubt puts off WriteTimeout only. IdleTimeout needs
+		// no such doubt, as Conn.Sent reports what AsyncWrite has sent.
+		b.stillProbes++
 		limit := s.phase.Policy().WriteTimeout
-		e.Doubt = limit - limit/samples
+		e.Doubt = limit - limit/maxStillProbes
 	}
 }

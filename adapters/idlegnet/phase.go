@@ -8,12 +8,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-var errNotBooted = errors.New("idlegnet: Phase before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
+var errNotBooted = errors.New("idlegnet: Phase was called before OnBoot; call it in the handler's OnBoot, or later (and pass what Wrap returns to gnet.Run)")
 
-// Phase makes p ready for [Conn.Enter]. A Policy that sets no limit is
-// allowed: it makes a phase in which a connection is exempt. Phase may be
-// called by any goroutine, from the user's OnBoot on, and its result serves
-// until OnShutdown.
+// Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
+// connections in the phase have none. Phase may be called from any goroutine, but
+// not before the user's OnBoot. The result is valid until OnShutdown.
 func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	r := h.run.Load()
 	if r == nil {
@@ -25,20 +24,20 @@ func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	return r.tracker.Phase(p)
 }
 
-// Conn is the timeouts of a connection, by which its user tells what only the
-// user knows. It may be kept, beside what else is known of the connection. Its
-// methods do nothing if it is nil, or if the connection is closed; but for the
-// Async ones they must be called on the connection's loop, that is in a callback.
+// Conn controls the timeouts of a connection. It reports what only the user
+// knows, such as beats. The user may keep it. Its methods do nothing if it is nil
+// or if the connection is closed. Call them on the connection's loop, that is in
+// a callback; the Async methods may be called from any goroutine.
 type Conn conn
 
-// Conn returns the timeouts of c, nil if c is closed or UDP. It must be called on
-// c's loop, from OnOpen on. Looking it up costs some nanoseconds; who takes many
-// messages at once does it once for all of them.
+// Conn returns the Conn of c, or nil if c is closed or UDP. Call it on c's loop,
+// from OnOpen on. The lookup costs some nanoseconds, so code that handles many
+// messages in one callback should look it up once.
 func (h *Handler) Conn(c gnet.Conn) *Conn { return (*Conn)(h.table.get(c)) }
 
-// Enter puts the connection under another phase: all its limits but the age
-// begin to count anew. It panics if p is nil, is not of the connection's handler, or
-// pings and Options.Ping is nil.
+// Enter puts the connection in phase p. All its limits but the age start anew.
+// Enter panics if p is nil or of another handler, or if p pings and Options.Ping
+// is nil.
 func (c *Conn) Enter(p *idle.Phase) {
 	mustBePhase("Enter", p)
 	s := (*conn)(c)
@@ -48,46 +47,48 @@ func (c *Conn) Enter(p *idle.Phase) {
 	s.track.Enter(p)
 	s.phase = p
 	if s.backlog != nil {
-		s.beginBacklog(s.backlog.left)
+		s.startBacklog(s.backlog.held)
 	}
 }
 
-// Beat records a beat of the peer, for policies with a passive Heartbeat. It
-// costs about a nanosecond.
+// Beat records a beat of the peer. It is for policies with a passive Heartbeat,
+// and costs about a nanosecond.
 func (c *Conn) Beat() {
 	if c != nil {
 		c.track.Beat()
 	}
 }
 
-// Sent records that n bytes have gone out, for example in the callback of an
-// AsyncWrite. It is needed only where the kernel does not tell, on Unix sockets and
-// on systems other than Linux, and there only for what is written to peers that send
-// nothing: by AsyncWrite, upon a Wake, in OnDrain, or by a Ping that returns nil.
+// Sent records that n bytes have been sent, for example in the callback of an
+// AsyncWrite. It is needed only where the kernel does not tell, that is on Unix
+// sockets and on systems other than Linux. There it is needed only for writes to
+// peers that send nothing, when they are made by AsyncWrite, after a Wake, in
+// OnDrain, or by a Ping that returns nil.
 func (c *Conn) Sent(n int) {
 	if c != nil {
 		c.track.Sent(n)
 	}
 }
 
-// AsyncEnter has [Conn.Enter] called on the connection's loop. It may be called
-// by any goroutine, and fails when the engine is shutting down. It panics if p is nil.
+// AsyncEnter runs [Conn.Enter] on the connection's loop. It may be called from
+// any goroutine. It fails if the engine is shutting down, and panics if p is nil.
 func (c *Conn) AsyncEnter(p *idle.Phase) error {
 	mustBePhase("AsyncEnter", p)
 	return c.async(func() { c.Enter(p) })
 }
 
-// mustBePhase panics where the mistake is made.
+// mustBePhase panics if p is nil, so that AsyncEnter panics in its caller.
 func mustBePhase(method string, p *idle.Phase) {
 	if p == nil {
 		panic("idlegnet: " + method + "(nil); did Phase return an error?")
 	}
 }
 
-// AsyncBeat has [Conn.Beat] called on the connection's loop. It may be called by
-// any goroutine, and fails when the engine is shutting down.
+// AsyncBeat runs [Conn.Beat] on the connection's loop. It may be called from any
+// goroutine, and fails if the engine is shutting down.
 func (c *Conn) AsyncBeat() error { return c.async(c.Beat) }
 
+// async runs f on the connection's loop. It does nothing if c is nil.
 func (c *Conn) async(f func()) error {
 	if c == nil {
 		return nil

@@ -16,22 +16,24 @@ import (
 // A run is the time from OnBoot to OnShutdown.
 type run struct {
 	tracker *idle.Tracker
-	first   *idle.Phase // that connections begin with
-	loops   sync.Map    // of gnet.EventLoop to *loop
+	initial *idle.Phase // the phase of new connections
+	loops   sync.Map    // maps gnet.EventLoop to *loop
 
-	// mu is held for reading while something is handed to a loop. Once gnet
-	// has closed its pollers their descriptors may be anybody's, and Execute
-	// would write to them, so that must not happen after OnShutdown.
-	mu   sync.RWMutex
-	over bool
+	// mu is held for reading while something is handed to a loop. Execute writes
+	// to a descriptor of the loop's poller. After OnShutdown gnet closes that,
+	// and the descriptor may be reused for another file. So nothing may be handed
+	// to a loop then.
+	mu    sync.RWMutex
+	ended bool
 }
 
-var errTwice = errors.New("idlegnet: the handler serves an engine already; wrap the user's handler once for each")
+var errTwice = errors.New("idlegnet: the handler already serves an engine; call Wrap once for each engine")
 
 // boot begins a run.
 func (h *Handler) boot() error {
 	if old := h.run.Load(); old != nil {
-		// If gnet fails between OnBoot and its start, there is no OnShutdown.
+		// If gnet fails between OnBoot and its start, it does not call
+		// OnShutdown.
 		if old.used() {
 			return errTwice
 		}
@@ -45,33 +47,33 @@ func (h *Handler) boot() error {
 	if err != nil {
 		return err
 	}
-	h.run.Store(&run{tracker: tracker, first: first})
+	h.run.Store(&run{tracker: tracker, initial: first})
 	return nil
 }
 
-// used reports whether the run is not over, and has had connections.
+// used reports whether the run has had connections and has not ended.
 func (r *run) used() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	opened := false
 	r.loops.Range(func(any, any) bool { opened = true; return false })
-	return opened && !r.over
+	return opened && !r.ended
 }
 
-// end stops the tracker's goroutine and waits for that. Afterwards nothing is
+// end stops the tracker's goroutine and waits for it. After end, nothing is
 // handed to a loop any more.
 func (r *run) end() {
 	r.mu.Lock()
-	r.over = true
+	r.ended = true
 	r.mu.Unlock()
-	r.tracker.Close() // the second time it fails, which is fine
+	r.tracker.Close() // fails the second time, which does no harm
 }
 
-// execute has f run on el soon. It may be called by any goroutine.
+// execute runs f on el soon. It may be called from any goroutine.
 func (r *run) execute(el gnet.EventLoop, f func()) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.over {
+	if r.ended {
 		return gneterrors.ErrEngineInShutdown
 	}
 	return el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error { f(); return nil }))
@@ -83,14 +85,14 @@ type loop struct {
 	el    gnet.EventLoop
 	shard *idle.Shard
 
-	// Of the present pass:
+	// These are about the current pass.
 	passing  bool
-	refused  *conn // the last one that OnTimeout did not want to keep
-	shutdown error // that OnClose asked for
-	panicked any   // by OnClose
+	notKept  *conn // the last connection for which OnTimeout has returned false
+	shutdown error // the shutdown that OnClose has asked for
+	panicked any   // what OnClose has panicked with
 }
 
-// loop returns the loop that el is. It must be called on it.
+// loop returns the loop of el. It must be called on el.
 func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 	if l, ok := r.loops.Load(el); ok {
 		return l.(*loop), nil
@@ -104,12 +106,12 @@ func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 	return l, nil
 }
 
-// post hands a pass to the loop. The tracker's driver calls it, with at most
-// one pass on its way: gnet runs what is queued until the queue is empty, so a
-// pass that posted the next one would keep the loop for good.
+// post hands a pass to the loop. The tracker's driver calls it, and only when no
+// other pass is pending: gnet empties its task queue before it polls, so passes
+// that post the next one would keep the loop busy for ever.
 func (l *loop) post(pass func()) error {
 	return l.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-		l.passing, l.refused = true, nil
+		l.passing, l.notKept = true, nil
 		pass()
 		l.passing = false
 		if l.panicked != nil {
@@ -119,8 +121,8 @@ func (l *loop) post(pass func()) error {
 	}))
 }
 
-// close closes c, which calls OnClose before it returns. If that asks for a
-// shutdown, gnet learns of it at the end of the pass.
+// close closes c. gnet calls OnClose before el.Close returns. If OnClose asks for
+// a shutdown, gnet is told at the end of the pass.
 func (l *loop) close(c gnet.Conn) {
 	if err := l.el.Close(c); errors.Is(err, gneterrors.ErrEngineShutdown) {
 		l.shutdown = err
@@ -128,9 +130,9 @@ func (l *loop) close(c gnet.Conn) {
 }
 
 // notePanic is deferred around an OnClose that a pass has caused. The tracker
-// survives panics in callbacks, and logs them with their stack; but one in
-// OnClose would leave the connection half closed, and ends the process when it
-// happens at any other time. So it does at the end of the pass.
+// recovers panics of callbacks and logs them with their stack. But a panic in
+// OnClose leaves the connection half closed, and outside a pass it ends the
+// process. So post panics again at the end of the pass.
 func (l *loop) notePanic() {
 	if p := recover(); p != nil {
 		l.panicked = p
@@ -138,18 +140,18 @@ func (l *loop) notePanic() {
 	}
 }
 
-// track begins to track c, which has just been opened, or returns nil if that
-// is not to be.
+// track starts tracking c, which has just been opened. It returns nil if c cannot
+// be tracked.
 func (h *Handler) track(c gnet.Conn) *conn {
-	if _, udp := c.LocalAddr().(*net.UDPAddr); udp { // of a client; a server's has no OnOpen
+	if _, udp := c.LocalAddr().(*net.UDPAddr); udp { // a client's connection; for a server's, gnet does not call OnOpen
 		return nil
 	}
 	r := h.run.Load()
 	l, err := r.loop(c.EventLoop())
-	if err != nil { // the run is over
+	if err != nil { // the run has ended
 		return nil
 	}
-	s := &conn{c: c, loop: l, phase: r.first}
+	s := &conn{c: c, loop: l, phase: r.initial}
 	if err := l.shard.Track(&s.track, s, &h.hooks); err != nil {
 		return nil
 	}
@@ -158,6 +160,6 @@ func (h *Handler) track(c gnet.Conn) *conn {
 		s.track.Close()
 		return nil
 	}
-	s.track.AwaitWrite() // always: see backlog
+	s.track.AwaitWrite() // always, see backlog
 	return s
 }

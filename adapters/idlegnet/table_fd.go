@@ -8,28 +8,30 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A table finds the conn of a gnet.Conn by its descriptor: three loads, where a
-// map would cost a hash, and a lock or a lookup of the loop first.
+// A table finds the conn of a gnet.Conn by its descriptor. That takes three
+// loads, where a map would cost a hash, and a lock or a lookup of the loop first.
 //
-// A slot is set and cleared on the loop of the connection that has the
-// descriptor, the latter in OnClose, before gnet closes it; so no two loops set
-// it at once. But a loop may look for a connection that is gone while another
-// loop has its descriptor. So slots are atomic, and what is found is compared.
+// The loop of the connection that has the descriptor sets and clears its slot. It
+// clears it in OnClose, before gnet closes the descriptor, so no two loops write
+// to a slot at once. But a loop may look up a connection that is gone while the
+// descriptor belongs to a connection of another loop. So slots are atomic, and
+// get compares the connection.
 type table struct {
-	pages [1 << dirBits]atomic.Pointer[page] // made when needed
+	pages [1 << dirBits]atomic.Pointer[page] // allocated when needed
 }
 
 type page [1 << pageBits]atomic.Pointer[conn]
 
-// 16 million descriptors, the limit of a process being one million by default.
+// Room for 16 million descriptors. By default, Linux limits a process to one
+// million.
 const (
 	dirBits  = 12
 	pageBits = 12
 )
 
-// get returns the conn of c, nil if there is none.
+// get returns the conn of c, or nil if there is none.
 func (t *table) get(c gnet.Conn) *conn {
-	fd := uint(c.Fd()) // not small if it is -1
+	fd := uint(c.Fd()) // very large if the descriptor is -1
 	i := fd >> pageBits
 	if i >= uint(len(t.pages)) {
 		return nil
@@ -44,7 +46,7 @@ func (t *table) get(c gnet.Conn) *conn {
 	return nil
 }
 
-// put adds s, and reports whether its descriptor is small enough for that.
+// put adds s. It reports whether the descriptor is small enough for the table.
 func (t *table) put(s *conn) bool {
 	fd := uint(s.c.Fd())
 	i := fd >> pageBits
@@ -58,7 +60,7 @@ func (t *table) put(s *conn) bool {
 	return true
 }
 
-// remove takes out s, which has been added.
+// remove deletes s, which must be in the table.
 func (t *table) remove(s *conn) {
 	fd := uint(s.c.Fd())
 	t.pages[fd>>pageBits].Load()[fd%uint(len(page{}))].CompareAndSwap(s, nil)

@@ -6,13 +6,14 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A table finds the conn of a gnet.Conn. Here its descriptor costs system
-// calls, and is gone when it is closed, so it is found by identity.
+// A table finds the conn of a gnet.Conn. On Windows asking for the descriptor
+// costs system calls, and fails once it is closed. So the gnet.Conn itself is the
+// key.
 type table struct {
-	conns sync.Map // of gnet.Conn to *conn
+	conns sync.Map // maps gnet.Conn to *conn
 }
 
-// get returns the conn of c, nil if there is none.
+// get returns the conn of c, or nil if there is none.
 func (t *table) get(c gnet.Conn) *conn {
 	s, ok := t.conns.Load(c)
 	if !ok {

@@ -212,7 +212,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 		switch b := h.table.get(c).backlog; {
 		case left == 0 && b != nil:
 			t.Errorf("%s: %+v", when, *b)
-		case left > 0 && (b == nil || b.left != left || b.gone != gone):
+		case left > 0 && (b == nil || b.held != left || b.sent != gone):
 			t.Errorf("%s: %+v, want %d left and %d gone", when, b, left, gone)
 		}
 	}
@@ -251,7 +251,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 		t.Errorf("in the next phase: %+v", track.backlog)
 	}
 	h.OnClose(c, nil)
-	track.after() // of a callback that has closed it
+	track.afterCallback() // of a callback that has closed it
 	if h.table.get(c) != nil || !track.closed() {
 		t.Error("it is not forgotten")
 	}
@@ -266,21 +266,21 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &conn{phase: phase, backlog: &backlog{counted: true}}
-	progress := func(r kernel.Report) (e idle.Evidence) { s.progress(&e, r); return e }
+	s := &conn{phase: phase, backlog: &backlog{hasAcked: true}}
+	progress := func(r kernel.Report) (e idle.Evidence) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {
 			t.Errorf("up to %d: %+v", acked, p)
 		}
 	}
-	s.backlog = &backlog{queue: 5, gone: 3, grew: true, samples: 2} // a Unix socket
+	s.backlog = &backlog{kernelQueue: 5, sent: 3, grew: true, stillProbes: 2} // a Unix socket
 	if p := progress(kernel.Report{Queued: 7}); p.Unreported != 3 || p.Out != 1 || !p.NotWriting {
 		t.Errorf("the queue has changed, and the backlog has grown: %+v", p)
 	}
 	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 0 || p.Out != 1 || p.NotWriting {
 		t.Errorf("the queue has changed: %+v", p)
 	}
-	for range samples {
+	for range maxStillProbes {
 		if p := progress(kernel.Report{Queued: 9}); p.Out != 0 || p.Doubt <= 0 || p.Doubt >= time.Minute {
 			t.Errorf("the queue may have changed: %+v", p)
 		}
@@ -288,17 +288,17 @@ func TestProgress(t *testing.T) {
 	if p := progress(kernel.Report{Queued: 9}); p.Out != 0 || p.Doubt != 0 {
 		t.Errorf("the queue is as it was: %+v", p)
 	}
-	s.backlog.left, s.backlog.timed = 5, true
-	s.look(3)
+	s.backlog.held, s.backlog.hasTimes = 5, true
+	s.updateBacklog(3)
 	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 2 || p.Doubt <= 0 {
 		t.Errorf("the backlog has shrunk: %+v", p)
 	}
-	s.look(4)
+	s.updateBacklog(4)
 	if p := progress(kernel.Report{Queued: 8}); p.Unreported != 0 || !p.NotWriting {
 		t.Errorf("the backlog has grown, and the queue has changed: %+v", p)
 	}
 	e := idle.Evidence{OutEmpty: true}
-	if s.progress(&e, kernel.Report{Queued: 8}); e.OutEmpty {
+	if s.addProgress(&e, kernel.Report{Queued: 8}); e.OutEmpty {
 		t.Error("the kernel holds nothing back, but gnet does: OutEmpty")
 	}
 	s.backlog = nil

@@ -15,19 +15,18 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
 
-// The keys of http.Server.TLSNextProto under which HTTP/2 is served. The second is
-// for connections without TLS: see [shell].
+// Keys of http.Server.TLSNextProto for HTTP/2, with and without TLS. For the
+// second see [shell].
 const (
 	overTLS = "h2"
 	plain   = "unencrypted_http2"
 )
 
-// hookHTTP2 has the frames of l's connections read, if s speaks HTTP/2.
+// hookHTTP2 makes s serve l's HTTP/2 connections through readers of their frames.
 //
-// A connection is handed to the function that serves those without TLS, whether it
-// has TLS or not, as that one takes any net.Conn. If there is none, which a later
-// version of Go may bring about, frames are not read, and only the limits of
-// connections count.
+// The function that serves connections without TLS accepts any net.Conn. So it
+// serves all of them here, those with TLS too. If a later version of Go has no
+// such function, frames are not read, and only the limits of connections apply.
 func (l *Listener) hookHTTP2(s *http.Server) {
 	prepareHTTP2(s)
 	serve, serveTLS := s.TLSNextProto[plain], s.TLSNextProto[overTLS]
@@ -55,7 +54,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 			return
 		}
 		framed := l.framed(tc)
-		if framed == nil { // it was hijacked by a hook
+		if framed == nil { // a hook has hijacked it
 			tc.Close()
 			return
 		}
@@ -64,7 +63,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 	}
 }
 
-// framed returns nc with its frames read, nil if it is not l's.
+// framed returns a connection that reads nc's frames, or nil if nc is not l's.
 func (l *Listener) framed(nc net.Conn) net.Conn {
 	if nc == nil || http2conn.Of(nc) != nil {
 		return nil
@@ -72,17 +71,19 @@ func (l *Listener) framed(nc net.Conn) net.Conn {
 	return httpconn.ReadFrames(l.Listener, nc)
 }
 
-// prepareHTTP2 has net/http fill in s.TLSNextProto, which it does otherwise when
-// it begins to serve. Then it would be too late to change that without a race.
+// prepareHTTP2 makes net/http fill in s.TLSNextProto. net/http does so when it
+// begins to serve, but changing the map then would be a race with the connections
+// of other listeners.
 //
-// It cannot be asked to. But the functions serve connections of any server, so they
-// can be those of another one, which is begun to be served for a moment.
+// net/http has no function for this. But the functions in the map serve the
+// connections of any server. So they can be taken from another server, which is
+// served for a moment.
 func prepareHTTP2(s *http.Server) {
 	if s.TLSNextProto != nil {
 		return
 	}
 	other := &http.Server{Protocols: s.Protocols}
-	if s.TLSConfig != nil { // if it makes no sense, s reports that when it serves
+	if s.TLSConfig != nil { // if TLSConfig is invalid, s reports that when it serves
 		other.TLSConfig = s.TLSConfig.Clone()
 		other.TLSConfig.NextProtos = append(slices.Clone(s.TLSConfig.NextProtos), overTLS)
 	}
@@ -90,10 +91,10 @@ func prepareHTTP2(s *http.Server) {
 		return
 	}
 	s.TLSNextProto = other.TLSNextProto
-	s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // has streams end in good order
+	s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // lets streams end gracefully
 }
 
-// nowhere is a listener that nobody can connect to.
+// nowhere is a listener that accepts no connections.
 type nowhere struct{}
 
 var errNowhere = errors.New("idlehttp: nobody can connect")
@@ -102,19 +103,21 @@ func (nowhere) Accept() (net.Conn, error) { return nil, errNowhere }
 func (nowhere) Close() error              { return nil }
 func (nowhere) Addr() net.Addr            { return &net.TCPAddr{} }
 
-// A shell is by which net/http hands on a connection without TLS where a *tls.Conn
-// is wanted: as the connection under one.
+// A shell wraps a connection without TLS where net/http requires a *tls.Conn: the
+// shell is the connection below that.
 type shell struct {
 	net.Conn // nil
 	plain    net.Conn
 }
 
-// UnencryptedNetConn returns the connection proper.
+// UnencryptedNetConn returns the wrapped connection. net/http looks for this
+// method.
 func (s shell) UnencryptedNetConn() net.Conn { return s.plain }
 
+// wrap returns a *tls.Conn on top of a shell around nc.
 func wrap(nc net.Conn) *tls.Conn { return tls.Client(shell{plain: nc}, nil) }
 
-// unwrap returns what is in a shell, nil if there is none.
+// unwrap returns the connection in a shell below tc, or nil if there is no shell.
 func unwrap(tc *tls.Conn) net.Conn {
 	if s, ok := tc.NetConn().(interface{ UnencryptedNetConn() net.Conn }); ok {
 		return s.UnencryptedNetConn()
@@ -122,8 +125,8 @@ func unwrap(tc *tls.Conn) net.Conn {
 	return nil
 }
 
-// readPreface reads what a client says first, and reports whether it has. What
-// else comes is logged as net/http does.
+// readPreface reads the client's connection preface and reports whether it is
+// HTTP/2's. It logs any other preface, as net/http does.
 func readPreface(hs *http.Server, nc net.Conn) bool {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	got := make([]byte, len(preface))

@@ -5,9 +5,9 @@ import (
 	"log"
 )
 
-// quiet returns a logger that hands on to to, or to the standard one, all but
-// what net/http says of handshakes, and prefaces of HTTP/2, that timed out: that
-// is what a handshake timeout is for, and it is counted.
+// quiet returns a logger that forwards to the given one, or to the standard
+// logger if that is nil. It drops net/http's lines about TLS handshakes and
+// HTTP/2 prefaces that timed out. Those are expected, and are counted.
 func quiet(to *log.Logger) *log.Logger {
 	if to == nil {
 		to = log.Default()

@@ -1,28 +1,30 @@
-// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
-// a fraction of what the server's own cost.
+// Package idlehttp gives an http.Server all its timeouts, at a fraction of the
+// cost of the server's own.
 //
 //	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
 //
-// Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server.
+// Each phase of a connection has its own limit: handshake, header, body, handler,
+// response, keep-alive wait. The zero [Timeouts] are defaults that keep slow
+// clients from holding a server.
 //
 // A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed; one that is idle is closed
-// silently. The server's own log stays quiet. With TLS it is not known whether
-// an interim "100 Continue" or the response has been written, so that a body
-// that was asked for by one is not answered. A header of which the beginning
-// came with the request before is taken for begun when more of it comes.
+// response has begun; then the connection is closed. An idle connection is closed
+// silently. The server's own log stays quiet.
 //
-// In HTTP/2 the limits are kept by what the frames tell. A client that does not
-// send the body of a request, or does not take the response, has that stream
-// reset, and the others live. The fields of Timeouts say what each limit is there.
-// What no limit ends is a stream on which neither side owes anything by its
-// frames: a handler that takes long, and a body that trickles after the response
-// has begun.
+// With TLS, a body that the server has asked for with "100 Continue" is not
+// answered with 408, because idlehttp cannot tell that interim response from the
+// final one. If the beginning of a header arrives together with the previous
+// request, the header counts as begun only when more of it arrives.
+//
+// In HTTP/2 the limits are applied to the frames. If a client does not send the
+// body of a request, or does not take the response, the server resets that
+// stream, and the other streams go on. The fields of Timeouts say what each limit
+// means for HTTP/2. No limit ends a stream on which, judging by its frames,
+// neither side has to send anything. Examples are a handler that takes long, and
+// a body that trickles after the response has begun.
 //
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
-// have to be 0.
+// must be 0.
 package idlehttp
 
 import (
@@ -38,56 +40,57 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
 
-// Timeouts says how long a connection may take for what. It is documented as
-// [httplimits.Timeouts], for both HTTP adapters.
+// Timeouts sets the limits of each phase of a connection. See
+// [httplimits.Timeouts], which both HTTP adapters share.
 type Timeouts = httplimits.Timeouts
 
 // Off disables a limit of [Timeouts].
 const Off = httplimits.Off
 
-// Stats are the counts of a [Listener]: see [httplimits.Stats].
+// Stats holds the counts of a [Listener]. See [httplimits.Stats].
 type Stats = httplimits.Stats
 
-// Listener is a net.Listener whose connections have timeouts; see package httplimits.
-// Besides Accept, Addr and Close it has
+// Listener is a net.Listener whose connections have timeouts; see package
+// httplimits. Besides Accept, Addr and Close it has these methods:
 //
-//	Stats() Stats           // the present counts
-//	Tracker() *idle.Tracker // tracks the connections
+//	Stats() Stats           // the current counts
+//	Tracker() *idle.Tracker // the tracker of the connections
 type Listener struct{ *httpconn.Listener }
 
-// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails with
-// an error that names the field if one makes no sense, or if s has timeouts of
-// its own; ln is closed then. It is for a server with one listener, as it sets
-// hooks of s: if there are more, call [NewListener] for all of them first.
+// Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
+// field of t is invalid, and the error names the field. It also fails if s has
+// timeouts of its own. In both cases it closes ln. Serve sets hooks of s, so it
+// is for servers with one listener. For more of them, call [NewListener] for each
+// before serving.
 func Serve(s *http.Server, ln net.Listener, t Timeouts) error {
 	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
 }
 
-// ServeTLS is [Serve] for HTTPS, as s.ServeTLS.
+// ServeTLS is like [Serve] but serves HTTPS, as s.ServeTLS does.
 func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
 	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
-// NewListener prepares s for the timeouts t, and returns the listener on which
-// it is to be served: s.Serve(l), or s.ServeTLS(l, ...). It is what [Serve]
-// does, for those who want the listener's counts.
+// NewListener prepares s for the timeouts t and returns the listener to serve:
+// s.Serve(l) or s.ServeTLS(l, ...). Use it instead of [Serve] to read the
+// listener's counts, or for several listeners.
 //
-// ln may be a listener of crypto/tls, as it may for s.Serve; see package httplimits
-// for what is refused.
+// ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
+// which listeners are refused.
 //
-// It sets ConnState, ConnContext, ErrorLog and TLSNextProto of s to ones that hand
-// on to those which were there, so they must be set before, and not be changed any
-// more. (From the log it takes lines about handshakes that timed out.) Protocols,
-// HTTP2 and TLSConfig must be set before as well; so must x/net/http2 have been
-// configured, if it is used. s can be prepared for several listeners, and serve
-// others beside them, but must not serve yet.
+// NewListener replaces ConnState, ConnContext, ErrorLog and TLSNextProto of s by
+// functions that call the previous ones, so set these before and do not change
+// them afterwards. The new ErrorLog drops lines about handshakes that timed out.
+// Set Protocols, HTTP2 and TLSConfig before as well, and call
+// x/net/http2.ConfigureServer before if you use it. s may be prepared for several
+// listeners, and may also serve others, but it must not serve yet.
 func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
 	}
 	h2 := httpconn.OverTLS
 	if s.Protocols != nil && s.Protocols.UnencryptedHTTP2() {
-		h2 = httpconn.HTTP2Also
+		h2 = httpconn.OverAny
 	}
 	inner, err := httpconn.NewListener("idlehttp", ln, t, h2)
 	if err != nil {
@@ -99,7 +102,8 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	return l, nil
 }
 
-// check refuses a server whose own timeouts would work against those here.
+// check returns an error if s has timeouts of its own, or speaks protocols that
+// cannot be tracked.
 func check(s *http.Server) error {
 	if s == nil {
 		return errors.New("idlehttp: the server is nil")
@@ -120,21 +124,21 @@ func check(s *http.Server) error {
 	}
 	for proto := range s.TLSNextProto {
 		if proto != "h2" && proto != "http/1.1" && proto != "unencrypted_http2" {
-			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not tell what becomes of connections that speak it", proto)
+			return fmt.Errorf("idlehttp: Server.TLSNextProto has %q; net/http does not report the states of connections that speak it, so they would have no timeouts; remove it", proto)
 		}
 	}
 	return nil
 }
 
-// hook has s tell the connections of l what is going on.
+// hook makes s report what happens to the connections of l.
 func (l *Listener) hook(s *http.Server) {
-	state, inContext := s.ConnState, s.ConnContext
+	state, connContext := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if c := httpconn.Find(l.Listener, nc); c != nil {
-			if framed := http2conn.Of(nc); framed != nil { // its frames tell more
+			if framed := http2conn.Of(nc); framed != nil { // its frames tell more than nc's state
 				nc = framed.NetConn()
 			} else {
-				changed(c, nc, to)
+				onState(c, nc, to)
 			}
 		}
 		if state != nil {
@@ -142,8 +146,8 @@ func (l *Listener) hook(s *http.Server) {
 		}
 	}
 	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
-		if inContext != nil {
-			ctx = inContext(ctx, nc)
+		if connContext != nil {
+			ctx = connContext(ctx, nc)
 		}
 		if c := httpconn.Find(l.Listener, nc); c != nil {
 			ctx = context.WithValue(ctx, connKey{}, watched{l.Listener, c})
@@ -153,8 +157,9 @@ func (l *Listener) hook(s *http.Server) {
 	s.ErrorLog = quiet(s.ErrorLog)
 }
 
-// changed tells c, as which or in which nc is known to the server, of its state.
-func changed(c *httpconn.Conn, nc net.Conn, to http.ConnState) {
+// onState reports a new state to c. nc is c as its server knows it: c or a
+// wrapper.
+func onState(c *httpconn.Conn, nc net.Conn, to http.ConnState) {
 	switch to {
 	case http.StateNew:
 		c.Accepted(nc)

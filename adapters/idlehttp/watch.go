@@ -8,18 +8,19 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// watched is a connection as the contexts of its requests have it.
+// watched is the value that the context of each request of a connection has under
+// connKey.
 type watched struct {
 	listener *httpconn.Listener
 	conn     *httpconn.Conn
 }
 
-// connKey is the key of a watched connection.
+// connKey is the context key of a watched.
 type connKey struct{}
 
-// Watch puts the connection of r, which has been hijacked, under the policy p,
-// and calls ping, which may block, as p's active Heartbeat says. It is for
-// WebSockets, once they are accepted:
+// Watch applies the policy p to the connection of r, which must have been
+// hijacked. It calls ping for p's active Heartbeat. Use it for WebSockets once
+// they are accepted:
 //
 //	ws, err := websocket.Accept(w, r, nil)
 //	...
@@ -27,33 +28,39 @@ type connKey struct{}
 //		Heartbeat: idle.Heartbeat{Interval: 30 * time.Second, Timeout: 10 * time.Second, Misses: 2},
 //	}, func() error { go ws.Ping(context.Background()); return nil })
 //
-// Whatever arrives is an answer to a ping, so ping need not wait for one: while
-// it blocks there is no other, though misses count on. (The Ping of
-// github.com/coder/websocket waits for its pong.)
+// ping runs on a goroutine of its own and may block. Any input counts as an
+// answer, so ping need not wait for a pong. While it blocks it is not called
+// again, but misses still count. (Ping of github.com/coder/websocket waits for
+// its pong.)
 //
-// All limits count from the call, the age too. A policy that wants a finer tick
-// than the listener has gets it, unless Timeouts.Idle.Tick is set. Watch may be
-// called again, for another policy; one without limits lets the connection go, as
-// after a hijack.
+// All limits, the age included, count from the call of Watch. If p needs a
+// shorter tick than the listener has, it gets one, unless Timeouts.Idle.Tick is
+// set. Watch may be called again to apply another policy. A policy without limits
+// ends the tracking, as a hijack does.
 //
-// When a limit is passed, the reads and writes of the WebSocket fail with an error
-// in which errors.As finds an *idle.TimeoutError. gorilla/websocket v1.5.1 replaces
-// it by an error of its own. Timeouts.OnTimeout gets the original, and the
-// connection keeps it (with TLS, the NetConn of the *tls.Conn does):
+// When a limit has passed, reads and writes of the WebSocket fail with an error
+// in which errors.As finds an *idle.TimeoutError. An exception is
+// gorilla/websocket v1.5.1, which replaces the error by its own.
+// Timeouts.OnTimeout gets the original error, and the connection keeps it. With
+// TLS, the NetConn of the *tls.Conn keeps it:
 //
 //	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
 //
-// Watch fails if r did not come over HTTP/1 by a listener of this package, or was
-// not hijacked; if something in p makes no sense; if the connection is closed or has
-// timed out; and if the listener is closed and was left without any connection that
-// has limits, so that its timeouts have ended.
+// Watch fails if
+//
+//   - r is not an HTTP/1 request on a listener of this package, or was not
+//     hijacked;
+//   - p is invalid;
+//   - the connection is closed or has timed out;
+//   - the listener is closed and no connection with limits is left, which has
+//     ended its timeouts.
 func Watch(r *http.Request, p idle.Policy, ping func() error) error {
 	w, ok := r.Context().Value(connKey{}).(watched)
 	if !ok {
-		return errors.New("idlehttp: Watch: the request did not come by a listener of this package")
+		return errors.New("idlehttp: Watch: the request did not arrive on a listener of this package")
 	}
 	if r.ProtoMajor != 1 {
-		return errors.New("idlehttp: Watch: a request of HTTP/2 has no connection of its own")
+		return errors.New("idlehttp: Watch: an HTTP/2 request does not have a connection of its own; use an HTTP/1 request")
 	}
 	return httpconn.Watch(w.listener, w.conn, p, ping)
 }

@@ -272,7 +272,7 @@ func TestRefusalEndsWhenTheConnectionIsKept(t *testing.T) {
 	hooks := &server.setup.hooks
 	for _, keep = range []bool{false, true} {
 		hooks.OnTimeout(server, &idle.TimeoutError{Reason: idle.ReasonIdle})
-		if m := server.marks.Load(); m&asking != 0 || m&refused != 0 == keep {
+		if m := server.flags.Load(); m&asking != 0 || m&notKept != 0 == keep {
 			t.Errorf("kept: %v, and then the marks are %b", keep, m)
 		}
 		if p := hooks.Examine(server, idle.ReasonIdle); p.Out > 0 != keep {

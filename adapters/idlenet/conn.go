@@ -12,126 +12,128 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Conn is a net.Conn with timeouts. Like those of every net.Conn its methods
-// may be called by several goroutines at once. Deadlines set by its user keep
-// their meaning, beside those of the policy.
+// Conn is a net.Conn with timeouts. As with every net.Conn, several goroutines
+// may call its methods at once. Deadlines that the user sets keep their meaning;
+// the limits of the policy apply in addition.
 type Conn struct {
-	// What Reads and Writes need comes first, up to the flows of track. By the time
-	// of the next request a server has none of it at hand any more.
+	// Fields that Reads and Writes use come first, up to the flows in track, so
+	// that they touch few cache lines. In a server under load, none of these is
+	// in the cache when the next request arrives.
 
-	inner net.Conn // held, not embedded: promoted methods would bypass track
-	marks atomic.Uint32
+	inner net.Conn // a named field, as promoted methods would bypass track
+	flags atomic.Uint32
 
-	// Reports on a direction come from one goroutine at a time, and so do reads and
-	// writes, as a [kernel.Stream] has it. The kernel would have made the others
-	// wait anyway.
+	// Each mutex admits one goroutine at a time to a direction. So reports on a
+	// direction do not overlap, nor do the reads and writes of a [kernel.Stream].
+	// It makes nobody wait longer, as package net has such locks too.
 	reading, writing sync.Mutex
 
 	track idle.Conn
 	setup *Setup
 
-	later  atomic.Pointer[later] // nil for most
-	queued atomic.Uint32         // see movedSince
-	user   deadlines             // that the user has set
-	lapses atomic.Pointer[lapses]
-	ledger
+	extra         atomic.Pointer[extra] // nil for most connections
+	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
+	userDeadlines deadlines             // which deadlines the user has set
+	suspended     atomic.Pointer[suspendedWaits]
+	credit
 }
 
-// Marks are flags for uncommon states. They share one word, so that the common case
-// is a single load.
+// Flags for uncommon states. They share one word, so that the common case is a
+// single load.
 const (
-	asking    = 1 << iota // OnTimeout is running, because it is idle
-	refused               // OnTimeout did not want to keep it when last asked, as it was idle
-	ended                 // it has timed out, and nothing is read any more
-	expired               // nothing is written any more, either, or it is closed
-	reaped                // it was closed because it had timed out
-	shut                  // it was closed for that at once, as it takes no deadlines
-	ahead                 // reads are ahead of need: see ReadAhead
-	ledgered              // the ledger is open
-	small                 // steps are small
-	tells                 // inner tells when a write has to wait
-	sampled               // queued has been set, since a write last moved something
-	counted               // what the peer takes is counted by the kernel, and credited by examine
-	retracked             // track was replaced: see Track
+	asking       = 1 << iota // OnTimeout is running for IdleTimeout
+	notKept                  // OnTimeout for IdleTimeout has last returned false
+	ended                    // OnEnd has been called, and nothing is read any more
+	expired                  // Expire has been called, or Close: nothing is written any more either
+	reaped                   // the connection was closed because it had timed out
+	shut                     // expire has closed it at once, as it takes no deadlines
+	readAhead                // see ReadAhead
+	crediting                // startCredit has been called
+	smallSteps               // large writes are made in small steps
+	notifies                 // inner reports when a write has to wait
+	sampled                  // queued is set, and no write has moved anything since
+	kernelCounts             // the kernel tells what the peer has acknowledged, and examine reports it
+	retracked                // extra.track has replaced track; see Track
 
-	// The last read, or write, has moved nothing until a deadline of the user's. If it
-	// is tried again, the same wait goes on: see lapses.
-	readLapsed
-	writeLapsed
+	// The last read or write was stopped by the user's own deadline and has moved
+	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.
+	readSuspended
+	writeSuspended
 
-	// Track has found a read, or write, under way, and has it taken for a wait: see
-	// adopt.
+	// Track has reported the wait of a read or write that may have been under
+	// way; see adoptWaits.
 	readAdopted
 	writeAdopted
 )
 
-// A large write, or copy, is done in steps, between which its progress is
-// recorded. Within one, only the kernel sees it; where it does not tell, steps
-// have to be small enough for a slow reader to get through one in time.
+// A large write or copy is made in steps, and its progress is reported after
+// each. Within a step only the kernel sees progress. Where the kernel does not
+// tell, steps must be so small that a slow reader takes one in time.
 const (
-	chunk = 128 << 10
-	crumb = 16 << 10
+	largeStep = 128 << 10
+	smallStep = 16 << 10
 )
 
-// step returns how much is written at once.
+// step returns how many bytes are written at once.
 func (c *Conn) step() int {
-	if c.marks.Load()&small != 0 {
-		return crumb
+	if c.flags.Load()&smallSteps != 0 {
+		return smallStep
 	}
-	return chunk
+	return largeStep
 }
 
-// lapses are the waits that have lapsed. Whoever holds reading, or writing, has its own.
-type lapses struct{ read, write idle.Wait }
+// suspendedWaits are waits that the user's own deadlines have interrupted. The
+// holder of reading owns read, and the holder of writing owns write.
+type suspendedWaits struct{ read, write idle.Wait }
 
-// lapsed returns the lapses of c, which few connections have.
-func (c *Conn) lapsed() *lapses {
-	if c.lapses.Load() == nil {
-		c.lapses.CompareAndSwap(nil, new(lapses))
+// waits returns c's suspendedWaits. It allocates them at the first call.
+func (c *Conn) waits() *suspendedWaits {
+	if c.suspended.Load() == nil {
+		c.suspended.CompareAndSwap(nil, new(suspendedWaits))
 	}
-	return c.lapses.Load()
+	return c.suspended.Load()
 }
 
-// lapse marks a wait as lapsed, and returns it. One of which the mark was not set is a
-// wait of its own.
-func (c *Conn) lapse(w *idle.Wait, marks, lapsed uint32) *idle.Wait {
-	if marks&lapsed == 0 {
+// suspend returns w for a wait that is being suspended, and sets flag. If flag is
+// not set in flags, the wait is a new one, and w is cleared.
+func (c *Conn) suspend(w *idle.Wait, flags, flag uint32) *idle.Wait {
+	if flags&flag == 0 {
 		*w = idle.Wait{}
-		c.marks.Or(lapsed)
+		c.flags.Or(flag)
 	}
 	return w
 }
 
-// Read reads from the connection, as net.Conn says.
+// Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
 	n, err = c.received(n, err)
-	c.doneReading()
+	c.unlockReading()
 	return n, c.explain("read", err)
 }
 
-// beginRead reports that a read begins. Nobody else reads.
+// beginRead reports that a read begins. c.reading must be held.
 func (c *Conn) beginRead() {
-	m := c.marks.Load()
-	if m&ahead != 0 {
+	m := c.flags.Load()
+	if m&readAhead != 0 {
 		return
 	}
-	if track := c.trackedBy(m); m&readLapsed != 0 {
-		track.ResumeRead(&c.lapsed().read)
+	if track := c.trackedBy(m); m&readSuspended != 0 {
+		track.ResumeRead(&c.waits().read)
 	} else {
 		track.AwaitRead()
 	}
-	if c.marks.Load()&ahead != 0 { // ReadAhead came in between
+	if c.flags.Load()&readAhead != 0 { // ReadAhead ran after the first load
 		c.trackedBy(m).PauseRead()
 	}
 }
 
-// received reports what came of a read. After a timeout nothing is read any more.
-// Nobody else reads.
+// received reports the result of a read. After a timeout it discards what was
+// read. c.reading must be held.
 func (c *Conn) received(n int, err error) (int, error) {
-	m := c.marks.Load()
+	m := c.flags.Load()
 	if m&ended != 0 {
 		n, err = c.discard(n, err)
 	}
@@ -139,35 +141,37 @@ func (c *Conn) received(n int, err error) (int, error) {
 	if n > 0 {
 		track.Received(n)
 	}
-	if n <= 0 && m&(ahead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		track.SuspendRead(c.lapse(&c.lapsed().read, m, readLapsed))
+	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		track.SuspendRead(c.suspend(&c.waits().read, m, readSuspended))
 		return n, err
 	}
 	track.PauseRead()
-	if m&readLapsed != 0 {
-		c.marks.And(^uint32(readLapsed))
+	if m&readSuspended != 0 {
+		c.flags.And(^uint32(readSuspended))
 	}
 	return n, err
 }
 
-// discard is what becomes of a read after a timeout.
+// discard handles a read after a timeout. It discards input until Expire makes
+// the read fail.
 func (c *Conn) discard(n int, err error) (int, error) {
-	for err == nil && c.marks.Load()&ended != 0 {
-		n, err = c.inner.Read(make([]byte, 512)) // to nobody, until Expire
+	for err == nil && c.flags.Load()&ended != 0 {
+		n, err = c.inner.Read(make([]byte, 512)) // discard the input
 	}
-	// The peer has heeded OnEnd, after which comes Expire; unless it is OnEnd itself
-	// that reads, so not for ever.
-	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.marks.Load()&(ended|expired) == ended; i++ {
+	// The peer may have closed the connection in reply to what OnEnd wrote. Wait
+	// for Expire, so that the caller gets the timeout and not EOF. The wait is
+	// bounded, as it may be OnEnd itself that reads.
+	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.flags.Load()&(ended|expired) == ended; i++ {
 		time.Sleep(time.Millisecond)
 	}
 	return n, err
 }
 
-// Write writes to the connection, as net.Conn says.
+// Write writes to the connection as described for net.Conn.
 func (c *Conn) Write(b []byte) (written int, err error) {
 	c.writing.Lock()
 	for step := c.step(); ; {
-		c.beginWrite(tells)
+		c.beginWrite(notifies)
 		var n int
 		n, err = c.inner.Write(b[written:min(written+step, len(b))])
 		c.sent(n, err)
@@ -176,90 +180,93 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 			break
 		}
 	}
-	c.doneWriting()
+	c.unlockWriting()
 	return written, c.explain("write", err)
 }
 
-// beginWrite reports that a write begins, unless c has a mark by which it will be
-// told when that has to wait. Nobody else writes.
+// beginWrite reports that a write begins. It does not if c has the flag unless,
+// which means that the beginning of the wait will be reported. c.writing must be
+// held.
 func (c *Conn) beginWrite(unless uint32) {
-	m := c.marks.Load()
+	m := c.flags.Load()
 	switch {
-	case m&writeLapsed != 0:
-		c.trackedBy(m).ResumeWrite(&c.lapsed().write)
+	case m&writeSuspended != 0:
+		c.trackedBy(m).ResumeWrite(&c.waits().write)
 	case m&unless == 0:
 		c.trackedBy(m).AwaitWrite()
 	}
 }
 
-// sent reports what came of a write. Nobody else writes.
+// sent reports the result of a write. c.writing must be held.
 func (c *Conn) sent(n int, err error) {
-	m := c.marks.Load()
+	m := c.flags.Load()
 	track := c.trackedBy(m)
 	switch {
 	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
-		track.SuspendWrite(c.lapse(&c.lapsed().write, m, writeLapsed))
+		track.SuspendWrite(c.suspend(&c.waits().write, m, writeSuspended))
 		return
-	case n <= 0, m&asking != 0: // a farewell of OnTimeout is no sign of life
-	case m&counted != 0:
+	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
+	case m&kernelCounts != 0:
 		track.TouchOut()
 	default:
 		track.Sent(n)
 	}
 	track.PauseWrite()
-	if m&writeLapsed != 0 {
-		c.marks.And(^uint32(writeLapsed))
+	if m&writeSuspended != 0 {
+		c.flags.And(^uint32(writeSuspended))
 	}
 	if m&sampled != 0 {
 		c.queued.Store(0)
-		c.mark(sampled, false)
+		c.setFlag(sampled, false)
 	}
 }
 
-// writer is a Conn as the system's sockets tell it of writes that wait.
+// writer is a Conn as a kernel.Waiter.
 type writer Conn
 
 // WriteWaits implements [kernel.Waiter].
 func (w *writer) WriteWaits(queued uint64, moved bool) {
 	c := (*Conn)(w)
-	track := c.trackedBy(c.marks.Load())
-	if moved && c.marks.Load()&asking == 0 {
+	track := c.trackedBy(c.flags.Load())
+	if moved && c.flags.Load()&asking == 0 {
 		track.TouchOut()
 	}
 	if queued > 0 {
 		c.queued.Store(uint32(queued))
-		c.mark(sampled, true)
+		c.setFlag(sampled, true)
 	}
 	track.AwaitWrite()
 }
 
-// mark sets or clears a mark. Most often it is as it should be.
-func (c *Conn) mark(m uint32, on bool) {
-	switch has := c.marks.Load()&m != 0; {
+// setFlag sets or clears a flag. It stores only if the flag changes, which is
+// rare.
+func (c *Conn) setFlag(m uint32, on bool) {
+	switch has := c.flags.Load()&m != 0; {
 	case on && !has:
-		c.marks.Or(m)
+		c.flags.Or(m)
 	case has && !on:
-		c.marks.And(^m)
+		c.flags.And(^m)
 	}
 }
 
 // Close closes the connection and ends its tracking. It returns nil if the
-// connection was closed meanwhile because it had timed out.
+// connection has already been closed because it had timed out.
 func (c *Conn) Close() error {
 	track := c.tracking()
 	track.Close()
-	c.marks.Or(expired) // for a read that waits to become so
+	c.flags.Or(expired) // for a discard that waits for it
 	if again := c.tracking(); again != track {
-		again.Close() // of a Track that has not seen the mark
+		again.Close() // a concurrent Track has not seen the flag
 	}
 	err := c.inner.Close()
-	if c.marks.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
+	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// explain returns the timeout if that is what has made an operation fail.
+// explain returns the timeout in place of err if the timeout has made an
+// operation fail.
 func (c *Conn) explain(op string, err error) error {
 	if err == nil {
 		return nil
@@ -268,8 +275,8 @@ func (c *Conn) explain(op string, err error) error {
 	switch {
 	case timeout == nil:
 		return err
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.marks.Load()&(shut|reaped) != 0:
-	case errors.Is(err, io.EOF) && c.marks.Load()&expired != 0: // the peer has heeded OnEnd
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.flags.Load()&(shut|reaped) != 0:
+	case errors.Is(err, io.EOF) && c.flags.Load()&expired != 0: // the peer has closed the connection in reply to what OnEnd wrote
 	default:
 		return err
 	}
@@ -280,50 +287,50 @@ func (c *Conn) explain(op string, err error) error {
 	return explained
 }
 
-// Timeout returns the limit that the connection has passed, nil while it has
-// passed none.
+// Timeout returns the limit that the connection has passed, or nil if it has not
+// timed out. Other packages find the same error in those of Read and Write.
 func (c *Conn) Timeout() *idle.TimeoutError {
-	if l := c.later.Load(); l != nil {
+	if l := c.extra.Load(); l != nil {
 		return l.timeout
 	}
 	return nil
 }
 
-// Enter puts the connection under another phase of its tracker; see
-// [idle.Conn.Enter]. It panics if p is nil, if it pings and Options.Ping is nil, or if
-// it is another tracker's.
+// Enter puts the connection in phase p, which must be of the connection's
+// tracker; see [idle.Conn.Enter]. It panics if p is nil or of another tracker, or
+// if p pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) {
 	if p == nil {
 		panic("idlenet: Enter(nil); did Phase return an error?")
 	}
 	c.prepare(p.Policy())
-	c.trackedBy(c.marks.Load()).Enter(p)
+	c.trackedBy(c.flags.Load()).Enter(p)
 }
 
-// prepare makes c ready for what p limits.
+// prepare makes c ready for the limits of p.
 func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond > 0 {
-		c.openLedger()
+		c.startCredit()
 	}
 }
 
-// ReadAhead says whether reads from now on are ahead of need, made only to learn
-// of input, or of the end, as early as can be. Then nothing is awaited of the
-// peer, whatever read is waiting: ReadTimeout and MinReadRate stand still. Once it is
-// off, the next read counts.
+// ReadAhead says whether reads from now on are ahead of need: made only to see
+// input, or the end of it, as early as possible. While it is on, the peer owes
+// nothing, so ReadTimeout and MinReadRate do not count, even for a read that is
+// waiting. After ReadAhead(false) they count from the next read.
 func (c *Conn) ReadAhead(on bool) {
-	c.mark(ahead, on)
+	c.setFlag(readAhead, on)
 	if on {
-		c.trackedBy(c.marks.Load()).PauseRead()
+		c.trackedBy(c.flags.Load()).PauseRead()
 	}
 }
 
-// Beat records a beat of the peer, for policies with a passive Heartbeat.
-func (c *Conn) Beat() { c.trackedBy(c.marks.Load()).Beat() }
+// Beat records a beat of the peer. It is for policies with a passive Heartbeat.
+func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
 
-// RemoteAddr returns the peer's address, of the type that the wrapped
-// connection has it in.
+// RemoteAddr returns the peer's address. Its type is that of the wrapped
+// connection.
 func (c *Conn) RemoteAddr() net.Addr { return c.inner.RemoteAddr() }

@@ -120,7 +120,7 @@ func collect(conn, peer net.Conn) func() []byte {
 }
 
 // sizes are around the limits of a step, and many steps.
-var sizes = []int{0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, 3*chunk + 17, 10 << 20}
+var sizes = []int{0, 1, largeStep - 1, largeStep, largeStep + 1, 2 * largeStep, 3*largeStep + 17, 10 << 20}
 
 func TestCopyFromAnySourceToAnySink(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute, WriteTimeout: time.Minute, ReadTimeout: time.Minute})
@@ -150,10 +150,10 @@ func TestCopyFromAnySourceToAnySink(t *testing.T) {
 
 func TestLimitedCopyTakesExactlyTheLimit(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
-	const size = 3*chunk + 17
+	const size = 3*largeStep + 17
 	for from, newSource := range sources {
 		for to, newSink := range sinks {
-			for _, limit := range []int{-1, 0, 1, chunk - 1, chunk, chunk + 1, size, size + 1} {
+			for _, limit := range []int{-1, 0, 1, largeStep - 1, largeStep, largeStep + 1, size, size + 1} {
 				if !strings.Contains(from+to, "wrapped") {
 					continue
 				}
@@ -181,10 +181,10 @@ func TestCopyNContinuesWhereItStopped(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	for from, newSource := range sources {
 		t.Run(from, func(t *testing.T) {
-			const size = 2*chunk + 5
+			const size = 2*largeStep + 5
 			src := newSource(t, tracker, size)
 			conn, got := sinks["wrapped tcp"](t, tracker)
-			for _, n := range []int64{1, chunk, chunk} {
+			for _, n := range []int64{1, largeStep, largeStep} {
 				if copied, err := io.CopyN(conn, src, n); copied != n || err != nil {
 					t.Errorf("CopyN of %d: %d, %v", n, copied, err)
 				}

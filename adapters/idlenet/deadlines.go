@@ -6,49 +6,50 @@ import (
 	"time"
 )
 
-// SetDeadline sets the user's own deadlines for reading and writing.
+// SetDeadline sets the user's own read and write deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetDeadline, readDeadline|writeDeadline, t)
 }
 
-// SetReadDeadline sets the user's own deadline for reading.
+// SetReadDeadline sets the user's own read deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetReadDeadline, readDeadline, t)
 }
 
-// SetWriteDeadline sets the user's own deadline for writing.
+// SetWriteDeadline sets the user's own write deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetWriteDeadline, writeDeadline, t)
 }
 
-// setDeadline sets one of inner's deadlines, and sees to it that it does not
-// undo the one by which Expire has ended the connection.
+// setDeadline sets a deadline of inner. If the connection has timed out, it
+// restores the deadline in the past by which Expire has ended it.
 //
-// Servers remove deadlines more often than they set some: net/http four times a
-// request. To remove what is not there costs nothing.
+// Removing a deadline that is not set costs nothing. Servers do that often:
+// net/http four times a request.
 func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time) error {
-	if t.IsZero() && !c.user.may(sides) {
+	if t.IsZero() && !c.userDeadlines.may(sides) {
 		return nil
 	}
-	has := c.user.lock()
+	has := c.userDeadlines.lock()
 	err := set(t)
 	if t.IsZero() {
 		has &^= sides
 	} else {
 		has |= sides
 	}
-	c.user.unlock(has)
-	if c.marks.Load()&expired != 0 {
+	c.userDeadlines.unlock(has)
+	if c.flags.Load()&expired != 0 {
 		set(past())
 	}
 	return err
 }
 
-// past is a deadline that has passed, whatever the clock says.
+// past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }
 
-// deadlines is which deadlines the inner connection may have, and a lock, so that
-// two goroutines that set some leave what the last one did.
+// deadlines is the set of deadlines that the inner connection may have, and a
+// spin lock. The lock makes the order of the stores match that of the calls when
+// two goroutines set deadlines.
 type deadlines struct{ atomic.Uint32 }
 
 const (
@@ -57,10 +58,11 @@ const (
 	locked
 )
 
-// may reports whether there may be a deadline on one of the sides.
+// may reports whether a deadline may be set on one of the sides.
 func (d *deadlines) may(sides uint32) bool { return d.Load()&(sides|locked) != 0 }
 
-// lock waits for others, who take no time, and returns which deadlines there are.
+// lock acquires the lock, which is held only briefly, and returns which deadlines
+// may be set.
 func (d *deadlines) lock() (has uint32) {
 	for {
 		has = d.Load()

@@ -35,7 +35,7 @@ func TestWriteTimeoutDoesNotCountBetweenWrites(t *testing.T) {
 		server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: 100 * time.Millisecond}), nil)
 		go readAll(client)
 		for range 5 {
-			if _, err := server.Write(make([]byte, 3*chunk)); err != nil {
+			if _, err := server.Write(make([]byte, 3*largeStep)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -95,7 +95,7 @@ func TestPolledWritesThatAreCountedHitWriteTimeout(t *testing.T) {
 	server, _ := connect(t, newTracker(t, idle.Policy{
 		WriteTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: 10 * patience}}), nil)
 	start := time.Now()
-	err, at := await(t, func() error { return pollWrites(server, every, chunk) })
+	err, at := await(t, func() error { return pollWrites(server, every, largeStep) })
 	wantTimeout(t, err, idle.ReasonWrite)
 	notBefore(t, at, start, limit)
 }

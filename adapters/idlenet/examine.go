@@ -8,21 +8,21 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// examine tells the tracker what the kernel knows.
+// examine returns what the kernel knows about the connection.
 func (c *Conn) examine() idle.Evidence {
-	r := c.report()
+	r := c.inspect()
 	e := r.Evidence()
-	e.Unreported = c.claim(r.Acked)
-	if r.Counted && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
+	e.Unreported = c.takeCredit(r.Acked)
+	if r.QueuedKnown && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
 		e.Out = 1
 	}
-	if c.marks.Load()&refused != 0 {
+	if c.flags.Load()&notKept != 0 {
 		e.Out = 0
 	}
 	return e
 }
 
-// isWriting reports whether a write is going on.
+// isWriting reports whether a write is under way.
 func (c *Conn) isWriting() bool {
 	if c.writing.TryLock() {
 		c.writing.Unlock()
@@ -31,21 +31,22 @@ func (c *Conn) isWriting() bool {
 	return true
 }
 
-// movedSince reports whether the kernel's queue may have moved since it was
-// last looked at in the present write. It is for sockets, like Unix ones, of
-// which the kernel does not tell when.
+// movedSince reports whether the kernel's send queue may have moved since the
+// last look in the current write. It is for sockets for which the kernel does not
+// tell when output last moved, such as Unix sockets.
 //
-// The first look is when the write begins to wait (WriteWaits). Where it cannot be, as
-// the user's own wrapper is between, the answer to the first question is yes, which
-// is late for a peer that takes nothing, but never early for a slow one.
+// The first look is made by WriteWaits, when the write begins to wait. If a
+// wrapper of the user's lies between, WriteWaits is not called, and the answer to
+// the first question is true. That makes a timeout late for a peer that takes
+// nothing, but never early for a slow one.
 func (c *Conn) movedSince(queued uint64) bool {
-	c.marks.Or(sampled)
+	c.flags.Or(sampled)
 	return c.queued.Swap(uint32(queued)) != uint32(queued)
 }
 
-// report asks the kernel. It knows nothing if the connection is not a kernel's, or
-// is closed already, or the system has no way to ask.
-func (c *Conn) report() (r kernel.Report) {
+// inspect asks the kernel about the connection. The Report is zero if there is no
+// socket, the socket is closed, or the system cannot tell.
+func (c *Conn) inspect() (r kernel.Report) {
 	sc := socketUnder(c.inner)
 	if sc == nil {
 		return r
@@ -56,7 +57,8 @@ func (c *Conn) report() (r kernel.Report) {
 	return r
 }
 
-// socketUnder returns the socket that nc is or wraps, nil if it tells of none.
+// socketUnder returns the socket that nc is or wraps, or nil if none can be
+// found.
 func socketUnder(nc net.Conn) syscall.Conn {
 	for {
 		if sc, ok := nc.(syscall.Conn); ok {

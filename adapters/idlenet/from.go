@@ -2,8 +2,8 @@ package idlenet
 
 import "net"
 
-// From returns the Conn that nc is, embeds or wraps, nil if there is none. It looks
-// through all wrappers that have a method NetConn, as *tls.Conn has.
+// From returns the Conn that nc is, embeds or wraps, or nil if there is none. It
+// looks through wrappers that have a NetConn method, such as *tls.Conn.
 func From(nc net.Conn) *Conn {
 	for nc != nil {
 		if c, ok := nc.(isConn); ok {
@@ -18,7 +18,7 @@ func From(nc net.Conn) *Conn {
 	return nil
 }
 
-// isConn is a *Conn, or what embeds a Conn.
+// isConn is implemented by *Conn and by types that embed a Conn.
 type isConn interface{ self() *Conn }
 
 func (c *Conn) self() *Conn { return c }

@@ -11,44 +11,46 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options are what few servers need: callbacks, and settings of the tracker. Nil
-// Options, and every zero field, stand for none, or the default. The callbacks run on
-// goroutines of their own and may block.
+// Options has callbacks, and settings of the tracker. Each field may be zero,
+// which means no callback or the default, and nil Options are like zero ones. The
+// callbacks run on goroutines of their own and may block.
 type Options struct {
-	// Ping writes a heartbeat message to the connection. It is called as the
-	// policy's active Heartbeat says, which requires it. While it blocks, or
-	// after it failed, the peer's misses count on.
+	// Ping writes a heartbeat message to the connection. An active Heartbeat in
+	// the policy requires it, and says when it is called. While Ping blocks and
+	// after it has failed, misses are still counted.
 	Ping func(c *Conn) error
 
-	// OnTimeout is asked before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit begins anew. It may write a
-	// farewell, which does not count as an activity; but no timeout ends that
-	// write, so it wants a deadline.
+	// OnTimeout is called before a connection is timed out. If it returns true
+	// the connection is kept, and the limit starts anew. OnTimeout may write a
+	// farewell, which does not count as activity. No timeout ends that write, so
+	// set a write deadline first.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is told when a connection has timed out, before its reads and writes
-	// fail. It may write a last message, which wants a deadline, as no timeout
-	// ends it any more; and it may change err, which is what they fail with.
+	// OnEnd is called when a connection has timed out, before its reads and
+	// writes fail. It may change err, which is the error they fail with. It may
+	// write a last message. No timeout ends that write, so set a write deadline
+	// first.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
-	// OnDrain is told when a connection has passed MaxAge, so that it can be
-	// finished in good order within MaxAgeGrace; not if that is zero.
+	// OnDrain is called when a connection has passed MaxAge, so that it can
+	// finish within MaxAgeGrace. It is not called if MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
 
-	// Idle has the tick and other settings of the tracker that [Wrap] makes.
+	// Idle has the tick and other settings for the tracker that [Wrap] makes.
 	Idle idle.Options
 
-	// Tracker has [Wrap] use a tracker that there is already, which several
-	// listeners can share, instead of making one. Closing the listener does not
-	// close it then. The listener's connections are under the policy that Wrap is
-	// given, as a phase of this tracker; if that is the zero Policy, they are under
-	// the tracker's own. Idle must be zero.
+	// Tracker, if not nil, is the tracker that [Wrap] uses instead of making one.
+	// Several listeners may share it, and closing a listener does not close it.
+	// The policy given to Wrap becomes a phase of the tracker, which the
+	// listener's connections enter. If that policy is zero, they have the
+	// tracker's own. Idle must be zero.
 	Tracker *idle.Tracker
 }
 
 var errNoTracker = errors.New("idlenet: the tracker is nil; did idle.New return an error?")
 
-// ErrWrapped is returned when a *Conn, or what embeds one, is wrapped again.
+// ErrWrapped is returned when a *Conn, or a value that embeds one, is wrapped
+// again.
 var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already; wrap it, or its listener, once")
 
 // Listener is a net.Listener whose connections are [Conn]s.
@@ -59,13 +61,17 @@ type Listener struct {
 	setup   *Setup
 }
 
-// Wrap returns a listener that accepts from ln, with connections under the policy p.
-// opts may be nil. The listener has a tracker, with a goroutine, until it is closed and
-// its last connection has ended; or it uses Options.Tracker.
+// Wrap returns a listener that accepts from ln and applies the policy p to its
+// connections. opts may be nil. The listener's tracker has a goroutine, which
+// ends after the listener is closed and its last connection has ended. With
+// Options.Tracker, Wrap uses that tracker instead.
 //
-// Wrap fails if ln is nil or a [*Listener] already, if p asks for pings and opts has no
-// Ping, if p sets no limit and there is no Options.Tracker, and if a value in p or opts
-// makes no sense. Then ln is left as it was.
+// Wrap fails, and leaves ln alone, if
+//
+//   - ln is nil or already a [*Listener];
+//   - p has an active Heartbeat and opts has no Ping;
+//   - p sets no limit and there is no Options.Tracker;
+//   - a value in p or opts is invalid.
 func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	if ln == nil {
 		return nil, errors.New("idlenet: the listener to wrap is nil; did net.Listen return an error?")
@@ -78,7 +84,7 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	switch {
 	case err != nil:
 	case l.setup.opts.Tracker != nil:
-		err = l.share(p)
+		err = l.useTracker(p)
 	default:
 		l.tracker, err = idle.New(p, &l.setup.opts.Idle)
 	}
@@ -88,22 +94,23 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	return l, nil
 }
 
-// share has l use Options.Tracker.
-func (l *Listener) share(p idle.Policy) (err error) {
+// useTracker makes l use Options.Tracker.
+func (l *Listener) useTracker(p idle.Policy) (err error) {
 	l.tracker = l.setup.opts.Tracker
 	if p != (idle.Policy{}) {
 		l.phase, err = l.tracker.Phase(p)
 	}
-	return cmp.Or(l.setup.hooks.Check(l.tracker.Policy()), l.setup.opts.leavesIdle(), err)
+	return cmp.Or(l.setup.hooks.Check(l.tracker.Policy()), l.setup.opts.checkIdle(), err)
 }
 
-// Tracker returns what tracks the connections: it has their counts, makes phases, and
-// can end all timeouts at once. It is Options.Tracker if that was set.
+// Tracker returns the tracker of l's connections: Options.Tracker, or the one
+// that [Wrap] has made. It has their counts, makes phases, and can end all
+// timeouts at once.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 
-// Accept waits for the next connection and returns it as a [*Conn]. When the
-// tracker is closed it closes the connection, and fails with an error that is both
-// net.ErrClosed and idle.ErrClosed.
+// Accept waits for the next connection and returns it as a [*Conn]. If the
+// tracker is closed, Accept closes the connection and fails with an error that is
+// both net.ErrClosed and idle.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
@@ -123,9 +130,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close closes the listener that l wraps, but no connection: they keep their timeouts.
-// The listener's tracker closes when the last of them has ended, or was untracked (see
-// [idle.Tracker.Retire]). A tracker that was given as Options.Tracker stays open.
+// Close closes the listener but none of its connections, which keep their
+// timeouts. The listener's tracker closes when the last of them has ended or was
+// untracked; see [idle.Tracker.Retire]. A tracker from Options.Tracker stays
+// open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	if l.setup.opts.Tracker == nil {
@@ -134,19 +142,23 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// WrapConn returns nc with the timeouts of t, for connections that do not come from
-// a listener. nc must not be used by itself any more. Do not wrap it twice either:
-// that is not detected, as it would take a map of all connections. opts may be nil.
-// WrapConn fails if nc or t is nil, with [ErrWrapped] if nc is a *Conn, with
-// idle.ErrClosed if t is closed, if the policy of t asks for pings but opts has none,
-// and if opts has settings of a listener's tracker, Idle or Tracker; nc is left as it
-// was then.
+// WrapConn returns nc with the timeouts of t. It is for connections that do not
+// come from a listener. Afterwards use only the result, not nc. Do not wrap nc
+// twice: only a *Conn is recognised. opts may be nil.
+//
+// WrapConn fails, and leaves nc alone, if
+//
+//   - nc or t is nil;
+//   - nc is a *Conn ([ErrWrapped]);
+//   - t is closed (idle.ErrClosed);
+//   - the policy of t has an active Heartbeat and opts has no Ping;
+//   - opts.Idle or opts.Tracker is set, as these are for [Wrap].
 func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	s := NewSetup(opts)
 	if s.opts.Tracker != nil {
-		return nil, errors.New("idlenet: Options.Tracker is set, but is for Wrap; WrapConn is given a tracker")
+		return nil, errors.New("idlenet: Options.Tracker is set, but WrapConn takes the tracker as an argument; leave it nil")
 	}
-	if err := s.opts.leavesIdle(); err != nil {
+	if err := s.opts.checkIdle(); err != nil {
 		return nil, err
 	}
 	c := new(Conn)
@@ -156,45 +168,45 @@ func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	return c, nil
 }
 
-// Init is [WrapConn] for a Conn that is part of a type of the user's, which can then
-// have methods of its own in place of some of these. c must be zero. It refers to s,
-// which many connections can share; a nil one is that of no options. The Idle and Tracker
-// of its options do not matter.
+// Init is [WrapConn] for a Conn that is embedded in another type, which can
+// replace some of its methods. c must be zero. Init retains s, which many
+// connections can share. A nil s is one without options. Options.Idle and
+// Options.Tracker are ignored.
 func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 	if _, twice := nc.(isConn); twice {
 		return ErrWrapped
 	}
 	switch {
 	case nc == nil:
-		return errors.New("idlenet: the connection to wrap is nil; did what should have made it return an error?")
+		return errors.New("idlenet: the connection to wrap is nil; did the call that makes it return an error?")
 	case t == nil:
 		return errNoTracker
 	case s == nil:
 		s = NewSetup(nil)
 	}
 	c.setup = s
-	var telling bool
+	var notifying bool
 	if socket, ok := nc.(*net.UnixConn); ok {
-		c.inner, telling = kernel.Queue(socket, (*writer)(c))
+		c.inner, notifying = kernel.Queue(socket, (*writer)(c))
 	} else {
-		c.inner, telling = kernel.Stream(nc, (*writer)(c))
+		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}
-	c.mark(tells, telling)
-	c.user.Store(readDeadline | writeDeadline) // for all that is known
+	c.setFlag(notifies, notifying)
+	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
-		c.marks.Or(small)
+		c.flags.Or(smallSteps)
 	}
 	if err := t.Track(&c.track, c, &s.hooks); err != nil {
 		return err
 	}
-	c.track.PauseRead() // until the first Read
+	c.track.PauseRead() // no Read is waiting yet
 	c.prepare(t.Policy())
 	return nil
 }
 
-// leavesIdle reports that Idle is set, though there is a tracker. (It cannot be
-// compared, as it has a function.)
-func (o *Options) leavesIdle() error {
+// checkIdle returns an error if o.Idle is set. It uses reflection because
+// idle.Options contains a function and cannot be compared.
+func (o *Options) checkIdle() error {
 	if reflect.ValueOf(&o.Idle).Elem().IsZero() {
 		return nil
 	}

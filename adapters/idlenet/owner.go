@@ -2,13 +2,13 @@ package idlenet
 
 import "github.com/idlewheel/idlewheel/idle"
 
-// Setup is [Options] made ready for any number of connections; see [Conn.Init].
+// Setup is [Options] prepared for any number of connections; see [Conn.Init].
 type Setup struct {
 	opts  Options
 	hooks idle.Hooks
 }
 
-// NewSetup returns a Setup of opts, which may be nil.
+// NewSetup returns a Setup for opts, which may be nil.
 func NewSetup(opts *Options) *Setup {
 	s := &Setup{hooks: idle.Hooks{
 		Examine: func(owner any, _ idle.Reason) idle.Evidence { return owner.(*Conn).examine() },
@@ -23,12 +23,12 @@ func NewSetup(opts *Options) *Setup {
 		s.hooks.Ping = func(owner any) error { return s.opts.Ping(owner.(*Conn)) }
 	}
 	if opts.OnTimeout != nil {
-		s.hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).ask(s.opts.OnTimeout, err) }
+		s.hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(s.opts.OnTimeout, err) }
 	}
 	if opts.OnEnd != nil {
 		s.hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
 			c := owner.(*Conn)
-			c.marks.Or(ended) // from here on nothing is read
+			c.flags.Or(ended) // nothing is read from here on
 			s.opts.OnEnd(c, err)
 		}
 	}
@@ -38,51 +38,54 @@ func NewSetup(opts *Options) *Setup {
 	return s
 }
 
-// expire makes all reads and writes fail, by a deadline, as that cannot block as
-// Close can. A connection that takes no deadlines has to be closed at once.
+// expire makes all reads and writes fail by setting a deadline in the past.
+// Unlike Close that cannot block. A connection without deadlines is closed at
+// once.
 func (c *Conn) expire(err *idle.TimeoutError) {
 	c.timedOut(err)
-	c.marks.Or(ended | expired)
-	if ofWriting(err) {
-		c.SetLinger(0) // or the kernel keeps what the peer does not take for minutes yet
+	c.flags.Or(ended | expired)
+	if isWriteTimeout(err) {
+		c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}
 	if err := c.inner.SetDeadline(past()); err != nil {
-		c.marks.Or(shut)
+		c.flags.Or(shut)
 		go c.reap()
 	}
 }
 
-// ofWriting reports whether the peer does not take what it is sent.
-func ofWriting(err *idle.TimeoutError) bool {
+// isWriteTimeout reports whether err means that the peer does not take what it is
+// sent.
+func isWriteTimeout(err *idle.TimeoutError) bool {
 	return err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 }
 
-// reap closes the connection that has stayed open for all that. The peer has
-// had its time; closing is not to wait for it, whatever SetLinger said.
+// reap closes a connection that nobody has closed after it timed out. Close must
+// not wait for the peer any longer, whatever the user has set with SetLinger.
 func (c *Conn) reap() {
-	if c.marks.Or(reaped)&reaped != 0 {
-		return // expire has done so
+	if c.flags.Or(reaped)&reaped != 0 {
+		return // expire has closed it
 	}
-	if !ofWriting(c.Timeout()) {
+	if !isWriteTimeout(c.Timeout()) {
 		c.SetLinger(-1)
 	}
 	c.inner.Close()
 }
 
-// ask asks the user. A farewell that is written meanwhile by an idle connection
-// is no sign of life, whoever sees it: sent, or examine. No other limit would take
-// it for one.
-func (c *Conn) ask(keeps func(*Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) (keep bool) {
+// onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, and after
+// it has returned false, bytes written do not count as activity: they may be a
+// farewell. Neither sent nor examine reports them. For other limits they would
+// not count anyway.
+func (c *Conn) onTimeout(ask func(*Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
-		c.marks.Or(asking)
+		c.flags.Or(asking)
 		defer func() {
 			if keep {
-				c.marks.And(^uint32(refused))
+				c.flags.And(^uint32(notKept))
 			} else {
-				c.marks.Or(refused)
+				c.flags.Or(notKept)
 			}
-			c.marks.And(^uint32(asking))
+			c.flags.And(^uint32(asking))
 		}()
 	}
-	return keeps(c, err)
+	return ask(c, err)
 }

@@ -242,7 +242,7 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 			if closes {
 				c.Close()
 			} else {
-				eventually(t, "it is closed", func() bool { return c.marks.Load()&reaped != 0 })
+				eventually(t, "it is closed", func() bool { return c.flags.Load()&reaped != 0 })
 			}
 		}
 		server, client := connect(t, tracker, nil)

@@ -202,7 +202,7 @@ func TestCopyOfConnectionToItself(t *testing.T) {
 	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
 	done := make(chan error, 1)
 	go func() { _, err := io.Copy(server, server); done <- err }()
-	want := random(3*chunk + 1)
+	want := random(3*largeStep + 1)
 	go func() { client.Write(want); client.CloseWrite() }()
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(client, got); err != nil || string(got) != string(want) {

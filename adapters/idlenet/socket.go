@@ -9,13 +9,13 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
-// NetConn returns the connection that c wraps. What is read from it or written
-// to it by itself is not seen as activity.
-func (c *Conn) NetConn() net.Conn { return kernel.Plain(c.inner) }
+// NetConn returns the connection that c wraps. Reads and writes on it are not
+// seen as activity.
+func (c *Conn) NetConn() net.Conn { return kernel.Unwrap(c.inner) }
 
-// SyscallConn gives raw access to the wrapped connection, as
-// *net.TCPConn.SyscallConn does; it fails with errors.ErrUnsupported if that
-// has none. What moves by raw access is not seen as activity.
+// SyscallConn returns a raw connection, as SyscallConn of *net.TCPConn does. It
+// fails with errors.ErrUnsupported if the wrapped connection has none. Raw reads
+// and writes are not seen as activity.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	sc, ok := c.inner.(syscall.Conn)
 	if !ok {
@@ -28,12 +28,12 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return rawConn{raw}, nil
 }
 
-// rawConn hides by which package os would know the connection's descriptor,
-// and copy between it and a file past c.
+// rawConn hides the type of package net. Package os would otherwise recognise the
+// descriptor and copy between it and a file directly, past c.
 type rawConn struct{ syscall.RawConn }
 
-// CloseRead shuts down the reading side; see *net.TCPConn.CloseRead. Like the
-// methods below it fails with errors.ErrUnsupported if the wrapped connection
+// CloseRead shuts down the reading side; see CloseRead of *net.TCPConn. Like the
+// methods below, it fails with errors.ErrUnsupported if the wrapped connection
 // has no such method.
 func (c *Conn) CloseRead() error {
 	if inner, ok := c.inner.(interface{ CloseRead() error }); ok {
@@ -42,7 +42,7 @@ func (c *Conn) CloseRead() error {
 	return errors.ErrUnsupported
 }
 
-// CloseWrite shuts down the writing side; see *net.TCPConn.CloseWrite.
+// CloseWrite shuts down the writing side; see CloseWrite of *net.TCPConn.
 func (c *Conn) CloseWrite() error {
 	if inner, ok := c.inner.(interface{ CloseWrite() error }); ok {
 		return inner.CloseWrite()
@@ -50,7 +50,7 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// SetLinger sets what Close does with unsent data; see *net.TCPConn.SetLinger.
+// SetLinger sets what Close does with unsent data; see SetLinger of *net.TCPConn.
 func (c *Conn) SetLinger(sec int) error {
 	if inner, ok := c.inner.(interface{ SetLinger(int) error }); ok {
 		return inner.SetLinger(sec)
@@ -58,7 +58,8 @@ func (c *Conn) SetLinger(sec int) error {
 	return errors.ErrUnsupported
 }
 
-// SetNoDelay switches Nagle's algorithm; see *net.TCPConn.SetNoDelay.
+// SetNoDelay switches Nagle's algorithm off or on; see SetNoDelay of
+// *net.TCPConn.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	if inner, ok := c.inner.(interface{ SetNoDelay(bool) error }); ok {
 		return inner.SetNoDelay(noDelay)
@@ -66,7 +67,8 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 	return errors.ErrUnsupported
 }
 
-// SetKeepAlive switches the kernel's keepalive; see *net.TCPConn.SetKeepAlive.
+// SetKeepAlive switches the kernel's keepalive on or off; see SetKeepAlive of
+// *net.TCPConn.
 func (c *Conn) SetKeepAlive(on bool) error {
 	if inner, ok := c.inner.(interface{ SetKeepAlive(bool) error }); ok {
 		return inner.SetKeepAlive(on)
@@ -75,7 +77,7 @@ func (c *Conn) SetKeepAlive(on bool) error {
 }
 
 // SetKeepAlivePeriod sets the period of the kernel's keepalive; see
-// *net.TCPConn.SetKeepAlivePeriod.
+// SetKeepAlivePeriod of *net.TCPConn.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	if inner, ok := c.inner.(interface{ SetKeepAlivePeriod(time.Duration) error }); ok {
 		return inner.SetKeepAlivePeriod(d)
@@ -83,8 +85,8 @@ func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return errors.ErrUnsupported
 }
 
-// SetKeepAliveConfig sets up the kernel's keepalive; see
-// *net.TCPConn.SetKeepAliveConfig.
+// SetKeepAliveConfig configures the kernel's keepalive; see SetKeepAliveConfig of
+// *net.TCPConn.
 func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
 	if inner, ok := c.inner.(interface {
 		SetKeepAliveConfig(net.KeepAliveConfig) error

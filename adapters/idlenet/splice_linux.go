@@ -10,48 +10,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket is a connection from which the kernel can splice.
+// A socket is a connection that the kernel can splice from.
 //
-// One splice of package net's waits for its source and for its destination,
-// and tells of neither before it is done. So the wait for the source is ours,
-// and then only what is there already is spliced: each side's wait is seen for
-// what it is, and the destination is free for others while the source is
-// silent.
+// A splice of package net waits for its source and its destination, and tells
+// which only when it is done. So spliceTo waits for the source itself, and then
+// splices only what has arrived. Thus each side's wait is reported to its own
+// connection, and others can write to the destination while the source is silent.
 type socket struct {
 	io.Reader
 	raw  syscall.RawConn
-	from *Conn // nil if it is not wrapped
+	from *Conn // nil if the source is not a Conn
 }
 
-// socketOf returns r as a socket, false if it is none.
+// socketOf returns the socket in r, and whether there is one.
 func socketOf(r io.Reader) (socket, bool) {
 	c, wrapped := r.(*Conn)
 	if wrapped {
 		r = c.NetConn()
 	}
-	// *net.TCPConn and *net.UnixConn, and what io.Copy hides the former in.
+	// This matches *net.TCPConn, *net.UnixConn, and the type in which io.Copy
+	// hides a *net.TCPConn.
 	conn, ok := r.(interface {
 		syscall.Conn
 		CloseRead() error
 	})
-	if !ok || !isOf("net", r) {
+	if !ok || !definedIn("net", r) {
 		return socket{}, false
 	}
 	raw, err := conn.SyscallConn()
 	return socket{r, raw, c}, err == nil
 }
 
-// spliceTo copies up to limit bytes, until EOF.
-func (s socket) spliceTo(limit int64, into mover) (total int64, err error) {
+// spliceTo copies up to limit bytes, or until EOF.
+func (s socket) spliceTo(limit int64, into copyFunc) (total int64, err error) {
 	for total < limit {
 		ready, err := s.await()
 		if err != nil || ready == 0 {
 			return total, err
 		}
-		n, err := into(&io.LimitedReader{R: s.Reader, N: min(int64(ready), chunk, limit-total)})
+		n, err := into(&io.LimitedReader{R: s.Reader, N: min(int64(ready), largeStep, limit-total)})
 		total += n
 		s.received(int(n))
-		if s.from != nil { // it may have timed out since await; what failed in the other is explained there
+		if s.from != nil { // the source may have timed out since await; into has explained errors of the destination
 			err = s.from.explain("writeto", err)
 		}
 		if err != nil || n == 0 {
@@ -61,19 +61,19 @@ func (s socket) spliceTo(limit int64, into mover) (total int64, err error) {
 	return total, nil
 }
 
-// await waits for input and returns how many bytes there are, 0 at EOF.
+// await waits for input. It returns the number of bytes available, or 0 at EOF.
 func (s socket) await() (ready int, err error) {
 	if s.from == nil {
 		return s.peek()
 	}
 	s.from.reading.Lock()
-	defer s.from.doneReading()
+	defer s.from.unlockReading()
 	s.from.beginRead()
 	ready, err = s.peek()
 	if err == nil && ready == 0 {
 		s.from.received(0, io.EOF)
 	} else {
-		s.from.received(0, err) // and what comes now is the destination's wait
+		s.from.received(0, err) // the read's wait is over; what follows is the destination's
 	}
 	return ready, s.from.explain("writeto", err)
 }
@@ -82,12 +82,12 @@ func (s socket) await() (ready int, err error) {
 func (s socket) received(n int) {
 	if s.from != nil && n > 0 {
 		s.from.reading.Lock()
-		defer s.from.doneReading()
+		defer s.from.unlockReading()
 		s.from.received(n, nil)
 	}
 }
 
-// peek is await without the reports.
+// peek is await without the reports to the tracker.
 func (s socket) peek() (ready int, err error) {
 	var b [1]byte
 	var failed error

@@ -4,9 +4,10 @@ package idlenet
 
 import "io"
 
-// socket is a connection from which the kernel can splice: there is none here.
+// socket is a connection that the kernel can splice from. On this system there
+// are none.
 type socket struct{}
 
 func socketOf(io.Reader) (socket, bool) { return socket{}, false }
 
-func (socket) spliceTo(int64, mover) (int64, error) { return 0, nil }
+func (socket) spliceTo(int64, copyFunc) (int64, error) { return 0, nil }

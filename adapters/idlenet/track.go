@@ -7,163 +7,172 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Untrack ends the timeouts of a connection that stays open, and reports whether it
-// had any: false if it has timed out, was closed, or is not tracked. The tracker
-// counts it as gone, calls none of the Options for it any more, and does not refer
-// to it, so that a connection that is forgotten can be collected. (A callback that
-// has begun may still be running.) The connection works as before; Track gives it
-// timeouts again.
+// Untrack ends the timeouts of a connection that stays open. It reports whether
+// there were any: it returns false if the connection has timed out, was closed,
+// or is not tracked.
 //
-// It is for a connection that is handed over to somebody else, or for as long as
-// nothing is to be expected of it. To lift the limits for a while and keep the
-// count, the age and the callbacks, enter a phase without limits.
+// After Untrack the tracker counts the connection as gone and no callback of
+// Options begins for it, though one that has begun may still be running. The
+// tracker no longer refers to the connection, so it can be collected if it is
+// forgotten. Reads and writes work as before. Track gives the connection timeouts
+// again.
+//
+// Use Untrack for a connection that is handed over to someone else. To lift the
+// limits only for a while, enter a phase without limits; that keeps the count,
+// the age and the callbacks.
 func (c *Conn) Untrack() bool {
-	// If the driver times it out between the two, its reads and writes fail as
-	// always, but nobody closes it if its user does not.
+	// A timeout may come between Live and Close. Then reads and writes fail as
+	// after any timeout, but only the user closes the connection.
 	track := c.tracking()
 	return track.Live() && track.Close()
 }
 
 // Track puts a connection that is not tracked under the policy of t, as if it had
-// just been accepted; its age counts from now. It may be called while the
-// connection is read and written. It fails with idle.ErrTracked if the connection
-// is tracked: [Conn.Untrack] it first, or [Conn.Enter] another phase of its tracker.
-// It fails with the limit if the connection has timed out, with net.ErrClosed if
-// it is closed, and with what [WrapConn] says of t.
+// just been accepted. Its age counts from now. Reads and writes may be under way.
+//
+// Track fails with idle.ErrTracked if the connection is tracked; call
+// [Conn.Untrack] first, or [Conn.Enter] to change the phase only. It fails with
+// the limit that has passed if the connection has timed out, with net.ErrClosed
+// if it is closed, and for the reasons that [WrapConn] lists for t.
 func (c *Conn) Track(t *idle.Tracker) error {
 	if t == nil {
 		return errNoTracker
 	}
-	was := c.later.Load()
+	was := c.extra.Load()
 	switch now := was.tracking(c); {
-	case c.marks.Load()&expired != 0:
-		return c.over()
+	case c.flags.Load()&expired != 0:
+		return c.trackError()
 	case now.Live():
 		return idle.ErrTracked
 	case now.Ending():
 		return errEnding
 	}
-	// The new tracking has a state of its own. A Read that is under way may still
-	// report to the old state, and with a stamp of the old tracker's clock.
+	// The new tracking has an idle.Conn of its own. A Read that is under way may
+	// still report to the previous one, and with a stamp from the previous
+	// tracker's clock.
 	track := new(idle.Conn)
 	if err := t.Track(track, c, &c.setup.hooks); err != nil {
 		return err
 	}
-	c.claim(c.report().Acked) // what the peer has taken meanwhile pays for nothing
-	next := &later{track: track}
-	if !c.later.CompareAndSwap(was, next) { // a timeout at once, or another Track
+	c.takeCredit(c.inspect().Acked) // bytes acknowledged before now do not count
+	next := &extra{track: track}
+	if !c.extra.CompareAndSwap(was, next) { // it has timed out, or another goroutine has called Track
 		track.Close()
-		return c.over()
+		return c.trackError()
 	}
-	c.marks.Or(retracked)
+	c.flags.Or(retracked)
 	c.prepare(t.Policy())
-	c.adopt(track)
-	// Close, on another goroutine, marks expired and then looks for a new state. So
-	// either Close has seen this one and closed it, or its mark is seen here.
-	if c.marks.Load()&expired != 0 && track.Close() {
-		return c.over()
+	c.adoptWaits(track)
+	// Track and a concurrent Close see each other:
+	//
+	//    Track:  replace extra, then load flags
+	//    Close:  set expired, then load extra
+	//
+	// So Close finds the new track and closes it, or Track sees the flag here.
+	if c.flags.Load()&expired != 0 && track.Close() {
+		return c.trackError()
 	}
 	return nil
 }
 
-// adopt has a read and a write count that are under way. They have begun before track
-// took its place, and report to it that they end, or to the state before:
+// adoptWaits makes a read and a write that are under way count. They began before
+// track took its place. They may report their end to track or to its predecessor:
 //
-//	reader: looks by what it is tracked, to report that the read has ended
-//	Track:  puts another state in its place, in which reads wait
-//	reader: reports to the state before
+//	reader: loads the predecessor, to report the end of the read
+//	Track:  puts track in its place, whose read is waiting
+//	reader: reports the end to the predecessor; track's read waits for ever
 //
-// So whoever is done with a read or write looks whether it was adopted, after the
-// unlocking, and the mark is set before the lock is tried.
-func (c *Conn) adopt(track *idle.Conn) {
-	c.marks.Or(readAdopted) // reads wait when tracking begins
+// So Track sets a flag before it tries the lock, and each reader and writer
+// checks the flags after it has unlocked. One of the two then ends the wait.
+func (c *Conn) adoptWaits(track *idle.Conn) {
+	c.flags.Or(readAdopted) // tracking begins with a wait for a read
 	if c.writing.TryLock() {
 		c.writing.Unlock()
 	} else {
 		track.AwaitWrite()
-		c.marks.Or(writeAdopted)
+		c.flags.Or(writeAdopted)
 	}
-	c.release()
+	c.endAdopted()
 }
 
-// release ends the waits of adopted reads and writes that are not under way.
-func (c *Conn) release() {
-	for c.marks.Load()&readAdopted != 0 && c.reading.TryLock() {
-		c.marks.And(^uint32(readAdopted))
+// endAdopted ends adopted waits whose read or write is not under way.
+func (c *Conn) endAdopted() {
+	for c.flags.Load()&readAdopted != 0 && c.reading.TryLock() {
+		c.flags.And(^uint32(readAdopted))
 		c.tracking().PauseRead()
 		c.reading.Unlock()
 	}
-	for c.marks.Load()&writeAdopted != 0 && c.writing.TryLock() {
-		c.marks.And(^uint32(writeAdopted))
+	for c.flags.Load()&writeAdopted != 0 && c.writing.TryLock() {
+		c.flags.And(^uint32(writeAdopted))
 		c.tracking().PauseWrite()
 		c.writing.Unlock()
 	}
 }
 
-// doneReading unlocks what a read has locked.
-func (c *Conn) doneReading() {
+// unlockReading unlocks c.reading at the end of a read.
+func (c *Conn) unlockReading() {
 	c.reading.Unlock()
-	if c.marks.Load()&(readAdopted|writeAdopted) != 0 {
-		c.release()
+	if c.flags.Load()&(readAdopted|writeAdopted) != 0 {
+		c.endAdopted()
 	}
 }
 
-// doneWriting is doneReading for a write.
-func (c *Conn) doneWriting() {
+// unlockWriting unlocks c.writing at the end of a write.
+func (c *Conn) unlockWriting() {
 	c.writing.Unlock()
-	if c.marks.Load()&(readAdopted|writeAdopted) != 0 {
-		c.release()
+	if c.flags.Load()&(readAdopted|writeAdopted) != 0 {
+		c.endAdopted()
 	}
 }
 
-// errEnding is returned while the callbacks of a timeout run.
+// errEnding is returned while the callbacks of a timeout are running.
 var errEnding = errors.New("idlenet: the connection is timing out")
 
-// over returns why a connection cannot be tracked any more.
-func (c *Conn) over() error {
+// trackError returns the reason why Track has failed.
+func (c *Conn) trackError() error {
 	if timeout := c.Timeout(); timeout != nil {
 		return timeout
 	}
-	if c.marks.Load()&expired == 0 {
-		return idle.ErrTracked // by another goroutine
+	if c.flags.Load()&expired == 0 {
+		return idle.ErrTracked // another goroutine has called Track
 	}
 	return net.ErrClosed
 }
 
-// later is what few connections come to have.
-type later struct {
-	timeout *idle.TimeoutError // the limit that was passed
-	track   *idle.Conn         // what took the place of Conn.track
+// extra holds what few connections have. It is never changed, only replaced.
+type extra struct {
+	timeout *idle.TimeoutError // the limit that has passed; nil before
+	track   *idle.Conn         // replaces Conn.track if not nil
 }
 
-// tracking returns the state by which c is tracked, or was last.
-func (l *later) tracking(c *Conn) *idle.Conn {
+// tracking returns the idle.Conn by which c is tracked, or was tracked last.
+func (l *extra) tracking(c *Conn) *idle.Conn {
 	if l == nil || l.track == nil {
 		return &c.track
 	}
 	return l.track
 }
 
-func (c *Conn) tracking() *idle.Conn { return c.later.Load().tracking(c) }
+func (c *Conn) tracking() *idle.Conn { return c.extra.Load().tracking(c) }
 
-// trackedBy is tracking for a connection with the given marks, by which most need
-// not look at later.
-func (c *Conn) trackedBy(marks uint32) *idle.Conn {
-	if marks&retracked == 0 {
+// trackedBy is tracking for a connection with the given flags. For most
+// connections it need not load extra.
+func (c *Conn) trackedBy(flags uint32) *idle.Conn {
+	if flags&retracked == 0 {
 		return &c.track
 	}
 	return c.tracking()
 }
 
-// timedOut notes the limit that was passed.
+// timedOut records the limit that has passed.
 func (c *Conn) timedOut(err *idle.TimeoutError) {
 	for {
-		was := c.later.Load()
-		next := &later{timeout: err}
+		was := c.extra.Load()
+		next := &extra{timeout: err}
 		if was != nil {
 			next.track = was.track
 		}
-		if c.later.CompareAndSwap(was, next) {
+		if c.extra.CompareAndSwap(was, next) {
 			return
 		}
 	}

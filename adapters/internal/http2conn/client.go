@@ -1,21 +1,21 @@
 package http2conn
 
-// receive takes note of what the client has sent.
+// receive records bytes that the client has sent.
 func (l *ledger) receive(b []byte) {
 	for len(b) > 0 {
 		var p piece
 		p, b = l.in.next(b)
 		switch f := &l.in.frame; f.kind {
 		case typeData:
-			l.bodyArrives(f, p)
+			l.clientData(f, p)
 		case typeHeaders, typeContinuation:
 			if p.begins && f.kind == typeHeaders {
 				l.blocks++
-				l.block = heading{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
+				l.clientBlock = headerBlock{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
 			}
-			if p.ends && f.flags&flagEndHeaders != 0 && l.block.open {
-				l.block.open = false
-				l.requestArrives(l.block.stream, l.block.ends)
+			if p.ends && f.flags&flagEndHeaders != 0 && l.clientBlock.open {
+				l.clientBlock.open = false
+				l.clientHeaders(l.clientBlock.stream, l.clientBlock.ends)
 			}
 		case typeReset:
 			if p.ends {
@@ -23,17 +23,18 @@ func (l *ledger) receive(b []byte) {
 			}
 		case typeSettings:
 			if f.flags&flagAck == 0 {
-				l.in.keep(p, 6, l.clientSets)
+				l.in.fields(p, 6, l.clientSetting)
 			}
 		case typeWindowUpdate:
-			l.in.keep(p, 4, func(b []byte) { l.clientTakes(f.stream, increment(b)) })
+			l.in.fields(p, 4, func(b []byte) { l.clientWindowUpdate(f.stream, increment(b)) })
 		}
 	}
 }
 
-// bodyArrives notes a part of a DATA frame of the client's. The window is used up
-// by its end, so that a frame that takes all of it is waited for.
-func (l *ledger) bodyArrives(f *frame, p piece) {
+// clientData records part of a DATA frame of the client's. The window shrinks
+// only at the end of the frame, so the client is still waited for in the middle
+// of a frame that uses the whole window.
+func (l *ledger) clientData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
 	if n := len(p.payload); n > 0 && s != nil {
 		if s.wait != nil {
@@ -62,40 +63,41 @@ func (l *ledger) bodyArrives(f *frame, p piece) {
 	}
 }
 
-// requestArrives notes a complete header block of the client's. It begins a stream,
-// or is the trailer of one.
-func (l *ledger) requestArrives(id uint32, ends bool) {
+// clientHeaders records a complete header block of the client's. It opens a
+// stream or is the trailer of one.
+func (l *ledger) clientHeaders(id uint32, ends bool) {
 	s := l.streams.find(id)
 	switch {
-	case s == nil && (id <= l.lastIn || id%2 == 0 || id > l.lastLeft):
-		return // the server takes it for an error, or ignores it
+	case s == nil && (id <= l.lastClient || id%2 == 0 || id > l.goAwayLast):
+		return // the server ignores it or treats it as an error
 	case s == nil:
-		l.lastIn = id
-		marks := uint8(0)
+		l.lastClient = id
+		flags := uint8(0)
 		if ends {
-			marks = clientEnded
+			flags = clientEnded
 		} else {
 			l.changed = true
 		}
-		l.streams.add(stream{id: id, marks: marks, toClient: l.streamToClient, toServer: l.fromClient})
+		l.streams.add(stream{id: id, flags: flags, toClient: l.initialToClient, toServer: l.initialToServer})
 	case ends:
 		l.end(s, clientEnded)
 	}
 }
 
-// clientSets notes a setting of the client's.
-func (l *ledger) clientSets(b []byte) {
+// clientSetting records one setting of the client's SETTINGS frame.
+func (l *ledger) clientSetting(b []byte) {
 	if id, value := setting(b); id == settingInitialWindow {
 		for i := range l.streams {
-			l.streams[i].toClient += value - l.streamToClient
+			l.streams[i].toClient += value - l.initialToClient
 		}
-		l.streamToClient = value
+		l.initialToClient = value
 		l.changed = true
 	}
 }
 
-// clientTakes notes that the client will take so many bytes more.
-func (l *ledger) clientTakes(id uint32, n int64) {
+// clientWindowUpdate records that the server may send n bytes more, on stream id
+// or, if that is 0, on the connection.
+func (l *ledger) clientWindowUpdate(id uint32, n int64) {
 	if id == 0 {
 		l.toClient += n
 		return

@@ -1,11 +1,13 @@
-// Package http2conn holds the streams of an HTTP/2 server's connections to limits.
-// All that it needs to know it reads off the frames, so it works with any server
+// Package http2conn applies limits to the streams of an HTTP/2 server's
+// connections. It learns everything from the frames, so it works with any server
 // that speaks HTTP/2 over a net.Conn.
 //
-// A stream that has passed a limit is reset by the server itself, which is given a
-// reason to: a WINDOW_UPDATE of nothing, for which a server has to reset a stream
-// (RFC 9113 section 6.9) and no more. So the reset takes its place among what else
-// the server writes, its handler is told, and what waits to be written is dropped.
+// When a stream passes a limit, the server itself resets it. The package makes it
+// do so by handing it a WINDOW_UPDATE with an increment of 0 for the stream, as
+// if the client had sent it. RFC 9113, section 6.9, requires a server to answer
+// that with a RST_STREAM for the stream, and nothing more. So the RST_STREAM
+// takes its place among the other frames that the server writes, the stream's
+// handler is told, and data queued for the stream is dropped.
 package http2conn
 
 import (
@@ -20,82 +22,88 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A State is what a connection is in as a whole.
+// A State is the state of a connection as a whole.
 type State uint8
 
 const (
-	none       State = iota // none has been told yet
-	KeepAlive               // no stream is open
-	Streams                 // some are
-	Header                  // a header has begun to arrive
-	Unfinished              // a stream is to be reset, but first a frame of the client's has to end
+	none         State = iota // nothing has been reported yet
+	KeepAlive                 // no stream is open
+	Streams                   // at least one stream is open
+	Header                    // a header block has begun to arrive
+	ResetPending              // a stream is to be reset, but the client is still in the middle of a frame
 )
 
-// A Host knows the limits of a connection and of its streams. None of its methods
-// may block, except OnTimeout.
+// A Host knows the limits of a connection and of its streams. Its methods must
+// not block, except OnTimeout.
 type Host interface {
-	// Enter is told of every change of the connection's state, and when one begins
-	// anew.
+	// Enter is called when the connection's state changes. It is also called with
+	// the present state when that begins anew, as with each request's header.
 	Enter(State)
 
-	// Track begins to track a stream, with [Hooks]. What is awaited of the client is
-	// what Conn is told. If streams have no limits, it fails.
+	// Track starts tracking a stream with the hooks that [Hooks] returns. It
+	// fails if streams have no limits.
 	Track(c *idle.Conn, stream any) error
 
-	// Unread reports whether the kernel has input of the connection.
+	// Unread reports whether the kernel has unread input for the connection.
 	Unread() bool
 
-	// Reset is told that streams have passed a limit, and how many.
+	// Reset is called when a limit has passed for the given number of streams.
 	Reset(err *idle.TimeoutError, streams int)
 
-	// OnTimeout is asked whether a stream is to be kept, if the hooks say so.
+	// OnTimeout reports whether a stream is to be kept although a limit has
+	// passed. It is called only if Hooks was given asks.
 	OnTimeout(err *idle.TimeoutError) (keep bool)
 }
 
-// Conn is a connection that has begun to speak HTTP/2, for its server.
+// Conn is a connection that has begun to speak HTTP/2. Its server reads and
+// writes it in plaintext.
 //
 // Ground rules:
 //
-//   - The server has one goroutine that reads, and one at a time that writes. The
-//     tracker of the streams has a third.
-//   - The ledger says how far the server has been given what the client has sent,
-//     and not what waits in the buffer. So it is at the boundary between two frames
-//     when the server is.
-//   - Whether anything is waited for matters only while the reader waits for the
-//     client: it settles that before, and others do meanwhile.
+//   - One goroutine of the server reads, and one at a time writes. The tracker of
+//     the streams calls in on a third.
+//   - On the client's side, the ledger covers the bytes that the server has been
+//     given, not those that wait in the buffer. So the ledger is between two
+//     frames exactly when the server is.
+//   - Waits are relevant only while the reader is waiting for the client. The
+//     reader brings them up to date (settle) before it waits. Meanwhile a writer
+//     does so.
 type Conn struct {
-	net.Conn // with plaintext
+	net.Conn // carries plaintext
 	host     Host
 
 	writing sync.Mutex // held during a write
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below, down to injected
 	ledger
 	state    State
-	since    uint32 // what present has returned with it
-	waiting  bool   // the reader waits for the client
-	sending  bool   // what the ledger knows to be sent is being written
-	woken    bool   // it is to look what there is for it
+	since    uint32 // identifies the header block or request that began state; see currentState
+	waiting  bool   // the reader is waiting for the client
+	flushing bool   // the frames of a Write are in the ledger, but not written yet
+	woken    bool   // wake has interrupted the reader
 	ended    bool
-	deadline time.Time // the server's own for reading
-	resets   []uint32  // streams that the server is to reset
-	told     []byte    // what is left of a frame of ours, for the server
+	deadline time.Time // the read deadline that the server has set
+	resets   []uint32  // streams that the server is to be made to reset
+	injected []byte    // what the server has not read yet of a frame of ours
 
-	buffer      []byte
-	begin, stop int // of what is in it
+	// Only the reader uses these: buffer[r:w] is what the server has not read
+	// yet.
+	buffer []byte
+	r, w   int
 }
 
-// bufferSize is enough for several requests. A server reads the header of a frame
-// and its payload one after the other, so that the buffer saves it system calls.
+// bufferSize is room for several requests. A server reads the header and the
+// payload of a frame separately, so the buffer saves it system calls.
 const bufferSize = 2048
 
-// New returns a Conn that reads from nc and writes to it. The client's preface has
-// been read.
+// New returns a Conn that reads from nc and writes to it. The client's connection
+// preface must have been read already.
 func New(nc net.Conn, host Host) *Conn {
 	return &Conn{Conn: nc, host: host, ledger: newLedger(), buffer: make([]byte, bufferSize)}
 }
 
-// A Secure is a Conn over TLS.
+// A Secure is a Conn over TLS. It has the ConnectionState method that servers
+// look for.
 type Secure struct {
 	*Conn
 	tls *tls.Conn
@@ -104,10 +112,11 @@ type Secure struct {
 // NewSecure is [New] for TLS.
 func NewSecure(tc *tls.Conn, host Host) Secure { return Secure{New(tc, host), tc} }
 
-// ConnectionState returns what is known of TLS.
+// ConnectionState returns the state of the TLS connection.
 func (s Secure) ConnectionState() tls.ConnectionState { return s.tls.ConnectionState() }
 
-// Of returns the Conn that nc is, nil if it is none.
+// Of returns the Conn in nc, which is a *Conn or a Secure. It returns nil if nc
+// is neither.
 func Of(nc net.Conn) *Conn {
 	switch c := nc.(type) {
 	case *Conn:
@@ -121,7 +130,7 @@ func Of(nc net.Conn) *Conn {
 // NetConn returns the connection that c wraps.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads what the client sends, and sometimes a frame of ours.
+// Read reads what the client has sent, or a frame of ours for the server.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -147,22 +156,22 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// deliver gives the server what there is for it, into b. If that is nothing, the
-// reader is about to wait.
+// deliver copies into b what is ready for the server, and returns the number of
+// bytes. If that is 0, the reader is about to wait for the client.
 func (c *Conn) deliver(b []byte) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.told) == 0 && len(c.resets) > 0 && c.atBoundary() {
+	if len(c.injected) == 0 && len(c.resets) > 0 && c.atBoundary() {
 		c.nextReset()
 	}
-	if len(c.told) > 0 {
-		n := copy(b, c.told)
-		c.told = c.told[n:]
+	if len(c.injected) > 0 {
+		n := copy(b, c.injected)
+		c.injected = c.injected[n:]
 		return n
 	}
-	if c.begin < c.stop {
-		n := copy(b, c.buffer[c.begin:c.stop])
-		c.begin += n
+	if c.r < c.w {
+		n := copy(b, c.buffer[c.r:c.w])
+		c.r += n
 		c.receive(b[:n])
 		return n
 	}
@@ -171,8 +180,9 @@ func (c *Conn) deliver(b []byte) int {
 	return 0
 }
 
-// arrived takes over what has been read, which the server is given at once, or which
-// is in the buffer. It reports whether the reader has been woken up.
+// arrived records bytes that have just been read. If given is set they are in the
+// server's own memory, otherwise they are in the buffer. arrived reports whether
+// wake has interrupted the reader.
 func (c *Conn) arrived(b []byte, given bool) (woken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,21 +194,23 @@ func (c *Conn) arrived(b []byte, given bool) (woken bool) {
 	if given {
 		c.receive(b)
 	} else {
-		c.begin, c.stop = 0, len(b)
+		c.r, c.w = 0, len(b)
 	}
 	return woken
 }
 
-// atBoundary reports whether the server can be given a frame of ours.
-func (c *Conn) atBoundary() bool { return c.in.between() && !c.block.open }
+// atBoundary reports whether a frame of ours may be handed to the server now: not
+// inside a frame of the client's, nor inside a header block.
+func (c *Conn) atBoundary() bool { return c.in.between() && !c.clientBlock.open }
 
-// nextReset has the server told to reset the next stream.
+// nextReset prepares the frame that makes the server reset the next stream in
+// c.resets that is still open.
 func (c *Conn) nextReset() {
-	for len(c.resets) > 0 && len(c.told) == 0 {
+	for len(c.resets) > 0 && len(c.injected) == 0 {
 		id := c.resets[0]
 		c.resets = c.resets[1:]
 		if c.isOpen(id) {
-			c.told = []byte{0, 0, 4, typeWindowUpdate, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), 0, 0, 0, 0}
+			c.injected = []byte{0, 0, 4, typeWindowUpdate, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), 0, 0, 0, 0}
 		}
 	}
 }
@@ -208,12 +220,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	b = c.sends(b)
-	c.sending = true
+	b = c.outgoing(b)
+	c.flushing = true
 	c.mu.Unlock()
 	n, err := c.Conn.Write(b)
 	c.mu.Lock()
-	c.sending = false
+	c.flushing = false
 	if c.waiting {
 		c.settle()
 	}
@@ -221,9 +233,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sends takes note of what the server sends, and returns what is to be sent: the
-// resets that we have asked for have another code.
-func (c *Conn) sends(b []byte) []byte {
+// outgoing records what the server sends, and returns the bytes to write. They
+// are b, or a copy in which each RST_STREAM that we have caused carries the code
+// CANCEL.
+func (c *Conn) outgoing(b []byte) []byte {
 	var ours []byte
 	c.send(b, func(at int, offset uint32, n int) {
 		if ours == nil {
@@ -238,7 +251,7 @@ func (c *Conn) sends(b []byte) []byte {
 	return b
 }
 
-// SetReadDeadline sets the server's own deadline.
+// SetReadDeadline sets the server's own read deadline.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +267,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// wake has the reader look what there is for it. c.mu is held.
+// wake interrupts the reader if it is waiting for the client, so that it calls
+// deliver again. c.mu must be held.
 func (c *Conn) wake() {
 	if c.waiting && !c.woken {
 		c.woken = true
@@ -262,14 +276,15 @@ func (c *Conn) wake() {
 	}
 }
 
-// GoAway tells the client that the connection ends, unless the server is writing.
+// GoAway sends the client a GOAWAY frame. It does nothing while the server is
+// writing or in the middle of a frame.
 func (c *Conn) GoAway() {
 	if !c.writing.TryLock() {
 		return
 	}
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	last, between := c.lastIn, c.out.between() && !c.answer.open
+	last, between := c.lastClient, c.out.between() && !c.serverBlock.open
 	c.mu.Unlock()
 	if between {
 		const patience = time.Second
@@ -278,7 +293,7 @@ func (c *Conn) GoAway() {
 	}
 }
 
-// End ends the tracking of all streams, when the server is done with c.
+// End stops tracking all streams. It is called when the server is done with c.
 func (c *Conn) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,7 +301,7 @@ func (c *Conn) End() {
 	for i := range c.streams {
 		c.streams[i].wait.close()
 	}
-	for _, w := range c.gone {
+	for _, w := range c.closedWaits {
 		w.close()
 	}
 	c.window.close()

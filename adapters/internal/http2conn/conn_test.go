@@ -130,9 +130,9 @@ func TestResetHasAnotherCode(t *testing.T) {
 			for _, id := range []uint32{1, 3} {
 				c.receive(bytesOf(typeHeaders, flagEndHeaders, id, []byte("\x83")))
 			}
-			c.streams.find(1).marks |= resetting
+			c.streams.find(1).flags |= resetting
 			before := slices.Clone(sent)
-			got := slices.Concat(c.sends(sent[:i]), c.sends(sent[i:j]), c.sends(sent[j:]))
+			got := slices.Concat(c.outgoing(sent[:i]), c.outgoing(sent[i:j]), c.outgoing(sent[j:]))
 			if !bytes.Equal(got, want) {
 				t.Fatalf("split at %d and %d, it sends\n%q, want\n%q", i, j, got, want)
 			}

@@ -2,14 +2,14 @@ package http2conn
 
 import "encoding/binary"
 
-// A frame is the header of a frame, as RFC 9113 section 4.1 has it.
+// A frame is the header of a frame (RFC 9113, section 4.1).
 type frame struct {
 	length      uint32
 	kind, flags byte
 	stream      uint32
 }
 
-// Types of frames.
+// Frame types.
 const (
 	typeData         = 0x0
 	typeHeaders      = 0x1
@@ -33,25 +33,26 @@ const (
 	defaultWindow = 65535
 )
 
-// A scanner finds the frames in one direction of a connection, in whatever pieces
-// the bytes come.
+// A scanner splits one direction of a connection into frames. The bytes may
+// arrive in pieces of any size.
 type scanner struct {
-	frame         // the present one, once its header is complete
-	head  [9]byte // of the present one
-	got   int     // how much of its header has come
-	taken uint32  // how much of its payload has come
-	kept  [6]byte // the end of what has come of a field of its payload: see keep
+	frame         // the current frame, once its header is complete
+	head  [9]byte // header of the current frame
+	got   int     // bytes of the header that have arrived
+	taken uint32  // bytes of the payload that have arrived
+	field [6]byte // the payload field being collected; see fields
 }
 
-// A piece is what next has found: the rest of a header, or a part of a payload.
+// A piece is the part of a frame that next has found: the rest of the header, or
+// part of the payload.
 type piece struct {
-	begins, ends bool   // a frame does so
-	payload      []byte // nil if it is of a header
-	offset       uint32 // of payload, within the frame
+	begins, ends bool   // the frame begins or ends with this piece
+	payload      []byte // nil if the piece belongs to the header
+	offset       uint32 // of payload, within the frame's payload
 }
 
-// next takes the next piece from b, which is not empty, and returns what follows
-// it.
+// next takes the next piece from b, which must not be empty. It returns the piece
+// and the bytes that follow it.
 func (s *scanner) next(b []byte) (p piece, rest []byte) {
 	if s.got < headerLength {
 		n := copy(s.head[s.got:], b)
@@ -73,9 +74,10 @@ func (s *scanner) next(b []byte) (p piece, rest []byte) {
 	return p, rest
 }
 
-// maxLength is more than a frame can have.
+// maxLength is greater than the length of any frame.
 const maxLength = 1 << 24
 
+// parse returns the fields of a frame's header.
 func parse(head [9]byte) frame {
 	return frame{
 		length: binary.BigEndian.Uint32(head[:4]) >> 8,
@@ -88,14 +90,14 @@ func parse(head [9]byte) frame {
 // between reports whether the scanner is between two frames.
 func (s *scanner) between() bool { return s.got == 0 }
 
-// keep collects the fields of a payload, which have the given size, and calls
-// field for each that is complete.
-func (s *scanner) keep(p piece, size uint32, field func(b []byte)) {
+// fields splits a payload into fields of the given size, at most 6 bytes, and
+// calls f with each complete one.
+func (s *scanner) fields(p piece, size uint32, f func(b []byte)) {
 	for i, b := range p.payload {
 		at := (p.offset + uint32(i)) % size
-		s.kept[at] = b
+		s.field[at] = b
 		if at == size-1 {
-			field(s.kept[:size])
+			f(s.field[:size])
 		}
 	}
 }

@@ -2,55 +2,56 @@ package http2conn
 
 import "encoding/binary"
 
-// A ledger is what the frames of both directions tell of a connection. It knows
+// A ledger is the state of an HTTP/2 connection as far as the frames of both
+// directions tell it: its open streams and its flow-control windows. It knows
 // neither time nor locks.
 type ledger struct {
 	in, out scanner
 	streams table
 
-	// Windows of the connection, and those that new streams have.
-	toClient, toServer         int64
-	streamToClient, fromClient int64
+	// How many bytes of DATA the client may be sent and may send: on the
+	// connection, and initially on a new stream.
+	toClient, toServer               int64
+	initialToClient, initialToServer int64
 
-	sending  int    // streams of which the response has begun and not ended
-	sent     int64  // bytes of DATA since there have been some
-	lastIn   uint32 // the highest stream of the client's
-	lastOut  uint32 // the highest stream of the server's (it may push)
-	lastLeft uint32 // after a GOAWAY of the server's, the highest stream that it serves
+	responding int    // open streams whose response has begun and not ended
+	sent       int64  // bytes of DATA sent since responding was last 0
+	lastClient uint32 // highest stream opened by the client
+	lastServer uint32 // highest stream opened by the server (a push)
+	goAwayLast uint32 // highest stream that the server serves after its GOAWAY
 
-	blocks uint32  // how many header blocks of the client's have begun
-	block  heading // the last of them
-	answer heading // of the server's, likewise
+	blocks      uint32      // number of header blocks that the client has begun
+	clientBlock headerBlock // the client's latest one
+	serverBlock headerBlock // the server's latest one
 
-	changed bool    // a stream may have begun or ceased to wait for the client
-	window  *wait   // for the window of the connection; nil until it is the first time
-	gone    []*wait // of streams that have been closed
+	changed     bool    // a stream may have started or stopped waiting for the client
+	window      *wait   // the wait for the connection's window; nil until there is one
+	closedWaits []*wait // waits of streams that have closed, to be ended by settle
 }
 
-// A heading is a header block: HEADERS, and CONTINUATION frames without another
-// frame between.
-type heading struct {
-	open   bool // it is not complete
+// A headerBlock is a HEADERS frame and the CONTINUATION frames that follow it.
+type headerBlock struct {
+	open   bool // it is incomplete
 	stream uint32
-	ends   bool // the stream
+	ends   bool // its stream ends with it
 	length int
-	start  [16]byte // of the block, if it is the server's
+	start  [16]byte // its first bytes, if it is the server's
 }
 
 func newLedger() ledger {
 	return ledger{
 		toClient: defaultWindow, toServer: defaultWindow,
-		streamToClient: defaultWindow, fromClient: defaultWindow,
-		lastLeft: 1<<31 - 1,
+		initialToClient: defaultWindow, initialToServer: defaultWindow,
+		goAwayLast: 1<<31 - 1,
 	}
 }
 
-// end notes that one side has ended a stream; it is closed once both have.
+// end records that one side has ended s. The stream closes when both have.
 func (l *ledger) end(s *stream, side uint8) {
 	if side == serverEnded {
-		l.answered(s)
+		l.responseDone(s)
 	}
-	s.marks |= side
+	s.flags |= side
 	if s.is(clientEnded) && s.is(serverEnded) {
 		l.close(s)
 	} else {
@@ -58,54 +59,58 @@ func (l *ledger) end(s *stream, side uint8) {
 	}
 }
 
-// close closes a stream, if it is not nil.
+// close removes s from the open streams. It does nothing if s is nil.
 func (l *ledger) close(s *stream) {
 	if s == nil {
 		return
 	}
-	l.answered(s)
+	l.responseDone(s)
 	if s.wait != nil {
-		l.gone = append(l.gone, s.wait)
+		l.closedWaits = append(l.closedWaits, s.wait)
 	}
 	l.streams.remove(s)
 }
 
-// answered notes that there is no more of a response, if it had begun. What has
-// been sent while there were responses pays for no later ones.
-func (l *ledger) answered(s *stream) {
+// responseDone records the end of a response that had begun. Bytes sent so far do
+// not count for responses that begin after the last one has ended.
+func (l *ledger) responseDone(s *stream) {
 	if !s.is(responded) || s.is(serverEnded) {
 		return
 	}
-	if l.sending--; l.sending > 0 {
+	if l.responding--; l.responding > 0 {
 		return
 	}
 	l.sent = 0
 	if l.window != nil {
-		l.gone, l.window = append(l.gone, l.window), nil
+		l.closedWaits, l.window = append(l.closedWaits, l.window), nil
 	}
 }
 
-// owes reports whether the client has a part of the request to send, and may. Once
-// the response has begun they may talk to each other as they like.
+// owes reports whether the client still has to send part of the request and has
+// the window for it. Once the response has begun, client and server may take
+// turns as they like, so the client owes nothing.
 func (l *ledger) owes(s *stream) bool {
-	return s.marks&(clientEnded|responded|resetting) == 0 && s.toServer > 0 && l.toServer > 0
+	return s.flags&(clientEnded|responded|resetting) == 0 && s.toServer > 0 && l.toServer > 0
 }
 
-// holds reports whether the client holds a response up. If it has used all of its
-// window there is more to come.
-func (l *ledger) holds(s *stream) bool {
-	return s.marks&(serverEnded|responded|resetting) == responded && s.toClient <= 0
+// stalls reports whether the client stalls the response of s. A server sends as
+// long as it has data and window, so a window that is used up means that more
+// data is waiting.
+func (l *ledger) stalls(s *stream) bool {
+	return s.flags&(serverEnded|responded|resetting) == responded && s.toClient <= 0
 }
 
-// holdsAll is holds for the window that all streams share.
-func (l *ledger) holdsAll() bool { return l.sending > 0 && l.toClient <= 0 }
+// stallsAll is stalls for the window of the connection, which all streams share.
+func (l *ledger) stallsAll() bool { return l.responding > 0 && l.toClient <= 0 }
 
-// isOpen reports whether the stream is.
+// isOpen reports whether the stream with the given id is open.
 func (l *ledger) isOpen(id uint32) bool { return l.streams.find(id) != nil }
 
+// setting returns the fields of a setting in a SETTINGS frame.
 func setting(b []byte) (id uint16, value int64) {
 	return binary.BigEndian.Uint16(b), int64(binary.BigEndian.Uint32(b[2:]))
 }
 
-// increment is what a WINDOW_UPDATE says, or which stream a GOAWAY names.
+// increment returns the increment of a WINDOW_UPDATE, or the last stream of a
+// GOAWAY.
 func increment(b []byte) int64 { return int64(binary.BigEndian.Uint32(b) &^ (1 << 31)) }

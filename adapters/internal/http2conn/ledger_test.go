@@ -199,12 +199,12 @@ func (o *oracle) compare(l *ledger) error {
 		owes := !a.asked && !a.begun && a.toServer > 0 && o.toServer > 0
 		holds := a.begun && !a.done && a.toClient <= 0
 		all = all || a.begun && !a.done
-		if l.owes(s) != owes || l.holds(s) != holds {
-			return fmt.Errorf("stream %d owes %v and holds up %v, want %v and %v", id, l.owes(s), l.holds(s), owes, holds)
+		if l.owes(s) != owes || l.stalls(s) != holds {
+			return fmt.Errorf("stream %d owes %v and holds up %v, want %v and %v", id, l.owes(s), l.stalls(s), owes, holds)
 		}
 	}
-	if all = all && o.toClient <= 0; l.holdsAll() != all {
-		return fmt.Errorf("all are held up: %v, want %v", l.holdsAll(), all)
+	if all = all && o.toClient <= 0; l.stallsAll() != all {
+		return fmt.Errorf("all are held up: %v, want %v", l.stallsAll(), all)
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func FuzzLedger(f *testing.F) {
 			}
 			// What has changed must have been told.
 			for _, s := range l.streams {
-				now := [2]bool{l.owes(&s), l.holds(&s)}
+				now := [2]bool{l.owes(&s), l.stalls(&s)}
 				if now != last[s.id] && !l.changed {
 					t.Fatalf("stream %d has come to %v, and nothing has changed", s.id, now)
 				}

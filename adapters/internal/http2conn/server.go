@@ -1,7 +1,8 @@
 package http2conn
 
-// send takes note of what the server sends. Where that is the code of a RST_STREAM
-// that we have asked for, recode is called with its place in b.
+// send records bytes that the server sends. It calls recode for the error code,
+// or a part of it, of a RST_STREAM that we have caused. That part is the n bytes
+// at b[at:], which begin at the given offset in the code.
 func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
 	for rest := b; len(rest) > 0; {
 		var p piece
@@ -9,9 +10,9 @@ func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
 		p, rest = l.out.next(rest)
 		switch f := &l.out.frame; f.kind {
 		case typeData:
-			l.responseGoes(f, p)
+			l.serverData(f, p)
 		case typeHeaders, typeContinuation:
-			l.headerGoes(f, p)
+			l.serverHeaders(f, p)
 		case typeReset:
 			s := l.streams.find(f.stream)
 			if s != nil && s.is(resetting) && !s.is(serverEnded) && len(p.payload) > 0 {
@@ -22,21 +23,21 @@ func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
 			}
 		case typeSettings:
 			if f.flags&flagAck == 0 {
-				l.out.keep(p, 6, l.serverSets)
+				l.out.fields(p, 6, l.serverSetting)
 			}
 		case typeWindowUpdate:
-			l.out.keep(p, 4, func(b []byte) { l.serverTakes(f.stream, increment(b)) })
+			l.out.fields(p, 4, func(b []byte) { l.serverWindowUpdate(f.stream, increment(b)) })
 		case typeGoAway:
 			if p.offset < 4 {
 				p.payload = p.payload[:min(len(p.payload), int(4-p.offset))]
-				l.out.keep(p, 4, func(b []byte) { l.leaves(uint32(increment(b))) })
+				l.out.fields(p, 4, func(b []byte) { l.goAway(uint32(increment(b))) })
 			}
 		}
 	}
 }
 
-// responseGoes notes a part of a DATA frame of the server's.
-func (l *ledger) responseGoes(f *frame, p piece) {
+// serverData records part of a DATA frame of the server's.
+func (l *ledger) serverData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
 	if n := len(p.payload); n > 0 {
 		switch {
@@ -68,12 +69,12 @@ func (l *ledger) responseGoes(f *frame, p piece) {
 	}
 }
 
-// headerGoes notes a part of a header of the server's. All but an interim one
-// begin the response, or end it.
-func (l *ledger) headerGoes(f *frame, p piece) {
-	h := &l.answer
+// serverHeaders records part of a header block of the server's. Unless it is
+// interim, the block begins the response or ends it.
+func (l *ledger) serverHeaders(f *frame, p piece) {
+	h := &l.serverBlock
 	if p.begins && f.kind == typeHeaders {
-		*h = heading{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
+		*h = headerBlock{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
 	}
 	if h.length < len(h.start) {
 		copy(h.start[h.length:], p.payload)
@@ -85,16 +86,16 @@ func (l *ledger) headerGoes(f *frame, p piece) {
 	h.open = false
 	s := l.streams.find(h.stream)
 	if s == nil {
-		if h.stream%2 != 0 || h.stream <= l.lastOut {
-			return // it is closed
+		if h.stream%2 != 0 || h.stream <= l.lastServer {
+			return // the stream is closed
 		}
-		l.lastOut = h.stream // it is pushed
-		l.streams.add(stream{id: h.stream, marks: clientEnded, toClient: l.streamToClient})
+		l.lastServer = h.stream // the stream is pushed
+		l.streams.add(stream{id: h.stream, flags: clientEnded, toClient: l.initialToClient})
 		s = l.streams.find(h.stream)
 	}
 	if !s.is(responded) && (h.ends || !interim(h.start[:min(h.length, len(h.start))], h.length)) {
-		s.marks |= responded
-		l.sending++
+		s.flags |= responded
+		l.responding++
 		l.changed = true
 	}
 	if h.ends {
@@ -102,19 +103,20 @@ func (l *ledger) headerGoes(f *frame, p piece) {
 	}
 }
 
-// serverSets notes a setting of the server's.
-func (l *ledger) serverSets(b []byte) {
+// serverSetting records one setting of the server's SETTINGS frame.
+func (l *ledger) serverSetting(b []byte) {
 	if id, value := setting(b); id == settingInitialWindow {
 		for i := range l.streams {
-			l.streams[i].toServer += value - l.fromClient
+			l.streams[i].toServer += value - l.initialToServer
 		}
-		l.fromClient = value
+		l.initialToServer = value
 		l.changed = true
 	}
 }
 
-// serverTakes notes that the server will take so many bytes more.
-func (l *ledger) serverTakes(id uint32, n int64) {
+// serverWindowUpdate records that the client may send n bytes more, on stream id
+// or, if that is 0, on the connection.
+func (l *ledger) serverWindowUpdate(id uint32, n int64) {
 	if id == 0 {
 		if l.toServer <= 0 {
 			l.changed = true
@@ -130,10 +132,10 @@ func (l *ledger) serverTakes(id uint32, n int64) {
 	}
 }
 
-// leaves notes a GOAWAY of the server's: streams after the last that it names are
-// ignored.
-func (l *ledger) leaves(last uint32) {
-	l.lastLeft = min(l.lastLeft, last)
+// goAway records a GOAWAY frame of the server's. The server ignores the client's
+// streams after last.
+func (l *ledger) goAway(last uint32) {
+	l.goAwayLast = min(l.goAwayLast, last)
 	for i := len(l.streams) - 1; i >= 0; i-- {
 		if s := &l.streams[i]; s.id%2 == 1 && s.id > last {
 			l.close(s)

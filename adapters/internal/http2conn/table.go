@@ -1,33 +1,33 @@
 package http2conn
 
-// A stream is what is known of an open one.
+// A stream is the state of an open stream.
 type stream struct {
 	id    uint32
-	marks uint8
+	flags uint8
 
-	// Windows: how many bytes of DATA the client may be sent, and may send.
+	// How many bytes of DATA the client may be sent and may send on this stream.
 	toClient, toServer int64
 
-	sent, received int64 // bytes of DATA, until there is a wait to tell of them
-	wait           *wait // nil until it is the first time that the client is waited for
+	sent, received int64 // bytes of DATA while wait is nil
+	wait           *wait // the wait for the client; nil until there is one
 }
 
-// Marks of a stream.
+// Flags of a stream.
 const (
 	clientEnded = 1 << iota // the request is complete
-	serverEnded             // the response is
+	serverEnded             // the response is complete
 	responded               // the response has begun
-	resetting               // it has timed out, and the server will reset it
+	resetting               // it has passed a limit; the server is to reset it
 )
 
-func (s *stream) is(mark uint8) bool { return s.marks&mark != 0 }
+func (s *stream) is(mark uint8) bool { return s.flags&mark != 0 }
 
-// A table is the open streams, in the order of their ids. There are few: net/http
-// allows 250. New ones come last, as ids grow.
+// A table holds the open streams sorted by id. They are few: net/http allows 250.
+// Ids grow, so a new stream usually goes to the end.
 type table []stream
 
-// find returns the stream with the id, nil if it is not open. It is valid until
-// the table changes.
+// find returns the stream with the given id, or nil if it is not open. The
+// pointer is valid until the table changes.
 func (t table) find(id uint32) *stream {
 	if i := t.search(id); i < len(t) && t[i].id == id {
 		return &t[i]
@@ -35,7 +35,8 @@ func (t table) find(id uint32) *stream {
 	return nil
 }
 
-// search returns where the stream with the id is, or would be.
+// search returns the index of the stream with the given id, or the index at which
+// it would be inserted.
 func (t table) search(id uint32) int {
 	low, high := 0, len(t)
 	for low < high {
@@ -48,7 +49,7 @@ func (t table) search(id uint32) int {
 	return low
 }
 
-// add opens a stream.
+// add inserts a stream.
 func (t *table) add(s stream) {
 	i := t.search(s.id)
 	*t = append(*t, stream{})
@@ -56,7 +57,7 @@ func (t *table) add(s stream) {
 	(*t)[i] = s
 }
 
-// remove closes a stream.
+// remove deletes a stream.
 func (t *table) remove(s *stream) {
 	i := t.search(s.id)
 	last := copy((*t)[i:], (*t)[i+1:]) + i

@@ -6,15 +6,16 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A wait is what is waited for on a stream, or for the window of the connection.
+// A wait is what the tracker of streams tracks: the wait for the client on one
+// stream, or for the window of the connection.
 type wait struct {
 	idle.Conn
 	conn          *Conn
-	reads, writes bool // whether there are waits
+	reads, writes bool // the tracker has been told that a read, a write, is waiting
 }
 
-// Hooks returns what a tracker of streams is to call. If asks is set, the Host is
-// asked before one is reset.
+// Hooks returns the hooks for a tracker of streams. If asks is set, they call
+// OnTimeout of the [Host] before a stream is reset.
 func Hooks(asks bool) *idle.Hooks {
 	h := &idle.Hooks{
 		Examine: func(owner any, _ idle.Reason) idle.Evidence {
@@ -28,7 +29,8 @@ func Hooks(asks bool) *idle.Hooks {
 	return h
 }
 
-// settle sees to it that what is waited for is what the ledger says. c.mu is held.
+// settle brings the waits and the Host's state up to date with the ledger. c.mu
+// must be held.
 func (c *Conn) settle() {
 	if c.ended {
 		return
@@ -37,22 +39,22 @@ func (c *Conn) settle() {
 		c.changed = false
 		for i := range c.streams {
 			s := &c.streams[i]
-			if c.await(&s.wait, c.owes(s), c.holds(s)) {
+			if c.setWait(&s.wait, c.owes(s), c.stalls(s)) {
 				s.wait.Received(int(s.received))
 				s.wait.Sent(int(s.sent))
 			}
 		}
 	}
-	if c.await(&c.window, false, c.holdsAll()) {
+	if c.setWait(&c.window, false, c.stallsAll()) {
 		c.window.Sent(int(c.sent))
 	}
-	for i, w := range c.gone {
+	for i, w := range c.closedWaits {
 		w.close()
-		c.gone[i] = nil
+		c.closedWaits[i] = nil
 	}
-	c.gone = c.gone[:0]
-	s, since := c.present()
-	if s == KeepAlive && c.sending { // the last response is not written yet, and the wait not begun
+	c.closedWaits = c.closedWaits[:0]
+	s, since := c.currentState()
+	if s == KeepAlive && c.flushing { // the last response is not written yet, so the wait for a request has not begun
 		return
 	}
 	if s != c.state || since != c.since {
@@ -61,28 +63,30 @@ func (c *Conn) settle() {
 	}
 }
 
-// present returns the state that the connection is in, and which header or request
-// it has begun with. There may have been other states that nobody has seen.
-func (c *Conn) present() (s State, since uint32) {
+// currentState returns the state that the connection is in, and the number of the
+// header block or request with which that began. There may have been other states
+// since the last call that nobody saw.
+func (c *Conn) currentState() (s State, since uint32) {
 	switch {
-	case c.block.open:
+	case c.clientBlock.open:
 		return Header, c.blocks
 	case slices.ContainsFunc(c.resets, c.isOpen):
-		return Unfinished, 0
+		return ResetPending, 0
 	case len(c.streams) > 0:
 		return Streams, 0
 	}
-	return KeepAlive, c.lastIn
+	return KeepAlive, c.lastClient
 }
 
-// await has w wait for what it is to wait for. It is made when that is anything,
-// which await reports: the bytes so far count as well.
-func (c *Conn) await(w **wait, reads, writes bool) (made bool) {
+// setWait makes *w wait for a read, a write, both or neither. It creates the wait
+// when there is first something to wait for, and reports whether it has. The
+// caller then reports the bytes that have moved so far.
+func (c *Conn) setWait(w **wait, reads, writes bool) (made bool) {
 	if *w == nil {
 		if !reads && !writes {
 			return false
 		}
-		fresh := &wait{conn: c, reads: true} // as tracking begins
+		fresh := &wait{conn: c, reads: true} // tracking begins with a wait for a read
 		if c.host.Track(&fresh.Conn, fresh) != nil {
 			return false
 		}
@@ -92,7 +96,7 @@ func (c *Conn) await(w **wait, reads, writes bool) (made bool) {
 	return made
 }
 
-// set begins or ends waits.
+// set starts and stops waiting as asked.
 func (w *wait) set(reads, writes bool) {
 	switch {
 	case reads && !w.reads:
@@ -109,27 +113,29 @@ func (w *wait) set(reads, writes bool) {
 	w.reads, w.writes = reads, writes
 }
 
-// close ends the tracking, if there is any.
+// close ends the tracking of w. It does nothing if w is nil.
 func (w *wait) close() {
 	if w != nil {
 		w.Conn.Close()
 	}
 }
 
-// expire has the server reset the stream, or all that the client holds up.
+// expire makes the server reset the stream that w is about, or all streams that
+// the connection's window stalls.
 func (w *wait) expire(err *idle.TimeoutError) {
 	c := w.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := c.condemn(w); n > 0 {
+	if n := c.markResets(w); n > 0 {
 		c.changed = true
 		c.wake()
 		c.host.Reset(err, n)
 	}
 }
 
-// condemn marks the streams that w is about, and returns how many.
-func (c *Conn) condemn(w *wait) (n int) {
+// markResets marks the streams that w is about as to be reset, and returns how
+// many they are.
+func (c *Conn) markResets(w *wait) (n int) {
 	for i := range c.streams {
 		s := &c.streams[i]
 		about := s.wait == w
@@ -137,7 +143,7 @@ func (c *Conn) condemn(w *wait) (n int) {
 			about = s.is(responded) && !s.is(serverEnded)
 		}
 		if about && !s.is(resetting) {
-			s.marks |= resetting
+			s.flags |= resetting
 			c.resets = append(c.resets, s.id)
 			n++
 		}

@@ -10,58 +10,58 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// keep asks the user whether the connection is to live on.
-func (c *Conn) keep(err *idle.TimeoutError) bool {
+// onTimeout asks the user whether to keep the connection.
+func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 	c.explain(err)
 	return c.listener.timeouts.OnTimeout(c, err)
 }
 
-// part counts the timeout that has ended the connection, and answers the request
-// if it can be answered.
-func (c *Conn) part(err *idle.TimeoutError) {
+// onEnd counts the timeout that has ended the connection. It answers the request
+// if possible.
+func (c *Conn) onEnd(err *idle.TimeoutError) {
 	c.explain(err)
 	c.listener.counts.add(err, 1)
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() {
-		c.sayGoAway()
+		c.sendGoAway()
 	}
-	if c.state.Load()&^marks == hijacked {
-		c.listener.release(c) // if it is forgotten, nobody but the tracker closes it
+	if c.state.Load()&^flags == hijacked {
+		c.listener.release(c) // the tracker closes it; nobody else may
 	}
 }
 
-// explain tells in err what the user knows it by: the phase in which it came up, and
-// the setting. A response may be written in any phase of HTTP/1, as the connection
-// would read in.
+// explain sets Phase and Setting of err to what the user knows. In HTTP/1 a
+// response may be written while any phase is entered, so a timeout of writing is
+// always one of the phase "request".
 func (c *Conn) explain(err *idle.TimeoutError) {
 	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
-	if ofWriting && c.state.Load()&^marks < http2 {
+	if ofWriting && c.state.Load()&^flags < http2 {
 		err.Phase = Request.String()
 	}
-	if setting, ok := c.listener.known[name{err.Phase, err.Reason}]; ok {
+	if setting, ok := c.listener.settingOf[limitKey{err.Phase, err.Reason}]; ok {
 		err.Setting = setting
 	}
 }
 
-// status returns the status by which err can be answered, 0 if it cannot: there
-// is no request, or its answer has begun, or it is unknown whether it has.
+// status returns the status with which to answer the request that has timed out.
+// It returns 0 if there is no request, or if the response has begun or may have.
 func (c *Conn) status(err *idle.TimeoutError) int {
 	state := c.state.Load()
 	switch {
-	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == waiting:
+	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == awaitingHeader:
 		return http.StatusRequestTimeout
 	case err.Phase != Request.String():
 		return 0
-	case err.Reason == idle.ReasonPhase && (state == reading || state == working):
+	case err.Reason == idle.ReasonPhase && (state == readingBody || state == handling):
 		return http.StatusServiceUnavailable
-	case err.Reason != idle.ReasonPhase && state == reading:
+	case err.Reason != idle.ReasonPhase && state == readingBody:
 		return http.StatusRequestTimeout
 	}
 	return 0
 }
 
-// answer answers the request, which is the last one.
+// answer sends a response and asks the client to close the connection.
 func (c *Conn) answer(status int) {
 	w := net.Conn(&c.Conn)
 	if x := c.extra.Load(); x != nil {

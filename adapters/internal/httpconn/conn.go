@@ -16,21 +16,23 @@ import (
 //
 // Ground rules:
 //
-//   - Phases are entered late: events only note what is going on, and a Read that
-//     is about to wait enters the phase that it would wait in, as all its limits
-//     are about waits. So a request that arrives whole, and is answered, changes
-//     no phase at all. Only a limit of handlers has its phase entered in time.
-//   - Until a connection is hijacked, or found to be HTTP/2, its server has one
-//     goroutine at a time that reads or tells of events. That one owns phase,
-//     begun, shaking and magic. Everybody may look at state.
+//   - Events only record what is going on. A phase is entered by the next Read
+//     that is about to wait in it, because all limits but the handler's are about
+//     waiting. So a request that arrives whole and is answered changes no phase.
+//     The handler's limit is different: with it, the phase is entered as soon as
+//     the header has been read.
+//   - Until a connection is hijacked or turns out to be HTTP/2, its server has
+//     one goroutine at a time that reads or reports events. That goroutine owns
+//     phase, begun, handshaking and prefaceLen. Any goroutine may load state.
 type Conn struct {
-	// These are 8 bytes, so that what a Read needs is in one cache line with them.
+	// These take 8 bytes, so that they share a cache line with what a Read needs
+	// of the embedded Conn.
 
-	state   atomic.Uint32
-	phase   Phase // the one that is entered
-	begun   uint8 // whether a byte of the next request is there, and since when
-	shaking bool  // what arrives is a TLS handshake
-	magic   uint8 // how much of the preface of HTTP/2 has arrived
+	state       atomic.Uint32 // a state and flags, see below
+	phase       Phase         // the phase that has been entered
+	begun       uint8         // whether a byte of the next request has been read; see below
+	handshaking bool          // the bytes that arrive belong to a TLS handshake
+	prefaceLen  uint8         // how many bytes of HTTP/2's preface have arrived
 
 	idlenet.Conn
 
@@ -38,45 +40,46 @@ type Conn struct {
 	extra    atomic.Pointer[extra]
 }
 
-// What begun can be.
+// Values of begun.
 const (
-	not      = iota
-	arrived  // while the server waited
-	buffered // with the request before
+	notBegun       = iota // no byte of the next request has been read
+	begunAlone            // its first byte arrived while the server was waiting for it
+	begunPipelined        // its first byte was read together with the previous request
 )
 
-// extra is what few connections need.
+// extra holds what few connections need. It is never changed, only replaced.
 type extra struct {
-	secure *tls.Conn       // by which plain bytes are written to one that carries TLS; nil if unknown
-	ping   func() error    // of a hijacked one
-	frames *http2conn.Conn // of one that speaks HTTP/2; nil if its frames are not read
+	secure *tls.Conn       // writes plaintext to a connection that carries TLS; nil if unknown
+	ping   func() error    // Watch's ping for a hijacked connection
+	frames *http2conn.Conn // reads the frames of an HTTP/2 connection; nil if nobody does
 }
 
-// outer returns the connection of which c is a part.
-func outer(c *idlenet.Conn) *Conn {
+// connOf returns the Conn that embeds c.
+func connOf(c *idlenet.Conn) *Conn {
 	return (*Conn)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(Conn{}.Conn))))
 }
 
-// States, and marks that are put on them.
+// The value of Conn.state is one of these states and any of the flags.
 const (
-	waiting  = iota // for a request, or within its header
-	reading         // the header is read, and the body may be
-	working         // the request is read; reads are ahead of need
-	http2           // from here on there is no phase to enter by a Read
-	hijacked        // likewise
-	refused         // or not served yet
+	awaitingHeader = iota // for a request, or for the rest of its header
+	readingBody           // the header has been read; the server may read the body
+	handling              // the request is read, or its handler limits reads itself; no limit applies to reads
+	http2                 // Reads enter no phase; see ReadFrames and HeaderRead
+	hijacked              // Reads enter no phase; see Hijack and Watch
+	unserved              // the server does not serve the connection yet
 
-	responded = 1 << 7 // a part of the response has been written
+	responded = 1 << 7 // part of the response has been written
 	closed    = 1 << 8
-	released  = 1 << 9 // the listener does not count it as open
-	marks     = responded | closed | released
+	released  = 1 << 9 // the listener does not count it as open (see hold)
+	flags     = responded | closed | released
 )
 
-// become changes the state, and reports whether it was of the given kind.
-func (c *Conn) become(from, to uint32) bool {
+// transition changes the state from one to another. It reports whether the state
+// was from. It clears responded unless to contains it.
+func (c *Conn) transition(from, to uint32) bool {
 	for {
 		was := c.state.Load()
-		if was&^marks != from {
+		if was&^flags != from {
 			return false
 		}
 		if c.state.CompareAndSwap(was, was&(closed|released)|to) {
@@ -85,40 +88,41 @@ func (c *Conn) become(from, to uint32) bool {
 	}
 }
 
-// Read reads from the connection, as net.Conn says.
+// Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
-	if c.state.Load() != waiting || c.phase != KeepAlive || c.begun != not {
-		return c.readAnyhow(b)
+	if c.state.Load() != awaitingHeader || c.phase != KeepAlive || c.begun != notBegun {
+		return c.readSlow(b)
 	}
-	c.begun = arrived // or nothing does, and this was the last Read
+	c.begun = begunAlone // the Read returns a byte of a request, or else it is the last one
 	return c.Conn.Read(b)
 }
 
-// readAnyhow is a Read within a request, or before the first one.
-func (c *Conn) readAnyhow(b []byte) (int, error) {
-	c.prepare()
+// readSlow is a Read within a request, or before the first one.
+func (c *Conn) readSlow(b []byte) (int, error) {
+	c.enterWaitPhase()
 	n, err := c.Conn.Read(b)
-	if n > 0 && (c.begun == not || c.magic > 0) && c.state.Load() == waiting {
-		c.begin(b[:n])
+	if n > 0 && (c.begun == notBegun || c.prefaceLen > 0) && c.state.Load() == awaitingHeader {
+		c.noteArrival(b[:n])
 	}
 	return n, err
 }
 
-// prepare enters the phase that a Read is about to wait in.
-func (c *Conn) prepare() {
-	if s := c.state.Load() &^ responded; s <= reading {
-		if p := c.due(s); p != c.phase {
+// enterWaitPhase enters the phase that a Read is about to wait in.
+func (c *Conn) enterWaitPhase() {
+	if s := c.state.Load() &^ responded; s <= readingBody {
+		if p := c.waitPhase(s); p != c.phase {
 			c.enter(p)
 		}
 	}
 }
 
-// due returns the phase that a read waits in.
-func (c *Conn) due(state uint32) Phase {
+// waitPhase returns the phase that a Read waits in when the connection is in the
+// given state.
+func (c *Conn) waitPhase(state uint32) Phase {
 	switch {
-	case state == reading:
+	case state == readingBody:
 		return Request
-	case c.begun != not:
+	case c.begun != notBegun:
 		return Header
 	case c.phase == Handshake:
 		return Handshake
@@ -126,60 +130,63 @@ func (c *Conn) due(state uint32) Phase {
 	return KeepAlive
 }
 
+// enter enters the phase p.
 func (c *Conn) enter(p Phase) {
 	c.phase = p
 	c.Conn.Enter(c.listener.phases[p])
 }
 
-// begin notes what has arrived while the connection waited for a request.
-func (c *Conn) begin(b []byte) {
-	if c.shaking {
+// noteArrival records bytes that have arrived while the server waited for a
+// request.
+func (c *Conn) noteArrival(b []byte) {
+	if c.handshaking {
 		return
 	}
-	if c.listener.http2 == HTTP2Also && (c.phase == Handshake || c.magic > 0) {
-		c.match(b)
+	if c.listener.http2 == OverAny && (c.phase == Handshake || c.prefaceLen > 0) {
+		c.matchPreface(b)
 	}
-	c.begun = arrived
+	c.begun = begunAlone
 }
 
-// preface is how HTTP/2 begins.
+// preface is the first thing that an HTTP/2 client sends.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// match sees whether the first bytes of the connection, of which b are the next,
-// are those of HTTP/2. Without TLS nobody else tells.
-func (c *Conn) match(b []byte) {
-	rest := preface[c.magic:]
+// matchPreface records whether the first bytes of the connection are HTTP/2's
+// preface. b is the latest part of them. Without TLS nothing else tells that a
+// connection speaks HTTP/2.
+func (c *Conn) matchPreface(b []byte) {
+	rest := preface[c.prefaceLen:]
 	n := min(len(b), len(rest))
 	if string(b[:n]) == rest[:n] {
-		c.magic += uint8(n)
+		c.prefaceLen += uint8(n)
 	} else {
-		c.magic = 0
+		c.prefaceLen = 0
 	}
 }
 
-// Write writes to the connection, as net.Conn says.
+// Write writes to the connection as described for net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
-	if c.state.Load() != waiting {
-		c.responds(b)
+	if c.state.Load() != awaitingHeader {
+		c.noteResponse(b)
 	}
 	return c.Conn.Write(b)
 }
 
-// ReadFrom copies from r until EOF, by sendfile if it can.
+// ReadFrom copies from r until EOF, with sendfile where possible.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
-	c.responds(nil)
+	c.noteResponse(nil)
 	return c.Conn.ReadFrom(r)
 }
 
-// responds notes that the response has begun, if that may matter: once it has, a
-// timeout cannot be answered.
+// noteResponse records that the response has begun, if that can matter: after
+// that, a timeout can no longer be answered.
 //
 //go:noinline
-func (c *Conn) responds(b []byte) {
+func (c *Conn) noteResponse(b []byte) {
 	s := c.state.Load()
-	if s == reading || s == working && c.listener.timeouts.HandlerTimeout > 0 {
+	if s == readingBody || s == handling && c.listener.timeouts.HandlerTimeout > 0 {
 		if !bytes.Equal(b, []byte("HTTP/1.1 100 Continue\r\n\r\n")) {
-			c.become(s, s|responded)
+			c.transition(s, s|responded)
 		}
 	}
 }
@@ -192,32 +199,35 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// SetDeadline sets the user's own deadlines. Servers do so only as they hand the
-// connection over.
+// SetDeadline sets the user's own deadlines. A server calls it only when it hands
+// the connection over, so it counts as a hijack.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.Hijack()
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline sets the user's own deadline for reading, or is a signal.
+// SetReadDeadline sets the user's own read deadline. It is also how a server
+// reports some events:
 //
-// Within a request it is taken for the word that from now on the server's side
-// sees to it: it is a handler's own deadline for the body, or net/http about to
-// read ahead. While a header is read it is fasthttp's word that it has been.
+//   - In the body of a request, a deadline is set by a handler that watches over
+//     the body itself, or by net/http when it is about to read ahead. In both
+//     cases no limit applies to reads until the request has ended.
+//   - Before that, fasthttp sets a deadline once it has read the header.
+//   - Some deadlines are signals, see firstSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if isSignal(t) {
-		c.signalled(t)
+		c.onSignal(t)
 		return nil
 	}
-	if c.become(reading, working) {
+	if c.transition(readingBody, handling) {
 		c.ReadAhead(true)
-	} else if !t.IsZero() && c.state.Load() == waiting {
+	} else if !t.IsZero() && c.state.Load() == awaitingHeader {
 		c.HeaderRead()
 	}
 	return c.Conn.SetReadDeadline(t)
 }
 
-// ping implements an active heartbeat, for hijacked connections.
+// ping sends an active heartbeat's ping on a hijacked connection.
 func (c *Conn) ping() error {
 	if x := c.extra.Load(); x != nil && x.ping != nil {
 		return x.ping()

@@ -8,14 +8,14 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// counts are those of timeouts, by what their errors say.
+// counts are the numbers of timeouts by phase and by setting.
 type counts struct {
 	mu             sync.Mutex
 	phases, limits map[string]uint64
 }
 
-// begin has all that can be counted be there, as 0.
-func (n *counts) begin(l *Listener) {
+// zero sets all counts to 0, so that each of them has an entry.
+func (n *counts) zero(l *Listener) {
 	n.phases, n.limits = map[string]uint64{}, map[string]uint64{}
 	for p := range numPhases {
 		n.phases[p.String()] = 0
@@ -30,24 +30,24 @@ func (n *counts) begin(l *Listener) {
 	}
 }
 
-// add counts a timeout of so many.
+// add counts err for so many connections, or streams of one.
 func (n *counts) add(err *idle.TimeoutError, many int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	phase := err.Phase
 	if _, ours := n.phases[phase]; !ours {
-		phase = Hijacked.String() // by a policy with a name of the user's
+		phase = Hijacked.String() // the user's own policy has another name
 	}
 	n.phases[phase] += uint64(many)
 	n.limits[err.Setting] += uint64(many)
 }
 
-// Stats returns the present counts. A connection that is tracked anew is the same
-// one, and not gone.
+// Stats returns the current counts. A connection that was tracked again counts as
+// one connection.
 func (l *Listener) Stats() httplimits.Stats {
-	again := l.again.Load() // first, so that it is not more than what it is taken from
+	again := l.retracked.Load() // loaded first, so that it cannot exceed what it is subtracted from
 	l.mu.Lock()
-	fine := l.fine
+	fine := l.fineTracker
 	l.mu.Unlock()
 	s := l.tracker.Stats()
 	if fine != nil {

@@ -10,7 +10,7 @@ import (
 // stay as they are.
 func TestStreamsAreCounted(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-		c.become(waiting, http2)
+		c.transition(awaitingHeader, http2)
 		before := l.Stats()
 		for _, reason := range []idle.Reason{idle.ReasonWrite, idle.ReasonWrite, idle.ReasonMinReadRate} {
 			framesHost{c}.Reset(&idle.TimeoutError{Phase: "request stream", Reason: reason}, 3)

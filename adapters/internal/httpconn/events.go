@@ -7,57 +7,59 @@ import (
 	"unsafe"
 )
 
-// Accepted notes that the server begins to serve the connection, as nc, which is
-// it or wraps it.
+// Accepted records that the server begins to serve the connection. nc is what the
+// server serves: c itself or a wrapper.
 func (c *Conn) Accepted(nc net.Conn) {
 	if _, shakes := nc.(interface{ ConnectionState() tls.ConnectionState }); shakes {
-		secure, _ := nc.(*tls.Conn) // else it is a wrapper, of which nobody knows how long it lives
+		secure, _ := nc.(*tls.Conn) // nil if nc is another wrapper, which may be reused for another connection
 		c.extra.Store(&extra{secure: secure})
-		c.shaking = true
+		c.handshaking = true
 	}
-	c.become(refused, waiting)
+	c.transition(unserved, awaitingHeader)
 }
 
-// Shaken notes that a TLS handshake is over, and whether a byte of a request is
-// there already.
-func (c *Conn) Shaken(begun bool) {
-	if c.shaking && begun {
-		c.begun = arrived
+// HandshakeDone records the end of a TLS handshake. begun says whether a byte of a
+// request has arrived with it.
+func (c *Conn) HandshakeDone(begun bool) {
+	if c.handshaking && begun {
+		c.begun = begunAlone
 	}
-	c.shaking = false
+	c.handshaking = false
 }
 
-// Buffered reports whether a request may have begun of which no byte has been read
-// since the one before.
-func (c *Conn) Buffered() bool { return c.begun == not }
+// MayBePipelined reports whether no byte of the next request has been read since
+// the previous one. If a request begins in this state, its first bytes were read
+// together with the previous request: the client pipelines.
+func (c *Conn) MayBePipelined() bool { return c.begun == notBegun }
 
-// Begun notes that the first byte of a request, which is not the first one of
-// the connection, is there.
-func (c *Conn) Begun() {
-	if c.begun == not && c.phase != Handshake {
-		c.begun = buffered
-		if c.phase == Header { // of the request before
+// RequestBegun records that the first byte of a request has been read. It has no effect
+// on the first request of a connection.
+func (c *Conn) RequestBegun() {
+	if c.begun == notBegun && c.phase != Handshake {
+		c.begun = begunPipelined
+		if c.phase == Header { // of the previous request
 			c.phase = none
 		}
 	}
 }
 
-// HeaderRead notes that the header of a request has been read. A server need not
-// tell of a request that has no body, as it will be Idle before it reads again.
+// HeaderRead records that the header of a request has been read. A server need
+// not report that for a request without a body, because it calls Idle before it
+// reads again.
 func (c *Conn) HeaderRead() {
 	switch c.state.Load() {
-	case waiting:
+	case awaitingHeader:
 		if c.isHTTP2() {
-			c.become(waiting, http2)
+			c.transition(awaitingHeader, http2)
 			c.Conn.Enter(c.listener.phases[Streams])
 			return
 		}
-		c.shaking = false
-		to := uint32(reading)
-		if c.begun == buffered { // the response before may be so as well, and an answer would pass for it
+		c.handshaking = false
+		to := uint32(readingBody)
+		if c.begun == begunPipelined { // the previous response may still be buffered, so a 408 would be taken for it
 			to |= responded
 		}
-		c.become(waiting, to)
+		c.transition(awaitingHeader, to)
 		if c.listener.timeouts.HandlerTimeout > 0 {
 			c.enter(Request)
 		}
@@ -66,41 +68,41 @@ func (c *Conn) HeaderRead() {
 	}
 }
 
-// isHTTP2 tells by the first request of a connection whether it is HTTP/2.
+// isHTTP2 reports, at the first request of a connection, whether it is HTTP/2.
 func (c *Conn) isHTTP2() bool {
 	if x := c.extra.Load(); x != nil && x.secure != nil && c.phase == Handshake {
 		return x.secure.ConnectionState().NegotiatedProtocol == "h2"
 	}
-	return c.magic == uint8(len(preface))
+	return c.prefaceLen == uint8(len(preface))
 }
 
-// Idle notes that the response has been sent, and the connection waits for the
+// Idle records that the response has been sent and the connection waits for the
 // next request.
 func (c *Conn) Idle() {
-	if !c.Rested() {
-		c.rest()
+	if !c.TryIdle() {
+		c.idleSlow()
 	}
 }
 
-// Rested is Idle for most connections, and reports whether c is one of them. If it
-// is not, Idle has to be called.
-func (c *Conn) Rested() bool {
-	if c.state.Load() != waiting || c.phase == Handshake {
+// TryIdle is the fast path of Idle. It reports whether it applied; if not, call
+// Idle.
+func (c *Conn) TryIdle() bool {
+	if c.state.Load() != awaitingHeader || c.phase == Handshake {
 		return false
 	}
-	c.begun = not
+	c.begun = notBegun
 	return true
 }
 
-// rest is the slow path of Idle.
-func (c *Conn) rest() {
+// idleSlow is the slow path of Idle.
+func (c *Conn) idleSlow() {
 	switch {
-	case c.become(reading, waiting) || c.become(waiting, waiting):
-	case c.become(working, waiting):
+	case c.transition(readingBody, awaitingHeader) || c.transition(awaitingHeader, awaitingHeader):
+	case c.transition(handling, awaitingHeader):
 		c.ReadAhead(false)
-	case c.become(hijacked, waiting): // it was not, though somebody has set its deadlines
-		if !c.regain() {
-			c.Close() // rather than serve it without limits
+	case c.transition(hijacked, awaitingHeader): // it was not hijacked: someone had only set its deadlines
+		if !c.retrack() {
+			c.Close() // do not serve it without limits
 			return
 		}
 		c.enter(KeepAlive)
@@ -108,13 +110,13 @@ func (c *Conn) rest() {
 		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return
 	}
-	c.begun = not
+	c.begun = notBegun
 	if c.phase == Handshake {
 		c.phase = none
 	}
 }
 
-// Find returns the connection of l that nc is or wraps, nil if it is none.
+// Find returns the connection of l that nc is or wraps, or nil if there is none.
 func Find(l *Listener, nc net.Conn) *Conn {
 	if c, ok := nc.(*Conn); ok && c.listener == l {
 		return c
@@ -125,10 +127,9 @@ func Find(l *Listener, nc net.Conn) *Conn {
 	return nil
 }
 
-// unwrap finds the connection that nc wraps.
-//
-// Some wrappers have no way to reach what they wrap. But they all pass deadlines
-// on, so the connection can be called by one, to make itself known.
+// unwrap finds the connection that nc wraps. Some wrappers give no access to what
+// they wrap. But all of them forward deadlines, so a deadline of a special value
+// makes the connection identify itself.
 func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
 	// fasthttp's wrapper panics if Shutdown has just closed it.
 	defer func() { _ = recover() }()
@@ -138,42 +139,49 @@ func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
 			return wrapper
 		case interface{ NetConn() net.Conn }:
 			nc = wrapper.NetConn()
-		case interface{ UnsafeConn() net.Conn }: // fasthttp's hijacked ones
+		case interface{ UnsafeConn() net.Conn }: // a hijacked connection of fasthttp
 			nc = wrapper.UnsafeConn()
 		default:
-			return l.callOut(nc)
+			return l.findBySignal(nc)
 		}
 	}
 }
 
-// callOut calls the connection that a wrapper hides.
-func (l *Listener) callOut(nc net.Conn) *Conn {
-	l.calling.Lock()
-	defer l.calling.Unlock()
-	defer func() { l.called = nil }() // or it could not be collected
-	nc.SetReadDeadline(l.call())
-	return l.called
+// findBySignal finds a connection behind a wrapper by setting a special deadline.
+// onSignal receives it on the same goroutine and stores the connection in
+// l.found.
+func (l *Listener) findBySignal(nc net.Conn) *Conn {
+	l.finding.Lock()
+	defer l.finding.Unlock()
+	defer func() { l.found = nil }() // so that the connection can be collected
+	nc.SetReadDeadline(l.findSignal())
+	return l.found
 }
 
-// Signals are deadlines that nobody would set: later than the year 2200.
-const signals = 8_000_000_000
+// Deadlines from firstSignal on are signals to a Conn: they lie after the year
+// 2200, where nobody would set one. The value is in seconds since 1970.
+const firstSignal = 8_000_000_000
 
-func isSignal(t time.Time) bool { return t.Unix() > signals }
+func isSignal(t time.Time) bool { return t.Unix() > firstSignal }
 
-// call is the signal to a connection of l's to make itself known.
-func (l *Listener) call() time.Time {
-	return time.Unix(signals+1, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
+// findSignal is the signal that makes a connection of l identify itself. It
+// contains some of l's address, so that another listener's connection does not
+// answer.
+func (l *Listener) findSignal() time.Time {
+	return time.Unix(firstSignal+1, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
 }
 
-// HeaderTimeout is a timeout by which fasthttp tells that it has read a header:
-// the deadline that comes of it is a signal.
-const HeaderTimeout = 250 * 365 * 24 * time.Hour
+// HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
+// The server turns it into a deadline, which is a signal that the header has been
+// read.
+const HeaderReadSignal = 250 * 365 * 24 * time.Hour
 
-func (c *Conn) signalled(t time.Time) {
+// onSignal acts on a deadline that is a signal.
+func (c *Conn) onSignal(t time.Time) {
 	switch l := c.listener; {
-	case t.Equal(l.call()):
-		l.called = c // the caller is below us, and holds the mutex
-	case t.Unix() != signals+1:
+	case t.Equal(l.findSignal()):
+		l.found = c // findBySignal, which holds l.finding, is waiting for it
+	case t.Unix() != firstSignal+1:
 		c.HeaderRead()
 	}
 }

@@ -25,8 +25,8 @@ const (
 	evHand            // SetDeadline, by which fasthttp hands over
 	evWrite           // a part of a response
 	evContinue        // 100 Continue
-	evShaken          // Shaken
-	evBegun           // Begun
+	evShaken          // HandshakeDone
+	evBegun           // RequestBegun
 	numEvents
 )
 
@@ -34,7 +34,7 @@ const (
 type model struct {
 	first     bool // no request has ended yet
 	begun     bool // a byte of the next request has been read
-	state     int  // waiting, reading, working or hijacked
+	state     int  // awaitingHeader, readingBody, handling or hijacked
 	responded bool
 	buffered  bool // the next request was told of as begun, so responses may be held back
 	input     int  // bytes that have arrived
@@ -45,9 +45,9 @@ func (m *model) due() (Phase, bool) {
 	switch {
 	case m.state == hijacked:
 		return Hijacked, true
-	case m.state == working:
+	case m.state == handling:
 		return 0, false
-	case m.state == reading:
+	case m.state == readingBody:
 		return Request, true
 	case m.begun:
 		return Header, true
@@ -73,8 +73,8 @@ func (p Phase) setting() string {
 
 // header is told that a header was read.
 func (m *model) header() {
-	if m.state == waiting {
-		m.state, m.responded = reading, m.buffered
+	if m.state == awaitingHeader {
+		m.state, m.responded = readingBody, m.buffered
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *play) waits() {
 }
 
 func (p *play) read() {
-	if p.m.state == waiting {
+	if p.m.state == awaitingHeader {
 		p.m.begun = true
 	}
 }
@@ -172,7 +172,7 @@ func (p *play) event(e, arg int) {
 		c.HeaderRead()
 		m.header()
 	case evSignal:
-		c.SetReadDeadline(time.Now().Add(HeaderTimeout))
+		c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
 		m.header()
 	case evDeadline, evNone:
 		var at time.Time
@@ -180,14 +180,14 @@ func (p *play) event(e, arg int) {
 			at = time.Now().Add(24 * time.Hour)
 		}
 		c.SetReadDeadline(at)
-		if m.state == reading {
-			m.state, m.responded = working, false
+		if m.state == readingBody {
+			m.state, m.responded = handling, false
 		} else if e == evDeadline {
 			m.header()
 		}
 	case evIdle:
 		c.Idle()
-		m.state, m.first, m.begun, m.responded, m.buffered = waiting, false, false, false, false
+		m.state, m.first, m.begun, m.responded, m.buffered = awaitingHeader, false, false, false, false
 	case evHand:
 		c.SetDeadline(time.Time{})
 		m.state = hijacked
@@ -199,12 +199,12 @@ func (p *play) event(e, arg int) {
 		if n, err := c.Write([]byte(text)); n != len(text) || err != nil {
 			p.t.Errorf("Write: %d, %v", n, err)
 		}
-		m.responded = m.responded || e == evWrite && m.state == reading
+		m.responded = m.responded || e == evWrite && m.state == readingBody
 	case evShaken:
-		c.Shaken(arg%2 == 1) // there was no handshake
+		c.HandshakeDone(arg%2 == 1) // there was no handshake
 	case evBegun:
-		c.Begun()
-		if m.state == waiting && !m.first && !m.begun {
+		c.RequestBegun()
+		if m.state == awaitingHeader && !m.first && !m.begun {
 			m.begun, m.buffered, p.again = true, true, false
 		}
 	}
@@ -298,7 +298,7 @@ func TestPrefaceInCuts(t *testing.T) {
 				for size := 1; size <= 3; size++ {
 					inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
 						if speaks {
-							l.http2 = HTTP2Also
+							l.http2 = OverAny
 						}
 						w.sends(text)
 						if n, _ := c.Read(make([]byte, cut)); n != cut {
@@ -379,7 +379,7 @@ func TestHijackedReadsAreNeeded(t *testing.T) {
 // TestPrefaceOfALaterRequest is none.
 func TestPrefaceOfALaterRequest(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-		l.http2 = HTTP2Also
+		l.http2 = OverAny
 		for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", preface} {
 			w.sends(text)
 			if n, err := c.Read(make([]byte, 100)); n != len(text) || err != nil {
@@ -408,7 +408,7 @@ func TestEachPipelinedHeaderHasItsTime(t *testing.T) {
 		time.AfterFunc(1500*time.Millisecond, func() { w.sends("ET / and a G") })
 		read(100) // it had 2 s
 		c.Idle()
-		c.Begun()
+		c.RequestBegun()
 		begun := time.Now()
 		_, err := c.Read(make([]byte, 1))
 		var timeout *idle.TimeoutError

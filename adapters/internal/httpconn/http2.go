@@ -11,8 +11,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// streams are those of HTTP/2 connections whose frames are read. They have a tracker of
-// their own, so that the counts of connections are not theirs.
+// streams tracks the streams of those HTTP/2 connections whose frames are read.
+// They have their own tracker, so that they are not counted as connections.
 type streams struct {
 	hooks *idle.Hooks
 
@@ -23,10 +23,10 @@ type streams struct {
 
 var (
 	errNoLimits = errors.New("httpconn: streams have no limits")
-	errClosed   = errors.New("httpconn: the listener is closed, and its last connection gone")
+	errClosed   = errors.New("httpconn: the listener is closed and its last connection is gone")
 )
 
-// trackStream begins to track a stream.
+// trackStream starts tracking a stream.
 func (l *Listener) trackStream(c *idle.Conn, owner any) error {
 	policy := l.phases[stream].Policy()
 	if !setsLimit(policy) {
@@ -39,7 +39,7 @@ func (l *Listener) trackStream(c *idle.Conn, owner any) error {
 	return t.Track(c, owner, l.streams.hooks)
 }
 
-// open returns the tracker, which it makes if there is none yet.
+// open returns the tracker. It makes it at the first call.
 func (s *streams) open(p idle.Policy, opts idle.Options) (t *idle.Tracker, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *streams) open(p idle.Policy, opts idle.Options) (t *idle.Tracker, err e
 	case s.closed:
 		return nil, errClosed
 	case s.tracker == nil:
-		opts.OnPass = nil // it is told by one driver at a time, which is that of connections
+		opts.OnPass = nil // OnPass must not run concurrently, and the connections' tracker calls it
 		s.tracker, err = idle.New(p, &opts)
 	}
 	return s.tracker, err
@@ -59,17 +59,18 @@ func (s *streams) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.tracker != nil {
-		go s.tracker.Close() // it waits for callbacks
+		go s.tracker.Close() // Tracker.Close waits for callbacks
 	}
 }
 
-// ReadFrames has the frames of a connection read from here on, which is l's
-// and begins to speak HTTP/2, as nc. The client's preface has been read. It returns
-// what the server is to serve, nil if the frames are not to be read; when the server
-// is done with that, [http2conn.Conn.End] has to be called.
+// ReadFrames starts to read the frames of a connection of l that begins to speak
+// HTTP/2. nc is the connection that its server has, and the client's preface has
+// been read from it. ReadFrames returns the connection to serve instead, or nil
+// if the frames are not to be read. When the server is done with the result,
+// [http2conn.Conn.End] must be called.
 func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	c := Find(l, nc)
-	if c == nil || !c.become(waiting, http2) {
+	if c == nil || !c.transition(awaitingHeader, http2) {
 		return nil
 	}
 	host := framesHost{c}
@@ -83,23 +84,23 @@ func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	return framed
 }
 
-// sayGoAway tells a client of HTTP/2 that its connection ends.
-func (c *Conn) sayGoAway() {
+// sendGoAway tells an HTTP/2 client that its connection is ending.
+func (c *Conn) sendGoAway() {
 	if x := c.extra.Load(); x != nil && x.frames != nil {
 		x.frames.GoAway()
 	}
 }
 
-// framesHost is a connection as the reader of its frames knows it.
+// framesHost is the http2conn.Host of a connection.
 type framesHost struct{ c *Conn }
 
 // Enter implements http2conn.Host.
 func (h framesHost) Enter(s http2conn.State) {
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{
-		http2conn.KeepAlive:  noStream,
-		http2conn.Streams:    Streams,
-		http2conn.Header:     Header,
-		http2conn.Unfinished: unfinished,
+		http2conn.KeepAlive:    noStream,
+		http2conn.Streams:      Streams,
+		http2conn.Header:       Header,
+		http2conn.ResetPending: resetPending,
 	}[s]])
 }
 
@@ -121,4 +122,4 @@ func (h framesHost) Reset(err *idle.TimeoutError, streams int) {
 }
 
 // OnTimeout implements http2conn.Host.
-func (h framesHost) OnTimeout(err *idle.TimeoutError) bool { return h.c.keep(err) }
+func (h framesHost) OnTimeout(err *idle.TimeoutError) bool { return h.c.onTimeout(err) }

@@ -1,6 +1,6 @@
 // Package httpconn takes the connections of an HTTP server through the phases of
-// their requests, each with limits of its own. What it needs to know of a server
-// are events, which the adapters find in the server's hooks.
+// their requests. Each phase has its own limits. The package learns what a server
+// does from events, which the adapters derive from the server's hooks.
 package httpconn
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Phase is what is going on on a connection.
+// A Phase is a stage in the life of a connection.
 type Phase uint8
 
 const (
@@ -23,26 +23,26 @@ const (
 	Streams                // HTTP/2, while streams are open
 	Hijacked
 
-	// Of connections of HTTP/2 whose frames are read.
+	// Phases of HTTP/2 connections whose frames are read.
 
-	noStream   // none is open: the keep-alive wait, of which no frame extends the limit
-	unfinished // a stream is to be reset, but first a frame of the client's has to end
-	stream     // what a stream has, rather than its connection
+	noStream     // no stream is open; other frames do not extend this keep-alive wait
+	resetPending // a stream is to be reset, but the client is still in the middle of a frame
+	stream       // the limits of a single stream
 
 	numPhases
-	none = numPhases // one that no Read waits in
+	none = numPhases // no phase that a Read waits in
 )
 
-// String returns what the phase is called in errors and counters.
+// String returns the name of the phase in errors and counters.
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", noStream: "keep-alive", unfinished: "streams", stream: "request stream",
+		Hijacked: "hijacked", noStream: "keep-alive", resetPending: "streams", stream: "request stream",
 	}[p]
 }
 
-// A setting is a field of Timeouts, a duration or a rate, and where it goes: which
-// limits it is of which phases.
+// A setting is a field of Timeouts: a duration or a rate, and the limits that it
+// sets.
 type setting struct {
 	name      string
 	duration  *time.Duration
@@ -51,41 +51,45 @@ type setting struct {
 	limits    []limit
 }
 
-// A limit is one of the policy of a phase, by the reason that it ends connections for.
+// A limit is one field of the policy of a phase, identified by the reason for
+// which it ends connections.
 type limit struct {
 	phase  Phase
 	reason idle.Reason
 }
 
-// The rate that settings have by default.
+// Default minimum rate.
 const (
 	defaultBytesPerSecond = 240
 	defaultGrace          = 5 * time.Second
 )
 
-// settings is the one table of what can be set in t. If several settings are the same
-// limit, it is the first of them that is on.
+// settings lists all settings of t. If several of them set the same limit, the
+// first that is on wins.
 func settings(t *httplimits.Timeouts) []setting {
-	// Writing has the same limits in every phase, as a response may be on its way in
-	// any of them. A frame that a reset has to wait for may be a body's, and has the
-	// time of one. Without BodyRate a trickle would extend that for ever, so there is
-	// a limit of the whole, which is on whenever a stream can be reset.
+	// The limits of writing are the same in every phase, because a response may
+	// be under way in any of them. A frame that delays a reset may carry a body,
+	// so the body's limits apply to it. Without BodyRate a trickle could extend
+	// that for ever. So a limit for the whole wait is set too, whenever a stream
+	// can be reset at all.
 	return []setting{
 		{"HandshakeTimeout", &t.HandshakeTimeout, nil, 10 * time.Second, []limit{{Handshake, idle.ReasonReadTotal}}},
-		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {unfinished, idle.ReasonReadTotal}}},
-		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(ofBody(idle.ReasonRead), limit{unfinished, idle.ReasonReadTotal})},
-		{"BodyRate", nil, &t.BodyRate, defaultGrace, ofBody(idle.ReasonMinReadRate)},
+		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {resetPending, idle.ReasonReadTotal}}},
+		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonReadTotal})},
+		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},
 		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
-		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(ofWriting(idle.ReasonWrite), limit{unfinished, idle.ReasonReadTotal})},
-		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(ofWriting(idle.ReasonMinWriteRate), limit{unfinished, idle.ReasonReadTotal})},
+		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonReadTotal})},
+		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonReadTotal})},
 		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noStream, idle.ReasonReadTotal}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
 	}
 }
 
-func ofBody(r idle.Reason) []limit { return []limit{{Request, r}, {unfinished, r}, {stream, r}} }
+// bodyLimits returns the limits by reason r that a setting for bodies sets.
+func bodyLimits(r idle.Reason) []limit { return []limit{{Request, r}, {resetPending, r}, {stream, r}} }
 
-func ofWriting(r idle.Reason) (all []limit) {
+// writeLimits returns the limits by reason r that a setting for responses sets.
+func writeLimits(r idle.Reason) (all []limit) {
 	for p := range numPhases {
 		if p != Hijacked {
 			all = append(all, limit{p, r})
@@ -94,7 +98,7 @@ func ofWriting(r idle.Reason) (all []limit) {
 	return all
 }
 
-// complete fills in the default, and turns Off into 0.
+// complete replaces 0 by the default and Off by 0.
 func (s *setting) complete() error {
 	if s.rate != nil {
 		return s.completeRate()
@@ -126,8 +130,9 @@ func (s *setting) completeRate() error {
 	return nil
 }
 
-// in returns what p has for the limit: a duration or a rate.
-func (l limit) in(p *idle.Policy) (*time.Duration, *idle.Rate) {
+// fieldOf returns the field of p for the limit: a duration or a rate. The other
+// result is nil.
+func (l limit) fieldOf(p *idle.Policy) (*time.Duration, *idle.Rate) {
 	switch l.reason {
 	case idle.ReasonIdle:
 		return &p.IdleTimeout, nil
@@ -145,60 +150,63 @@ func (l limit) in(p *idle.Policy) (*time.Duration, *idle.Rate) {
 	return nil, &p.MinWriteRate
 }
 
-// A name is what errors have of a limit: the name of a phase, and a reason.
-type name struct {
+// A limitKey identifies a limit as errors do: by the name of the phase and the
+// reason.
+type limitKey struct {
 	phase  string
 	reason idle.Reason
 }
 
-// prepare completes t, and returns the policy of each phase, and by which setting each
-// limit is known. Those of the user's own policies are not among them.
-func prepare(t *httplimits.Timeouts) (all [numPhases]idle.Policy, known map[name]string, err error) {
-	known = map[name]string{}
+// buildPolicies completes t. It returns the policy of each phase, and the name of
+// the setting behind each limit, except for the limits of policies that the user
+// has made.
+func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string, err error) {
+	settingOf = map[limitKey]string{}
 	for _, s := range settings(t) {
 		if err := s.complete(); err != nil {
 			return all, nil, err
 		}
 		for _, l := range s.limits {
-			duration, rate := l.in(&all[l.phase])
+			duration, rate := l.fieldOf(&all[l.phase])
 			switch {
 			case rate != nil:
 				*rate = *s.rate
-			case *duration > 0: // by a setting that is first
+			case *duration > 0: // set by an earlier setting
 				continue
 			case s.rate != nil:
 				*duration = s.rate.Grace
 			default:
 				*duration = *s.duration
 			}
-			known[name{l.phase.String(), l.reason}] = s.name
+			settingOf[limitKey{l.phase.String(), l.reason}] = s.name
 		}
 	}
-	if all[unfinished].MinReadRate.BytesPerSecond > 0 {
-		all[unfinished].ReadTotal = 0
+	if all[resetPending].MinReadRate.BytesPerSecond > 0 {
+		all[resetPending].ReadTotal = 0
 	}
 	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
-		return all, nil, fmt.Errorf("the Heartbeat of Hijacked is active (every %v), but who would ping? Use Watch", h.Interval)
+		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
 	}
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
-	return all, known, nil
+	return all, settingOf, nil
 }
 
-// Of ticks, see tickFor. idle's least is finer, but is not chosen for anybody.
+// Bounds of the tick that tickFor chooses. idle allows shorter ones.
 const (
-	leastTick = 10 * time.Millisecond
-	mostTick  = 100 * time.Millisecond
+	minTick = 10 * time.Millisecond
+	maxTick = 100 * time.Millisecond
 )
 
-// tickFor returns the grain that is fine enough for the policies: a 50th of the
-// shortest limit, from 10 to 100 ms. A finer one would have more of the requests be
-// the first of their tick, which are those that store something.
+// tickFor returns a tick that is fine enough for the policies: a 50th of the
+// shortest limit, but 10 ms at least and 100 ms at most. A request stores
+// something only if it is the first on its connection in a tick, so a coarser
+// tick makes requests cheaper.
 func tickFor(policies ...idle.Policy) time.Duration {
 	const share = 50
-	shortest := mostTick * share
+	shortest := maxTick * share
 	for _, p := range policies {
 		for _, limit := range []time.Duration{
 			p.IdleTimeout, p.ReadTimeout, p.ReadTotal, p.WriteTimeout, p.PhaseTimeout, p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace,
@@ -209,5 +217,5 @@ func tickFor(policies ...idle.Policy) time.Duration {
 			}
 		}
 	}
-	return max(shortest/share, leastTick)
+	return max(shortest/share, minTick)
 }

@@ -56,7 +56,7 @@ func TestNoAllocation(t *testing.T) {
 			"in pieces":      func() { c.Read(buf); c.Read(buf); c.Write(buf); c.Idle() },
 			"by a deadline": func() {
 				c.Read(buf)
-				c.SetReadDeadline(time.Now().Add(HeaderTimeout))
+				c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
 				c.Write(buf)
 				c.Idle()
 			},
@@ -74,7 +74,7 @@ func TestNoAllocation(t *testing.T) {
 // policiesOf returns what becomes of t.
 func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Policy {
 	t.Helper()
-	all, _, err := prepare(&timeouts)
+	all, _, err := buildPolicies(&timeouts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,15 +85,15 @@ func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Poli
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
-		Handshake:  {Name: "handshake", ReadTotal: 10 * time.Second},
-		Header:     {Name: "request header", ReadTotal: 10 * time.Second},
-		Request:    {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		KeepAlive:  {Name: "keep-alive", ReadTimeout: 75 * time.Second},
-		Streams:    {Name: "streams", IdleTimeout: 5 * time.Minute},
-		Hijacked:   {Name: "hijacked"},
-		noStream:   {Name: "keep-alive", ReadTotal: 75 * time.Second},
-		unfinished: {Name: "streams", ReadTimeout: 30 * time.Second, MinReadRate: rate},
-		stream:     {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		Handshake:    {Name: "handshake", ReadTotal: 10 * time.Second},
+		Header:       {Name: "request header", ReadTotal: 10 * time.Second},
+		Request:      {Name: "request", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
+		Streams:      {Name: "streams", IdleTimeout: 5 * time.Minute},
+		Hijacked:     {Name: "hijacked"},
+		noStream:     {Name: "keep-alive", ReadTotal: 75 * time.Second},
+		resetPending: {Name: "streams", ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
 	for p, got := range policiesOf(t, httplimits.Timeouts{}) {
 		if Phase(p) != Hijacked {
@@ -147,7 +147,7 @@ func TestDurations(t *testing.T) {
 		}
 		timeouts, field := only(name)
 		*field.Interface().(*time.Duration) = -2
-		_, _, err := prepare(timeouts)
+		_, _, err := buildPolicies(timeouts)
 		if want := fmt.Sprintf("%s is -2ns; use 0 for the default of %v, or Off to disable it", name, test.byDefault); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -176,7 +176,7 @@ func TestRates(t *testing.T) {
 		} {
 			timeouts, field := only(name)
 			*field.Interface().(*idle.Rate) = test.value
-			all, _, err := prepare(timeouts)
+			all, _, err := buildPolicies(timeouts)
 			switch {
 			case test.err != "" && (err == nil || err.Error() != name+test.err):
 				t.Errorf("%s of %+v: %v, want %s", name, test.value, err, test.err)
@@ -206,7 +206,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 				*field = idle.Rate{BytesPerSecond: 1, Grace: values[name]}
 			}
 		}
-		all, known, err := prepare(timeouts)
+		all, known, err := buildPolicies(timeouts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 				idle.ReasonMinReadRate: policy.MinReadRate.Grace, idle.ReasonPhase: policy.PhaseTimeout,
 				idle.ReasonWrite: policy.WriteTimeout, idle.ReasonMinWriteRate: policy.MinWriteRate.Grace,
 			} {
-				if setting := known[name{policy.Name, reason}]; got > 0 && got != values[setting] {
+				if setting := known[limitKey{policy.Name, reason}]; got > 0 && got != values[setting] {
 					t.Errorf("with %v, %v has a limit of %v for %v, which is called %q", values, Phase(p), got, reason, setting)
 				}
 			}
@@ -225,7 +225,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 			}
 		}
 		// What a reset waits for ends, by a total or by a rate that has its own.
-		if u, s := all[unfinished], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
+		if u, s := all[resetPending], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
 			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
 		}
 	}

@@ -15,48 +15,49 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Listener is a net.Listener of an HTTP server whose connections are [Conn]s. The
-// Listeners of the adapters embed it, so its exported methods are what their users see.
+// A Listener is a net.Listener of an HTTP server. Its connections are [Conn]s.
+// The adapters embed it in their own Listeners, so their users see its exported
+// methods.
 type Listener struct {
 	net.Listener
-	pkg      string // of which the user knows the settings
-	http2    HTTP2
-	secure   bool // TLS goes on top of the connections, with config
-	config   *tls.Config
-	tracker  *idle.Tracker
-	phases   [numPhases]*idle.Phase
-	known    map[name]string // the limits by which connections end
-	setup    *idlenet.Setup
-	timeouts httplimits.Timeouts
-	refines  bool // the user has not set the tick
+	pkg       string // the adapter's name, for errors
+	http2     HTTP2
+	secure    bool // TLS with config runs on top of the connections
+	config    *tls.Config
+	tracker   *idle.Tracker
+	phases    [numPhases]*idle.Phase
+	settingOf map[limitKey]string // names the setting behind each limit
+	setup     *idlenet.Setup
+	timeouts  httplimits.Timeouts
+	autoTick  bool // the tracker chooses the tick, because the user has not
 
-	mu     sync.Mutex
-	open   int // connections that are tracked, and the listener itself
-	closed bool
-	fine   *idle.Tracker // of watched connections with short limits; nil until there are some
+	mu          sync.Mutex
+	open        int // tracked connections, plus 1 while the listener is open
+	closed      bool
+	fineTracker *idle.Tracker // tracks watched connections that need a short tick; nil until there is one
 
-	watching sync.Mutex    // held while a hijacked connection changes its tracker
-	again    atomic.Uint64 // how often one was tracked anew
+	watching  sync.Mutex    // held while a hijacked connection changes its tracker
+	retracked atomic.Uint64 // how many times a connection was tracked again
 
-	calling sync.Mutex
-	called  *Conn // see callOut; guarded by calling
+	finding sync.Mutex
+	found   *Conn // see findBySignal
 
 	counts  counts
 	streams streams
 }
 
-// HTTP2 says which connections of a server may speak it.
+// HTTP2 says which connections of a server may speak HTTP/2.
 type HTTP2 uint8
 
 const (
-	NoHTTP2   HTTP2 = iota // none
-	OverTLS                // those with TLS
-	HTTP2Also              // those without TLS too
+	NoHTTP2 HTTP2 = iota // none
+	OverTLS              // connections with TLS
+	OverAny              // connections with and without TLS
 )
 
 // NewListener returns a listener that accepts from ln. If ln is a listener of
-// crypto/tls, so is what it returns, with its connections below TLS. pkg is the
-// package whose settings the user knows.
+// crypto/tls, the result accepts TLS connections, and the [Conn]s are below TLS.
+// pkg is the adapter's package name; errors begin with it.
 func NewListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
 	l, err := newListener(pkg, ln, t, h2)
 	if err != nil {
@@ -69,7 +70,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if _, twice := ln.(interface{ release(*Conn) }); twice {
 		return nil, errors.New("the listener has timeouts already; wrap it once")
 	}
-	ln, config, secure, err := takeApart(ln)
+	ln, config, secure, err := splitTLS(ln)
 	if err != nil {
 		return nil, err
 	}
@@ -79,20 +80,20 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	case *idlenet.Listener:
 		return nil, errors.New("the listener is an *idlenet.Listener; pass the one that it wraps")
 	}
-	policies, known, err := prepare(&t)
+	policies, settingOf, err := buildPolicies(&t)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, known: known, timeouts: t, open: 1}
-	if l.refines = t.Idle.Tick == 0; l.refines {
+	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, settingOf: settingOf, timeouts: t, open: 1}
+	if l.autoTick = t.Idle.Tick == 0; l.autoTick {
 		l.timeouts.Idle.Tick = tickFor(policies[:]...)
 	}
 	opts := &idlenet.Options{
-		Ping:  func(c *idlenet.Conn) error { return outer(c).ping() },
-		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { outer(c).part(err) },
+		Ping:  func(c *idlenet.Conn) error { return connOf(c).ping() },
+		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { connOf(c).onEnd(err) },
 	}
 	if t.OnTimeout != nil {
-		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return outer(c).keep(err) }
+		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return connOf(c).onTimeout(err) }
 	}
 	l.setup, l.streams.hooks = idlenet.NewSetup(opts), http2conn.Hooks(t.OnTimeout != nil)
 	if l.tracker, err = newTracker(l.timeouts.Idle); err != nil {
@@ -101,15 +102,15 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	for p, policy := range policies {
 		if l.phases[p], err = l.tracker.Phase(policy); err != nil {
 			l.tracker.Close()
-			return nil, fmt.Errorf("of the %s: %w", Phase(p), err)
+			return nil, fmt.Errorf("the policy of phase %q: %w", Phase(p), err)
 		}
 	}
-	l.counts.begin(l)
+	l.counts.zero(l)
 	return l, nil
 }
 
-// Serve makes a listener of ln by newListener, serves on it, and closes it when that
-// is over.
+// Serve wraps ln with newListener, serves on the result and closes it when serve
+// returns.
 func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 	newListener func(S, net.Listener, httplimits.Timeouts) (L, error), serve func(net.Listener) error) error {
 	l, err := newListener(s, ln, t)
@@ -123,32 +124,32 @@ func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 	return serve(l)
 }
 
-// newTracker returns a tracker of connections that enter a phase before anything
-// happens to them; but a tracker wants a limit of its own.
+// newTracker returns a tracker for connections that enter a phase before they do
+// anything else. Its own policy never applies, but a tracker must have a limit.
 func newTracker(opts idle.Options) (*idle.Tracker, error) {
 	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
 }
 
 // trackerFor returns the tracker for a watched connection under p. The listener's
-// own has the tick that the phases of requests want; a policy that wants a finer
-// one gets a second tracker, which all such connections share. A tick that the user
-// has set is respected.
+// tracker has the tick that fits the phases of requests. All connections that
+// need a finer tick share a second tracker. A tick that the user has set is not
+// changed.
 func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
-	if !l.refines || tickFor(p) >= l.timeouts.Idle.Tick {
+	if !l.autoTick || tickFor(p) >= l.timeouts.Idle.Tick {
 		return l.tracker, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fine != nil {
-		return l.fine, nil
+	if l.fineTracker != nil {
+		return l.fineTracker, nil
 	}
 	opts := l.timeouts.Idle
-	opts.Tick, opts.Budget = leastTick, min(opts.Budget, leastTick)
+	opts.Tick, opts.Budget = minTick, min(opts.Budget, minTick)
 	fine, err := newTracker(opts)
 	if err != nil {
 		return nil, err
 	}
-	l.fine = fine
+	l.fineTracker = fine
 	return fine, nil
 }
 
@@ -161,19 +162,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	if carriesTLS(nc) {
 		nc.Close()
-		return nil, fmt.Errorf("%s: %w", l.pkg, errBehind(nc))
+		return nil, fmt.Errorf("%s: %w", l.pkg, errHiddenTLS(nc))
 	}
-	if !l.begin() {
+	if !l.addOpen() {
 		nc.Close()
 		return nil, net.ErrClosed
 	}
 	c := &Conn{listener: l}
 	if err := c.Init(nc, l.tracker, l.setup); err != nil {
-		l.end()
+		l.doneOpen()
 		nc.Close()
 		return nil, err
 	}
-	c.state.Store(refused)
+	c.state.Store(unserved)
 	c.Conn.Enter(l.phases[Handshake])
 	if l.secure {
 		return tls.Server(c, l.config), nil
@@ -181,8 +182,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close closes the listener, but no connection. Timeouts go on until the last
-// connection that has limits is gone, also while a server shuts down in good order.
+// Close closes the listener but none of its connections. Their timeouts stay in
+// force until the last connection that has limits is gone, so they also hold
+// during a graceful shutdown.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
@@ -190,13 +192,13 @@ func (l *Listener) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	if first {
-		l.end()
+		l.doneOpen()
 	}
 	return err
 }
 
-// begin counts a connection, unless the last one has gone for good.
-func (l *Listener) begin() bool {
+// addOpen counts a new connection. It returns false if the trackers have ended.
+func (l *Listener) addOpen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open == 0 {
@@ -206,22 +208,24 @@ func (l *Listener) begin() bool {
 	return true
 }
 
-// end counts a connection, or the listener itself, as closed.
-func (l *Listener) end() {
+// doneOpen counts a connection, or the listener itself, as gone. After the last
+// one it ends the trackers.
+func (l *Listener) doneOpen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
 	if l.open > 0 {
 		return
 	}
-	// Closing waits for callbacks, of which this may be one.
+	// Tracker.Close waits for callbacks. doneOpen may itself be called by a
+	// callback, so Close needs a goroutine of its own.
 	go l.tracker.Close()
 	go l.streams.close()
-	if l.fine != nil {
-		go l.fine.Close()
+	if l.fineTracker != nil {
+		go l.fineTracker.Close()
 	}
 }
 
-// Tracker returns the tracker of the connections. They are in phases, so its own policy
-// says nothing.
+// Tracker returns the tracker of the connections. Its own policy never applies,
+// because every connection is in a phase.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }

@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 				t.Errorf("another listener found it through a %T", nc)
 			}
 		}
-		if c.state.Load() != waiting || c.begun != not {
+		if c.state.Load() != awaitingHeader || c.begun != notBegun {
 			t.Error("being found has changed its state")
 		}
 		a, b := net.Pipe()
@@ -176,10 +176,10 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 // TestSignals are no deadlines that a user would set, and those are no signals.
 func TestSignals(t *testing.T) {
 	l, other := &Listener{}, &Listener{}
-	if !isSignal(l.call()) || !isSignal(time.Now().Add(HeaderTimeout)) {
+	if !isSignal(l.findSignal()) || !isSignal(time.Now().Add(HeaderReadSignal)) {
 		t.Error("a signal is none")
 	}
-	if l.call().Equal(other.call()) {
+	if l.findSignal().Equal(other.findSignal()) {
 		t.Error("two listeners call alike")
 	}
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 0), time.Now(), time.Now().Add(100 * 365 * 24 * time.Hour)} {

@@ -16,11 +16,11 @@ import (
 
 // TestTrapTLSListener: a listener of crypto/tls is a struct of the listener inside
 // and the config, and does nothing but put TLS on top of connections. When that
-// changes, takeApart has to.
+// changes, splitTLS has to.
 func TestTrapTLSListener(t *testing.T) {
 	bare := wires{next: make(chan *wire, 1)}
 	config := &tls.Config{NextProtos: []string{"pinned"}}
-	inner, got, secure, err := takeApart(tls.NewListener(bare, config))
+	inner, got, secure, err := splitTLS(tls.NewListener(bare, config))
 	if inner != net.Listener(bare) || got != config || !secure || err != nil {
 		t.Errorf("found a %T, config %p (want %p), TLS %v, %v", inner, got, config, secure, err)
 	}
@@ -34,7 +34,7 @@ func TestTrapTLSListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listening.Close()
-	if inner, _, secure, err := takeApart(listening); !secure || err != nil {
+	if inner, _, secure, err := splitTLS(listening); !secure || err != nil {
 		t.Errorf("of tls.Listen: a %T, TLS %v, %v", inner, secure, err)
 	} else if _, ok := inner.(*net.TCPListener); !ok {
 		t.Errorf("of tls.Listen: a %T", inner)
@@ -71,7 +71,7 @@ func TestTakeApart(t *testing.T) {
 		{&embedding{&embedding{over}}, true},
 		{netutil.LimitListener(over, 1), true},
 	} {
-		inner, config, secure, err := takeApart(test.ln)
+		inner, config, secure, err := splitTLS(test.ln)
 		if (err != nil) != test.refused || secure || config != nil {
 			t.Errorf("a %T: TLS %v, %v", test.ln, secure, err)
 		}

@@ -8,12 +8,13 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Hijack notes that the connection is handed over. If no limit is set for hijacked
-// connections, the tracker lets go of it. The garbage collector can then close it if
-// its new owner forgets it, as behind the bare servers.
+// Hijack records that the connection has been handed over. If hijacked
+// connections have no limits, the connection is no longer tracked. Then nothing
+// refers to it, so the garbage collector closes it if its new owner forgets it,
+// as behind the bare servers.
 func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
-		if c.become(from, hijacked) {
+		if c.transition(from, hijacked) {
 			c.ReadAhead(false)
 			if p := c.listener.phases[Hijacked]; setsLimit(p.Policy()) {
 				c.Conn.Enter(p)
@@ -31,9 +32,9 @@ func (c *Conn) letGo() {
 	c.listener.release(c)
 }
 
-// regain tracks a connection again which turned out not to be hijacked, and reports
-// whether it could.
-func (c *Conn) regain() bool {
+// retrack tracks again a connection that was taken for hijacked but was not. It
+// reports whether it could.
+func (c *Conn) retrack() bool {
 	l := c.listener
 	l.watching.Lock()
 	defer l.watching.Unlock()
@@ -43,30 +44,30 @@ func (c *Conn) regain() bool {
 	return l.track(c, l.tracker) == nil
 }
 
-// track puts c under t, and ends its tracking by another tracker. watching is held.
+// track moves c to t from the tracker that it has. l.watching must be held.
 func (l *Listener) track(c *Conn, t *idle.Tracker) error {
 	c.Untrack()
 	if err := c.Track(t); err != nil {
 		return err
 	}
-	l.again.Add(1)
+	l.retracked.Add(1)
 	return nil
 }
 
-// Watch puts a connection of l that was hijacked under the policy p, and has ping
-// called as it says. A policy without a limit lets the connection go.
+// Watch applies the policy p to a hijacked connection of l and calls ping for p's
+// active heartbeat. If p sets no limit, the connection is no longer tracked.
 func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
 	c := Find(l, nc)
 	switch {
-	case c == nil || c.state.Load()&^marks != hijacked:
+	case c == nil || c.state.Load()&^flags != hijacked:
 		return fmt.Errorf("%s: Watch of a %T: %w", l.pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
-		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil", l.pkg, p.Heartbeat.Interval)
+		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil; pass a function that pings, or use the Passive form", l.pkg, p.Heartbeat.Interval)
 	}
 	if p.Name == "" {
 		p.Name = Hijacked.String()
 	}
-	l.watching.Lock() // two policies at once would enter phases of each other's trackers
+	l.watching.Lock() // two calls at once could enter phases of the wrong tracker
 	defer l.watching.Unlock()
 	if !setsLimit(p) {
 		c.letGo()
@@ -78,10 +79,10 @@ func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
 	return nil
 }
 
-// watch tracks c, which was hijacked, under p. If p makes no sense all stays as it
-// was. watching is held.
+// watch tracks c, which must be hijacked, under p. If p is invalid it changes
+// nothing. l.watching must be held.
 func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
-	first, err := l.hold(c)
+	added, err := l.hold(c)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
 		phase, err = tracker.Phase(p)
 	}
 	if err != nil {
-		if first {
+		if added {
 			l.release(c)
 		}
 		return err
@@ -100,21 +101,23 @@ func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
 		l.release(c)
 		return err
 	}
-	c.extra.Store(&extra{ping: ping}) // it writes what it likes by now, and is not answered
+	c.extra.Store(&extra{ping: ping}) // the new owner writes its own protocol, so timeouts are not answered any more
 	c.Conn.Enter(phase)
 	return nil
 }
 
-// setsLimit reports whether p sets any.
+// setsLimit reports whether p sets any limit.
 func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name} }
 
-// errEnded is what it gives to track a connection when the trackers are gone.
-var errEnded = fmt.Errorf("the listener is closed, and none of its connections had a limit any more, so its timeouts have ended; "+
+// errEnded is returned for a connection that is to be tracked after the trackers
+// have ended.
+var errEnded = fmt.Errorf("the listener is closed and its last connection with limits has ended, so its timeouts have ended too; "+
 	"call Watch before the server ends: %w", net.ErrClosed)
 
-// hold counts c as one for which the trackers have to live, and reports whether it
-// was not counted before. It fails if it is closed or the trackers have ended.
-func (l *Listener) hold(c *Conn) (first bool, err error) {
+// hold counts c as a connection that the trackers have to outlive. It reports
+// whether c was not counted before. It fails if c is closed or the trackers have
+// ended.
+func (l *Listener) hold(c *Conn) (added bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch s := c.state.Load(); {
@@ -130,13 +133,13 @@ func (l *Listener) hold(c *Conn) (first bool, err error) {
 	return true, nil
 }
 
-// release is the opposite of hold.
+// release undoes hold. It may be called more than once.
 func (l *Listener) release(c *Conn) {
 	if c.state.Or(released)&released == 0 {
-		l.end()
+		l.doneOpen()
 	}
 }
 
-// ErrForeign is what it gives to watch a connection that is not a listener's of
-// this library.
+// ErrForeign is returned by Watch for a connection that no listener of this
+// library has accepted, or that is not hijacked.
 var ErrForeign = errors.New("the connection does not come from a listener of this package, or was not hijacked")

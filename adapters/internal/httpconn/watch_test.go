@@ -173,12 +173,12 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 		limit, most      time.Duration
 		refined, refused bool
 	}{
-		{policy: beat, limit: 700 * ms, most: 700*ms + 6*leastTick, refined: true},
-		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 6*mostTick},
-		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*leastTick, refined: true},
+		{policy: beat, limit: 700 * ms, most: 700*ms + 6*minTick, refined: true},
+		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 6*maxTick},
+		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*minTick, refined: true},
 		{policy: idle.Policy{IdleTimeout: 50 * ms}, tick: 100 * ms, refused: true},
-		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*leastTick, refined: true},
-		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 2*mostTick},
+		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*minTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 2*maxTick},
 	} {
 		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
@@ -200,7 +200,7 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if !errors.As(err, &timeout) || took < test.limit || took > test.most {
 				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
 			}
-			if refined := l.fine != nil; refined != test.refined {
+			if refined := l.fineTracker != nil; refined != test.refined {
 				t.Errorf("%+v: there is a finer tracker: %v", test.policy, refined)
 			}
 			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Gone != 0 || st.Phases["hijacked"] != 1 {

@@ -1,4 +1,4 @@
-// Package intime is for tests whose clients have to be in time, on machines that
+// Package intime helps to test clients that have to act in time, on machines that
 // may be too busy for that.
 package intime
 
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Stalled returns for how long in all this process has been kept from running,
-// since it was first called: the clients too, which then come too late by no fault
-// of the server.
+// Stalled returns for how long in total this process has been kept from running
+// since Stalled was first called. A client that is late by no more than that is
+// late because of the machine, not because of the server.
 func Stalled() time.Duration { return time.Duration(watch().Load()) }
 
 var watch = sync.OnceValue(func() *atomic.Int64 {
@@ -29,29 +29,31 @@ var watch = sync.OnceValue(func() *atomic.Int64 {
 	return sum
 })
 
-// A T is the T of a test whose clients have to be in time, with an amount
-// of slack. What fails is held against the server unless the machine was stalled
-// for longer than that; then it is inconclusive.
+// A T is a testing.TB for tests whose clients have to be in time. It reports a
+// failure unless the machine has stalled for longer than slack since Of was
+// called. In that case the failure is logged as inconclusive instead.
 type T struct {
 	testing.TB
 	before, slack time.Duration
 }
 
-// Of returns t for clients that have so much slack.
+// Of returns t for clients that can be late by up to slack.
 func Of(t testing.TB, slack time.Duration) T {
 	return T{t, Stalled(), slack}
 }
 
+// excused returns for how long the machine has stalled if that is more than the
+// slack, and 0 otherwise.
 func (t T) excused() time.Duration {
-	time.Sleep(20 * time.Millisecond) // a stall that is just over may not have been noted
+	time.Sleep(20 * time.Millisecond) // a stall that has just ended may not have been recorded yet
 	if d := Stalled() - t.before; d > t.slack {
 		return d
 	}
 	return 0
 }
 
-// excuse notes why a failure is none. Handlers may do so when their test is over,
-// at which Log panics.
+// excuse logs a failure as inconclusive. It ignores the panic of Log when a
+// handler calls it after its test has ended.
 func (t T) excuse(d time.Duration, what string) {
 	t.Helper()
 	defer func() { recover() }()

@@ -1,6 +1,5 @@
-// Package kernel asks the operating system how a connection is, for adapters
-// that are about to end it, and reads and writes connections at a lower price than
-// package net.
+// Package kernel inspects the socket of a connection that is about to be timed
+// out, and reads and writes sockets at a lower cost than package net does.
 package kernel
 
 import (
@@ -10,33 +9,38 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Report is what the kernel knows of a connection. Zero fields are not known.
+// Report is what the kernel knows about a connection. A field that is zero is
+// unknown.
 type Report struct {
-	Unread  bool          // input waits to be read
-	In, Out time.Duration // since bytes came, and since new bytes went or, of those that wait, some were acknowledged
-	Counted bool          // Queued is known
-	Queued  uint64        // bytes taken for sending but not acknowledged
-	Tallied bool          // Acked is known
-	Acked   uint64        // bytes that the peer has acknowledged ever
+	Unread      bool          // input is waiting to be read
+	In, Out     time.Duration // time since bytes arrived, and since output moved; see Inspect
+	QueuedKnown bool          // Queued is known
+	Queued      uint64        // bytes written by the application that the peer has not acknowledged
+	AckedKnown  bool          // Acked is known
+	Acked       uint64        // bytes that the peer has acknowledged since the connection was made
 }
 
-// Evidence returns r as a tracker wants it. Unreported is left to the caller.
+// Evidence converts r to the form that a tracker takes. It leaves Unreported to
+// the caller, who knows what has been reported before.
 func (r Report) Evidence() idle.Evidence {
-	return idle.Evidence{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.Counted && r.Queued == 0}
+	return idle.Evidence{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}
 }
 
-// A Waiter is told when a write has to wait for the peer.
+// A Waiter is notified when a write starts to wait for the peer.
 type Waiter interface {
-	// WriteWaits tells whether the write has moved anything since it began or was
-	// last waiting, and how much is queued, where the kernel tells that but not
-	// since when.
+	// WriteWaits is called each time a write finds no room in the send buffer.
+	// moved reports whether the write has moved any bytes since it began or since
+	// the previous call. queued is the number of bytes in the send buffer if the
+	// kernel tells that but does not tell since when they wait (Unix sockets),
+	// and 0 otherwise. It is called on the writing goroutine and must not block.
 	WriteWaits(queued uint64, moved bool)
 }
 
-// Plain returns what [Stream] or [Queue] was given to make nc of.
-func Plain(nc net.Conn) net.Conn {
-	if made, ok := nc.(interface{ plain() net.Conn }); ok {
-		return made.plain()
+// Unwrap returns the connection that [Stream] or [Queue] wrapped. It returns nc
+// itself if neither of them made it.
+func Unwrap(nc net.Conn) net.Conn {
+	if made, ok := nc.(interface{ unwrap() net.Conn }); ok {
+		return made.unwrap()
 	}
 	return nc
 }

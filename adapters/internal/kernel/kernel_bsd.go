@@ -4,10 +4,10 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// SeesOutput is whether Inspect reports on output.
+// SeesOutput reports whether Inspect finds out anything about output.
 const SeesOutput = false
 
-// Inspect asks for unread input, by a look at it.
+// Inspect reports whether the socket has unread input. It peeks at one byte.
 func Inspect(fd uintptr) (r Report) {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -6,40 +6,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SeesOutput is whether Inspect reports on output.
+// SeesOutput reports whether Inspect finds out anything about output.
 const SeesOutput = true
 
-// Inspect asks for unread input and unsent output, and on TCP when bytes moved
-// last; see moved.
+// Inspect reports what the kernel knows about the socket: unread input, the bytes
+// in the send buffer and, for TCP, when input last arrived and output last moved.
+// See lastOutput for what counts as output that moves.
 func Inspect(fd uintptr) (r Report) {
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
 		r.Unread = n > 0
 	}
 	if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-		r.Queued, r.Counted = uint64(n), true
+		r.Queued, r.QueuedKnown = uint64(n), true
 	}
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return r
 	}
 	r.In = age(info.Last_data_recv)
-	r.Out = age(moved(info, r.Queued))
-	r.Acked, r.Tallied = info.Bytes_acked, true
+	r.Out = age(lastOutput(info, r.Queued))
+	r.Acked, r.AckedKnown = info.Bytes_acked, true
 	return r
 }
 
-// moved returns how many milliseconds ago output last moved, or less. It moves
-// when new bytes are sent and, as long as some are queued, when the peer
-// acknowledges some.
+// lastOutput returns for how many milliseconds output has not moved. The result
+// may be too small but is never too large. Output moves when new bytes are sent,
+// and when the peer acknowledges bytes while some are queued.
 //
-// The kernel has the times of the last data sent and of the last
-// acknowledgement received, but both go on without anything moving: a peer that
-// has vanished is sent the same data again and again, and a peer whose window is
-// closed acknowledges one window probe after the other. Retransmissions and
-// probes back off, however: each comes twice as long after the one before, and
-// the first comes a retransmission timeout after the last progress. So their
-// number tells for how long they have gone on.
-func moved(info *unix.TCPInfo, queued uint64) (ms uint32) {
+// The kernel records when it last sent data and when it last received an
+// acknowledgement. Neither time alone will do, because both advance although
+// nothing moves: data is retransmitted to a peer that has vanished, and a peer
+// with a closed window acknowledges each window probe. But retransmissions and
+// probes back off. The first follows the last progress after one retransmission
+// timeout, and each later one after twice the previous interval. So their number
+// tells for how long they have been going on.
+func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	last, acked, timeout := info.Last_data_sent, info.Last_ack_recv, info.Rto/1000
 	sent := last
 	if n := info.Retransmits; n > 0 { // the timeout has been doubled n times
@@ -51,22 +52,24 @@ func moved(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	if n := int(info.Backoff) - int(info.Probes); info.Unacked == 0 && n > 0 {
 		acked += timeout<<min(n, maxBackoff) - timeout
 	}
-	// Data that is not acknowledged within a timeout is sent again, so the peer has
-	// acknowledged none later than that after some was last sent. It is the only
-	// bound if the peer sends data, each segment of which has an acknowledgement.
+	// Unacknowledged data is retransmitted after one timeout. So the peer's last
+	// acknowledgement came at most one timeout after data was last sent. This is
+	// the only bound if the peer sends data itself, because each of its segments
+	// carries an acknowledgement.
 	acked = max(acked, last-min(last, timeout))
 	return min(sent, acked)
 }
 
-// maxBackoff is how many window probes can be told apart by the time between them,
-// which does not grow beyond two minutes.
+// maxBackoff is the number of window probes after which the interval between them
+// stops growing. The kernel limits that interval to two minutes.
 const maxBackoff = 9
 
-// jiffy is the longest that the grain of the kernel's ages may be: HZ is 100 at
-// least. What is younger than it seems must not be taken for older.
+// jiffy is the coarsest resolution of the kernel's ages: HZ is at least 100.
 const jiffy = 10 * time.Millisecond
 
-// age turns the kernel's milliseconds into a known age, never too old.
+// age converts an age in milliseconds to a Duration. It subtracts the resolution,
+// so the result is never too old, and adds 1, so that it is never 0, which would
+// mean "unknown".
 func age(ms uint32) time.Duration {
 	return max(time.Duration(ms)*time.Millisecond-jiffy, 0) + 1
 }

@@ -37,7 +37,7 @@ func TestInspect(t *testing.T) {
 		server, client := connect(t, network, address)
 		tcp := network == "tcp"
 		r := inspect(t, server)
-		if r.Unread || !r.Counted || r.Queued != 0 || r.Tallied != tcp || (r.In > 0) != tcp || (r.Out > 0) != tcp {
+		if r.Unread || !r.QueuedKnown || r.Queued != 0 || r.AckedKnown != tcp || (r.In > 0) != tcp || (r.Out > 0) != tcp {
 			t.Errorf("%s, new: %+v", network, r)
 		}
 		if !r.Evidence().OutEmpty {
@@ -199,8 +199,8 @@ func TestMoved(t *testing.T) {
 		"closed, and talking":         {unix.TCPInfo{Last_data_sent: 700, Last_ack_recv: 5, Rto: 200_000}, 1, 500},
 		"closed for very long":        {unix.TCPInfo{Last_data_sent: 4_000_000_000, Last_ack_recv: 5, Backoff: 255, Rto: 120_000_000}, 1, 4_000_000_000 - 120_000},
 	} {
-		if got := moved(&c.TCPInfo, c.queued); got != c.want {
-			t.Errorf("%s: moved %d ms ago, want %d", name, got, c.want)
+		if got := lastOutput(&c.TCPInfo, c.queued); got != c.want {
+			t.Errorf("%s: last output %d ms ago, want %d", name, got, c.want)
 		}
 	}
 }

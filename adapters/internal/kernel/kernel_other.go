@@ -2,8 +2,8 @@
 
 package kernel
 
-// SeesOutput is whether Inspect reports on output.
+// SeesOutput reports whether Inspect finds out anything about output.
 const SeesOutput = false
 
-// Inspect knows nothing here.
+// Inspect reports nothing on this system.
 func Inspect(uintptr) Report { return Report{} }

@@ -9,10 +9,10 @@ import (
 // fionread is FIONREAD of winsock2.h.
 const fionread = 0x4004667f
 
-// SeesOutput is whether Inspect reports on output.
+// SeesOutput reports whether Inspect finds out anything about output.
 const SeesOutput = false
 
-// Inspect asks for unread input.
+// Inspect reports whether the socket has unread input.
 func Inspect(fd uintptr) (r Report) {
 	var unread, size uint32
 	err := windows.WSAIoctl(windows.Handle(fd), fionread, nil, 0,

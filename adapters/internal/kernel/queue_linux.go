@@ -9,26 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queue is a Unix socket that tells when a write begins to wait. Of such a socket
-// the kernel tells how much is queued, but not since when; so whoever wants to know
-// whether the peer takes anything has to look at the queue when the wait begins,
-// and again later.
+// queue is a Unix stream socket that notifies a Waiter when a write starts to
+// wait. For such a socket the kernel tells how many bytes are queued, but not
+// since when. To find out whether the peer is reading, the number has to be
+// looked at when the wait begins and again later.
 type queue struct {
 	*net.UnixConn
 	raw    syscall.RawConn
 	waiter Waiter
 
-	// The write that is going on. As in a stream, it is told to try without a closure.
+	// The write in progress. It is kept here, not in a closure, so that a write
+	// allocates nothing.
 	try   func(fd uintptr) (done bool)
-	b     []byte // what is left of it
-	moved bool   // some of it has gone since it last began to wait
+	b     []byte // the bytes that are not written yet
+	moved bool   // bytes have been written since the write began or last waited
 	err   error
 }
 
-// Queue returns what does all that c does. If that is a stream,
-// w is told each time that a write has to wait for the peer. One goroutine at a time
-// may write.
-func Queue(c *net.UnixConn, w Waiter) (made net.Conn, tells bool) {
+// Queue wraps c so that w is notified each time a write starts to wait for the
+// peer. The result otherwise behaves as c does. At most one goroutine may write
+// at a time. If notifies is false, made is c itself and w is never called. That
+// is so if c is not a stream socket.
+func Queue(c *net.UnixConn, w Waiter) (made net.Conn, notifies bool) {
 	raw, err := c.SyscallConn()
 	if err != nil || c.LocalAddr().Network() != "unix" {
 		return c, false
@@ -38,9 +40,9 @@ func Queue(c *net.UnixConn, w Waiter) (made net.Conn, tells bool) {
 	return q, true
 }
 
-func (q *queue) plain() net.Conn { return q.UnixConn }
+func (q *queue) unwrap() net.Conn { return q.UnixConn }
 
-// Write writes as package net does.
+// Write writes b as package net does.
 func (q *queue) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return q.UnixConn.Write(b)
@@ -51,7 +53,7 @@ func (q *queue) Write(b []byte) (int, error) {
 	if err == nil {
 		err = q.err
 	}
-	q.b, q.err = nil, nil // lest they are kept
+	q.b, q.err = nil, nil // do not retain the caller's buffer
 	if err, ok := err.(*net.OpError); ok {
 		err.Op = "write"
 		return n, err
@@ -62,7 +64,8 @@ func (q *queue) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// write writes what there is room for, and reports whether the write is over.
+// write writes as much of q.b as there is room for. It reports whether the write
+// is over: all is written, or it has failed.
 func (q *queue) write(fd uintptr) (done bool) {
 	for len(q.b) > 0 {
 		n, err := unix.Write(int(fd), q.b)

@@ -26,7 +26,7 @@ func TestQueue(t *testing.T) {
 		}
 		waits = append(waits, queued)
 	}))
-	if Plain(q) != server {
+	if Unwrap(q) != server {
 		t.Error("it hides what it was made of")
 	}
 	sent := make([]byte, 4<<20)

@@ -4,5 +4,5 @@ package kernel
 
 import "net"
 
-// Queue returns what does all that c does: here, itself, which tells nobody.
-func Queue(c *net.UnixConn, _ Waiter) (made net.Conn, tells bool) { return c, false }
+// Queue returns c and false: on this system no write is reported.
+func Queue(c *net.UnixConn, _ Waiter) (made net.Conn, notifies bool) { return c, false }

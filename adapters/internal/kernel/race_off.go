@@ -2,7 +2,7 @@
 
 package kernel
 
-// Without the race detector there is nobody to tell.
+// Without the race detector these functions do nothing.
 
 func raceReceived(uintptr, []byte) {}
 func raceSending()                 {}

@@ -18,8 +18,8 @@ import (
 func TestRaceStreamOrdersItsEnds(t *testing.T) {
 	for name, wrap := range map[string]struct{ writer, reader func(net.Conn) net.Conn }{
 		"stream to stream": {streamOf, streamOf},
-		"stream to net":    {streamOf, Plain},
-		"net to stream":    {Plain, streamOf},
+		"stream to net":    {streamOf, Unwrap},
+		"net to stream":    {Unwrap, streamOf},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connect(t, "tcp", "127.0.0.1:0")

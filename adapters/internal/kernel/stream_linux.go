@@ -10,47 +10,50 @@ import (
 	"unsafe"
 )
 
-// stream is a TCP connection that is read and written by recv and send. They are
-// made for sockets; read and write, which package net uses, reach those by way of
-// what the kernel does for files. All else is as in package net: its locks are
-// held, its deadlines and Close are heeded, and its errors are returned; but a
-// write to a peer that has gone raises no SIGPIPE beside its error.
+// stream is a TCP connection that is read by recv and written by send. Package
+// net uses read and write instead, which reach a socket through the kernel's file
+// layer and cost more. Everything else is as in package net: its locks are held,
+// its deadlines and Close take effect, and its errors are returned. One thing
+// differs: a write to a peer that has gone returns an error but raises no
+// SIGPIPE.
 //
 // Ground rules:
 //
-//   - One goroutine at a time reads, and one writes, but for those that have
-//     nothing to read or write. Close and all else may be called meanwhile.
-//   - What try needs is in the stream, as to tell it by a closure would be garbage
-//     at each operation.
-//   - The scheduler is told of each system call, though none of them waits for the
-//     peer. The kernel may well stop a thread in one for a while, and a processor
-//     is given to another thread only if it is known to be in a system call.
-//   - The race detector is told of both calls what package net tells it (race_on.go),
-//     so that it sees the code that ships. The memory and the address sanitizer
-//     cannot be told, as package syscall does it by an internal package, so this is
-//     not built with them.
-//   - It is not built where the two calls have no numbers of their own (386), or not
-//     in all kernels (s390x).
+//   - At most one goroutine reads and one writes at a time, not counting calls
+//     with an empty buffer. All other methods may be called meanwhile.
+//   - The operation in progress is kept in the stream, because a closure for each
+//     operation would be garbage.
+//   - The scheduler is told about each system call, although none of them waits
+//     for the peer. The kernel may stop a thread inside one for a while, and only
+//     a thread that is known to be in a system call gives up its processor. See
+//     DESIGN, "idlenet".
+//   - The race detector is told about both calls what package net tells it
+//     (race_on.go), so it checks the code that ships. The memory and address
+//     sanitizers cannot be told, because package syscall uses an internal package
+//     for that. So this file is not built with them.
+//   - This file is not built on 386, where the two calls have no numbers of their
+//     own, nor on s390x, where not every kernel has them.
 type stream struct {
 	*net.TCPConn
 	raw syscall.RawConn
-	in  transfer // up to here it is one cache line, of two
+	in  transfer // the first of two cache lines ends here
 
 	out    transfer
 	waiter Waiter
 	_      [8]byte
 }
 
-// A transfer is the read, or write, that is going on.
+// A transfer is a Read or a Write in progress.
 type transfer struct {
 	try   func(fd uintptr) (done bool)
-	b     []byte // where to read to, then what was read; or what is left to be written
+	b     []byte // Read: the buffer, then what was read. Write: the bytes not written yet.
 	errno syscall.Errno
 }
 
-// Stream returns what does all that nc does: if that is a TCP connection, at a
-// lower price, and telling w when a write has to wait for the peer.
-func Stream(nc net.Conn, w Waiter) (made net.Conn, tells bool) {
+// Stream wraps nc so that Read and Write cost less, if nc is a TCP connection. w
+// is notified each time a write starts to wait for the peer. If notifies is
+// false, made is nc itself and w is never called.
+func Stream(nc net.Conn, w Waiter) (made net.Conn, notifies bool) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
 		return nc, false
@@ -64,7 +67,7 @@ func Stream(nc net.Conn, w Waiter) (made net.Conn, tells bool) {
 	return s, true
 }
 
-func (s *stream) plain() net.Conn { return s.TCPConn }
+func (s *stream) unwrap() net.Conn { return s.TCPConn }
 
 // Read reads as package net does.
 func (s *stream) Read(b []byte) (int, error) {
@@ -84,7 +87,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes as package net does.
+// Write writes b as package net does.
 func (s *stream) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return s.TCPConn.Write(b)
@@ -102,11 +105,12 @@ func (s *stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// end forgets the transfer, lest its buffer is kept.
+// end clears the transfer, so that the caller's buffer is not retained.
 func (t *transfer) end() { t.b, t.errno = nil, 0 }
 
-// recv returns how to read what there is, which reports whether that is anything,
-// or an error.
+// recv returns the function that reads what is available into t.b. That function
+// returns true if it has read something, reached the end of input or failed, and
+// false if there is nothing to read yet.
 func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 	return func(fd uintptr) bool {
 		for {
@@ -128,8 +132,9 @@ func recv(t *transfer) (try func(fd uintptr) (done bool)) {
 	}
 }
 
-// send writes what there is room for, and reports whether that is all, or there is an
-// error, or the kernel takes nothing without saying why.
+// send writes as much of s.out.b as there is room for. It returns false if the
+// rest has to wait, and true otherwise: all is written, an error occurred, or the
+// kernel took nothing without giving a reason.
 func (s *stream) send(fd uintptr) (done bool) {
 	t, moved := &s.out, false
 	for len(t.b) > 0 {
@@ -155,11 +160,12 @@ func (s *stream) send(fd uintptr) (done bool) {
 	return true
 }
 
-// explain returns what package net would: err, which comes of its locks and its
-// deadlines, or else why the operation itself has failed.
-func (s *stream) explain(op string, err, why error) error {
-	if err == nil { // package net alone knows what network this is, and tells with the error of a reader
-		_, err = s.TCPConn.ReadFrom(failing{why})
+// explain returns the error that package net would return. That is err if package
+// net's locks or deadlines made the operation fail, and otherwise one that wraps
+// cause.
+func (s *stream) explain(op string, err, cause error) error {
+	if err == nil { // only package net knows the network's name; ReadFrom wraps the error of its reader
+		_, err = s.TCPConn.ReadFrom(failing{cause})
 	}
 	if err, ok := err.(*net.OpError); ok {
 		err.Op = op
@@ -171,4 +177,4 @@ func (s *stream) explain(op string, err, why error) error {
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error)         { return 0, f.error }
-func (f failing) WriteTo(io.Writer) (int64, error) { return 0, f.error } // for which io.Copy needs no buffer
+func (f failing) WriteTo(io.Writer) (int64, error) { return 0, f.error } // lets io.Copy do without a buffer

@@ -4,5 +4,6 @@ package kernel
 
 import "net"
 
-// Stream returns what does all that nc does: here, itself, which tells nobody.
-func Stream(nc net.Conn, _ Waiter) (made net.Conn, tells bool) { return nc, false }
+// Stream returns nc and false: here connections are read and written by package
+// net.
+func Stream(nc net.Conn, _ Waiter) (made net.Conn, notifies bool) { return nc, false }

@@ -103,7 +103,7 @@ func TestStreamFailsAsNetDoes(t *testing.T) {
 			t.Parallel()
 			for _, network := range []string{"tcp", "tcp4"} { // which errors tell
 				var got [2]string
-				for i, wrap := range []func(net.Conn) net.Conn{streamOf, Plain} {
+				for i, wrap := range []func(net.Conn) net.Conn{streamOf, Unwrap} {
 					server, client := connect(t, network, "127.0.0.1:0")
 					c := wrap(server)
 					done := make(chan string, 1)
@@ -241,11 +241,11 @@ func TestStreamKeepsNoBuffer(t *testing.T) {
 // Only TCP is wrapped, and can be unwrapped.
 func TestPlain(t *testing.T) {
 	server, _ := connect(t, "tcp", "127.0.0.1:0")
-	if got := Plain(streamOf(server)); got != server {
+	if got := Unwrap(streamOf(server)); got != server {
 		t.Errorf("the connection comes back as %v", got)
 	}
 	pipe, _ := net.Pipe()
-	if got, _ := Stream(pipe, nobody{}); got != pipe || Plain(got) != pipe {
+	if got, _ := Stream(pipe, nobody{}); got != pipe || Unwrap(got) != pipe {
 		t.Errorf("a pipe becomes %T", got)
 	}
 }
