@@ -64,7 +64,9 @@ func ExampleNewListener_shutdown() {
 	served := make(chan error)
 	go func() { served <- server.Serve(ln) }()
 
-	_, body, err := fasthttp.Get(nil, "http://"+ln.Addr().String())
+	var client fasthttp.Client
+	defer client.CloseIdleConnections()
+	_, body, err := client.Get(nil, "http://"+ln.Addr().String())
 	if err != nil {
 		log.Fatal(err)
 	}
