@@ -1,26 +1,3 @@
-// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing
-// wheel, at a fraction of what the server's own cost.
-//
-//	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
-//
-// Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server.
-//
-// A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed; one that is idle is closed
-// silently. The server's own log stays quiet (but for timeouts in a chunked
-// trailer, of which fasthttp makes its own error). There is no answer behind TLS and
-// MaxConnsPerIP together, as fasthttp gives no way to write one; to a body over
-// TLS after a "100 Continue", as that may have been the response; and to a body
-// that was pipelined, as responses before it may not have been sent. The beginning
-// of a header that comes in one packet with the end of a TLS handshake counts as
-// part of that, until more of it comes.
-//
-// The server's own ReadTimeout, WriteTimeout and IdleTimeout have to be 0. A
-// ReadTimeout that its HeaderReceived returns for a request, or that a handler
-// sets as a read deadline, is a limit beside those here; from the handler it
-// takes the place of those of the body.
 package idlefasthttp
 
 import (

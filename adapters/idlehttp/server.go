@@ -1,28 +1,3 @@
-// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
-// a fraction of what the server's own cost.
-//
-//	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
-//
-// Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server.
-//
-// A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed; one that is idle is closed
-// silently. The server's own log stays quiet. With TLS it is not known whether
-// an interim "100 Continue" or the response has been written, so that a body
-// that was asked for by one is not answered. A header of which the beginning
-// came with the request before is taken for begun when more of it comes.
-//
-// In HTTP/2 the limits are kept by what the frames tell. A client that does not
-// send the body of a request, or does not take the response, has that stream
-// reset, and the others live. The fields of Timeouts say what each limit is there.
-// What no limit ends is a stream on which neither side owes anything by its
-// frames: a handler that takes long, and a body that trickles after the response
-// has begun.
-//
-// The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
-// have to be 0.
 package idlehttp
 
 import (
