@@ -1,38 +1,108 @@
-// Package idle tracks connections and times out those that are stale: idle,
-// not reading, not writing, too old, too slow, or not answering heartbeats.
+// Package idle times out connections that are stale: idle, not sending, not taking what
+// they are sent, too slow, too old, or not answering heartbeats.
 //
-// An activity costs about a nanosecond: it notes the coarse time in the
-// connection if that has changed. No timer is moved. When the place of the
-// connection in the timing wheel comes up, its deadline is worked out from its
-// notes, and unless it has passed the connection gets a new place. So a
-// connection is looked at a few times per timeout at most, however busy it is.
+// A server does not use this package alone. It takes an adapter, which gives its
+// connections their timeouts: adapters/idlenet for a net.Listener or a net.Conn,
+// adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp for
+// fasthttp. The HTTP adapters have Timeouts of their own. The others take a [Policy]:
 //
-// No connection is timed out before its limit has passed. The timeout comes at most
-// 1⅛ ticks later; [Policy] lists the limits that take longer. What [Options.Budget]
-// defers comes on top. Time during which the process did not run is no fault of a
-// peer: it is given a moment to catch up, and adapters are asked for unread input.
+//	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
+//	ln, err = idlenet.Wrap(ln, policy, nil)
 //
-// Everything runs inside a testing/synctest bubble as well, in virtual time.
+// # Limits
 //
-// # For authors of servers
+// Every field of a Policy is off when zero. All limits that are set count at the same
+// time, and the first that is passed ends the connection.
 //
-// A server takes an adapter, which gives its connections their timeouts:
-// adapters/idlenet for a net.Listener or a net.Conn, adapters/idlegnet,
-// adapters/idlehttp or adapters/idlefasthttp. Of this package it needs
+//	limit         is passed when
+//	IdleTimeout   no byte has moved for so long, in either direction
+//	ReadTimeout   the server has waited for so long, and no byte has come
+//	ReadTotal     the server has waited for so long in all, whatever has come
+//	WriteTimeout  bytes have waited to go out for so long, and none has gone
+//	PhaseTimeout  the connection has been under this policy for so long
+//	MaxAge        the connection has lived for so long
+//	Heartbeat     the peer has left pings unanswered, or has not beaten
+//	MinReadRate   bytes come too slowly while the server waits for them
+//	MinWriteRate  bytes go out too slowly while they wait to
 //
-//   - [Policy], with [Heartbeat] and [Rate]: what is limited;
-//   - [TimeoutError] and [Reason]: what was passed;
-//   - [Options]: the tick, and what else few set;
-//   - [Tracker], which each adapter hands out: [Tracker.Stats], [Tracker.Phase] for
-//     other policies that a connection can enter, [Tracker.Close], [Tracker.Retire].
+// ReadTimeout, ReadTotal and MinReadRate are for times in which the peer owes bytes, such
+// as the rest of a request. A server that always reads closes quiet clients by them.
+//
+// # Errors
+//
+// When a limit is passed, the reads and writes of the connection fail with an error that
+// says which. To code that knows nothing of it, it is an expired deadline.
+//
+//	var timeout *idle.TimeoutError
+//	if errors.As(err, &timeout) {
+//		log.Print(timeout.Phase, timeout.Setting, timeout.Limit)
+//	}
+//
+// # Phases
+//
+// A connection begins under the policy that the adapter was given. Its limits may change
+// with what it does: a handshake, a login, a request, the wait for the next one. Each of
+// these is a [Phase], which the adapter's [Tracker] makes from a Policy by
+// [Tracker.Phase]. The adapter's connections enter it by their method Enter.
+//
+// To enter a phase takes constant time, and no lock unless the limits become shorter. A
+// phase takes about two microseconds to make, and less than a kilobyte. So each client
+// can have its own, such as one for the keepalive that it has negotiated.
+//
+// Entering a phase restarts all limits but MaxAge, which has counted since tracking
+// began. A phase without MaxAge does not limit the age.
+//
+// # Counts
+//
+// [Tracker.Stats] tells how many connections have been tracked, are live, have gone by
+// themselves and have timed out, by reason.
+//
+// # What is promised
+//
+// No connection is timed out before its limit has passed. The timeout comes at most 1⅛
+// ticks of 10 ms later; [Policy] lists the limits that take longer. When very many are
+// due at once, [Options].Budget defers some. A connection has one outcome: it has timed
+// out for one reason, or it has gone by itself.
+//
+// Time during which the process did not run is not held against a peer. After a stall
+// all connections have a moment to catch up, and before one is timed out the adapter
+// asks the kernel whether input waits unread, or output has moved.
+//
+// # Testing
+//
+// Everything runs in the virtual time of testing/synctest, with net.Pipe in place of
+// sockets, so a test of an hour's timeout takes no time:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		client, server := net.Pipe()
+//		defer client.Close()
+//		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)
+//		...
+//		defer tracker.Close()
+//		conn, err := idlenet.WrapConn(server, tracker, nil)
+//		...
+//		defer conn.Close()
+//		_, err = conn.Read(make([]byte, 1)) // fails after an hour, with a *TimeoutError
+//	})
 //
 // # For authors of adapters
 //
-// An adapter embeds a [Conn] in its connections, tracks it with [Tracker.Track] and
-// reports to it what it sees: bytes ([Conn.Received], [Conn.Sent], or [Conn.Touch] if
-// they need not be counted), and when a read or a write begins and ends to wait
-// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). What the
-// tracker has to ask or to tell it calls by [Hooks], one value for all connections.
-// [Evidence] is what a connection may know beyond its reports. An event loop has a
-// [Shard] of its own, on which nothing is locked: [Tracker.NewShard].
+// What follows, and all that is not mentioned above, matters to those who write an
+// adapter for another kind of connection.
+//
+// An adapter embeds a [Conn] in its connections, tracks it with [Tracker.Track], and
+// reports what it sees: bytes ([Conn.Received], [Conn.Sent], or [Conn.Touch] if they need
+// not be counted), and when a read or a write begins and ceases to wait
+// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). It reports
+// the end of the connection by [Conn.Close].
+//
+// The tracker calls the adapter by [Hooks], one value for all connections. [Evidence] is
+// what an adapter knows of a connection beyond its reports, usually from the kernel. An
+// event loop has a [Shard] of its own, on which nothing is locked: [Tracker.NewShard].
+//
+// A report costs about a nanosecond. It stores the coarse time in the connection, if that
+// has changed, and moves no timer. When the place of the connection in the timing wheel
+// comes up, its deadline is computed from what was stored. Unless it has passed, the
+// connection gets a new place. So a connection is looked at a few times per timeout,
+// however busy it is.
 package idle

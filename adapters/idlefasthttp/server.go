@@ -1,31 +1,3 @@
-// Package idlefasthttp gives a fasthttp.Server all its timeouts, at a fraction of
-// the cost of the server's own.
-//
-//	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
-//
-// Each phase of a connection has its own limit: handshake, header, body, handler,
-// response, keep-alive wait. The zero [Timeouts] are defaults that keep slow
-// clients from holding a server.
-//
-// A request whose header or body takes too long is answered with 408, unless its
-// response has begun; then the connection is closed. An idle connection is closed
-// silently. The server's own log stays quiet, except for timeouts in a chunked
-// trailer, which fasthttp reports as an error of its own.
-//
-// There is no 408 in these cases:
-//
-//   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
-//   - a body over TLS after "100 Continue", because that may have been the
-//     response;
-//   - a body that was pipelined, because earlier responses may still be buffered.
-//
-// If the beginning of a header arrives in one packet with the end of a TLS
-// handshake, it counts as part of the handshake until more of it arrives.
-//
-// The server's own ReadTimeout, WriteTimeout and IdleTimeout must be 0. A
-// ReadTimeout that HeaderReceived returns for a request applies in addition to
-// the limits here. So does a read deadline that a handler sets, but it replaces
-// the limits of the body.
 package idlefasthttp
 
 import (

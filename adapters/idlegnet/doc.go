@@ -7,9 +7,9 @@
 //	err = gnet.Run(h, "tcp://:9000")
 //
 // The handler stays as it is. It sees the same connections, in the same order
-// of callbacks, and has their contexts to itself. [Wrap] returns a [*Handler], of
-// which Stats has the counts, Phase makes phases and Conn finds the timeouts of a
-// connection. [Options] has callbacks for servers that want a say.
+// of callbacks, and has their contexts to itself. [Wrap] returns a [*Handler]: its Stats
+// has the counts, its Phase makes phases, and its Conn finds the timeouts of a
+// connection. [Options] has callbacks.
 //
 // When a connection passes a limit it is closed on its loop, and OnClose gets a
 // [*idle.TimeoutError] that says so.
@@ -22,13 +22,30 @@
 //	...
 //	h.Conn(c).Enter(phase)
 //
+// A phase is cheap, so each client can have its own, for a heartbeat that it has
+// negotiated for example. Making one, in OnTraffic, does not block the loop.
+//
+// # Callbacks
+//
+// The callbacks of Options run on the loop of the connection that they get, one at a
+// time, and must not block. They may write to it, as OnTraffic may. gnet sends what it
+// can at once and the rest by itself, so there is nothing to flush.
+//
+// A farewell is written in OnTimeout, which then returns false. The connection is closed
+// right after, so what the kernel does not take at once may be lost.
+//
 // # Goroutines
 //
 // [idle.Policy] and [Options] are plain values; Wrap copies them. All that happens
-// to a connection happens on its loop: its callbacks, those in Options included, run
-// there, one at a time, and must not block. The methods of [Conn] must be called
-// there, but for AsyncEnter and AsyncBeat; those of Handler, but for Conn, and of the
-// tracker and its phases may be called by any goroutine. Nothing is locked on a loop.
+// to a connection happens on its loop, where nothing is locked. The methods of [Conn]
+// must be called there, but for AsyncEnter and AsyncBeat. So must [Handler.Conn]. The
+// other methods of Handler, and those of its tracker and phases, may be called by any
+// goroutine.
+//
+// # Shutting down
+//
+// Timeouts go on until the OnShutdown of the wrapped handler has returned, which may
+// wait there for connections to end. gnet closes those that are left.
 //
 // # What counts
 //
@@ -41,13 +58,14 @@
 // connection is timed out the kernel is asked whether bytes have moved: what was
 // written has gone out, a slow client still drains, or input is unread after a
 // stall of the loop. On Unix sockets, and on systems other than Linux, it cannot
-// tell what was written; see [Conn.Sent]. WriteTimeout and MinWriteRate count while
-// gnet holds bytes back because the kernel takes no more; bytes that were queued by
-// AsyncWrite, for which there is no callback, are found when the limit is looked at
-// next, so theirs may count from up to one limit later. On Unix sockets what is held
-// back is compared with what it was at the last look, so a client that has taken
-// some since, or for which more is queued all the time, may be given the limit once
-// more.
+// tell what was written; see [Conn.Sent].
+//
+// WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel
+// takes no more. There is no callback for what AsyncWrite queues. It is found when the
+// limit is looked at next, so its limit may count from up to one limit later. On Unix
+// sockets what is held back is compared with what it was at the last look. So a client
+// that has taken some since, or for which more is queued all the time, may be given the
+// limit once more.
 //
 // UDP passes through untouched. On Windows gnet writes synchronously, so that
 // nothing ever waits to go out.

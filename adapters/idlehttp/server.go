@@ -1,30 +1,3 @@
-// Package idlehttp gives an http.Server all its timeouts, at a fraction of the
-// cost of the server's own.
-//
-//	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
-//
-// Each phase of a connection has its own limit: handshake, header, body, handler,
-// response, keep-alive wait. The zero [Timeouts] are defaults that keep slow
-// clients from holding a server.
-//
-// A request whose header or body takes too long is answered with 408, unless its
-// response has begun; then the connection is closed. An idle connection is closed
-// silently. The server's own log stays quiet.
-//
-// With TLS, a body that the server has asked for with "100 Continue" is not
-// answered with 408, because idlehttp cannot tell that interim response from the
-// final one. If the beginning of a header arrives together with the previous
-// request, the header counts as begun only when more of it arrives.
-//
-// In HTTP/2 the limits are applied to the frames. If a client does not send the
-// body of a request, or does not take the response, the server resets that
-// stream, and the other streams go on. The fields of Timeouts say what each limit
-// means for HTTP/2. No limit ends a stream on which, judging by its frames,
-// neither side has to send anything. Examples are a handler that takes long, and
-// a body that trickles after the response has begun.
-//
-// The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout
-// must be 0.
 package idlehttp
 
 import (

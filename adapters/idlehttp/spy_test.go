@@ -130,11 +130,23 @@ func (b *bare) wantDiary(want []string, without ...string) {
 	b.t.Helper()
 	var got []string
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * ms) {
-		if got = b.diary(without...); slices.Equal(got, want) {
+		if got = earlyDeadlineFirst(b.diary(without...)); slices.Equal(got, want) {
 			return
 		}
 	}
 	b.t.Errorf("net/http does\n\t%s\nand the adapter relies on\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+}
+
+// earlyDeadlineFirst puts the read deadline that is set before Active right after New.
+// Up to Go 1.26.5 net/http sets it before it reads the header, and since Go 1.26.6 after
+// that. The adapter takes no notice of it.
+func earlyDeadlineFirst(diary []string) []string {
+	const set = "read deadline zero"
+	i, active := slices.Index(diary, set), slices.Index(diary, "state active")
+	if 1 < i && i < active {
+		diary = slices.Insert(slices.Delete(diary, i, i+1), 1, set)
+	}
+	return diary
 }
 
 func (s *spy) Read(p []byte) (int, error) {

@@ -33,8 +33,8 @@ func TestTrapRequestWithoutBody(t *testing.T) {
 	c.Close()
 	b.wantDiary([]string{
 		"state new",
+		"read deadline zero", // before Active: no word about the body
 		"read", "read is done",
-		"read deadline zero", // after the header, before Active: no word about the body
 		"state active",
 		"read deadline zero", // the word
 		"read",
@@ -77,8 +77,8 @@ func TestTrapRequestWithBody(t *testing.T) {
 	// The background read begins on a goroutine of its own.
 	b.wantDiary([]string{
 		"state new",
-		"read is done",
 		"read deadline zero",
+		"read is done",
 		"state active",
 		"read is done",
 		"handler goes on",

@@ -5,18 +5,29 @@
 //	...
 //	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: time.Minute}, nil)
 //
-// The server's code stays as it is. [Wrap] returns a [*Listener], of which Accept
-// returns connections of type [*Conn]. [Options] has callbacks for servers that want a
-// say, [Listener.Tracker] the counts and more. [WrapConn] is for a single connection.
+// The server's code stays as it is. [Wrap] returns a [*Listener], whose Accept returns
+// connections of type [*Conn]. [Options] has callbacks, [Listener.Tracker] counts and
+// phases. [WrapConn] gives timeouts to a single connection, such as a client's.
 //
 // When a connection passes a limit, its pending and later reads and writes fail at
-// once with an error that says so (a copy that waits for its other side fails when
-// that has moved):
+// once with an error that says so:
 //
 //	var timeout *idle.TimeoutError
-//	if errors.As(err, &timeout) { ... timeout.Reason ... }
+//	if errors.As(err, &timeout) { ... timeout.Setting ... }
 //
-// and if nobody has closed it [idle.Options].Linger later, it is closed.
+// If nobody has closed the connection [idle.Options].Linger later, it is closed.
+//
+// # Phases
+//
+// A connection whose limits change, after a handshake for example, enters a phase. The
+// tracker of the [*Listener] l makes it:
+//
+//	phase, err := l.Tracker().Phase(idle.Policy{IdleTimeout: time.Hour})
+//	...
+//	conn.(*idlenet.Conn).Enter(phase)
+//
+// A phase is cheap, so each client can have its own, for a keepalive that it has
+// negotiated for example.
 //
 // # TLS
 //
@@ -29,62 +40,85 @@
 //	...
 //	idlenet.From(conn).Enter(phase)
 //
-// # Phases
+// # Callbacks
 //
-// A connection whose limits change, after a handshake for example, enters a phase, which
-// the tracker of the [*Listener] l makes:
+// The callbacks of Options may write to the connection that they get, and may block:
+// each call has a goroutine of its own. A Write goes out whole, though other goroutines
+// write to the same connection, and Conn holds nothing back, so there is nothing to
+// flush. Two kinds of servers have to do more:
 //
-//	phase, err := l.Tracker().Phase(idle.Policy{IdleTimeout: time.Hour})
-//	...
-//	conn.(*idlenet.Conn).Enter(phase)
+//   - One that writes by a bufio.Writer. What a callback writes to the Conn overtakes
+//     what is in the buffer, and may split a message. Such a callback writes to the
+//     bufio.Writer, under the lock that the server's own writes take, and flushes it.
+//   - One with TLS. The Conn is below TLS, so what a callback writes to it would break
+//     the stream. Such a callback writes to the *tls.Conn, which the server can keep in a
+//     sync.Map from the Conn, as From finds it.
+//
+// A Ping that blocks, because the peer takes nothing, does no harm: the peer's misses
+// count on. What OnTimeout and OnEnd write wants a write deadline, as no timeout ends it.
+//
+// Callbacks of different connections run at the same time. Of one connection Ping,
+// OnDrain and OnTimeout may too, but OnEnd comes after OnTimeout. No callback begins
+// after Close of the connection has returned, though one that has begun may still be
+// running.
+//
+// # Proxies
+//
+// A proxy wraps both connections of a pair, the client's by Wrap and the server's by
+// WrapConn, and closes both when a copy has failed. A byte that it copies is read from
+// one side and written to the other, so it is an activity of both, and both have been
+// idle for equally long. Therefore the shorter of two idle limits is that of the pair,
+// and one of the two is enough. WriteTimeout is different: it tells that this side takes
+// nothing, while the other one may send. A proxy always reads from both sides, so
+// ReadTimeout is not for it: it would end a long download, in which one side is silent.
+//
+// A copy whose source times out fails at once. A copy that waits for its source, and
+// whose destination has timed out, fails when the source has moved or is closed.
 //
 // # Shutting down
 //
 // Close of the [Listener] closes no connection: they keep their timeouts, and the
-// listener's tracker ends with the last of them. To end them all, close its tracker
-// first. What [idle.Tracker.Close] hands back are the *Conns, open still, but without
-// timeouts from then on:
+// listener's tracker ends with the last of them. To end them all, close the tracker,
+// and then what [idle.Tracker.Close] hands back: the *Conns that were live. They are
+// open, but have no timeouts any more:
 //
-//	live, err := l.Tracker().Close()
 //	l.Close()
+//	live, err := l.Tracker().Close()
 //	for _, c := range live {
 //		c.(*idlenet.Conn).Close()
 //	}
 //
 // A tracker refers to its connections, so one that is forgotten without a Close
-// stays open until it times out; see [Conn.Untrack] for one that is to have no
-// timeouts any more.
+// stays open until it times out. [Conn.Untrack] is for one that is to have no timeouts
+// any more.
 //
 // # Goroutines
 //
 // [idle.Policy] and [Options] are plain values. What takes one copies it, except
 // [Conn.Init], so they can be changed and used again afterwards. The methods of
 // Listener and Conn, and of the tracker and its phases, may be called by any goroutine
-// at any time, callbacks included; only [idle.Tracker.Close] waits for callbacks, and
-// so fails in one.
-//
-// Each callback of Options has a goroutine of its own and may block. Those of
-// different connections run at the same time. Of one connection Ping, OnDrain and
-// OnTimeout may too, but OnEnd comes after OnTimeout. None begins after Close of the
-// connection has returned, though one that has begun may still be running.
+// at any time, callbacks included. [idle.Tracker.Close] waits for callbacks, so it
+// should not be called in one.
 //
 // # What counts
 //
-// What moves a connection's deadlines is seen in its Read, Write, ReadFrom and
-// WriteTo. ReadTimeout and MinReadRate count while a Read waits, so a server
-// that is busy with a request, and does not read meanwhile, does not hold that
-// against the client; to limit silence whatever the server does, use
-// IdleTimeout. (Package net/http reads in the background while a handler runs:
-// use idlehttp.) A Read that gets nothing until the server's own deadline, and is
-// tried again, goes on as the same wait: the time of both counts, and not the time
-// between them, unless that is longer than the limit. WriteTimeout and MinWriteRate
-// count in the same way while a Write waits.
+// Read, Write, ReadFrom and WriteTo are what is seen of a connection. ReadTimeout,
+// ReadTotal and MinReadRate count while a Read waits. So a server that is busy with a
+// request, and does not read meanwhile, does not hold that against the client; to limit
+// silence whatever the server does, use IdleTimeout. (Package net/http reads in the
+// background while a handler runs: use idlehttp.) A Read that gets nothing until the
+// server's own deadline, and is tried again, goes on as the same wait: the time of both
+// counts, and the time between them does not, unless that is longer than the limit.
+// WriteTimeout and MinWriteRate count in the same way while a Write waits.
 //
-// Before a connection is timed out the kernel is asked (on Linux, TCP_INFO) whether
-// bytes have moved unseen: unread input after a stall of the process, or a slow
-// client that still drains a large write. On Unix sockets it tells how much is
-// queued, which is compared with what was when the write began to wait, or when it
-// was last asked: a client that takes nothing is timed out in time, and one that has
-// taken something since may be given the limit once more. Elsewhere than on Linux
-// only unread input is asked for.
+// A client that stops reading is cut by WriteTimeout, though it may mean to go on later.
+// It has until its receive window is shut, and then the limit.
+//
+// Before a connection is timed out the kernel is asked (on Linux, by TCP_INFO) whether
+// bytes have moved unseen: input may be unread after a stall of the process, or a slow
+// client may still drain a large write. On Unix sockets the kernel tells how much is
+// queued, which is compared with what it was when the write began to wait, or at the
+// last look. A client that takes nothing is timed out in time; one that has taken
+// something since may be given the limit once more. On other systems than Linux only
+// unread input is asked for.
 package idlenet

@@ -11,6 +11,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"log"
 	"time"
 
@@ -23,6 +24,10 @@ func main() {
 	timeout := flag.Duration("timeout", 3*time.Second, "how long a client may take to answer")
 	misses := flag.Int("misses", 2, "unanswered pings after which a client is dropped")
 	name := flag.String("join", "", "join as this name, instead of serving")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/chat [flags]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	if *name != "" {
 		log.Fatal(join(*address, *name))

@@ -1,10 +1,12 @@
-// Command echo is an echo server whose idle clients are closed on time.
+// Command echo is an echo server that closes idle clients on time.
 //
 //	go run ./examples/echo
 //	nc localhost 9000
 package main
 
 import (
+	"flag"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -15,16 +17,25 @@ import (
 )
 
 func main() {
-	ln, err := net.Listen("tcp", "127.0.0.1:9000")
+	address := flag.String("address", "127.0.0.1:9000", "where to listen")
+	var policy idle.Policy
+	flag.DurationVar(&policy.IdleTimeout, "idle", 10*time.Second, "silence after which a client is closed")
+	flag.DurationVar(&policy.WriteTimeout, "write", 5*time.Second, "how long a client may take nothing of what waits for it")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/echo [flags]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ln, err := net.Listen("tcp", *address)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}, nil)
+	ln, err = idlenet.Wrap(ln, policy, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print("echoing on ", ln.Addr(), "; silence of 10s is the end")
-	log.Print(serve(ln))
+	log.Print("echoing on ", ln.Addr(), "; closing clients that are silent for ", policy.IdleTimeout)
+	log.Fatal(serve(ln))
 }
 
 // serve is an accept loop like any other.

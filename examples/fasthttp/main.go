@@ -13,6 +13,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log"
 	"net"
 	"os"
@@ -34,6 +35,10 @@ func main() {
 	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
 	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
 	flag.DurationVar(&t.KeepAliveTimeout, "keep-alive", 5*time.Second, "how long the next request may take to begin")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/fasthttp [flags]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	t.WriteRate = t.BodyRate
 	if *show {

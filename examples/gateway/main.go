@@ -12,6 +12,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"log"
 	"time"
 )
@@ -21,6 +22,10 @@ func main() {
 	handshake := flag.Duration("handshake", 2*time.Second, "how long a device may take to say hello")
 	idle := flag.Duration("idle", 3*time.Second, "how long one that does not beat may be silent")
 	show := flag.Bool("show", false, "run into the timeouts of the gateway, instead of serving")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gateway [flags]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	if *show {
 		if err := showAll(*address); err != nil {

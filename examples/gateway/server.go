@@ -33,9 +33,10 @@ const (
 
 func serve(address string, handshake, silence time.Duration) error {
 	g := &gateway{silence: silence}
-	// A device that trickles moves a ReadTimeout, but not its age.
+	// A device that trickles would extend a ReadTimeout. It does not extend a PhaseTimeout.
+	login := idle.Policy{Name: "handshake", PhaseTimeout: handshake}
 	var err error
-	g.timeouts, err = idlegnet.Wrap(g, idle.Policy{MaxAge: handshake}, &idlegnet.Options{OnTimeout: sayBye})
+	g.timeouts, err = idlegnet.Wrap(g, login, &idlegnet.Options{OnTimeout: sayBye})
 	if err != nil {
 		return err
 	}

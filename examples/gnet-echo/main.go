@@ -34,13 +34,17 @@ func (*echoServer) OnClose(c gnet.Conn, err error) gnet.Action {
 }
 
 func main() {
-	port := flag.Int("port", 9002, "where to listen, on loopback")
-	multicore := flag.Bool("multicore", false, "run one event loop per core")
+	address := flag.String("address", "127.0.0.1:9002", "where to listen")
+	multicore := flag.Bool("multicore", false, "run an event loop on each core")
 	silence := flag.Duration("idle", 10*time.Second, "silence after which a connection is closed")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gnet-echo [flags]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	echo, err := idlegnet.Wrap(&echoServer{}, idle.Policy{IdleTimeout: *silence, WriteTimeout: 5 * time.Second}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(gnet.Run(echo, fmt.Sprintf("tcp://127.0.0.1:%d", *port), gnet.WithMulticore(*multicore)))
+	log.Fatal(gnet.Run(echo, "tcp://"+*address, gnet.WithMulticore(*multicore)))
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"flag"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
@@ -25,12 +26,16 @@ import (
 )
 
 func main() {
-	address := flag.String("addr", "127.0.0.1:9005", "where to listen without TLS")
-	secure := flag.String("tls-addr", "127.0.0.1:9006", "where to listen with TLS")
+	address := flag.String("address", "127.0.0.1:9005", "where to listen without TLS")
+	secure := flag.String("tls-address", "127.0.0.1:9006", "where to listen with TLS")
 	var beat idle.Heartbeat
 	flag.DurationVar(&beat.Interval, "heartbeat", 3*time.Second, "silence after which a WebSocket is pinged")
 	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
 	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	plainListener, err := net.Listen("tcp", *address)
 	if err != nil {

@@ -1,0 +1,71 @@
+// Package httplimits has what idlehttp and idlefasthttp share: [Timeouts], [Stats] and
+// the behaviour of their listeners. Both adapters export these types under their own
+// names, so a server imports only its adapter.
+//
+// # Phases
+//
+// A connection goes through phases, and each phase has its own limits. An
+// [idle.TimeoutError] names the phase in which a connection timed out and the setting
+// that it exceeded. Stats counts both.
+//
+//	phase           lasts                                             settings
+//	handshake       from the accept to the first byte of a request    HandshakeTimeout
+//	request header  from there to the end of the header               HeaderTimeout
+//	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout
+//	keep-alive      from there to the first byte of the next request  KeepAliveTimeout
+//	streams         while streams of HTTP/2 are open                  StreamTimeout
+//	request stream  a stream of HTTP/2, which is reset                BodyTimeout, BodyRate
+//	hijacked        after a hijack                                    the fields of its idle.Policy
+//
+// WriteTimeout and WriteRate apply in all phases but the last. In HTTP/1, a timeout of
+// writing is always one of the phase "request", even if the connection waits for
+// something else at the same time.
+//
+// A stream can be reset only between two frames of its client. If a frame delays a reset
+// for longer than a body may take, the connection is closed in the phase "streams", by
+// BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
+//
+// # Slow clients
+//
+// A body has two limits, and the rate is the shorter one at first. A client that sends
+// nothing of its body is ended when the grace of BodyRate is over, after 5 s by default,
+// and not by BodyTimeout after 30 s. Each byte that it sends buys it time: 240 bytes buy
+// a second. BodyTimeout is for a pause after much has come, when so much time has been
+// bought. To allow long pauses at the beginning of a body, make the grace of BodyRate
+// longer, or switch the rate off:
+//
+//	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
+//
+// A client that takes a response slowly lives, as long as it takes some. One that pauses
+// has its receive window shut at some time, and is cut when that lasts for WriteTimeout.
+// Some clients pause on purpose: curl --limit-rate with a large file does, as it lets
+// the kernel receive much and then reads nothing for long. nginx cuts them in the same
+// way (send_timeout). Servers of large files for such clients need a longer WriteTimeout.
+//
+// # Answers
+//
+// A header or a body of HTTP/1 that takes too long is answered with 408, and a handler
+// that takes too long with 503, unless the response has begun. Then the connection is
+// closed. OnTimeout is asked before, on a goroutine of its own. It may block, but should
+// not write to the connection, as the answer is the adapter's.
+//
+// # Listeners
+//
+// NewListener of an adapter returns the listener to serve. Closing it closes none of its
+// connections. Their timeouts stay in force until the last of them is gone, so they also
+// hold during a graceful shutdown.
+//
+// Stats returns the listener's counts. Its maps have an entry for each phase and each
+// setting, even if that is zero. Tracker returns the [idle.Tracker] of its connections,
+// for everything else. The tracker's own policy never applies: each connection is in a
+// phase, and its policy is made from Timeouts. Two kinds have other trackers: streams of
+// HTTP/2, and connections that Watch put under limits too short for the listener's tick.
+// Closing the tracker ends the timeouts of its connections at once; after that, the
+// listener accepts no more.
+//
+// Timeouts work below TLS. So the listener passed to NewListener may be one of
+// crypto/tls, as for the server itself, but no other listener may wrap that. An example
+// of a listener that is refused is netutil.LimitListener around tls.NewListener; put the
+// LimitListener inside instead. A connection that brings its own TLS is refused when it is
+// accepted, which ends Serve.
+package httplimits

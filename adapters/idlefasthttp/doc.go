@@ -1,0 +1,42 @@
+// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing
+// wheel, at a fraction of what the server's own cost.
+//
+//	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
+//
+// Each phase of a request has a limit of its own: handshake, header, body,
+// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
+// slow clients cannot hold a server. Package httplimits describes them.
+//
+// The server's own ReadTimeout, WriteTimeout and IdleTimeout must be 0. A ReadTimeout
+// that HeaderReceived returns for a request applies in addition to the limits here. So
+// does a read deadline that a handler sets, but it replaces the limits of the body.
+//
+// # Shutting down
+//
+// Shutdown of the server works as usual. The timeouts go on meanwhile, so slow clients
+// cannot hold it up. It does not wait for connections that were hijacked.
+//
+// # WebSockets
+//
+// A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
+// [Listener.Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
+// ping function may write to the connection. What it writes goes out at once. If the
+// handler writes by a bufio.Writer, the ping function has to use that too, under a lock,
+// and flush it.
+//
+// # What clients see
+//
+// A request whose header or body takes too long is answered with 408, unless its
+// response has begun, and the connection is closed. A connection that waits for its next
+// request for too long is closed silently. The server's own log stays quiet, except for
+// timeouts in a chunked trailer, for which fasthttp makes an error of its own.
+//
+// There is no 408 in these cases:
+//
+//   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
+//   - a body over TLS after "100 Continue", because that may have been the response;
+//   - a body that was pipelined, because earlier responses may still be buffered.
+//
+// If the beginning of a header arrives in one packet with the end of a TLS handshake, it
+// counts as part of the handshake until more of it arrives.
+package idlefasthttp

@@ -1,0 +1,43 @@
+// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
+// a fraction of what the server's own cost.
+//
+//	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
+//
+// Each phase of a request has a limit of its own: handshake, header, body,
+// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
+// slow clients cannot hold a server. Package httplimits describes them.
+//
+// The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout must be 0.
+//
+// # Shutting down
+//
+// Shutdown and Close of the server work as usual. The timeouts go on meanwhile, so slow
+// clients cannot hold up a Shutdown. As without this package, Shutdown does not wait for
+// connections that were hijacked, such as WebSockets: the application ends those.
+//
+// # WebSockets
+//
+// A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
+// [Watch] gives it limits and heartbeats of its own, once the WebSocket is accepted. The
+// ping function writes by the WebSocket's library, which flushes what it writes.
+//
+// # What clients see
+//
+// A request whose header or body takes too long is answered with 408, unless its
+// response has begun, and the connection is closed. A connection that waits for its next
+// request for too long is closed silently. The server's own log stays quiet.
+//
+// With TLS, a body that the server has asked for with "100 Continue" is not answered with
+// 408, because idlehttp cannot tell that interim response from the final one. If the
+// beginning of a header arrives together with the previous request, the header counts as
+// begun only when more of it arrives.
+//
+// # HTTP/2
+//
+// In HTTP/2 the limits are applied to the frames. If a client does not send the body of
+// a request, or does not take the response, the server resets that stream, and the other
+// streams go on. The fields of Timeouts say what each limit means for HTTP/2. No limit
+// ends a stream on which, judging by its frames, neither side has to send anything.
+// Examples are a handler that takes long, and a body that trickles after the response has
+// begun.
+package idlehttp
