@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // More about fasthttp alone: what it does with whole connections.
@@ -25,7 +27,7 @@ func TestFasthttpHandsOverWithoutDeadlines(t *testing.T) {
 	c := bare(t, &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			ctx.Hijack(func(c net.Conn) {
-				p.note("hijacked's own")
+				p.Note("hijacked's own")
 				if _, ok := c.(interface{ UnsafeConn() net.Conn }); !ok {
 					t.Errorf("a %T has no UnsafeConn", c)
 				}
@@ -38,19 +40,20 @@ func TestFasthttpHandsOverWithoutDeadlines(t *testing.T) {
 				<-ran // so it may come after everything else
 			}
 		},
-	}, &p).dial(t)
-	c.get("/")
-	receive(t, ran)
-	c.closed()
+	}, &p).Dial()
+	c.Send(httpsuite.Get("/"))
+	c.Response()
+	httpsuite.Receive(t, ran)
+	c.WantClosed()
 	time.Sleep(50 * ms)
 	seen := p.seen()
-	deadline, handler := slices.Index(seen, "SetDeadline false"), slices.Index(seen, "hijacked's own")
-	if deadline < 0 || handler < deadline || slices.Contains(seen, "closed") || strings.Count(strings.Join(seen, " "), "Close") != 1 {
+	deadline, handler := slices.Index(seen, "deadline zero"), slices.Index(seen, "hijacked's own")
+	if deadline < 0 || handler < deadline || slices.Contains(seen, "closed") || strings.Count(strings.Join(seen, " "), "close") != 1 {
 		t.Errorf("%q", seen)
 	}
 	// The state may be told while, before or after the handler runs: only that
 	// it is told is sure.
-	eventually(t, "hijacked is told", func() bool { return slices.Contains(p.seen(), "hijacked") })
+	httpsuite.Eventually(t, "hijacked is told", func() bool { return slices.Contains(p.seen(), "hijacked") })
 }
 
 // TestFasthttpPoolsItsWrappers: with MaxConnsPerIP, hooks get a wrapper which by
@@ -69,11 +72,11 @@ func TestFasthttpPoolsItsWrappers(t *testing.T) {
 		seen := map[net.Conn]bool{}
 		again := false
 		for range 100 { // the race detector has pools forget
-			c := s.dial(t)
-			c.get("/")
+			c := s.Dial()
+			c.Get("/")
 			c.Close()
-			nc := receive(t, conns)
-			if _, ok := nc.(*spyConn); ok {
+			nc := httpsuite.Receive(t, conns)
+			if _, ok := nc.(*httpsuite.Spy); ok {
 				t.Fatal("the connection is not wrapped")
 			}
 			if _, ok := nc.(interface{ NetConn() net.Conn }); ok != (config != nil) {
@@ -86,7 +89,7 @@ func TestFasthttpPoolsItsWrappers(t *testing.T) {
 				break
 			}
 			seen[nc] = true
-			eventually(t, "it is closed", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
+			httpsuite.Eventually(t, "it is closed", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
 		}
 		if !again {
 			t.Error("none was used again")
@@ -98,7 +101,8 @@ func TestFasthttpPoolsItsWrappers(t *testing.T) {
 // *net.TCPAddr and nothing else.
 func TestFasthttpCountsTCPAddrsOnly(t *testing.T) {
 	t.Parallel()
-	p := spy{remote: &net.IPAddr{IP: net.IPv4(1, 2, 3, 4)}}
+	var p spy
+	p.Remote = &net.IPAddr{IP: net.IPv4(1, 2, 3, 4)}
 	got := make(chan net.Conn, 1)
 	s := bare(t, &fasthttp.Server{MaxConnsPerIP: 1,
 		Handler: func(ctx *fasthttp.RequestCtx) { ctx.WriteString(ctx.RemoteIP().String()) },
@@ -108,11 +112,11 @@ func TestFasthttpCountsTCPAddrsOnly(t *testing.T) {
 			}
 		},
 	}, &p)
-	c := s.dial(t)
-	if ip := c.get("/"); ip != "0.0.0.0" {
+	c := s.Dial()
+	if ip := c.Get("/"); ip != "0.0.0.0" {
 		t.Error(ip)
 	}
-	if nc, ok := receive(t, got).(*spyConn); !ok {
+	if nc, ok := httpsuite.Receive(t, got).(*httpsuite.Spy); !ok {
 		t.Errorf("it is wrapped: %T", nc)
 	}
 	c.Close()
@@ -124,27 +128,27 @@ func TestFasthttpRefuses(t *testing.T) {
 	t.Parallel()
 	var p, q spy
 	s := bare(t, &fasthttp.Server{MaxConnsPerIP: 1}, &p)
-	a := s.dial(t)
-	a.get("/")
+	a := s.Dial()
+	a.Get("/")
 	before := len(p.seen())
-	b := s.dial(t)
-	b.response(429)
-	b.closed()
-	if seen := p.seen()[before:]; slices.Contains(seen, "new") || slices.Contains(seen, "closed") || !slices.Contains(seen, "Close") {
+	b := s.Dial()
+	b.Want(429)
+	b.WantClosed()
+	if seen := p.seen()[before:]; slices.Contains(seen, "new") || slices.Contains(seen, "closed") || !slices.Contains(seen, "close") {
 		t.Errorf("%q", seen)
 	}
 	a.Close()
 
 	s = bare(t, &fasthttp.Server{Concurrency: 1}, &q)
-	a = s.dial(t)
-	a.get("/")
-	q.wants(t, "new", "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")
+	a = s.Dial()
+	a.Get("/")
+	q.wants(t, "new", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")
 	before = len(q.seen())
-	b = s.dial(t)
-	b.response(503)
-	b.closed()
-	eventually(t, "it is closed", func() bool { return slices.Contains(q.seen(), "closed") })
-	if seen := q.seen()[before:]; seen[0] != "new" || slices.Contains(seen, "active") || seen[len(seen)-2] != "Close" {
+	b = s.Dial()
+	b.Want(503)
+	b.WantClosed()
+	httpsuite.Eventually(t, "it is closed", func() bool { return slices.Contains(q.seen(), "closed") })
+	if seen := q.seen()[before:]; seen[0] != "new" || slices.Contains(seen, "active") || seen[len(seen)-2] != "close" {
 		t.Errorf("%q", seen)
 	}
 	a.Close()
@@ -157,7 +161,7 @@ func TestFasthttpClosesIdleOnesUnderALock(t *testing.T) {
 	var p spy
 	var f *fasthttp.Server
 	closed, second := make(chan bool, 2), make(chan error, 1)
-	p.closes = func(*spyConn) {
+	p.Closes = func() {
 		b := make([]byte, 10<<10)
 		if !strings.Contains(string(b[:runtime.Stack(b, false)]), "Shutdown") {
 			return
@@ -172,16 +176,16 @@ func TestFasthttpClosesIdleOnesUnderALock(t *testing.T) {
 	}
 	f = &fasthttp.Server{}
 	s := bare(t, f, &p)
-	c := s.dial(t)
-	c.get("/")
+	c := s.Dial()
+	c.Get("/")
 	if err := f.Shutdown(); err != nil {
 		t.Error(err)
 	}
-	if !receive(t, closed) {
+	if !httpsuite.Receive(t, closed) {
 		t.Error("there was no lock")
 	}
-	receive(t, second)
-	c.closed()
+	httpsuite.Receive(t, second)
+	c.WantClosed()
 }
 
 // TestFasthttpWaitsForNewConnections: Shutdown takes one that has sent nothing
@@ -191,8 +195,8 @@ func TestFasthttpWaitsForNewConnections(t *testing.T) {
 	var p spy
 	f := &fasthttp.Server{}
 	s := bare(t, f, &p)
-	c := s.dial(t)
-	p.wants(t, "new", "active", "Read")
+	c := s.Dial()
+	p.wants(t, "new", "active", "read")
 	ctx, cancel := context.WithTimeout(context.Background(), 300*ms)
 	defer cancel()
 	if err := f.ShutdownWithContext(ctx); err != context.DeadlineExceeded {
@@ -208,19 +212,19 @@ func TestFasthttpStreamsLargeBodies(t *testing.T) {
 	const size = 64 << 10
 	var p spy
 	c := bare(t, &fasthttp.Server{StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
-		p.note("streaming")
+		p.Note("streaming")
 		n, err := io.Copy(io.Discard, ctx.RequestBodyStream())
 		if n != size || err != nil {
 			t.Error(n, err)
 		}
-	}}, &p).dial(t)
-	c.send(post(size) + strings.Repeat("x", size/2))
-	eventually(t, "the handler waits", func() bool {
+	}}, &p).Dial()
+	c.Send(httpsuite.Post(size) + strings.Repeat("x", size/2))
+	httpsuite.Eventually(t, "the handler waits", func() bool {
 		seen := p.seen()
 		i := slices.Index(seen, "streaming")
-		return i > 0 && slices.Contains(seen[i:], "Read")
+		return i > 0 && slices.Contains(seen[i:], "read")
 	})
-	c.send(strings.Repeat("x", size/2))
-	c.response(200)
+	c.Send(strings.Repeat("x", size/2))
+	c.Want(200)
 	c.Close()
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // The tests of this file, and of trap_conns_test.go, are about fasthttp alone:
@@ -24,17 +26,17 @@ import (
 func TestFasthttpTellsActiveBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).dial(t)
-	p.wants(t, "new", "active", "Read")
-	c.get("/")
-	p.wants(t, "new", "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")
-	c.get("/")
-	p.wants(t, "new", "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read",
-		"active", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")
+	c := bare(t, &fasthttp.Server{}, &p).Dial()
+	p.wants(t, "new", "active", "read")
+	c.Get("/")
+	p.wants(t, "new", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")
+	c.Get("/")
+	p.wants(t, "new", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read",
+		"active", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")
 	c.Close()
-	eventually(t, "closed is the last", func() bool {
+	httpsuite.Eventually(t, "closed is the last", func() bool {
 		seen := p.seen()
-		return slices.Equal(seen[len(seen)-2:], []string{"Close", "closed"})
+		return slices.Equal(seen[len(seen)-2:], []string{"close", "closed"})
 	})
 }
 
@@ -43,13 +45,13 @@ func TestFasthttpTellsActiveBeforeTheFirstByte(t *testing.T) {
 func TestFasthttpReadsOneByteFirst(t *testing.T) {
 	t.Parallel()
 	var p spy
-	c := bare(t, &fasthttp.Server{ReduceMemoryUsage: true}, &p).dial(t)
-	p.wants(t, "new", "Read")
-	c.get("/")
-	first := []string{"new", "Read", "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read"}
+	c := bare(t, &fasthttp.Server{ReduceMemoryUsage: true}, &p).Dial()
+	p.wants(t, "new", "read")
+	c.Get("/")
+	first := []string{"new", "read", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read"}
 	p.wants(t, first...)
-	c.get("/")
-	p.wants(t, append(first, "active", "Read", "header -2", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")...)
+	c.Get("/")
+	p.wants(t, append(first, "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")...)
 	c.Close()
 }
 
@@ -60,14 +62,14 @@ func TestFasthttpSetsADeadlineForTheBody(t *testing.T) {
 	var p spy
 	c := bare(t, &fasthttp.Server{HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
 		return fasthttp.RequestConfig{ReadTimeout: time.Hour}
-	}}, &p).dial(t)
-	c.send(post(3))
-	p.wants(t, "new", "active", "Read", "header 3", "SetReadDeadline true", "Read")
-	c.send("abc")
-	if got := c.response(200); got != "/ 3" {
+	}}, &p).Dial()
+	c.Send(httpsuite.Post(3))
+	p.wants(t, "new", "active", "read", "header 3", "read deadline to come", "read")
+	c.Send("abc")
+	if got := c.Want(200); got != "/ 3" {
 		t.Error(got)
 	}
-	p.wants(t, "new", "active", "Read", "header 3", "SetReadDeadline true", "Read", "handler", "Write HTTP/1.1 200 OK", "idle", "Read")
+	p.wants(t, "new", "active", "read", "header 3", "read deadline to come", "read", "handler", "write HTTP/1.1 200 OK", "idle", "read")
 	c.Close()
 }
 
@@ -79,9 +81,9 @@ func TestFasthttpContentLength(t *testing.T) {
 		"header -2": "", "header 0": "Content-Length: 0\r\n", "header -1": "Transfer-Encoding: chunked\r\n",
 	} {
 		var p spy
-		c := bare(t, &fasthttp.Server{}, &p).dial(t)
-		c.send("POST / HTTP/1.1\r\nHost: a\r\n" + header + "\r\n" + strings.Repeat("0\r\n\r\n", strings.Count(header, "chunked")))
-		c.response(200)
+		c := bare(t, &fasthttp.Server{}, &p).Dial()
+		c.Send("POST / HTTP/1.1\r\nHost: a\r\n" + header + "\r\n" + strings.Repeat("0\r\n\r\n", strings.Count(header, "chunked")))
+		c.Want(200)
 		if !slices.Contains(p.seen(), want) {
 			t.Errorf("%q: %q", header, p.seen())
 		}
@@ -94,15 +96,15 @@ func TestFasthttpContentLength(t *testing.T) {
 func TestFasthttpWritesContinueByItself(t *testing.T) {
 	t.Parallel()
 	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).dial(t)
-	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+	c := bare(t, &fasthttp.Server{}, &p).Dial()
+	c.Send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
 	b := make([]byte, 25)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "HTTP/1.1 100 Continue\r\n\r\n" {
 		t.Fatalf("%q %v", b, err)
 	}
-	p.wants(t, "new", "active", "Read", "header 3", "Write HTTP/1.1 100 Continue", "Read")
-	c.send("abc")
-	c.response(200)
+	p.wants(t, "new", "active", "read", "header 3", "write HTTP/1.1 100 Continue alone", "read")
+	c.Send("abc")
+	c.Want(200)
 	c.Close()
 }
 
@@ -111,15 +113,15 @@ func TestFasthttpWritesContinueByItself(t *testing.T) {
 func TestFasthttpPipelines(t *testing.T) {
 	t.Parallel()
 	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).dial(t)
+	c := bare(t, &fasthttp.Server{}, &p).Dial()
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-	c.send(get + get + "GET")
-	c.response(200)
-	c.response(200)
-	p.wants(t, "new", "active", "Read", "header -2", "handler", "idle", "active", "header -2", "handler", "idle",
-		"active", "Write HTTP/1.1 200 OK", "Read")
-	c.send(" / HTTP/1.1\r\nHost: a\r\n\r\n")
-	c.response(200)
+	c.Send(get + get + "GET")
+	c.Want(200)
+	c.Want(200)
+	p.wants(t, "new", "active", "read", "header -2", "handler", "idle", "active", "header -2", "handler", "idle",
+		"active", "write HTTP/1.1 200 OK", "read")
+	c.Send(" / HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.Want(200)
 	c.Close()
 }
 
@@ -130,18 +132,18 @@ func TestFasthttpAnswersWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
 	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 	var p spy
-	p.fails = func(n int) error { return map[bool]error{true: timeout}[n == 1] }
+	p.Fails = func(n int) error { return map[bool]error{true: timeout}[n == 1] }
 	s := bare(t, &fasthttp.Server{}, &p)
-	c := s.dial(t)
-	c.response(408)
-	p.wants(t, "new", "active", "Read", "Write HTTP/1.1 408 Request Timeout", "Close", "closed")
+	c := s.Dial()
+	c.Want(408)
+	p.wants(t, "new", "active", "read", "write HTTP/1.1 408 Request Timeout", "close", "closed")
 	var q spy
-	q.fails = func(n int) error { return map[bool]error{true: timeout}[n == 2] }
+	q.Fails = func(n int) error { return map[bool]error{true: timeout}[n == 2] }
 	s2 := bare(t, &fasthttp.Server{}, &q)
-	c = s2.dial(t)
-	c.get("/")
-	c.closed()
-	if log := append(s.logged(), s2.logged()...); len(log) > 0 {
+	c = s2.Dial()
+	c.Get("/")
+	c.WantClosed()
+	if log := p.log.Text() + q.log.Text(); log != "" {
 		t.Errorf("logged %q", log)
 	}
 }
@@ -151,11 +153,12 @@ func TestFasthttpAnswersWhatItCouldNotRead(t *testing.T) {
 func TestFasthttpDoesNotLogTimeouts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"i/o timeout: x": 0, "i/o time-out": 1} {
-		p := spy{fails: func(int) error { return errors.New(text) }}
+		var p spy
+		p.Fails = func(int) error { return errors.New(text) }
 		s := bare(t, &fasthttp.Server{}, &p)
-		s.dial(t).response(400)
-		eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
-		if log := s.logged(); len(log) != want {
+		s.Dial().Want(400)
+		httpsuite.Eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
+		if log := p.log.Text(); strings.Count(log, "\n") != want {
 			t.Errorf("%q: logged %q", text, log)
 		}
 	}
@@ -165,16 +168,13 @@ func TestFasthttpDoesNotLogTimeouts(t *testing.T) {
 // those words, whoever set the deadline.
 func TestFasthttpLogsTimeoutsOfTrailers(t *testing.T) {
 	t.Parallel()
-	s := bare(t, &fasthttp.Server{HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+	var p spy
+	c := bare(t, &fasthttp.Server{HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
 		return fasthttp.RequestConfig{ReadTimeout: 100 * ms}
-	}}, &spy{})
-	c := s.dial(t)
-	c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
-	c.response(400)
-	eventually(t, "it is logged", func() bool { return len(s.logged()) == 1 })
-	if log := s.logged()[0]; !strings.HasSuffix(log, "fasthttp: timeout") {
-		t.Error(log)
-	}
+	}}, &p).Dial()
+	c.Send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+	c.Want(400)
+	httpsuite.Eventually(t, "it is logged", func() bool { return strings.HasSuffix(p.log.Text(), "fasthttp: timeout\n") })
 }
 
 // TestFasthttpShakesHandsBeforeActive, and goes on as if nothing were when that
@@ -183,10 +183,10 @@ func TestFasthttpShakesHandsBeforeActive(t *testing.T) {
 	t.Parallel()
 	var p spy
 	s := bare(t, &fasthttp.Server{TLSConfig: &tls.Config{}}, &p)
-	nc := s.raw(t)
-	p.wants(t, "new", "Read")
+	nc := s.DialBare()
+	p.wants(t, "new", "read")
 	nc.Close()
-	eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
+	httpsuite.Eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
 	if !slices.Contains(p.seen(), "active") {
 		t.Errorf("%q", p.seen())
 	}
@@ -197,9 +197,9 @@ func TestFasthttpShakesHandsBeforeActive(t *testing.T) {
 func TestFasthttpTakesThePrefaceForARequest(t *testing.T) {
 	t.Parallel()
 	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).dial(t)
-	c.send("PRI * HTTP/2.0\r\nConnection: keep-alive\r\n\r\n")
-	if got := c.response(200); got != "/* 0" {
+	c := bare(t, &fasthttp.Server{}, &p).Dial()
+	c.Send("PRI * HTTP/2.0\r\nConnection: keep-alive\r\n\r\n")
+	if got := c.Want(200); got != "/* 0" {
 		t.Error(got)
 	}
 	c.Close()

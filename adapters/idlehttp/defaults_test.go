@@ -7,26 +7,36 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A pipeListener accepts what is sent to it: the server's ends of pipes, by
 // which a server can be tested in virtual time.
-type pipeListener chan net.Conn
+type pipeListener struct {
+	conns chan net.Conn
+	end   func()
+}
+
+func newPipeListener() pipeListener {
+	conns := make(chan net.Conn)
+	return pipeListener{conns, sync.OnceFunc(func() { close(conns) })}
+}
 
 func (l pipeListener) Accept() (net.Conn, error) {
-	if nc, ok := <-l; ok {
+	if nc, ok := <-l.conns; ok {
 		return nc, nil
 	}
 	return nil, net.ErrClosed
 }
 
-func (l pipeListener) Close() error   { close(l); return nil }
-func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+func (l pipeListener) Close() error { l.end(); return nil }
+func (pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // The zero value is what the documentation says, to the tick. Settings that
 // are off by default are set here. Every timeout that is reported names its setting.
@@ -41,21 +51,21 @@ func TestDefaults(t *testing.T) {
 		"handshake":        {nil, 10 * time.Second, "handshake", "HandshakeTimeout", 0, Timeouts{}},
 		"header":           {[]string{"GET"}, 10 * time.Second, "request header", "HeaderTimeout", http.StatusRequestTimeout, Timeouts{}},
 		"header, trickled": {[]string{"G", "E", "T", " "}, 7 * time.Second, "request header", "HeaderTimeout", http.StatusRequestTimeout, Timeouts{}},
-		"body, rate":       {[]string{post("10")}, 5 * time.Second, "request", "BodyRate", http.StatusRequestTimeout, Timeouts{}},
+		"body, rate":       {[]string{httpsuite.Post(10)}, 5 * time.Second, "request", "BodyRate", http.StatusRequestTimeout, Timeouts{}},
 		// 4096 bytes may be one Read; 10,000 buy 41 s and two thirds.
-		"body, progress":     {[]string{post("100000"), string(make([]byte, 12000))}, 30 * time.Second, "request", "BodyTimeout", http.StatusRequestTimeout, Timeouts{}},
-		"handler":            {[]string{get("/long")}, 60 * time.Second, "request", "HandlerTimeout", http.StatusServiceUnavailable, Timeouts{HandlerTimeout: time.Minute}},
-		"keep-alive":         {[]string{get("/")}, 75 * time.Second, "keep-alive", "KeepAliveTimeout", http.StatusOK, Timeouts{}},
+		"body, progress":     {[]string{httpsuite.Post(100000), string(make([]byte, 12000))}, 30 * time.Second, "request", "BodyTimeout", http.StatusRequestTimeout, Timeouts{}},
+		"handler":            {[]string{httpsuite.Get("/long")}, 60 * time.Second, "request", "HandlerTimeout", http.StatusServiceUnavailable, Timeouts{HandlerTimeout: time.Minute}},
+		"keep-alive":         {[]string{httpsuite.Get("/")}, 75 * time.Second, "keep-alive", "KeepAliveTimeout", http.StatusOK, Timeouts{}},
 		"streams":            {[]string{hello + request}, 300 * time.Second, "streams", "StreamTimeout", 0, Timeouts{}},
 		"HTTP/2 keep-alive":  {[]string{hello}, 75 * time.Second, "keep-alive", "KeepAliveTimeout", 0, Timeouts{}},
 		"HTTP/2 header":      {[]string{hello + request[:9]}, 10 * time.Second, "request header", "HeaderTimeout", 0, Timeouts{}},
-		"hijacked":           {[]string{get("/hijack")}, 20 * time.Second, "hijacked", "IdleTimeout", 0, Timeouts{Hijacked: idle.Policy{IdleTimeout: 20 * time.Second}}},
-		"response, rate":     {[]string{get("/large")}, 5 * time.Second, "request", "WriteRate", 0, Timeouts{}},
-		"response, progress": {[]string{get("/large")}, 4 * time.Second, "request", "WriteTimeout", 0, Timeouts{WriteTimeout: 4 * time.Second}},
+		"hijacked":           {[]string{httpsuite.Get("/hijack")}, 20 * time.Second, "hijacked", "IdleTimeout", 0, Timeouts{Hijacked: idle.Policy{IdleTimeout: 20 * time.Second}}},
+		"response, rate":     {[]string{httpsuite.Get("/large")}, 5 * time.Second, "request", "WriteRate", 0, Timeouts{}},
+		"response, progress": {[]string{httpsuite.Get("/large")}, 4 * time.Second, "request", "WriteTimeout", 0, Timeouts{WriteTimeout: 4 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				accept := make(pipeListener)
+				accept := newPipeListener()
 				server := &http.Server{ErrorLog: silent(t), Protocols: new(http.Protocols)}
 				server.Protocols.SetHTTP1(true)
 				server.Protocols.SetUnencryptedHTTP2(true)
@@ -72,7 +82,7 @@ func TestDefaults(t *testing.T) {
 					case r.ProtoMajor == 2, r.URL.Path == "/long":
 						<-r.Context().Done()
 					case r.URL.Path == "/large":
-						_, err = w.Write(make([]byte, large))
+						_, err = w.Write(httpsuite.Large)
 					case r.URL.Path == "/hijack":
 						nc, _, _ := http.NewResponseController(w).Hijack()
 						defer nc.Close()
@@ -98,7 +108,7 @@ func TestDefaults(t *testing.T) {
 				here, there := net.Pipe()
 				defer here.Close()
 				time.Sleep(tick / 3) // what arrives as a tick begins may be seen on either side of it
-				accept <- there
+				accept.conns <- there
 				last := time.Now()
 				go func() {
 					for i, text := range test.text {

@@ -1,14 +1,14 @@
 package idlehttp
 
 import (
-	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // BenchmarkHTTP2 makes small GETs over one connection, some at a time, by net/http
@@ -25,33 +25,19 @@ func BenchmarkHTTP2(b *testing.B) {
 }
 
 func benchmarkHTTP2(b *testing.B, secure, ours bool, at int) {
-	s := &site{t: b, secure: secure, served: make(chan error, 1)}
-	s.server = &http.Server{ErrorLog: log.New(failWriter{b}, "", 0), Protocols: new(http.Protocols)}
-	s.server.Protocols.SetHTTP2(secure)
-	s.server.Protocols.SetUnencryptedHTTP2(!secure)
-	s.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "done") })
-	s.server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250}
-	if secure {
-		s.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
-	}
-	inner := listen(b)
-	s.Listener = unlimited(b, inner)
-	serve := func() error { return s.server.Serve(inner) }
-	if secure {
-		serve = func() error { return s.server.ServeTLS(inner, "", "") }
-	}
-	if ours {
-		l, err := NewListener(s.server, inner, Timeouts{})
-		if err != nil {
-			b.Fatal(err)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "done") })}
+	s := &site{server: server}
+	s.Site = httpsuite.Start(b, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		c := httpsuite.Config{Listener: httpsuite.Listen(b), Log: log, Idle: idle}
+		prepare := func(server *http.Server) {
+			speak2(server, secure)
+			server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250}
 		}
-		serve = func() error { return s.server.Serve(l) }
-		if secure {
-			serve = func() error { return s.server.ServeTLS(l, "", "") }
+		if ours {
+			return setup(server, c, secure, prepare)
 		}
-	}
-	go func() { s.served <- serve() }()
-	defer func() { s.server.Close(); <-s.served; s.Listener.Close() }() // the last one only ends the tracker of s
+		return bareSetup(server, c.Listener, c, secure, prepare), nil
+	})
 
 	f := s.dialFramed(1 << 30)
 	f.update(0, 1<<30)
@@ -73,7 +59,7 @@ func benchmarkHTTP2(b *testing.B, secure, ours bool, at int) {
 	more(asked)
 	for done < b.N {
 		ended := f.frames(b)
-		for f.in.Buffered() >= 9 && ended < at { // what is there already
+		for f.In.Buffered() >= 9 && ended < at { // what is there already
 			ended += f.frames(b)
 		}
 		done += ended
@@ -87,7 +73,7 @@ func benchmarkHTTP2(b *testing.B, secure, ours bool, at int) {
 
 // frames reads a frame, and returns 1 if it ends a stream.
 func (f framed) frames(b *testing.B) int {
-	head, err := f.in.Peek(9)
+	head, err := f.In.Peek(9)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -98,6 +84,6 @@ func (f framed) frames(b *testing.B) int {
 	if head[3] == 3 || head[3] == 7 {
 		b.Fatalf("a frame of type %d", head[3])
 	}
-	f.in.Discard(9 + int(binary.BigEndian.Uint32(head)>>8))
+	f.In.Discard(9 + int(binary.BigEndian.Uint32(head)>>8))
 	return ends
 }

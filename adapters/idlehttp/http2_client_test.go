@@ -6,10 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // A framed client talks HTTP/2 by frames.
-type framed struct{ *client }
+type framed struct {
+	*httpsuite.Client
+	site *site
+}
 
 // Types of frames, flags and codes, as RFC 9113 has them.
 const (
@@ -30,9 +35,9 @@ const (
 // dialFramed connects for HTTP/2 and says hello. Streams have a window of the
 // given size.
 func (s *site) dialFramed(window uint32) framed {
-	s.t.Helper()
-	f := framed{s.dial2()}
-	f.send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
+	s.T.Helper()
+	f := framed{s.Dial("h2"), s}
+	f.Send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
 	return f
 }
 
@@ -42,20 +47,20 @@ func number(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, 
 
 // open begins a request, and returns a time before that.
 func (f framed) open(stream uint32, block string, flags byte) time.Time {
-	f.t.Helper()
-	return f.send(frame(typeHeaders, endHeaders|flags, stream, block))
+	f.T.Helper()
+	return f.Send(frame(typeHeaders, endHeaders|flags, stream, block))
 }
 
 // update has the client take more of a stream, or of the connection.
-func (f framed) update(stream, n uint32) { f.send(frame(typeWindowUpdate, 0, stream, number(n))) }
+func (f framed) update(stream, n uint32) { f.Send(frame(typeWindowUpdate, 0, stream, number(n))) }
 
 // data sends a part of a body.
 func (f framed) data(stream uint32, n int, flags byte) {
-	f.t.Helper()
+	f.T.Helper()
 	for ; n > 200; n -= 200 {
-		f.send(frame(typeData, 0, stream, strings.Repeat("x", 200)))
+		f.Send(frame(typeData, 0, stream, strings.Repeat("x", 200)))
 	}
-	f.send(frame(typeData, flags, stream, strings.Repeat("x", n)))
+	f.Send(frame(typeData, flags, stream, strings.Repeat("x", n)))
 }
 
 // again writes text again and again until that fails or the test ends.
@@ -88,41 +93,41 @@ func (g got) code(at int) uint32 { return binary.BigEndian.Uint32(g.payload[at:]
 
 func (f framed) read() (got, error) {
 	var head [9]byte
-	if _, err := io.ReadFull(f.in, head[:]); err != nil {
+	if _, err := io.ReadFull(f.In, head[:]); err != nil {
 		return got{}, err
 	}
 	g := got{kind: head[3], flags: head[4], stream: binary.BigEndian.Uint32(head[5:])}
 	g.payload = make([]byte, binary.BigEndian.Uint32(head[:4])>>8)
-	_, err := io.ReadFull(f.in, g.payload)
+	_, err := io.ReadFull(f.In, g.payload)
 	return g, err
 }
 
 // wantFrame reads until a frame for which ok is true. Before that there may be no
 // stream that is reset, and no end.
 func (f framed) wantFrame(what string, ok func(got) bool) time.Time {
-	f.t.Helper()
+	f.T.Helper()
 	for {
 		g, err := f.read()
 		switch {
 		case err != nil:
-			f.t.Fatalf("got %v, want %s", err, what)
+			f.T.Fatalf("got %v, want %s", err, what)
 		case ok(g):
 			return time.Now()
 		case g.kind == typeReset:
-			f.t.Fatalf("stream %d is reset with code %d, want %s", g.stream, g.code(0), what)
+			f.T.Fatalf("stream %d is reset with code %d, want %s", g.stream, g.code(0), what)
 		case g.kind == typeGoAway:
-			f.t.Fatalf("GOAWAY with code %d, want %s", g.code(4), what)
+			f.T.Fatalf("GOAWAY with code %d, want %s", g.code(4), what)
 		}
 	}
 }
 
 // wantReset waits until the server has reset the stream.
 func (f framed) wantReset(stream uint32) time.Time {
-	f.t.Helper()
+	f.T.Helper()
 	return f.wantFrame("a reset", func(g got) bool {
 		is := g.kind == typeReset && g.stream == stream
 		if is && g.code(0) != codeCancel {
-			f.t.Errorf("reset with code %d, want %d", g.code(0), codeCancel)
+			f.T.Errorf("reset with code %d, want %d", g.code(0), codeCancel)
 		}
 		return is
 	})
@@ -130,7 +135,7 @@ func (f framed) wantReset(stream uint32) time.Time {
 
 // wantEnd waits for the end of the response on the stream.
 func (f framed) wantEnd(stream uint32) time.Time {
-	f.t.Helper()
+	f.T.Helper()
 	return f.wantFrame("the end of the response", func(g got) bool {
 		return g.stream == stream && g.kind <= typeHeaders && g.flags&endStream != 0
 	})
@@ -139,25 +144,25 @@ func (f framed) wantEnd(stream uint32) time.Time {
 // wantReset checks that n streams have been reset, and no connection has timed
 // out.
 func (s *site) wantReset(n uint64) {
-	s.t.Helper()
+	s.T.Helper()
 	count := func() uint64 { return s.Stats().Phases["request stream"] }
-	eventually(s.t, "the streams are counted", func() bool { return count() >= n })
+	httpsuite.Eventually(s.T, "the streams are counted", func() bool { return count() >= n })
 	if got := count(); got != n {
-		s.t.Errorf("%d streams were reset, want %d", got, n)
+		s.T.Errorf("%d streams were reset, want %d", got, n)
 	}
-	s.wantNone()
+	s.WantNone()
 }
 
 // wantResetBy checks that n streams have been reset by the setting, or by that and
 // another one.
 func (s *site) wantResetBy(n uint64, settings ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.wantReset(n)
 	limits, got := s.Stats().Limits, uint64(0)
 	for _, setting := range settings {
 		got += limits[setting]
 	}
 	if got != n {
-		s.t.Errorf("streams were reset by %v, want %d by %v", limits, n, settings)
+		s.T.Errorf("streams were reset by %v, want %d by %v", limits, n, settings)
 	}
 }

@@ -10,43 +10,33 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // virtual runs a test of a server in virtual time, without TLS and with it. The
 // client has the given window for each stream.
 func virtual(t *testing.T, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
-	identity() // not made in virtual time
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		synctest.Test(t, func(t *testing.T) {
-			accept := make(pipeListener)
-			server := &http.Server{ErrorLog: silent(t), Handler: h}
-			speak2(server, secure)
-			l, err := NewListener(server, accept, Timeouts{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			served := make(chan error, 1)
+			accept := newPipeListener()
+			s := &site{server: &http.Server{Handler: h}}
+			s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+				c := httpsuite.Config{Listener: accept, Log: log, Idle: idle}
+				return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
+			})
 			here, there := net.Pipe()
-			s := &site{Listener: l, t: t, server: server, secure: secure, served: served}
-			c := &client{Conn: here, t: t, site: s, begun: time.Now()}
+			defer here.Close()
+			accept.conns <- there
+			c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
 			if secure {
-				server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
-				config := identity().client.Clone()
+				config := clientTLS()
 				config.NextProtos = []string{"h2"}
 				c.Conn = tls.Client(here, config)
-				go func() { served <- server.ServeTLS(l, "", "") }()
-			} else {
-				go func() { served <- server.Serve(l) }()
 			}
-			accept <- there
-			c.in = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
-			defer func() {
-				here.Close()
-				server.Close()
-				<-served
-			}()
-			f := framed{c}
-			f.send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
+			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
+			f := framed{c, s}
+			f.Send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
 			test(t, f)
 		})
 	})
@@ -87,10 +77,10 @@ func TestHTTP2SlowFrameBesideAReset(t *testing.T) {
 	}, func(t *testing.T, f framed) {
 		f.open(1, getBlock, endStream) // whose response does not get through
 		f.open(3, postBlock, 0)
-		f.send("\x00\x40\x00" + frame(typeData, endStream, 3, "")[3:])
+		f.Send("\x00\x40\x00" + frame(typeData, endStream, 3, "")[3:])
 		for range 1 << 14 / 512 {
 			time.Sleep(2 * time.Second)
-			f.send(strings.Repeat("x", 512))
+			f.Send(strings.Repeat("x", 512))
 		}
 		for reset, ended := false, false; !reset || !ended; {
 			g, err := f.read()
@@ -121,7 +111,7 @@ func TestHTTP2HonestClients(t *testing.T) {
 			f.open(1, getBlock, endStream)
 			for range 19 {
 				time.Sleep(time.Minute)
-				f.send(ping)
+				f.Send(ping)
 			}
 			f.wantEnd(1)
 		}},
@@ -161,7 +151,7 @@ func TestHTTP2HonestClients(t *testing.T) {
 			f.open(3, postBlock, 0) // the window of the connection is closed for it
 			whole := "\x00\x40\x00" + frame(typeData, 0, 1, strings.Repeat("x", 200))[3:9] + strings.Repeat("x", 1<<14)
 			for range 64 {
-				f.send(whole)
+				f.Send(whole)
 			}
 			f.wantFrame("more of it", func(g got) bool { return g.kind == typeWindowUpdate && g.stream == 1 })
 			f.data(1, 1, endStream)

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // The hooks of a server see the connections that they would see without us, and
 // requests tell of TLS and have the contexts that they would have.
 func TestHTTP2Hooks(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		type key struct{}
 		var mu sync.Mutex
 		var states []http.ConnState
@@ -56,7 +57,7 @@ func TestHTTP2Hooks(t *testing.T) {
 			}
 		}
 		tr.CloseIdleConnections()
-		eventually(t, "it is closed", func() bool {
+		httpsuite.Eventually(t, "it is closed", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Contains(states, http.StateClosed)
@@ -82,14 +83,14 @@ func TestHTTP2Listeners(t *testing.T) {
 	var sites []*site
 	served := make(chan error, 3)
 	for _, limit := range []Timeouts{all(300 * ms), all(patience)} {
-		l, err := NewListener(server, listen(t), limit)
+		l, err := NewListener(server, httpsuite.Listen(t), limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sites = append(sites, &site{Listener: l, t: t, server: server})
+		sites = append(sites, &site{&httpsuite.Site{Listener: l, T: t}, server})
 	}
-	bare := listen(t)
-	sites = append(sites, &site{Listener: unlimited(t, bare), t: t, server: server})
+	bare := httpsuite.Listen(t)
+	sites = append(sites, &site{&httpsuite.Site{Listener: httpsuite.Unlimited(bare), T: t}, server})
 	go func() { served <- server.Serve(bare) }()
 	for _, s := range sites[:2] {
 		go func() { served <- server.Serve(s.Listener) }()
@@ -102,13 +103,13 @@ func TestHTTP2Listeners(t *testing.T) {
 		f.wantEnd(1)
 		clients = append(clients, f)
 	}
-	clients[0].drain()
-	sites[0].wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+	clients[0].Drain()
+	sites[0].WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 	for _, f := range clients[1:] {
 		f.open(3, getBlock, endStream)
 		f.wantEnd(3)
 	}
-	sites[1].wantNone()
+	sites[1].WantNone()
 	server.Close()
 	for _, s := range sites {
 		<-served
@@ -118,7 +119,7 @@ func TestHTTP2Listeners(t *testing.T) {
 
 // A server that shuts down says so, and its streams end in good order.
 func TestHTTP2Shutdown(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		finish := make(chan bool)
 		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			<-finish
@@ -127,7 +128,7 @@ func TestHTTP2Shutdown(t *testing.T) {
 		f := s.dialFramed(defaultWindow)
 		f.open(1, getBlock, endStream)
 		f.wantFrame("its settings", func(g got) bool { return g.kind == typeSettings })
-		f.send(ping)
+		f.Send(ping)
 		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(context.Background()) }()
@@ -135,8 +136,8 @@ func TestHTTP2Shutdown(t *testing.T) {
 		f.open(3, getBlock, endStream) // it is ignored
 		finish <- true
 		f.wantEnd(1)
-		f.drain()
-		if err := receive(t, down); err != nil {
+		f.Drain()
+		if err := httpsuite.Receive(t, down); err != nil {
 			t.Error(err)
 		}
 		s.wantReset(0)
@@ -156,23 +157,25 @@ func TestHTTP2ByDefault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t)}
-			server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{identity().certificate}}
-			limits := off()
+			limits := httpsuite.Off()
 			limits.KeepAliveTimeout = 300 * ms
-			l, err := NewListener(server, listen(t), limits)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &site{Listener: l, t: t, server: server, secure: true, served: make(chan error, 1)}
-			go func() { s.served <- serve(server, l) }()
-			t.Cleanup(s.end)
+			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.ProtoMajor != 2 || r.TLS == nil || !r.TLS.HandshakeComplete {
+					t.Errorf("the request is of %s, with TLS %v", r.Proto, r.TLS)
+				}
+			})}
+			s := &site{httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+				c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
+				s, err := setup(server, c, true)
+				s.Serve = func() error { return ended(serve(server, s.Listener)) }
+				return s, err
+			}), server}
 			f := s.dialFramed(defaultWindow)
 			f.open(1, getBlock, endStream)
 			f.wantEnd(1)
 			f.again(t, ping, 50*ms)
-			f.drain()
-			s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+			f.Drain()
+			s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 		})
 	}
 }
@@ -181,7 +184,7 @@ func TestHTTP2ByDefault(t *testing.T) {
 // limits of connections count as far as the server tells.
 func TestHTTP2WithoutFrames(t *testing.T) {
 	t.Parallel()
-	limits := off()
+	limits := httpsuite.Off()
 	limits.KeepAliveTimeout, limits.StreamTimeout = 300*ms, patience
 	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
 		func(server *http.Server) {
@@ -191,8 +194,8 @@ func TestHTTP2WithoutFrames(t *testing.T) {
 		})
 	f := s.dialFramed(defaultWindow)
 	f.open(1, getBlock, endStream)
-	f.drain()
-	s.wantOnly(1, "keep-alive", idle.ReasonRead)
+	f.Drain()
+	s.WantOnly(1, "keep-alive", idle.ReasonRead)
 }
 
 // A server without HTTP/2 has none by us.
@@ -208,20 +211,11 @@ func TestHTTP2SwitchedOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, true, all(patience), echo, off)
-			c := s.dialBare()
-			config := identity().client.Clone()
-			config.NextProtos = []string{"h2", "http/1.1"}
-			secure := tls.Client(c.Conn, config)
-			if err := secure.Handshake(); err != nil {
-				t.Fatal(err)
-			}
-			if got := secure.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+			c := s.DialBare()
+			if got := c.Shake("h2", "http/1.1").ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 				t.Errorf("they speak %q", got)
 			}
-			c.Conn = secure
-			c.in.Reset(secure)
-			c.send(get("/"))
-			c.want(http.StatusOK)
+			c.Get("/")
 		})
 	}
 }
@@ -229,11 +223,9 @@ func TestHTTP2SwitchedOff(t *testing.T) {
 // What makes no sense for HTTP/2 is told by the server, as ever.
 func TestHTTP2BadConfigIsTold(t *testing.T) {
 	t.Parallel()
-	server := &http.Server{TLSConfig: &tls.Config{
-		Certificates: []tls.Certificate{identity().certificate},
-		CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA},
-	}}
-	l, err := NewListener(server, listen(t), Timeouts{})
+	server := &http.Server{TLSConfig: httpsuite.ServerTLS()}
+	server.TLSConfig.CipherSuites = []uint16{tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA}
+	l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,21 +238,21 @@ func TestHTTP2BadConfigIsTold(t *testing.T) {
 // What a client says instead of the preface is logged, and ends the connection.
 func TestHTTP2BogusPreface(t *testing.T) {
 	t.Parallel()
-	var log journal
+	var log httpsuite.Journal
 	s := start2(t, true, all(patience), unreachable(t), func(server *http.Server) {
 		server.ErrorLog.SetOutput(&log)
 	})
-	c := s.dial2()
-	c.send(get("/something/else"))
-	c.drain()
-	eventually(t, "it is logged", func() bool {
-		return bytes.Contains([]byte(log.text()), []byte(`bogus greeting "GET /something/else HTTP"`))
+	c := s.Dial("h2")
+	c.Send(httpsuite.Get("/something/else"))
+	c.Drain()
+	httpsuite.Eventually(t, "it is logged", func() bool {
+		return bytes.Contains([]byte(log.Text()), []byte(`bogus greeting "GET /something/else HTTP"`))
 	})
 }
 
 // OnTimeout is asked about streams as well. One that is kept has its limit anew.
 func TestHTTP2OnTimeout(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := slow(300 * ms)
 		limits.WriteRate.BytesPerSecond = Off
 		asked := make(chan *idle.TimeoutError, 10)
@@ -275,10 +267,10 @@ func TestHTTP2OnTimeout(t *testing.T) {
 		s := start2(t, secure, limits, h)
 		f := s.dialFramed(noWindow)
 		begun := f.open(1, getBlock, endStream)
-		notBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
-		receive(t, ended)
+		httpsuite.NotBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
+		httpsuite.Receive(t, ended)
 		for range 3 {
-			if err := receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite || err.Setting != "WriteTimeout" {
+			if err := httpsuite.Receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite || err.Setting != "WriteTimeout" {
 				t.Errorf("asked about %v", err)
 			}
 		}
@@ -288,21 +280,21 @@ func TestHTTP2OnTimeout(t *testing.T) {
 
 // A client that is done with is told so.
 func TestHTTP2GoAway(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
-		limits := off()
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		limits := httpsuite.Off()
 		limits.KeepAliveTimeout = 300 * ms
 		s := start2(t, secure, limits, echo)
 		f := s.dialFramed(defaultWindow)
 		f.open(1, getBlock, endStream)
 		f.wantEnd(1)
 		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(0) == 1 && g.code(4) == 0 })
-		f.drain()
+		f.Drain()
 	})
 }
 
 // Go's own client is served, with many requests at once and large bodies both ways.
 func TestHTTP2GoClient(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		s := start2(t, secure, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).Flush()
 			io.Copy(w, r.Body)
@@ -320,5 +312,8 @@ func TestHTTP2GoClient(t *testing.T) {
 		}
 		all.Wait()
 		s.wantReset(0)
+		if err := s.server.Shutdown(t.Context()); err != nil && secure { // its connection gets its farewell
+			t.Error(err)
+		}
 	})
 }

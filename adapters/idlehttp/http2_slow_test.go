@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -27,7 +28,7 @@ func fails() (http.HandlerFunc, chan error) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		if err == nil {
-			_, err = w.Write(make([]byte, large))
+			_, err = w.Write(httpsuite.Large)
 		}
 		<-r.Context().Done()
 		ended <- err
@@ -36,7 +37,7 @@ func fails() (http.HandlerFunc, chan error) {
 
 // A client that has no stream open is not kept by pings, nor by anything else.
 func TestHTTP2PingsKeepNothing(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := slow(400 * ms)
 		for name, text := range map[string]string{
 			"PING":          ping,
@@ -50,8 +51,8 @@ func TestHTTP2PingsKeepNothing(t *testing.T) {
 				s := start2(t, secure, limits, unreachable(t))
 				f := s.dialFramed(defaultWindow)
 				f.again(t, text, 50*ms)
-				notBefore(t, f.drain(), f.begun, limits.KeepAliveTimeout)
-				s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+				httpsuite.NotBefore(t, f.Drain(), f.Begun, limits.KeepAliveTimeout)
+				s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 			})
 		}
 	})
@@ -60,15 +61,15 @@ func TestHTTP2PingsKeepNothing(t *testing.T) {
 // A client that does not let a response through has its stream reset, however
 // much it pings.
 func TestHTTP2ClosedWindow(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := slow(400 * ms)
 		h, ended := fails()
 		s := start2(t, secure, limits, h)
 		f := s.dialFramed(noWindow)
 		begun := f.open(1, getBlock, endStream)
 		f.again(t, ping, 50*ms)
-		notBefore(t, f.wantReset(1), begun, limits.WriteTimeout)
-		if err := receive(t, ended); err == nil {
+		httpsuite.NotBefore(t, f.wantReset(1), begun, limits.WriteTimeout)
+		if err := httpsuite.Receive(t, ended); err == nil {
 			t.Error("all has been written")
 		}
 		s.wantResetBy(1, "WriteTimeout", "WriteRate")
@@ -77,24 +78,24 @@ func TestHTTP2ClosedWindow(t *testing.T) {
 
 // The same after the handler has returned, with a response that waits as a whole.
 func TestHTTP2ClosedWindowAfterTheHandler(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := slow(400 * ms)
 		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "done") })
 		f := s.dialFramed(noWindow)
 		begun := f.open(1, getBlock, endStream)
 		f.again(t, ping, 50*ms)
 		reset := f.wantReset(1)
-		notBefore(t, reset, begun, limits.WriteTimeout)
+		httpsuite.NotBefore(t, reset, begun, limits.WriteTimeout)
 		s.wantReset(1)
-		f.drain() // it has no stream any more
-		s.wantConn(1, "keep-alive", idle.ReasonReadTotal)
+		f.Drain() // it has no stream any more
+		s.WantConns(1, "keep-alive", idle.ReasonReadTotal)
 	})
 }
 
 // A client that opens a window by a byte now and then is too slow, whether it is
 // that of a stream or of the connection.
 func TestHTTP2SippingClient(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		for name, stream := range map[string]uint32{"stream": 1, "connection": 0} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -110,8 +111,8 @@ func TestHTTP2SippingClient(t *testing.T) {
 				f := s.dialFramed(window)
 				begun := f.open(1, getBlock, endStream)
 				f.again(t, frame(typeWindowUpdate, 0, stream, number(1)), 50*ms)
-				notBefore(t, f.wantReset(1), begun, limits.WriteRate.Grace)
-				receive(t, ended)
+				httpsuite.NotBefore(t, f.wantReset(1), begun, limits.WriteRate.Grace)
+				httpsuite.Receive(t, ended)
 				s.wantResetBy(1, "WriteRate")
 			})
 		}
@@ -120,7 +121,7 @@ func TestHTTP2SippingClient(t *testing.T) {
 
 // A body that does not come, or comes too slowly, has its stream reset.
 func TestHTTP2SlowBody(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		for name, text := range map[string]string{
 			"nothing": ping,
 			"empty":   frame(typeData, 0, 1, ""),
@@ -134,8 +135,8 @@ func TestHTTP2SlowBody(t *testing.T) {
 				f := s.dialFramed(defaultWindow)
 				begun := f.open(1, postBlock, 0)
 				f.again(t, text, 50*ms)
-				notBefore(t, f.wantReset(1), begun, limits.BodyRate.Grace)
-				if err := receive(t, ended); err == nil {
+				httpsuite.NotBefore(t, f.wantReset(1), begun, limits.BodyRate.Grace)
+				if err := httpsuite.Receive(t, ended); err == nil {
 					t.Error("the body has been read")
 				}
 				s.wantResetBy(1, "BodyTimeout", "BodyRate")
@@ -147,7 +148,7 @@ func TestHTTP2SlowBody(t *testing.T) {
 // A stream that is to be reset within a frame of the client's has to wait for its
 // end. If that does not come either, the connection is ended.
 func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		t.Run("it is completed", func(t *testing.T) {
 			t.Parallel()
 			limits := slow(600 * ms)
@@ -157,11 +158,11 @@ func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
 			f := s.dialFramed(defaultWindow)
 			f.open(1, postBlock, 0)
 			whole := frame(typeData, 0, 1, strings.Repeat("x", 200))
-			f.send(whole[:100])
-			eventually(t, "the stream is counted", func() bool { return s.Stats().Phases["request stream"] == 1 })
-			f.send(whole[100:])
+			f.Send(whole[:100])
+			httpsuite.Eventually(t, "the stream is counted", func() bool { return s.Stats().Phases["request stream"] == 1 })
+			f.Send(whole[100:])
 			f.wantReset(1)
-			receive(t, ended)
+			httpsuite.Receive(t, ended)
 			s.wantReset(1)
 		})
 		t.Run("it is not", func(t *testing.T) {
@@ -171,10 +172,10 @@ func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
 			s := start2(t, secure, limits, h)
 			f := s.dialFramed(defaultWindow)
 			begun := f.open(1, postBlock, 0)
-			f.send("\x00\x40\x00" + frame(typeData, 0, 1, "x")[3:]) // of 16384 bytes
+			f.Send("\x00\x40\x00" + frame(typeData, 0, 1, "x")[3:]) // of 16384 bytes
 			f.again(t, "x", 50*ms)
-			notBefore(t, f.drain(), begun, limits.BodyRate.Grace)
-			receive(t, ended)
+			httpsuite.NotBefore(t, f.Drain(), begun, limits.BodyRate.Grace)
+			httpsuite.Receive(t, ended)
 		})
 	})
 }
@@ -182,7 +183,7 @@ func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
 // A header has to be complete by the limit, in however many frames it comes, and
 // whatever other streams there are.
 func TestHTTP2HeaderTrickle(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		for _, beside := range []string{"alone", "beside a stream"} {
 			for name, texts := range map[string][2]string{
 				"frames": {frame(typeHeaders, 0, 3, "\x82"), frame(typeContinuation, 0, 3, "")},
@@ -198,10 +199,10 @@ func TestHTTP2HeaderTrickle(t *testing.T) {
 					if beside != "alone" {
 						f.open(1, getBlock, endStream)
 					}
-					begun := f.send(texts[0])
+					begun := f.Send(texts[0])
 					f.again(t, texts[1], 50*ms)
-					notBefore(t, f.drain(), begun, limits.HeaderTimeout)
-					s.wantOnly(1, "request header", idle.ReasonReadTotal)
+					httpsuite.NotBefore(t, f.Drain(), begun, limits.HeaderTimeout)
+					s.WantOnly(1, "request header", idle.ReasonReadTotal)
 				})
 			}
 		}
@@ -211,7 +212,7 @@ func TestHTTP2HeaderTrickle(t *testing.T) {
 // A stream that is reset leaves those beside it alone: one whose body comes, and
 // one whose response is taken.
 func TestHTTP2OtherStreamsLive(t *testing.T) {
-	both(t, func(t0 *testing.T, secure bool) {
+	httpsuite.Both(t, func(t0 *testing.T, secure bool) {
 		t := intime.Of(t0, 150*ms)
 		limits := slow(600 * ms)
 		limits.KeepAliveTimeout = patience

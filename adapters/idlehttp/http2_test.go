@@ -1,8 +1,8 @@
 package idlehttp
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -19,26 +20,26 @@ import (
 func (s *site) transport() *http.Transport {
 	var p http.Protocols
 	tr := &http.Transport{Protocols: &p}
-	if s.secure {
+	if s.Secure {
 		p.SetHTTP2(true)
-		tr.TLSClientConfig = identity().client.Clone()
+		tr.TLSClientConfig = clientTLS()
 	} else {
 		p.SetUnencryptedHTTP2(true)
 	}
-	s.t.Cleanup(tr.CloseIdleConnections)
+	s.T.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
 
 // do makes a request by tr and returns the response's body.
 func (s *site) do(ctx context.Context, tr *http.Transport, path string, body io.Reader) (string, error) {
-	s.t.Helper()
+	s.T.Helper()
 	scheme := "http"
-	if s.secure {
+	if s.Secure {
 		scheme = "https"
 	}
 	r, err := http.NewRequestWithContext(ctx, "POST", scheme+"://"+s.Addr().String()+path, body)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	response, err := tr.RoundTrip(r)
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *site) do(ctx context.Context, tr *http.Transport, path string, body io.
 	}
 	defer response.Body.Close()
 	if response.ProtoMajor != 2 {
-		s.t.Errorf("the response is of %s", response.Proto)
+		s.T.Errorf("the response is of %s", response.Proto)
 	}
 	b, err := io.ReadAll(response.Body)
 	return string(b), err
@@ -80,49 +81,20 @@ var (
 	ping    = frame(6, 0, 0, "12345678")
 )
 
-// dial2 connects for HTTP/2 by hand.
-func (s *site) dial2() *client {
-	s.t.Helper()
-	c := s.dialBare()
-	if s.secure {
-		config := identity().client.Clone()
-		config.NextProtos = []string{"h2"}
-		secure := tls.Client(c.Conn, config)
-		if err := secure.Handshake(); err != nil {
-			if took := time.Since(c.begun); took > 200*ms {
-				s.t.Skipf("inconclusive: the machine let the handshake wait for %v", took)
-			}
-			s.t.Fatal(err)
-		}
-		c.Conn = secure
-		c.in.Reset(secure)
-	}
-	return c
-}
-
-// drain reads until the end, and returns when that was.
-func (c *client) drain() time.Time {
-	c.t.Helper()
-	if _, err := io.Copy(io.Discard, c.in); !isEnd(err) {
-		c.t.Errorf("got %v, want the end of the connection", err)
-	}
-	return time.Now()
-}
-
 // A connection without streams is closed when the keep-alive timeout has passed,
 // whether there have been any or not.
 func TestHTTP2Idle(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		for name, text := range map[string]string{"no stream": hello, "a stream": hello + request} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				limits := off()
+				limits := httpsuite.Off()
 				limits.KeepAliveTimeout = 400 * ms
 				s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {})
-				c := s.dial2()
-				last := c.send(text)
-				notBefore(t, c.drain(), last, limits.KeepAliveTimeout)
-				s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+				c := s.Dial("h2")
+				last := c.Send(text)
+				httpsuite.NotBefore(t, c.Drain(), last, limits.KeepAliveTimeout)
+				s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 			})
 		}
 	})
@@ -131,7 +103,7 @@ func TestHTTP2Idle(t *testing.T) {
 // While a stream is open the keep-alive timeout does not count, nor do the
 // limits that HTTP/1 has for its phases.
 func TestHTTP2LongHandler(t *testing.T) {
-	both(t, func(t0 *testing.T, secure bool) {
+	httpsuite.Both(t, func(t0 *testing.T, secure bool) {
 		t := intime.Of(t0, 100*ms)
 		limits := all(300 * ms)
 		limits.HandlerTimeout = 300 * ms
@@ -148,34 +120,34 @@ func TestHTTP2LongHandler(t *testing.T) {
 				t.Errorf("%s: got %q, %v", path, got, err)
 			}
 		}
-		s.wantNone()
+		s.WantNone()
 	})
 }
 
 // A connection with streams on which no byte moves is closed, and their handlers
 // learn of it.
 func TestHTTP2SilentStream(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
-		limits := off()
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		limits := httpsuite.Off()
 		limits.StreamTimeout = 400 * ms
 		cancelled := make(chan error, 1)
 		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			cancelled <- r.Context().Err()
 		})
-		c := s.dial2()
-		begun := c.send(hello + request)
-		notBefore(t, c.drain(), begun, limits.StreamTimeout)
-		if err := receive(t, cancelled); !errors.Is(err, context.Canceled) {
+		c := s.Dial("h2")
+		begun := c.Send(hello + request)
+		httpsuite.NotBefore(t, c.Drain(), begun, limits.StreamTimeout)
+		if err := httpsuite.Receive(t, cancelled); !errors.Is(err, context.Canceled) {
 			t.Errorf("the request's context: %v", err)
 		}
-		s.wantOnly(1, "streams", idle.ReasonIdle)
+		s.WantOnly(1, "streams", idle.ReasonIdle)
 	})
 }
 
 // Bytes in either direction keep a connection with streams alive.
 func TestHTTP2Activity(t *testing.T) {
-	both(t, func(t0 *testing.T, secure bool) {
+	httpsuite.Both(t, func(t0 *testing.T, secure bool) {
 		t := intime.Of(t0, 200*ms)
 		limits := all(600 * ms)
 		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
@@ -210,23 +182,23 @@ func TestHTTP2Activity(t *testing.T) {
 // A client that takes nothing any more is cut by the write timeout, long before
 // that of streams.
 func TestHTTP2DeadClient(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
-		limits := off()
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		limits := httpsuite.Off()
 		limits.WriteTimeout = 400 * ms
 		ended := make(chan error, 1)
 		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
-			_, err := w.Write(make([]byte, 2*large))
+			_, err := w.Write(bytes.Repeat(httpsuite.Large, 2))
 			ended <- err
 		})
-		c := s.dial2()
-		c.narrow()
+		c := s.Dial("h2")
+		c.Narrow(16 << 10)
 		// Windows that take it all: nothing but the connection stands in the way.
-		begun := c.send(preface + frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff") + frame(8, 0, 0, "\x7f\x00\x00\x00") + request)
-		if err := receive(t, ended); err == nil {
+		begun := c.Send(preface + frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff") + frame(8, 0, 0, "\x7f\x00\x00\x00") + request)
+		if err := httpsuite.Receive(t, ended); err == nil {
 			t.Error("all has been written")
 		}
-		notBefore(t, time.Now(), begun, limits.WriteTimeout)
-		eventually(t, "counted", func() bool { return s.Stats().TimedOut[idle.ReasonWrite] == 1 })
+		httpsuite.NotBefore(t, time.Now(), begun, limits.WriteTimeout)
+		httpsuite.Eventually(t, "counted", func() bool { return s.Stats().TimedOut[idle.ReasonWrite] == 1 })
 	})
 }
 
@@ -234,22 +206,22 @@ func TestHTTP2DeadClient(t *testing.T) {
 // finish the handshake, silently.
 func TestHTTP2PrefaceNeverCome(t *testing.T) {
 	t.Parallel()
-	limits := off()
+	limits := httpsuite.Off()
 	limits.HandshakeTimeout = 300 * ms
 	s := start2(t, true, limits, unreachable(t))
 	for _, part := range []string{"", preface[:5]} {
-		c := s.dial2()
-		c.send(part)
-		notBefore(t, c.drain(), c.begun, limits.HandshakeTimeout)
+		c := s.Dial("h2")
+		c.Send(part)
+		httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
 	}
-	s.wantOnly(2, "handshake", idle.ReasonReadTotal)
+	s.WantOnly(2, "handshake", idle.ReasonReadTotal)
 }
 
 // Without TLS HTTP/2 is known by its preface, in however many pieces it comes;
 // but a piece of it is only a header that is not complete.
 func TestUnencryptedHTTP2(t *testing.T) {
 	t.Parallel()
-	limits := off()
+	limits := httpsuite.Off()
 	limits.HandshakeTimeout, limits.HeaderTimeout = patience, patience
 	limits.KeepAliveTimeout, limits.StreamTimeout = 400*ms, time.Minute
 	for name, pause := range map[string]time.Duration{"whole": 0, "byte by byte": 5 * ms} {
@@ -262,14 +234,14 @@ func TestUnencryptedHTTP2(t *testing.T) {
 				}
 				time.Sleep(3 * limits.KeepAliveTimeout)
 			})
-			c := s.dial2()
+			c := s.Dial("h2")
 			var last time.Time
 			for _, b := range []byte(hello + request) {
 				time.Sleep(pause)
-				last = c.send(string([]byte{b}))
+				last = c.Send(string([]byte{b}))
 			}
-			notBefore(t, c.drain(), last, 4*limits.KeepAliveTimeout)
-			s.wantOnly(1, "keep-alive", idle.ReasonReadTotal)
+			httpsuite.NotBefore(t, c.Drain(), last, 4*limits.KeepAliveTimeout)
+			s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 		})
 	}
 	t.Run("HTTP/1 beside it", func(t *testing.T) {
@@ -277,32 +249,31 @@ func TestUnencryptedHTTP2(t *testing.T) {
 		limits := all(patience)
 		limits.HeaderTimeout = 300 * ms
 		s := start2(t, false, limits, echo)
-		c := s.dial()
+		c := s.Dial()
 		for range 2 {
-			c.send(post("5") + "hello")
-			c.want(http.StatusOK)
+			c.Send(httpsuite.Post(5) + "hello")
+			c.Want(http.StatusOK)
 		}
-		last := c.send("P") // not a preface any more
-		_, at := c.want(http.StatusRequestTimeout)
-		notBefore(t, at, last, 300*ms)
+		last := c.Send("P") // not a preface any more
+		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), last, 300*ms)
 	})
 	t.Run("half a preface", func(t *testing.T) {
 		t.Parallel()
-		limits := off()
+		limits := httpsuite.Off()
 		limits.HeaderTimeout = 300 * ms
 		s := start2(t, false, limits, unreachable(t))
 		for _, n := range []int{1, 14, 16} { // with more, net/http has a request of HTTP/1, and its handler is called
-			c := s.dial()
-			begun := c.send(preface[:n])
-			notBefore(t, c.drain(), begun, limits.HeaderTimeout)
+			c := s.Dial()
+			begun := c.Send(preface[:n])
+			httpsuite.NotBefore(t, c.Drain(), begun, limits.HeaderTimeout)
 		}
-		s.wantOnly(3, "request header", idle.ReasonReadTotal)
+		s.WantOnly(3, "request header", idle.ReasonReadTotal)
 	})
 }
 
 func TestHTTP2CannotBeWatched(t *testing.T) {
 	t.Parallel()
-	s := start2(t, true, off(), func(w http.ResponseWriter, r *http.Request) {
+	s := start2(t, true, httpsuite.Off(), func(w http.ResponseWriter, r *http.Request) {
 		if err := Watch(r, idle.Policy{}, nil); err == nil || !strings.Contains(err.Error(), "HTTP/2") {
 			t.Errorf("got %v", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // handOvers are functions by which a server hands over connections.
@@ -25,7 +27,7 @@ func speak2(server *http.Server, secure bool) {
 // TLS finds them in a shell, and their preface has been read. Both get a handler
 // that has the context of the connection.
 func TestTrapHTTP2HandOver(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		b := newBare(t, secure)
 		first := make(chan string, 1)
 		take := func(hs *http.Server, nc net.Conn, h http.Handler) {
@@ -38,20 +40,19 @@ func TestTrapHTTP2HandOver(t *testing.T) {
 			first <- string(got)
 		}
 		b.serve(unreachable(t), func(server *http.Server) {
-			b.server = server
 			speak2(server, secure)
 			server.TLSNextProto = handOvers{
 				overTLS: func(hs *http.Server, tc *tls.Conn, h http.Handler) { take(hs, tc, h) },
 				plain:   func(hs *http.Server, tc *tls.Conn, h http.Handler) { take(hs, unwrap(tc), h) },
 			}
 		})
-		c := b.dial2()
-		c.send(hello)
+		c := b.Dial("h2")
+		c.Send(hello)
 		want := map[bool]string{false: hello[len(preface):], true: preface[:9]}[secure]
-		if got := receive(t, first); got != want {
+		if got := httpsuite.Receive(t, first); got != want {
 			t.Errorf("the first bytes are %q, want %q", got, want)
 		}
-		c.drain() // once the function has returned
+		c.Drain() // once the function has returned
 	})
 }
 
@@ -59,7 +60,7 @@ func TestTrapHTTP2HandOver(t *testing.T) {
 // any other, of which they take the settings; they take any net.Conn, and what they
 // know of TLS is what that tells. The server's Shutdown tells the clients.
 func TestTrapHTTP2IsServedForOthers(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		other := new(http.Server)
 		speak2(other, secure)
 		if err := other.Serve(nowhere{}); err != errNowhere {
@@ -85,8 +86,8 @@ func TestTrapHTTP2IsServedForOthers(t *testing.T) {
 				},
 			}
 		})
-		f := framed{b.dial2()}
-		f.send(hello)
+		f := framed{b.Dial("h2"), b.site}
+		f.Send(hello)
 		f.wantFrame("the server's settings", func(g got) bool {
 			for s := g.payload; g.kind == typeSettings && len(s) >= 6; s = s[6:] {
 				if binary.BigEndian.Uint16(s) == 3 && binary.BigEndian.Uint32(s[2:]) == 77 {
@@ -105,7 +106,7 @@ func TestTrapHTTP2IsServedForOthers(t *testing.T) {
 // A WINDOW_UPDATE of nothing has the server reset a stream, and no more, whatever
 // the stream is at. Its handler fails, or what it has written is dropped.
 func TestTrapHTTP2WindowUpdateOfNothing(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		ended := make(chan error, 4)
 		b := newBare(t, secure)
 		b.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +115,7 @@ func TestTrapHTTP2WindowUpdateOfNothing(t *testing.T) {
 				_, err := io.Copy(io.Discard, r.Body)
 				ended <- err
 			case "writes":
-				_, err := w.Write(make([]byte, large))
+				_, err := w.Write(httpsuite.Large)
 				ended <- err
 			case "waits":
 				<-r.Context().Done()
@@ -123,8 +124,8 @@ func TestTrapHTTP2WindowUpdateOfNothing(t *testing.T) {
 				io.WriteString(w, "done")
 			}
 		}, func(server *http.Server) { speak2(server, secure) })
-		f := framed{b.dial2()}
-		f.send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(noWindow)))
+		f := framed{b.Dial("h2"), b.site}
+		f.Send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(noWindow)))
 		stream := uint32(1)
 		for _, what := range []string{"reads", "writes", "waits", "returns"} {
 			flags := byte(endStream)
@@ -140,7 +141,7 @@ func TestTrapHTTP2WindowUpdateOfNothing(t *testing.T) {
 				return g.kind == typeReset && g.stream == stream && g.code(0) == 1 // PROTOCOL_ERROR
 			})
 			if what != "returns" {
-				if err := receive(t, ended); err == nil {
+				if err := httpsuite.Receive(t, ended); err == nil {
 					t.Errorf("the handler that %s has not failed", what)
 				}
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // These are the facts about net/http that the adapter relies on, each against
@@ -24,26 +26,26 @@ func TestTrapRequestWithoutBody(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, false)
 	b.serve(func(w http.ResponseWriter, r *http.Request) {
-		eventually(t, "the background read begins", func() bool { return b.has("read", 2) })
+		httpsuite.Eventually(t, "the background read begins", func() bool { return b.Has("read", 2) })
 		io.WriteString(w, "done")
 	})
-	c := b.dial()
-	c.send(get("/"))
-	c.want(http.StatusOK)
+	c := b.Dial()
+	c.Send(httpsuite.Get("/"))
+	c.Want(http.StatusOK)
 	c.Close()
 	b.wantDiary([]string{
 		"state new",
 		"read deadline zero", // before Active: no word about the body
-		"read", "read is done",
+		"read", "read: done",
 		"state active",
 		"read deadline zero", // the word
 		"read",
-		"write",
-		"read deadline past", "read fails: timeout", "read deadline zero",
+		"write HTTP/1.1 200 OK",
+		"read deadline past", "read: timeout", "read deadline zero",
 		"write deadline zero",
 		"state idle",
 		"read deadline zero",
-		"read", "read fails",
+		"read", "read: fails",
 		"close",
 		"state closed",
 	})
@@ -60,33 +62,33 @@ func TestTrapRequestWithBody(t *testing.T) {
 		io.ReadFull(r.Body, make([]byte, 5))
 		handed <- true
 		<-goOn
-		b.note("handler goes on")
+		b.Note("handler goes on")
 		io.Copy(io.Discard, r.Body)
-		b.note("handler has the body")
-		eventually(t, "the background read begins", func() bool { return b.has("read", 4) })
+		b.Note("handler has the body")
+		httpsuite.Eventually(t, "the background read begins", func() bool { return b.Has("read", 4) })
 	})
-	c := b.dial()
-	c.send(post("15"))
-	eventually(t, "the body is waited for", func() bool { return b.has("read", 2) })
-	c.send("hello")
-	receive(t, handed)
+	c := b.Dial()
+	c.Send(httpsuite.Post(15))
+	httpsuite.Eventually(t, "the body is waited for", func() bool { return b.Has("read", 2) })
+	c.Send("hello")
+	httpsuite.Receive(t, handed)
 	goOn <- true
-	eventually(t, "the rest is waited for", func() bool { return b.has("read", 3) })
-	c.send("0123456789")
-	c.want(http.StatusOK)
+	httpsuite.Eventually(t, "the rest is waited for", func() bool { return b.Has("read", 3) })
+	c.Send("0123456789")
+	c.Want(http.StatusOK)
 	// The background read begins on a goroutine of its own.
 	b.wantDiary([]string{
 		"state new",
 		"read deadline zero",
-		"read is done",
+		"read: done",
 		"state active",
-		"read is done",
+		"read: done",
 		"handler goes on",
-		"read is done",
+		"read: done",
 		"read deadline zero",
 		"handler has the body",
-		"write",
-		"read deadline past", "read fails: timeout", "read deadline zero",
+		"write HTTP/1.1 200 OK",
+		"read deadline past", "read: timeout", "read deadline zero",
 		"write deadline zero",
 		"state idle",
 		"read deadline zero",
@@ -99,15 +101,15 @@ func TestTrapBodyLeft(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, false)
 	b.serve(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "no") })
-	c := b.dial()
-	c.send(post("10") + "hello")
-	eventually(t, "the rest is waited for", func() bool { return b.has("read", 2) })
-	if b.has("write", 1) {
+	c := b.Dial()
+	c.Send(httpsuite.Post(10) + "hello")
+	httpsuite.Eventually(t, "the rest is waited for", func() bool { return b.Has("read", 2) })
+	if b.Has("write HTTP/1.1 200 OK", 1) {
 		t.Error("the response is written before the body is read")
 	}
-	c.send("hello")
-	c.want(http.StatusOK)
-	if d := strings.Join(b.diary("read is", "read fails"), ", "); !strings.Contains(d, "state active, read, read deadline zero, ") {
+	c.Send("hello")
+	c.Want(http.StatusOK)
+	if d := b.Text("read: "); !strings.Contains(d, "state active, read, read deadline zero, ") {
 		t.Errorf("net/http does %s", d)
 	}
 }
@@ -117,14 +119,14 @@ func TestTrapContinue(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, false)
 	b.serve(echo)
-	c := b.dial()
-	c.send("POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
-	eventually(t, "it is told to go on", func() bool { return b.has(`write "HTTP/1.1 100 Continue\r\n\r\n"`, 1) })
+	c := b.Dial()
+	c.Send("POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	httpsuite.Eventually(t, "it is told to go on", func() bool { return b.Has("write HTTP/1.1 100 Continue alone", 1) })
 }
 
 // A handler's read deadline is set on the connection, as it is.
 func TestTrapHandlersDeadline(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		b := newBare(t, secure)
 		b.serve(func(w http.ResponseWriter, r *http.Request) {
 			rc := http.NewResponseController(w)
@@ -132,10 +134,10 @@ func TestTrapHandlersDeadline(t *testing.T) {
 			rc.SetReadDeadline(time.Time{})
 			rc.SetWriteDeadline(time.Now().Add(time.Hour))
 		})
-		c := b.dial()
-		c.send(post("5") + "hello")
-		c.want(http.StatusOK)
-		d := strings.Join(b.diary("read is", "read fails"), ", ")
+		c := b.Dial()
+		c.Send(httpsuite.Post(5) + "hello")
+		c.Want(http.StatusOK)
+		d := b.Text("read: ")
 		if !strings.Contains(d, "state active, read deadline to come, read deadline zero, write deadline to come") {
 			t.Errorf("net/http does %s", d)
 		}
@@ -145,10 +147,10 @@ func TestTrapHandlersDeadline(t *testing.T) {
 // Hijacking ends the background read and sets both deadlines at once, which
 // nothing else does, and then comes the state; nothing is told after it.
 func TestTrapHijack(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		b := newBare(t, secure)
 		b.serve(func(w http.ResponseWriter, r *http.Request) {
-			b.note("handler")
+			b.Note("handler")
 			nc, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				t.Error(err)
@@ -159,10 +161,10 @@ func TestTrapHijack(t *testing.T) {
 			}
 			nc.Close()
 		})
-		c := b.dial()
-		c.send(upgrade)
-		eventually(t, "it is closed", func() bool { return b.has("close", 1) })
-		d := strings.Join(b.diary("read is", "read fails", "write", "read deadline"), ", ")
+		c := b.Dial()
+		c.Send(httpsuite.Upgrade)
+		httpsuite.Eventually(t, "it is closed", func() bool { return b.Has("close", 1) })
+		d := b.Text("read: ", "write", "read deadline")
 		if !strings.Contains(d, "deadline zero, state hijacked, close") || strings.Contains(d, "state closed") || strings.Count(d, ", deadline") != 1 {
 			t.Errorf("net/http does %s", d)
 		}
@@ -176,13 +178,13 @@ func TestTrapHeaderFails(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, false)
 	b.serve(unreachable(t))
-	c := b.dial()
-	c.send("GET /")
-	eventually(t, "the rest is waited for", func() bool { return b.has("read", 2) })
+	c := b.Dial()
+	c.Send("GET /")
+	httpsuite.Eventually(t, "the rest is waited for", func() bool { return b.Has("read", 2) })
 	b.conn().SetReadDeadline(time.Unix(1, 0))
-	c.want(http.StatusBadRequest)
-	b.wantDiary([]string{"state new", "state active", "write", "close", "state closed"}, "read")
-	if text := b.log.text(); text != "" {
+	c.Want(http.StatusBadRequest)
+	b.wantDiary([]string{"state new", "state active", "write HTTP/1.1 400 Bad Request", "close", "state closed"}, "read")
+	if text := b.log.Text(); text != "" {
 		t.Errorf("logged: %s", text)
 	}
 }
@@ -197,11 +199,11 @@ func TestTrapFile(t *testing.T) {
 	}
 	b := newBare(t, false)
 	b.serve(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })
-	c := b.dial()
-	c.send(get("/"))
-	c.want(http.StatusOK)
-	d := b.diary("state", "read is", "read fails", "read deadline")
-	if got := strings.Join(d, ", "); !strings.Contains(got, "write, readfrom *io.LimitedReader of *os.File") {
+	c := b.Dial()
+	c.Send(httpsuite.Get("/"))
+	c.Want(http.StatusOK)
+	d := b.Entries("state", "read: ", "read deadline")
+	if got := strings.Join(d, ", "); !strings.Contains(got, "write HTTP/1.1 200 OK, readfrom *io.LimitedReader of *os.File") {
 		t.Errorf("net/http does %s", got)
 	}
 }
@@ -210,24 +212,24 @@ func TestTrapFile(t *testing.T) {
 // its context is that of requests; the connection of a handler that is called
 // is never closed without its state being told.
 func TestTrapConnContext(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		type key struct{}
 		b := newBare(t, secure)
 		seen := make(chan any, 1)
 		b.serve(func(w http.ResponseWriter, r *http.Request) { seen <- r.Context().Value(key{}) },
 			func(server *http.Server) {
 				server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
-					b.note("context")
+					b.Note("context")
 					return context.WithValue(ctx, key{}, nc)
 				}
 			})
-		c := b.dial()
-		c.send(get("/"))
-		c.want(http.StatusOK)
-		if nc := receive(t, seen); nc != b.conn() {
+		c := b.Dial()
+		c.Send(httpsuite.Get("/"))
+		c.Want(http.StatusOK)
+		if nc := httpsuite.Receive(t, seen); nc != b.conn() {
 			t.Errorf("the context has a %T", nc)
 		}
-		if d := b.diary("read", "write"); d[0] != "context" || d[1] != "state new" {
+		if d := b.Entries("read", "write"); d[0] != "context" || d[1] != "state new" {
 			t.Errorf("net/http does %v", d)
 		}
 	})
@@ -236,18 +238,18 @@ func TestTrapConnContext(t *testing.T) {
 // Shutdown closes idle connections by their Close, from a goroutine of its own,
 // and only then their state is told.
 func TestTrapShutdown(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		b := newBare(t, secure)
 		b.serve(echo)
-		c := b.dial()
-		c.send(get("/"))
-		c.want(http.StatusOK)
+		c := b.Dial()
+		c.Send(httpsuite.Get("/"))
+		c.Want(http.StatusOK)
 		if err := b.server.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		c.wantClosed()
-		eventually(t, "the state is told", func() bool { return b.has("state closed", 1) })
-		if d := strings.Join(b.diary("read", "write"), ", "); !strings.HasPrefix(d, "state new, state active, state idle, close") {
+		c.WantClosed()
+		httpsuite.Eventually(t, "the state is told", func() bool { return b.Has("state closed", 1) })
+		if d := b.Text("read", "write"); !strings.HasPrefix(d, "state new, state active, state idle, close") {
 			t.Errorf("net/http does %s", d)
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
 // With TLS the hooks see the *tls.Conn, which tells what it is around and passes
@@ -16,15 +18,15 @@ func TestTrapTLS(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, true)
 	b.serve(func(w http.ResponseWriter, r *http.Request) {
-		eventually(t, "the background read begins", func() bool { return b.has("read deadline zero", 2) })
+		httpsuite.Eventually(t, "the background read begins", func() bool { return b.Has("read deadline zero", 2) })
 		time.Sleep(50 * ms)
 	})
-	c := b.dial()
-	if d := b.diary("read", "write"); len(d) != 1 || d[0] != "state new" {
+	c := b.Dial()
+	if d := b.Entries("read", "write"); len(d) != 1 || d[0] != "state new" {
 		t.Errorf("after the handshake net/http has done %v", d)
 	}
-	c.send(get("/"))
-	c.want(http.StatusOK)
+	c.Send(httpsuite.Get("/"))
+	c.Want(http.StatusOK)
 	b.wantDiary([]string{
 		"state new",
 		"read deadline zero",
@@ -33,12 +35,12 @@ func TestTrapTLS(t *testing.T) {
 		"read deadline past", "read deadline zero",
 		"state idle",
 		"read deadline zero",
-	}, "read is", "read fails", "write", "read.")
+	}, "read: ", "write", "read.")
 	secure, ok := b.conn().(*tls.Conn)
 	if !ok {
 		t.Fatalf("the hooks see a %T", b.conn())
 	}
-	if _, ok := secure.NetConn().(*spy); !ok {
+	if _, ok := secure.NetConn().(*httpsuite.Spy); !ok {
 		t.Errorf("it is around a %T", secure.NetConn())
 	}
 }
@@ -48,12 +50,12 @@ func TestTrapHandshakeErrorsAreLogged(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, true)
 	b.serve(unreachable(t), func(server *http.Server) { server.ReadHeaderTimeout = 100 * ms })
-	c := b.dialBare()
-	c.send("\x16\x03\x01")
-	c.wantClosed()
+	c := b.DialBare()
+	c.Send("\x16\x03\x01")
+	c.WantClosed()
 	want := "http: TLS handshake error from " + c.LocalAddr().String() + ": read tcp "
-	eventually(t, "logged", func() bool {
-		return strings.HasPrefix(b.log.text(), want) && strings.HasSuffix(b.log.text(), "i/o timeout\n")
+	httpsuite.Eventually(t, "logged", func() bool {
+		return strings.HasPrefix(b.log.Text(), want) && strings.HasSuffix(b.log.Text(), "i/o timeout\n")
 	})
 	b.wantDiary([]string{"state new", "close", "state closed"}, "read", "write")
 }
@@ -62,7 +64,7 @@ func TestTrapHandshakeErrorsAreLogged(t *testing.T) {
 // or not, and then as the first comes and the last goes. No read deadline but
 // zero is set, and there is always one read that waits.
 func TestTrapHTTP2(t *testing.T) {
-	both(t, func(t *testing.T, secure bool) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		entered, finish := make(chan bool, 2), make(chan bool)
 		b := newBare(t, secure)
 		b.serve(func(w http.ResponseWriter, r *http.Request) { entered <- true; <-finish }, func(server *http.Server) {
@@ -71,25 +73,25 @@ func TestTrapHTTP2(t *testing.T) {
 			server.Protocols.SetHTTP2(secure)
 			server.Protocols.SetUnencryptedHTTP2(!secure)
 		})
-		c := b.dial2()
+		c := b.Dial("h2")
 		states := func(want ...string) {
 			t.Helper()
 			b.wantDiary(want, "read", "write", "close")
 		}
-		c.send(preface[:20])
+		c.Send(preface[:20])
 		states("state new")
-		c.send(preface[20:])
+		c.Send(preface[20:])
 		states("state new", "state active", "state idle")
-		c.send(frame(4, 0, 0, "") + request)
+		c.Send(frame(4, 0, 0, "") + request)
 		states("state new", "state active", "state idle", "state active")
-		c.send(strings.Replace(request, "\x00\x00\x00\x01\x82", "\x00\x00\x00\x03\x82", 1)) // another stream tells nothing
-		receive(t, entered)
-		receive(t, entered)
+		c.Send(strings.Replace(request, "\x00\x00\x00\x01\x82", "\x00\x00\x00\x03\x82", 1)) // another stream tells nothing
+		httpsuite.Receive(t, entered)
+		httpsuite.Receive(t, entered)
 		finish <- true
 		states("state new", "state active", "state idle", "state active")
 		finish <- true
 		states("state new", "state active", "state idle", "state active", "state idle")
-		for _, e := range b.diary() {
+		for _, e := range b.Entries() {
 			if strings.Contains(e, "deadline to come") || strings.Contains(e, "read deadline past") || strings.HasPrefix(e, "deadline") {
 				t.Errorf("net/http does %s", e)
 			}
@@ -120,12 +122,12 @@ func TestTrapHTTP2PrefaceErrorsAreLogged(t *testing.T) {
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP2(true)
 	})
-	c := b.dial2()
-	eventually(t, "the preface is waited for", func() bool { return b.has("write", 2) })
+	c := b.Dial("h2")
+	httpsuite.Eventually(t, "the preface is waited for", func() bool { return b.Has("write", 2) })
 	b.conn().SetReadDeadline(time.Now().Add(50 * ms))
 	io.Copy(io.Discard, c)
-	eventually(t, "logged", func() bool {
-		return strings.HasPrefix(b.log.text(), "http2: server: error reading preface from client "+c.LocalAddr().String()+": read tcp ")
+	httpsuite.Eventually(t, "logged", func() bool {
+		return strings.HasPrefix(b.log.Text(), "http2: server: error reading preface from client "+c.LocalAddr().String()+": read tcp ")
 	})
 }
 
@@ -139,9 +141,9 @@ func TestTrapPRI(t *testing.T) {
 			t.Errorf("the method is %s", r.Method)
 		}
 	})
-	c := b.dial()
-	c.send("PRI * HTTP/2.0\r\nHost: test\r\n\r\n")
-	c.want(http.StatusOK)
-	c.send(get("/"))
-	c.want(http.StatusOK)
+	c := b.Dial()
+	c.Send("PRI * HTTP/2.0\r\nHost: test\r\n\r\n")
+	c.Want(http.StatusOK)
+	c.Send(httpsuite.Get("/"))
+	c.Want(http.StatusOK)
 }

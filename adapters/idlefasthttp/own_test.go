@@ -1,0 +1,322 @@
+package idlefasthttp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A site is a server that is being served, for tests of what only this adapter does.
+type site struct {
+	*httpsuite.Site
+	fast *fasthttp.Server
+}
+
+// start serves f, or hello, with the timeouts to until the test ends. By then all has to
+// add up, and nothing may have been logged.
+func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
+	t.Helper()
+	if f.Handler == nil {
+		f.Handler = hello
+	}
+	return &site{httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		return setup(f, httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: to, Log: log, Idle: idle}, secure)
+	}), f}
+}
+
+// hello is the usual handler.
+func hello(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %d", ctx.Path(), len(ctx.PostBody())) }
+
+// A header that began with one that had to be waited for itself is not charged for that.
+func TestHeaderAfterOneThatWasWaitedFor(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	inTime := intime.Of(t, limit/4)
+	s := start(t, false, &fasthttp.Server{}, httpsuite.Only(limit, "HeaderTimeout"))
+	c := s.Dial()
+	c.Get("/")
+	c.Send("GET")
+	time.Sleep(limit * 6 / 10)
+	c.T = inTime
+	begun := c.Send(" / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT")
+	c.Want(http.StatusOK)
+	c.T = t
+	httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+	s.WantOnly(1, "request header", idle.ReasonReadTotal)
+}
+
+// Half a header after a handshake is answered, also if the server tells of the handshake's
+// end when it has a part of the header. If it tells before, that part must not have come
+// in one packet with the end: then nobody knows of it until more comes.
+func TestHalfAHeaderAfterAHandshake(t *testing.T) {
+	t.Parallel()
+	for _, reduced := range []bool{false, true} {
+		active := make(chan bool, 1)
+		s := start(t, true, &fasthttp.Server{ReduceMemoryUsage: reduced, ConnState: func(_ net.Conn, to fasthttp.ConnState) {
+			if to == fasthttp.StateActive {
+				active <- true
+			}
+		}}, httpsuite.Only(limit, "HeaderTimeout"))
+		c := s.Dial()
+		if !reduced {
+			httpsuite.Receive(t, active)
+		}
+		begun := c.Send("GET / HTTP/1.1\r\nHost")
+		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request header", idle.ReasonReadTotal)
+	}
+}
+
+// The preface of HTTP/2 is a request of HTTP/1 to fasthttp, and has the limits of one.
+func TestPrefaceIsARequest(t *testing.T) {
+	t.Parallel()
+	s := start(t, false, &fasthttp.Server{}, httpsuite.Only(limit, "BodyTimeout"))
+	for _, preface := range []string{"PRI * HTTP/2.0\r\nConnection: keep-alive\r\n", "PRI * HTTP/2.0\r\n"} {
+		c := s.Dial()
+		begun := c.Send(preface + "Content-Length: 100\r\n\r\nabc")
+		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+	}
+	s.WantOnly(2, "request", idle.ReasonRead)
+}
+
+// A ReadTimeout that the server's own HeaderReceived returns is a limit beside those of
+// the adapter, answered by fasthttp.
+func TestReadTimeoutOfARequest(t *testing.T) {
+	t.Parallel()
+	for _, own := range []time.Duration{limit, time.Minute} {
+		to := httpsuite.Only(time.Minute+limit-own, "BodyTimeout")
+		s := start(t, false, &fasthttp.Server{HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+			return fasthttp.RequestConfig{ReadTimeout: own}
+		}}, to)
+		c := s.Dial()
+		begun := c.Send(httpsuite.Post(100) + "abc")
+		c.Want(http.StatusRequestTimeout)
+		httpsuite.NotBefore(t, c.WantClosed(), begun, limit)
+		if own == limit {
+			s.WantNone()
+		} else {
+			s.WantOnly(1, "request", idle.ReasonRead)
+		}
+	}
+}
+
+// fasthttp's own TimeoutHandler goes together with the adapter.
+func TestFasthttpsTimeoutHandler(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	s := start(t, false, &fasthttp.Server{Handler: fasthttp.TimeoutHandler(func(ctx *fasthttp.RequestCtx) {
+		<-done
+	}, 100*ms, "too slow")}, httpsuite.Only(time.Minute, "HandlerTimeout"))
+	c := s.Dial()
+	for range 2 {
+		c.Send(httpsuite.Post(3) + "abc")
+		response := c.Response()
+		if got, err := io.ReadAll(response.Body); string(got) != "too slow" || response.StatusCode != http.StatusRequestTimeout || err != nil {
+			t.Errorf("got %s and %q, %v", response.Status, got, err)
+		}
+	}
+	close(done)
+	s.WantNone()
+}
+
+// fasthttp finds a ReadFrom on the connection, without which a file would be copied
+// through user space.
+func TestConnCanSendFiles(t *testing.T) {
+	t.Parallel()
+	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		if _, ok := ctx.Conn().(io.ReaderFrom); !ok {
+			t.Error("the connection has no ReadFrom")
+		}
+	}}, Timeouts{})
+	s.Dial().Get("/")
+}
+
+// Watch is for connections of the listener that were hijacked.
+func TestWatchRefusesForeignConns(t *testing.T) {
+	t.Parallel()
+	s := start(t, false, &fasthttp.Server{}, Timeouts{})
+	s.Dial().Get("/") // or its end may come before its beginning, for which fasthttp waits
+	a, b := net.Pipe()
+	defer b.Close()
+	defer a.Close()
+	err := s.Listener.(*Listener).Watch(a, idle.Policy{IdleTimeout: time.Minute}, nil)
+	if httpsuite.WantError(t, err, "idlefasthttp: Watch of a *net.pipe: "); !errors.Is(err, httpconn.ErrForeign) {
+		t.Error(err)
+	}
+}
+
+// What fasthttp itself does with hijacked connections that their handlers forget.
+func TestFasthttpForgetsHijackedConns(t *testing.T) {
+	t.Parallel()
+	f := &fasthttp.Server{KeepHijackedConns: true, Handler: func(ctx *fasthttp.RequestCtx) {
+		ctx.HijackSetNoResponse(true)
+		ctx.Hijack(func(nc net.Conn) { io.WriteString(nc, "ready\n") })
+	}}
+	s := httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		return bareSetup(f, httpsuite.Listen(t), httpsuite.Config{Log: log, Idle: idle}, false), nil
+	})
+	c := s.Dial()
+	c.Send(httpsuite.Upgrade)
+	c.Line("ready")
+	c.Released()
+}
+
+// A server whose own timeouts would work against those here, or that cannot work at all,
+// is refused, and stays as it was.
+func TestRefusedServers(t *testing.T) {
+	t.Parallel()
+	h2 := &tls.Config{NextProtos: []string{"http/1.1", "h2"}}
+	for _, test := range []struct {
+		server *fasthttp.Server
+		config *tls.Config // of the listener
+		to     Timeouts
+		says   []string
+	}{
+		{nil, nil, Timeouts{}, []string{"server is nil"}},
+		{&fasthttp.Server{}, nil, Timeouts{}, []string{"Server.Handler", "nil"}},
+		{&fasthttp.Server{Handler: hello, ReadTimeout: time.Second}, nil, Timeouts{}, []string{"Server.ReadTimeout", "1s", "HeaderTimeout", "BodyTimeout"}},
+		{&fasthttp.Server{Handler: hello, WriteTimeout: time.Second}, nil, Timeouts{}, []string{"Server.WriteTimeout", "1s", "Timeouts.WriteTimeout"}},
+		{&fasthttp.Server{Handler: hello, IdleTimeout: time.Second}, nil, Timeouts{}, []string{"Server.IdleTimeout", "1s", "KeepAliveTimeout"}},
+		{&fasthttp.Server{Handler: hello, TLSConfig: h2}, nil, Timeouts{}, []string{"NextProtos", `"h2"`}},
+		{&fasthttp.Server{Handler: hello}, h2, Timeouts{}, []string{"NextProtos", `"h2"`}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{StreamTimeout: time.Minute}, []string{"StreamTimeout", "1m0s", "HTTP/2"}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{HeaderTimeout: -2}, []string{"HeaderTimeout", "-2ns"}},
+	} {
+		test.says = append(test.says, "idlefasthttp: ")
+		bare := httpsuite.Listen(t)
+		ln := bare
+		if test.config != nil {
+			ln = tls.NewListener(bare, test.config)
+		}
+		_, err := NewListener(test.server, ln, test.to)
+		httpsuite.WantError(t, err, test.says...)
+		httpsuite.Connect(t, bare.Addr()) // it is still open
+		if f := test.server; f != nil && (f.ConnState != nil || f.HeaderReceived != nil) {
+			t.Error("the server was changed all the same")
+		}
+		httpsuite.WantError(t, Serve(test.server, ln, test.to), test.says...)
+		if test.config == nil {
+			httpsuite.WantError(t, ServeTLS(test.server, httpsuite.Listen(t), "", "", test.to), test.says...)
+		}
+		if _, err := net.Dial("tcp", bare.Addr().String()); err == nil {
+			t.Error("the listener is still open")
+		}
+	}
+	l, err := NewListener(&fasthttp.Server{Handler: hello, TLSConfig: &tls.Config{NextProtos: []string{"http/1.1", "http/1.0"}}}, httpsuite.Listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+// Hooks of the user are called still, with the server's own connection, and what
+// HeaderReceived returns holds.
+func TestHooksOfTheUser(t *testing.T) {
+	t.Parallel()
+	states := make(chan fasthttp.ConnState, 20)
+	s := start(t, false, &fasthttp.Server{
+		Logger: mute,
+		ConnState: func(nc net.Conn, to fasthttp.ConnState) {
+			if _, ok := nc.RemoteAddr().(*net.TCPAddr); !ok {
+				t.Errorf("a %T", nc.RemoteAddr())
+			}
+			states <- to
+		},
+		HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+			return fasthttp.RequestConfig{MaxRequestBodySize: 10}
+		},
+	}, Timeouts{})
+	c := s.Dial()
+	c.Send(httpsuite.Post(10) + "0123456789")
+	c.Want(http.StatusOK)
+	c.Send(httpsuite.Post(11) + "01234567890")
+	c.Want(http.StatusBadRequest)
+	for _, want := range []fasthttp.ConnState{fasthttp.StateNew, fasthttp.StateActive, fasthttp.StateIdle, fasthttp.StateActive, fasthttp.StateClosed} {
+		if got := httpsuite.Receive(t, states); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// Listeners of one server have limits of their own.
+func TestSeveralListeners(t *testing.T) {
+	t.Parallel()
+	f := &fasthttp.Server{Handler: hello, MaxConnsPerIP: 100}
+	var listeners []*Listener
+	for i := range 3 {
+		to := httpsuite.Only(time.Minute)
+		if i == 1 {
+			to = httpsuite.Only(limit, "KeepAliveTimeout", "BodyTimeout")
+			to.HandlerTimeout = time.Minute
+		}
+		l, err := NewListener(f, httpsuite.Listen(t), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	served := make(chan error, len(listeners))
+	var clients []*httpsuite.Client
+	for _, l := range listeners { // when all have been made
+		go func() { served <- f.Serve(l) }()
+		c := httpsuite.Connect(t, l.Addr())
+		c.Get("/")
+		clients = append(clients, c)
+	}
+	clients[1].WantClosed()
+	for _, i := range []int{0, 2} {
+		time.Sleep(2 * limit)
+		clients[i].Get("/")
+		clients[i].Close()
+	}
+	// As in bareSetup; each listener but one counts as a connection.
+	httpsuite.Eventually(t, "no connection is open", func() bool { return int(f.GetOpenConnectionsCount()) < len(listeners) })
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	for i, l := range listeners {
+		if err := httpsuite.Receive(t, served); err != nil {
+			t.Error(err)
+		}
+		if n := l.Stats().Phases["keep-alive"]; n != uint64(i%2) {
+			t.Errorf("listener %d has %d timeouts", i, n)
+		}
+	}
+}
+
+// A server that was shut down can serve another listener.
+func TestServedAgain(t *testing.T) {
+	t.Parallel()
+	f := &fasthttp.Server{Handler: hello}
+	for range 2 {
+		s := start(t, false, f, httpsuite.Only(limit, "KeepAliveTimeout"))
+		c := s.Dial()
+		c.Get("/")
+		c.WantClosed()
+		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+		s.End()
+	}
+}
+
+// io.EOF is fasthttp's sign for the end.
+func TestServeEndsWithEOF(t *testing.T) {
+	if err := Serve(&fasthttp.Server{Handler: hello, Logger: mute}, ended{httpsuite.Listen(t)}, Timeouts{}); err != nil {
+		t.Error(err)
+	}
+}
+
+type ended struct{ net.Listener }
+
+func (ended) Accept() (net.Conn, error) { return nil, io.EOF }

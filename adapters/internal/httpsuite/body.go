@@ -1,0 +1,176 @@
+package httpsuite
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// stops is a promise of a body that is sent as one of the parts after a header, and does
+// not go on.
+func stops(header string, h func(Request), parts ...string) func(*testing.T, under) {
+	return func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "BodyTimeout"), h)
+		clients := map[*Client]time.Time{}
+		for _, part := range parts {
+			c := s.Dial()
+			c.Get("/") // in a later request all is as in the first
+			clients[c] = c.Send(header + part)
+		}
+		for c, begun := range clients {
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		}
+		s.WantOnly(uint64(len(parts)), "request", idle.ReasonRead)
+	}
+}
+
+// half is half of the large body that a test sends, more than servers read before they
+// call the handler.
+var half = strings.Repeat("x", 50<<10)
+
+var ofBodies = []promise{
+	{"BodyStops", everywhere, stops(Post(10_000), echo, "", "hello")},
+	{"ChunksStop", usual, stops(Chunked, echo, "", "5", "5\r\nhe", "5\r\nhello\r\n")},
+
+	// A body that the handler does not want is read by the server, before it sends what
+	// the handler has written.
+	{"UnwantedBodyStops", usual, stops(Post(10), func(r Request) { io.WriteString(r, "no") }, "hello")},
+
+	// A trailer that stops is answered. fasthttp makes another error of that, which it logs.
+	{"TrailerStops", usual, func(t *testing.T, u under) {
+		var log Journal
+		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
+			if _, err := io.ReadAll(r.Body()); err == nil {
+				t.Error("the body is complete")
+			}
+		}, func(c *Config) { c.Log = &log })
+		c := s.Dial()
+		begun := c.Send(Chunked + "0\r\n")
+		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request", idle.ReasonRead)
+		Eventually(t, "it is logged as expected", func() bool {
+			text := log.Text()
+			return (text == "") == (u.LogOfTrailers == "") && strings.HasSuffix(text, u.LogOfTrailers)
+		})
+	}},
+
+	// Bytes that trickle buy time at the rate, and no more.
+	{"BodyBelowTheRate", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "BodyRate"), echo) // a byte is 23 with TLS
+		c := s.Dial()
+		begun := c.Send(Post(1000))
+		defer c.Trickle(strings.Repeat("x", 999), 20*ms)()
+		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request", idle.ReasonMinReadRate)
+	}},
+
+	// A slow body that is above the rate lives for much longer than the limits, in each
+	// request.
+	{"BodyAboveTheRate", usual, func(t0 *testing.T, u under) {
+		const limit = 600 * ms
+		t := intime.Of(t0, limit/3)
+		to := Only(limit, "BodyTimeout")
+		to.BodyRate = idle.Rate{BytesPerSecond: 500, Grace: limit}
+		s := u.start(t, to, echo)
+		c := s.Dial()
+		for range 2 {
+			const parts = 30 // of 50 bytes, each 50 ms: twice the rate
+			c.Send(Post(parts * 50))
+			begun := time.Now()
+			for i := range parts {
+				c.Send(half[:50])
+				time.Sleep(time.Until(begun.Add(time.Duration(i+1) * 50 * ms)))
+			}
+			if got := c.Want(http.StatusOK); len(got) != parts*50 {
+				t.Errorf("%d bytes came back", len(got))
+			}
+		}
+		s.WantNone()
+	}},
+
+	{"ChunkedBody", usual, func(t *testing.T, u under) {
+		s := u.start(t, All(Patience), echo)
+		c := s.Dial()
+		for range 2 {
+			c.Send(Chunked)
+			c.Trickle("5\r\nabcde\r\n3\r\nabc\r\n0\r\n\r\n", 10*ms)
+			if got := c.Want(http.StatusOK); got != "abcdeabc" {
+				t.Errorf("%q came back", got)
+			}
+		}
+		s.WantNone()
+	}},
+
+	// A client that asks whether to go on, and is told to, has the body's limits from then
+	// on. Without TLS the interim answer does not stand in the way of a 408.
+	{"ExpectContinue", usual, func(t *testing.T, u under) {
+		const request = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
+		const limit = 400 * ms
+		s := u.start(t, Only(limit, "BodyTimeout"), echo)
+		expect := func(t testing.TB) (*Client, time.Time) {
+			t.Helper()
+			c := s.Dial()
+			begun := c.Send(request)
+			c.T = t
+			c.Line("HTTP/1.1 100 Continue\r")
+			c.Line("\r")
+			return c, begun
+		}
+		c, _ := expect(intime.Of(t, limit/4))
+		for range 2 {
+			time.Sleep(limit / 4)
+			c.Send("hello")
+		}
+		if c.Want(http.StatusOK) != "hellohello" {
+			t.Error("the body is another one")
+		}
+		c.Close()
+		c, begun := expect(t)
+		if !u.Secure {
+			c.Refused(http.StatusRequestTimeout)
+		}
+		NotBefore(t, c.WantClosed(), begun, limit)
+		s.WantOnly(1, "request", idle.ReasonRead)
+	}},
+
+	// A body that stops has its limit also if its header came together with the request
+	// before it. Where the server holds the response to that back, there is no answer.
+	{"PipelinedBodyStops", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "BodyTimeout"), echo)
+		for _, first := range []bool{true, false} {
+			c := s.Dial()
+			if !first {
+				c.Get("/")
+			}
+			begun := c.Send(Get("/") + Post(10) + "hello")
+			if u.PipelinedAnswer {
+				c.Want(http.StatusOK)
+				NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+				continue
+			}
+			got, _ := io.ReadAll(c.In)
+			NotBefore(t, time.Now(), begun, limit)
+			if len(got) > 0 && (!strings.HasPrefix(string(got), "HTTP/1.1 200 ") || !strings.HasSuffix(string(got), "\r\n\r\n")) {
+				t.Errorf("got %q", got)
+			}
+		}
+		s.WantOnly(2, "request", idle.ReasonRead)
+	}},
+
+	// One that goes on is not cut by the limit of the handshake, or of the header.
+	{"PipelinedBodyIsSlow", usual, func(t0 *testing.T, u under) {
+		t := intime.Of(t0, limit/2)
+		s := u.start(t, Only(limit, "HandshakeTimeout", "HeaderTimeout", "KeepAliveTimeout"), echo)
+		c := s.Dial()
+		c.Send(Get("/") + Post(30))
+		c.Trickle(half[:30], limit/10)
+		c.Want(http.StatusOK)
+		c.Want(http.StatusOK)
+		s.WantNone()
+	}},
+}

@@ -1,0 +1,241 @@
+package httpsuite
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Client talks HTTP/1 by hand.
+type Client struct {
+	net.Conn
+	T     testing.TB
+	In    *bufio.Reader
+	Begun time.Time // before it was connected
+	site  *Site     // nil if that is not known
+}
+
+// Get is a request without a body.
+func Get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: test\r\n\r\n" }
+
+// Post is the header of a request with a body of n bytes.
+func Post(n int) string { return PostTo("/", n) }
+
+// PostTo is Post to another path.
+func PostTo(path string, n int) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Length: " + strconv.Itoa(n) + "\r\n\r\n"
+}
+
+// Chunked is the header of a request with a body in chunks.
+const Chunked = "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// Connect connects to an address.
+func Connect(t testing.TB, to net.Addr) *Client {
+	t.Helper()
+	begun := time.Now()
+	nc, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.SetDeadline(time.Now().Add(Patience))
+	t.Cleanup(func() { nc.Close() })
+	return &Client{Conn: nc, T: t, In: bufio.NewReader(nc), Begun: begun}
+}
+
+// DialBare connects to the site, and leaves a handshake to the test.
+func (s *Site) DialBare() *Client {
+	s.T.Helper()
+	c := Connect(s.T, s.Addr())
+	c.site = s
+	return c
+}
+
+// Dial connects to the site, by TLS if that is what it speaks, with protocols by ALPN.
+func (s *Site) Dial(protos ...string) *Client {
+	s.T.Helper()
+	c := s.DialBare()
+	if s.Secure {
+		c.Shake(protos...)
+	}
+	return c
+}
+
+// Shake shakes hands.
+func (c *Client) Shake(protos ...string) *tls.Conn {
+	c.T.Helper()
+	_, config := Identity()
+	config.NextProtos = protos
+	secure := tls.Client(c.Conn, config)
+	if err := secure.Handshake(); err != nil {
+		if took := time.Since(c.Begun); took > 200*ms {
+			c.T.Skipf("inconclusive: the machine let the handshake wait for %v", took)
+		}
+		c.T.Fatal(err)
+	}
+	c.Conn = secure
+	c.In.Reset(secure)
+	return secure
+}
+
+// Send sends text and returns a time before that.
+func (c *Client) Send(text string) time.Time {
+	c.T.Helper()
+	before := time.Now()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.T.Fatalf("sending %.40q: %v", text, err)
+	}
+	return before
+}
+
+// Trickle sends text byte by byte, one after each pause, until that fails or the
+// returned function is called, which tells how much has been sent.
+func (c *Client) Trickle(text string, pause time.Duration) (stop func() int) {
+	quit, sent := make(chan struct{}), make(chan int, 1)
+	go func() {
+		n := 0
+		defer func() { sent <- n }()
+		for ; n < len(text); n++ {
+			select {
+			case <-quit:
+				return
+			case <-time.After(pause):
+			}
+			if _, err := io.WriteString(c, text[n:n+1]); err != nil {
+				return
+			}
+		}
+	}()
+	return sync.OnceValue(func() int { close(quit); return <-sent })
+}
+
+// Response reads the header of a response.
+func (c *Client) Response() *http.Response {
+	c.T.Helper()
+	response, err := http.ReadResponse(c.In, nil)
+	if err != nil {
+		c.T.Fatalf("got %v, want a response", err)
+	}
+	return response
+}
+
+// Want reads a response with the given status and returns its body. If there may be
+// another request, it waits until the server is ready for that: what comes earlier is
+// pipelined.
+func (c *Client) Want(status int) string {
+	c.T.Helper()
+	body, _ := c.want(status)
+	return body
+}
+
+func (c *Client) want(status int) (body string, at time.Time) {
+	c.T.Helper()
+	response := c.Response()
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	at = time.Now()
+	if err != nil {
+		c.T.Errorf("the response's body fails: %v", err)
+	}
+	if response.StatusCode != status {
+		c.T.Errorf("got status %d, want %d", response.StatusCode, status)
+	}
+	if refused := status == http.StatusRequestTimeout || status == http.StatusServiceUnavailable; refused && !response.Close {
+		c.T.Errorf("a %d without Connection: close", status)
+	}
+	if !response.Close && c.site != nil {
+		c.site.answers.Add(1)
+		Eventually(c.T, "the connection is idle", func() bool { return c.site.idles.Load() >= c.site.answers.Load() })
+	}
+	return string(b), at
+}
+
+// Get makes a request that has to succeed, and returns the response's body.
+func (c *Client) Get(path string) string {
+	c.T.Helper()
+	c.Send(Get(path))
+	return c.Want(http.StatusOK)
+}
+
+// Refused reads the adapter's answer to a request that timed out, by which the
+// connection ends, and returns when it came. Where no answer can be written the
+// connection just ends.
+func (c *Client) Refused(status int) time.Time {
+	c.T.Helper()
+	if c.site != nil && c.site.mute {
+		return c.WantClosed()
+	}
+	body, at := c.want(status)
+	if body != http.StatusText(status) {
+		c.T.Errorf("the answer's body is %q", body)
+	}
+	c.WantClosed()
+	return at
+}
+
+// WantClosed waits for the end of the connection, before which nothing more may
+// arrive, and returns when that was.
+func (c *Client) WantClosed() time.Time {
+	c.T.Helper()
+	n, err := io.Copy(io.Discard, c.In)
+	at := time.Now()
+	if n > 0 || !IsEnd(err) {
+		c.T.Errorf("got %d bytes and %v, want the end of the connection", n, err)
+	}
+	return at
+}
+
+// Drain reads until the end, and returns when that was.
+func (c *Client) Drain() time.Time {
+	c.T.Helper()
+	if _, err := io.Copy(io.Discard, c.In); !IsEnd(err) {
+		c.T.Errorf("got %v, want the end of the connection", err)
+	}
+	return time.Now()
+}
+
+// IsEnd reports whether err is one of those by which a connection ends that the server
+// has closed.
+func IsEnd(err error) bool {
+	return err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// Line checks that the next line is the wanted one.
+func (c *Client) Line(want string) {
+	c.T.Helper()
+	if got, err := c.In.ReadString('\n'); got != want+"\n" || err != nil {
+		c.T.Fatalf("got %q and %v, want %q", got, err, want)
+	}
+}
+
+// Released waits until c is closed, which the garbage collector does to a connection
+// that its server has forgotten.
+func (c *Client) Released() {
+	c.T.Helper()
+	Eventually(c.T, "the connection is collected", func() bool {
+		runtime.GC()
+		c.SetReadDeadline(time.Now().Add(20 * ms))
+		_, err := c.In.ReadByte()
+		return err == io.EOF
+	})
+}
+
+// Narrow has a client take in at most about n bytes ahead of need.
+func (c *Client) Narrow(n int) {
+	c.T.Helper()
+	nc := c.Conn
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	if err := nc.(*net.TCPConn).SetReadBuffer(n); err != nil {
+		c.T.Fatal(err)
+	}
+}

@@ -1,0 +1,176 @@
+package httpsuite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Diary notes what a bare server, without timeouts of ours, does to its connections,
+// and in which order: reads, writes, deadlines, closes, and what the test adds.
+type Diary struct {
+	// What a test may set before the first connection.
+
+	Remote net.Addr          // what connections say of their peers, if not nil
+	Closes func()            // called by Close of a connection
+	Fails  func(n int) error // what the nth Read of a connection fails with
+
+	// Order, if not nil, puts entries in order that versions of a server have in
+	// another one.
+	Order func(entries []string) []string
+
+	mu      sync.Mutex
+	entries []string
+}
+
+// Note adds an entry.
+func (d *Diary) Note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = append(d.entries, fmt.Sprintf(format, args...))
+}
+
+// Entries returns what has happened, without entries that begin like one of those given,
+// or are one of those with a full stop.
+func (d *Diary) Entries(without ...string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entries := slices.Clone(d.entries)
+	if d.Order != nil {
+		entries = d.Order(entries)
+	}
+	return slices.DeleteFunc(entries, func(e string) bool {
+		return slices.ContainsFunc(without, func(w string) bool { return e+"." == w || strings.HasPrefix(e, w) })
+	})
+}
+
+// Text returns the entries in one line.
+func (d *Diary) Text(without ...string) string { return strings.Join(d.Entries(without...), ", ") }
+
+// Has reports whether there are n or more of the entry.
+func (d *Diary) Has(entry string, n int) bool {
+	return len(slices.DeleteFunc(d.Entries(), func(e string) bool { return e != entry })) >= n
+}
+
+// Wants waits for what the adapter relies on, given as the entries in one line.
+func (d *Diary) Wants(t testing.TB, want string, without ...string) {
+	t.Helper()
+	var got string
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * ms) {
+		if got = d.Text(without...); got == want {
+			return
+		}
+	}
+	t.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
+}
+
+// Spy returns a listener whose connections write the diary.
+func (d *Diary) Spy(ln net.Listener) net.Listener { return spyListener{ln, d} }
+
+type spyListener struct {
+	net.Listener
+	diary *Diary
+}
+
+func (l spyListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &Spy{TCPConn: nc.(*net.TCPConn), diary: l.diary}, nil
+}
+
+// A Spy is a connection that writes a diary.
+type Spy struct {
+	*net.TCPConn
+	diary *Diary
+	reads int
+}
+
+func (s *Spy) Read(p []byte) (n int, err error) {
+	s.diary.Note("read")
+	s.reads++
+	if s.diary.Fails != nil {
+		err = s.diary.Fails(s.reads)
+	}
+	if err == nil {
+		n, err = s.TCPConn.Read(p)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.diary.Note("read: timeout")
+	case err != nil:
+		s.diary.Note("read: fails")
+	default:
+		s.diary.Note("read: done")
+	}
+	return n, err
+}
+
+// Write notes the first line, unless it is a record of TLS, and whether that is all.
+func (s *Spy) Write(p []byte) (int, error) {
+	entry := "write"
+	if line, rest, _ := strings.Cut(string(p), "\r\n"); strings.HasPrefix(line, "HTTP/") {
+		entry += " " + line + map[bool]string{true: " alone"}[rest == "\r\n"]
+	}
+	s.diary.Note("%s", entry)
+	return s.TCPConn.Write(p)
+}
+
+func (s *Spy) ReadFrom(r io.Reader) (int64, error) {
+	what := fmt.Sprintf("%T", r)
+	if limited, ok := r.(*io.LimitedReader); ok {
+		what += fmt.Sprintf(" of %T", limited.R)
+	}
+	s.diary.Note("readfrom %s", what)
+	return s.TCPConn.ReadFrom(r)
+}
+
+func (s *Spy) Close() error {
+	s.diary.Note("close")
+	if s.diary.Closes != nil {
+		s.diary.Closes()
+	}
+	return s.TCPConn.Close()
+}
+
+func (s *Spy) CloseWrite() error { s.diary.Note("closewrite"); return s.TCPConn.CloseWrite() }
+
+func (s *Spy) RemoteAddr() net.Addr {
+	if s.diary.Remote != nil {
+		return s.diary.Remote
+	}
+	return s.TCPConn.RemoteAddr()
+}
+
+func (s *Spy) SetDeadline(t time.Time) error {
+	s.diary.Note("deadline %s", when(t))
+	return s.TCPConn.SetDeadline(t)
+}
+
+func (s *Spy) SetReadDeadline(t time.Time) error {
+	s.diary.Note("read deadline %s", when(t))
+	return s.TCPConn.SetReadDeadline(t)
+}
+
+func (s *Spy) SetWriteDeadline(t time.Time) error {
+	s.diary.Note("write deadline %s", when(t))
+	return s.TCPConn.SetWriteDeadline(t)
+}
+
+func when(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "zero"
+	case time.Since(t) > time.Hour:
+		return "past"
+	}
+	return "to come"
+}

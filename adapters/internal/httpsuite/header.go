@@ -1,0 +1,183 @@
+package httpsuite
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+var ofHandshakes = []promise{
+	// A client that connects and says nothing is closed without a word.
+	{"SilentConnection", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HandshakeTimeout"), unreachable(t))
+		c := s.DialBare()
+		NotBefore(t, c.WantClosed(), c.Begun, limit)
+		s.WantOnly(1, "handshake", idle.ReasonReadTotal)
+	}},
+
+	// A client that begins a TLS handshake and does not go on is cut. It is not answered
+	// in clear, as a header would be, and nothing is logged.
+	{"HalfOpenHandshake", secure, func(t *testing.T, u under) {
+		to := Only(2*limit, "HandshakeTimeout")
+		to.HeaderTimeout = limit
+		s := u.start(t, to, unreachable(t))
+		var clients []*Client
+		for hello, rest := range map[string]string{
+			"\x16\x03":                     "",
+			"\x16\x03\x01\x01\x00\x01\x00": "",
+			"\x16":                         "\x03\x01\x02\x00" + strings.Repeat("\x01", 500),
+		} {
+			c := s.DialBare()
+			c.Send(hello)
+			defer c.Trickle(rest, limit/10)()
+			clients = append(clients, c)
+		}
+		for _, c := range clients {
+			NotBefore(t, c.WantClosed(), c.Begun, 2*limit)
+		}
+		s.WantOnly(3, "handshake", idle.ReasonReadTotal)
+	}},
+
+	// What follows a TLS handshake counts to it until the first byte of a request.
+	{"SilentAfterTheHandshake", secure, func(t *testing.T, u under) {
+		const limit = time.Second
+		s := u.start(t, Only(limit, "HandshakeTimeout"), unreachable(t))
+		s.T = intime.Of(t, limit/2)
+		c := s.Dial()
+		NotBefore(t, c.WantClosed(), c.Begun, limit)
+		s.WantOnly(1, "handshake", idle.ReasonReadTotal)
+	}},
+
+	// A connection that is made ahead of need, as browsers do, may be silent for as long
+	// as HandshakeTimeout says.
+	{"AheadOfNeed", secure, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		c := s.Dial()
+		time.Sleep(3 * limit)
+		c.Get("/")
+		s.WantNone()
+	}},
+
+	// The first byte of a request may come as late as the handshake's limit allows. Only
+	// then the header's limit begins, which a byte just before it does not extend.
+	{"FirstByteBeginsTheHeader", plain, func(t *testing.T, u under) {
+		const limit = 500 * ms
+		s := u.start(t, Only(limit, "HeaderTimeout"), unreachable(t))
+		c := s.Dial()
+		time.Sleep(limit)
+		begun := c.Send("G")
+		defer c.Trickle(strings.Repeat("E", 1000), limit-50*ms)()
+		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request header", idle.ReasonReadTotal)
+	}},
+}
+
+var ofHeaders = []promise{
+	// A header that trickles in cannot extend its limit, be it the first of its connection
+	// or a later one, and is answered.
+	{"HeaderTrickles", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		var clients []*Client
+		var begun []time.Time
+		for _, first := range []bool{true, false} {
+			if first && u.Secure && !u.FirstHeaderInTLS {
+				continue
+			}
+			c := s.Dial()
+			if !first {
+				c.Get("/")
+			}
+			clients, begun = append(clients, c), append(begun, time.Now())
+			defer c.Trickle(Get("/")[:20]+strings.Repeat("X: y\r\n", 1000), limit/20)()
+		}
+		for i, c := range clients {
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun[i], limit)
+		}
+		s.WantOnly(uint64(len(clients)), "request header", idle.ReasonReadTotal)
+	}},
+
+	{"HeaderStops", plain, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), unreachable(t))
+		clients := map[*Client]time.Time{}
+		for _, half := range []string{"G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: test\r\n\r", "PRI * HTTP/2.0\r\n"} {
+			c := s.Dial()
+			clients[c] = c.Send(half)
+		}
+		for c, begun := range clients {
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		}
+		s.WantOnly(4, "request header", idle.ReasonReadTotal)
+	}},
+
+	// What arrives within the limit is served, however it is cut, and each request has a
+	// limit of its own.
+	{"HeadersInPieces", plain, func(t0 *testing.T, u under) {
+		const limit = time.Second
+		t := intime.Of(t0, limit/4)
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		c := s.Dial()
+		for range 4 {
+			text := Get("/")
+			c.Send(text[:10])
+			time.Sleep(limit / 3)
+			c.Send(text[10:])
+			c.Want(http.StatusOK)
+		}
+		s.WantNone()
+	}},
+
+	// A header that began together with a request before it has its limit, from then on if
+	// the server tells of it, else from when more of it comes.
+	{"HeaderBeginsWithARequest", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		for _, before := range []int{1, 5} {
+			c := s.Dial()
+			if before > 1 {
+				c.Get("/")
+			}
+			begun := c.Send(strings.Repeat(Get("/"), before) + "GET / HT")
+			for range before {
+				c.Want(http.StatusOK)
+			}
+			if !u.PipelinedHeader {
+				begun = c.Send("TP")
+			}
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		}
+		s.WantOnly(2, "request header", idle.ReasonReadTotal)
+	}},
+
+	// A client that says PRI, and does not go on with HTTP/2, is no way around the limits.
+	{"PretendedPreface", unencrypted, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), func(Request) {})
+		c := s.Dial()
+		c.Send("PRI * HTTP/2.0\r\nHost: test\r\nConnection: keep-alive\r\n\r\n")
+		response := c.Response()
+		io.Copy(io.Discard, response.Body)
+		if response.Close {
+			c.WantClosed() // then there is no second request
+			return
+		}
+		begun := time.Now()
+		defer c.Trickle(Get("/")[:20]+strings.Repeat("X: y\r\n", 500), limit/10)()
+		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request header", idle.ReasonReadTotal)
+	}},
+}
+
+// unreachable is a handler for tests in which no request may reach one.
+func unreachable(t testing.TB) func(Request) {
+	return func(Request) { t.Error("the handler is called") }
+}
+
+// echo answers with the body of the request.
+func echo(r Request) {
+	if b, err := io.ReadAll(r.Body()); err == nil {
+		r.Write(b)
+	}
+}

@@ -1,0 +1,235 @@
+package httpsuite
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Patience is how long a test waits for what must happen. It says nothing of how late
+// that may be; a busy machine must not fail a test.
+const Patience = 30 * time.Second
+
+const ms = time.Millisecond
+
+// limit is that of most tests.
+const limit = 300 * ms
+
+// Off is no limits at all.
+func Off() Timeouts {
+	const off = httplimits.Off
+	rate := idle.Rate{BytesPerSecond: off}
+	return Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
+}
+
+// All has every duration that fasthttp knows, but for that of handlers, be d.
+func All(d time.Duration) Timeouts {
+	t := Off()
+	t.HandshakeTimeout, t.HeaderTimeout, t.BodyTimeout, t.WriteTimeout, t.KeepAliveTimeout = d, d, d, d, d
+	return t
+}
+
+// Only has the named settings be d, or rates of 10,000 bytes a second with d of grace.
+// IdleTimeout is that of hijacked connections.
+// Nothing else is reached by accident, though it is on.
+func Only(d time.Duration, names ...string) Timeouts {
+	const far = time.Minute
+	t := All(far)
+	t.BodyRate = idle.Rate{BytesPerSecond: 1, Grace: far}
+	t.WriteRate = t.BodyRate
+	for _, name := range names {
+		if name == "IdleTimeout" {
+			t.Hijacked.IdleTimeout = d
+			continue
+		}
+		switch field := reflect.ValueOf(&t).Elem().FieldByName(name).Addr().Interface().(type) {
+		case *time.Duration:
+			*field = d
+		case *idle.Rate:
+			*field = idle.Rate{BytesPerSecond: 10_000, Grace: d}
+		}
+	}
+	return t
+}
+
+// A Gate is an OnTimeout that keeps connections until it is opened: for tests that have
+// to get somewhere, however slowly, before a limit may be passed.
+type Gate struct{ isOpen atomic.Bool }
+
+// Keep is the callback.
+func (g *Gate) Keep(net.Conn, *idle.TimeoutError) bool { return !g.isOpen.Load() }
+
+// Open lets connections time out.
+func (g *Gate) Open() { g.isOpen.Store(true) }
+
+// Shut keeps them again.
+func (g *Gate) Shut() { g.isOpen.Store(false) }
+
+// FailWriter takes what is written, a line in a server's log, for a failure of T.
+type FailWriter struct{ T testing.TB }
+
+func (w FailWriter) Write(b []byte) (int, error) {
+	w.T.Errorf("the server logs: %s", b)
+	return len(b), nil
+}
+
+// A Journal is a log that can be looked at.
+type Journal struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (j *Journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.Write(b)
+}
+
+// Text returns all that has been written.
+func (j *Journal) Text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.String()
+}
+
+// Identity returns a certificate, and the config of clients that trust it.
+func Identity() (tls.Certificate, *tls.Config) {
+	id := identity()
+	return id.certificate, id.client.Clone()
+}
+
+var identity = sync.OnceValue(func() (id struct {
+	certificate tls.Certificate
+	client      *tls.Config
+}) {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	id.certificate = s.TLS.Certificates[0]
+	id.client = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "example.com"}
+	id.client.RootCAs.AddCert(s.Certificate())
+	return id
+})
+
+// ServerTLS returns a config for servers, which speak protocols by ALPN.
+func ServerTLS(protos ...string) *tls.Config {
+	certificate, _ := Identity()
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: protos}
+}
+
+func tlsListener(ln net.Listener) net.Listener { return tls.NewListener(ln, ServerTLS()) }
+
+// Listen returns a listener on a port of the system's choice.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// WantNoListener checks that ln is closed.
+func WantNoListener(t testing.TB, ln net.Listener) {
+	t.Helper()
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is still open: %v", err)
+	}
+}
+
+// NeedLinux skips a test of what only Linux tells about a connection.
+func NeedLinux(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel is asked for what the peer has taken on Linux only")
+	}
+}
+
+// Eventually waits until ok returns true.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * ms) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+	}
+}
+
+// Receive returns what comes from ch.
+func Receive[T any](t testing.TB, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(Patience):
+		t.Fatalf("nothing within %v", Patience)
+	}
+	return v
+}
+
+// NotBefore checks that at is no earlier than limit after start.
+func NotBefore(t testing.TB, at, start time.Time, limit time.Duration) {
+	t.Helper()
+	if took := at.Sub(start); took < limit {
+		t.Errorf("%v after it began, %v before the limit of %v", took, limit-took, limit)
+	}
+}
+
+// WantTimeout checks that err is a timeout in the phase and for the reason, and looks
+// like one.
+func WantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
+	t.Helper()
+	var timeout *idle.TimeoutError
+	if !errors.As(err, &timeout) {
+		t.Errorf("got %v (%T), want a timeout", err, err)
+		return
+	}
+	setting := Setting(phase, reason)
+	if timeout.Phase != phase || timeout.Reason != reason || timeout.Setting != setting ||
+		!strings.HasPrefix(timeout.Error(), "i/o timeout: "+phase+": "+setting+" of ") {
+		t.Errorf("%v: timed out in the phase %q for %q by %q, want %q, %q and %q", timeout, timeout.Phase, timeout.Reason, timeout.Setting, phase, reason, setting)
+	}
+	var ne net.Error
+	if !errors.As(err, &ne) || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "i/o timeout") {
+		t.Errorf("%v (%T) does not look like a timeout", err, err)
+	}
+}
+
+// WantError checks that err says all of that.
+func WantError(t testing.TB, err error, says ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one about %q", says)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("%q does not say %q", err, s)
+		}
+	}
+}
+
+// Both runs a test without TLS and with it.
+func Both(t *testing.T, test func(t *testing.T, secure bool)) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"plain": false, "tls": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, secure)
+		})
+	}
+}

@@ -1,0 +1,198 @@
+package httpsuite
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Upgrade is a request by which handlers here take their connection over.
+const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
+
+// A hijacked is a connection that a handler has taken over.
+type hijacked struct {
+	net.Conn
+	in    *bufio.Reader
+	watch func(p idle.Policy, ping func() error) error
+}
+
+// hijack returns a handler that takes connections over at the path /hijack, says so, and
+// has use use them; it tells what that returns.
+func hijack(use func(hijacked) error) (func(Request), chan error) {
+	ended := make(chan error, 10)
+	return func(r Request) {
+		io.Copy(io.Discard, r.Body())
+		if r.Path() != "/hijack" {
+			return
+		}
+		r.Hijack(func(c net.Conn, in *bufio.Reader) {
+			io.WriteString(c, "ready\n")
+			ended <- use(hijacked{c, in, func(p idle.Policy, ping func() error) error { return r.Watch(c, p, ping) }})
+		})
+	}, ended
+}
+
+// echoLines sends back line by line what it reads, and returns how that ended.
+func echoLines(h hijacked) error {
+	defer h.Close()
+	for {
+		line, err := h.in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(h, line); err != nil {
+			return err
+		}
+	}
+}
+
+// upgrade has the connection taken over.
+func (c *Client) upgrade() {
+	c.T.Helper()
+	c.Send(Upgrade)
+	c.Line("ready")
+}
+
+var ofHijacking = []promise{
+	// A connection that is handed over has no limits any more, whenever in its life that
+	// happens.
+	{"HijackedIsHandedOver", wraps, func(t *testing.T, u under) {
+		for name, before := range map[string]string{"first": "", "second": Get("/"), "after a body": Post(5) + "hello"} {
+			t.Run(name, func(t0 *testing.T) {
+				t0.Parallel()
+				t := intime.Of(t0, limit/2)
+				rate := idle.Rate{BytesPerSecond: 1 << 20, Grace: limit}
+				to := All(limit)
+				to.HandshakeTimeout, to.HandlerTimeout, to.BodyRate, to.WriteRate = 2*limit, limit, rate, rate
+				h, ended := hijack(echoLines)
+				s := u.start(t, to, h)
+				c := s.Dial()
+				if before != "" {
+					c.Send(before)
+					c.Want(200)
+				}
+				c.upgrade()
+				for range 2 {
+					time.Sleep(3 * limit)
+					c.Send("hello\n")
+					c.Line("hello")
+				}
+				c.Close()
+				if err := Receive(t, ended); !IsEnd(err) {
+					t.Errorf("the hijacked connection ended with %v", err)
+				}
+				s.WantNone()
+			})
+		}
+	}},
+
+	// Bytes that a client sends before it has been answered are not lost.
+	{"HijackWithBytesAhead", usual, func(t *testing.T, u under) {
+		h, _ := hijack(echoLines)
+		s := u.start(t, All(Patience), func(r Request) {
+			time.Sleep(100 * ms) // a server that reads ahead takes some
+			h(r)
+		})
+		c := s.Dial()
+		c.Send(Upgrade)
+		c.Send("early\n")
+		c.Line("ready")
+		c.Line("early")
+	}},
+
+	// A connection that is handed over can have a policy, and deadlines of its own. (TLS
+	// does not go on after a deadline.)
+	{"HijackedPolicy", wraps, func(t *testing.T, u under) {
+		to := Only(limit, "IdleTimeout")
+		var echoed Gate
+		to.OnTimeout = echoed.Keep
+		h, ended := hijack(func(h hijacked) error {
+			if !u.Secure {
+				h.SetReadDeadline(time.Now().Add(limit / 3))
+				_, err := h.in.ReadByte()
+				if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, new(*idle.TimeoutError)) {
+					t.Errorf("the user's deadline gave %v", err)
+				}
+				h.SetReadDeadline(time.Time{})
+			}
+			io.WriteString(h, "go on\n")
+			return echoLines(h)
+		})
+		s := u.start(t, to, h)
+		c := s.Dial()
+		c.Get("/") // it is not the first request that hijacks
+		c.upgrade()
+		c.Line("go on")
+		last := c.Send("hello\n")
+		c.Line("hello")
+		echoed.Open()
+		NotBefore(t, c.WantClosed(), last, limit)
+		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
+		s.WantOnly(1, "hijacked", idle.ReasonIdle)
+	}},
+
+	// What was hijacked outlives its server, and so do its limits.
+	{"HijackedPastItsServer", usual, func(t *testing.T, u under) {
+		to := Only(limit, "IdleTimeout")
+		var echoed Gate
+		to.OnTimeout = echoed.Keep
+		out := make(chan error, 1)
+		h, _ := hijack(func(h hijacked) error {
+			go func() { out <- echoLines(h) }()
+			return nil
+		})
+		s := u.start(t, to, h, keepHijacked)
+		c := s.Dial()
+		c.upgrade()
+		s.Setup.Close() // does not close what was hijacked, and does not end its limits
+		last := c.Send("hello\n")
+		c.Line("hello")
+		echoed.Open()
+		WantTimeout(t, Receive(t, out), "hijacked", idle.ReasonIdle)
+		NotBefore(t, time.Now(), last, limit)
+		s.WantOnly(1, "hijacked", idle.ReasonIdle)
+	}},
+
+	// A hijacked connection with a limit is counted until it is closed.
+	{"HijackedIsCounted", usual, func(t *testing.T, u under) {
+		to := Only(time.Minute, "IdleTimeout")
+		kept := make(chan net.Conn, 1)
+		h, _ := hijack(func(h hijacked) error { kept <- h.Conn; return nil })
+		s := u.start(t, to, h, keepHijacked)
+		c := s.Dial()
+		c.upgrade()
+		nc := Receive(t, kept)
+		if st := s.Stats(); st.Live != 1 {
+			t.Errorf("%+v", st)
+		}
+		nc.Close()
+		c.WantClosed()
+		Eventually(t, "it is gone", func() bool { return s.Stats().Gone == 1 })
+	}},
+
+	// A hijacked connection that its handler forgets is released, as by the bare server, and
+	// holds neither the listener nor what it runs.
+	{"ForgottenHijack", wraps, func(t *testing.T, u under) {
+		h, _ := hijack(func(hijacked) error { return nil })
+		s := u.start(t, All(Patience), h, keepHijacked)
+		var clients []*Client
+		for range 3 {
+			c := s.Dial()
+			c.upgrade()
+			clients = append(clients, c)
+		}
+		s.WantNone()
+		if st := s.Settled(); st.Gone != 3 {
+			t.Errorf("%+v", st)
+		}
+		for _, c := range clients {
+			c.Released()
+		}
+	}},
+}

@@ -1,0 +1,199 @@
+package httpsuite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Large is a response that is more than the kernel's buffers of a loopback connection
+// hold.
+var Large = func() []byte {
+	b := make([]byte, 16<<20)
+	for i := range b {
+		b[i] = byte(i>>8 ^ i>>16)
+	}
+	return b
+}()
+
+// largeFile returns the name of a file with that.
+func largeFile(t testing.TB) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(name, Large, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// writeLarge returns a handler that answers with what is large at the path /large, and
+// tells how that ended.
+func writeLarge() (func(Request), chan error) {
+	ended := make(chan error, 1)
+	return func(r Request) {
+		if r.Path() == "/large" {
+			_, err := r.Write(Large)
+			ended <- err
+		}
+	}, ended
+}
+
+// wantReset checks that the response ends before its end, by a reset: else the kernel
+// would keep for minutes what is not taken.
+func (c *Client) wantReset() {
+	c.T.Helper()
+	n, err := io.Copy(io.Discard, c.In)
+	if n >= int64(len(Large)) || runtime.GOOS == "linux" && !errors.Is(err, syscall.ECONNRESET) {
+		c.T.Errorf("after %d bytes the client got %v, want a reset", n, err)
+	}
+}
+
+var ofResponses = []promise{
+	{"ReaderStops", everywhere, func(t *testing.T, u under) {
+		h, ended := writeLarge()
+		s := u.start(t, Only(limit, "WriteTimeout"), h)
+		c := s.Dial()
+		c.Narrow(16 << 10)
+		begun := c.Send(Get("/large"))
+		s.WantOnly(1, "request", idle.ReasonWrite)
+		NotBefore(t, time.Now(), begun, limit)
+		c.wantReset()
+		if err := Receive(t, ended); u.WriteErrors {
+			WantTimeout(t, err, "request", idle.ReasonWrite)
+		}
+	}},
+
+	// The same of a file, which the kernel may send by itself.
+	{"ReaderOfAFileStops", usual, func(t *testing.T, u under) {
+		name := largeFile(t)
+		s := u.start(t, Only(limit, "WriteTimeout"), func(r Request) { r.File(name) })
+		c := s.Dial()
+		c.Narrow(16 << 10)
+		begun := c.Send(Get("/large"))
+		s.WantOnly(1, "request", idle.ReasonWrite)
+		NotBefore(t, time.Now(), begun, limit)
+		c.wantReset()
+	}},
+
+	// A response belongs to a request, whatever was waited for when that came.
+	{"PhaseOfAResponse", plain, func(t *testing.T, u under) {
+		for name, before := range map[string]string{"handshake": "", "header": Get("/large")[:5], "keep-alive": Get("/")} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h, ended := writeLarge()
+				s := u.start(t, Only(limit, "WriteTimeout"), h)
+				c := s.Dial()
+				c.Narrow(16 << 10)
+				c.Send(before)
+				text := Get("/large")
+				if name == "keep-alive" {
+					c.Want(http.StatusOK)
+				} else {
+					text = text[len(before):]
+				}
+				time.Sleep(100 * ms) // so that it is waited for
+				c.Send(text)
+				s.WantOnly(1, "request", idle.ReasonWrite)
+				Receive(t, ended)
+			})
+		}
+	}},
+
+	// Taking a little now and then is not enough.
+	{"ReaderSips", usual, func(t *testing.T, u under) {
+		NeedLinux(t)
+		to := Only(limit)
+		to.WriteRate = idle.Rate{BytesPerSecond: 10 << 20, Grace: limit}
+		h, ended := writeLarge()
+		s := u.start(t, to, h)
+		c := s.Dial()
+		c.Narrow(16 << 10)
+		begun := c.Send(Get("/large"))
+		go func() {
+			for b := make([]byte, 1<<10); ; time.Sleep(20 * ms) {
+				if _, err := c.Read(b); err != nil {
+					return
+				}
+			}
+		}()
+		s.WantOnly(1, "request", idle.ReasonMinWriteRate)
+		NotBefore(t, time.Now(), begun, limit)
+		if err := Receive(t, ended); u.WriteErrors {
+			WantTimeout(t, err, "request", idle.ReasonMinWriteRate)
+		}
+	}},
+
+	// A slow client above the rate gets all of it, though it takes many times the limits,
+	// and however the response is sent.
+	{"SlowReaderLives", usual, func(t *testing.T, u under) {
+		NeedLinux(t)
+		if testing.Short() {
+			t.Skip("takes seconds")
+		}
+		const limit = 700 * ms // with a small window, TCP itself pauses for 300 ms
+		name := largeFile(t)
+		for kind, h := range map[string]func(Request){
+			"written": func(r Request) { r.Write(Large) },
+			"file":    func(r Request) { r.File(name) },
+			"content": func(r Request) { r.Content(bytes.NewReader(Large), len(Large)) },
+		} {
+			t.Run(kind, func(t0 *testing.T) {
+				t0.Parallel()
+				t := intime.Of(t0, limit/4)
+				to := All(limit)
+				to.KeepAliveTimeout = Patience
+				to.WriteRate = idle.Rate{BytesPerSecond: 100_000, Grace: limit}
+				s := u.start(t, to, h)
+				c := s.Dial()
+				c.Narrow(512 << 10)
+				begun := c.Send(Get("/large"))
+				response := c.Response()
+				var got bytes.Buffer
+				var err error
+				for err == nil {
+					_, err = io.CopyN(&got, response.Body, int64(len(Large)/128))
+					time.Sleep(25 * ms)
+				}
+				if !bytes.Equal(got.Bytes(), Large) || err != io.EOF {
+					t.Errorf("got %d bytes, and %v after %v", got.Len(), err, time.Since(begun))
+				}
+				s.WantNone()
+			})
+		}
+	}},
+
+	// A stream of events may be silent for long: nobody waits then.
+	{"SilentStream", usual, func(t0 *testing.T, u under) {
+		t := intime.Of(t0, limit/2)
+		to := All(limit)
+		to.HandshakeTimeout, to.KeepAliveTimeout = Patience, Patience
+		to.WriteRate = idle.Rate{BytesPerSecond: 1000, Grace: limit}
+		to.BodyRate = to.WriteRate
+		s := u.start(t, to, func(r Request) {
+			r.Stream(func(w io.Writer, flush func() error) {
+				for i := range 3 {
+					fmt.Fprintf(w, "data: %d\n\n", i)
+					if err := flush(); err != nil {
+						t.Errorf("after %d events: %v", i, err)
+					}
+					time.Sleep(3 * limit)
+				}
+			})
+		})
+		if got := s.Dial().Get("/"); len(got) != 27 {
+			t.Errorf("got %q", got)
+		}
+		s.WantNone()
+	}},
+}

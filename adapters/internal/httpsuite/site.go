@@ -1,0 +1,156 @@
+package httpsuite
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/idlewheel/idlewheel/idle"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+)
+
+// A Listener is one of an adapter.
+type Listener interface {
+	net.Listener
+	Stats() httplimits.Stats
+	Tracker() *idle.Tracker
+}
+
+// Unlimited is a listener of a bare server, which has no counts.
+func Unlimited(ln net.Listener) Listener { return unlimited{ln} }
+
+type unlimited struct{ net.Listener }
+
+func (unlimited) Stats() (st httplimits.Stats) { return st }
+func (unlimited) Tracker() *idle.Tracker       { return nil }
+
+// A Setup is a server that is ready to be served.
+type Setup struct {
+	Listener Listener
+	Serve    func() error // returns nil when the server has been shut down or closed
+	Shutdown func(context.Context) error
+	Close    func() // ends the server without waiting for its connections
+}
+
+// A Site is a server with timeouts that is being served.
+type Site struct {
+	Listener
+	Setup  Setup
+	T      testing.TB
+	Secure bool
+	Served func() error // waits for the end of Serve
+
+	mute bool
+
+	// How many responses have been read after which the server waits for another
+	// request, and how often it has come to do so.
+	answers, idles atomic.Int64
+}
+
+// Start serves what prepare returns until the end of the test. By then all connections
+// have to be gone, and counted. A line in the server's log fails the test.
+func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (Setup, error)) *Site {
+	t.Helper()
+	s := &Site{T: t, Secure: secure}
+	setup, err := prepare(FailWriter{t}, s.Idle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Setup, s.Listener = setup, setup.Listener
+	ended := make(chan error, 1)
+	go func() { ended <- setup.Serve() }()
+	s.Served = sync.OnceValue(func() error { return <-ended })
+	t.Cleanup(s.End)
+	return s
+}
+
+// Idle tells that the server has come to wait for another request of a client.
+func (s *Site) Idle() { s.idles.Add(1) }
+
+func (s *Site) muted(mute bool) *Site {
+	s.mute = mute
+	return s
+}
+
+// End ends the server and checks that nothing is left of it.
+func (s *Site) End() {
+	s.Setup.Close()
+	if err := s.Served(); err != nil {
+		s.T.Errorf("serving ended with %v", err)
+	}
+	s.Close()
+	s.Settled()
+}
+
+// Settled waits until the site has no connection, checks that its counts add up, and
+// returns them.
+func (s *Site) Settled() httplimits.Stats {
+	s.T.Helper()
+	var st httplimits.Stats
+	Eventually(s.T, "no connection is left, and all are counted", func() bool {
+		st = s.Stats()
+		reasons, phases, settings := sum(st.TimedOut), sum(st.Phases), sum(st.Limits)
+		connections := phases - st.Phases["request stream"]
+		return st.Live == 0 && st.Tracked == st.Gone+reasons && reasons == connections && phases == settings
+	})
+	return st
+}
+
+func sum[K comparable](counts map[K]uint64) (n uint64) {
+	for _, count := range counts {
+		n += count
+	}
+	return n
+}
+
+// WantOnly checks that n connections have timed out in the phase and for the reason,
+// and nothing else has.
+func (s *Site) WantOnly(n uint64, phase string, reason idle.Reason) {
+	s.T.Helper()
+	s.WantConns(n, phase, reason)
+	if got := s.Stats().Phases["request stream"]; got > 0 {
+		s.T.Errorf("%d streams were reset, want none", got)
+	}
+}
+
+// WantConns is WantOnly of connections; streams may have been reset as well.
+func (s *Site) WantConns(n uint64, phase string, reason idle.Reason) {
+	s.T.Helper()
+	var st httplimits.Stats
+	Eventually(s.T, "the timeouts are counted", func() bool { st = s.Stats(); return st.Phases[phase] >= n && st.TimedOut[reason] >= n })
+	if conns := sum(st.Phases) - st.Phases["request stream"]; st.Phases[phase] != n || conns != n {
+		s.T.Errorf("timed out in %v, want %d in the phase %q", st.Phases, n, phase)
+	}
+	if setting := Setting(phase, reason); st.Limits[setting] < n {
+		s.T.Errorf("timed out by %v, want %d by %s", st.Limits, n, setting)
+	}
+	if st.TimedOut[reason] != n || sum(st.TimedOut) != n {
+		s.T.Errorf("timed out for %v, want %d for %q", st.TimedOut, n, reason)
+	}
+}
+
+// Setting is what ends a connection in the phase for the reason.
+func Setting(phase string, reason idle.Reason) string {
+	byPhase := map[string]string{"handshake": "HandshakeTimeout", "request header": "HeaderTimeout", "keep-alive": "KeepAliveTimeout"}
+	byReason := map[idle.Reason]string{idle.ReasonRead: "BodyTimeout", idle.ReasonMinReadRate: "BodyRate", idle.ReasonWrite: "WriteTimeout",
+		idle.ReasonMinWriteRate: "WriteRate", idle.ReasonPhase: "HandlerTimeout", idle.ReasonIdle: "IdleTimeout", idle.ReasonHeartbeat: "Heartbeat"}
+	switch {
+	case byPhase[phase] != "":
+		return byPhase[phase]
+	case phase == "streams" && reason == idle.ReasonIdle:
+		return "StreamTimeout"
+	}
+	return byReason[reason]
+}
+
+// WantNone checks that nothing has timed out.
+func (s *Site) WantNone() {
+	s.T.Helper()
+	if st := s.Stats(); len(st.TimedOut) > 0 {
+		s.T.Errorf("timed out: %v, in %v", st.TimedOut, st.Phases)
+	}
+}
