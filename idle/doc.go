@@ -38,6 +38,9 @@
 //		log.Print(timeout.Phase, timeout.Setting, timeout.Limit)
 //	}
 //
+// Setting is the field of Policy, Limit its value. The Limit of a rate is its Grace. That
+// of a Heartbeat is all of the time that a silent peer has.
+//
 // # Phases
 //
 // A connection begins under the policy that the adapter was given. Its limits may change

@@ -62,6 +62,14 @@
 // after Close of the connection has returned, though one that has begun may still be
 // running.
 //
+// # Clients
+//
+// [WrapConn] gives a client's connection timeouts, by a tracker that [idle.New] makes and
+// all connections share. In a pool, a connection enters a phase with an IdleTimeout when
+// it is put back, and another one when it is taken out. A connection that has timed out
+// in the pool is closed, but the pool may still refer to it. So whoever takes one out
+// enters the phase first, and then asks [Conn.Timeout] whether it is any good.
+//
 // # Proxies
 //
 // A proxy wraps both connections of a pair, the client's by Wrap and the server's by
