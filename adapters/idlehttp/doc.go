@@ -40,4 +40,11 @@
 // ends a stream on which, judging by its frames, neither side has to send anything.
 // Examples are a handler that takes long, and a body that trickles after the response has
 // begun.
+//
+// net/http of Go 1.27 serves HTTP/2 in another way than that of Go 1.26, with which this
+// package does not work yet: clients that ask for HTTP/2 get no response. With Go 1.27,
+// switch HTTP/2 off before NewListener or Serve is called:
+//
+//	server.Protocols = new(http.Protocols)
+//	server.Protocols.SetHTTP1(true)
 package idlehttp

@@ -45,8 +45,11 @@
 // The callbacks of Options may write to the connection that they get, and may block:
 // each call has a goroutine of its own. A Write goes out whole, though other goroutines
 // write to the same connection, and Conn holds nothing back, so there is nothing to
-// flush. Two kinds of servers have to do more:
+// flush. Three kinds of servers have to do more:
 //
+//   - One that copies to the connection, by io.Copy or http.ServeContent for example. A
+//     copy is many writes, and that of a callback may come between two of them. Such a
+//     server uses a callback only if its protocol allows that.
 //   - One that writes by a bufio.Writer. What a callback writes to the Conn overtakes
 //     what is in the buffer, and may split a message. Such a callback writes to the
 //     bufio.Writer, under the lock that the server's own writes take, and flushes it.
