@@ -117,7 +117,7 @@ var ofCallbacks = []promise{
 	// A connection that is kept goes on as if nothing were.
 	{"KeptGoesOn", usual, func(t *testing.T, u under) {
 		var asked atomic.Int32
-		to := All(limit)
+		to := All(limit / 2)
 		to.OnTimeout = func(net.Conn, *idle.TimeoutError) bool { asked.Add(1); return true }
 		s := u.start(t, to, echo)
 		c := s.Dial()

@@ -56,9 +56,13 @@ var ofUploads = []promise{
 				s := u.start(t, to, func(r Request) {
 					body, b := r.Body(), make([]byte, size)
 					for range parts {
-						time.Sleep(3 * limit)
+						if ahead {
+							time.Sleep(2 * limit)
+						}
 						_, err := io.ReadFull(body, b)
-						time.Sleep(3 * limit)
+						if !ahead { // and nothing is there
+							time.Sleep(2 * limit)
+						}
 						if paused <- err; err != nil {
 							return
 						}
