@@ -51,7 +51,7 @@ var ofResponses = []promise{
 	// Taking a little now and then is not enough.
 	{"ReaderSips", usual, func(t *testing.T, u under) {
 		NeedLinux(t)
-		h, told := routes(t, u, false)
+		h, told, _ := routes(t, u, false)
 		to := Only(limit, "WriteRate")
 		to.WriteRate.BytesPerSecond = 10 << 20
 		s := u.start(t, to, h)

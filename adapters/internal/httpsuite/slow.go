@@ -125,7 +125,8 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 		return !ready || len(before) < keeps
 	}
-	h, told := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
+	h, told, release := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
+	defer release()
 	s := u.start(t, to, h, func(c *Config) { c.StreamBodies = w.streams })
 	begun := map[*Client]time.Time{}
 	for _, texts := range w.clients {
@@ -199,11 +200,10 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 }
 
 // routes returns a handler that does what a request asks for by its path, and the errors
-// of what it reads and writes. withFile prepares /file.
-func routes(t *testing.T, u under, withFile bool) (func(Request), chan error) {
-	released, told := make(chan bool), make(chan error, 100)
-	t.Cleanup(func() { close(released) })
-	file := ""
+// of what it reads and writes. withFile prepares /file; release ends /long.
+func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan error, release func()) {
+	released, file := make(chan bool), ""
+	told = make(chan error, 100)
 	if withFile {
 		file = largeFile(t)
 	}
@@ -237,5 +237,5 @@ func routes(t *testing.T, u under, withFile bool) (func(Request), chan error) {
 		if err != nil {
 			told <- err
 		}
-	}, told
+	}, told, func() { close(released) }
 }
