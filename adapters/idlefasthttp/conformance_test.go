@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -134,9 +135,15 @@ type exchange struct {
 
 func (q exchange) Path() string                      { return string(q.ctx.Path()) }
 func (q exchange) Done() <-chan struct{}             { return nil }
-func (q exchange) File(name string)                  { fasthttp.ServeFileUncompressed(q.ctx, name) }
 func (q exchange) Content(r io.ReadSeeker, size int) { q.ctx.SetBodyStream(r, size) }
 func (q exchange) SetReadDeadline(t time.Time) error { return q.ctx.Conn().SetReadDeadline(t) }
+
+// File does without a cache, as that would keep the file open.
+func (q exchange) File(name string) {
+	dir, base := filepath.Split(name)
+	fs := fasthttp.FS{Root: dir, SkipCache: true, PathRewrite: func(*fasthttp.RequestCtx) []byte { return []byte("/" + base) }}
+	fs.NewRequestHandler()(q.ctx)
+}
 
 func (q exchange) Body() io.Reader {
 	if body := q.ctx.RequestBodyStream(); body != nil {

@@ -20,109 +20,86 @@ import (
 // what the adapter relies on, or has to work around. If one fails with a new
 // version of fasthttp, look there.
 
-// TestFasthttpTellsActiveBeforeTheFirstByte, but only of the first request: of
-// others it tells when a byte has arrived. No deadline is set by itself, and
-// Idle comes when the response has been written.
-func TestFasthttpTellsActiveBeforeTheFirstByte(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).Dial()
-	p.wants(t, "new", "active", "read")
-	c.Get("/")
-	p.wants(t, "new", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")
-	c.Get("/")
-	p.wants(t, "new", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read",
-		"active", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")
-	c.Close()
-	httpsuite.Eventually(t, "closed is the last", func() bool {
-		seen := p.seen()
-		return slices.Equal(seen[len(seen)-2:], []string{"close", "closed"})
-	})
-}
-
-// TestFasthttpReadsOneByteFirst, if it is to reduce memory usage, and tells
-// Active after that.
-func TestFasthttpReadsOneByteFirst(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{ReduceMemoryUsage: true}, &p).Dial()
-	p.wants(t, "new", "read")
-	c.Get("/")
-	first := []string{"new", "read", "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read"}
-	p.wants(t, first...)
-	c.Get("/")
-	p.wants(t, append(first, "active", "read", "header -2", "handler", "write HTTP/1.1 200 OK", "idle", "read")...)
-	c.Close()
-}
-
-// TestFasthttpSetsADeadlineForTheBody, when HeaderReceived returns one, before
-// it reads on, and never takes it back.
-func TestFasthttpSetsADeadlineForTheBody(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+// TestFasthttpDoes what the adapter relies on, or has to work around, as clients send one
+// thing after the other.
+func TestFasthttpDoes(t *testing.T) {
+	const (
+		get    = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+		answer = "handler, write HTTP/1.1 200 OK, idle, read"
+	)
+	type step struct {
+		sends   string
+		answers int
+		does    string // from then on
+	}
+	anHour := func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
 		return fasthttp.RequestConfig{ReadTimeout: time.Hour}
-	}}, &p).Dial()
-	c.Send(httpsuite.Post(3))
-	p.wants(t, "new", "active", "read", "header 3", "read deadline to come", "read")
-	c.Send("abc")
-	if got := c.Want(200); got != "/ 3" {
-		t.Error(got)
 	}
-	p.wants(t, "new", "active", "read", "header 3", "read deadline to come", "read", "handler", "write HTTP/1.1 200 OK", "idle", "read")
-	c.Close()
-}
-
-// TestFasthttpContentLength: -2 stands for a request that says nothing of a
-// body, and so has none; -1 for a chunked one.
-func TestFasthttpContentLength(t *testing.T) {
-	t.Parallel()
-	for want, header := range map[string]string{
-		"header -2": "", "header 0": "Content-Length: 0\r\n", "header -1": "Transfer-Encoding: chunked\r\n",
+	for name, test := range map[string]struct {
+		server *fasthttp.Server
+		steps  []step
+	}{
+		// Active comes before the first byte of the first request. Of others it comes when a
+		// byte has arrived. No deadline is set by itself, and Idle comes when the response has
+		// been written.
+		"GET": {&fasthttp.Server{}, []step{
+			{"", 0, "new, active, read"},
+			{get, 1, "header -2, " + answer},
+			{get, 1, "active, header -2, " + answer},
+		}},
+		// It reads one byte first, if it is to reduce memory usage, and tells Active after that.
+		"reduced": {&fasthttp.Server{ReduceMemoryUsage: true}, []step{
+			{"", 0, "new, read"},
+			{get, 1, "active, read, header -2, " + answer},
+			{get, 1, "active, read, header -2, " + answer},
+		}},
+		// A deadline for the body is set before it reads on, if HeaderReceived returns one, and
+		// never taken back.
+		"deadline": {&fasthttp.Server{HeaderReceived: anHour}, []step{
+			{httpsuite.Post(3), 0, "new, active, read, header 3, read deadline to come, read"},
+			{"abc", 1, answer},
+		}},
+		// -2 stands for a request that says nothing of a body, and so has none; -1 for a chunked
+		// one.
+		"no length": {&fasthttp.Server{}, []step{{"POST / HTTP/1.1\r\nHost: a\r\n\r\n", 1, "new, active, read, header -2, " + answer}}},
+		"length 0":  {&fasthttp.Server{}, []step{{httpsuite.Post(0), 1, "new, active, read, header 0, " + answer}}},
+		"chunked":   {&fasthttp.Server{}, []step{{httpsuite.Chunked + "0\r\n\r\n", 1, "new, active, read, header -1, " + answer}}},
+		// By these bytes, written alone, the adapter knows that the response has not begun.
+		"continue": {&fasthttp.Server{}, []step{
+			{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", 0,
+				"new, active, read, header 3, write HTTP/1.1 100 Continue alone, read"},
+			{"abc", 2, answer},
+		}},
+		// It tells Idle and Active of each request, but writes the responses together, unless it
+		// has to wait.
+		"pipeline": {&fasthttp.Server{}, []step{
+			{get + get + "GET", 2, "new, active, read, header -2, handler, idle, active, header -2, handler, idle, active, write HTTP/1.1 200 OK, read"},
+			{" / HTTP/1.1\r\nHost: a\r\n\r\n", 1, "header -2, " + answer},
+		}},
+		// HTTP/2 has to be told from HTTP/1 by more than its preface, which is a request.
+		"PRI": {&fasthttp.Server{}, []step{{"PRI * HTTP/2.0\r\nConnection: keep-alive\r\n\r\n", 1, "new, active, read, header -2, " + answer}}},
 	} {
-		var p spy
-		c := bare(t, &fasthttp.Server{}, &p).Dial()
-		c.Send("POST / HTTP/1.1\r\nHost: a\r\n" + header + "\r\n" + strings.Repeat("0\r\n\r\n", strings.Count(header, "chunked")))
-		c.Want(200)
-		if !slices.Contains(p.seen(), want) {
-			t.Errorf("%q: %q", header, p.seen())
-		}
-		c.Close()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p spy
+			c := bare(t, test.server, &p).Dial()
+			var all []string
+			for _, step := range test.steps {
+				c.Send(step.sends)
+				for range step.answers {
+					if response := c.Response(); response.StatusCode >= 300 {
+						t.Errorf("got %s", response.Status)
+					} else if _, err := io.Copy(io.Discard, response.Body); err != nil {
+						t.Error(err)
+					}
+				}
+				all = append(all, step.does)
+				p.wants(t, all...)
+			}
+			c.Close()
+			httpsuite.Eventually(t, "closed is the last", func() bool { return strings.HasSuffix(p.Text("read: "), ", close, closed") })
+		})
 	}
-}
-
-// TestFasthttpWritesContinueByItself: by these bytes the adapter knows that the
-// response has not begun.
-func TestFasthttpWritesContinueByItself(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).Dial()
-	c.Send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
-	b := make([]byte, 25)
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != "HTTP/1.1 100 Continue\r\n\r\n" {
-		t.Fatalf("%q %v", b, err)
-	}
-	p.wants(t, "new", "active", "read", "header 3", "write HTTP/1.1 100 Continue alone", "read")
-	c.Send("abc")
-	c.Want(200)
-	c.Close()
-}
-
-// TestFasthttpPipelines: it tells Idle and Active of each request, but writes
-// the responses together, unless it has to wait.
-func TestFasthttpPipelines(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).Dial()
-	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-	c.Send(get + get + "GET")
-	c.Want(200)
-	c.Want(200)
-	p.wants(t, "new", "active", "read", "header -2", "handler", "idle", "active", "header -2", "handler", "idle",
-		"active", "write HTTP/1.1 200 OK", "read")
-	c.Send(" / HTTP/1.1\r\nHost: a\r\n\r\n")
-	c.Want(200)
-	c.Close()
 }
 
 // TestFasthttpAnswersWhatItCouldNotRead: after an error it writes a response,
@@ -190,17 +167,4 @@ func TestFasthttpShakesHandsBeforeActive(t *testing.T) {
 	if !slices.Contains(p.seen(), "active") {
 		t.Errorf("%q", p.seen())
 	}
-}
-
-// TestFasthttpTakesThePrefaceForARequest: HTTP/2 has to be told from HTTP/1 by
-// more than that.
-func TestFasthttpTakesThePrefaceForARequest(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{}, &p).Dial()
-	c.Send("PRI * HTTP/2.0\r\nConnection: keep-alive\r\n\r\n")
-	if got := c.Want(200); got != "/* 0" {
-		t.Error(got)
-	}
-	c.Close()
 }

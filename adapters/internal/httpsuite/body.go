@@ -11,36 +11,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// stops is a promise of a body that is sent as one of the parts after a header, and does
-// not go on.
-func stops(header string, h func(Request), parts ...string) func(*testing.T, under) {
-	return func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "BodyTimeout"), h)
-		clients := map[*Client]time.Time{}
-		for _, part := range parts {
-			c := s.Dial()
-			c.Get("/") // in a later request all is as in the first
-			clients[c] = c.Send(header + part)
-		}
-		for c, begun := range clients {
-			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		}
-		s.WantOnly(uint64(len(parts)), "request", idle.ReasonRead)
-	}
-}
-
 // half is half of the large body that a test sends, more than servers read before they
 // call the handler.
 var half = strings.Repeat("x", 50<<10)
 
 var ofBodies = []promise{
-	{"BodyStops", everywhere, stops(Post(10_000), echo, "", "hello")},
-	{"ChunksStop", usual, stops(Chunked, echo, "", "5", "5\r\nhe", "5\r\nhello\r\n")},
-
-	// A body that the handler does not want is read by the server, before it sends what
-	// the handler has written.
-	{"UnwantedBodyStops", usual, stops(Post(10), func(r Request) { io.WriteString(r, "no") }, "hello")},
-
 	// A trailer that stops is answered. fasthttp makes another error of that, which it logs.
 	{"TrailerStops", usual, func(t *testing.T, u under) {
 		var log Journal
@@ -57,16 +32,6 @@ var ofBodies = []promise{
 			text := log.Text()
 			return (text == "") == (u.LogOfTrailers == "") && strings.HasSuffix(text, u.LogOfTrailers)
 		})
-	}},
-
-	// Bytes that trickle buy time at the rate, and no more.
-	{"BodyBelowTheRate", everywhere, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "BodyRate"), echo) // a byte is 23 with TLS
-		c := s.Dial()
-		begun := c.Send(Post(1000))
-		defer c.Trickle(strings.Repeat("x", 999), 20*ms)()
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request", idle.ReasonMinReadRate)
 	}},
 
 	// A slow body that is above the rate lives for much longer than the limits, in each

@@ -77,29 +77,4 @@ var ofCrowds = []promise{
 		}
 		s.WantOnly(n, "request header", idle.ReasonReadTotal)
 	}},
-
-	// A connection can end in each way, and is counted for that.
-	{"Counts", plain, func(t *testing.T, u under) {
-		to := All(limit)
-		var all Gate // or some may be cut before they have said what they mean to
-		to.OnTimeout = all.Keep
-		s := u.start(t, to, echo)
-		for _, text := range []string{"", "G", "GET", Post(3), Get("/")} {
-			s.Dial().Send(text)
-		}
-		c := s.Dial()
-		c.Get("/")
-		c.Close()
-		Eventually(t, "one is gone", func() bool { return s.Stats().Gone == 1 && s.Stats().Tracked == 6 })
-		all.Open()
-		st := s.Settled()
-		if st.Gone != 1 || st.TimedOut[idle.ReasonReadTotal] != 3 || st.TimedOut[idle.ReasonRead] != 2 {
-			t.Errorf("%+v", st)
-		}
-		for phase, n := range map[string]uint64{"handshake": 1, "request header": 2, "request": 1, "keep-alive": 1, "hijacked": 0} {
-			if st.Phases[phase] != n {
-				t.Errorf("%d timeouts of the %s, want %d", st.Phases[phase], phase, n)
-			}
-		}
-	}},
 }

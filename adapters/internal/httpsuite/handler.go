@@ -72,47 +72,6 @@ var ofHandlers = []promise{
 		}
 	}},
 
-	// A request that takes too long is answered, and cancelled if it can be. The time of
-	// those before it on its connection does not count.
-	{"HandlerTimeout", everywhere, func(t *testing.T, u under) {
-		for name, requests := range map[string][2]string{
-			"first":       {"", Get("/long")},
-			"second":      {Get("/"), Get("/long")},
-			"with a body": {Post(5) + "hello", PostTo("/long", 5) + "hello"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				to := Only(limit, "HandlerTimeout")
-				var long Gate // or the request before it may take too long
-				to.OnTimeout = long.Keep
-				answered, ended := make(chan bool), make(chan bool, 1)
-				s := u.start(t, to, func(r Request) {
-					io.Copy(io.Discard, r.Body())
-					if r.Path() == "/long" {
-						if u.Cancels {
-							<-r.Done()
-						}
-						<-answered
-						io.WriteString(r, "too late")
-						ended <- true
-					}
-				})
-				t.Cleanup(func() { close(answered) })
-				c := s.Dial()
-				if requests[0] != "" {
-					c.Send(requests[0])
-					c.Want(http.StatusOK)
-				}
-				long.Open()
-				begun := c.Send(requests[1])
-				NotBefore(t, c.Refused(http.StatusServiceUnavailable), begun, limit)
-				answered <- true
-				Receive(t, ended)
-				s.WantOnly(1, "request", idle.ReasonPhase)
-			})
-		}
-	}},
-
 	// The limit of handlers is one of requests, not of connections, nor of the wait between
 	// two.
 	{"HandlerTimeoutBeginsAnew", plain, func(t0 *testing.T, u under) {
@@ -188,23 +147,6 @@ var ofHandlers = []promise{
 		NotBefore(t, time.Now(), begun, limit)
 		if err := Receive(t, ended); err == nil {
 			t.Error("the writer has not been told")
-		}
-		s.WantOnly(1, "request", idle.ReasonPhase)
-	}},
-
-	// While a body is read the limit of handlers goes on.
-	{"HandlerTimeoutInTheBody", usual, func(t *testing.T, u under) {
-		ended := make(chan error, 1)
-		s := u.start(t, Only(limit, "HandlerTimeout"), func(r Request) {
-			_, err := io.Copy(io.Discard, r.Body())
-			ended <- err
-		})
-		c := s.Dial()
-		begun := c.Send(Post(1000))
-		defer c.Trickle(half[:999], 20*ms)()
-		NotBefore(t, c.Refused(http.StatusServiceUnavailable), begun, limit)
-		if u.CallsEarly {
-			WantTimeout(t, Receive(t, ended), "request", idle.ReasonPhase)
 		}
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},

@@ -12,14 +12,6 @@ import (
 )
 
 var ofHandshakes = []promise{
-	// A client that connects and says nothing is closed without a word.
-	{"SilentConnection", everywhere, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HandshakeTimeout"), unreachable(t))
-		c := s.DialBare()
-		NotBefore(t, c.WantClosed(), c.Begun, limit)
-		s.WantOnly(1, "handshake", idle.ReasonReadTotal)
-	}},
-
 	// A client that begins a TLS handshake and does not go on is cut. It is not answered
 	// in clear, as a header would be, and nothing is logged.
 	{"HalfOpenHandshake", secure, func(t *testing.T, u under) {
@@ -62,58 +54,9 @@ var ofHandshakes = []promise{
 		c.Get("/")
 		s.WantNone()
 	}},
-
-	// The first byte of a request may come as late as the handshake's limit allows. Only
-	// then the header's limit begins, which a byte just before it does not extend.
-	{"FirstByteBeginsTheHeader", plain, func(t *testing.T, u under) {
-		const limit = 500 * ms
-		s := u.start(t, Only(limit, "HeaderTimeout"), unreachable(t))
-		c := s.Dial()
-		time.Sleep(limit)
-		begun := c.Send("G")
-		defer c.Trickle(strings.Repeat("E", 1000), limit-50*ms)()
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
-	}},
 }
 
 var ofHeaders = []promise{
-	// A header that trickles in cannot extend its limit, be it the first of its connection
-	// or a later one, and is answered.
-	{"HeaderTrickles", everywhere, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
-		var clients []*Client
-		var begun []time.Time
-		for _, first := range []bool{true, false} {
-			if first && u.Secure && !u.FirstHeaderInTLS {
-				continue
-			}
-			c := s.Dial()
-			if !first {
-				c.Get("/")
-			}
-			clients, begun = append(clients, c), append(begun, time.Now())
-			defer c.Trickle(Get("/")[:20]+strings.Repeat("X: y\r\n", 1000), limit/20)()
-		}
-		for i, c := range clients {
-			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun[i], limit)
-		}
-		s.WantOnly(uint64(len(clients)), "request header", idle.ReasonReadTotal)
-	}},
-
-	{"HeaderStops", plain, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), unreachable(t))
-		clients := map[*Client]time.Time{}
-		for _, half := range []string{"G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: test\r\n\r", "PRI * HTTP/2.0\r\n"} {
-			c := s.Dial()
-			clients[c] = c.Send(half)
-		}
-		for c, begun := range clients {
-			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		}
-		s.WantOnly(4, "request header", idle.ReasonReadTotal)
-	}},
-
 	// What arrives within the limit is served, however it is cut, and each request has a
 	// limit of its own.
 	{"HeadersInPieces", plain, func(t0 *testing.T, u under) {

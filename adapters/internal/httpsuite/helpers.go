@@ -44,8 +44,8 @@ func All(d time.Duration) Timeouts {
 	return t
 }
 
-// Only has the named settings be d, or rates of 10,000 bytes a second with d of grace.
-// IdleTimeout is that of hijacked connections.
+// Only has the named settings be d, or rates with d of grace: of 10,000 bytes a second of
+// bodies, and of more of responses than a client that stops has taken. IdleTimeout is that of hijacked connections.
 // Nothing else is reached by accident, though it is on.
 func Only(d time.Duration, names ...string) Timeouts {
 	const far = time.Minute
@@ -61,7 +61,7 @@ func Only(d time.Duration, names ...string) Timeouts {
 		case *time.Duration:
 			*field = d
 		case *idle.Rate:
-			*field = idle.Rate{BytesPerSecond: 10_000, Grace: d}
+			*field = idle.Rate{BytesPerSecond: map[bool]int{true: 10_000, false: 1 << 30}[name == "BodyRate"], Grace: d}
 		}
 	}
 	return t

@@ -106,21 +106,18 @@ var ofHijacking = []promise{
 		c.Line("early")
 	}},
 
-	// A connection that is handed over can have a policy, and deadlines of its own. (TLS
-	// does not go on after a deadline.)
-	{"HijackedPolicy", wraps, func(t *testing.T, u under) {
+	// A connection that is handed over has deadlines of its own, beside its policy.
+	{"HijackedDeadline", func(f Flavour) bool { return wraps(f) && !f.Secure }, func(t *testing.T, u under) {
 		to := Only(limit, "IdleTimeout")
 		var echoed Gate
 		to.OnTimeout = echoed.Keep
 		h, ended := hijack(func(h hijacked) error {
-			if !u.Secure {
-				h.SetReadDeadline(time.Now().Add(limit / 3))
-				_, err := h.in.ReadByte()
-				if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, new(*idle.TimeoutError)) {
-					t.Errorf("the user's deadline gave %v", err)
-				}
-				h.SetReadDeadline(time.Time{})
+			h.SetReadDeadline(time.Now().Add(limit / 3))
+			_, err := h.in.ReadByte()
+			if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, new(*idle.TimeoutError)) {
+				t.Errorf("the user's deadline gave %v", err)
 			}
+			h.SetReadDeadline(time.Time{})
 			io.WriteString(h, "go on\n")
 			return echoLines(h)
 		})

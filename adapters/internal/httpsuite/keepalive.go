@@ -12,29 +12,6 @@ import (
 )
 
 var ofKeepAlive = []promise{
-	// A connection that waits for its next request is closed without a word, after requests
-	// of all kinds.
-	{"KeepAlive", everywhere, func(t *testing.T, u under) {
-		var quiet Gate // or the second request may come too late
-		to := Only(limit, "KeepAliveTimeout")
-		to.OnTimeout = quiet.Keep
-		s := u.start(t, to, echo)
-		clients := map[*Client]time.Time{}
-		for _, request := range []string{Get("/"), Post(3) + "abc", Post(0), Chunked + "3\r\nabc\r\n0\r\n\r\n",
-			"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"} {
-			c := s.Dial()
-			for range 2 {
-				clients[c] = c.Send(request)
-				c.Want(http.StatusOK)
-			}
-		}
-		quiet.Open()
-		for c, last := range clients {
-			NotBefore(t, c.WantClosed(), last, limit)
-		}
-		s.WantOnly(5, "keep-alive", idle.ReasonRead)
-	}},
-
 	// The wait begins anew with each response, and is not that of the handshake, the header
 	// or the body.
 	{"KeepAliveBeginsAnew", usual, func(t0 *testing.T, u under) {
@@ -79,17 +56,6 @@ var ofKeepAlive = []promise{
 		<-finished
 		NotBefore(t, c.WantClosed(), <-finished, limit)
 		s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	}},
-
-	// What arrives within the wait is a request's first byte, which ends it.
-	{"FirstByteEndsTheWait", plain, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
-		c := s.Dial()
-		c.Get("/")
-		time.Sleep(2 * limit)
-		begun := c.Send("G")
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
 	}},
 
 	// Many requests at once are served, wherever they are cut.

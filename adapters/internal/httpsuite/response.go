@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -37,85 +36,24 @@ func largeFile(t testing.TB) string {
 	return name
 }
 
-// writeLarge returns a handler that answers with what is large at the path /large, and
-// tells how that ended.
-func writeLarge() (func(Request), chan error) {
-	ended := make(chan error, 1)
-	return func(r Request) {
-		if r.Path() == "/large" {
-			_, err := r.Write(Large)
-			ended <- err
-		}
-	}, ended
-}
-
 // wantReset checks that the response ends before its end, by a reset: else the kernel
 // would keep for minutes what is not taken.
-func (c *Client) wantReset() {
+func (c *Client) wantReset() time.Time {
 	c.T.Helper()
 	n, err := io.Copy(io.Discard, c.In)
 	if n >= int64(len(Large)) || runtime.GOOS == "linux" && !errors.Is(err, syscall.ECONNRESET) {
 		c.T.Errorf("after %d bytes the client got %v, want a reset", n, err)
 	}
+	return time.Now()
 }
 
 var ofResponses = []promise{
-	{"ReaderStops", everywhere, func(t *testing.T, u under) {
-		h, ended := writeLarge()
-		s := u.start(t, Only(limit, "WriteTimeout"), h)
-		c := s.Dial()
-		c.Narrow(16 << 10)
-		begun := c.Send(Get("/large"))
-		s.WantOnly(1, "request", idle.ReasonWrite)
-		NotBefore(t, time.Now(), begun, limit)
-		c.wantReset()
-		if err := Receive(t, ended); u.WriteErrors {
-			WantTimeout(t, err, "request", idle.ReasonWrite)
-		}
-	}},
-
-	// The same of a file, which the kernel may send by itself.
-	{"ReaderOfAFileStops", usual, func(t *testing.T, u under) {
-		name := largeFile(t)
-		s := u.start(t, Only(limit, "WriteTimeout"), func(r Request) { r.File(name) })
-		c := s.Dial()
-		c.Narrow(16 << 10)
-		begun := c.Send(Get("/large"))
-		s.WantOnly(1, "request", idle.ReasonWrite)
-		NotBefore(t, time.Now(), begun, limit)
-		c.wantReset()
-	}},
-
-	// A response belongs to a request, whatever was waited for when that came.
-	{"PhaseOfAResponse", plain, func(t *testing.T, u under) {
-		for name, before := range map[string]string{"handshake": "", "header": Get("/large")[:5], "keep-alive": Get("/")} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				h, ended := writeLarge()
-				s := u.start(t, Only(limit, "WriteTimeout"), h)
-				c := s.Dial()
-				c.Narrow(16 << 10)
-				c.Send(before)
-				text := Get("/large")
-				if name == "keep-alive" {
-					c.Want(http.StatusOK)
-				} else {
-					text = text[len(before):]
-				}
-				time.Sleep(100 * ms) // so that it is waited for
-				c.Send(text)
-				s.WantOnly(1, "request", idle.ReasonWrite)
-				Receive(t, ended)
-			})
-		}
-	}},
-
 	// Taking a little now and then is not enough.
 	{"ReaderSips", usual, func(t *testing.T, u under) {
 		NeedLinux(t)
-		to := Only(limit)
-		to.WriteRate = idle.Rate{BytesPerSecond: 10 << 20, Grace: limit}
-		h, ended := writeLarge()
+		h, told, _ := routes(t, u, false)
+		to := Only(limit, "WriteRate")
+		to.WriteRate.BytesPerSecond = 10 << 20
 		s := u.start(t, to, h)
 		c := s.Dial()
 		c.Narrow(16 << 10)
@@ -129,8 +67,8 @@ var ofResponses = []promise{
 		}()
 		s.WantOnly(1, "request", idle.ReasonMinWriteRate)
 		NotBefore(t, time.Now(), begun, limit)
-		if err := Receive(t, ended); u.WriteErrors {
-			WantTimeout(t, err, "request", idle.ReasonMinWriteRate)
+		if u.WriteErrors {
+			WantTimeout(t, Receive(t, told), "request", idle.ReasonMinWriteRate)
 		}
 	}},
 

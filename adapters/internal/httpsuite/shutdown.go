@@ -71,15 +71,18 @@ var ofShutdown = []promise{
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				const limit = 2 * limit
-				finish := make(chan bool)
+				entered, finish := make(chan bool, 2), make(chan bool)
 				end := sync.OnceFunc(func() { close(finish) })
-				large, _ := writeLarge()
 				s := u.start(t, Only(limit, "HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "WriteTimeout"), func(r Request) {
-					if r.Path() == "/wait" {
+					entered <- true
+					switch r.Path() {
+					case "/wait":
 						<-finish
+					case "/large":
+						r.Write(Large)
+					default:
+						echo(r)
 					}
-					echo(r)
-					large(r)
 				})
 				t.Cleanup(end)
 				waits, slow := s.Dial(), s.Dial()
@@ -92,7 +95,10 @@ var ofShutdown = []promise{
 					begun = slow.Begun
 				}
 				Eventually(t, "both are accepted", func() bool { return s.Stats().Live == 2 })
-				time.Sleep(50 * ms) // and served
+				Receive(t, entered)
+				if name == "response" || name == "body" && u.CallsEarly {
+					Receive(t, entered)
+				}
 				down := s.shutDown(Patience)
 				if test.answer != 0 {
 					slow.Refused(test.answer)

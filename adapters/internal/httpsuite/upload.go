@@ -20,7 +20,10 @@ var ofUploads = []promise{
 	{"HandlerSeesTheTimeout", usual, func(t *testing.T, u under) {
 		const n = 50
 		ended := make(chan error, n)
-		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
+		to := Only(limit, "BodyTimeout")
+		var sent Gate // all of them
+		to.OnTimeout = sent.Keep
+		s := u.start(t, to, func(r Request) {
 			_, err := io.Copy(io.Discard, r.Body())
 			ended <- err
 			io.WriteString(r, "too late")
@@ -31,6 +34,7 @@ var ofUploads = []promise{
 			c.Send(Post(2*len(half)) + half)
 			clients = append(clients, c)
 		}
+		sent.Open()
 		for _, c := range clients {
 			c.Refused(http.StatusRequestTimeout)
 			WantTimeout(t, Receive(t, ended), "request", idle.ReasonRead)
@@ -56,9 +60,13 @@ var ofUploads = []promise{
 				s := u.start(t, to, func(r Request) {
 					body, b := r.Body(), make([]byte, size)
 					for range parts {
-						time.Sleep(3 * limit)
+						if ahead {
+							time.Sleep(2 * limit)
+						}
 						_, err := io.ReadFull(body, b)
-						time.Sleep(3 * limit)
+						if !ahead { // and nothing is there
+							time.Sleep(2 * limit)
+						}
 						if paused <- err; err != nil {
 							return
 						}

@@ -1,0 +1,241 @@
+package httpsuite
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A slow is a promise of clients that keep the server waiting until a setting ends that:
+// they are answered as they should be and closed, and all who may know are told why.
+type slow struct {
+	name    string
+	in      func(Flavour) bool
+	setting string
+	clients [][]string    // what each sends: requests that are answered, and in the end what is too slow
+	pause   time.Duration // before that
+	trickle string        // what follows that byte by byte
+	pace    time.Duration // the time between two of these
+	streams bool          // the handler reads the body as it comes, and gets the error
+	keeps   bool          // of those for which OnTimeout is tested; one a setting
+}
+
+var slowClients = []slow{
+	{name: "SilentConnection", in: everywhere, setting: "HandshakeTimeout", keeps: true, clients: [][]string{{""}}},
+
+	// A header that trickles in cannot extend its limit, be it the first of its connection or
+	// a later one.
+	{name: "HeaderTrickles", in: everywhere, setting: "HeaderTimeout", trickle: strings.Repeat("X: y\r\n", 1000), pace: limit / 20,
+		clients: [][]string{{"GET / HTTP/1.1\r\n"}, {Get("/"), "GET / HTTP/1.1\r\n"}}},
+	{name: "HeaderStops", in: usual, setting: "HeaderTimeout", keeps: true,
+		clients: [][]string{{"G"}, {"GET / HTTP/1.1\r\n"}, {"GET / HTTP/1.1\r\nHost: test\r\n\r"}, {"PRI * HTTP/2.0\r\n"}, {Get("/"), "GET"}}},
+	// The first byte may come as late as HandshakeTimeout allows, or KeepAliveTimeout. Only
+	// then the header's limit begins, which a byte just before it does not extend.
+	{name: "FirstByteBeginsTheHeader", in: plain, setting: "HeaderTimeout", pause: 2 * limit, trickle: strings.Repeat("E", 100), pace: limit - 50*ms,
+		clients: [][]string{{"G"}, {Get("/"), "G"}}},
+
+	{name: "BodyStops", in: everywhere, setting: "BodyTimeout",
+		clients: [][]string{{Get("/"), Post(10_000)}, {Get("/"), Post(10_000) + "hello"}}},
+	{name: "ChunksStop", in: usual, setting: "BodyTimeout",
+		clients: [][]string{{Chunked}, {Chunked + "5"}, {Chunked + "5\r\nhe"}, {Chunked + "5\r\nhello\r\n"}}},
+	// A body that the handler does not want is read by the server, before it sends what the
+	// handler has written.
+	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
+	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
+	// Bytes that trickle buy time at the rate, and no more. (One is 23 with TLS.)
+	{name: "BodyBelowTheRate", in: everywhere, setting: "BodyRate", trickle: half[:999], pace: limit / 15, clients: [][]string{{Post(1000)}}},
+	{name: "UploadBelowTheRate", in: usual, setting: "BodyRate", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half[:9000]}}},
+
+	// The time of requests before it does not count. The request is cancelled if it can be.
+	{name: "HandlerTimeout", in: everywhere, setting: "HandlerTimeout", keeps: true,
+		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", PostTo("/long", 5) + "hello"}}},
+	// While a body is read the limit of handlers goes on.
+	{name: "HandlerTimeoutInTheBody", in: usual, setting: "HandlerTimeout", trickle: half, pace: 20 * ms, clients: [][]string{{Post(len(half))}}},
+
+	{name: "ReaderStops", in: everywhere, setting: "WriteTimeout", keeps: true, clients: [][]string{{Get("/large")}}},
+	// The same of a file, which the kernel may send by itself.
+	{name: "ReaderOfAFileStops", in: usual, setting: "WriteTimeout", clients: [][]string{{Get("/file")}}},
+	// A response belongs to a request, whatever was waited for when that came.
+	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
+	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
+
+	// After requests of all kinds.
+	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
+		{Post(3) + "abc", Post(3) + "abc", ""}, {Post(0), ""}, {Chunked + "3\r\nabc\r\n0\r\n\r\n", ""},
+		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", ""}}},
+
+	{name: "HijackedIdle", in: wraps, setting: "IdleTimeout", keeps: true, clients: [][]string{{Get("/"), Upgrade}}},
+}
+
+// A kind is what it is to time out by a setting.
+type kind struct {
+	phase  string
+	reason idle.Reason
+	status int // of the answer, 0 if there is none
+}
+
+var kinds = map[string]kind{
+	"HandshakeTimeout": {"handshake", idle.ReasonReadTotal, 0},
+	"HeaderTimeout":    {"request header", idle.ReasonReadTotal, http.StatusRequestTimeout},
+	"BodyTimeout":      {"request", idle.ReasonRead, http.StatusRequestTimeout},
+	"BodyRate":         {"request", idle.ReasonMinReadRate, http.StatusRequestTimeout},
+	"HandlerTimeout":   {"request", idle.ReasonPhase, http.StatusServiceUnavailable},
+	"WriteTimeout":     {"request", idle.ReasonWrite, 0},
+	"WriteRate":        {"request", idle.ReasonMinWriteRate, 0},
+	"KeepAliveTimeout": {"keep-alive", idle.ReasonRead, 0},
+	"IdleTimeout":      {"hijacked", idle.ReasonIdle, 0},
+}
+
+// ofSlowClients are those promises, and that OnTimeout can keep connections.
+func ofSlowClients() (all []promise) {
+	for _, w := range slowClients {
+		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0) }})
+	}
+	return append(all, promise{"KeptTwice", usual, func(t *testing.T, u under) {
+		for _, w := range slowClients {
+			if w.keeps {
+				t.Run(w.setting, func(t *testing.T) {
+					t.Parallel()
+					w.test(t, u, 2)
+				})
+			}
+		}
+	}})
+}
+
+// test tests it with an OnTimeout that keeps each connection so many times.
+func (w slow) test(t *testing.T, u under, keeps int) {
+	k, ofWriting := kinds[w.setting], strings.HasPrefix(w.setting, "Write")
+	var mu sync.Mutex
+	asked := map[string][]idle.TimeoutError{} // by the addresses of clients that have come to the end
+	to := Only(limit, w.setting)
+	to.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		peer := c.RemoteAddr().String()
+		before, ready := asked[peer]
+		if ready {
+			asked[peer] = append(before, *err)
+		}
+		return !ready || len(before) < keeps
+	}
+	h, told, release := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
+	defer release()
+	s := u.start(t, to, h, func(c *Config) { c.StreamBodies = w.streams })
+	begun := map[*Client]time.Time{}
+	for _, texts := range w.clients {
+		last := len(texts) - 1
+		if last == 0 && w.setting == "HeaderTimeout" && u.Secure && (w.trickle == "" || !u.FirstHeaderInTLS) {
+			continue // it may be a part of the handshake
+		}
+		c := s.DialBare()
+		begun[c] = c.Begun
+		if u.Secure && w.setting != "HandshakeTimeout" {
+			c.Shake()
+		}
+		if ofWriting {
+			c.Narrow(16 << 10)
+		}
+		for _, request := range texts[:last] {
+			begun[c] = c.Send(request)
+			c.Want(http.StatusOK)
+		}
+		time.Sleep(w.pause)
+		if texts[last] != "" {
+			begun[c] = c.Send(texts[last])
+		}
+		mu.Lock()
+		asked[c.LocalAddr().String()] = nil
+		mu.Unlock()
+		if w.trickle != "" {
+			defer c.Trickle(w.trickle, w.pace)()
+		}
+	}
+	n := len(begun)
+	if ofWriting { // what is read is taken
+		s.WantOnly(uint64(n), k.phase, k.reason)
+	}
+	for c, begun := range begun {
+		var at time.Time
+		switch {
+		case k.status != 0:
+			at = c.Refused(k.status)
+		case ofWriting:
+			at = c.wantReset()
+		case w.setting == "IdleTimeout":
+			c.Line("ready")
+			fallthrough
+		default:
+			at = c.WantClosed()
+		}
+		NotBefore(t, at, begun, time.Duration(keeps+1)*limit)
+	}
+	for range begun {
+		if w.streams || w.setting == "IdleTimeout" || ofWriting && u.WriteErrors && !strings.Contains(w.name, "File") {
+			WantTimeout(t, Receive(t, told), k.phase, k.reason)
+		}
+	}
+	s.WantOnly(uint64(n), k.phase, k.reason)
+	mu.Lock()
+	defer mu.Unlock()
+	for peer, errs := range asked {
+		if len(errs) != keeps+1 {
+			t.Errorf("asked %d times about %s", len(errs), peer)
+		}
+		for _, err := range errs {
+			if WantTimeout(t, &err, k.phase, k.reason); err.Limit != limit || err.Elapsed < limit {
+				t.Errorf("asked about %+v", err)
+			}
+		}
+	}
+	if st := s.Stats(); st.Kept < uint64(keeps*n) {
+		t.Errorf("%d were kept", st.Kept)
+	}
+}
+
+// routes returns a handler that does what a request asks for by its path, and the errors
+// of what it reads and writes. withFile prepares /file; release ends /long.
+func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan error, release func()) {
+	released, file := make(chan bool), ""
+	told = make(chan error, 100)
+	if withFile {
+		file = largeFile(t)
+	}
+	takeOver, ended := hijack(echoLines)
+	return func(r Request) {
+		var body []byte
+		var err error
+		if r.Path() != "/unread" {
+			body, err = io.ReadAll(r.Body())
+		}
+		switch r.Path() {
+		case "/hijack":
+			takeOver(r)
+			go func() { told <- <-ended }() // it goes on when the handler has returned
+		case "/long":
+			if u.Cancels {
+				<-r.Done()
+			} else {
+				<-released
+			}
+			io.WriteString(r, "too late")
+		case "/unread":
+			io.WriteString(r, "no")
+		case "/large":
+			_, err = r.Write(Large)
+		case "/file":
+			r.File(file)
+		default:
+			r.Write(body)
+		}
+		if err != nil {
+			told <- err
+		}
+	}, told, func() { close(released) }
+}
