@@ -14,6 +14,7 @@ import (
 
 // TestHeartbeat has a client that answers pings for a while.
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	const interval, timeout = 50 * ms, 300 * ms
 	closed, onClose := closings()
 	policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Timeout: timeout, Misses: 2}}

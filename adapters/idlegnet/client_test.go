@@ -25,7 +25,6 @@ func client(t *testing.T, h gnet.EventHandler) *gnet.Client {
 		if err := cli.Stop(); err != nil {
 			t.Error(err)
 		}
-		noneLeft(t)
 	})
 	return cli
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -143,10 +142,7 @@ func start(t *testing.T, h *handler, run gnet.EventHandler, addresses []string, 
 			t.Fatal("the engine did not boot: ", s.err)
 		}
 	}
-	t.Cleanup(func() {
-		s.stop(t)
-		noneLeft(t)
-	})
+	t.Cleanup(func() { s.stop(t) })
 	return s
 }
 
@@ -170,21 +166,6 @@ func (s *server) await(t *testing.T) {
 	if s.err != nil {
 		t.Error("gnet.Run: ", s.err)
 	}
-}
-
-// noneLeft fails the test if goroutines of trackers or loops are left over.
-func noneLeft(t *testing.T) {
-	t.Helper()
-	stack := make([]byte, 1<<20)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		stack = stack[:cap(stack)]
-		stack = stack[:runtime.Stack(stack, true)]
-		left := string(stack)
-		if !strings.Contains(left, "idle.(*Tracker)") && !strings.Contains(left, "gnet/v2.(*eventloop)") {
-			return
-		}
-	}
-	t.Errorf("goroutines are left:\n%s", stack)
 }
 
 func freeAddress(t *testing.T, a string) string {

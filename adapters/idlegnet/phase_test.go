@@ -14,6 +14,7 @@ import (
 // TestHandshakePhase begins with a short limit, which a client passes, or which
 // OnTraffic replaces by another one.
 func TestHandshakePhase(t *testing.T) {
+	t.Parallel()
 	const handshake, limit = 100 * ms, 400 * ms
 	closed, onClose := closings()
 	var h *Handler
@@ -165,6 +166,7 @@ func TestEnterPanics(t *testing.T) {
 
 // TestPassiveHeartbeat has a peer that beats, and then only sends.
 func TestPassiveHeartbeat(t *testing.T) {
+	t.Parallel()
 	const interval = 300 * ms
 	closed, onClose := closings()
 	var h *Handler

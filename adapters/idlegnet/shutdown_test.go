@@ -16,11 +16,12 @@ import (
 )
 
 // TestShutdownOrders ends engines in every way, while connections come, talk,
-// and time out. The helpers check that no goroutine is left.
+// and time out. No goroutine is left.
 func TestShutdownOrders(t *testing.T) {
 	for _, how := range []string{"Stop", "OnTraffic", "OnOpen", "OnClose", "OnTick", "OnShutdown waits"} {
 		for _, reuse := range []bool{false, true} {
 			t.Run(fmt.Sprint(how, " reuse ", reuse), func(t *testing.T) {
+				t.Cleanup(func() { noneLeft(t) })
 				var opens, closes, late atomic.Int64
 				var over atomic.Bool
 				done := make(chan struct{})

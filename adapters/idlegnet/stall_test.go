@@ -16,6 +16,7 @@ import (
 // Clients that sent something meanwhile stay, though there are more of them
 // than the loop learns of at once; those that did not go.
 func TestStalledLoop(t *testing.T) {
+	t.Parallel()
 	const limit, talking, silent = 500 * ms, 600, 20
 	for name, policy := range map[string]idle.Policy{
 		"idle": {IdleTimeout: limit},
@@ -81,6 +82,7 @@ func TestStalledLoop(t *testing.T) {
 // client does not read it at once; so it is not stale when the loop comes to look at
 // it, just after the answer.
 func TestSlowHandler(t *testing.T) {
+	t.Parallel()
 	const limit = 150 * ms
 	for name, policy := range map[string]idle.Policy{
 		"idle": {IdleTimeout: limit},

@@ -19,6 +19,7 @@ import (
 // only the silent one is closed, its handler learns why, and is disturbed in
 // nothing else.
 func TestEveryMode(t *testing.T) {
+	t.Parallel()
 	modes := map[string]struct {
 		addresses []string
 		opts      []gnet.Option

@@ -25,6 +25,7 @@ var small = []gnet.Option{gnet.WithSocketSendBuffer(16 << 10), gnet.WithNumEvent
 // TestStoppedReader has all kinds of writes to a client that does not read, on
 // TCP and Unix sockets, while the client keeps sending.
 func TestStoppedReader(t *testing.T) {
+	t.Parallel()
 	const limit = 200 * ms
 	big := make([]byte, flood)
 	ways := map[string]func(*handler, chan time.Time){
@@ -100,6 +101,7 @@ func TestStoppedReader(t *testing.T) {
 // TestPeerThatTakesNothing is given the limit once, whichever it is. What the kernel
 // takes at the beginning, of which nobody is told, is no sign of life later on.
 func TestPeerThatTakesNothing(t *testing.T) {
+	t.Parallel()
 	if !kernel.SeesOutput {
 		t.Skip("the kernel does not tell")
 	}
@@ -141,6 +143,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 // TestSlowReader drains a flood steadily for several times the limit, and then
 // stops.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	const limit = 300 * ms
 	big := make([]byte, flood)
 	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
@@ -309,6 +312,7 @@ func TestProgress(t *testing.T) {
 
 // TestBacklogHasItsGrace, however long nothing has waited before it.
 func TestBacklogHasItsGrace(t *testing.T) {
+	t.Parallel()
 	const grace = 500 * ms
 	closed, onClose := closings()
 	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
@@ -325,6 +329,7 @@ func TestBacklogHasItsGrace(t *testing.T) {
 
 // TestPingThatIsHeldBack by gnet is no sign that the peer takes anything.
 func TestPingThatIsHeldBack(t *testing.T) {
+	t.Parallel()
 	const interval, limit = 100 * ms, 500 * ms
 	closed, onClose := closings()
 	s := serve(t, &handler{close: onClose, open: func(gnet.Conn) ([]byte, gnet.Action) {
@@ -354,6 +359,7 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 // TestNothingWaits has a client that reads everything at once and then nothing,
 // because there is nothing: that is not held against it.
 func TestNothingWaits(t *testing.T) {
+	t.Parallel()
 	const limit = 100 * ms
 	closed, onClose := closings()
 	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
@@ -377,6 +383,7 @@ func TestNothingWaits(t *testing.T) {
 
 // TestPushIsActivity sends to a client that only reads: it is not idle.
 func TestPushIsActivity(t *testing.T) {
+	t.Parallel()
 	const limit = 400 * ms
 	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
 		t.Run(address[:4], func(t *testing.T) {
@@ -421,6 +428,7 @@ func TestPushIsActivity(t *testing.T) {
 // TestMinWriteRate has one client that drains fast enough and one that does
 // not, though it never stops.
 func TestMinWriteRate(t *testing.T) {
+	t.Parallel()
 	const rate, grace = 4 << 20, 300 * ms
 	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: rate, Grace: grace}}
 	drain := func(nc net.Conn, bytesPerSecond int, until func(drained int) bool) {

@@ -90,31 +90,55 @@ func TestTrackIsOvertaken(t *testing.T) {
 	})
 }
 
-// TestTrackMeetsTheEndOfAnOperation tracks connections just as a read, or a write, of
-// theirs ends. Afterwards nobody reads or writes, and none is timed out.
+// An ending connection fails each Read and Write, with an error that calls back when it
+// is looked at. By then the operation has found out by what its connection is tracked,
+// and has not reported its end yet.
+type ending struct {
+	net.Conn
+	called func()
+}
+
+func (e *ending) Read([]byte) (int, error)  { return 0, e }
+func (e *ending) Write([]byte) (int, error) { return 0, e }
+func (e *ending) Error() string             { return "the end" }
+
+func (e *ending) Is(error) bool {
+	if called := e.called; called != nil {
+		e.called = nil
+		called()
+	}
+	return false
+}
+
+// TestTrackMeetsTheEndOfAnOperation tracks a connection just as a read, or a write, of
+// its ends. Afterwards nobody reads or writes, and it is not timed out.
 func TestTrackMeetsTheEndOfAnOperation(t *testing.T) {
 	const limit = time.Second
-	for name, op := range map[string]func(c *Conn, client net.Conn){
-		"read":  func(c *Conn, client net.Conn) { go client.Write([]byte("x")); read1(c) },
-		"write": func(c *Conn, client net.Conn) { go read1(client); c.Write([]byte("x")) },
+	for name, op := range map[string]func(net.Conn) error{
+		"read":  read1,
+		"write": func(c net.Conn) error { _, err := c.Write([]byte("x")); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tracker := newTracker(t, idle.Policy{ReadTimeout: limit, WriteTimeout: limit})
-				for range 5000 {
-					c, client := pipe(t, tracker, nil)
-					c.Untrack()
-					var both sync.WaitGroup
-					both.Go(func() { op(c, client) })
-					both.Go(func() {
-						for range rand.IntN(20) {
-							runtime.Gosched()
-						}
-						if err := c.Track(tracker); err != nil {
-							t.Error(err)
-						}
-					})
-					both.Wait()
+				bare, client := net.Pipe()
+				defer client.Close()
+				inner := &ending{Conn: bare}
+				c, err := WrapConn(inner, tracker, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				c.Untrack()
+				tracked := false
+				inner.called = func() {
+					tracked = true
+					if err := c.Track(tracker); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := op(c); err != inner || !tracked {
+					t.Fatalf("the operation ended with %v, tracked meanwhile: %v", err, tracked)
 				}
 				time.Sleep(3 * limit)
 				if st := tracker.Stats(); len(st.TimedOut) > 0 {
@@ -123,6 +147,34 @@ func TestTrackMeetsTheEndOfAnOperation(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTrackRacesARead does as TestTrackMeetsTheEndOfAnOperation for many reads, at
+// whatever point of their end.
+func TestTrackRacesARead(t *testing.T) {
+	const limit = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t, idle.Policy{ReadTimeout: limit})
+		for range 5000 {
+			c, client := pipe(t, tracker, nil)
+			c.Untrack()
+			var both sync.WaitGroup
+			both.Go(func() { go client.Write([]byte("x")); read1(c) })
+			both.Go(func() {
+				for range rand.IntN(20) {
+					runtime.Gosched()
+				}
+				if err := c.Track(tracker); err != nil {
+					t.Error(err)
+				}
+			})
+			both.Wait()
+		}
+		time.Sleep(3 * limit)
+		if st := tracker.Stats(); len(st.TimedOut) > 0 {
+			t.Errorf("nobody reads, but %v", st.TimedOut)
+		}
+	})
 }
 
 // TestTrackWhileItTimesOut tracks a connection while its OnEnd runs: it has its outcome.

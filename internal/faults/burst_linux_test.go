@@ -18,6 +18,7 @@ import (
 // is with idlenet.
 func TestBurstBuysTime(t *testing.T) {
 	long(t)
+	t.Parallel()
 	s := startNet(t, burstPolicy(), nil, func(c *idlenet.Conn) error { return fill(c) })
 	closedAfterBurst(t, s.address, s.ended)
 }
@@ -25,6 +26,7 @@ func TestBurstBuysTime(t *testing.T) {
 // With idlegnet as well; there the bytes are written in a callback.
 func TestBurstBuysTimeOnLoop(t *testing.T) {
 	long(t)
+	t.Parallel()
 	s := startGnet(t, burstPolicy(), func(c gnet.Conn, _ []byte) { c.Write(make([]byte, 16<<20)) })
 	closedAfterBurst(t, s.address, s.ended)
 }

@@ -11,6 +11,7 @@ import (
 // An OnTimeout that blocks delays the end of its own connection only: others are
 // asked about and closed meanwhile. Its own is closed when it returns.
 func TestOnTimeoutBlocks(t *testing.T) {
+	t.Parallel()
 	blocked, release := make(chan struct{}), newLatch(t)
 	var calls atomic.Int32
 	s := startNet(t, idle.Policy{IdleTimeout: limit / 4}, &idlenet.Options{
@@ -38,6 +39,7 @@ func TestOnTimeoutBlocks(t *testing.T) {
 // A Ping that blocks delays nobody else's: others are pinged, and closed if they
 // do not answer. Its own connection's misses count on, so that it is closed too.
 func TestPingBlocks(t *testing.T) {
+	t.Parallel()
 	release := newLatch(t)
 	var pings atomic.Int32
 	s := startNet(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit / 4, Timeout: limit / 4, Misses: 2}}, &idlenet.Options{

@@ -21,6 +21,7 @@ func init() { children["1970"] = serveIn1970 }
 // understood from any year.
 func TestUploadIn1970(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c := spawnWithClock(t, "1970")
 	address := c.line(t, "listening ")
 	if got := upload(t, address); !strings.HasPrefix(got, "HTTP/1.1 200") {

@@ -32,6 +32,7 @@ func init() { children["clocks"] = serveWithClock }
 // CLOCK_REALTIME, which the child then changes.
 func TestWallClockSteps(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c := spawnWithClock(t, "clocks")
 	addresses := strings.Fields(c.line(t, "listening "))
 	var talkers []*talker

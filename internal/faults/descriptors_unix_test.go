@@ -66,6 +66,7 @@ func (l *scarceListener) Accept() (net.Conn, error) {
 // (EMFILE). Its timeouts go on, which frees descriptors, and then accepting does:
 // everybody who waits is served in the end. Who is active is not closed.
 func TestDescriptorsExhausted(t *testing.T) {
+	t.Parallel()
 	c, err := spawn(t, "scarce", nil)
 	if err != nil {
 		t.Fatal(err)

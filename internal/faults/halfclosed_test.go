@@ -18,6 +18,7 @@ import (
 // the idle timeout does.
 func TestHalfClosed(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const words, every = 12, limit / 4
 	gap := make(chan time.Duration, 1)
 	s := startNet(t, idle.Policy{IdleTimeout: limit}, nil, func(c *idlenet.Conn) error {
@@ -57,6 +58,7 @@ func TestHalfClosed(t *testing.T) {
 // longer than the keep-alive timeout the handler takes: nothing is owed by it.
 func TestHalfClosedRequest(t *testing.T) {
 	long(t)
+	t.Parallel()
 	address, stop, err := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(3 * limit)
 		io.WriteString(w, "late, but here")
@@ -80,6 +82,7 @@ func TestHalfClosedRequest(t *testing.T) {
 // gnet ends a connection of which the peer has closed its side. That is no
 // timeout.
 func TestHalfClosedLoop(t *testing.T) {
+	t.Parallel()
 	s := startGnet(t, idle.Policy{IdleTimeout: limit}, func(c gnet.Conn, b []byte) { c.Write(b) })
 	begun := time.Now()
 	c := dial(t, s.address)

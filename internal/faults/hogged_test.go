@@ -15,6 +15,7 @@ import (
 // the loop is free.
 func TestHoggedLoop(t *testing.T) {
 	long(t)
+	t.Parallel()
 	s := startGnet(t, idle.Policy{IdleTimeout: limit, ReadTimeout: limit}, func(c gnet.Conn, b []byte) {
 		if b[0] == '!' {
 			time.Sleep(3 * limit)

@@ -18,6 +18,7 @@ import (
 // a deadline, which cannot block.
 func TestBlockedClose(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const lingerers, others = 12, 20
 	needBlockingClose(t)
 	release := newLatch(t)
@@ -92,6 +93,7 @@ func fill(c *idlenet.Conn) error {
 // closes none of the loop's live connections: see TestHoggedLoop.
 func TestBlockedCloseOnLoop(t *testing.T) {
 	long(t)
+	t.Parallel()
 	needBlockingClose(t)
 	s := startGnet(t, idle.Policy{IdleTimeout: limit}, func(c gnet.Conn, b []byte) {
 		if b[0] == '!' {

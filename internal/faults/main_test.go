@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,9 +18,17 @@ const childEnv = "IDLEWHEEL_FAULTS_CHILD"
 // does.
 var children = map[string]func() error{}
 
+// TestMain runs the tests, or a child. It has more tests run in parallel than there are
+// cores, as they mostly wait.
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
+		flag.Parse()
+		chosen := false
+		flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+		if !chosen {
+			flag.Set("test.parallel", "8")
+		}
 		os.Exit(m.Run())
 	}
 	if err := children[name](); err != nil {

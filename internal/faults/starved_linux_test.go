@@ -16,6 +16,7 @@ import (
 // before anybody is closed.
 func TestStarvedReader(t *testing.T) {
 	long(t)
+	t.Parallel()
 	starve(t, idle.Policy{ReadTimeout: limit})
 }
 
@@ -23,6 +24,7 @@ func TestStarvedReader(t *testing.T) {
 // message came in time. HTTP's handshake and header have that limit.
 func TestStarvedReaderOfWhole(t *testing.T) {
 	long(t)
+	t.Parallel()
 	starve(t, idle.Policy{ReadTotal: limit})
 }
 

@@ -46,6 +46,7 @@ func serveAll() error {
 // kernel, and the silence was its own. It does go on to close who is silent.
 func TestStoppedProcess(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c, err := spawn(t, "servers", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ func init() { children["vanishing"] = vanish }
 // and its clients on it.
 func TestVanishedFromNetwork(t *testing.T) {
 	long(t)
+	t.Parallel()
 	c, err := spawn(t, "vanishing", func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		if os.Geteuid() != 0 {

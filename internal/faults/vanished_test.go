@@ -24,6 +24,7 @@ import (
 // acknowledges what the proxy's buffers take.
 func TestVanishedBehindProxy(t *testing.T) {
 	long(t)
+	t.Parallel()
 	all, stop, err := startVanishing()
 	if err != nil {
 		t.Fatal(err)

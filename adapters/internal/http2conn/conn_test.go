@@ -20,6 +20,7 @@ type fakeHost struct {
 	mu      sync.Mutex
 	states  []State
 	resets  int
+	unread  bool
 }
 
 func (h *fakeHost) Enter(s State) {
@@ -29,7 +30,7 @@ func (h *fakeHost) Enter(s State) {
 }
 
 func (h *fakeHost) Track(c *idle.Conn, o any) error       { return h.tracker.Track(c, o, Hooks(false)) }
-func (h *fakeHost) Unread() bool                          { return false }
+func (h *fakeHost) Unread() bool                          { return h.unread }
 func (h *fakeHost) OnTimeout(err *idle.TimeoutError) bool { return false }
 
 func (h *fakeHost) Reset(_ *idle.TimeoutError, streams int) {
@@ -40,8 +41,15 @@ func (h *fakeHost) Reset(_ *idle.TimeoutError, streams int) {
 
 // rig runs a test of a Conn in virtual time, in which streams have a second.
 func rig(t *testing.T, test func(t *testing.T, client net.Conn, c *Conn, h *fakeHost)) {
+	t.Helper()
+	rigOf(t, idle.Policy{ReadTimeout: time.Second, WriteTimeout: time.Second}, test)
+}
+
+// rigOf is rig with other limits of streams.
+func rigOf(t *testing.T, p idle.Policy, test func(t *testing.T, client net.Conn, c *Conn, h *fakeHost)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		tracker, err := idle.New(idle.Policy{ReadTimeout: time.Second, WriteTimeout: time.Second}, nil)
+		tracker, err := idle.New(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
