@@ -31,8 +31,10 @@ var ofArguments = []promise{
 			{Timeouts{Idle: idle.Options{Tick: time.Hour}}, []string{"Options.Tick", "1h0m0s"}},
 		} {
 			ln := Listen(t)
-			_, err := u.Prepare(Config{Listener: ln, Timeouts: test.timeouts, Handler: echo, Log: io.Discard})
-			WantError(t, err, append(test.says, u.Package+": ")...)
+			setup, err := u.Prepare(Config{Listener: ln, Timeouts: test.timeouts, Handler: echo, Log: io.Discard})
+			if WantError(t, err, append(test.says, u.Package+": ")...); err == nil {
+				setup.Listener.Close()
+			}
 			Connect(t, ln.Addr()) // the listener is left open
 		}
 	}},

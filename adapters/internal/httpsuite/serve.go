@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ func (u under) serving(t testing.TB, ln net.Listener, to Timeouts, secure bool) 
 // serve is serving that has to fail by itself.
 func (u under) serve(ln net.Listener, to Timeouts, secure bool, certFile string) error {
 	quit := make(chan struct{})
-	defer close(quit)
+	stop := sync.OnceFunc(func() { close(quit) })
+	defer stop()
+	defer time.AfterFunc(Patience, stop).Stop()
 	return u.Serve(ln, to, secure, certFile, quit)
 }
 
@@ -103,7 +106,7 @@ var ofServe = []promise{
 		}
 	}},
 
-	// The handler is told of TLS, as it is by the bare server, whoever does the TLS.
+	// The handler is told of TLS, as it is by the bare server, whether that or the listener does the TLS.
 	{"HandlerIsToldOfTLS", everywhere, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), func(r Request) { fmt.Fprint(r, r.TLS()) })
 		c := s.Dial()

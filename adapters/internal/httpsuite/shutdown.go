@@ -12,8 +12,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// shutDown calls Shutdown, of which it returns the error, and waits until no connection
-// is accepted any more.
+// shutDown begins to shut the server down, and waits until no connection is accepted any
+// more. What Shutdown returns is received from the channel.
 func (s *Site) shutDown(limit time.Duration) <-chan error {
 	s.T.Helper()
 	ended := make(chan error, 1)

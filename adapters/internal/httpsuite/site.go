@@ -2,15 +2,16 @@ package httpsuite
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/idlewheel/idlewheel/idle"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A Listener is one of an adapter.
@@ -63,7 +64,14 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 	s.Setup, s.Listener = setup, setup.Listener
 	ended := make(chan error, 1)
 	go func() { ended <- setup.Serve() }()
-	s.Served = sync.OnceValue(func() error { return <-ended })
+	s.Served = sync.OnceValue(func() error {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(Patience):
+			return errors.New("serving does not end")
+		}
+	})
 	t.Cleanup(s.End)
 	return s
 }

@@ -27,8 +27,7 @@ type Server struct {
 	Package  string    // of the adapter, with which its errors begin
 	Flavours []Flavour // the ways to set it up
 
-	// Prepare makes a server. Its connections become idle as told by Config.Idle, and
-	// its log goes to Config.Log.
+	// Prepare makes a server that does as Config says.
 	Prepare func(Config) (Setup, error)
 
 	// Serve calls Serve of the adapter, or ServeTLS if secure, for a new server that
@@ -56,8 +55,12 @@ type Flavour struct {
 	Secure      bool
 	TLSListener bool // TLS is by a listener of crypto/tls
 	Mute        bool // a timeout cannot be answered
-	Rare        int  // 0: all tests run in it; 1: those of hijacking and the next; 2: those of what every wrapper affects
 	RaceAtEnd   bool // the server's own Shutdown has a data race
+
+	// Rare limits the tests to those that depend on how a connection is hidden. 0 is for
+	// all tests, 1 leaves out those that need no more than a server with TLS and one
+	// without, and 2 those of hijacking as well.
+	Rare int
 }
 
 // A Config is what a Server prepares.
@@ -100,6 +103,7 @@ type promise struct {
 	test func(t *testing.T, u under)
 }
 
+// The choices of in.
 func everywhere(Flavour) bool    { return true }
 func wraps(f Flavour) bool       { return f.Rare <= 1 }
 func usual(f Flavour) bool       { return f.Rare == 0 }
