@@ -1,0 +1,146 @@
+package idle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A suspender is a wait of a peer's that is suspended and resumed.
+type suspender struct {
+	*rig
+	*peer
+	w                       Wait
+	suspends, resumes       func(*Conn, *Wait)
+	awaits, pauses, arrives func(*Conn)
+}
+
+func (s *suspender) suspend() { s.do(func() { s.suspends(&s.Conn, &s.w) }) }
+func (s *suspender) resume()  { s.do(func() { s.resumes(&s.Conn, &s.w) }) }
+func (s *suspender) await()   { s.do(func() { s.awaits(&s.Conn) }) }
+func (s *suspender) pause()   { s.do(func() { s.pauses(&s.Conn) }) }
+func (s *suspender) arrive()  { s.do(func() { s.arrives(&s.Conn) }) }
+
+// suspended is for how long waits are suspended in TestSuspendedWaitLasts.
+const suspended = 34 * time.Millisecond
+
+// TestSuspendedWaitLasts goes through what may happen to a wait that is suspended. Each
+// script leaves it going on, and returns for how long its limit has counted by then: never
+// for longer than that, or it would be early, and for shorter by a tick or so.
+func TestSuspendedWaitLasts(t *testing.T) {
+	const limit, a, b = 2 * time.Second, 813 * time.Millisecond, 206 * time.Millisecond
+	policy := Policy{ReadTimeout: limit, WriteTimeout: limit}
+	scripts := map[string]struct {
+		script func(s *suspender) (lasted time.Duration)
+		exact  bool // it has been resumed before, so that only the deadline is rounded
+		write  bool // for writes only
+	}{
+		"the first time": {script: func(s *suspender) time.Duration {
+			s.wait(a) // in which nobody waits
+			s.await()
+			s.wait(b)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return b
+		}},
+		"twice": {exact: true, script: func(s *suspender) time.Duration {
+			s.resume()
+			s.wait(a)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			s.wait(b)
+			return a + b
+		}},
+		"after a byte": {script: func(s *suspender) time.Duration {
+			s.await()
+			s.wait(a)
+			s.arrive()
+			s.wait(b)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return b
+		}},
+		"after a byte in what was resumed": {script: func(s *suspender) time.Duration {
+			s.resume()
+			s.wait(a)
+			s.suspend()
+			s.resume()
+			s.wait(a)
+			s.arrive()
+			s.wait(b)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return b
+		}},
+		"what is no wait": {exact: true, script: func(s *suspender) time.Duration {
+			s.resume()
+			s.wait(a)
+			s.suspend()
+			s.resume()
+			s.pause()
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return 0
+		}},
+		"after it began anew": {write: true, script: func(s *suspender) time.Duration {
+			s.resume()
+			s.wait(a)
+			s.suspend()
+			s.resume()
+			s.wait(b)
+			s.do(s.RestartWrite)
+			s.wait(b)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return b
+		}},
+		"in a phase that was entered as it was resumed": {script: func(s *suspender) time.Duration {
+			next := s.phaseOf(policy)
+			s.resume()
+			s.wait(7 * time.Millisecond)
+			s.do(func() { s.Enter(next) })
+			s.wait(b)
+			s.suspend()
+			s.wait(suspended)
+			s.resume()
+			return b
+		}},
+	}
+	for name, c := range scripts {
+		for _, write := range []bool{false, true} {
+			if c.write && !write {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, write %v", name, write), func(t *testing.T) {
+				for offset := range 10 {
+					onBoth(t, policy, nil, func(r *rig) {
+						s := &suspender{rig: r, peer: r.peer(), suspends: (*Conn).SuspendRead, resumes: (*Conn).ResumeRead,
+							awaits: (*Conn).AwaitRead, pauses: (*Conn).PauseRead, arrives: (*Conn).Touch}
+						if write {
+							s.suspends, s.resumes = (*Conn).SuspendWrite, (*Conn).ResumeWrite
+							s.awaits, s.pauses, s.arrives = (*Conn).AwaitWrite, (*Conn).PauseWrite, (*Conn).TouchOut
+						}
+						r.do(s.PauseRead)
+						r.wait(r.opts.Tick + time.Duration(offset)*r.opts.Tick/10)
+						lasted := c.script(s)
+						begun := time.Now().Add(-lasted)
+						why := ReasonRead
+						if write {
+							why = ReasonWrite
+						}
+						r.dies(s.peer, begun, limit, why)
+						if late := s.at.Sub(begun) - limit; c.exact && late > r.opts.Tick+r.clock.slack {
+							r.Errorf("offset %d/10: it was %v late", offset, late)
+						}
+					})
+				}
+			})
+		}
+	}
+}
