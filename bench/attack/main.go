@@ -20,14 +20,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
+
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
 )
 
 // The exit statuses.
@@ -48,22 +50,23 @@ func main() {
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == serverCommand {
-		return runServer(args[1:], stdin, stdout, stderr)
+	if len(args) == 2 && args[0] == attack.Command {
+		if err := attack.Serve(args[1], stdin, stdout); err != nil {
+			fmt.Fprintf(stderr, "attack: server: %v\n", err)
+			return statusTrouble
+		}
+		return statusPass
 	}
 	cfg, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		usage(stdout)
 		return statusPass
 	}
-	if err == nil && runtime.GOOS != "linux" {
-		err = fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
-	}
 	if err != nil {
 		fmt.Fprintf(stderr, "attack: %v (-h lists the flags)\n", err)
 		return statusTrouble
 	}
-	rep, err := attackAll(ctx, cfg, stderr)
+	rep, err := attack.Run(ctx, cfg.Config, stderr, func(what string) { announce(stderr, what, cfg.Duration) })
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "attack: interrupted")
@@ -72,9 +75,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "attack: %v\n", err)
 		return statusTrouble
 	}
-	write := rep.table
+	write := rep.Table
 	if cfg.json {
-		write = rep.json
+		write = func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(rep)
+		}
 	}
 	if err := write(stdout); err != nil {
 		fmt.Fprintf(stderr, "attack: writing the result: %v\n", err)

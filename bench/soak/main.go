@@ -22,6 +22,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
 )
 
 func main() {
@@ -41,8 +43,12 @@ const (
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == victimCommand {
-		return runVictim(args[1:], stdin, stdout, stderr)
+	if len(args) == 2 && args[0] == attack.Command {
+		if err := attack.Serve(args[1], stdin, stdout); err != nil {
+			fmt.Fprintf(stderr, "soak: server: %v\n", err)
+			return statusTrouble
+		}
+		return statusPass
 	}
 	cfg, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -53,32 +59,41 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "soak: %v (-h lists the flags)\n", err)
 		return statusTrouble
 	}
-	rep, err := test(ctx, cfg, stderr)
+	write, result, passed, err := test(ctx, cfg, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "soak: %v\n", err)
 		return statusTrouble
 	}
-	write := rep.table
 	if cfg.json {
-		write = func(w io.Writer) error { return writeJSON(w, rep) }
+		write = func(w io.Writer) error { return writeJSON(w, result) }
 	}
 	if err := write(stdout); err != nil {
 		fmt.Fprintf(stderr, "soak: writing the result: %v\n", err)
 		return statusTrouble
 	}
-	return rep.status()
-}
-
-// A result is what a run has found.
-type result interface {
-	table(w io.Writer) error
-	status() int
-}
-
-// test runs what cfg asks for.
-func test(ctx context.Context, cfg config, stderr io.Writer) (result, error) {
-	if cfg.abuse {
-		return runAbuse(ctx, cfg, stderr)
+	if !passed {
+		return statusFail
 	}
-	return runSoak(ctx, cfg, stderr)
+	return statusPass
+}
+
+// test runs what cfg asks for. The cost of abuse is for people to judge, so it
+// is always a pass.
+func test(ctx context.Context, cfg config, stderr io.Writer) (table func(io.Writer) error, result any, passed bool, err error) {
+	if !cfg.abuse {
+		rep, err := runSoak(ctx, cfg, stderr)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		return rep.table, rep, rep.passed(), nil
+	}
+	rep, err := attack.Cost(ctx, cfg.rounds, stderr, func(what string) {
+		if cfg.progress {
+			fmt.Fprintf(stderr, "soak: %s\n", what)
+		}
+	})
+	if err != nil {
+		return nil, nil, false, err
+	}
+	return rep.Table, rep, true, nil
 }

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
 )
 
 // TestMain lets the test's binary be a server process, as the program itself is
 // otherwise.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == victimCommand {
+	if len(os.Args) > 1 && os.Args[1] == attack.Command {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -102,13 +104,5 @@ func TestHelp(t *testing.T) {
 	status, stdout, stderr := invoke("-h")
 	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-slack") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
-	}
-}
-
-func TestVictimArguments(t *testing.T) {
-	for _, args := range [][]string{{victimCommand}, {victimCommand, "apache", bare}, {victimCommand, "idlenet", "theirs"}} {
-		if status, _, stderr := invoke(args...); status != statusTrouble || !strings.Contains(stderr, "bad arguments") {
-			t.Errorf("%q: status %d, %q", args, status, stderr)
-		}
 	}
 }

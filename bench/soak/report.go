@@ -150,14 +150,6 @@ func driftOf(windows []window) drift {
 // passed reports whether all was as it has to be.
 func (r *report) passed() bool { return r.Violated == 0 && len(r.Leaks) == 0 }
 
-// status is the exit status.
-func (r *report) status() int {
-	if r.passed() {
-		return statusPass
-	}
-	return statusFail
-}
-
 // writeJSON writes a result as one object.
 func writeJSON(w io.Writer, r any) error {
 	e := json.NewEncoder(w)

@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"context"
@@ -27,14 +27,14 @@ func TestDefend(t *testing.T) {
 	start := time.Unix(1000, 0)
 	end := start.Add(20 * time.Second)
 	cutAt := func(d time.Duration) *attacker {
-		a := newAttacker(context.Background(), kind{}, config{})
+		a := newAttacker(context.Background(), kind{name: "some"}, Config{})
 		a.limit(start, start.Add(2*time.Second))
 		if d > 0 {
 			a.cut(start.Add(d))
 		}
 		return a
 	}
-	got := defend("some", []*attacker{
+	got := defend([]*attacker{
 		cutAt(1900 * time.Millisecond), cutAt(2010 * time.Millisecond), cutAt(6 * time.Second), cutAt(0),
 	}, end, 3*time.Second)
 	want := defence{Kind: "some", Attackers: 4, Cut: 3, Early: 1, Past: past{10, -100, 4000}, Outlived: 2, Holding: 1}
@@ -44,7 +44,7 @@ func TestDefend(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	a := newAttacker(context.Background(), kind{}, config{})
+	a := newAttacker(context.Background(), kind{name: "some"}, Config{})
 	late, early := time.Unix(1001, 0), time.Unix(1000, 0)
 	a.cut(late)
 	a.cut(early) // the other side tells of the same
@@ -54,7 +54,7 @@ func TestCut(t *testing.T) {
 	if a.rest(time.Hour) {
 		t.Error("goes on though it was cut")
 	}
-	b := newAttacker(context.Background(), kind{}, config{})
+	b := newAttacker(context.Background(), kind{name: "some"}, Config{})
 	b.finish()
 	b.cut(early)
 	if !b.cutAt.IsZero() {

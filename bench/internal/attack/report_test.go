@@ -1,16 +1,18 @@
-package main
+package attack
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
 // verdict judges an outcome.
-func verdict(o outcome) *report {
-	r := &report{late: 3 * time.Second}
-	r.add(&o)
+func verdict(o outcome) *Report {
+	r := &Report{late: 3 * time.Second}
+	r.Runs = append(r.Runs, &o)
 	r.judge()
 	return r
 }
@@ -41,10 +43,10 @@ func TestTable(t *testing.T) {
 	fine := service{Requests: 10, SuccessRate: 1, ServedRate: 0.5}
 	r := verdict(outcome{Variant: ours, Descriptors: "scarce", Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2}}})
 	var out bytes.Buffer
-	if err := r.table(&out); err != nil {
+	if err := r.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"PASS", "100.00 %", "50.00 %", "10 of 10", "connect"} {
+	for _, want := range []string{"PASS", "100.0 %", "50.0 %", "10 of 10", "connect"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
 		}
@@ -52,10 +54,24 @@ func TestTable(t *testing.T) {
 }
 
 func TestMissed(t *testing.T) {
-	c := newClients("", config{})
+	c := clients{latency: spread.New()}
 	c.done(time.Now(), nil)
 	c.miss(3)
 	if s := c.service(); s.SuccessRate != 1 || s.ServedRate != 0.25 {
 		t.Errorf("got %+v", s)
+	}
+}
+
+func TestUnsent(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000
+   1: 0100007F:1F90 0100007F:8001 01 00000064:00000000 00:00000000 00000000
+   2: 0100007F:1F90 0100007F:8002 04 00000100:00000000 00:00000000 00000000
+   3: 0100007F:1F90 0100007F:8003 04 00000000:00000000 00:00000000 00000000
+   4: 0100007F:1F90 0100007F:8004 0B 00000010:00000000 00:00000000 00000000
+   5: 0100007F:8002 0100007F:1F90 04 00000100:00000000 00:00000000 00000000
+`
+	if got, want := countUnsent(table, 8080), (unsent{2, 0x110}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

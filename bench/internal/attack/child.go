@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 )
 
@@ -16,51 +15,53 @@ import (
 type child struct {
 	cmd       *exec.Cmd
 	stdin     io.WriteCloser
-	news      *json.Decoder
 	address   string
 	port      int
 	snapshots chan *snapshot // closed when the process has ended
 }
 
-// startServer starts the server process, which is this program again, and waits
-// until it listens. If clients is not 0, it has descriptors for so many only.
-func startServer(cfg config, variant string, clients int, stderr io.Writer) (*child, error) {
+// start starts the server process, which is this program again, and waits until
+// it listens. closed is told of the connections that it closes.
+func start(s spec, stderr io.Writer, env []string, closed func(closure)) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to start it as the server: %w", err)
 	}
-	args := append([]string{serverCommand, variant, strconv.Itoa(clients)}, cfg.args()...)
-	cmd := exec.Command(self, args...)
-	cmd.Stderr = stderr
-	stdin, err := cmd.StdinPipe()
+	arg, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
+	c := &child{cmd: exec.Command(self, Command, string(arg)), snapshots: make(chan *snapshot, 1)}
+	c.cmd.Stderr, c.cmd.Env = stderr, append(os.Environ(), env...)
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the server process: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, news: json.NewDecoder(stdout), snapshots: make(chan *snapshot, 1)}
 	var first news
-	err = c.news.Decode(&first)
+	d := json.NewDecoder(stdout)
+	err = d.Decode(&first)
 	to, parsed := netip.ParseAddrPort(first.Address)
 	if err != nil || parsed != nil {
-		c.kill()
+		c.stop()
 		return nil, fmt.Errorf("the server process did not say where it listens (%v)", errors.Join(err, parsed))
 	}
 	c.address, c.port = first.Address, int(to.Port())
+	go c.hear(d, closed)
 	return c, nil
 }
 
 // hear takes the server's news until there are no more.
-func (c *child) hear(closed func(closure)) {
+func (c *child) hear(d *json.Decoder, closed func(closure)) {
 	defer close(c.snapshots)
 	for {
 		var n news
-		if c.news.Decode(&n) != nil {
+		if d.Decode(&n) != nil {
 			return
 		}
 		if n.Closed != nil {
@@ -75,8 +76,7 @@ func (c *child) hear(closed func(closure)) {
 const snapshotTimeout = 10 * time.Second
 
 // look returns how the server is.
-func (c *child) look() (state, error) {
-	var s state
+func (c *child) look() (s state, err error) {
 	if _, err := c.stdin.Write([]byte{'?'}); err != nil {
 		return s, fmt.Errorf("the server process has ended: %w", err)
 	}
@@ -89,7 +89,6 @@ func (c *child) look() (state, error) {
 	case <-time.After(snapshotTimeout):
 		return s, fmt.Errorf("the server process has not answered for %v", snapshotTimeout)
 	}
-	var err error
 	if s.RSS, err = residentBytes(c.cmd.Process.Pid); err != nil {
 		return s, err
 	}
@@ -97,8 +96,8 @@ func (c *child) look() (state, error) {
 	return s, err
 }
 
-// kill ends the process if it still runs.
-func (c *child) kill() {
+// stop ends the process.
+func (c *child) stop() {
 	c.stdin.Close()
 	c.cmd.Process.Kill()
 	c.cmd.Wait()

@@ -1,24 +1,22 @@
-package main
+package attack
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"slices"
 	"time"
 )
 
-// A report is the result of a test.
-type report struct {
+// A Report is the result of Run.
+type Report struct {
 	Server    string  `json:"server"`
 	Attackers int     `json:"attackers"`
 	Honest    int     `json:"honest"`
 	Slow      int     `json:"slow"` // honest clients that are slow
 	Duration  float64 `json:"duration_s"`
 	Limits    struct {
-		Header    float64 `json:"header_s"` // and the handshake
+		Header    float64 `json:"header_s"`
 		Body      float64 `json:"body_s"`
 		Rate      int     `json:"body_bytes_per_s"`
 		Grace     float64 `json:"grace_s"`
@@ -26,15 +24,23 @@ type report struct {
 		WriteRate int     `json:"write_bytes_per_s"`
 		KeepAlive float64 `json:"keep_alive_s"`
 	} `json:"limits"`
-	GoVersion string `json:"go_version"`
-	Platform  string `json:"platform"`
-	CPUs      int    `json:"cpus"`
-
+	where
 	Runs   []*outcome `json:"runs"`
 	Passed bool       `json:"passed"`
 	Faults []string   `json:"faults"` // of ours
 
 	late time.Duration
+}
+
+// A where is where figures are from.
+type where struct {
+	GoVersion string `json:"go_version"`
+	Platform  string `json:"platform"`
+	CPUs      int    `json:"cpus"`
+}
+
+func here() where {
+	return where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU()}
 }
 
 // An outcome is what came of a battle.
@@ -49,28 +55,19 @@ type outcome struct {
 	End         state     `json:"server_end"`
 }
 
-// A state is how the server is, as it says itself and as others see it.
-type state struct {
-	snapshot
-	RSS int64 `json:"rss_bytes"`
-	unsent
-}
-
 // A service is how honest clients of a kind were served.
 type service struct {
 	Requests    int     `json:"requests"`
 	Failed      int     `json:"failed"`
-	Missed      int     `json:"missed"`       // were not even made, as the one before was still waited for
-	SuccessRate float64 `json:"success_rate"` // of those made
-	ServedRate  float64 `json:"served_rate"`  // of those that were to be made
-	Latency     latency `json:"latency_ms"`   // of requests that succeeded
-	Error       string  `json:"first_error,omitempty"`
-}
-
-type latency struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	Missed      int     `json:"missed"`       // not made, as the client still waited for an answer
+	SuccessRate float64 `json:"success_rate"` // of requests made
+	ServedRate  float64 `json:"served_rate"`  // of requests that were to be made
+	Latency     struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+		Max float64 `json:"max"`
+	} `json:"latency_ms"` // of requests that succeeded
+	Error string `json:"first_error,omitempty"`
 }
 
 // A defence is what became of the attackers of a kind.
@@ -78,7 +75,7 @@ type defence struct {
 	Kind      string `json:"kind"`
 	Attackers int    `json:"attackers"`
 	Cut       int    `json:"cut"`
-	Early     int    `json:"early"` // of those, before their limit
+	Early     int    `json:"early"` // of those cut, before their limit
 	Past      past   `json:"past_limit_ms"`
 	Outlived  int    `json:"outlived"` // cut, or living, long after their limit
 	Holding   int    `json:"holding"`  // had a connection at the end
@@ -92,43 +89,35 @@ type past struct {
 	Max    float64 `json:"max"`
 }
 
-func newReport(cfg config) *report {
-	r := &report{
-		Server: cfg.server, Attackers: cfg.attackers, Honest: cfg.honest, Slow: cfg.slow(), Duration: cfg.duration.Seconds(),
-		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Faults: []string{}, late: cfg.late,
+func newReport(cfg Config) *Report {
+	r := &Report{
+		Server: cfg.Server, Attackers: cfg.Attackers, Honest: cfg.Honest, Slow: cfg.slow(), Duration: cfg.Duration.Seconds(),
+		where: here(), Faults: []string{}, late: cfg.Late,
 	}
 	l := &r.Limits
-	l.Header, l.Body, l.Write, l.KeepAlive = cfg.header.Seconds(), cfg.body.Seconds(), cfg.write.Seconds(), cfg.keepAlive.Seconds()
-	l.Rate, l.WriteRate, l.Grace = cfg.rate, cfg.writeRate, cfg.grace.Seconds()
+	l.Header, l.Body, l.Write, l.KeepAlive = cfg.Header.Seconds(), cfg.Body.Seconds(), cfg.Write.Seconds(), cfg.KeepAlive.Seconds()
+	l.Rate, l.WriteRate, l.Grace = cfg.Rate, cfg.WriteRate, cfg.Grace.Seconds()
 	return r
 }
 
-func (r *report) add(o *outcome) { r.Runs = append(r.Runs, o) }
-
-// outcome makes the outcome of a battle that ended at the given time.
+// outcome sums up a battle that ended at the given time.
 func (b *battle) outcome(at time.Time, full, end state) *outcome {
 	o := &outcome{
 		Honest: b.quick.service(), Uploads: b.uploads.service(), Downloads: b.downloads.service(),
 		Full: full, End: end,
 	}
-	for _, k := range kindsFor(b.cfg) {
-		var same []*attacker
-		for _, a := range b.attackers {
-			if a.kind.name == k.name {
-				same = append(same, a)
-			}
-		}
+	for _, k := range b.kinds() {
+		same := slices.DeleteFunc(slices.Clone(b.attackers), func(a *attacker) bool { return a.name != k.name })
 		if len(same) > 0 {
-			o.Attacks = append(o.Attacks, defend(k.name, same, at, b.cfg.late))
+			o.Attacks = append(o.Attacks, defend(same, at, b.Late))
 		}
 	}
 	return o
 }
 
 // defend sums up what became of attackers of a kind.
-func defend(kind string, attackers []*attacker, end time.Time, late time.Duration) defence {
-	d := defence{Kind: kind, Attackers: len(attackers)}
+func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
+	d := defence{Kind: attackers[0].name, Attackers: len(attackers)}
 	var pasts []time.Duration
 	for _, a := range attackers {
 		cut, past := a.outcome(end)
@@ -155,7 +144,8 @@ func defend(kind string, attackers []*attacker, end time.Time, late time.Duratio
 func (c *clients) service() service {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := service{Requests: c.requests, Failed: c.failed, Missed: c.missed, Latency: c.latency.latency()}
+	s := service{Requests: c.requests, Failed: c.failed, Missed: c.missed}
+	s.Latency.P50, s.Latency.P99, s.Latency.Max = millis(c.latency.At(50)), millis(c.latency.At(99)), millis(c.latency.Most())
 	if c.requests > 0 {
 		served := float64(c.requests - c.failed)
 		s.SuccessRate = round(served/float64(c.requests), 5)
@@ -168,7 +158,7 @@ func (c *clients) service() service {
 }
 
 // judge finds the faults of ours.
-func (r *report) judge() {
+func (r *Report) judge() {
 	for _, o := range r.Runs {
 		if o.Variant != ours {
 			continue
@@ -194,13 +184,6 @@ func (r *report) judge() {
 		}
 	}
 	r.Passed = len(r.Faults) == 0
-}
-
-// json writes r as one object.
-func (r *report) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }

@@ -1,49 +1,46 @@
-package main
+package attack
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 )
 
-// residentBytes returns how much memory a process has, as /proc says.
+// A state is how the server is, as it says itself and as the kernel does.
+type state struct {
+	snapshot
+	RSS int64 `json:"rss_bytes"`
+	unsent
+}
+
+// An unsent is what the kernel keeps of connections that the server has closed
+// and whose peers do not read: they stay, with what is yet to be sent, until it
+// gives up about a minute later.
+type unsent struct {
+	Sockets int   `json:"unsent_sockets"`
+	Bytes   int64 `json:"unsent_bytes"`
+}
+
+// residentBytes returns how much memory a process has.
 func residentBytes(pid int) (int64, error) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0, err
 	}
-	return parseStatm(string(statm), os.Getpagesize())
-}
-
-func parseStatm(statm string, pageSize int) (int64, error) {
-	fields := strings.Fields(statm)
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("statm is %q; at least two numbers were expected", statm)
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
+	var size, pages int64
+	if _, err := fmt.Fscan(bytes.NewReader(statm), &size, &pages); err != nil {
 		return 0, fmt.Errorf("statm is %q: %w", statm, err)
 	}
-	return pages * int64(pageSize), nil
-}
-
-// An unsent is what the kernel keeps of connections that the server has closed:
-// those that their peers do not read from stay, with what is yet to be sent, until
-// the kernel gives up, about a minute later.
-type unsent struct {
-	Sockets int   `json:"unsent_sockets"`
-	Bytes   int64 `json:"unsent_bytes"`
+	return pages * int64(os.Getpagesize()), nil
 }
 
 // findUnsent looks for what is unsent of the connections to a port of this
 // machine.
 func findUnsent(port int) (unsent, error) {
 	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		return unsent{}, err
-	}
-	return countUnsent(string(table), port), nil
+	return countUnsent(string(table), port), err
 }
 
 func countUnsent(table string, port int) (u unsent) {

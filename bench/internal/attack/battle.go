@@ -1,0 +1,186 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
+)
+
+// A battle is an attack on a variant of a server.
+type battle struct {
+	Config
+	server    *child
+	attackers []*attacker
+	quick     *clients
+	uploads   *clients
+	downloads *clients
+
+	mu     sync.Mutex
+	byPort map[int]*attacker
+}
+
+// Run attacks every variant of a server, with ample descriptors and with scarce
+// ones: as many as there are attackers, who come first. It calls begin before
+// each attack.
+func Run(ctx context.Context, cfg Config, stderr io.Writer, begin func(what string)) (*Report, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
+	}
+	rep := newReport(cfg)
+	for _, descriptors := range []string{"ample", "scarce"} {
+		for _, variant := range []string{bare, own, ours} {
+			name := fmt.Sprintf("%s, %s descriptors", variant, descriptors)
+			begin(name)
+			o, err := fight(ctx, cfg, variant, descriptors, stderr)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			rep.Runs = append(rep.Runs, o)
+		}
+	}
+	rep.judge()
+	return rep, nil
+}
+
+// fight attacks a variant.
+func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr io.Writer) (*outcome, error) {
+	s := spec{Server: cfg.Server, Variant: variant, Limits: cfg.Limits, Tell: true}
+	if descriptors == "scarce" {
+		s.Clients = cfg.Attackers
+	}
+	b := &battle{Config: cfg, byPort: map[int]*attacker{}}
+	var err error
+	if b.server, err = start(s, stderr, nil, b.closed); err != nil {
+		return nil, err
+	}
+	defer b.server.stop()
+	b.quick = b.clients(quick, cfg.Patience)
+	b.quick.every = cfg.Every
+	b.uploads = b.clients(cfg.upload, cfg.Patience+cfg.slowness())
+	b.downloads = b.clients(cfg.download, cfg.Patience+cfg.slowness())
+	b.downloads.receive = slowBuffer
+	o, err := b.fight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Variant, o.Descriptors = variant, descriptors
+	return o, nil
+}
+
+func (b *battle) clients(request func(int) request, patience time.Duration) *clients {
+	return &clients{Config: b.Config, address: b.server.address, patience: patience, request: request, latency: spread.New()}
+}
+
+// calm is how long things may take that take no time.
+const calm = 200 * time.Millisecond
+
+// fight fights it out.
+func (b *battle) fight(ctx context.Context) (*outcome, error) {
+	begun := time.Now()
+	attack, peace := context.WithCancel(ctx)
+	var fighting sync.WaitGroup
+	defer fighting.Wait()
+	defer b.hangUp()
+	defer peace()
+	b.send(attack, &fighting)
+
+	if !pause(ctx, b.ramp()+calm) {
+		return nil, ctx.Err()
+	}
+	if err := b.arrived(); err != nil {
+		return nil, err
+	}
+	asking, enough := context.WithDeadline(ctx, begun.Add(b.Duration))
+	defer enough()
+	var honest sync.WaitGroup
+	for i := range b.Honest {
+		honest.Go(func() {
+			if pause(asking, b.Every*time.Duration(i)/time.Duration(b.Honest)) {
+				b.quick.run(asking)
+			}
+		})
+	}
+	for i := range b.slow() {
+		honest.Go(func() { []*clients{b.uploads, b.downloads}[i%2].run(asking) })
+	}
+
+	pause(asking, calm)
+	full, err := b.server.look()
+	if err != nil {
+		return nil, err
+	}
+	<-asking.Done()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	at := time.Now()
+	for _, a := range b.attackers {
+		a.finish()
+	}
+	end, err := b.server.look()
+	if err != nil {
+		return nil, err
+	}
+	honest.Wait() // for the answers to what has been asked
+	return b.outcome(at, full, end), nil
+}
+
+// send sends the attackers, evenly over the ramp.
+func (b *battle) send(ctx context.Context, fighting *sync.WaitGroup) {
+	all := b.kinds()
+	for i := range b.Attackers {
+		a := newAttacker(ctx, all[i%len(all)], b.Config)
+		b.attackers = append(b.attackers, a)
+		delay := b.ramp() * time.Duration(i) / time.Duration(b.Attackers)
+		fighting.Go(func() {
+			if a.rest(delay) && a.connect(b.server.address, func(port int) { b.register(port, a) }) == nil {
+				a.run()
+			}
+		})
+	}
+}
+
+func (b *battle) register(port int, a *attacker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byPort[port] = a
+}
+
+// arrived returns an error if an attacker could not connect.
+func (b *battle) arrived() error {
+	for _, a := range b.attackers {
+		a.mu.Lock()
+		err := a.err
+		a.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("an attacker could not connect: %w", err)
+		}
+	}
+	return nil
+}
+
+// closed is told by the server that it has closed a connection.
+func (b *battle) closed(c closure) {
+	b.mu.Lock()
+	a := b.byPort[c.Port]
+	b.mu.Unlock()
+	if a != nil {
+		a.cut(time.Unix(0, c.At))
+	}
+}
+
+// hangUp closes the attackers' connections that are left. Nothing of them stays
+// in the kernel.
+func (b *battle) hangUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.byPort {
+		a.wire.SetLinger(0)
+		a.wire.Close()
+	}
+}

@@ -1,0 +1,55 @@
+package attack
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/idlewheel/idlewheel/bench/internal/cpu"
+)
+
+// TestMain lets the test's binary be the server process.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == Command {
+		if err := Serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	if _, err := cpu.Time(os.Getpid()); err != nil {
+		t.Skipf("CPU times are not known here: %v", err)
+	}
+	m := &measurement{rounds: 1, flood: 1 << 20, drip: 500, churn: 50}
+	r, err := m.run(context.Background(), os.Stderr, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 11 {
+		t.Errorf("%d rows, want 11", len(r.Rows))
+	}
+	for _, row := range r.Rows {
+		if row.Ratio <= 0 || row.Bare <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
+func TestCostRow(t *testing.T) {
+	row := newCostRow(abuse{name: "knocks", unit: "knock"}, "door", []float64{10, 20, 10}, []float64{11, 20, 30})
+	if row.Bare != 10 || row.Ours != 20 || row.Ratio != 1.1 || row.Least != 1 || row.Most != 3 {
+		t.Errorf("%+v", row)
+	}
+	r := CostReport{Rounds: 3, Rows: []CostRow{row}}
+	var b strings.Builder
+	if err := r.Table(&b); err != nil || !strings.Contains(b.String(), "knock") {
+		t.Errorf("%v, %s", err, b.String())
+	}
+}
