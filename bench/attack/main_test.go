@@ -12,21 +12,20 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/attack"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
-// TestMain lets the test's binary be the server process, as the program itself
-// is otherwise.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == attack.Command {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
+	child.Main(map[string]child.Role{attack.Role: attack.Serve})
 	os.Exit(m.Run())
 }
 
 // invoke runs the program with args.
 func invoke(args string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(context.Background(), strings.Fields(args), strings.NewReader(""), &out, &errs)
+	status = newProgram(new(attack.Config)).Invoke(context.Background(), strings.Fields(args), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -78,7 +77,7 @@ func TestAttack(t *testing.T) {
 				t.Fatalf("%d runs", len(r.Runs))
 			}
 			var wrong []string
-			if status != statusPass || !r.Passed {
+			if status != program.Pass || !r.Passed {
 				wrong = append(wrong, fmt.Sprintf("status %d: %q", status, r.Faults))
 			}
 			for i := range r.Runs {
@@ -112,13 +111,13 @@ func checkRun(t *testing.T, r *attack.Report, i int) (wrong []string) {
 	}
 	late := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch {
-	case o.Variant == "bare" && cut > 0:
+	case o.Variant == server.Bare && cut > 0:
 		t.Errorf("%s: %d were cut", name, cut)
-	case o.Variant == "bare" && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
+	case o.Variant == server.Bare && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
 		late("%s: %d of %d honest requests failed", name, o.Honest.Failed, o.Honest.Requests)
-	case o.Variant == "bare" && o.Full.Open < attackers:
+	case o.Variant == server.Bare && o.Full.Open < attackers:
 		late("%s: only %d connections when all had come", name, o.Full.Open)
-	case o.Variant == "ours" && holding > 0:
+	case o.Variant == server.Ours && holding > 0:
 		late("%s: %d hold on", name, holding)
 	}
 	if o.Honest.Requests == 0 {
@@ -150,7 +149,7 @@ func TestWrongFlags(t *testing.T) {
 		{"http", `"http"`},
 	} {
 		status, stdout, stderr := invoke(c.args)
-		if status != statusTrouble || stdout != "" || !strings.Contains(stderr, c.want) {
+		if status != program.Trouble || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: status %d, %q on stdout, %q on stderr; want %q", c.args, status, stdout, stderr, c.want)
 		}
 	}
@@ -158,7 +157,7 @@ func TestWrongFlags(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	status, stdout, stderr := invoke("-h")
-	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-attackers") || !strings.Contains(stdout, "brink") {
+	if status != program.Pass || stderr != "" || !strings.Contains(stdout, "-attackers") || !strings.Contains(stdout, "brink") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }

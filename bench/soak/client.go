@@ -15,7 +15,7 @@ import (
 
 // A client lives one life on one connection.
 type client struct {
-	srv *server
+	target *target
 	terms
 	rng *rand.Rand
 
@@ -26,21 +26,21 @@ type client struct {
 }
 
 // dial connects. The client must hang up.
-func (s *server) dial(t terms, rng *rand.Rand) (*client, error) {
+func (t *target) dial(granted terms, rng *rand.Rand) (*client, error) {
 	begin := time.Now()
-	nc, err := net.DialTimeout("tcp", s.address, 10*time.Second)
+	nc, err := net.DialTimeout("tcp", t.Address, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	s.dials.Add(1)
+	t.dials.Add(1)
 	return &client{
-		srv: s, terms: t, rng: rng, TCPConn: nc.(*net.TCPConn),
-		entry: s.ledger.enter(nc.LocalAddr()), since: span{begin, time.Now()},
+		target: t, terms: granted, rng: rng, TCPConn: nc.(*net.TCPConn),
+		entry: t.ledger.enter(nc.LocalAddr()), since: span{begin, time.Now()},
 	}, nil
 }
 
 func (c *client) hangUp() {
-	c.srv.ledger.strike(c.LocalAddr())
+	c.target.ledger.strike(c.LocalAddr())
 	c.Close()
 	if c.browser != nil {
 		c.browser.transport.CloseIdleConnections() // it leaves no goroutine
@@ -51,7 +51,7 @@ func (c *client) hangUp() {
 func (c *client) stale(since span, limit time.Duration, reason idle.Reason) outcome {
 	at, err := c.awaitEnd(since.to, limit)
 	if err != nil {
-		told, _ := c.srv.ledger.wait(c.entry, 0)
+		told, _ := c.target.ledger.wait(c.entry, 0)
 		return violation(told, "%v", err)
 	}
 	return c.ended(since, limit, at, reason)
@@ -60,7 +60,7 @@ func (c *client) stale(since span, limit time.Duration, reason idle.Reason) outc
 // ended judges an end that was due.
 func (c *client) ended(since span, limit time.Duration, at time.Time, want idle.Reason) outcome {
 	late, fault := judgeStale(since, limit, c.slack(since.to, at), at)
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if fault == "" && reason != want {
 		fault = fmt.Sprintf("wrong reason, want %v", want)
 	}
@@ -82,7 +82,7 @@ func (c *client) cut(p *pulse, err error) outcome {
 			p.wrote(moved.from, moved.to)
 		}
 	}
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if p.excuses(at) {
 		return outcome{verdict: draw, reason: reason}
 	}

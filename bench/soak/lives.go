@@ -28,8 +28,8 @@ type opening func(c *client) (span, error)
 func echoLives(halfClosing life) []life {
 	stream := string(rune(modeStream))
 	return append(commonLives(echo, "silent", idle.ReasonIdle, idle.ReasonIdle),
-		life{"reads above the rate", 1, readAbove(stream)},
-		life{"reads below the rate", 1, readBelow(stream)},
+		life{"reads above the rate", 1, readSlowly(stream, fastEnough)},
+		life{"reads below the rate", 1, readSlowly(stream, tooSlow)},
 		life{"answers pings", 1, answer(askForPings)},
 		life{"ignores pings", 1, ignore(askForPings)},
 		halfClosing)
@@ -43,8 +43,8 @@ func httpLives() []life {
 	return append(commonLives(page, "silent after a response", idle.ReasonReadTotal, idle.ReasonRead),
 		life{"header trickles", 1, trickleHeader},
 		life{"body trickles", 1, trickleBody},
-		life{"reads above the rate", 1, readAbove(get(pathStream))},
-		life{"reads below the rate", 1, readBelow(get(pathStream))},
+		life{"reads above the rate", 1, readSlowly(get(pathStream), fastEnough)},
+		life{"reads below the rate", 1, readSlowly(get(pathStream), tooSlow)},
 		life{"half-closes", 1, halfClose(askPage, (*client).readPage)})
 }
 

@@ -99,7 +99,7 @@ func trickleBody(_ context.Context, c *client) outcome {
 	if err != nil {
 		return violation(0, "a body that trickles: %v", err)
 	}
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if fault := judgeSlow(since, ration{bodyRate, bodyGrace}, 0, n, c.slack(since.to, at), at); fault != "" {
 		return violation(reason, "a body that trickles was %s", fault)
 	}

@@ -25,16 +25,8 @@ const (
 
 var writeRation = ration{writeRate, writeGrace}
 
-// readAbove takes a stream slowly, but faster than it has to.
-func readAbove(request string) func(context.Context, *client) outcome {
-	return readSlowly(request, fastEnough)
-}
-
-// readBelow takes a stream too slowly, and has to be cut.
-func readBelow(request string) func(context.Context, *client) outcome {
-	return readSlowly(request, tooSlow)
-}
-
+// readSlowly takes a stream at a rate, which is either fast enough, or too slow:
+// then it has to be cut.
 func readSlowly(request string, rate int) func(context.Context, *client) outcome {
 	return func(_ context.Context, c *client) outcome {
 		c.SetReadBuffer(receiveBuffer)
@@ -50,7 +42,7 @@ func readSlowly(request string, rate int) func(context.Context, *client) outcome
 func (c *client) sip(since span, rate int) outcome {
 	taken, chunk := 0, make([]byte, rate/2)
 	for {
-		reason, at := c.srv.ledger.wait(c.entry, readStep)
+		reason, at := c.target.ledger.wait(c.entry, readStep)
 		switch {
 		case reason != 0:
 			return c.judgeSip(since, rate, taken, reason, at)
@@ -67,7 +59,7 @@ func (c *client) sip(since span, rate int) outcome {
 		n, err := c.Read(chunk[:min(len(chunk), quota)])
 		taken += n
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			reason, at := c.srv.ledger.wait(c.entry, c.grace)
+			reason, at := c.target.ledger.wait(c.entry, c.grace)
 			if reason == 0 {
 				return violation(0, "a slow reader was closed, but not by a timeout: %v", err)
 			}

@@ -9,91 +9,115 @@
 //
 // Those that are active must never be closed, those that fall silent must be, in
 // time and for the right reason; the counters have to add up, and nothing may
-// leak. The exit status is 0 if all of that is so, 1 if not, and 2 if the soak
-// could not be run as asked.
+// leak.
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/attack"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	child.Main(map[string]child.Role{attack.Role: attack.Serve})
+	newProgram(new(config)).Main()
 }
 
-// The exit statuses.
+// config is what the flags say.
+type config struct {
+	duration time.Duration
+	conns    int
+	slack    time.Duration
+	servers  names
+	seed     uint64
+	progress progress.Flag
+
+	abuse  bool
+	rounds int
+}
+
+func newProgram(c *config) *program.Program[program.Result] {
+	return &program.Program[program.Result]{
+		Name:  "soak",
+		Does:  "Soak puts a mixed load over real sockets on servers with idlewheel's timeouts, and checks who is closed, when, and why, and that nothing leaks.",
+		Flags: c.define,
+		Check: c.validate,
+		Exits: "Exit status: 0 if nothing was violated and nothing leaked, 1 if something was or did, 2 if the soak could not be run. Ctrl-C ends it early, with a report. With -abuse the status says only whether it could be measured.",
+		Begin: func() string {
+			if c.abuse {
+				return fmt.Sprintf("soak: what abusive clients cost, in %d rounds", c.rounds)
+			}
+			return fmt.Sprintf("soak: %d clients at a time for %v, every limit %v, slack %v", c.conns, c.duration, limit, c.slack)
+		},
+		Run: func(ctx context.Context, stderr io.Writer) (program.Result, error) {
+			if c.abuse {
+				return attack.Cost(ctx, c.rounds, stderr, c.progress)
+			}
+			return runSoak(ctx, *c, stderr)
+		},
+	}
+}
+
+func (c *config) define(fs *flag.FlagSet) {
+	c.servers = serverNames()
+	fs.DurationVar(&c.duration, "duration", 10*time.Minute, "how long the load lasts")
+	fs.IntVar(&c.conns, "conns", 1200, "how many clients there are at a time; each takes two descriptors")
+	fs.DurationVar(&c.slack, "slack", 2*time.Second, "how much longer than its limit a stale connection may be kept, on a busy machine, before it is a violation")
+	fs.Var(&c.servers, "servers", "which servers are run, separated by commas")
+	fs.Uint64Var(&c.seed, "seed", 1, "what the clients' lives are drawn from")
+	fs.Var(&c.progress, "progress", "tell on stderr how it goes; auto does so on a terminal")
+	fs.BoolVar(&c.abuse, "abuse", false, "measure what abusive clients cost servers with and without timeouts, instead")
+	fs.IntVar(&c.rounds, "rounds", 9, "with -abuse, in how many rounds both are measured")
+}
+
 const (
-	statusPass    = 0
-	statusFail    = 1
-	statusTrouble = 2
+	shortest  = 5 * time.Second
+	longest   = 7 * 24 * time.Hour
+	maxConns  = 10_000 // loopback has 28,000 ports, and those left by others wait a minute
+	maxRounds = 1000
 )
 
-// run is the whole program.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 2 && args[0] == attack.Command {
-		if err := attack.Serve(args[1], stdin, stdout); err != nil {
-			fmt.Fprintf(stderr, "soak: server: %v\n", err)
-			return statusTrouble
-		}
-		return statusPass
-	}
-	cfg, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		usage(stdout)
-		return statusPass
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "soak: %v (-h lists the flags)\n", err)
-		return statusTrouble
-	}
-	write, result, passed, err := test(ctx, cfg, stderr)
-	if err != nil {
-		fmt.Fprintf(stderr, "soak: %v\n", err)
-		return statusTrouble
-	}
-	if cfg.json {
-		write = func(w io.Writer) error { return writeJSON(w, result) }
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintf(stderr, "soak: writing the result: %v\n", err)
-		return statusTrouble
-	}
-	if !passed {
-		return statusFail
-	}
-	return statusPass
+func (c *config) validate() error {
+	return cmp.Or(
+		program.Within("duration", c.duration, shortest, longest, ""),
+		program.Within("conns", c.conns, len(c.servers), maxConns, "; each server takes one"),
+		program.Within("slack", c.slack, 4*tick, longest, ", since a timeout may be two ticks late"),
+		program.Within("rounds", c.rounds, 1, maxRounds, ""),
+	)
 }
 
-// test runs what cfg asks for. The cost of abuse is for people to judge, so it
-// is always a pass.
-func test(ctx context.Context, cfg config, stderr io.Writer) (table func(io.Writer) error, result any, passed bool, err error) {
-	if !cfg.abuse {
-		rep, err := runSoak(ctx, cfg, stderr)
-		if err != nil {
-			return nil, nil, false, err
-		}
-		return rep.table, rep, rep.passed(), nil
+// names is a flag with names of servers.
+type names []string
+
+func serverNames() (all names) {
+	for _, k := range kinds() {
+		all = append(all, k.name)
 	}
-	rep, err := attack.Cost(ctx, cfg.rounds, stderr, func(what string) {
-		if cfg.progress {
-			fmt.Fprintf(stderr, "soak: %s\n", what)
+	return all
+}
+
+func (n *names) String() string { return strings.Join(*n, ",") }
+
+// Set sets the flag.
+func (n *names) Set(s string) error {
+	*n = strings.Split(s, ",")
+	for i, name := range *n {
+		if !slices.Contains(serverNames(), name) {
+			return fmt.Errorf("there is no server %q; there are %s", name, strings.Join(serverNames(), ", "))
 		}
-	})
-	if err != nil {
-		return nil, nil, false, err
+		if slices.Contains((*n)[:i], name) {
+			return fmt.Errorf("%q is there twice", name)
+		}
 	}
-	return rep.Table, rep, true, nil
+	return nil
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"runtime"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -31,11 +31,11 @@ type report struct {
 	StalledMS float64  `json:"stalled_ms"` // in which this process did not run: it adds to the slack
 	Windows   []window `json:"windows"`
 
-	Allowed allowance `json:"allowed"`
-	Empty   level     `json:"level_empty"`   // before there was a server
-	Start   level     `json:"level_start"`   // after the warm-up, without connections
-	End     level     `json:"level_end"`     // when all connections were closed
-	Stopped level     `json:"level_stopped"` // when the servers were as well
+	Allowed level `json:"allowed"`       // how much more may be in use at the end than at the start
+	Empty   level `json:"level_empty"`   // before there was a server
+	Start   level `json:"level_start"`   // after the warm-up, without connections
+	End     level `json:"level_end"`     // when all connections were closed
+	Stopped level `json:"level_stopped"` // when the servers were as well
 
 	Served   int     `json:"served"`                    // connections, after the warm-up
 	HeapEach float64 `json:"heap_bytes_per_connection"` // by how much the heap grew from start to end, for each of them
@@ -79,26 +79,18 @@ type drift struct {
 	P99 float64 `json:"p99"`
 }
 
-// An allowance is how much more may be in use at the end than at the start.
-type allowance struct {
-	Goroutines  int     `json:"goroutines"`
-	Descriptors int     `json:"descriptors"`
-	HeapMB      float64 `json:"heap_mb"`
-	Tracked     int     `json:"tracked"`
-}
-
 func newReport(cfg config) *report {
 	return &report{
 		Conns: cfg.conns, Seed: cfg.seed, LimitMS: millis(limit), SlackMS: millis(cfg.slack),
 		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
 		FirstOnes: []string{}, Leaks: []string{},
-		Allowed: allowance{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
+		Allowed: level{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
 	}
 }
 
-func newServerReport(s *server, a *account, st idle.Stats) serverReport {
+func newServerReport(t *target, a *account, st idle.Stats) serverReport {
 	r := serverReport{
-		Name: s.name, Dials: s.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Gone,
+		Name: t.name, Dials: t.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Gone,
 		TimedOut: map[string]uint64{}, Pings: st.Pings, Misses: st.Misses, Deferred: st.Deferred, Seen: a,
 	}
 	for reason, n := range st.TimedOut {
@@ -127,34 +119,31 @@ func newLate(s *spread.Spread) late {
 // driftOf compares the halves.
 func driftOf(windows []window) drift {
 	half := len(windows) / 2
-	if half == 0 {
-		return drift{}
-	}
-	of := func(get func(late) float64) float64 {
-		var first, second []float64
-		for i, w := range windows {
-			if i < half {
-				first = append(first, get(w.Late))
-			} else {
-				second = append(second, get(w.Late))
-			}
+	of := func(windows []window, get func(late) float64) float64 {
+		var all []float64
+		for _, w := range windows {
+			all = append(all, get(w.Late))
 		}
-		return round(median(second)-median(first), 3)
+		return stats.Median(all)
 	}
-	return drift{
-		P50: of(func(l late) float64 { return l.P50 }),
-		P99: of(func(l late) float64 { return l.P99 }),
+	rise := func(get func(late) float64) float64 {
+		if half == 0 {
+			return 0
+		}
+		return round(of(windows[half:], get)-of(windows[:half], get), 3)
 	}
+	return drift{rise(func(l late) float64 { return l.P50 }), rise(func(l late) float64 { return l.P99 })}
 }
 
 // passed reports whether all was as it has to be.
 func (r *report) passed() bool { return r.Violated == 0 && len(r.Leaks) == 0 }
 
-// writeJSON writes a result as one object.
-func writeJSON(w io.Writer, r any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+// Status is the exit status.
+func (r *report) Status() int {
+	if r.passed() {
+		return program.Pass
+	}
+	return program.Fail
 }
 
 func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 func TestEarliest(t *testing.T) {
@@ -37,7 +39,7 @@ func TestDefend(t *testing.T) {
 	got := defend([]*attacker{
 		cutAt(1900 * time.Millisecond), cutAt(2010 * time.Millisecond), cutAt(6 * time.Second), cutAt(0),
 	}, end, 3*time.Second)
-	want := defence{Kind: "some", Attackers: 4, Cut: 3, Early: 1, Past: past{10, -100, 4000}, Outlived: 2, Holding: 1}
+	want := defence{Kind: "some", Attackers: 4, Cut: 3, Early: 1, Past: stats.Summary{Median: 10, Min: -100, Max: 4000}, Outlived: 2, Holding: 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

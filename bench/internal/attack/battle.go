@@ -8,13 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
 // A battle is an attack on a variant of a server.
 type battle struct {
 	Config
-	server    *child
+	server    *victim
 	attackers []*attacker
 	quick     *clients
 	uploads   *clients
@@ -25,17 +28,18 @@ type battle struct {
 }
 
 // Run attacks every variant of a server, with ample descriptors and with scarce
-// ones: as many as there are attackers, who come first. It calls begin before
-// each attack.
-func Run(ctx context.Context, cfg Config, stderr io.Writer, begin func(what string)) (*Report, error) {
+// ones: as many as there are attackers, who come first.
+func Run(ctx context.Context, cfg Config, stderr io.Writer) (*Report, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
 	}
 	rep := newReport(cfg)
+	p := progress.New(stderr, progress.Flag{})
+	defer p.Clear()
 	for _, descriptors := range []string{"ample", "scarce"} {
-		for _, variant := range []string{bare, own, ours} {
+		for _, variant := range server.Variants(cfg.Server) {
 			name := fmt.Sprintf("%s, %s descriptors", variant, descriptors)
-			begin(name)
+			p.Say("attack: %s, %v", name, cfg.Duration)
 			o, err := fight(ctx, cfg, variant, descriptors, stderr)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -49,27 +53,27 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer, begin func(what stri
 
 // fight attacks a variant.
 func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr io.Writer) (*outcome, error) {
-	s := spec{Server: cfg.Server, Variant: variant, Limits: cfg.Limits, Tell: true}
-	if descriptors == "scarce" {
-		s.Clients = cfg.Attackers
-	}
 	b := &battle{Config: cfg, byPort: map[int]*attacker{}}
+	o := order{Kind: cfg.Server, Variant: variant, Limits: cfg.Limits, Notify: true}
+	if descriptors == "scarce" {
+		o.Clients = cfg.Attackers
+	}
 	var err error
-	if b.server, err = start(s, stderr, nil, b.closed); err != nil {
+	if b.server, err = start(o, child.Options{Stderr: stderr}, b.closed); err != nil {
 		return nil, err
 	}
-	defer b.server.stop()
+	defer b.server.Kill()
 	b.quick = b.clients(quick, cfg.Patience)
 	b.quick.every = cfg.Every
 	b.uploads = b.clients(cfg.upload, cfg.Patience+cfg.slowness())
 	b.downloads = b.clients(cfg.download, cfg.Patience+cfg.slowness())
 	b.downloads.receive = slowBuffer
-	o, err := b.fight(ctx)
+	out, err := b.fight(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o.Variant, o.Descriptors = variant, descriptors
-	return o, nil
+	out.Variant, out.Descriptors = variant, descriptors
+	return out, nil
 }
 
 func (b *battle) clients(request func(int) request, patience time.Duration) *clients {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 )
 
 // A Config says how Run attacks.
@@ -53,28 +55,20 @@ func (c *Config) Validate() error {
 	}
 	fast := max(10, int(4*float64(c.piece())/max(c.Body, minLimit).Seconds())+1) // a trickle of half of it never pauses for too long
 	return cmp.Or(
-		within("attackers", c.Attackers, 1, maxClients, ""),
-		within("honest", c.Honest, 1, maxClients, ""),
-		within("write-rate", c.WriteRate, 10, maxRate, ""),
-		within("header", c.Header, minLimit, time.Hour, ""),
-		within("body", c.Body, minLimit, time.Hour, ""),
-		within("grace", c.Grace, minLimit, time.Hour, ""),
-		within("write", c.Write, minLimit, time.Hour, ""),
-		within("keepalive", c.KeepAlive, minLimit, time.Hour, ""),
-		within("patience", c.Patience, minLimit, time.Hour, ""),
-		within("late", c.Late, minLimit, time.Hour, ""),
-		within("rate", c.Rate, fast, maxRate, fmt.Sprintf("; with -body %v a slower body would have to pause for too long", c.Body)),
-		within("every", c.Every, time.Millisecond, c.KeepAlive/2, fmt.Sprintf(", so that honest clients stay below -keepalive %v", c.KeepAlive)),
-		within("duration", c.Duration, c.shortest(), time.Hour, ", so that every attacker passes its limit"),
+		program.Within("attackers", c.Attackers, 1, maxClients, ""),
+		program.Within("honest", c.Honest, 1, maxClients, ""),
+		program.Within("write-rate", c.WriteRate, 10, maxRate, ""),
+		program.Within("header", c.Header, minLimit, time.Hour, ""),
+		program.Within("body", c.Body, minLimit, time.Hour, ""),
+		program.Within("grace", c.Grace, minLimit, time.Hour, ""),
+		program.Within("write", c.Write, minLimit, time.Hour, ""),
+		program.Within("keepalive", c.KeepAlive, minLimit, time.Hour, ""),
+		program.Within("patience", c.Patience, minLimit, time.Hour, ""),
+		program.Within("late", c.Late, minLimit, time.Hour, ""),
+		program.Within("rate", c.Rate, fast, maxRate, fmt.Sprintf("; with -body %v a slower body would have to pause for too long", c.Body)),
+		program.Within("every", c.Every, time.Millisecond, c.KeepAlive/2, fmt.Sprintf(", so that honest clients stay below -keepalive %v", c.KeepAlive)),
+		program.Within("duration", c.Duration, c.shortest(), time.Hour, ", so that every attacker passes its limit"),
 	)
-}
-
-// within returns an error if the value of a flag is not within least and most.
-func within[T cmp.Ordered](flag string, value, least, most T, why string) error {
-	if value < least || value > most {
-		return fmt.Errorf("-%s is %v; it must be %v to %v%s", flag, value, least, most, why)
-	}
-	return nil
 }
 
 func (c *Config) secure() bool { return c.Server == "https" }

@@ -8,27 +8,32 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/cpu"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // An abuse is what a hostile client does to make a server work.
 type abuse struct {
-	name    string
-	servers []string
-	unit    string // what it costs is told for each of these
-	attack  func(m *measurement, v *victim) (units int, err error)
+	name   string
+	kinds  []string
+	unit   string // what it costs is told for each of these
+	attack func(m *measurement, v *victim) (units int, err error)
 }
 
 var abuses = []abuse{
-	{"floods with bytes", []string{"net", "gnet"}, "byte", flood(string(rune(noise)))},
-	{"floods with beats of one byte", []string{"net", "gnet"}, "byte", flood(string(rune(beat)))},
-	{"floods with pipelined requests", []string{"http"}, "byte", flood(getRequest(13))},
-	{"sends one byte at a time", []string{"net", "gnet", "http"}, "byte", drip},
-	{"opens and closes at once", []string{"net", "gnet", "http"}, "connection", churn},
+	{"floods with bytes", []string{server.Net, server.Gnet}, "byte", flood(string(rune(noise)))},
+	{"floods with beats of one byte", []string{server.Net, server.Gnet}, "byte", flood(string(rune(beat)))},
+	{"floods with pipelined requests", []string{server.HTTP}, "byte", flood(getRequest(13))},
+	{"sends one byte at a time", []string{server.Net, server.Gnet, server.HTTP}, "byte", drip},
+	{"opens and closes at once", []string{server.Net, server.Gnet, server.HTTP}, "connection", churn},
 }
 
 // A measurement is how much is done how often.
@@ -37,19 +42,25 @@ type measurement struct {
 	flood, drip, churn int // in a round
 }
 
-// Cost measures in rounds what each abuse costs each server, with timeouts and
-// without, in turns. It calls begin before each abuse.
-func Cost(ctx context.Context, rounds int, stderr io.Writer, begin func(what string)) (*CostReport, error) {
-	return (&measurement{rounds: rounds, flood: 16 << 20, drip: 20_000, churn: 1000}).run(ctx, stderr, begin)
+// Cost measures in rounds what CPU time each abuse costs each server, with
+// timeouts and without, in turns. The servers have a core, this process another.
+func Cost(ctx context.Context, rounds int, stderr io.Writer, show progress.Flag) (*CostReport, error) {
+	return (&measurement{rounds: rounds, flood: 16 << 20, drip: 20_000, churn: 1000}).run(ctx, stderr, show)
 }
 
-func (m *measurement) run(ctx context.Context, stderr io.Writer, begin func(what string)) (*CostReport, error) {
-	rep := &CostReport{Rounds: m.rounds, where: here()}
+func (m *measurement) run(ctx context.Context, stderr io.Writer, show progress.Flag) (*CostReport, error) {
+	rep := &CostReport{Rounds: m.rounds, Where: here()}
+	core, err := child.Allot()
+	if err != nil {
+		return nil, err
+	}
+	p := progress.New(stderr, show)
+	defer p.Clear()
 	for _, a := range abuses {
-		for _, server := range a.servers {
-			what := fmt.Sprintf("a client of idle%s that %s", server, a.name)
-			begin(what)
-			row, err := m.compare(ctx, a, server, stderr)
+		for _, kind := range a.kinds {
+			what := fmt.Sprintf("a client of idle%s that %s", kind, a.name)
+			p.Say("soak: %s", what)
+			row, err := m.compare(ctx, a, kind, child.Options{Stderr: stderr, Pinned: true, Core: core})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", what, err)
 			}
@@ -59,13 +70,6 @@ func (m *measurement) run(ctx context.Context, stderr io.Writer, begin func(what
 	return rep, nil
 }
 
-// A victim is a server process that is abused.
-type victim struct {
-	*child
-	spec
-	cost []float64 // ns of CPU time for each unit, by round
-}
-
 // abused are limits that an abusive client does not pass.
 func abused() Limits {
 	const long = 10 * time.Minute
@@ -73,30 +77,32 @@ func abused() Limits {
 }
 
 // compare does an abuse to both variants of a server.
-func (m *measurement) compare(ctx context.Context, a abuse, server string, stderr io.Writer) (row CostRow, err error) {
-	both := []*victim{{spec: spec{Server: server, Variant: bare}}, {spec: spec{Server: server, Variant: ours}}}
-	for _, v := range both {
-		v.Limits = abused()
-		if v.child, err = start(v.spec, stderr, []string{"GOMAXPROCS=1"}, nil); err != nil {
+func (m *measurement) compare(ctx context.Context, a abuse, kind string, options child.Options) (row CostRow, err error) {
+	var victims []*victim
+	for _, variant := range []string{server.Bare, server.Ours} {
+		v, err := start(order{Kind: kind, Variant: variant, Limits: abused()}, options, nil)
+		if err != nil {
 			return row, err
 		}
-		defer v.stop()
+		defer v.Kill()
+		victims = append(victims, v)
 	}
+	costs := make([][]float64, len(victims))     // ns of CPU time for each unit, by round
 	for round := -1; round < m.rounds; round++ { // the first one warms up
-		for _, i := range rand.Perm(len(both)) {
+		for _, i := range rand.Perm(len(victims)) {
 			if err := ctx.Err(); err != nil {
 				return row, err
 			}
-			cost, err := m.abuse(a, both[i])
+			cost, err := m.abuse(a, victims[i])
 			if err != nil {
-				return row, fmt.Errorf("%s: %w", both[i].Variant, err)
+				return row, fmt.Errorf("%s: %w", victims[i].Variant, err)
 			}
 			if round >= 0 {
-				both[i].cost = append(both[i].cost, cost)
+				costs[i] = append(costs[i], cost)
 			}
 		}
 	}
-	return newCostRow(a, server, both[0].cost, both[1].cost), nil
+	return newCostRow(a, kind, costs[0], costs[1]), nil
 }
 
 // settleTime is how long after an abuse the server is given to finish its work. A
@@ -105,7 +111,7 @@ const settleTime, settleTries = 50 * time.Millisecond, 100
 
 // abuse returns the CPU time, in ns, that a unit of an abuse costs a victim.
 func (m *measurement) abuse(a abuse, v *victim) (float64, error) {
-	before, err := cpu.Time(v.cmd.Process.Pid)
+	before, err := usage.CPU(v.Pid())
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +121,7 @@ func (m *measurement) abuse(a abuse, v *victim) (float64, error) {
 	}
 	for range settleTries {
 		time.Sleep(settleTime)
-		after, err := cpu.Time(v.cmd.Process.Pid)
+		after, err := usage.CPU(v.Pid())
 		if err != nil || after > before {
 			return float64(after-before) / float64(n), err
 		}
@@ -128,7 +134,7 @@ func flood(message string) func(*measurement, *victim) (int, error) {
 	return func(m *measurement, v *victim) (int, error) {
 		batch := bytes.Repeat([]byte(message), 64<<10/len(message))
 		n := m.flood / len(batch)
-		if v.Server == "http" {
+		if v.Kind == server.HTTP {
 			n /= 8 // a request is more work than as many beats
 		}
 		c, err := v.connect()
@@ -141,7 +147,7 @@ func flood(message string) func(*measurement, *victim) (int, error) {
 				return 0, err
 			}
 		}
-		return n * len(batch), c.finish(v.Server)
+		return n * len(batch), c.finish(v.Kind)
 	}
 }
 
@@ -150,7 +156,7 @@ func flood(message string) func(*measurement, *victim) (int, error) {
 func drip(m *measurement, v *victim) (int, error) {
 	const conns = 100
 	prefix, bytes := "", string(rune(beat))
-	if v.Server == "http" {
+	if v.Kind == server.HTTP {
 		prefix, bytes = "GET /13 HTTP/1.1\r\n", "Hostile: "+strings.Repeat("x", 40)+"\r\n"
 	}
 	var all []*dump
@@ -174,7 +180,7 @@ func drip(m *measurement, v *victim) (int, error) {
 		}
 	}
 	for _, c := range all {
-		if err := c.finish(v.Server); err != nil {
+		if err := c.finish(v.Kind); err != nil {
 			return 0, err
 		}
 	}
@@ -216,9 +222,9 @@ func (v *victim) connect() (*dump, error) {
 
 // finish asks the server to close, and waits until it has: then it has read
 // everything before.
-func (d *dump) finish(server string) error {
+func (d *dump) finish(kind string) error {
 	end := string(rune(quit))
-	if server == "http" {
+	if kind == server.HTTP {
 		end = "\r\nGET /13 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	}
 	if _, err := io.WriteString(d, end); err != nil {
@@ -233,7 +239,7 @@ func (d *dump) finish(server string) error {
 // A CostReport is the result of Cost.
 type CostReport struct {
 	Rounds int `json:"rounds"`
-	where
+	Where
 	Rows []CostRow `json:"abuses"`
 }
 
@@ -250,31 +256,28 @@ type CostRow struct {
 }
 
 // newCostRow compares the costs by round.
-func newCostRow(a abuse, server string, bare, ours []float64) CostRow {
-	ratios := make([]float64, len(bare))
-	for i := range bare {
-		ratios[i] = ours[i] / bare[i]
-	}
+func newCostRow(a abuse, kind string, bare, ours []float64) CostRow {
+	ratios := stats.Ratios(ours, bare)
+	all := stats.Summarize(ratios)
 	return CostRow{
-		Server: "idle" + server, Abuse: a.name, Unit: a.unit, Bare: round(median(bare), 2), Ours: round(median(ours), 2),
-		Ratio: round(median(ratios), 3), Least: round(slices.Min(ratios), 3), Most: round(slices.Max(ratios), 3),
+		Server: "idle" + kind, Abuse: a.name, Unit: a.unit, Bare: round(stats.Median(bare), 2), Ours: round(stats.Median(ours), 2),
+		Ratio: round(all.Median, 3), Least: round(all.Min, 3), Most: round(all.Max, 3),
 	}
 }
 
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
+// Status is a pass: the figures are for people to judge.
+func (r *CostReport) Status() int { return program.Pass }
 
 // Table writes r for people.
-func (r *CostReport) Table(w io.Writer) error {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "CPU time of servers whose client is abusive, with timeouts and without, in\nturns; medians of %d rounds\n\n", r.Rounds)
-	var rows [][]string
-	for _, row := range r.Rows {
-		rows = append(rows, []string{row.Server, row.Abuse, row.Unit, fmt.Sprintf("%.1f\t%.1f\t%.3f\t%.3f to %.3f", row.Bare, row.Ours, row.Ratio, row.Least, row.Most)})
+func (r *CostReport) Table(w io.Writer) {
+	t := table.Table{
+		Title:   fmt.Sprintf("CPU time of servers whose client is abusive, without timeouts and with ours, in turns; medians of %d rounds", r.Rounds),
+		Columns: table.Columns("server", "a client that", "ns a", "bare", "ours", "ratio", "from", "to"),
 	}
-	tabulate(&out, "server\ta client that\tns per\tbare\tours\tratio\t", rows)
-	_, err := w.Write(out.Bytes())
-	return err
+	t.Columns[1].Text, t.Columns[2].Text = true, true
+	for _, row := range r.Rows {
+		t.Add(row.Server, row.Abuse, row.Unit, table.Figure(row.Bare), table.Figure(row.Ours),
+			fmt.Sprintf("%.3f", row.Ratio), fmt.Sprintf("%.3f", row.Least), fmt.Sprintf("%.3f", row.Most))
+	}
+	t.Write(w)
 }

@@ -6,6 +6,10 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 // A Report is the result of Run.
@@ -24,7 +28,7 @@ type Report struct {
 		WriteRate int     `json:"write_bytes_per_s"`
 		KeepAlive float64 `json:"keep_alive_s"`
 	} `json:"limits"`
-	where
+	Where
 	Runs   []*outcome `json:"runs"`
 	Passed bool       `json:"passed"`
 	Faults []string   `json:"faults"` // of ours
@@ -32,15 +36,15 @@ type Report struct {
 	late time.Duration
 }
 
-// A where is where figures are from.
-type where struct {
+// A Where is what machine figures are from.
+type Where struct {
 	GoVersion string `json:"go_version"`
 	Platform  string `json:"platform"`
 	CPUs      int    `json:"cpus"`
 }
 
-func here() where {
-	return where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU()}
+func here() Where {
+	return Where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU()}
 }
 
 // An outcome is what came of a battle.
@@ -72,27 +76,19 @@ type service struct {
 
 // A defence is what became of the attackers of a kind.
 type defence struct {
-	Kind      string `json:"kind"`
-	Attackers int    `json:"attackers"`
-	Cut       int    `json:"cut"`
-	Early     int    `json:"early"` // of those cut, before their limit
-	Past      past   `json:"past_limit_ms"`
-	Outlived  int    `json:"outlived"` // cut, or living, long after their limit
-	Holding   int    `json:"holding"`  // had a connection at the end
-}
-
-// A past is how long after their limits attackers were cut. It is negative for
-// those that were cut before.
-type past struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
+	Kind      string        `json:"kind"`
+	Attackers int           `json:"attackers"`
+	Cut       int           `json:"cut"`
+	Early     int           `json:"early"`         // of those cut, before their limit
+	Past      stats.Summary `json:"past_limit_ms"` // how long after it they were cut; before it if negative
+	Outlived  int           `json:"outlived"`      // cut, or living, long after their limit
+	Holding   int           `json:"holding"`       // had a connection at the end
 }
 
 func newReport(cfg Config) *Report {
 	r := &Report{
 		Server: cfg.Server, Attackers: cfg.Attackers, Honest: cfg.Honest, Slow: cfg.slow(), Duration: cfg.Duration.Seconds(),
-		where: here(), Faults: []string{}, late: cfg.Late,
+		Where: here(), Faults: []string{}, late: cfg.Late,
 	}
 	l := &r.Limits
 	l.Header, l.Body, l.Write, l.KeepAlive = cfg.Header.Seconds(), cfg.Body.Seconds(), cfg.Write.Seconds(), cfg.KeepAlive.Seconds()
@@ -118,7 +114,7 @@ func (b *battle) outcome(at time.Time, full, end state) *outcome {
 // defend sums up what became of attackers of a kind.
 func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
 	d := defence{Kind: attackers[0].name, Attackers: len(attackers)}
-	var pasts []time.Duration
+	var pasts []float64
 	for _, a := range attackers {
 		cut, past := a.outcome(end)
 		if past > late {
@@ -129,14 +125,13 @@ func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
 			continue
 		}
 		d.Cut++
-		pasts = append(pasts, past)
+		pasts = append(pasts, millis(past))
 		if past < 0 {
 			d.Early++
 		}
 	}
 	if d.Cut > 0 {
-		slices.Sort(pasts)
-		d.Past = past{millis(pasts[len(pasts)/2]), millis(pasts[0]), millis(pasts[len(pasts)-1])}
+		d.Past = stats.Summarize(pasts)
 	}
 	return d
 }
@@ -160,7 +155,7 @@ func (c *clients) service() service {
 // judge finds the faults of ours.
 func (r *Report) judge() {
 	for _, o := range r.Runs {
-		if o.Variant != ours {
+		if o.Variant != server.Ours {
 			continue
 		}
 		fault := func(format string, args ...any) {
@@ -184,6 +179,14 @@ func (r *Report) judge() {
 		}
 	}
 	r.Passed = len(r.Faults) == 0
+}
+
+// Status is the exit status.
+func (r *Report) Status() int {
+	if r.Passed {
+		return program.Pass
+	}
+	return program.Fail
 }
 
 func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }

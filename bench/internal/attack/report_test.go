@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 // verdict judges an outcome.
@@ -24,12 +26,12 @@ func TestJudge(t *testing.T) {
 		o    outcome
 		want string // "" for no fault
 	}{
-		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine}, ""},
-		{outcome{Variant: own, Honest: failing, Uploads: failing, Attacks: []defence{{Outlived: 1}}}, ""},
-		{outcome{Variant: ours, Honest: failing, Uploads: fine, Downloads: fine}, "honest clients: 1 of 10 requests failed; the first: EOF"},
-		{outcome{Variant: ours, Honest: fine, Uploads: fine}, "slow downloads: 0 of 0"},
-		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "brink", Attackers: 2, Early: 1, Past: past{Min: -7}}}}, "brink: 1 of 2 were cut before their limit, by up to 7 ms"},
-		{outcome{Variant: ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2, Outlived: 2}}}, "connect: 2 of 2 outlived their limit by more than 3s"},
+		{outcome{Variant: server.Ours, Honest: fine, Uploads: fine, Downloads: fine}, ""},
+		{outcome{Variant: server.Own, Honest: failing, Uploads: failing, Attacks: []defence{{Outlived: 1}}}, ""},
+		{outcome{Variant: server.Ours, Honest: failing, Uploads: fine, Downloads: fine}, "honest clients: 1 of 10 requests failed; the first: EOF"},
+		{outcome{Variant: server.Ours, Honest: fine, Uploads: fine}, "slow downloads: 0 of 0"},
+		{outcome{Variant: server.Ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "brink", Attackers: 2, Early: 1, Past: stats.Summary{Min: -7}}}}, "brink: 1 of 2 were cut before their limit, by up to 7 ms"},
+		{outcome{Variant: server.Ours, Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2, Outlived: 2}}}, "connect: 2 of 2 outlived their limit by more than 3s"},
 	} {
 		r := verdict(c.o)
 		got := strings.Join(r.Faults, "; ")
@@ -41,11 +43,9 @@ func TestJudge(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	fine := service{Requests: 10, SuccessRate: 1, ServedRate: 0.5}
-	r := verdict(outcome{Variant: ours, Descriptors: "scarce", Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2}}})
+	r := verdict(outcome{Variant: server.Ours, Descriptors: "scarce", Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2}}})
 	var out bytes.Buffer
-	if err := r.Table(&out); err != nil {
-		t.Fatal(err)
-	}
+	r.Table(&out)
 	for _, want := range []string{"PASS", "100.0 %", "50.0 %", "10 of 10", "connect"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
@@ -71,7 +71,7 @@ func TestUnsent(t *testing.T) {
    4: 0100007F:1F90 0100007F:8004 0B 00000010:00000000 00:00000000 00000000
    5: 0100007F:8002 0100007F:1F90 04 00000100:00000000 00:00000000 00000000
 `
-	if got, want := countUnsent(table, 8080), (unsent{2, 0x110}); got != want {
+	if got, want := countUnsent([]byte(table), 8080), (unsent{2, 0x110}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

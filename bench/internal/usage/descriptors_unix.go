@@ -1,12 +1,12 @@
 //go:build unix
 
-package main
+package usage
 
 import "syscall"
 
-// descriptorLimit returns how many descriptors a process may have. The Go
+// DescriptorLimit returns how many descriptors a process may have. The Go
 // runtime has raised the limit as far as it can.
-func descriptorLimit() uint64 {
+func DescriptorLimit() uint64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return unlimited
