@@ -1,9 +1,7 @@
 package attack
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,47 +18,112 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
-// An abuse is what a hostile client does to make a server work.
+// An abuse is what a hostile client does to make a server work. On so many
+// connections at a time it sends pieces, in turns, and then waits until the server
+// has read all of them. Without pieces it closes each connection at once.
 type abuse struct {
-	name   string
-	kinds  []string
-	unit   string // what it costs is told for each of these
-	attack func(m *measurement, v *victim) (units int, err error)
+	name, unit string // what it costs is told for each unit
+	kinds      []string
+	conns      int
+	pieces     int    // on each connection
+	size       int    // of a piece
+	text       string // of which pieces are taken, again and again
+	prefix     string // comes first
 }
 
-var abuses = []abuse{
-	{"floods with bytes", []string{server.Net, server.Gnet}, "byte", flood(string(rune(noise)))},
-	{"floods with beats of one byte", []string{server.Net, server.Gnet}, "byte", flood(string(rune(beat)))},
-	{"floods with pipelined requests", []string{server.HTTP}, "byte", flood(getRequest(13))},
-	{"sends one byte at a time", []string{server.Net, server.Gnet, server.HTTP}, "byte", drip},
-	{"opens and closes at once", []string{server.Net, server.Gnet, server.HTTP}, "connection", churn},
+func abuses() []abuse {
+	beats, web := []string{server.Net, server.Gnet}, []string{server.HTTP}
+	flood := func(name string, kinds []string, pieces int, message string) abuse {
+		text := strings.Repeat(message, 64<<10/len(message))
+		return abuse{name: name, unit: "byte", kinds: kinds, conns: 1, pieces: pieces, size: len(text), text: text}
+	}
+	// The bytes of one connection are kept apart by those of the others: what
+	// comes close together the server would read at once.
+	drip := abuse{name: "sends one byte at a time", unit: "byte", kinds: beats, conns: 100, pieces: 200, size: 1, text: string(rune(beat))}
+	header := drip
+	header.kinds, header.prefix, header.text = web, "GET /13 HTTP/1.1\r\n", "Hostile: "+strings.Repeat("x", 40)+"\r\n"
+	return []abuse{
+		flood("floods with bytes", beats, 256, string(rune(noise))),
+		flood("floods with beats of one byte", beats, 256, string(rune(beat))),
+		flood("floods with pipelined requests", web, 32, getRequest(13)), // each is more work than as many beats
+		drip,
+		header,
+		{name: "opens and closes at once", unit: "connection", kinds: append(beats, web...), conns: 1000},
+	}
 }
 
-// A measurement is how much is done how often.
-type measurement struct {
-	rounds             int
-	flood, drip, churn int // in a round
+// do does the abuse, or a part of it, to a server, and returns how many units that
+// was.
+func (a *abuse) do(v *victim, part int) (units int, err error) {
+	var all []net.Conn
+	drained := make(chan error, a.conns)
+	for range max(1, a.conns/part) {
+		c, err := net.DialTimeout("tcp", v.address, dialTimeout)
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		if a.pieces == 0 {
+			c.(*net.TCPConn).SetLinger(0) // no port waits for a minute
+			c.Close()
+			units++
+			continue
+		}
+		all = append(all, c)
+		c.SetDeadline(time.Now().Add(5 * time.Minute))
+		go func() {
+			_, err := io.Copy(io.Discard, c)
+			drained <- err
+		}()
+	}
+	if a.pieces == 0 {
+		return units, nil
+	}
+	send := func(text string) {
+		for _, c := range all {
+			if err == nil {
+				_, err = io.WriteString(c, text)
+			}
+		}
+	}
+	send(a.prefix)
+	pieces := max(1, a.pieces/part)
+	for i := range pieces {
+		send(a.text[i*a.size%len(a.text):][:a.size])
+	}
+	if v.Kind == server.HTTP { // asks it to close
+		send("\r\nGET /13 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	} else {
+		send(string(rune(quit)))
+	}
+	for range all {
+		if err == nil {
+			err = <-drained
+		}
+	}
+	return pieces * a.size * len(all), err
 }
 
 // Cost measures in rounds what CPU time each abuse costs each server, with
 // timeouts and without, in turns. The servers have a core, this process another.
 func Cost(ctx context.Context, rounds int, stderr io.Writer, show progress.Flag) (*CostReport, error) {
-	return (&measurement{rounds: rounds, flood: 16 << 20, drip: 20_000, churn: 1000}).run(ctx, stderr, show)
+	return measureAll(ctx, rounds, 1, stderr, show)
 }
 
-func (m *measurement) run(ctx context.Context, stderr io.Writer, show progress.Flag) (*CostReport, error) {
-	rep := &CostReport{Rounds: m.rounds, Where: here()}
+// measureAll does only a part of each abuse.
+func measureAll(ctx context.Context, rounds, part int, stderr io.Writer, show progress.Flag) (*CostReport, error) {
+	rep := &CostReport{Rounds: rounds, Where: here()}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, err
 	}
 	p := progress.New(stderr, show)
 	defer p.Clear()
-	for _, a := range abuses {
+	for _, a := range abuses() {
 		for _, kind := range a.kinds {
 			what := fmt.Sprintf("a client of idle%s that %s", kind, a.name)
 			p.Say("soak: %s", what)
-			row, err := m.compare(ctx, a, kind, child.Options{Stderr: stderr, Pinned: true, Core: core})
+			row, err := a.compare(ctx, kind, rounds, part, child.Options{Stderr: stderr, Pinned: true, Core: core})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", what, err)
 			}
@@ -77,7 +140,7 @@ func abused() Limits {
 }
 
 // compare does an abuse to both variants of a server.
-func (m *measurement) compare(ctx context.Context, a abuse, kind string, options child.Options) (row CostRow, err error) {
+func (a *abuse) compare(ctx context.Context, kind string, rounds, part int, options child.Options) (row CostRow, err error) {
 	var victims []*victim
 	for _, variant := range []string{server.Bare, server.Ours} {
 		v, err := start(order{Kind: kind, Variant: variant, Limits: abused()}, options, nil)
@@ -87,13 +150,13 @@ func (m *measurement) compare(ctx context.Context, a abuse, kind string, options
 		defer v.Kill()
 		victims = append(victims, v)
 	}
-	costs := make([][]float64, len(victims))     // ns of CPU time for each unit, by round
-	for round := -1; round < m.rounds; round++ { // the first one warms up
+	costs := make([][]float64, len(victims))   // ns of CPU time for each unit, by round
+	for round := -1; round < rounds; round++ { // the first one warms up
 		for _, i := range rand.Perm(len(victims)) {
 			if err := ctx.Err(); err != nil {
 				return row, err
 			}
-			cost, err := m.abuse(a, victims[i])
+			cost, err := a.measure(victims[i], part)
 			if err != nil {
 				return row, fmt.Errorf("%s: %w", victims[i].Variant, err)
 			}
@@ -109,13 +172,13 @@ func (m *measurement) compare(ctx context.Context, a abuse, kind string, options
 // machine that is so busy that it has not let the server run gets it often.
 const settleTime, settleTries = 50 * time.Millisecond, 100
 
-// abuse returns the CPU time, in ns, that a unit of an abuse costs a victim.
-func (m *measurement) abuse(a abuse, v *victim) (float64, error) {
+// measure does the abuse, and returns the CPU time, in ns, that a unit cost.
+func (a *abuse) measure(v *victim, part int) (float64, error) {
 	before, err := usage.CPU(v.Pid())
 	if err != nil {
 		return 0, err
 	}
-	n, err := a.attack(m, v)
+	n, err := a.do(v, part)
 	if err != nil {
 		return 0, err
 	}
@@ -127,113 +190,6 @@ func (m *measurement) abuse(a abuse, v *victim) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("it did not run within %v", settleTries*settleTime)
-}
-
-// flood sends messages, as many as the server takes, in large writes.
-func flood(message string) func(*measurement, *victim) (int, error) {
-	return func(m *measurement, v *victim) (int, error) {
-		batch := bytes.Repeat([]byte(message), 64<<10/len(message))
-		n := m.flood / len(batch)
-		if v.Kind == server.HTTP {
-			n /= 8 // a request is more work than as many beats
-		}
-		c, err := v.connect()
-		if err != nil {
-			return 0, err
-		}
-		defer c.Close()
-		for range n {
-			if _, err := c.Write(batch); err != nil {
-				return 0, err
-			}
-		}
-		return n * len(batch), c.finish(v.Kind)
-	}
-}
-
-// drip sends byte by byte, on many connections in turns, so that the server reads
-// each by itself: what comes close together it would read at once.
-func drip(m *measurement, v *victim) (int, error) {
-	const conns = 100
-	prefix, bytes := "", string(rune(beat))
-	if v.Kind == server.HTTP {
-		prefix, bytes = "GET /13 HTTP/1.1\r\n", "Hostile: "+strings.Repeat("x", 40)+"\r\n"
-	}
-	var all []*dump
-	for range conns {
-		c, err := v.connect()
-		if err != nil {
-			return 0, err
-		}
-		defer c.Close()
-		if _, err := io.WriteString(c, prefix); err != nil {
-			return 0, err
-		}
-		all = append(all, c)
-	}
-	each := max(1, m.drip/conns)
-	for i := range each {
-		for _, c := range all {
-			if _, err := io.WriteString(c, bytes[i%len(bytes):][:1]); err != nil {
-				return 0, err
-			}
-		}
-	}
-	for _, c := range all {
-		if err := c.finish(v.Kind); err != nil {
-			return 0, err
-		}
-	}
-	return each * conns, nil
-}
-
-// churn opens connections and closes them at once.
-func churn(m *measurement, v *victim) (int, error) {
-	for range m.churn {
-		c, err := net.DialTimeout("tcp", v.address, dialTimeout)
-		if err != nil {
-			return 0, err
-		}
-		c.(*net.TCPConn).SetLinger(0) // no port waits for a minute
-		c.Close()
-	}
-	return m.churn, nil
-}
-
-// A dump is a connection of which all answers are thrown away.
-type dump struct {
-	net.Conn
-	drained chan error
-}
-
-func (v *victim) connect() (*dump, error) {
-	c, err := net.DialTimeout("tcp", v.address, dialTimeout)
-	if err != nil {
-		return nil, err
-	}
-	c.SetDeadline(time.Now().Add(5 * time.Minute))
-	d := &dump{c, make(chan error, 1)}
-	go func() {
-		_, err := io.Copy(io.Discard, c)
-		d.drained <- err
-	}()
-	return d, nil
-}
-
-// finish asks the server to close, and waits until it has: then it has read
-// everything before.
-func (d *dump) finish(kind string) error {
-	end := string(rune(quit))
-	if kind == server.HTTP {
-		end = "\r\nGET /13 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-	}
-	if _, err := io.WriteString(d, end); err != nil {
-		return err
-	}
-	if err := <-d.drained; err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
 }
 
 // A CostReport is the result of Cost.
@@ -256,7 +212,7 @@ type CostRow struct {
 }
 
 // newCostRow compares the costs by round.
-func newCostRow(a abuse, kind string, bare, ours []float64) CostRow {
+func newCostRow(a *abuse, kind string, bare, ours []float64) CostRow {
 	ratios := stats.Ratios(ours, bare)
 	all := stats.Summarize(ratios)
 	return CostRow{
@@ -272,11 +228,12 @@ func (r *CostReport) Status() int { return program.Pass }
 func (r *CostReport) Table(w io.Writer) {
 	t := table.Table{
 		Title:   fmt.Sprintf("CPU time of servers whose client is abusive, without timeouts and with ours, in turns; medians of %d rounds", r.Rounds),
-		Columns: table.Columns("server", "a client that", "ns a", "bare", "ours", "ratio", "from", "to"),
+		Columns: table.Columns("server", "a client that", "bare", "ours", "ratio", "from", "to"),
+		Caption: "Times are ns for each byte, or for each connection that is opened and closed.",
 	}
-	t.Columns[1].Text, t.Columns[2].Text = true, true
+	t.Columns[1].Text = true
 	for _, row := range r.Rows {
-		t.Add(row.Server, row.Abuse, row.Unit, table.Figure(row.Bare), table.Figure(row.Ours),
+		t.Add(row.Server, row.Abuse, table.Figure(row.Bare), table.Figure(row.Ours),
 			fmt.Sprintf("%.3f", row.Ratio), fmt.Sprintf("%.3f", row.Least), fmt.Sprintf("%.3f", row.Most))
 	}
 	t.Write(w)

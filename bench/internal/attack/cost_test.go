@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -23,8 +22,7 @@ func TestCost(t *testing.T) {
 	if _, err := usage.CPU(os.Getpid()); err != nil {
 		t.Skipf("CPU times are not known here: %v", err)
 	}
-	m := &measurement{rounds: 1, flood: 1 << 20, drip: 500, churn: 50}
-	r, err := m.run(context.Background(), os.Stderr, progress.Flag{})
+	r, err := measureAll(t.Context(), 1, 20, os.Stderr, progress.Flag{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +37,7 @@ func TestCost(t *testing.T) {
 }
 
 func TestCostRow(t *testing.T) {
-	row := newCostRow(abuse{name: "knocks", unit: "knock"}, "door", []float64{10, 20, 10}, []float64{11, 20, 30})
+	row := newCostRow(&abuse{name: "knocks", unit: "knock"}, "door", []float64{10, 20, 10}, []float64{11, 20, 30})
 	if row.Bare != 10 || row.Ours != 20 || row.Ratio != 1.1 || row.Least != 1 || row.Most != 3 {
 		t.Errorf("%+v", row)
 	}
