@@ -154,10 +154,3 @@ func TestWrongFlags(t *testing.T) {
 		}
 	}
 }
-
-func TestHelp(t *testing.T) {
-	status, stdout, stderr := invoke("-h")
-	if status != program.Pass || stderr != "" || !strings.Contains(stdout, "-attackers") || !strings.Contains(stdout, "brink") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
-	}
-}

@@ -38,7 +38,8 @@ type config struct {
 	duration time.Duration
 	conns    int
 	slack    time.Duration
-	servers  names
+	names    string // of servers, separated by commas
+	servers  []string
 	seed     uint64
 	progress progress.Flag
 
@@ -69,11 +70,10 @@ func newProgram(c *config) *program.Program[program.Result] {
 }
 
 func (c *config) define(fs *flag.FlagSet) {
-	c.servers = serverNames()
 	fs.DurationVar(&c.duration, "duration", 10*time.Minute, "how long the load lasts")
 	fs.IntVar(&c.conns, "conns", 1200, "how many clients there are at a time; each takes two descriptors")
 	fs.DurationVar(&c.slack, "slack", 2*time.Second, "how much longer than its limit a stale connection may be kept, on a busy machine, before it is a violation")
-	fs.Var(&c.servers, "servers", "which servers are run, separated by commas")
+	fs.StringVar(&c.names, "servers", strings.Join(serverNames(), ","), "which servers are run, separated by commas")
 	fs.Uint64Var(&c.seed, "seed", 1, "what the clients' lives are drawn from")
 	fs.Var(&c.progress, "progress", "tell on stderr how it goes; auto does so on a terminal")
 	fs.BoolVar(&c.abuse, "abuse", false, "measure what abusive clients cost servers with and without timeouts, instead")
@@ -88,6 +88,15 @@ const (
 )
 
 func (c *config) validate() error {
+	c.servers = strings.Split(c.names, ",")
+	for i, name := range c.servers {
+		if !slices.Contains(serverNames(), name) {
+			return fmt.Errorf("-servers is %q; there is no server %q; there are %s", c.names, name, strings.Join(serverNames(), ", "))
+		}
+		if slices.Contains(c.servers[:i], name) {
+			return fmt.Errorf("-servers is %q; %q is there twice", c.names, name)
+		}
+	}
 	return cmp.Or(
 		program.Within("duration", c.duration, shortest, longest, ""),
 		program.Within("conns", c.conns, len(c.servers), maxConns, "; each server takes one"),
@@ -96,28 +105,10 @@ func (c *config) validate() error {
 	)
 }
 
-// names is a flag with names of servers.
-type names []string
-
-func serverNames() (all names) {
+// serverNames are the names of all servers.
+func serverNames() (all []string) {
 	for _, k := range kinds() {
 		all = append(all, k.name)
 	}
 	return all
-}
-
-func (n *names) String() string { return strings.Join(*n, ",") }
-
-// Set sets the flag.
-func (n *names) Set(s string) error {
-	*n = strings.Split(s, ",")
-	for i, name := range *n {
-		if !slices.Contains(serverNames(), name) {
-			return fmt.Errorf("there is no server %q; there are %s", name, strings.Join(serverNames(), ", "))
-		}
-		if slices.Contains((*n)[:i], name) {
-			return fmt.Errorf("%q is there twice", name)
-		}
-	}
-	return nil
 }

@@ -96,10 +96,3 @@ func TestWrongFlags(t *testing.T) {
 		}
 	}
 }
-
-func TestHelp(t *testing.T) {
-	status, stdout, stderr := invoke(t.Context(), "-h")
-	if status != program.Pass || stderr != "" || !strings.Contains(stdout, "-slack") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
-	}
-}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"math"
-	"runtime"
-	"time"
-
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
@@ -13,23 +10,21 @@ import (
 
 // A report is the result of a soak.
 type report struct {
-	Seconds   float64        `json:"duration_s"`
-	Conns     int            `json:"conns"`
-	Seed      uint64         `json:"seed"`
-	LimitMS   float64        `json:"limit_ms"`
-	SlackMS   float64        `json:"slack_ms"`
-	GoVersion string         `json:"go_version"`
-	Platform  string         `json:"platform"`
-	CPUs      int            `json:"cpus"`
+	Seconds float64 `json:"duration_s"`
+	Conns   int     `json:"conns"`
+	Seed    uint64  `json:"seed"`
+	LimitMS float64 `json:"limit_ms"`
+	SlackMS float64 `json:"slack_ms"`
+	machine.Where
 	Violated  int            `json:"violations"`
 	FirstOnes []string       `json:"first_violations"`
 	Leaks     []string       `json:"leaks"`
 	Servers   []serverReport `json:"servers"`
 
-	Late      late     `json:"late_ms"`
-	Drift     drift    `json:"drift_ms"`
-	StalledMS float64  `json:"stalled_ms"` // in which this process did not run: it adds to the slack
-	Windows   []window `json:"windows"`
+	Late      spread.Summary `json:"late_ms"`
+	Drift     drift          `json:"drift_ms"`
+	StalledMS float64        `json:"stalled_ms"` // in which this process did not run: it adds to the slack
+	Windows   []window       `json:"windows"`
 
 	Allowed level `json:"allowed"`       // how much more may be in use at the end than at the start
 	Empty   level `json:"level_empty"`   // before there was a server
@@ -59,17 +54,11 @@ type serverReport struct {
 
 // A window is a part of the time.
 type window struct {
-	End    float64 `json:"end_s"` // when the levels were measured
-	Closed int64   `json:"closed"`
-	Late   late    `json:"late_ms"`
-	Stall  float64 `json:"longest_stall_ms"` // in which this process did not run
+	End    float64        `json:"end_s"` // when the levels were measured
+	Closed int64          `json:"closed"`
+	Late   spread.Summary `json:"late_ms"`
+	Stall  float64        `json:"longest_stall_ms"` // in which this process did not run
 	level
-}
-
-type late struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
 }
 
 // A drift is by how much lateness rose from the first half of the windows to the
@@ -81,8 +70,8 @@ type drift struct {
 
 func newReport(cfg config) *report {
 	return &report{
-		Conns: cfg.conns, Seed: cfg.seed, LimitMS: millis(limit), SlackMS: millis(cfg.slack),
-		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
+		Conns: cfg.conns, Seed: cfg.seed, LimitMS: stats.Millis(limit), SlackMS: stats.Millis(cfg.slack),
+		Where:     machine.Here(),
 		FirstOnes: []string{}, Leaks: []string{},
 		Allowed: level{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
 	}
@@ -105,34 +94,30 @@ func (r *report) judge(t *tally) {
 	r.Leaks = append(r.Leaks, leaks(r.Start, r.End, r.Conns, r.Served)...)
 	r.Leaks = append(r.Leaks, climbs(r.Windows, r.Conns)...)
 	r.HeapEach = bytesEach(r.Start, r.End, r.Served)
-	r.Late = newLate(t.lateness)
+	r.Late = t.lateness.Summary()
 	for i := range r.Windows {
-		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), newLate(t.windows[i])
+		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), t.windows[i].Summary()
 	}
 	r.Drift = driftOf(r.Windows)
-}
-
-func newLate(s *spread.Spread) late {
-	return late{millis(s.At(50)), millis(s.At(99)), millis(s.Most())}
 }
 
 // driftOf compares the halves.
 func driftOf(windows []window) drift {
 	half := len(windows) / 2
-	of := func(windows []window, get func(late) float64) float64 {
+	of := func(windows []window, get func(spread.Summary) float64) float64 {
 		var all []float64
 		for _, w := range windows {
 			all = append(all, get(w.Late))
 		}
 		return stats.Median(all)
 	}
-	rise := func(get func(late) float64) float64 {
+	rise := func(get func(spread.Summary) float64) float64 {
 		if half == 0 {
 			return 0
 		}
-		return round(of(windows[half:], get)-of(windows[:half], get), 3)
+		return stats.Round(of(windows[half:], get)-of(windows[:half], get), 3)
 	}
-	return drift{rise(func(l late) float64 { return l.P50 }), rise(func(l late) float64 { return l.P99 })}
+	return drift{rise(func(l spread.Summary) float64 { return l.P50 }), rise(func(l spread.Summary) float64 { return l.P99 })}
 }
 
 // passed reports whether all was as it has to be.
@@ -144,11 +129,4 @@ func (r *report) Status() int {
 		return program.Pass
 	}
 	return program.Fail
-}
-
-func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
-
-func round(v float64, digits int) float64 {
-	unit := math.Pow10(digits)
-	return math.Round(v*unit) / unit
 }

@@ -49,7 +49,7 @@ func kinds() []kind {
 
 // startTargets starts the servers that are asked for. What it returns has to be
 // stopped, whatever the error.
-func startTargets(wanted names) (all []*target, err error) {
+func startTargets(wanted []string) (all []*target, err error) {
 	for _, k := range kinds() {
 		if !slices.Contains(wanted, k.name) {
 			continue

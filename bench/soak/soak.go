@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
@@ -53,7 +54,7 @@ func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err 
 	begin, warm := time.Now(), s.dialed()
 	s.tally.start(cfg.duration)
 	s.load(ctx, rep)
-	rep.Seconds = round(time.Since(begin).Seconds(), 1)
+	rep.Seconds = stats.Round(time.Since(begin).Seconds(), 1)
 	rep.Interrupted = ctx.Err() != nil
 	rep.Served = s.dialed() - warm
 	rep.End = s.drained(rep.Start)
@@ -166,9 +167,9 @@ func (s *soak) watch(ctx context.Context, rep *report) {
 		if !pause(ctx, time.Until(s.tally.begin.Add(time.Duration(i+1)*s.tally.window-s.tally.window/10))) {
 			return
 		}
-		w := window{End: round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}
+		w := window{End: stats.Round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}
 		longest, sum := s.stalls.total()
-		w.Stall, rep.StalledMS = millis(longest), millis(sum)
+		w.Stall, rep.StalledMS = stats.Millis(longest), stats.Millis(sum)
 		rep.Windows = append(rep.Windows, w)
 		lives, violated := s.tally.count()
 		p.Say("soak: %.0f s of %v, %s lives, %d violations", time.Since(s.tally.begin).Seconds(), s.cfg.duration, table.Group(lives), violated)

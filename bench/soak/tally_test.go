@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -90,7 +91,7 @@ func TestLedger(t *testing.T) {
 func TestDrift(t *testing.T) {
 	var all []window
 	for i := range numWindows {
-		all = append(all, window{Late: late{P50: 10, P99: 20 + 10*float64(i/5)}})
+		all = append(all, window{Late: spread.Summary{P50: 10, P99: 20 + 10*float64(i/5)}})
 	}
 	if got := driftOf(all); got != (drift{P50: 0, P99: 10}) {
 		t.Errorf("got %+v", got)

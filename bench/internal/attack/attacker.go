@@ -23,7 +23,6 @@ type attacker struct {
 	connected time.Time
 
 	mu       sync.Mutex
-	err      error // why there is no connection
 	dues     []due // in the order of since
 	cutAt    time.Time
 	gone     chan struct{} // closed when the attacker is cut
@@ -49,9 +48,6 @@ func (a *attacker) connect(address string, dialed func(port int)) error {
 	}
 	nc, err := d.DialContext(a.ctx, "tcp", address)
 	if err != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.err = err
 		return err
 	}
 	a.wire, a.conn, a.connected = nc.(*net.TCPConn), nc, begun

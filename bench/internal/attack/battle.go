@@ -86,20 +86,17 @@ const calm = 200 * time.Millisecond
 // fight fights it out.
 func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	begun := time.Now()
-	attack, peace := context.WithCancel(ctx)
+	attack, peace := context.WithCancelCause(ctx)
 	var fighting sync.WaitGroup
 	defer fighting.Wait()
 	defer b.hangUp()
-	defer peace()
-	b.send(attack, &fighting)
+	defer peace(nil)
+	b.send(attack, peace, &fighting)
 
-	if !pause(ctx, b.ramp()+calm) {
-		return nil, ctx.Err()
+	if !pause(attack, b.ramp()+calm) {
+		return nil, context.Cause(attack)
 	}
-	if err := b.arrived(); err != nil {
-		return nil, err
-	}
-	asking, enough := context.WithDeadline(ctx, begun.Add(b.Duration))
+	asking, enough := context.WithDeadline(attack, begun.Add(b.Duration))
 	defer enough()
 	var honest sync.WaitGroup
 	for i := range b.Honest {
@@ -119,8 +116,8 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	<-asking.Done()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if attack.Err() != nil {
+		return nil, context.Cause(attack)
 	}
 	at := time.Now()
 	for _, a := range b.attackers {
@@ -134,17 +131,23 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	return b.outcome(at, full, end), nil
 }
 
-// send sends the attackers, evenly over the ramp.
-func (b *battle) send(ctx context.Context, fighting *sync.WaitGroup) {
+// send sends the attackers, evenly over the ramp. If one cannot connect, that
+// ends the attack.
+func (b *battle) send(ctx context.Context, end context.CancelCauseFunc, fighting *sync.WaitGroup) {
 	all := b.kinds()
 	for i := range b.Attackers {
 		a := newAttacker(ctx, all[i%len(all)], b.Config)
 		b.attackers = append(b.attackers, a)
 		delay := b.ramp() * time.Duration(i) / time.Duration(b.Attackers)
 		fighting.Go(func() {
-			if a.rest(delay) && a.connect(b.server.address, func(port int) { b.register(port, a) }) == nil {
-				a.run()
+			if !a.rest(delay) {
+				return
 			}
+			if err := a.connect(b.server.address, func(port int) { b.register(port, a) }); err != nil {
+				end(fmt.Errorf("an attacker could not connect: %w", err))
+				return
+			}
+			a.run()
 		})
 	}
 }
@@ -153,19 +156,6 @@ func (b *battle) register(port int, a *attacker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.byPort[port] = a
-}
-
-// arrived returns an error if an attacker could not connect.
-func (b *battle) arrived() error {
-	for _, a := range b.attackers {
-		a.mu.Lock()
-		err := a.err
-		a.mu.Unlock()
-		if err != nil {
-			return fmt.Errorf("an attacker could not connect: %w", err)
-		}
-	}
-	return nil
 }
 
 // closed is told by the server that it has closed a connection.

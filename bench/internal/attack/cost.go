@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
@@ -112,7 +113,7 @@ func Cost(ctx context.Context, rounds int, stderr io.Writer, show progress.Flag)
 
 // measureAll does only a part of each abuse.
 func measureAll(ctx context.Context, rounds, part int, stderr io.Writer, show progress.Flag) (*CostReport, error) {
-	rep := &CostReport{Rounds: rounds, Where: here()}
+	rep := &CostReport{Rounds: rounds, Where: machine.Here()}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func (a *abuse) measure(v *victim, part int) (float64, error) {
 // A CostReport is the result of Cost.
 type CostReport struct {
 	Rounds int `json:"rounds"`
-	Where
+	machine.Where
 	Rows []CostRow `json:"abuses"`
 }
 
@@ -216,8 +217,8 @@ func newCostRow(a *abuse, kind string, bare, ours []float64) CostRow {
 	ratios := stats.Ratios(ours, bare)
 	all := stats.Summarize(ratios)
 	return CostRow{
-		Server: "idle" + kind, Abuse: a.name, Unit: a.unit, Bare: round(stats.Median(bare), 2), Ours: round(stats.Median(ours), 2),
-		Ratio: round(all.Median, 3), Least: round(all.Min, 3), Most: round(all.Max, 3),
+		Server: "idle" + kind, Abuse: a.name, Unit: a.unit, Bare: stats.Round(stats.Median(bare), 2), Ours: stats.Round(stats.Median(ours), 2),
+		Ratio: stats.Round(all.Median, 3), Least: stats.Round(all.Min, 3), Most: stats.Round(all.Max, 3),
 	}
 }
 

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,8 @@ type clients struct {
 
 	latency *spread.Spread // of requests that succeeded, from when they were to be made
 
-	mu       sync.Mutex
-	requests int
-	failed   int
-	missed   int
-	err      error // of the first that failed
+	mu sync.Mutex
+	service
 }
 
 // A request is what a client sends, and how it takes the answer.
@@ -122,19 +120,17 @@ func (c *clients) done(intended time.Time, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
+	c.Requests++
 	if err != nil {
-		c.failed++
-		if c.err == nil {
-			c.err = err
-		}
+		c.Failed++
+		c.Error = cmp.Or(c.Error, err.Error())
 	}
 }
 
 func (c *clients) miss(requests int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.missed += requests
+	c.Missed += requests
 }
 
 // A visit is a client's connection, if it has one.

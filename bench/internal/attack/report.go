@@ -2,13 +2,13 @@ package attack
 
 import (
 	"fmt"
-	"math"
-	"runtime"
 	"slices"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
@@ -28,23 +28,12 @@ type Report struct {
 		WriteRate int     `json:"write_bytes_per_s"`
 		KeepAlive float64 `json:"keep_alive_s"`
 	} `json:"limits"`
-	Where
+	machine.Where
 	Runs   []*outcome `json:"runs"`
 	Passed bool       `json:"passed"`
 	Faults []string   `json:"faults"` // of ours
 
 	late time.Duration
-}
-
-// A Where is what machine figures are from.
-type Where struct {
-	GoVersion string `json:"go_version"`
-	Platform  string `json:"platform"`
-	CPUs      int    `json:"cpus"`
-}
-
-func here() Where {
-	return Where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU()}
 }
 
 // An outcome is what came of a battle.
@@ -61,17 +50,13 @@ type outcome struct {
 
 // A service is how honest clients of a kind were served.
 type service struct {
-	Requests    int     `json:"requests"`
-	Failed      int     `json:"failed"`
-	Missed      int     `json:"missed"`       // not made, as the client still waited for an answer
-	SuccessRate float64 `json:"success_rate"` // of requests made
-	ServedRate  float64 `json:"served_rate"`  // of requests that were to be made
-	Latency     struct {
-		P50 float64 `json:"p50"`
-		P99 float64 `json:"p99"`
-		Max float64 `json:"max"`
-	} `json:"latency_ms"` // of requests that succeeded
-	Error string `json:"first_error,omitempty"`
+	Requests    int            `json:"requests"`
+	Failed      int            `json:"failed"`
+	Missed      int            `json:"missed"`       // not made, as the client still waited for an answer
+	SuccessRate float64        `json:"success_rate"` // of requests made
+	ServedRate  float64        `json:"served_rate"`  // of requests that were to be made
+	Latency     spread.Summary `json:"latency_ms"`   // of requests that succeeded
+	Error       string         `json:"first_error,omitempty"`
 }
 
 // A defence is what became of the attackers of a kind.
@@ -88,7 +73,7 @@ type defence struct {
 func newReport(cfg Config) *Report {
 	r := &Report{
 		Server: cfg.Server, Attackers: cfg.Attackers, Honest: cfg.Honest, Slow: cfg.slow(), Duration: cfg.Duration.Seconds(),
-		Where: here(), Faults: []string{}, late: cfg.Late,
+		Where: machine.Here(), Faults: []string{}, late: cfg.Late,
 	}
 	l := &r.Limits
 	l.Header, l.Body, l.Write, l.KeepAlive = cfg.Header.Seconds(), cfg.Body.Seconds(), cfg.Write.Seconds(), cfg.KeepAlive.Seconds()
@@ -99,7 +84,7 @@ func newReport(cfg Config) *Report {
 // outcome sums up a battle that ended at the given time.
 func (b *battle) outcome(at time.Time, full, end state) *outcome {
 	o := &outcome{
-		Honest: b.quick.service(), Uploads: b.uploads.service(), Downloads: b.downloads.service(),
+		Honest: b.quick.served(), Uploads: b.uploads.served(), Downloads: b.downloads.served(),
 		Full: full, End: end,
 	}
 	for _, k := range b.kinds() {
@@ -125,7 +110,7 @@ func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
 			continue
 		}
 		d.Cut++
-		pasts = append(pasts, millis(past))
+		pasts = append(pasts, stats.Millis(past))
 		if past < 0 {
 			d.Early++
 		}
@@ -136,18 +121,15 @@ func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
 	return d
 }
 
-func (c *clients) service() service {
+// served returns how the clients were served.
+func (c *clients) served() service {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := service{Requests: c.requests, Failed: c.failed, Missed: c.missed}
-	s.Latency.P50, s.Latency.P99, s.Latency.Max = millis(c.latency.At(50)), millis(c.latency.At(99)), millis(c.latency.Most())
-	if c.requests > 0 {
-		served := float64(c.requests - c.failed)
-		s.SuccessRate = round(served/float64(c.requests), 5)
-		s.ServedRate = round(served/float64(c.requests+c.missed), 5)
-	}
-	if c.err != nil {
-		s.Error = c.err.Error()
+	s := c.service
+	s.Latency = c.latency.Summary()
+	if s.Requests > 0 {
+		s.SuccessRate = stats.Round(float64(s.succeeded())/float64(s.Requests), 5)
+		s.ServedRate = stats.Round(float64(s.succeeded())/float64(s.Requests+s.Missed), 5)
 	}
 	return s
 }
@@ -187,11 +169,4 @@ func (r *Report) Status() int {
 		return program.Pass
 	}
 	return program.Fail
-}
-
-func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
-
-func round(v float64, digits int) float64 {
-	unit := math.Pow10(digits)
-	return math.Round(v*unit) / unit
 }

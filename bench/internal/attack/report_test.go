@@ -57,7 +57,7 @@ func TestMissed(t *testing.T) {
 	c := clients{latency: spread.New()}
 	c.done(time.Now(), nil)
 	c.miss(3)
-	if s := c.service(); s.SuccessRate != 1 || s.ServedRate != 0.25 {
+	if s := c.served(); s.SuccessRate != 1 || s.ServedRate != 0.25 {
 		t.Errorf("got %+v", s)
 	}
 }
