@@ -92,7 +92,7 @@ func (s *sock) send(message byte) {
 
 // leave ends the connection, unless it is due by now.
 func (s *sock) leave(now int64) {
-	if time.Duration(now-s.last.Load()) >= s.load.oracle.limits[s.kind].after {
+	if time.Duration(now-s.last.Load()) >= s.load.cfg.of(s.kind).after {
 		return
 	}
 	s.load.oracle.left(&s.peer)
@@ -161,7 +161,7 @@ func (s *sock) act() {
 		s.send(beat)
 	case s.kind == beater && s.id%2 == 0:
 		s.nc.Write([]byte{talk}) // which must not save it
-	case s.leaves(now, s.load.cfg.idle):
+	case s.leaves(now, s.load.cfg.Idle):
 		s.leave(now)
 	case !quiet:
 		s.send(talk)

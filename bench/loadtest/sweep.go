@@ -92,7 +92,7 @@ func (s *sweeper) choose(m *mock, now int64) {
 	case m.kind == beater && m.id%2 == 0:
 		// It stops to beat, but not to talk, which must not save it.
 		s.touch = append(s.touch, m)
-	case m.leaves(now, s.load.cfg.idle):
+	case m.leaves(now, s.load.cfg.Idle):
 		s.leave = append(s.leave, m)
 	case !quiet:
 		s.touch = append(s.touch, m)

@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // memory is what a connection's timing takes, with all that a contender needs
@@ -52,7 +53,7 @@ func footprint() (heap, rss uint64) {
 	debug.FreeOSMemory() // the first leaves what a finalizer has yet to free
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc, resident(os.Getpid())
+	return m.HeapAlloc, usage.Resident(os.Getpid())
 }
 
 // collect is what a collection of garbage costs while so many are live.

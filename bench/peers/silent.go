@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -22,7 +23,7 @@ func silent(s scale) workload {
 }
 
 func runSilent(t turn) (outcome, error) {
-	if !takeUsage().known {
+	if !usage.Self().Known {
 		return outcome{Missing: map[string]string{"": "CPU time is " + machine.Unknown}}, nil
 	}
 	trip := newTripwire(resetTimeout)
@@ -33,11 +34,11 @@ func runSilent(t turn) (outcome, error) {
 	defer c.Close()
 	time.Sleep(t.scale.Settle)
 	counted, _ := contender.StatsOf(c)
-	before := takeUsage()
+	before := usage.Self()
 	time.Sleep(t.scale.Silence)
-	used := takeUsage().since(before)
-	o := newOutcome("silent-cpu", millis(used.cpu))
-	o.Values["silent-wakeups"] = float64(used.wakeups)
+	used := usage.Self().Since(before)
+	o := newOutcome("silent-cpu", millis(used.CPU))
+	o.Values["silent-wakeups"] = float64(used.Wakeups)
 	o.Early = int(trip.early.Load())
 	if now, ok := contender.StatsOf(c); ok {
 		o.Note = fmt.Sprintf("%d passes, %d looks", now.Passes-counted.Passes, now.Looks-counted.Looks)

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
@@ -43,8 +42,8 @@ func measure(targets []*target) level {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	l := level{
-		Goroutines: runtime.NumGoroutine(), Descriptors: usage.Descriptors(),
-		HeapMB: stats.Round(float64(m.HeapAlloc)/(1<<20), 2),
+		Goroutines: runtime.NumGoroutine(), Descriptors: usage.Open(),
+		HeapMB: table.Round(float64(m.HeapAlloc)/(1<<20), 2),
 	}
 	for _, t := range targets {
 		l.Tracked += t.Stats().Live
@@ -105,5 +104,5 @@ func heapAllowance(conns int) float64 { return moreHeapMB + moreHeapByConn*float
 
 // bytesEach is by how much the heap has grown for each connection served.
 func bytesEach(before, after level, served int) float64 {
-	return stats.Round((after.HeapMB-before.HeapMB)*(1<<20)/float64(max(1, served)), 1)
+	return table.Round((after.HeapMB-before.HeapMB)*(1<<20)/float64(max(1, served)), 1)
 }

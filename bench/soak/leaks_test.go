@@ -131,7 +131,7 @@ func TestCalm(t *testing.T) {
 }
 
 func TestMeasureCountsDescriptors(t *testing.T) {
-	before := usage.Descriptors()
+	before := usage.Open()
 	if before < 0 {
 		t.Skip("not known on this system")
 	}
@@ -140,7 +140,7 @@ func TestMeasureCountsDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if now := usage.Descriptors(); now <= before {
+	if now := usage.Open(); now <= before {
 		t.Errorf("%d descriptors before a listener, %d with it", before, now)
 	}
 }

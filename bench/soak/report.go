@@ -5,6 +5,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -70,7 +71,7 @@ type drift struct {
 
 func newReport(cfg config) *report {
 	return &report{
-		Conns: cfg.conns, Seed: cfg.seed, LimitMS: stats.Millis(limit), SlackMS: stats.Millis(cfg.slack),
+		Conns: cfg.conns, Seed: cfg.seed, LimitMS: table.Millis(limit), SlackMS: table.Millis(cfg.slack),
 		Where:     machine.Here(),
 		FirstOnes: []string{}, Leaks: []string{},
 		Allowed: level{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
@@ -115,7 +116,7 @@ func driftOf(windows []window) drift {
 		if half == 0 {
 			return 0
 		}
-		return stats.Round(of(windows[half:], get)-of(windows[:half], get), 3)
+		return table.Round(of(windows[half:], get)-of(windows[:half], get), 3)
 	}
 	return drift{rise(func(l spread.Summary) float64 { return l.P50 }), rise(func(l spread.Summary) float64 { return l.P99 })}
 }

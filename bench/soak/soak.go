@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
-	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
@@ -32,9 +31,9 @@ const warmTime = 4 * limit
 
 // runSoak runs the soak that cfg asks for. If ctx ends it is over early.
 func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err error) {
-	if need := uint64(2*cfg.conns + 256); need > usage.DescriptorLimit() {
+	if need := uint64(2*cfg.conns + 256); need > usage.Descriptors() {
 		return nil, fmt.Errorf("-conns %d needs %d descriptors, but the limit is %d; raise it (ulimit -n %d), or use -conns %d",
-			cfg.conns, need, usage.DescriptorLimit(), need, (usage.DescriptorLimit()-256)/2)
+			cfg.conns, need, usage.Descriptors(), need, (usage.Descriptors()-256)/2)
 	}
 	empty := measure(nil)
 	targets, err := startTargets(cfg.servers)
@@ -54,7 +53,7 @@ func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err 
 	begin, warm := time.Now(), s.dialed()
 	s.tally.start(cfg.duration)
 	s.load(ctx, rep)
-	rep.Seconds = stats.Round(time.Since(begin).Seconds(), 1)
+	rep.Seconds = table.Round(time.Since(begin).Seconds(), 1)
 	rep.Interrupted = ctx.Err() != nil
 	rep.Served = s.dialed() - warm
 	rep.End = s.drained(rep.Start)
@@ -167,9 +166,9 @@ func (s *soak) watch(ctx context.Context, rep *report) {
 		if !pause(ctx, time.Until(s.tally.begin.Add(time.Duration(i+1)*s.tally.window-s.tally.window/10))) {
 			return
 		}
-		w := window{End: stats.Round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}
+		w := window{End: table.Round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}
 		longest, sum := s.stalls.total()
-		w.Stall, rep.StalledMS = stats.Millis(longest), stats.Millis(sum)
+		w.Stall, rep.StalledMS = table.Millis(longest), table.Millis(sum)
 		rep.Windows = append(rep.Windows, w)
 		lives, violated := s.tally.count()
 		p.Say("soak: %.0f s of %v, %s lives, %d violations", time.Since(s.tally.begin).Seconds(), s.cfg.duration, table.Group(lives), violated)

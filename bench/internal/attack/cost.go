@@ -217,8 +217,8 @@ func newCostRow(a *abuse, kind string, bare, ours []float64) CostRow {
 	ratios := stats.Ratios(ours, bare)
 	all := stats.Summarize(ratios)
 	return CostRow{
-		Server: "idle" + kind, Abuse: a.name, Unit: a.unit, Bare: stats.Round(stats.Median(bare), 2), Ours: stats.Round(stats.Median(ours), 2),
-		Ratio: stats.Round(all.Median, 3), Least: stats.Round(all.Min, 3), Most: stats.Round(all.Max, 3),
+		Server: "idle" + kind, Abuse: a.name, Unit: a.unit, Bare: table.Round(stats.Median(bare), 2), Ours: table.Round(stats.Median(ours), 2),
+		Ratio: table.Round(all.Median, 3), Least: table.Round(all.Min, 3), Most: table.Round(all.Max, 3),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 // A Report is the result of Run.
@@ -110,7 +111,7 @@ func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
 			continue
 		}
 		d.Cut++
-		pasts = append(pasts, stats.Millis(past))
+		pasts = append(pasts, table.Millis(past))
 		if past < 0 {
 			d.Early++
 		}
@@ -128,8 +129,8 @@ func (c *clients) served() service {
 	s := c.service
 	s.Latency = c.latency.Summary()
 	if s.Requests > 0 {
-		s.SuccessRate = stats.Round(float64(s.succeeded())/float64(s.Requests), 5)
-		s.ServedRate = stats.Round(float64(s.succeeded())/float64(s.Requests+s.Missed), 5)
+		s.SuccessRate = table.Round(float64(s.succeeded())/float64(s.Requests), 5)
+		s.ServedRate = table.Round(float64(s.succeeded())/float64(s.Requests+s.Missed), 5)
 	}
 	return s
 }

@@ -169,7 +169,7 @@ func (p *Program[R]) help(w io.Writer) {
 		if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
 			kind = ""
 		}
-		if f.DefValue != "" {
+		if f.DefValue != "" && f.DefValue != "false" {
 			text += " (default " + f.DefValue + ")"
 		}
 		table.Entry(w, "-"+f.Name+" "+kind, text, flagColumn)

@@ -1,6 +1,6 @@
 package spread
 
-import "github.com/idlewheel/idlewheel/bench/internal/stats"
+import "github.com/idlewheel/idlewheel/bench/internal/table"
 
 // A Summary is what is reported of a Spread, in ms.
 type Summary struct {
@@ -11,5 +11,5 @@ type Summary struct {
 
 // Summary returns what is reported of s.
 func (s *Spread) Summary() Summary {
-	return Summary{stats.Millis(s.At(50)), stats.Millis(s.At(99)), stats.Millis(s.Most())}
+	return Summary{table.Millis(s.At(50)), table.Millis(s.At(99)), table.Millis(s.Most())}
 }

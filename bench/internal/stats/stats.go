@@ -68,21 +68,50 @@ type Ratio struct {
 	Interval *Interval // nil if it is not known
 }
 
-// RatioOf compares values with others of the same rounds.
+// RatioOf compares values with others of the same rounds. The interval is found by
+// the logarithms, as ratios are distributed more like those.
 func RatioOf(values, to []float64) Ratio {
 	all := Ratios(values, to)
-	return Ratio{Median(all), Confidence(all)}
+	logs := make([]float64, len(all))
+	for i, r := range all {
+		logs[i] = math.Log(r)
+	}
+	r := Ratio{Median: Median(all)}
+	if c := Confidence(logs); c != nil {
+		r.Interval = &Interval{math.Exp(c[0]), math.Exp(c[1])}
+	}
+	return r
 }
 
 // String returns the ratio with its interval.
 func (r Ratio) String() string {
 	if r.Interval == nil {
-		return fmt.Sprintf("%.3f (one round)", r.Median)
+		return short(r.Median) + " (one round)"
 	}
-	return fmt.Sprintf("%.3f (%.3f to %.3f)", r.Median, r.Interval[0], r.Interval[1])
+	return fmt.Sprintf("%s (%s to %s)", short(r.Median), short(r.Interval[0]), short(r.Interval[1]))
+}
+
+// short writes a ratio, a very large one with three digits.
+func short(ratio float64) string {
+	if ratio >= 10 {
+		return fmt.Sprintf("%.3g", ratio)
+	}
+	return fmt.Sprintf("%.3f", ratio)
+}
+
+// Direction returns 1 if the interval shows that there is more than in what it is
+// compared with, -1 if it shows that there is less, and 0 if it shows neither.
+func (r Ratio) Direction() int {
+	switch {
+	case r.Interval == nil:
+		return 0
+	case r.Interval[0] > 1:
+		return 1
+	case r.Interval[1] < 1:
+		return -1
+	}
+	return 0
 }
 
 // Shows reports whether the interval shows a difference: whether it leaves out 1.
-func (r Ratio) Shows() bool {
-	return r.Interval != nil && (r.Interval[0] > 1 || r.Interval[1] < 1)
-}
+func (r Ratio) Shows() bool { return r.Direction() != 0 }

@@ -39,12 +39,14 @@ func Figure(v float64) string {
 
 // Wrap breaks text into lines of at most width columns, after a comma or semicolon in
 // the right half of the line, or else at its last space.
-func Wrap(text string, width int) []string {
+func Wrap(text string, width int) []string { return wrap(text, width, true) }
+
+func wrap(text string, width int, clauses bool) []string {
 	var lines []string
 	for text != "" {
 		end := len(text)
 		if utf8.RuneCountInString(text) > width {
-			end = breakBefore(text, width)
+			end = breakBefore(text, width, clauses)
 		}
 		lines = append(lines, strings.TrimRight(text[:end], " "))
 		text = strings.TrimLeft(text[end:], " ")
@@ -53,7 +55,7 @@ func Wrap(text string, width int) []string {
 }
 
 // breakBefore returns where to break text, which is longer than width.
-func breakBefore(text string, width int) int {
+func breakBefore(text string, width int, clauses bool) int {
 	space, clause, column := 0, 0, 0
 	for i, r := range text {
 		if column > width {
@@ -61,7 +63,7 @@ func breakBefore(text string, width int) int {
 		}
 		if r == ' ' && i > 0 {
 			space = i
-			if strings.ContainsRune(",;", rune(text[i-1])) && column > width/2 {
+			if clauses && strings.ContainsRune(",;", rune(text[i-1])) && column > width/2 {
 				clause = i
 			}
 		}
@@ -76,10 +78,10 @@ func breakBefore(text string, width int) int {
 	return len(text) // one long word
 }
 
-// Paragraph writes text in lines that fit a terminal. Line breaks in text stay.
+// Paragraph writes text in full lines that fit a terminal. Line breaks in text stay.
 func Paragraph(w io.Writer, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintln(w, strings.Join(Wrap(line, Width), "\n"))
+		fmt.Fprintln(w, strings.Join(wrap(line, Width, false), "\n"))
 	}
 }
 

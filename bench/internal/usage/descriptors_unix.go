@@ -2,14 +2,17 @@
 
 package usage
 
-import "syscall"
+import (
+	"math"
+	"syscall"
+)
 
-// DescriptorLimit returns how many descriptors a process may have. The Go
-// runtime has raised the limit as far as it can.
-func DescriptorLimit() uint64 {
+// Descriptors returns how many descriptors this process may have. The Go runtime
+// has raised the limit as far as it can.
+func Descriptors() uint64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
-		return unlimited
+		return math.MaxUint64
 	}
 	return uint64(r.Cur)
 }

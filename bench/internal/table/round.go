@@ -1,11 +1,11 @@
-package stats
+package table
 
 import (
 	"math"
 	"time"
 )
 
-// Round rounds to so many digits after the point.
+// Round rounds to so many digits after the point, for JSON.
 func Round(v float64, digits int) float64 {
 	unit := math.Pow10(digits)
 	return math.Round(v*unit) / unit
