@@ -30,7 +30,7 @@ func echoLives(halfClosing life) []life {
 	return append(commonLives(echo, "silent", idle.ReasonIdle, idle.ReasonIdle),
 		life{"reads above the rate", 1, readSlowly(stream, fastEnough)},
 		life{"reads below the rate", 1, readSlowly(stream, tooSlow)},
-		life{"answers pings", 1, answer(askForPings)},
+		life{"answers pings", 1, answer(askForPings, readPing)},
 		life{"ignores pings", 1, ignore(askForPings)},
 		halfClosing)
 }
@@ -55,8 +55,8 @@ func http2Lives() []life {
 
 func hijackLives() []life {
 	return []life{
-		{"answers pings", 4, answer(upgrade)},
-		{"answers pings late", 2, answerLate},
+		{"answers pings", 4, answer(upgrade, readPing)},
+		{"answers pings late", 2, answer(upgrade, letPingsBy)},
 		{"ignores pings", 3, ignore(upgrade)},
 		{"leaves at once", 2, leaveAtOnce},
 		{"silent from the start", 1, silentFromStart(idle.ReasonReadTotal)},
@@ -175,15 +175,14 @@ func halfCloseAndListen(_ context.Context, c *client) outcome {
 // patience is longer than any stall.
 const patience = time.Minute
 
-// answer is silent but for the answers to pings, and must live.
-func answer(open opening) func(context.Context, *client) outcome {
+// answer is silent but for the answers to pings, and must live. It waits for a
+// ping before each.
+func answer(open opening, wait func(ctx context.Context, c *client, p *pulse) error) func(context.Context, *client) outcome {
 	return func(ctx context.Context, c *client) outcome {
 		since, err := open(c)
 		p := newPulse(staleAfter, since.from)
 		for err == nil {
-			var b [1]byte
-			c.SetReadDeadline(time.Time{}) // were there no pings, the server would end it
-			if _, err = io.ReadFull(c, b[:]); err != nil {
+			if err = wait(ctx, c, p); err != nil {
 				break
 			}
 			if ctx.Err() != nil {
@@ -198,20 +197,16 @@ func answer(open opening) func(context.Context, *client) outcome {
 	}
 }
 
-// answerLate lets a first ping go by, and answers just before its limit.
-func answerLate(ctx context.Context, c *client) outcome {
-	since, err := upgrade(c)
-	p := newPulse(staleAfter, since.from)
-	for err == nil {
-		if !pause(ctx, time.Until(p.last.Add(c.between(staleAfter-150*time.Millisecond, staleAfter-20*time.Millisecond)))) {
-			return c.leave(p)
-		}
-		_, err = c.say(p, []byte{pong})
-		if p.overdue {
-			return outcome{verdict: left, unsure: true}
-		}
-	}
-	return c.cut(p, err)
+func readPing(_ context.Context, c *client, _ *pulse) error {
+	c.SetReadDeadline(time.Time{}) // were there no pings, the server would end it
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+// letPingsBy waits until just before the limit.
+func letPingsBy(ctx context.Context, c *client, p *pulse) error {
+	pause(ctx, time.Until(p.last.Add(c.between(staleAfter-150*time.Millisecond, staleAfter-20*time.Millisecond))))
+	return nil
 }
 
 // ignore never answers, and has to be closed.
