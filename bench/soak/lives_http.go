@@ -84,8 +84,12 @@ func upgrade(c *client) (span, error) {
 // trickleHeader sends a header byte by byte. It has to be closed when the limit
 // for the whole of it has passed.
 func trickleHeader(_ context.Context, c *client) outcome {
-	since, at, _, err := c.trickle("GET / HTTP/1.1\r\nX: ", limit)
-	if err != nil {
+	p := newPulse(limit, c.since.from)
+	since, at, _, err := c.trickle(p, "GET / HTTP/1.1\r\nX: ", limit)
+	switch {
+	case p.overdue:
+		return outcome{verdict: left, unsure: true}
+	case err != nil:
 		return violation(0, "a header that trickles: %v", err)
 	}
 	return c.ended(since, limit, at, idle.ReasonReadTotal)
@@ -95,8 +99,12 @@ func trickleHeader(_ context.Context, c *client) outcome {
 // but not much: fasthttp makes room for all of it at once and keeps that with the
 // connection, so the heap would rise until all connections have such room.
 func trickleBody(_ context.Context, c *client) outcome {
-	since, at, n, err := c.trickle("POST "+pathBody+" HTTP/1.1\r\nHost: soak\r\nContent-Length: 20000\r\n\r\n", 2*bodyGrace)
-	if err != nil {
+	p := newPulse(limit, c.since.from)
+	since, at, n, err := c.trickle(p, "POST "+pathBody+" HTTP/1.1\r\nHost: soak\r\nContent-Length: 20000\r\n\r\n", 2*bodyGrace)
+	switch {
+	case p.overdue:
+		return outcome{verdict: left, unsure: true}
+	case err != nil:
 		return violation(0, "a body that trickles: %v", err)
 	}
 	reason, _ := c.target.ledger.wait(c.entry, c.grace)
@@ -114,9 +122,8 @@ const trickleEvery = limit / 10
 // trickle sends a beginning, and then a byte now and then until the server
 // closes. It returns when it began, when the end was, and how many bytes were
 // sent between. It fails as awaitEnd does.
-func (c *client) trickle(beginning string, due time.Duration) (since span, at time.Time, n int, err error) {
-	since.from = time.Now()
-	if _, err := io.WriteString(c, beginning); err != nil {
+func (c *client) trickle(p *pulse, beginning string, due time.Duration) (since span, at time.Time, n int, err error) {
+	if since.from, err = c.say(p, []byte(beginning)); err != nil || p.overdue {
 		return since, at, 0, err
 	}
 	since.to = time.Now()

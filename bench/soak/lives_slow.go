@@ -30,21 +30,28 @@ var writeRation = ration{writeRate, writeGrace}
 func readSlowly(request string, rate int) func(context.Context, *client) outcome {
 	return func(_ context.Context, c *client) outcome {
 		c.SetReadBuffer(receiveBuffer)
-		begin := time.Now()
-		if _, err := c.Write([]byte(request)); err != nil {
-			return violation(0, "asking for a stream: %v", err)
+		p := newPulse(limit, c.since.from)
+		begin, err := c.say(p, []byte(request))
+		switch {
+		case err != nil:
+			return c.cut(p, err)
+		case p.overdue:
+			return outcome{verdict: left, unsure: true}
 		}
 		return c.sip(span{begin, time.Now()}, rate)
 	}
 }
 
-// sip reads at a rate until the server has had enough, or the life is over.
+// sip reads at a rate until the server has had enough, or the life is over. For
+// another reason than the rate the server may tell of a timeout that the request
+// averts; only if the connection ends that counts.
 func (c *client) sip(since span, rate int) outcome {
 	taken, chunk := 0, make([]byte, rate/2)
 	for {
-		reason, at := c.target.ledger.wait(c.entry, readStep)
+		time.Sleep(readStep)
+		reason, at := c.target.ledger.wait(c.entry, 0)
 		switch {
-		case reason != 0:
+		case reason == idle.ReasonMinWriteRate:
 			return c.judgeSip(since, rate, taken, reason, at)
 		case rate > writeRate && time.Since(since.to) > slowLife:
 			return outcome{verdict: left, unsure: time.Since(since.from) > writeRation.paid(taken)}
