@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -32,7 +32,7 @@ func (c *client) browse() *browser {
 		return c.browser
 	}
 	b := &browser{Conn: c.TCPConn, ended: make(chan struct{}), moved: c.since}
-	b.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // it is our own, and made up
+	b.transport.TLSClientConfig = server.ClientTLS()
 	b.transport.ForceAttemptHTTP2 = true
 	b.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		b.mu.Lock()

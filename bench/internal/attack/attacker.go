@@ -8,14 +8,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // An attacker has a connection, and holds it for as long as it can.
 type attacker struct {
 	kind
-	secure bool // the server speaks TLS
-	piece  int  // of a trickling body
-	Limits
+	Config
 
 	ctx       context.Context // ends when the attack is over
 	wire      *net.TCPConn
@@ -34,7 +34,7 @@ type attacker struct {
 type due struct{ since, at time.Time }
 
 func newAttacker(ctx context.Context, k kind, cfg Config) *attacker {
-	return &attacker{kind: k, secure: cfg.secure(), piece: cfg.piece(), Limits: cfg.Limits, ctx: ctx, gone: make(chan struct{})}
+	return &attacker{kind: k, Config: cfg, ctx: ctx, gone: make(chan struct{})}
 }
 
 const dialTimeout = 10 * time.Second
@@ -53,20 +53,10 @@ func (a *attacker) connect(address string, dialed func(port int)) error {
 	a.wire, a.conn, a.connected = nc.(*net.TCPConn), nc, begun
 	dialed(nc.LocalAddr().(*net.TCPAddr).Port)
 	a.limit(begun, begun.Add(a.Header))
-	if a.secure && !a.raw {
-		a.conn = overTLS(nc, a.http2)
+	if a.secure() && !a.raw {
+		a.conn = tls.Client(nc, server.ClientTLS(a.protocols...))
 	}
 	return nil
-}
-
-// overTLS returns the client's side of TLS over a connection. It does not check
-// the certificate, which is made up: the server is a child of ours.
-func overTLS(c net.Conn, http2 bool) *tls.Conn {
-	config := &tls.Config{InsecureSkipVerify: true}
-	if http2 {
-		config.NextProtos = []string{"h2"}
-	}
-	return tls.Client(c, config)
 }
 
 // run attacks until the attacker is cut or the attack is over.
@@ -120,7 +110,7 @@ func (a *attacker) limit(since, at time.Time) {
 // that may count as a part of the handshake, as net/http does not tell when the
 // handshake is over.
 func (a *attacker) limitHeader(since time.Time) {
-	if !a.secure {
+	if !a.secure() {
 		a.limit(since, since.Add(a.Header))
 	}
 }
@@ -163,6 +153,15 @@ func (a *attacker) rest(d time.Duration) bool {
 	case <-a.ctx.Done():
 	}
 	return false
+}
+
+// nag sends something, may be cut a limit later, and sends more again and again.
+func (a *attacker) nag(text string, limit, every time.Duration, more string) {
+	t := a.send(text)
+	a.limit(t, t.Add(limit))
+	for a.rest(every) {
+		a.send(more)
+	}
 }
 
 // send writes, and returns when it began to: the server knows of it later.

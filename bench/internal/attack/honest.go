@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
@@ -39,20 +41,18 @@ type request struct {
 	piece  string // the body consists of so many
 	pieces int
 	answer int           // the size of the answer
-	chunk  int64         // how much of it is taken at a time
+	chunk  int           // how much of it is taken at a time; 0: all
 	pause  time.Duration // after each piece and each chunk
 }
 
 // quick is one of three small requests.
 func quick(i int) request {
 	const small, medium, body = 12, 64 << 10, 4 << 10
-	switch i % 3 {
-	case 0:
-		return request{head: getRequest(small), answer: small, chunk: small}
-	case 1:
-		return request{head: getRequest(medium), answer: medium, chunk: medium}
-	}
-	return request{head: postRequest(body), piece: strings.Repeat("x", body), pieces: 1, answer: 2, chunk: 2}
+	return []request{
+		{head: getRequest(small), answer: small},
+		{head: getRequest(medium), answer: medium},
+		{head: postRequest(body), piece: strings.Repeat("x", body), pieces: 1, answer: 2},
+	}[i%3]
 }
 
 // Slow clients are honest: their bytes come and go steadily, and faster than they
@@ -68,7 +68,7 @@ const (
 
 // upload sends a body slowly.
 func (l *Limits) upload(int) request {
-	r := request{answer: 2, chunk: 2, pause: slowPause}
+	r := request{answer: 2, pause: slowPause}
 	r.piece = strings.Repeat("x", max(1, 2*int(int64(l.Rate)*int64(slowPause)/int64(time.Second))))
 	r.pieces = int(l.slowness() / slowPause)
 	r.head = postRequest(r.pieces * len(r.piece))
@@ -78,7 +78,7 @@ func (l *Limits) upload(int) request {
 // download takes an answer slowly. It is a film, as that is much more than the
 // buffers hold: else the server would not know that the client is slow.
 func (l *Limits) download(int) request {
-	return request{head: getRequest(len(film)), answer: len(film), chunk: int64(len(film)) / int64(l.slowness()/slowPause), pause: slowPause}
+	return request{head: getRequest(len(film)), answer: len(film), chunk: len(film) / int(l.slowness()/slowPause), pause: slowPause}
 }
 
 // requestsPerConn is after how many requests a client comes by a new connection.
@@ -186,7 +186,7 @@ func (v *visit) connect(deadline time.Time) error {
 		return err
 	}
 	if v.secure() {
-		conn = overTLS(conn, false)
+		conn = tls.Client(conn, server.ClientTLS())
 	}
 	v.conn, v.in = conn, bufio.NewReader(conn)
 	return nil
@@ -195,7 +195,7 @@ func (v *visit) connect(deadline time.Time) error {
 // take takes the answer.
 func (r *request) take(body io.Reader) error {
 	for got := 0; ; time.Sleep(r.pause) {
-		n, err := io.CopyN(io.Discard, body, r.chunk)
+		n, err := io.CopyN(io.Discard, body, int64(cmp.Or(r.chunk, r.answer)))
 		got += int(n)
 		switch {
 		case errors.Is(err, io.EOF) && got != r.answer:

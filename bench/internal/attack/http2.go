@@ -33,21 +33,16 @@ const (
 var ping2 = frame2(framePing, 0, 0, "12345678")
 
 // pings pings for as long as it can.
-func pings(a *attacker) {
-	t := a.send(hello2)
-	a.limit(t, t.Add(a.KeepAlive))
-	for a.rest(a.KeepAlive / 5) {
-		a.send(ping2)
-	}
-}
+func pings(a *attacker) { a.nag(hello2, a.KeepAlive, a.KeepAlive/5, ping2) }
 
 // closedWindow asks for something, and lets none of it through.
 func closedWindow(a *attacker) {
-	t := a.send(noWindow + frame2(frameHeaders, endHeaders|endStream, 1, get2))
-	a.limit(t, t.Add(min(a.Write, a.Grace)+a.KeepAlive))
-	for a.rest(a.Write / 5) {
-		a.send(ping2)
-	}
+	a.nag(noWindow+frame2(frameHeaders, endHeaders|endStream, 1, get2), min(a.Write, a.Grace)+a.KeepAlive, a.Write/5, ping2)
+}
+
+// headerTrickles2 sends a header in as many frames as it can.
+func headerTrickles2(a *attacker) {
+	a.nag(hello2+frame2(frameHeaders, 0, 1, get2), min(a.Header, a.KeepAlive), a.Header/20, frame2(frameContinuation, 0, 1, "\x00\x01x\x01y"))
 }
 
 // bodyTrickles2 sends at a tenth of the minimum rate, or somewhat more, a byte to
@@ -61,14 +56,5 @@ func bodyTrickles2(a *attacker) {
 		if at := begun.Add(a.bodyPays(n)); t.Before(at) { // later ones come after the reset
 			a.limit(t, first(t.Add(a.Body), at).Add(a.KeepAlive))
 		}
-	}
-}
-
-// headerTrickles2 sends a header in as many frames as it can.
-func headerTrickles2(a *attacker) {
-	t := a.send(hello2 + frame2(frameHeaders, 0, 1, get2))
-	a.limit(t, t.Add(min(a.Header, a.KeepAlive)))
-	for a.rest(a.Header / 20) {
-		a.send(frame2(frameContinuation, 0, 1, "\x00\x01x\x01y"))
 	}
 }

@@ -13,15 +13,16 @@ import (
 type kind struct {
 	name, what string
 	attack     func(a *attacker)
-	reads      bool // it reads itself, or does not read at all
-	raw        bool // it does not get through a handshake
-	tls        bool // it is for servers that speak TLS
-	narrow     bool // it has a small receive buffer
-	http2      bool // it speaks HTTP/2, and is for servers that do
+	reads      bool     // it reads itself, or does not read at all
+	raw        bool     // it does not get through a handshake
+	tls        bool     // it is for servers that speak TLS
+	narrow     bool     // it has a small receive buffer
+	protocols  []string // it speaks HTTP/2, and is for servers that do
 }
 
 // kinds are the kinds of attack. They are equally frequent.
 func kinds() []kind {
+	h2 := []string{"h2"}
 	return []kind{
 		{name: "connect", what: "connects, and sends nothing", attack: func(*attacker) {}, raw: true},
 		{name: "handshake-stops", what: "begins a TLS handshake, where there is one", attack: handshakeStops, raw: true, tls: true},
@@ -33,10 +34,10 @@ func kinds() []kind {
 		{name: "reader-sips", what: "asks for a film, and takes it too slowly", attack: readerSips, reads: true, narrow: true},
 		{name: "keep-alive", what: "makes a request, and never another", attack: idles},
 		{name: "brink", what: "acts shortly before each limit, and passes the last", attack: brink},
-		{name: "h2-pings", what: "opens no stream of HTTP/2, but pings", attack: pings, http2: true},
-		{name: "h2-window", what: "asks by HTTP/2 with a window of 0, and pings", attack: closedWindow, http2: true},
-		{name: "h2-body", what: "sends a body by HTTP/2, a byte to a frame", attack: bodyTrickles2, http2: true},
-		{name: "h2-header", what: "sends a header by HTTP/2, in frames without an end", attack: headerTrickles2, http2: true},
+		{name: "h2-pings", what: "opens no stream of HTTP/2, but pings", attack: pings, protocols: h2},
+		{name: "h2-window", what: "asks by HTTP/2 with a window of 0, and pings", attack: closedWindow, protocols: h2},
+		{name: "h2-body", what: "sends a body by HTTP/2, a byte to a frame", attack: bodyTrickles2, protocols: h2},
+		{name: "h2-header", what: "sends a header by HTTP/2, in frames without an end", attack: headerTrickles2, protocols: h2},
 	}
 }
 
@@ -50,7 +51,7 @@ func Kinds() (all [][2]string) {
 
 // kinds are those by which the server can be attacked.
 func (c *Config) kinds() []kind {
-	return slices.DeleteFunc(kinds(), func(k kind) bool { return k.tls && !c.secure() || k.http2 && !c.http2() })
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return k.tls && !c.secure() || k.protocols != nil && !c.http2() })
 }
 
 func getRequest(size int) string {
@@ -90,8 +91,8 @@ func bodyStops(a *attacker) {
 func bodyTrickles(a *attacker) {
 	begun := a.send(postRequest(bodySize))
 	a.limit(begun, begun.Add(min(a.Body, a.Grace)))
-	pause := min(10*pay(a.piece, a.Rate), a.Body/2)
-	for n := a.piece; a.rest(pause); n += a.piece {
+	pause := min(10*pay(a.piece(), a.Rate), a.Body/2)
+	for n := a.piece(); a.rest(pause); n += a.piece() {
 		t := a.send("x")
 		a.limit(t, first(t.Add(a.Body), begun.Add(a.bodyPays(n))))
 	}
