@@ -70,6 +70,19 @@ func (c *client) ended(since span, limit time.Duration, at time.Time, want idle.
 	return outcome{verdict: closed, reason: reason, late: late, precise: true, at: at}
 }
 
+// endedSlow judges an end for want of speed. At least so many bytes had moved by
+// then, and at most so many.
+func (c *client) endedSlow(since span, r ration, least, most int, at time.Time, reason, want idle.Reason) outcome {
+	fault := judgeSlow(since, r, least, most, c.slack(since.to, at), at)
+	if fault == "" && reason != want {
+		fault = fmt.Sprintf("closed for a wrong reason, want %v", want)
+	}
+	if fault != "" {
+		return violation(reason, "a slow one was %s", fault)
+	}
+	return outcome{verdict: closed, reason: reason, at: at}
+}
+
 // cut judges the end of a connection that was to live. What a browser wrote, and
 // when its end came, is known from the wire.
 func (c *client) cut(p *pulse, err error) outcome {

@@ -190,7 +190,7 @@ func answer(open opening, wait func(ctx context.Context, c *client, p *pulse) er
 			}
 			_, err = c.say(p, []byte{pong})
 			if p.overdue {
-				return outcome{verdict: left, unsure: true}
+				return tooLate()
 			}
 		}
 		return c.cut(p, err)

@@ -27,15 +27,15 @@ func get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: soak\r
 
 // page gets a page over HTTP/1.
 func page(c *client, p *pulse) error {
-	begin, err := c.say(p, []byte(get(pathPage)))
-	if err != nil {
-		return err
+	begin := time.Now()
+	err := askPage(c, p)
+	if err == nil {
+		err = c.readPage()
 	}
-	if err := c.readPage(); err != nil {
-		return err
+	if err == nil {
+		p.heard(begin)
 	}
-	p.heard(begin)
-	return nil
+	return err
 }
 
 // askPage asks for a page, and leaves the answer to be read.
@@ -88,7 +88,7 @@ func trickleHeader(_ context.Context, c *client) outcome {
 	since, at, _, err := c.trickle(p, "GET / HTTP/1.1\r\nX: ", limit)
 	switch {
 	case p.overdue:
-		return outcome{verdict: left, unsure: true}
+		return tooLate()
 	case err != nil:
 		return violation(0, "a header that trickles: %v", err)
 	}
@@ -103,18 +103,12 @@ func trickleBody(_ context.Context, c *client) outcome {
 	since, at, n, err := c.trickle(p, "POST "+pathBody+" HTTP/1.1\r\nHost: soak\r\nContent-Length: 20000\r\n\r\n", 2*bodyGrace)
 	switch {
 	case p.overdue:
-		return outcome{verdict: left, unsure: true}
+		return tooLate()
 	case err != nil:
 		return violation(0, "a body that trickles: %v", err)
 	}
 	reason, _ := c.target.ledger.wait(c.entry, c.grace)
-	if fault := judgeSlow(since, ration{bodyRate, bodyGrace}, 0, n, c.slack(since.to, at), at); fault != "" {
-		return violation(reason, "a body that trickles was %s", fault)
-	}
-	if reason != idle.ReasonMinReadRate {
-		return violation(reason, "a body that trickles was ended for a wrong reason")
-	}
-	return outcome{verdict: closed, reason: reason, at: at}
+	return c.endedSlow(since, ration{bodyRate, bodyGrace}, 0, n, at, reason, idle.ReasonMinReadRate)
 }
 
 const trickleEvery = limit / 10

@@ -36,7 +36,7 @@ func readSlowly(request string, rate int) func(context.Context, *client) outcome
 		case err != nil:
 			return c.cut(p, err)
 		case p.overdue:
-			return outcome{verdict: left, unsure: true}
+			return tooLate()
 		}
 		return c.sip(span{begin, time.Now()}, rate)
 	}
@@ -82,14 +82,9 @@ func (c *client) judgeSip(since span, rate, taken int, reason idle.Reason, at ti
 	if rate > writeRate {
 		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
 	}
-	if fault := judgeSlow(since, writeRation, least, most, c.slack(since.to, at), at); fault != "" {
-		return violation(reason, "a reader at %d bytes a second was %s", rate, fault)
+	o := c.endedSlow(since, writeRation, least, most, at, reason, idle.ReasonMinWriteRate)
+	if o.verdict == closed && rate > writeRate {
+		o.verdict = draw
 	}
-	switch {
-	case reason != idle.ReasonMinWriteRate:
-		return violation(reason, "a reader at %d bytes a second was closed for a wrong reason", rate)
-	case rate > writeRate:
-		return outcome{verdict: draw, reason: reason}
-	}
-	return outcome{verdict: closed, reason: reason, at: at}
+	return o
 }

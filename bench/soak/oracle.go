@@ -32,6 +32,10 @@ func violation(reason idle.Reason, format string, args ...any) outcome {
 	return outcome{verdict: violated, reason: reason, fault: fmt.Sprintf(format, args...)}
 }
 
+// tooLate is the outcome of a life whose connection may have timed out because the
+// client was late.
+func tooLate() outcome { return outcome{verdict: left, unsure: true} }
+
 // A span is between which moments the server saw something. A client knows no
 // more: it was after it began to write, and before it had an answer.
 type span struct{ from, to time.Time }
