@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -36,12 +37,15 @@ const turnsPerRound = 5
 
 // compare runs all variants of a server on the given core, and measures them in
 // turns.
-func compare(kind string, core int, cfg config, bar *progress.Progress) (result, error) {
+func compare(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (result, error) {
 	var all []*contender
 	for _, name := range cfg.variants(kind) {
 		all = append(all, &contender{name: name})
 	}
 	for round := range cfg.rounds {
+		if err := ctx.Err(); err != nil {
+			return result{}, err
+		}
 		bar.Say("%s: round %d of %d", kind, round+1, cfg.rounds)
 		if err := runRound(kind, core, cfg, all); err != nil {
 			return result{}, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ type member struct {
 
 // gather measures the crowds of all variants of a server. TLS is left out: what it
 // takes itself is many times what timeouts take.
-func gather(kind string, core int, cfg config, bar *progress.Progress) (*crowd, error) {
+func gather(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (*crowd, error) {
 	if kind == server.HTTPS {
 		return nil, nil
 	}
@@ -76,6 +77,9 @@ func gather(kind string, core int, cfg config, bar *progress.Progress) (*crowd, 
 	}
 	for round := range c.Rounds {
 		for _, m := range all {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			bar.Say("%s: many connections to %s, round %d of %d", kind, m.name, round+1, c.Rounds)
 			if err := m.weigh(kind, core, cfg, c.Waiting); err != nil {
 				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.name, c.Waiting, err)

@@ -59,7 +59,7 @@ func newProgram(c *config) *program.Program[*report] {
 		Begin: func() string {
 			return fmt.Sprintf("e2e: what timeouts cost a whole server\n%s; about %v\n", strings.Join(c.servers(), ", "), c.estimate())
 		},
-		Run: func(_ context.Context, stderr io.Writer) (*report, error) { return measureAll(*c, stderr) },
+		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
 		Files: []program.File[*report]{{
 			Flag: "html", Usage: "also write the result as one page with plots to this `file`",
 			Write: func(w io.Writer, r *report) error { return r.page().Write(w) },
@@ -128,13 +128,15 @@ func (c *config) estimate() time.Duration {
 	for _, kind := range c.servers() {
 		for range c.variants(kind) {
 			d += time.Duration(c.rounds) * (c.duration*(turnsPerRound+1)/turnsPerRound + (turnsPerRound+1)*warmUp + 50*time.Millisecond)
-			d += time.Duration(c.crowdRounds()) * 2 * crowdLimit
+			if kind != server.HTTPS {
+				d += time.Duration(c.crowdRounds()) * 2 * crowdLimit
+			}
 		}
 	}
 	return d.Round(time.Second)
 }
 
-func measureAll(cfg config, stderr io.Writer) (*report, error) {
+func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
 	bytesOfStream := 0
 	if cfg.stream {
 		var err error
@@ -142,7 +144,7 @@ func measureAll(cfg config, stderr io.Writer) (*report, error) {
 			return nil, fmt.Errorf("measuring what kernel.Stream takes: %w", err)
 		}
 	}
-	rep := &report{Machine: machine.Take(context.Background(), modules()...), cfg: cfg}
+	rep := &report{Machine: machine.Take(ctx, modules()...), cfg: cfg}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
@@ -150,9 +152,9 @@ func measureAll(cfg config, stderr io.Writer) (*report, error) {
 	bar := progress.New(stderr, progress.Flag{})
 	defer bar.Clear()
 	for _, kind := range cfg.servers() {
-		r, err := compare(kind, core, cfg, bar)
+		r, err := compare(ctx, kind, core, cfg, bar)
 		if err == nil {
-			r.Crowd, err = gather(kind, core, cfg, bar)
+			r.Crowd, err = gather(ctx, kind, core, cfg, bar)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)

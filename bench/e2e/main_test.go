@@ -31,7 +31,7 @@ func TestServers(t *testing.T) {
 	}
 	silent := progress.New(io.Discard, progress.Flag{})
 	for _, kind := range server.Kinds() {
-		r, err := compare(kind, core, cfg, silent)
+		r, err := compare(t.Context(), kind, core, cfg, silent)
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue

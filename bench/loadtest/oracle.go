@@ -96,6 +96,35 @@ func (p *peer) leaves(now int64, idle time.Duration) bool {
 	return p.kind == leaver && p.quiet(now-int64(idle)/256*int64(p.stay))
 }
 
+// An action is what a peer does when a sweep comes past.
+type action uint8
+
+const (
+	nothing action = iota
+	touches
+	beats
+	talks // without being active
+	leaves
+)
+
+// does returns what p does at the given time.
+func (p *peer) does(now int64, idle time.Duration) action {
+	quiet := p.quiet(now)
+	switch {
+	case p.kind == pinged:
+		return nothing // but answer pings
+	case p.kind == beater && !quiet:
+		return beats
+	case p.kind == beater && p.id%2 == 0:
+		return talks // it stops to beat, but not to talk, which must not save it
+	case p.leaves(now, idle):
+		return leaves
+	case !quiet:
+		return touches
+	}
+	return nothing
+}
+
 // ended reports whether p is closed, by whomever.
 func (p *peer) ended() bool { return p.state.Load() >= expired }
 

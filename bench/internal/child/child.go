@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ func Main(roles map[string]Role) {
 	if name == "" {
 		return
 	}
+	signal.Ignore(os.Interrupt) // Ctrl-C reaches parent and children alike, and the parent still needs them
 	err := fmt.Errorf("there is no role %q", name)
 	if role := roles[name]; role != nil {
 		err = role(&Parent{in: json.NewDecoder(os.Stdin)})

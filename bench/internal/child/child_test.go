@@ -38,10 +38,15 @@ func TestConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"aa", "bb"} {
+	for _, want := range []string{"aa", "bb", "bb"} {
 		var got string
 		if err := c.Hear(&got); err != nil || got != want {
 			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+		if runtime.GOOS != "windows" { // which has no such signal
+			if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
 		}
 		if err := c.Tell("b"); err != nil {
 			t.Error(err)
