@@ -41,8 +41,9 @@ func tooLate() outcome { return outcome{verdict: left, unsure: true} }
 type span struct{ from, to time.Time }
 
 // judgeStale judges a connection that was to be closed a limit after since, and
-// was seen to be at that moment. What is early is measured from since.from, and
-// what is late from since.to, so neither is ever the client's imagination.
+// that the client saw closed at the time at. Whether that is early is measured
+// from since.from, and whether it is late from since.to, so a delay of the client
+// never looks like a fault of the server.
 func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time.Duration, fault string) {
 	if short := limit - at.Sub(since.from); short > 0 {
 		return 0, fmt.Sprintf("closed %v before its limit of %v", short, limit)
@@ -54,8 +55,8 @@ func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time
 	return late, ""
 }
 
-// A pulse is what a client that means to live knows of its own silence. If the
-// machine is so busy that the client comes too late, its end is nobody's fault.
+// A pulse is what a client that is to live knows of its own silence. If the
+// machine is so busy that the client comes too late, its end is not a fault.
 type pulse struct {
 	limit   time.Duration
 	last    time.Time // the server has seen something at this moment, or later
@@ -65,8 +66,7 @@ type pulse struct {
 func newPulse(limit time.Duration, since time.Time) *pulse { return &pulse{limit: limit, last: since} }
 
 // wrote notes a write. It is in time if it was over before the limit could have
-// passed: then the bytes were in the kernel's hands, and whoever looks finds
-// them.
+// passed: then the server finds the bytes in the kernel before it times out.
 func (p *pulse) wrote(begin, end time.Time) {
 	if p.overdue || end.Sub(p.last) >= p.limit {
 		p.overdue = true

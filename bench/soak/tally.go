@@ -145,7 +145,8 @@ func (a *account) reconcile(dials uint64, st idle.Stats) (faults []string) {
 	return append(faults, a.compareReasons(st)...)
 }
 
-// compareReasons allows for those of which the clients know no better.
+// compareReasons compares the counts of each reason. They may differ by the
+// connections of which the clients do not know how they ended.
 func (a *account) compareReasons(st idle.Stats) (faults []string) {
 	all := maps.Clone(a.timeout)
 	for r := range st.TimedOut {

@@ -167,6 +167,6 @@ func (a *attacker) nag(text string, limit, every time.Duration, more string) {
 // send writes, and returns when it began to: the server knows of it later.
 func (a *attacker) send(text string) time.Time {
 	begun := time.Now()
-	io.WriteString(a.conn, text) // an error is an end, of which reading tells
+	io.WriteString(a.conn, text) // an error means that the connection has ended, which reading finds
 	return begun
 }

@@ -80,7 +80,7 @@ func (b *battle) clients(request func(int) request, patience time.Duration) *cli
 	return &clients{Config: b.Config, address: b.server.address, patience: patience, request: request, latency: spread.New()}
 }
 
-// calm is how long things may take that take no time.
+// calm is how long things may take that should take no time.
 const calm = 200 * time.Millisecond
 
 // fight fights it out.

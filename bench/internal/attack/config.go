@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Server    string // one of Servers
 	Attackers int    // a connection each
-	Honest    int    // likewise; a tenth as many slow ones come on top
+	Honest    int    // clients, a connection each; a tenth as many slow ones come on top
 	Duration  time.Duration
 	Every     time.Duration // between two requests of an honest client
 	Patience  time.Duration // of honest clients

@@ -28,7 +28,7 @@ type abuse struct {
 	conns      int
 	pieces     int    // on each connection
 	size       int    // of a piece
-	text       string // of which pieces are taken, again and again
+	text       string // pieces are taken from it, again and again
 	prefix     string // comes first
 }
 

@@ -24,7 +24,7 @@ import (
 type clients struct {
 	Config
 	address  string
-	every    time.Duration // between the beginnings of requests; 0: each follows the one before
+	every    time.Duration // between the beginnings of requests; 0: each follows the last answer
 	patience time.Duration
 	request  func(i int) request
 	receive  int // the size of their sockets' receive buffers; 0: as the system has it
