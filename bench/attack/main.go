@@ -8,80 +8,64 @@
 //	go -C bench run ./attack -server https
 //	go -C bench run ./attack -server fasthttp -json
 //
-// Every variant is run twice: with ample descriptors, and with only as many as
-// there are attackers, who come first.
-//
-// The exit status is 0 if with ours every attacker was cut, none before its
-// limit or long after, and no honest request failed; 1 if not; and 2 if the test
-// could not be run as asked.
+// Every variant is attacked twice: with ample descriptors, and with only as many
+// as there are attackers, who come first.
 //
 // It runs on Linux only: it asks the kernel what slow readers have taken.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"runtime"
-	"syscall"
-)
+	"strings"
+	"time"
 
-// The exit statuses.
-const (
-	statusPass        = 0
-	statusFail        = 1
-	statusTrouble     = 2
-	statusInterrupted = 130 // as a shell reports Ctrl-C
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	child.Main(map[string]child.Role{attack.Role: attack.Serve})
+	newProgram(new(attack.Config)).Main()
 }
 
-// run is the whole program.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == serverCommand {
-		return runServer(args[1:], stdin, stdout, stderr)
+func newProgram(c *attack.Config) *program.Program[*attack.Report] {
+	return &program.Program[*attack.Report]{
+		Name: "attack",
+		Does: "Attack proves by attack that slow clients cannot hold an HTTP server. It runs on Linux only.",
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&c.Server, "server", "http", "what to attack: "+strings.Join(attack.Servers(), ", "))
+			fs.IntVar(&c.Attackers, "attackers", 2000, "how many attackers there are, a connection each")
+			fs.IntVar(&c.Honest, "honest", 50, "how many honest clients there are, a connection each; a tenth as many slow ones come on top")
+			fs.DurationVar(&c.Duration, "duration", 20*time.Second, "how long each attack takes; there are six")
+			fs.DurationVar(&c.Every, "every", 200*time.Millisecond, "how often an honest client makes a request")
+			fs.DurationVar(&c.Patience, "patience", 5*time.Second, "how long an honest client waits for an answer")
+			fs.DurationVar(&c.Late, "late", 3*time.Second, "how late the cut of an attacker may be, on a machine that does other things as well")
+			fs.DurationVar(&c.Header, "header", 2*time.Second, "the limit of handshakes and of headers")
+			fs.DurationVar(&c.Body, "body", 2*time.Second, "the limit of a pause within a body; the server's own ReadTimeout if it is longer than -header")
+			fs.IntVar(&c.Rate, "rate", 240, "the minimum rate of bodies, in bytes a second")
+			fs.DurationVar(&c.Grace, "grace", 2*time.Second, "after how long the rates count")
+			fs.DurationVar(&c.Write, "write", 2*time.Second, "the limit of a pause within a response; the server's own WriteTimeout")
+			fs.IntVar(&c.WriteRate, "write-rate", 2400, "the minimum rate of responses, in bytes a second; the kernel tells of progress in steps of nearly a kilobyte")
+			fs.DurationVar(&c.KeepAlive, "keepalive", 3*time.Second, "the limit of the wait for a next request")
+		},
+		Check: c.Validate,
+		More: func(w io.Writer) {
+			fmt.Fprintln(w, "The attackers:")
+			for _, k := range attack.Kinds() {
+				table.Entry(w, k[0], k[1], 22)
+			}
+		},
+		Exits: "Exit status: 0 if with idlewheel's timeouts all attackers were cut, none early or long after its limit, and no honest request failed; 1 if not; 2 if the test could not be run, 130 after Ctrl-C.",
+		Begin: func() string {
+			return fmt.Sprintf("attack: %s, %d attackers, %d honest clients, a tenth as many slow ones; six attacks of %v", c.Server, c.Attackers, c.Honest, c.Duration)
+		},
+		Run: func(ctx context.Context, stderr io.Writer) (*attack.Report, error) {
+			return attack.Run(ctx, *c, stderr)
+		},
 	}
-	cfg, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		usage(stdout)
-		return statusPass
-	}
-	if err == nil && runtime.GOOS != "linux" {
-		err = fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "attack: %v (-h lists the flags)\n", err)
-		return statusTrouble
-	}
-	rep, err := attackAll(ctx, cfg, stderr)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "attack: interrupted")
-		return statusInterrupted
-	case err != nil:
-		fmt.Fprintf(stderr, "attack: %v\n", err)
-		return statusTrouble
-	}
-	write := rep.table
-	if cfg.json {
-		write = rep.json
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintf(stderr, "attack: writing the result: %v\n", err)
-		return statusTrouble
-	}
-	if !rep.Passed {
-		return statusFail
-	}
-	return statusPass
 }

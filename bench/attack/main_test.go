@@ -10,21 +10,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
-// TestMain lets the test's binary be the server process, as the program itself
-// is otherwise.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == serverCommand {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
+	child.Main(map[string]child.Role{attack.Role: attack.Serve})
 	os.Exit(m.Run())
 }
 
 // invoke runs the program with args.
 func invoke(args string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(context.Background(), strings.Fields(args), strings.NewReader(""), &out, &errs)
+	status = newProgram(new(attack.Config)).Invoke(context.Background(), strings.Fields(args), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -55,7 +56,7 @@ func TestAttack(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runs on Linux only")
 	}
-	for _, server := range serverNames() {
+	for _, server := range attack.Servers() {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			stall := longestStall()
@@ -64,7 +65,7 @@ func TestAttack(t *testing.T) {
 			if stderr != "" {
 				t.Errorf("wrote to stderr: %s", stderr)
 			}
-			var r report
+			var r attack.Report
 			d := json.NewDecoder(strings.NewReader(stdout))
 			if err := d.Decode(&r); err != nil {
 				t.Fatalf("%v in %q", err, stdout)
@@ -76,11 +77,11 @@ func TestAttack(t *testing.T) {
 				t.Fatalf("%d runs", len(r.Runs))
 			}
 			var wrong []string
-			if status != statusPass || !r.Passed {
+			if status != program.Pass || !r.Passed {
 				wrong = append(wrong, fmt.Sprintf("status %d: %q", status, r.Faults))
 			}
-			for _, o := range r.Runs {
-				wrong = append(wrong, checkOutcome(t, o)...)
+			for i := range r.Runs {
+				wrong = append(wrong, checkRun(t, &r, i)...)
 			}
 			switch text := strings.Join(wrong, "\n"); {
 			case text == "":
@@ -93,10 +94,11 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// checkOutcome checks what is the case however fast the machine is, and returns
-// what is wrong if it has let the clients be in time.
-func checkOutcome(t *testing.T, o *outcome) (wrong []string) {
+// checkRun checks what is the case however slow the machine is, and returns what
+// is wrong if it has let the clients be in time.
+func checkRun(t *testing.T, r *attack.Report, i int) (wrong []string) {
 	t.Helper()
+	o := r.Runs[i]
 	name := o.Variant + ", " + o.Descriptors
 	attackers, cut, holding := 0, 0, 0
 	for _, d := range o.Attacks {
@@ -109,13 +111,13 @@ func checkOutcome(t *testing.T, o *outcome) (wrong []string) {
 	}
 	late := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch {
-	case o.Variant == bare && cut > 0:
+	case o.Variant == server.Bare && cut > 0:
 		t.Errorf("%s: %d were cut", name, cut)
-	case o.Variant == bare && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
+	case o.Variant == server.Bare && o.Descriptors == "scarce" && o.Honest.Failed != o.Honest.Requests:
 		late("%s: %d of %d honest requests failed", name, o.Honest.Failed, o.Honest.Requests)
-	case o.Variant == bare && o.Full.Open < attackers:
+	case o.Variant == server.Bare && o.Full.Open < attackers:
 		late("%s: only %d connections when all had come", name, o.Full.Open)
-	case o.Variant == ours && holding > 0:
+	case o.Variant == server.Ours && holding > 0:
 		late("%s: %d hold on", name, holding)
 	}
 	if o.Honest.Requests == 0 {
@@ -140,33 +142,15 @@ func TestWrongFlags(t *testing.T) {
 		{"-grace 2h", "-grace is 2h0m0s"},
 		{"-patience 1ms", "-patience is 1ms"},
 		{"-late 0", "-late is 0s"},
-		{"-every 2s", "-every is 2s; with -keepalive 3s"},
-		{"-duration 5s", "-duration is 5s; with these limits it must be at least"},
+		{"-every 2s", "-every is 2s; it must be 1ms to 1.5s, so that honest clients stay below -keepalive 3s"},
+		{"-duration 5s", "-duration is 5s; it must be "},
 		{"-duration 2h", "-duration is 2h0m0s"},
 		{"-sever http", "-sever"},
 		{"http", `"http"`},
 	} {
 		status, stdout, stderr := invoke(c.args)
-		if status != statusTrouble || stdout != "" || !strings.Contains(stderr, c.want) {
+		if status != program.Trouble || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: status %d, %q on stdout, %q on stderr; want %q", c.args, status, stdout, stderr, c.want)
 		}
-	}
-}
-
-func TestServerFlags(t *testing.T) {
-	cfg, err := parse(strings.Fields("-server fasthttp -header 1s -body 1500ms -rate 100 -grace 700ms -write 4s -write-rate 500 -keepalive 5s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := parse(cfg.args())
-	if err != nil || got.limits != cfg.limits || got.server != cfg.server {
-		t.Errorf("got %+v, %v; want %+v", got, err, cfg)
-	}
-}
-
-func TestHelp(t *testing.T) {
-	status, stdout, stderr := invoke("-h")
-	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-attackers") || !strings.Contains(stdout, "brink") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }

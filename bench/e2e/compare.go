@@ -1,52 +1,33 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/perf/benchmath"
-	"golang.org/x/term"
-
-	"github.com/idlewheel/idlewheel/bench/internal/cpu"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
-
-// variants are the ways in which each server is run.
-func (c config) variants() []string {
-	all := []string{"bare", "own", us}
-	if c.stream {
-		all = append(all, noStream)
-	}
-	return all
-}
 
 // contender is a variant of a server.
 type contender struct {
 	name string
-	child
 
 	// by round
 	ops []float64 // exchanges a second
 	cpu []float64 // ns of the server process an exchange
 }
 
-// child is a process that runs one, for one round. Where in memory a process
-// happens to lie makes it a per cent faster or slower for good, which would not
-// show if it ran for more.
-type child struct {
-	cmd   *exec.Cmd
-	life  io.Closer // the process ends when this is closed
-	load  load
-	turns []turn
+// A lap is a contender in one round, with a process of its own. Where in memory a
+// process happens to lie makes it a per cent faster or slower for good, which would
+// not show if it ran for more.
+type lap struct {
+	server *served
+	load   load
+	turns  []turn
 }
 
 // turnsPerRound is into how many turns the time of a contender in a round is
@@ -56,70 +37,68 @@ const turnsPerRound = 5
 
 // compare runs all variants of a server on the given core, and measures them in
 // turns.
-func compare(server string, core int, cfg config) (result, error) {
+func compare(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (result, error) {
 	var all []*contender
-	for _, name := range cfg.variants() {
-		if servers()[server].run[name] != nil { // gnet has no timeouts of its own
-			all = append(all, &contender{name: name})
-		}
+	for _, name := range cfg.variants(kind) {
+		all = append(all, &contender{name: name})
 	}
-	watched := term.IsTerminal(int(os.Stderr.Fd()))
 	for round := range cfg.rounds {
-		if watched {
-			fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", server, round+1, cfg.rounds)
+		if err := ctx.Err(); err != nil {
+			return result{}, err
 		}
-		if err := runRound(server, core, cfg, all); err != nil {
+		bar.Say("%s: round %d of %d", kind, round+1, cfg.rounds)
+		if err := runRound(kind, core, cfg, all); err != nil {
 			return result{}, err
 		}
 	}
-	if watched {
-		fmt.Fprint(os.Stderr, "\r\033[K")
-	}
-	return summarize(server, cfg, all), nil
+	return summarize(kind, cfg, all), nil
 }
 
 // runRound starts the contenders, has them take turns, notes how it went, and stops
 // them.
-func runRound(server string, core int, cfg config, all []*contender) error {
-	for _, c := range all {
-		life, err := start(server, c.name, core, cfg)
-		if life != nil {
-			defer life.stop()
-		}
-		if err != nil {
+func runRound(kind string, core int, cfg config, all []*contender) error {
+	laps := make([]lap, len(all))
+	for i, c := range all {
+		l := &laps[i]
+		var err error
+		if l.server, err = start(order{kind, c.name, noTimeout}, core); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		c.child = *life
+		defer l.server.Stop()
+		if l.load, err = connect(kind, l.server.address, cfg); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer l.load.close()
 	}
 	for range 1 + turnsPerRound { // the first one is for the heap to grow, and is not counted
 		for _, i := range rand.Perm(len(all)) {
-			if err := all[i].run(cfg.duration / turnsPerRound); err != nil {
+			if err := laps[i].run(cfg.duration / turnsPerRound); err != nil {
 				return fmt.Errorf("%s: %w", all[i].name, err)
 			}
 		}
 	}
-	for _, c := range all {
-		c.note(c.turns[1:])
+	for i, c := range all {
+		c.note(laps[i].turns[1:])
 	}
 	return nil
 }
 
-// run gives the child a turn.
-func (c *child) run(d time.Duration) error {
-	before, err := cpu.Time(c.cmd.Process.Pid)
+// run takes a turn.
+func (l *lap) run(d time.Duration) error {
+	before, err := usage.CPU(l.server.Pid())
 	if err != nil {
 		return err
 	}
-	t, err := c.load.run(d)
+	t, err := l.load.run(d)
 	if err != nil {
 		return err
 	}
-	after, err := cpu.Time(c.cmd.Process.Pid)
+	after, err := usage.CPU(l.server.Pid())
 	if err != nil {
 		return err
 	}
 	t.cpu = after - before
-	c.turns = append(c.turns, t)
+	l.turns = append(l.turns, t)
 	return nil
 }
 
@@ -136,109 +115,41 @@ func (c *contender) note(turns []turn) {
 }
 
 // summarize makes the result of the variants, of which the first is bare.
-func summarize(server string, cfg config, all []*contender) result {
-	r := result{Server: server, Conns: cfg.conns, Rounds: cfg.rounds}
-	var own *contender
+func summarize(kind string, cfg config, all []*contender) result {
+	r := result{Server: kind, Conns: cfg.conns, Rounds: cfg.rounds}
+	bare, own, ours, without := all[0], find(all, server.Own), find(all, server.Ours), find(all, noStream)
 	for _, c := range all {
-		if c.name == "own" {
-			own = c
-		}
-	}
-	for _, c := range all {
-		toBare := ratios(c.ops, all[0].ops)
 		m := measure{
-			Name: c.name, OpsPerS: summarizeOne(c.ops), RatioSpread: summarizeOne(toBare), RatioConfidence: confidence(toBare),
-			CPUPerOp: summarizeOne(c.cpu), CPURatioToBare: summarizeOne(ratios(c.cpu, all[0].cpu)).Median,
+			Name: c.name, OpsPerS: stats.Summarize(c.ops), CPUPerOp: stats.Summarize(c.cpu),
+			RatioSpread: stats.Summarize(stats.Ratios(c.ops, bare.ops)),
 		}
-		m.RatioToBare = m.RatioSpread.Median
+		m.RatioToBare, m.RatioToBare95 = ratioOf(c.ops, bare.ops)
+		m.CPURatioToBare, m.CPURatioToBare95 = ratioOf(c.cpu, bare.cpu)
 		if own != nil {
-			m.RatioToOwn = new(summarizeOne(ratios(c.ops, own.ops)).Median)
-			m.CPURatioToOwn = new(summarizeOne(ratios(c.cpu, own.cpu)).Median)
+			ops, interval := ratioOf(c.ops, own.ops)
+			m.RatioToOwn, m.RatioToOwn95 = &ops, interval
+			cpu, interval := ratioOf(c.cpu, own.cpu)
+			m.CPURatioToOwn, m.CPURatioToOwn95 = &cpu, interval
 		}
 		r.Variants = append(r.Variants, m)
 	}
-	r.Stream = gainOfStream(all)
+	if ours != nil && without != nil {
+		r.Stream = gainOfStream(ours, without)
+	}
 	return r
 }
 
-// ratios returns the ratios within the rounds.
-func ratios(values, to []float64) []float64 {
-	all := make([]float64, len(values))
-	for i := range values {
-		all[i] = values[i] / to[i]
-	}
-	return all
+func ratioOf(values, to []float64) (float64, *stats.Interval) {
+	r := stats.RatioOf(values, to)
+	return r.Median, r.Interval
 }
 
-// confidence returns between what the median is with 95 % confidence, as benchstat
-// does; nil if there are too few values to tell.
-func confidence(values []float64) *[2]float64 {
-	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), 0.95)
-	if math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) {
-		return nil
-	}
-	return &[2]float64{s.Lo, s.Hi}
-}
-
-// summarizeOne returns the median, the least and the greatest of values, of
-// which there must be one.
-func summarizeOne(values []float64) summary {
-	v := slices.Sorted(slices.Values(values))
-	mid := len(v) / 2
-	median := v[mid]
-	if len(v)%2 == 0 {
-		median = (v[mid-1] + v[mid]) / 2
-	}
-	return summary{Median: median, Min: v[0], Max: v[len(v)-1]}
-}
-
-// start runs a variant of a server and connects the load to it. A child that is
-// not nil must be stopped, whatever the error.
-func start(server, name string, core int, cfg config) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), serveEnv+"="+server+"/"+name, "GOMAXPROCS=1")
-	cmd.Stderr = os.Stderr
-	life, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := startOn(core, cmd); err != nil {
-		return nil, err
-	}
-	c := &child{cmd: cmd, life: life}
-	address, err := findAddress(out)
-	if err != nil {
-		return c, err
-	}
-	if c.load, err = connect(servers()[server], address, cfg); err != nil {
-		return c, err
-	}
-	return c, nil
-}
-
-// findAddress reads where a child listens.
-func findAddress(out io.Reader) (string, error) {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if address, ok := strings.CutPrefix(lines.Text(), addressPrefix); ok {
-			return address, nil
+// find returns the contender with a name, nil if there is none.
+func find(all []*contender, name string) *contender {
+	for _, c := range all {
+		if c.name == name {
+			return c
 		}
 	}
-	return "", cmp.Or(lines.Err(), errors.New("the server did not start"))
-}
-
-func (c *child) stop() {
-	if c.load != nil {
-		c.load.close()
-	}
-	c.life.Close()
-	c.cmd.Wait()
+	return nil
 }

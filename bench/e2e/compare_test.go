@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 // example has three rounds, in the second of which the machine was slow.
@@ -16,6 +17,13 @@ func example() []*contender {
 	}
 }
 
+// written returns the table of a server.
+func written(r result) string {
+	var out strings.Builder
+	(&report{Servers: []result{r}}).Table(&out)
+	return out.String()
+}
+
 func TestSummary(t *testing.T) {
 	r := summarize("http", config{conns: 4, rounds: 3}, example())
 	if r.Server != "http" || r.Conns != 4 || r.Rounds != 3 || len(r.Variants) != 3 {
@@ -25,14 +33,19 @@ func TestSummary(t *testing.T) {
 	if own.RatioToBare != 0.8 || *own.RatioToOwn != 1 || own.CPURatioToBare != 2 || *own.CPURatioToOwn != 1 {
 		t.Errorf("own: %+v", own)
 	}
-	if want := (summary{90, 40, 110}); ours.OpsPerS != want {
+	if want := (stats.Summary{Median: 90, Min: 40, Max: 110}); ours.OpsPerS != want {
 		t.Errorf("ours: %v a second, want %v", ours.OpsPerS, want)
 	}
-	if want := (summary{1, 0.9, 1}); ours.RatioToBare != 1 || ours.RatioSpread != want {
+	if want := (stats.Summary{Median: 1, Min: 0.9, Max: 1}); ours.RatioToBare != 1 || ours.RatioSpread != want {
 		t.Errorf("ours: ratio %v, spread %v, want %v", ours.RatioToBare, ours.RatioSpread, want)
 	}
 	if *ours.RatioToOwn != 1.25 || ours.CPURatioToBare != 1.1 || *ours.CPURatioToOwn != 0.55 {
 		t.Errorf("ours: of own %v, CPU %v and %v", *ours.RatioToOwn, ours.CPURatioToBare, *ours.CPURatioToOwn)
+	}
+	for _, v := range r.Variants {
+		if v.RatioToBare95 == nil || v.RatioToOwn95 == nil || v.CPURatioToBare95 == nil || v.CPURatioToOwn95 == nil {
+			t.Errorf("%s has a ratio without its interval", v.Name)
+		}
 	}
 }
 
@@ -54,28 +67,70 @@ func TestNoOwn(t *testing.T) {
 	if strings.Contains(string(b), "to_own") || !strings.Contains(string(b), `"cpu_ratio_to_bare":1.1`) {
 		t.Errorf("got %s", b)
 	}
-	var table bytes.Buffer
-	printTable(&table, []result{r})
-	if !strings.Contains(table.String(), "12 ns     1.100         -") {
-		t.Errorf("got\n%s", table.String())
+	if text := written(r); !strings.Contains(text, "0.01  ~ 1.100 (") {
+		t.Errorf("got\n%s", text)
 	}
 }
 
-func TestMedian(t *testing.T) {
-	if got, want := summarizeOne([]float64{4, 1, 3, 2}), (summary{2.5, 1, 4}); got != want {
-		t.Errorf("got %v, want %v", got, want)
+// claims returns what the page claims of ours, whose requests a second are as
+// given, round by round, while those of bare are 100.
+func claims(ours ...float64) string {
+	bare := make([]float64, len(ours))
+	for i := range bare {
+		bare[i] = 100
+	}
+	r := summarize("http", config{}, []*contender{{name: "bare", ops: bare, cpu: bare}, {name: "ours", ops: ours, cpu: bare}})
+	return r.throughput().Caption
+}
+
+// TestClaims pins that the page claims no difference that the interval does not show.
+func TestClaims(t *testing.T) {
+	for _, c := range []struct {
+		ours []float64
+		want string
+	}{
+		{[]float64{102, 103, 104, 103, 102, 104}, "Ours: more requests a second than bare, by 2.0 to 4.0 %."},
+		{[]float64{98, 97, 96, 97, 98, 96}, "Ours: less requests a second than bare, by 2.0 to 4.0 %."},
+		{[]float64{102, 103, 104, 103, 102, 99}, "no difference is shown"},
+		{[]float64{150}, "no difference is shown"},
+	} {
+		if got := claims(c.ours...); !strings.Contains(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.ours, got, c.want)
+		}
 	}
 }
 
-func TestConfidence(t *testing.T) {
-	if got := confidence([]float64{1, 2, 3}); got != nil {
-		t.Errorf("three values tell %v", *got)
+func TestSumUp(t *testing.T) {
+	c := &crowd{Rounds: 2, Silent: 10, Waiting: 20}
+	c.sumUp([]*member{
+		{name: "bare", bytes: []float64{1000, 1010}},
+		{name: "own", bytes: []float64{1100, 1105}, lateMS: []float64{3, 5}, cpu: []float64{20, 22}},
+		{name: "ours", bytes: []float64{1200, 1212}, lateMS: []float64{10, 12}, cpu: []float64{10, 11}, early: 1},
+	})
+	bare, ours := c.Variants[0], c.Variants[2]
+	if bare.BytesPerConn != 1005 || bare.OverBare != 0 || bare.AllClosedMS != nil || bare.CPUToOwn != nil {
+		t.Errorf("bare: %+v", bare)
 	}
-	var values []float64
-	for i := range 15 {
-		values = append(values, float64(i))
+	if ours.OverBare != 201 || ours.OverBare95 == nil || *ours.CPUToOwn != 0.5 || ours.AllClosedMS.Median != 11 || ours.Early != 1 {
+		t.Errorf("ours: %+v", ours)
 	}
-	if got := confidence(values); got == nil || *got != [2]float64{3, 11} { // the 4th and the 12th of 15, by the binomial
-		t.Errorf("got %v", got)
+	r := summarize("net", config{conns: 4, rounds: 2}, example())
+	r.Crowd = c
+	text := written(r)
+	for _, want := range []string{"10 real connections silent at once, limit 2s; 2 rounds", "11.0 ms (to 12.0)", "0.500 (0.500 to 0.500)", "201 ("} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+func TestTableFitsATerminal(t *testing.T) {
+	const million = 1_000_000
+	c := &contender{name: noStream, ops: []float64{million, 2 * million}, cpu: []float64{10 * million, million}}
+	o := &contender{name: "own", ops: []float64{million, 3 * million}, cpu: []float64{million, million}}
+	for line := range strings.Lines(written(summarize("fasthttp", config{conns: 10_000, rounds: 10_000}, []*contender{c, o}))) {
+		if n := len([]rune(line)); n > 81 {
+			t.Errorf("%d columns: %q", n, line)
+		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // exampleReport has a server with timeouts of its own, and one without.
-func exampleReport() report {
+func exampleReport() *report {
 	all := example()
-	return report{
+	return &report{
 		Machine: machine.Machine{CPU: "abacus", Go: "go1", Commit: "abc", Modules: map[string]string{"gnet": "v2"}},
 		Servers: []result{
 			summarize("http", config{conns: 4, rounds: 3}, all),
@@ -29,8 +29,7 @@ func TestPage(t *testing.T) {
 	}
 	html := out.String()
 	for _, want := range []string{
-		"abacus", "go1", "commit abc", "gnet v2", "http: requests a second", "gnet: CPU time a request", "80 % (50.0 to 80.0)",
-		">ours<", "http, 4 connections, 3 rounds", "(40 to 110)", "</html>",
+		"abacus", "go1", "commit abc", "gnet v2", "http: requests a second", "gnet: CPU time a request", ">ours<", "http: requests a second; 4 connections, 3 rounds", "no difference is shown", "</html>",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %s", want)
@@ -42,15 +41,14 @@ func TestPage(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	all := exampleReport()
-	one := all
+	all, one := exampleReport(), exampleReport()
 	one.cfg.server, one.Servers = "http", all.Servers[:1]
 	for _, c := range []struct {
-		of      report
+		of      *report
 		servers int // 0: the object is the server
 	}{{all, 2}, {one, 0}} {
-		var out bytes.Buffer
-		if err := c.of.json(&out); err != nil {
+		text, err := json.Marshal(c.of)
+		if err != nil {
 			t.Fatal(err)
 		}
 		var got struct {
@@ -58,21 +56,14 @@ func TestJSON(t *testing.T) {
 			Servers []result
 			result
 		}
-		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Machine.Commit != "abc" || got.Machine.CPU != "abacus" || got.Machine.Modules["gnet"] != "v2" {
 			t.Errorf("the machine is %+v", got.Machine)
 		}
 		if c.servers == 0 && (got.Server != "http" || len(got.Variants) != 3) || len(got.Servers) != c.servers {
-			t.Errorf("got %s", out.String())
+			t.Errorf("got %s", text)
 		}
-	}
-}
-
-func TestPageThatCannotBe(t *testing.T) {
-	err := run(config{server: "net", html: "/nowhere/at/all"})
-	if err == nil || !strings.Contains(err.Error(), `-html is "/nowhere/at/all"`) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // A load sends requests over many connections, one at a time on each.
@@ -31,13 +33,14 @@ type turn struct {
 }
 
 // connect connects the load to a server.
-func connect(s server, address string, cfg config) (load, error) {
-	request := s.request(cfg.size)
-	response, err := s.measure(address, cfg.size)
+func connect(kind, address string, cfg config) (load, error) {
+	e := exchangeOf(kind)
+	request := e.request(cfg.size)
+	response, err := e.measure(func() (net.Conn, error) { return dial(kind, address) }, cfg.size)
 	if err != nil {
 		return nil, fmt.Errorf("the first exchange: %w", err)
 	}
-	if s.secure {
+	if kind == server.HTTPS {
 		return connectTLS(address, cfg.conns, request, response)
 	}
 	return connectPlain(address, cfg.conns, request, response)
@@ -47,8 +50,8 @@ func connect(s server, address string, cfg config) (load, error) {
 const patience = 5 * time.Second
 
 // measure finds how long an answer is, by two real ones that have to agree.
-func (s server) measure(address string, size int) (int, error) {
-	c, err := s.dial(address)
+func (e exchange) measure(dial func() (net.Conn, error), size int) (int, error) {
+	c, err := dial()
 	if err != nil {
 		return 0, err
 	}
@@ -58,10 +61,10 @@ func (s server) measure(address string, size int) (int, error) {
 	in := bufio.NewReader(count)
 	var ends [2]int
 	for i := range ends {
-		if _, err := c.Write(s.request(size)); err != nil {
+		if _, err := c.Write(e.request(size)); err != nil {
 			return 0, err
 		}
-		if err := s.answer(in, size); err != nil {
+		if err := e.answer(in, size); err != nil {
 			return 0, err
 		}
 		ends[i] = count.n - in.Buffered()
@@ -72,18 +75,12 @@ func (s server) measure(address string, size int) (int, error) {
 	return ends[0], nil
 }
 
-func (s server) dial(address string) (net.Conn, error) {
-	if s.secure {
-		return dialTLS(address)
-	}
-	return net.DialTimeout("tcp", address, patience)
-}
-
-// dialTLS does not look at the certificate: it is made up, and what listens is
-// a child of ours.
-func dialTLS(address string) (net.Conn, error) {
+func dial(kind, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: patience}
-	return tls.DialWithDialer(dialer, "tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if kind == server.HTTPS {
+		return tls.DialWithDialer(dialer, "tcp", address, server.ClientTLS())
+	}
+	return dialer.Dial("tcp", address)
 }
 
 // A counter counts what is read through it.
@@ -110,7 +107,7 @@ type tlsLoad struct {
 func connectTLS(address string, conns int, request []byte, response int) (load, error) {
 	l := &tlsLoad{request: request, response: response}
 	for i := range conns {
-		c, err := dialTLS(address)
+		c, err := dial(server.HTTPS, address)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("connection %d: %w", i+1, err)

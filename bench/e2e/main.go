@@ -1,6 +1,8 @@
 // Command e2e measures what timeouts cost a whole server: requests a second
 // over loopback, and CPU time of the server a request, for the bare server, for
-// the server with its own timeouts, and for the server with ours.
+// the server with its own timeouts, and for the server with ours. It also measures
+// how a crowd of real connections that go silent at once is closed, and how many
+// bytes of memory each of them takes.
 //
 //	go -C bench run ./e2e -server net
 //	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
@@ -29,125 +31,138 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
+func main() {
+	child.Main(roles())
+	newProgram(&config{}).Main()
+}
+
+func roles() map[string]child.Role { return map[string]child.Role{"server": serve} }
+
+func newProgram(c *config) *program.Program[*report] {
+	return &program.Program[*report]{
+		Name:  "e2e",
+		Does:  "E2e measures what timeouts cost a whole server: bare, with its own timeouts, and with idlewheel's.",
+		Flags: c.define,
+		Check: c.check,
+		Begin: func() string {
+			return fmt.Sprintf("e2e: what timeouts cost a whole server\n%s; about %v\n", strings.Join(c.servers(), ", "), c.estimate())
+		},
+		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
+		Files: []program.File[*report]{{
+			Flag: "html", Usage: "also write the result as one page with plots to this `file`",
+			Write: func(w io.Writer, r *report) error { return r.page().Write(w) },
+		}},
+	}
+}
+
+// config is what the flags say.
 type config struct {
 	server   string
 	conns    int
 	rounds   int
 	duration time.Duration
 	size     int
-	json     bool
-	html     string
 	stream   bool
 }
 
-func main() {
-	if variant := os.Getenv(serveEnv); variant != "" {
-		exit(serve(variant))
-	}
-	cfg, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		os.Exit(2)
-	}
-	exit(run(cfg))
+const maxSize = 4096 // what an echo server reads at once
+
+func (c *config) define(fs *flag.FlagSet) {
+	fs.StringVar(&c.server, "server", "net", "what to measure: "+strings.Join(server.Kinds(), ", ")+", or all")
+	fs.IntVar(&c.conns, "conns", 64, "connections")
+	fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd of connections")
+	fs.DurationVar(&c.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
+	fs.IntVar(&c.size, "size", 64, "bytes a message, for echo servers")
+	fs.BoolVar(&c.stream, "stream", false, "also run ours without kernel.Stream, read and written by package net, and show what that gains and takes")
 }
 
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func parse(args []string) (config, error) {
-	var cfg config
-	flags := flag.NewFlagSet("e2e", flag.ContinueOnError)
-	flags.StringVar(&cfg.server, "server", "net", "what to measure: "+strings.Join(serverNames(), ", ")+", or all")
-	flags.IntVar(&cfg.conns, "conns", 64, "connections")
-	flags.IntVar(&cfg.rounds, "rounds", 60, "rounds, each of new processes")
-	flags.DurationVar(&cfg.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
-	flags.IntVar(&cfg.size, "size", 64, "bytes a message, for echo servers")
-	flags.BoolVar(&cfg.json, "json", false, "print one JSON object and nothing else")
-	flags.StringVar(&cfg.html, "html", "", "also write the result as one page with plots to this `file`")
-	flags.BoolVar(&cfg.stream, "stream", false, "also run ours without kernel.Stream, read and written by package net, and show what that gains and takes")
-	if err := flags.Parse(args); err != nil {
-		return cfg, err
-	}
+func (c *config) check() error {
 	switch {
-	case flags.NArg() > 0:
-		return cfg, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case cfg.server != "all" && !slices.Contains(serverNames(), cfg.server):
-		return cfg, fmt.Errorf("-server is %q; it must be one of %s, or all", cfg.server, strings.Join(serverNames(), ", "))
-	case cfg.conns < 1 || cfg.conns > 10_000:
-		return cfg, fmt.Errorf("-conns is %d; it must be 1 to 10000", cfg.conns)
-	case cfg.rounds < 1:
-		return cfg, fmt.Errorf("-rounds is %d; it must be at least 1", cfg.rounds)
-	case cfg.duration < 10*time.Millisecond:
-		return cfg, fmt.Errorf("-duration is %v; it must be at least 10ms", cfg.duration)
-	case cfg.stream && cfg.server == "gnet":
-		return cfg, errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
-	case cfg.size < 1 || cfg.size > bufferSize:
-		return cfg, fmt.Errorf("-size is %d; it must be 1 to %d", cfg.size, bufferSize)
+	case c.server != "all" && !slices.Contains(server.Kinds(), c.server):
+		return fmt.Errorf("-server is %q; it must be one of %s, or all", c.server, strings.Join(server.Kinds(), ", "))
+	case c.conns < 1 || c.conns > 10_000:
+		return fmt.Errorf("-conns is %d; it must be 1 to 10000", c.conns)
+	case c.rounds < 1:
+		return fmt.Errorf("-rounds is %d; it must be at least 1", c.rounds)
+	case c.duration < 10*time.Millisecond:
+		return fmt.Errorf("-duration is %v; it must be at least 10ms", c.duration)
+	case c.stream && c.server == server.Gnet:
+		return errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
+	case c.size < 1 || c.size > maxSize:
+		return fmt.Errorf("-size is %d; it must be 1 to %d", c.size, maxSize)
 	}
-	return cfg, nil
+	return nil
 }
 
-func run(cfg config) error {
-	names := []string{cfg.server}
-	if cfg.server == "all" {
-		names = serverNames()
+func (c *config) servers() []string {
+	if c.server == "all" {
+		return server.Kinds()
 	}
-	var html *os.File
-	if cfg.html != "" { // before the work, so that it is not in vain
-		f, err := os.Create(cfg.html)
-		if err != nil {
-			return fmt.Errorf("-html is %q; it must be a file that can be written: %w", cfg.html, err)
+	return []string{c.server}
+}
+
+// variants are the ways in which a kind of server is run.
+func (c *config) variants(kind string) []string {
+	all := server.Variants(kind)
+	if c.stream && kind != server.Gnet {
+		all = append(all, noStream)
+	}
+	return all
+}
+
+// estimate returns about how long the run takes.
+func (c *config) estimate() time.Duration {
+	var d time.Duration
+	for _, kind := range c.servers() {
+		for range c.variants(kind) {
+			d += time.Duration(c.rounds) * (c.duration*(turnsPerRound+1)/turnsPerRound + (turnsPerRound+1)*warmUp + 50*time.Millisecond)
+			if kind != server.HTTPS {
+				d += time.Duration(c.crowdRounds()) * 2 * crowdLimit
+			}
 		}
-		defer f.Close()
-		html = f
 	}
+	return d.Round(time.Second)
+}
+
+func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
 	bytesOfStream := 0
 	if cfg.stream {
 		var err error
 		if bytesOfStream, err = streamBytes(); err != nil {
-			return fmt.Errorf("measuring what kernel.Stream takes: %w", err)
+			return nil, fmt.Errorf("measuring what kernel.Stream takes: %w", err)
 		}
 	}
-	rep := report{Machine: machine.Take(context.Background(), modules()...), cfg: cfg}
-	core, err := allot()
+	rep := &report{Machine: machine.Take(ctx, modules()...), cfg: cfg}
+	core, err := child.Allot()
 	if err != nil {
-		return fmt.Errorf("cannot keep the load on a core of its own: %w", err)
+		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
-	for _, name := range names {
-		r, err := compare(name, core, cfg)
+	bar := progress.New(stderr, progress.Flag{})
+	defer bar.Clear()
+	for _, kind := range cfg.servers() {
+		r, err := compare(ctx, kind, core, cfg, bar)
+		if err == nil {
+			r.Crowd, err = gather(ctx, kind, core, cfg, bar)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
 		if r.Stream != nil {
 			r.Stream.BytesPerConn = bytesOfStream
 		}
 		rep.Servers = append(rep.Servers, r)
 	}
-	if html != nil {
-		if err := errors.Join(rep.page().Write(html), html.Close()); err != nil {
-			return fmt.Errorf("writing %s: %w", cfg.html, err)
-		}
-	}
-	if !cfg.json {
-		printTable(os.Stdout, rep.Servers)
-		return nil
-	}
-	return rep.json(os.Stdout)
+	return rep, nil
 }

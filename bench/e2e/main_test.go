@@ -1,20 +1,22 @@
 package main
 
 import (
-	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // TestMain lets the test's binary be a server process, as the program itself is
 // otherwise.
 func TestMain(m *testing.M) {
-	if variant := os.Getenv(serveEnv); variant != "" {
-		exit(serve(variant))
-	}
+	child.Main(roles())
 	os.Exit(m.Run())
 }
 
@@ -22,60 +24,62 @@ func TestServers(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runs on Linux only")
 	}
-	cfg := config{conns: 4, rounds: 2, duration: 20 * time.Millisecond, size: 64}
-	core, err := allot()
+	cfg := config{conns: 4, rounds: 2, duration: 20 * time.Millisecond, size: 64, stream: true}
+	core, err := child.Allot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := start("net", "bare", core, cfg)
-	if one != nil {
-		defer one.stop()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, ours := coresOf(t, one.cmd.Process.Pid), coresOf(t, os.Getpid())
-	if runtime.NumCPU() > 1 && theirs == ours || strings.ContainsAny(theirs+ours, ",-") {
-		t.Errorf("servers may use cores %s, the load cores %s", theirs, ours)
-	}
-	cfg.stream = true
-	for _, name := range serverNames() {
-		r, err := compare(name, core, cfg)
+	silent := progress.New(io.Discard, progress.Flag{})
+	for _, kind := range server.Kinds() {
+		r, err := compare(t.Context(), kind, core, cfg, silent)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", kind, err)
 			continue
 		}
 		var names []string
 		for _, v := range r.Variants {
 			names = append(names, v.Name)
 			if v.OpsPerS.Min <= 0 || v.CPUPerOp.Min <= 0 || v.RatioToBare <= 0 || v.CPURatioToBare <= 0 {
-				t.Errorf("%s: %+v", name, v)
+				t.Errorf("%s: %+v", kind, v)
 			}
 		}
 		want := "bare own ours no-stream"
-		if name == "gnet" {
+		if kind == server.Gnet {
 			want = "bare ours"
 		}
 		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s: variants %s, want %s", name, got, want)
+			t.Errorf("%s: variants %s, want %s", kind, got, want)
 		}
 	}
 }
 
-// coresOf returns which cores a process may use.
-func coresOf(t *testing.T, pid int) string {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// TestCrowd gathers small crowds. Nobody may be closed early, and each must be closed.
+func TestCrowd(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("runs on Linux only")
+	}
+	core, err := child.Allot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, cores, _ := strings.Cut(string(status), "Cpus_allowed_list:")
-	cores, _, _ = strings.Cut(cores, "\n")
-	return strings.TrimSpace(cores)
+	for _, kind := range []string{server.Net, server.Gnet, server.HTTP, server.Fasthttp} {
+		m := &member{name: server.Ours}
+		if err := m.weigh(kind, core, config{size: 64}, 50); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if err := m.silence(kind, core, config{size: 64}, 50); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.bytes[0] <= 0 {
+			t.Errorf("%s: %+v", kind, m)
+		}
+	}
 }
 
 func TestParse(t *testing.T) {
-	cfg, err := parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x -stream"))
-	if want := (config{"all", 7, 3, 2 * time.Second, 9, true, "x", true}); err != nil || cfg != want {
+	var cfg config
+	err := newProgram(&cfg).Parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x -stream"))
+	if want := (config{"all", 7, 3, 2 * time.Second, 9, true}); err != nil || cfg != want {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -85,9 +89,8 @@ func TestParse(t *testing.T) {
 		{"-duration 1ms", "-duration is 1ms"},
 		{"-size 5000", "-size is 5000"},
 		{"-server gnet -stream", "-stream is set, and -server is gnet"},
-		{"net", `unexpected argument "net"`},
 	} {
-		if _, err := parse(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := newProgram(&config{}).Parse(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.args, err, c.want)
 		}
 	}

@@ -3,21 +3,137 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"net/http"
+	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
+	"runtime/metrics"
 	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A server can be run in variants. To add one, give it a run for each, and an
-// exchange. A run calls ready with the address once the server listens there.
-type server struct {
-	run    map[string]func(ready func(address string)) error
-	secure bool // it speaks TLS
-	exchange
+// An order tells a child which server to be.
+type order struct {
+	Kind, Variant string
+	Limit         time.Duration // of silence, and all others that are set
+}
+
+// noTimeout is a limit that no connection of a load passes.
+const noTimeout = time.Minute
+
+// config returns the server that is ordered. Without -stream's variant ours has all
+// limits that the adapters of HTTP have by default, and most of the others'.
+func (o order) config() (server.Config, error) {
+	c := server.Config{Kind: o.Kind, Variant: o.Variant, Own: o.Limit}
+	if o.Variant == noStream {
+		ln, err := server.Listen()
+		if err != nil {
+			return c, err
+		}
+		c.Variant, c.Listener = server.Ours, netIOListener{ln}
+	}
+	c.Policy = idle.Policy{IdleTimeout: o.Limit, ReadTimeout: o.Limit, WriteTimeout: o.Limit}
+	if o.Kind == server.Gnet {
+		c.Policy.MaxAge = 60 * o.Limit
+		c.Policy.Heartbeat = idle.Heartbeat{Interval: o.Limit, Timeout: o.Limit}
+		c.Policy.MinReadRate = idle.Rate{BytesPerSecond: 1, Grace: o.Limit}
+		c.Policy.MinWriteRate = idle.Rate{BytesPerSecond: 1, Grace: o.Limit}
+		c.Gnet = &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte("ping") }}
+	}
+	if o.Limit < noTimeout {
+		c.Timeouts.KeepAliveTimeout = o.Limit
+	}
+	return c, nil
+}
+
+// serve is what a child does: it runs a server, tells its address, and answers each
+// question by how much memory it takes.
+func serve(parent *child.Parent) error {
+	var ord order
+	if err := parent.Hear(&ord); err != nil {
+		return err
+	}
+	debug.SetGCPercent(400) // the heap is tiny, and collections would hit at random
+	c, err := ord.config()
+	if err != nil {
+		return err
+	}
+	s, err := server.New(c)
+	if err != nil {
+		return err
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	if err := parent.Tell(s.Address); err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for parent.Hear(new(any)) == nil {
+			parent.Tell(memoryInUse()) // fails only if the parent is gone, which Hear finds out
+		}
+	}()
+	select {
+	case <-s.Ended():
+		return errors.Join(errors.New("the server ended before its time"), s.Err())
+	case <-gone:
+		return nil
+	}
+}
+
+// memoryInUse returns how many bytes this process uses: all that the runtime has
+// but for what is free or was given back. Garbage is collected before.
+func memoryInUse() (sum uint64) {
+	runtime.GC()
+	runtime.GC() // the first leaves what a finalizer has yet to free
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/memory/classes/metadata/mcache/inuse:bytes"}, {Name: "/memory/classes/metadata/mspan/inuse:bytes"},
+		{Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/other:bytes"},
+	}
+	metrics.Read(samples)
+	for _, s := range samples {
+		sum += s.Value.Uint64()
+	}
+	return sum
+}
+
+// A child that serves, and where.
+type served struct {
+	*child.Child
+	address string
+}
+
+// start starts a server process on a core.
+func start(ord order, core int) (*served, error) {
+	c, err := child.Start("server", ord, child.Options{Pinned: true, Core: core})
+	if err != nil {
+		return nil, err
+	}
+	s := &served{Child: c}
+	if err := c.Hear(&s.address); err != nil {
+		return nil, errors.Join(fmt.Errorf("the server did not start: %w", err), c.Stop())
+	}
+	return s, nil
+}
+
+// memory returns how many bytes the server process uses.
+func (s *served) memory() (n uint64, err error) {
+	if err := s.Tell("memory?"); err != nil {
+		return 0, err
+	}
+	err = s.Hear(&n)
+	return n, err
 }
 
 // An exchange is a request, and how the answer to it is read. All answers have
@@ -27,60 +143,33 @@ type exchange struct {
 	answer  func(in *bufio.Reader, size int) error
 }
 
-func servers() map[string]server {
-	return map[string]server{
-		"net": netServer(), "gnet": gnetServer(),
-		"fasthttp": fasthttpServer(), "http": httpServer(), "https": httpsServer(),
+// exchangeOf returns the exchange with a kind of server.
+func exchangeOf(kind string) exchange {
+	if kind == server.Net || kind == server.Gnet {
+		return exchange{
+			request: func(size int) []byte { return bytes.Repeat([]byte{'x'}, size) },
+			answer: func(in *bufio.Reader, size int) error {
+				_, err := io.CopyN(io.Discard, in, int64(size))
+				return err
+			},
+		}
 	}
-}
-
-// echoExchange is the exchange of echo servers.
-func echoExchange() exchange {
-	return exchange{
-		request: func(size int) []byte { return bytes.Repeat([]byte{'x'}, size) },
-		answer: func(in *bufio.Reader, size int) error {
-			_, err := io.CopyN(io.Discard, in, int64(size))
-			return err
+	return exchange{ // answers have the same length because a date has
+		request: func(int) []byte { return []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") },
+		answer: func(in *bufio.Reader, _ int) error {
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				return err
+			}
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				return err
+			}
+			if res.StatusCode != http.StatusOK || string(body) != server.Greeting {
+				return fmt.Errorf("the answer is %q with status %s", body, res.Status)
+			}
+			return nil
 		},
-	}
-}
-
-func serverNames() []string {
-	var names []string
-	for name := range servers() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-const (
-	serveEnv = "IDLEWHEEL_E2E_SERVE" // tells a child process what to be
-
-	// addressPrefix begins the line in which a child tells where it listens.
-	// There are others: gnet logs to standard output.
-	addressPrefix = "address "
-
-	timeout    = time.Minute
-	bufferSize = 4096
-)
-
-// serve runs one variant of a server, until standard input ends.
-func serve(variant string) error {
-	name, how, _ := strings.Cut(variant, "/")
-	run, ok := servers()[name].run[how]
-	if !ok {
-		return fmt.Errorf("no server %q", variant)
-	}
-	debug.SetGCPercent(400) // the heap is tiny, and collections would hit at random
-	failed := make(chan error, 1)
-	go func() { failed <- run(func(address string) { fmt.Println(addressPrefix + address) }) }()
-	ended := make(chan struct{})
-	go func() { io.Copy(io.Discard, os.Stdin); close(ended) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ended:
-		return nil
 	}
 }

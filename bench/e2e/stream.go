@@ -7,6 +7,10 @@ import (
 	"math"
 	"net"
 	"runtime"
+
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // On Linux ours reads and writes TCP connections by recv and send, in place of the
@@ -33,45 +37,27 @@ func (l netIOListener) Accept() (net.Conn, error) {
 	return netIO{c.(*net.TCPConn)}, nil
 }
 
-// withoutStream has a server serve connections that kernel.Stream leaves alone.
-func withoutStream[S any](serve func(S, net.Listener) error) func(S, net.Listener) error {
-	return func(s S, ln net.Listener) error { return serve(s, netIOListener{ln}) }
-}
-
 // streamGain is what kernel.Stream gains and costs: ours compared with noStream.
 type streamGain struct {
-	OpsRatio           float64     `json:"ops_ratio"`
-	OpsRatioConfidence *[2]float64 `json:"ops_ratio_95,omitempty"`
-	CPURatio           float64     `json:"cpu_ratio"`
-	CPURatioConfidence *[2]float64 `json:"cpu_ratio_95,omitempty"`
-	BytesPerConn       int         `json:"bytes_per_conn"` // of heap; the same for all servers
+	OpsRatio     float64         `json:"ops_ratio"`
+	OpsRatio95   *stats.Interval `json:"ops_ratio_95,omitempty"`
+	CPURatio     float64         `json:"cpu_ratio"`
+	CPURatio95   *stats.Interval `json:"cpu_ratio_95,omitempty"`
+	BytesPerConn int             `json:"bytes_per_conn"` // of heap; the same for all servers
 }
 
-// gainOfStream returns the gain but for BytesPerConn, nil if not both contenders ran.
-func gainOfStream(all []*contender) *streamGain {
-	var with, without *contender
-	for _, c := range all {
-		switch c.name {
-		case us:
-			with = c
-		case noStream:
-			without = c
-		}
-	}
-	if with == nil || without == nil {
-		return nil
-	}
-	ops, cpu := ratios(with.ops, without.ops), ratios(with.cpu, without.cpu)
-	return &streamGain{
-		OpsRatio: summarizeOne(ops).Median, OpsRatioConfidence: confidence(ops),
-		CPURatio: summarizeOne(cpu).Median, CPURatioConfidence: confidence(cpu),
-	}
+// gainOfStream returns the gain but for BytesPerConn.
+func gainOfStream(with, without *contender) *streamGain {
+	g := &streamGain{}
+	g.OpsRatio, g.OpsRatio95 = ratioOf(with.ops, without.ops)
+	g.CPURatio, g.CPURatio95 = ratioOf(with.cpu, without.cpu)
+	return g
 }
 
-// text is the gain in one line.
+// text is the gain in one sentence.
 func (g streamGain) text() string {
-	return fmt.Sprintf("kernel.Stream, %s to %s: %.3f times the requests/s %s, %.3f times the CPU a request %s, %d bytes more a connection",
-		us, noStream, g.OpsRatio, confidenceText(g.OpsRatioConfidence), g.CPURatio, confidenceText(g.CPURatioConfidence), g.BytesPerConn)
+	return fmt.Sprintf("kernel.Stream, ours to no-stream: %s times the requests/s, %s times the CPU a request, %d bytes more a connection",
+		ratioText(&g.OpsRatio, g.OpsRatio95), ratioText(&g.CPURatio, g.CPURatio95), g.BytesPerConn)
 }
 
 // streamBytes returns how many bytes more of heap a connection of ours takes with
@@ -98,7 +84,7 @@ func heapPerConn(below func(net.Listener) net.Listener) (perConn float64, err er
 	if err != nil {
 		return 0, err
 	}
-	ln, err := wrapped(below(bare))
+	ln, err := idlenet.Wrap(below(bare), idle.Policy{IdleTimeout: noTimeout, ReadTimeout: noTimeout, WriteTimeout: noTimeout}, nil)
 	if err != nil {
 		return 0, errors.Join(err, bare.Close())
 	}

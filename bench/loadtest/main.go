@@ -16,71 +16,42 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	child.Main(roles())
+	newProgram().Main()
 }
 
-// The exit statuses.
-const (
-	statusPass        = 0
-	statusFail        = 1
-	statusTrouble     = 2
-	statusInterrupted = 130 // as a shell reports Ctrl-C
-)
+func roles() map[string]child.Role { return map[string]child.Role{"server": serve} }
 
-// run is the whole program.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == serverCommand {
-		return runServer(args[1:], stdin, stdout, stderr)
+func newProgram() *program.Program[*report] {
+	c := &config{}
+	return &program.Program[*report]{
+		Name: "loadtest",
+		Does: "Loadtest puts connections through idlewheel's tracker and checks who was closed,\nwhen, and why.",
+		Exits: "Exit status: 0 if all is right, 1 if a connection was closed early, not at all, or for the wrong reason, " +
+			"2 if the test could not be run, 130 after Ctrl-C.",
+		Flags: c.define,
+		Check: c.check,
+		Begin: func() string {
+			return fmt.Sprintf("loadtest: %s %s\nrunning for %v; setting up and measuring takes some seconds more\n", table.Group(c.count()), c.what(), c.duration)
+		},
+		Run: func(ctx context.Context, stderr io.Writer) (*report, error) {
+			if c.sockets > 0 {
+				return runSockets(ctx, *c, stderr)
+			}
+			return runMock(ctx, *c, stderr)
+		},
+		Files: []program.File[*report]{{
+			Flag: "report", Usage: "also write the result as an HTML page to this `file`",
+			Write: func(w io.Writer, r *report) error { return r.page().Write(w) },
+		}},
 	}
-	cfg, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		usage(stdout)
-		return statusPass
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "loadtest: %v (-h lists the flags)\n", err)
-		return statusTrouble
-	}
-	rep, err := test(ctx, cfg, stderr)
-	if err != nil {
-		fmt.Fprintf(stderr, "loadtest: %v\n", err)
-		return statusTrouble
-	}
-	write := rep.table
-	if cfg.json {
-		write = rep.json
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintf(stderr, "loadtest: writing the result: %v\n", err)
-		return statusTrouble
-	}
-	if cfg.report != "" {
-		if err := rep.writePage(cfg.report); err != nil {
-			fmt.Fprintf(stderr, "loadtest: -report: %v\n", err)
-			return statusTrouble
-		}
-	}
-	return rep.status()
-}
-
-// test runs the test that cfg asks for.
-func test(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	if cfg.sockets > 0 {
-		return runSockets(ctx, cfg, stderr)
-	}
-	return runMock(ctx, cfg, stderr)
 }

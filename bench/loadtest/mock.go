@@ -6,19 +6,18 @@ import (
 	"io"
 	"iter"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A load is a run of mock connections.
 type load struct {
-	cfg    config
-	oracle *oracle
-	start  time.Time
+	run
 
 	// The connections' state is apart from what the test knows of them, so
 	// that it can be weighed, and lies as densely as in a server that has
@@ -26,8 +25,7 @@ type load struct {
 	conns []idle.Conn
 	mocks []mock
 
-	begun   atomic.Int64 // how many are tracked
-	touches atomic.Int64
+	begun   atomic.Int64   // how many are tracked
 	perSlab *spread.Spread // how long a slab of touches took
 }
 
@@ -61,9 +59,6 @@ func (m *mock) ping() error {
 	return nil
 }
 
-// now is the time since the start in ns, of the monotonic clock.
-func (l *load) now() int64 { return int64(time.Since(l.start)) }
-
 func (l *load) peers() iter.Seq[*peer] {
 	return func(yield func(*peer) bool) {
 		for i := range l.mocks {
@@ -76,76 +71,58 @@ func (l *load) peers() iter.Seq[*peer] {
 
 // runMock runs the test over mock connections.
 func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	l := &load{cfg: cfg, oracle: newOracle(cfg), perSlab: spread.New()}
-	l.mocks = make([]mock, cfg.conns)
-	rep := newReport(cfg)
-	for plan, i := newPlanner(cfg), 0; i < len(l.mocks); i++ {
-		m, life := &l.mocks[i], plan.next()
-		m.id, m.load = uint32(i), l
-		m.be(life)
-		rep.planned(life)
+	l := &load{perSlab: spread.New(), mocks: make([]mock, cfg.conns)}
+	l.init(cfg)
+	l.plan(l.peers())
+	for i := range l.mocks {
+		l.mocks[i].load = l
 	}
-
-	bar := newProgress(cfg, stderr)
-	bar.say("measuring the tracker with %s connections and nothing else", group(cfg.conns))
-	figures, conns, err := measure(cfg.conns, cfg.options(nil))
-	if err != nil {
+	bar := progress.New(stderr, cfg.progress)
+	bar.Say("measuring the tracker with %s connections and nothing else", table.Group(cfg.conns))
+	var err error
+	if l.rep.Figures, l.conns, err = measure(cfg.conns, cfg.options(nil)); err != nil {
 		return nil, err
 	}
-	rep.Figures, l.conns = figures, conns
-
 	pauses := spread.New()
 	tracker, err := idle.New(cfg.policy(), cfg.options(pauses))
 	if err != nil {
 		return nil, err
 	}
 	l.start = time.Now()
-	samples := sampleInBackground(tracker, cfg.duration)
-	stopTouching := l.touchInBackground(ctx)
-	stopBar := bar.show(func() string { return l.progress(tracker) })
-	err = l.track(ctx, tracker)
-	rep.Setup = seconds(time.Since(l.start))
-	if err == nil {
-		awaitEnd(ctx, cfg, l.start, l.oracle, rep.doomed)
+	stopSampling := sampleInBackground(tracker, cfg.duration)
+	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), len(l.mocks), func(ctx context.Context, from, to int) {
+		(&sweeper{load: l, from: from, to: to}).run(ctx)
+	})
+	stopBar := bar.Show(func() string {
+		s := l.standing("touches")
+		s.live = table.Group(tracker.Stats().Live)
+		return s.String()
+	})
+	trackErr := l.track(ctx, tracker)
+	l.rep.Setup = seconds(time.Since(l.start))
+	if trackErr == nil {
+		l.awaitEnd(ctx)
 	}
 	stopTouching()
 	stopBar()
-	samples.stop()
-	rep.samples = samples.all
+	l.rep.samples = stopSampling()
 
 	end := l.now()
-	handedBack, closeErr := tracker.Close()
-	switch {
-	case err != nil:
+	handedBack, err := tracker.Close()
+	if trackErr != nil {
+		err = trackErr
+	}
+	if err != nil {
 		return nil, err
-	case closeErr != nil:
-		return nil, closeErr
 	}
-	rep.judge(l.oracle.judge(end, l.peers()), l.oracle.late)
-	rep.Duration = seconds(time.Duration(end))
-	rep.Touches = l.touches.Load()
-	rep.LoadedNS = float64(l.perSlab.At(50)) / slab
-	rep.tracker(tracker.Stats(), len(handedBack), newPause(pauses), time.Duration(end))
-	rep.Interrupted = ctx.Err() != nil
-	return rep, nil
-}
-
-// options are the tracker's; pauses, if not nil, learns how long passes take.
-func (c *config) options(pauses *spread.Spread) *idle.Options {
-	o := &idle.Options{Tick: c.tick, Shards: c.shards}
-	if pauses != nil {
-		o.OnPass = pauses.Add
-	}
-	return o
+	l.rep.LoadedNS = float64(l.perSlab.At(50)) / slab
+	l.finish(ctx, end, l.peers(), tracker.Stats(), len(handedBack), newPause(pauses))
+	return l.rep, nil
 }
 
 // track begins to track all connections.
 func (l *load) track(ctx context.Context, t *idle.Tracker) error {
-	beats, err := t.Phase(l.cfg.beatPolicy())
-	if err != nil {
-		return err
-	}
-	pings, err := t.Phase(l.cfg.pingPolicy())
+	beats, pings, err := l.cfg.phases(t)
 	if err != nil {
 		return err
 	}
@@ -177,30 +154,46 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 	return nil
 }
 
-// touchInBackground has goroutines be the connections' peers until the function
-// that it returns is called, or ctx is done.
-func (l *load) touchInBackground(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	n := runtime.GOMAXPROCS(0)
-	for i := range n {
-		s := sweeper{load: l, from: len(l.mocks) * i / n, to: len(l.mocks) * (i + 1) / n}
-		wg.Go(func() { s.run(ctx) })
-	}
-	return func() {
-		cancel()
-		wg.Wait()
+// A sample is how things stood at a moment of the run.
+type sample struct {
+	at     time.Duration // since the start
+	busy   time.Duration // that the tracker has worked till then
+	live   int
+	closed int
+}
+
+const samplesWanted = 100
+
+// sampleInBackground takes about samplesWanted samples of the tracker in a run of
+// the given length, until the function that it returns is called, which returns
+// them.
+func sampleInBackground(t *idle.Tracker, run time.Duration) (stop func() []sample) {
+	done, result := make(chan struct{}), make(chan []sample)
+	start := time.Now()
+	go func() {
+		every := time.NewTicker(max(run/samplesWanted, time.Millisecond))
+		defer every.Stop()
+		var all []sample
+		for {
+			st := t.Stats()
+			all = append(all, sample{time.Since(start), st.Busy, int(st.Live), int(timedOut(st))})
+			select {
+			case <-every.C:
+			case <-done:
+				result <- all
+				return
+			}
+		}
+	}()
+	return func() []sample {
+		close(done)
+		return <-result
 	}
 }
 
-func (l *load) progress(t *idle.Tracker) string {
-	st := t.Stats()
-	closed, wrong := l.oracle.closed()
-	return standing{
-		elapsed: time.Since(l.start), duration: l.cfg.duration,
-		live:   group(st.Live),
-		closed: closed, wrong: wrong,
-		activities: l.touches.Load(), what: "touches",
-		latest: l.oracle.late.Most(),
-	}.String()
+func timedOut(st idle.Stats) (sum uint64) {
+	for _, n := range st.TimedOut {
+		sum += n
+	}
+	return sum
 }

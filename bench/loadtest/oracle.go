@@ -26,9 +26,8 @@ import (
 //     the expiry of a remote connection that had ended after its limit, or
 //     whose end the server had not noticed by then.
 type oracle struct {
-	limits    [numKinds]limit
+	limits    limits
 	allowance time.Duration // after so much more than its limit a connection is missed
-	remote    bool          // that a connection has ended by itself reaches the tracker with a delay
 
 	doomed atomic.Int64 // how many closed that were meant to
 
@@ -97,6 +96,35 @@ func (p *peer) leaves(now int64, idle time.Duration) bool {
 	return p.kind == leaver && p.quiet(now-int64(idle)/256*int64(p.stay))
 }
 
+// An action is what a peer does when a sweep comes past.
+type action uint8
+
+const (
+	nothing action = iota
+	touches
+	beats
+	talks // without being active
+	leaves
+)
+
+// does returns what p does at the given time.
+func (p *peer) does(now int64, idle time.Duration) action {
+	quiet := p.quiet(now)
+	switch {
+	case p.kind == pinged:
+		return nothing // but answer pings
+	case p.kind == beater && !quiet:
+		return beats
+	case p.kind == beater && p.id%2 == 0:
+		return talks // it stops to beat, but not to talk, which must not save it
+	case p.leaves(now, idle):
+		return leaves
+	case !quiet:
+		return touches
+	}
+	return nothing
+}
+
 // ended reports whether p is closed, by whomever.
 func (p *peer) ended() bool { return p.state.Load() >= expired }
 
@@ -117,7 +145,7 @@ func (p *peer) settled() { p.state.CompareAndSwap(settling, open) }
 // The activities of a peer must be noted one after the other.
 func (o *oracle) touched(p *peer, before, after int64) {
 	mark := before &^ belated
-	if after-p.last.Load()&^belated >= int64(o.limits[p.kind].after) {
+	if after-p.last.Load()&^belated >= int64(o.limits.of(p.kind).after) {
 		mark |= belated
 	}
 	p.last.Store(mark)
@@ -138,9 +166,9 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 	was := p.state.Swap(expired)
 	last := p.last.Load()
 	silence := time.Duration(now - last&^belated)
-	due := o.limits[p.kind]
+	due := o.limits.of(p.kind)
 	if was == settling {
-		due.after = min(due.after, o.limits[active].after)
+		due.after = min(due.after, o.limits.Idle)
 	}
 	if was < expired && p.doomed() {
 		o.doomed.Add(1)
@@ -151,7 +179,7 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 	j := &o.judgement
 	j.closed++
 	switch {
-	case was == left && o.remote && silence >= due.after:
+	case was == left && o.limits.Remote && silence >= due.after:
 		j.left--
 		j.draws++
 	case was == left:
@@ -181,7 +209,7 @@ func (o *oracle) judge(now int64, peers iter.Seq[*peer]) judgement {
 		if p.ended() || !p.began() {
 			continue
 		}
-		over := time.Duration(now-p.last.Load()&^belated) - o.limits[p.kind].after
+		over := time.Duration(now-p.last.Load()&^belated) - o.limits.of(p.kind).after
 		switch {
 		case over > o.allowance:
 			j.missed++
@@ -204,8 +232,8 @@ func (o *oracle) closed() (n, wrong int) {
 
 func newOracle(cfg config) *oracle {
 	return &oracle{
-		limits:    cfg.limits(),
-		allowance: 2*cfg.tick + time.Second,
+		limits:    cfg.limits,
+		allowance: 2*cfg.Tick + time.Second,
 		late:      spread.New(),
 	}
 }

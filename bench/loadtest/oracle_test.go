@@ -18,8 +18,8 @@ const ms = int64(time.Millisecond)
 
 func testConfig() config {
 	return config{
-		conns: 1, duration: 10 * time.Second, idle: time.Second, heartbeat: 200 * time.Millisecond,
-		active: 0.5, tick: 10 * time.Millisecond, seed: 1,
+		limits: limits{Idle: time.Second, Heartbeat: 200 * time.Millisecond, Tick: 10 * time.Millisecond},
+		conns:  1, duration: 10 * time.Second, active: 0.5, seed: 1,
 	}
 }
 
@@ -72,7 +72,7 @@ func TestOracle(t *testing.T) {
 			s.left(&s.peer)
 		}, judgement{left: 1}},
 		{"left, far away, but too late", leaver, func(s *story) {
-			s.remote = true
+			s.limits.Remote = true
 			s.left(&s.peer)
 			s.expire(5000, idle.ReasonIdle)
 		}, judgement{closed: 1, draws: 1}},

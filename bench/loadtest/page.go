@@ -2,40 +2,23 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/idlewheel/idlewheel/bench/internal/page"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
-// writePage writes r as an HTML page to a file.
-func (r *report) writePage(file string) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	err = r.page().Write(f)
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	return err
-}
-
+// page returns r as a page with plots.
 func (r *report) page() page.Page {
-	p := page.Page{
-		Title: fmt.Sprintf("loadtest: %s connections", group(r.Conns)),
-		Intro: r.verdict(),
-		Facts: []page.Fact{
-			{Name: "connections", Value: r.kinds()},
-			{Name: "limits", Value: r.limits()},
-			{Name: "tracker", Value: fmt.Sprintf("tick %v, shards %d", r.cfg.tick, r.Shards)},
-			{Name: "where", Value: fmt.Sprintf("%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)},
-		},
-		Tables: []page.Table{r.figuresTable()},
-	}
-	for _, draw := range []func() (page.Plot, error){r.latenessPlot, r.busyPlot, r.outcomePlot} {
-		if plot, err := draw(); err == nil { // else the run has nothing of the kind
-			p.Plots = append(p.Plots, plot)
+	p := page.Page{Title: fmt.Sprintf("loadtest: %s %s", table.Group(r.Conns), r.cfg.what()), Intro: r.verdict()}
+	p.Add(r.latenessPlot)
+	p.Add(r.busyPlot)
+	p.Add(r.outcomePlot)
+	for _, s := range r.sections() {
+		t := table.Table{Title: s.title, Caption: s.note, Columns: []table.Column{{Name: "what", Text: true}, {Name: "figure", Text: true}}}
+		for _, row := range s.rows {
+			t.Add(row[0], row[1])
 		}
+		p.Tables = append(p.Tables, t)
 	}
 	return p
 }
@@ -55,7 +38,7 @@ func (r *report) latenessPlot() (page.Plot, error) {
 	}
 	return page.Lines{
 		Title:   "Lateness",
-		Caption: fmt.Sprintf("How late so many of the %s that were closed, or fewer, were.", group(r.Closed)),
+		Caption: fmt.Sprintf("How late so many of the %s that were closed, or fewer, were.", table.Group(r.Closed)),
 		XLabel:  "share of the connections", YLabel: "late by at most, ms", LogY: true, XTicks: ticks,
 		Series: []page.Series{line},
 	}.Plot()
@@ -88,28 +71,4 @@ func (r *report) outcomePlot() (page.Plot, error) {
 		XLabel: "seconds", YLabel: "connections",
 		Series: []page.Series{closed, live},
 	}.Plot()
-}
-
-// figuresTable has what the table on the terminal has.
-func (r *report) figuresTable() page.Table {
-	t := page.Table{
-		Title:   "Figures",
-		Columns: []page.Column{{Name: "what", Text: true}, {Name: "figure", Text: true}},
-	}
-	add := func(what, format string, args ...any) {
-		t.Rows = append(t.Rows, page.Row{Cells: []string{what, fmt.Sprintf(format, args...)}})
-	}
-	add("had to be closed", "%s", group(r.Expected))
-	add("closed", "%s", group(r.Closed))
-	add("too early, missed, for a wrong reason", "%s, %s, %s", group(r.Early), group(r.Missed), group(r.WrongReason))
-	add("late", "median %v ms, p99 %v ms, at most %v ms", r.Late.P50, r.Late.P99, r.Late.Max)
-	add("deferred", "%s", group(r.Deferred))
-	if r.Mode == "mock" { // else the tracker is elsewhere
-		add("an activity", "%v ns of a random connection, %v ns of the same one; %v allocations", r.TouchNS, r.HotNS, r.AllocsPerTouch)
-		add("a connection", "%v bytes", r.BytesPerConn)
-	}
-	add("timing out", "%v %% of a core", r.TrackerCPU)
-	add("a pass", "p99 %v ms, at most %v ms", r.Pause.P99, r.Pause.Max)
-	add("looks, relinks", "%s, %s", group(r.Looks), group(r.Relinks))
-	return t
 }

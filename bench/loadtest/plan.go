@@ -1,11 +1,13 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
-
-	"github.com/idlewheel/idlewheel/idle"
 )
+
+// forever is a moment that never comes.
+const forever = math.MaxInt64
 
 // A kind is what a connection does with its life.
 type kind uint8
@@ -76,7 +78,7 @@ func (p *planner) kind() kind {
 	switch {
 	case n < leaverShare:
 		return leaver
-	case p.cfg.heartbeat == 0:
+	case p.cfg.Heartbeat == 0:
 		return silent
 	case n < leaverShare+beaterShare:
 		return beater
@@ -84,58 +86,4 @@ func (p *planner) kind() kind {
 		return pinged
 	}
 	return silent
-}
-
-// A limit is what a silent connection is to be closed for, and after how long.
-type limit struct {
-	after  time.Duration
-	reason idle.Reason
-}
-
-// limits returns the limit of every kind.
-func (c *config) limits() (l [numKinds]limit) {
-	for k := range l {
-		l[k] = limit{c.idle, idle.ReasonIdle}
-		if kind(k).beats() {
-			l[k] = limit{c.staleAfter(), idle.ReasonHeartbeat}
-		}
-	}
-	return l
-}
-
-// policy is what all connections begin under.
-func (c *config) policy() idle.Policy { return idle.Policy{IdleTimeout: c.idle} }
-
-// beatPolicy is that of a beater. Its idle timeout must not be what ends it.
-//
-// A server that stalls counts late beats from when it reads them, but takes the
-// kernel's word for when the last byte arrived, so that the idle timeout may
-// rightly come first. Servers therefore do without it.
-func (c *config) beatPolicy() idle.Policy {
-	if c.heartbeat == 0 {
-		return idle.Policy{} // of nobody
-	}
-	p := idle.Policy{Heartbeat: idle.Heartbeat{Interval: c.heartbeat, Timeout: c.pongAfter(), Passive: true}}
-	if c.sockets == 0 {
-		p.IdleTimeout = 2 * c.staleAfter()
-	}
-	return p
-}
-
-// pingPolicy is that of a pinged connection.
-func (c *config) pingPolicy() idle.Policy {
-	if c.heartbeat == 0 {
-		return idle.Policy{} // of nobody
-	}
-	return idle.Policy{Heartbeat: idle.Heartbeat{Interval: c.heartbeat, Timeout: c.pongAfter()}}
-}
-
-// sweepTime is how often every connection gets its chance to be active: four
-// times within its limit.
-func (c *config) sweepTime() time.Duration {
-	shortest := c.idle
-	if c.heartbeat > 0 {
-		shortest = min(shortest, c.staleAfter())
-	}
-	return shortest / 4
 }

@@ -39,9 +39,9 @@ func TestPlanKeepsToItsLimits(t *testing.T) {
 		}
 		// Its last activity may be a sweep before it quits, and it may be
 		// found to leave a sweep late.
-		silence := cfg.sweepTime() + cfg.idle*time.Duration(l.stay)/256 + cfg.sweepTime()
-		if l.kind == leaver && silence >= cfg.idle {
-			t.Fatalf("a connection leaves after up to %v, which is too late for the limit of %v", silence, cfg.idle)
+		silence := cfg.sweepTime() + cfg.Idle*time.Duration(l.stay)/256 + cfg.sweepTime()
+		if l.kind == leaver && silence >= cfg.Idle {
+			t.Fatalf("a connection leaves after up to %v, which is too late for the limit of %v", silence, cfg.Idle)
 		}
 	}
 	for k, got := range kinds {

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"runtime"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -80,8 +79,8 @@ func newPause(s *spread.Spread) pause { return pause{millis(s.At(99)), millis(s.
 func newReport(cfg config) *report {
 	r := &report{
 		Mode: "mock", Conns: cfg.count(),
-		IdleMS: millis(cfg.idle), BeatMS: millis(cfg.heartbeat), TickMS: millis(cfg.tick),
-		Shards: cfg.shards, Seed: cfg.seed,
+		IdleMS: millis(cfg.Idle), BeatMS: millis(cfg.Heartbeat), TickMS: millis(cfg.Tick),
+		Shards: cfg.Shards, Seed: cfg.seed,
 		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		CPUs: runtime.GOMAXPROCS(0),
 		Plan: map[string]int{},
@@ -121,11 +120,7 @@ func (r *report) tracker(st idle.Stats, handedBack int, pauses pause, elapsed ti
 	r.Pings, r.Misses, r.Kept, r.Gone = st.Pings, st.Misses, st.Kept, st.Gone
 	r.TrackerCPU = round(100*st.Busy.Seconds()/elapsed.Seconds(), 3)
 	r.Pause = pauses
-	var timedOut uint64
-	for _, n := range st.TimedOut {
-		timedOut += n
-	}
-	r.Unaccounted = apart(timedOut, r.Closed) + apart(st.Gone, r.Left+handedBack) + apart(st.Live, 0)
+	r.Unaccounted = apart(timedOut(st), r.Closed) + apart(st.Gone, r.Left+handedBack) + apart(st.Live, 0)
 }
 
 func apart(a uint64, b int) int {
@@ -138,22 +133,15 @@ func (r *report) passed() bool {
 	return r.Early == 0 && r.Missed == 0 && r.WrongReason == 0 && r.Unaccounted == 0
 }
 
-// status is the exit status.
-func (r *report) status() int {
+// Status is the exit status.
+func (r *report) Status() int {
 	switch {
 	case !r.passed():
-		return statusFail
+		return program.Fail
 	case r.Interrupted:
-		return statusInterrupted
+		return program.Interrupted
 	}
-	return statusPass
-}
-
-// json writes r as one object.
-func (r *report) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return program.Pass
 }
 
 func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }

@@ -1,70 +1,100 @@
 package main
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// serverCommand, as the first argument, makes this program the server of a test
-// that is run by another process of it.
-const serverCommand = "serve-for-loadtest"
+// What goes over the test's sockets. A connection begins with a hello, which
+// the server answers when the connection is under its own limit; after that
+// every byte is a message.
+const (
+	ready = 'r' // server: the answer to the hello
+	ping  = 'p' // server
+	talk  = 't' // client: I am here
+	beat  = 'b' // client: a beat
+)
+
+// A hello says who a connection is and what it is going to do.
+type hello [5]byte
+
+func newHello(id uint32, k kind) (h hello) {
+	h[0] = byte(k)
+	binary.BigEndian.PutUint32(h[1:], id)
+	return h
+}
+
+func (h hello) kind() kind { return kind(h[0]) }
+
+func (h hello) id() uint32 { return binary.BigEndian.Uint32(h[1:]) }
+
+// A news is what the server process tells; one of the fields is set.
+type news struct {
+	Address string   `json:"address,omitempty"` // the first: where it listens
+	Closed  *closure `json:"closed,omitempty"`  // a connection has timed out
+	Done    *account `json:"done,omitempty"`    // the last
+}
+
+// A closure is that a connection has timed out.
+type closure struct {
+	ID     uint32      `json:"id"`
+	Reason idle.Reason `json:"reason"`
+}
+
+// An account is what the server's tracker did.
+type account struct {
+	Stats      idle.Stats `json:"stats"`
+	HandedBack int        `json:"handed_back"`
+	Pause      pause      `json:"pause"`
+}
 
 // A server is an ordinary server with timeouts, which also tells who timed out.
 type server struct {
+	parent       *child.Parent
 	beats, pings *idle.Phase
 
 	serving sync.WaitGroup
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
-	out     *json.Encoder
 }
 
-// runServer serves until stdin ends, as it does when the test is over or its
-// process dies.
-func runServer(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := serve(args, stdin, stdout); err != nil {
-		fmt.Fprintf(stderr, "loadtest: server: %v\n", err)
-		return statusTrouble
-	}
-	return statusPass
-}
-
-func serve(args []string, stdin io.Reader, stdout io.Writer) error {
-	cfg, err := parse(args)
-	if err != nil {
+// serve is what the server process does until the test is over, or its process is
+// gone.
+func serve(parent *child.Parent) error {
+	var l limits
+	if err := parent.Hear(&l); err != nil {
 		return err
 	}
 	pauses := spread.New()
-	s := &server{conns: map[net.Conn]struct{}{}, out: json.NewEncoder(stdout)}
+	s := &server{parent: parent, conns: map[net.Conn]struct{}{}}
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	defer bare.Close()
-	ln, err := idlenet.Wrap(bare, cfg.policy(), &idlenet.Options{Ping: writePing, Idle: *cfg.options(pauses)})
+	ln, err := idlenet.Wrap(bare, l.policy(), &idlenet.Options{Ping: writePing, Idle: *l.options(pauses)})
 	if err != nil {
 		return err
 	}
 	tracker := ln.Tracker()
 	defer tracker.Close()
-	if s.beats, err = tracker.Phase(cfg.beatPolicy()); err != nil {
+	if s.beats, s.pings, err = l.phases(tracker); err != nil {
 		return err
 	}
-	if s.pings, err = tracker.Phase(cfg.pingPolicy()); err != nil {
+	if err := parent.Tell(news{Address: ln.Addr().String()}); err != nil {
 		return err
 	}
-	s.tell(news{Address: ln.Addr().String()})
 	s.serving.Go(func() { s.accept(ln) })
 
-	io.Copy(io.Discard, stdin)
+	parent.Wait()
 	live, err := tracker.Close()
 	if err != nil {
 		return err
@@ -72,7 +102,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) error {
 	ln.Close()
 	s.closeAll()
 	s.serving.Wait()
-	return s.tell(news{Done: &account{Stats: tracker.Stats(), HandedBack: len(live), Pause: newPause(pauses)}})
+	return parent.Tell(news{Done: &account{Stats: tracker.Stats(), HandedBack: len(live), Pause: newPause(pauses)}})
 }
 
 func writePing(c *idlenet.Conn) error {
@@ -102,7 +132,7 @@ func (s *server) serve(c *idlenet.Conn) {
 		timeout = c.Timeout() // it may have passed in the moment in which the peer left
 	}
 	if timeout != nil {
-		s.tell(news{Closed: &closure{id, timeout.Reason}})
+		s.parent.Tell(news{Closed: &closure{id, timeout.Reason}})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,13 +169,6 @@ func (s *server) converse(c *idlenet.Conn) (id uint32, err error) {
 
 // nobody is the id of a connection that has not said who it is.
 const nobody = 1<<32 - 1
-
-// tell writes a line to the test's process.
-func (s *server) tell(n news) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out.Encode(n)
-}
 
 func (s *server) closeAll() {
 	s.mu.Lock()

@@ -92,7 +92,7 @@ func (s *sock) send(message byte) {
 
 // leave ends the connection, unless it is due by now.
 func (s *sock) leave(now int64) {
-	if time.Duration(now-s.last.Load()) >= s.load.oracle.limits[s.kind].after {
+	if time.Duration(now-s.last.Load()) >= s.load.cfg.of(s.kind).after {
 		return
 	}
 	s.load.oracle.left(&s.peer)
@@ -153,17 +153,14 @@ func (l *socketLoad) sweep(ctx context.Context, from, to int) {
 
 // act does what the connection's life says.
 func (s *sock) act() {
-	now := s.load.now()
-	quiet := s.quiet(now)
-	switch {
-	case s.kind == pinged: // see read
-	case s.kind == beater && !quiet:
-		s.send(beat)
-	case s.kind == beater && s.id%2 == 0:
-		s.nc.Write([]byte{talk}) // which must not save it
-	case s.leaves(now, s.load.cfg.idle):
-		s.leave(now)
-	case !quiet:
+	switch now := s.load.now(); s.does(now, s.load.cfg.Idle) {
+	case touches:
 		s.send(talk)
+	case beats:
+		s.send(beat)
+	case talks:
+		s.nc.Write([]byte{talk}) // no activity, so the oracle is not told
+	case leaves:
+		s.leave(now)
 	}
 }

@@ -2,35 +2,32 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // A socketLoad is a run of real connections.
 type socketLoad struct {
-	cfg     config
-	oracle  *oracle
-	start   time.Time
+	run
 	socks   []sock
-	touches atomic.Int64
 	readers sync.WaitGroup
 }
 
 const (
-	unlimited    = math.MaxUint64
 	ownFiles     = 64 // descriptors that a process needs besides its connections
 	dialers      = 8
+	sweepers     = 4
 	shutdownTime = 30 * time.Second
 )
-
-func (l *socketLoad) now() int64 { return int64(time.Since(l.start)) }
 
 func (l *socketLoad) peers() iter.Seq[*peer] {
 	return func(yield func(*peer) bool) {
@@ -59,38 +56,39 @@ func checkLimit(n int, limit uint64) error {
 // runSockets runs the test over real connections, with the server in another
 // process, as it would be.
 func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	if err := checkLimit(cfg.sockets, descriptorLimit()); err != nil {
+	if err := checkLimit(cfg.sockets, usage.Descriptors()); err != nil {
 		return nil, err
 	}
-	l := &socketLoad{cfg: cfg, oracle: newOracle(cfg), socks: make([]sock, cfg.sockets)}
-	l.oracle.remote = true
-	rep := newReport(cfg)
-	for plan, i := newPlanner(cfg), 0; i < len(l.socks); i++ {
-		s, life := &l.socks[i], plan.next()
-		s.id, s.load = uint32(i), l
-		s.be(life)
-		rep.planned(life)
+	l := &socketLoad{socks: make([]sock, cfg.sockets)}
+	l.init(cfg)
+	l.plan(l.peers())
+	for i := range l.socks {
+		l.socks[i].load = l
 	}
 	var err error
-	if rep.Figures, _, err = measure(cfg.sockets, cfg.options(nil)); err != nil {
+	if l.rep.Figures, _, err = measure(cfg.sockets, cfg.options(nil)); err != nil {
 		return nil, err
 	}
 
-	child, err := startServer(cfg, stderr)
+	server, err := child.Start("server", cfg.limits, child.Options{Stderr: stderr})
 	if err != nil {
 		return nil, err
 	}
-	defer child.kill()
+	defer server.Kill()
+	var first news
+	if err := server.Hear(&first); err != nil || first.Address == "" {
+		return nil, fmt.Errorf("the server process did not say where it listens (%v)", err)
+	}
 	l.start = time.Now()
 	account := make(chan *account, 1)
-	go func() { account <- l.hear(child.news) }()
-	stopSweeping := l.sweepInBackground(ctx)
+	go func() { account <- l.hear(server) }()
+	stopSweeping := inParallel(ctx, sweepers, len(l.socks), l.sweep)
 	defer stopSweeping()
-	stopBar := newProgress(cfg, stderr).show(l.progress)
-	err = l.dialAll(ctx, child.address)
-	rep.Setup = seconds(time.Since(l.start))
+	stopBar := progress.New(stderr, cfg.progress).Show(func() string { return l.standing("messages").String() })
+	err = l.dialAll(ctx, first.Address)
+	l.rep.Setup = seconds(time.Since(l.start))
 	if err == nil {
-		awaitEnd(ctx, cfg, l.start, l.oracle, rep.doomed)
+		l.awaitEnd(ctx)
 	}
 	stopSweeping()
 	stopBar()
@@ -99,30 +97,30 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	}
 
 	end := l.now()
-	child.stop()
+	server.Close()
 	select {
 	case done := <-account:
 		if done == nil {
 			return nil, errors.New("the server process ended before its time")
 		}
 		l.hangUp()
-		rep.judge(l.oracle.judge(end, l.peers()), l.oracle.late)
-		rep.tracker(done.Stats, done.HandedBack, done.Pause, time.Duration(end))
+		l.finish(ctx, end, l.peers(), done.Stats, done.HandedBack, done.Pause)
 	case <-time.After(shutdownTime):
 		return nil, fmt.Errorf("the server process has not ended %v after it was told to", shutdownTime)
 	}
-	rep.Unaccounted += l.unexplained(end)
-	rep.Duration = seconds(time.Duration(end))
-	rep.Touches = l.touches.Load()
-	rep.Interrupted = ctx.Err() != nil
-	return rep, nil
+	for i := range l.socks {
+		if l.socks[i].unexplained(end) {
+			l.rep.Unaccounted++
+		}
+	}
+	return l.rep, nil
 }
 
 // hear takes the server's news until there are no more, and returns the last.
-func (l *socketLoad) hear(d *json.Decoder) (done *account) {
+func (l *socketLoad) hear(server *child.Child) (done *account) {
 	for {
 		var n news
-		if d.Decode(&n) != nil {
+		if server.Hear(&n) != nil {
 			return done
 		}
 		if n.Closed != nil && int(n.Closed.ID) < len(l.socks) {
@@ -156,22 +154,6 @@ func (l *socketLoad) dialAll(ctx context.Context, address string) error {
 	return context.Cause(ctx)
 }
 
-const socketSweepers = 4
-
-// sweepInBackground has the connections do what their lives say until the
-// function that it returns is called, or ctx is done.
-func (l *socketLoad) sweepInBackground(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	for i := range socketSweepers {
-		wg.Go(func() { l.sweep(ctx, len(l.socks)*i/socketSweepers, len(l.socks)*(i+1)/socketSweepers) })
-	}
-	return func() {
-		cancel()
-		wg.Wait()
-	}
-}
-
 // hangUp closes the connections that are left.
 func (l *socketLoad) hangUp() {
 	for i := range l.socks {
@@ -180,25 +162,4 @@ func (l *socketLoad) hangUp() {
 		}
 	}
 	l.readers.Wait()
-}
-
-// unexplained returns how many connections had ended by the given time though
-// nobody had ended them.
-func (l *socketLoad) unexplained(by int64) (n int) {
-	for i := range l.socks {
-		if l.socks[i].unexplained(by) {
-			n++
-		}
-	}
-	return n
-}
-
-func (l *socketLoad) progress() string {
-	closed, wrong := l.oracle.closed()
-	return standing{
-		elapsed: time.Since(l.start), duration: l.cfg.duration,
-		closed: closed, wrong: wrong,
-		activities: l.touches.Load(), what: "messages",
-		latest: l.oracle.late.Most(),
-	}.String()
 }

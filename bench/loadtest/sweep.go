@@ -57,8 +57,17 @@ func (s *sweeper) pass(from, to int) {
 	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
 	now := s.load.now()
 	for i := from; i < to; i++ {
-		if m := &s.load.mocks[i]; !m.ended() {
-			s.choose(m, now)
+		m := &s.load.mocks[i]
+		if m.ended() {
+			continue
+		}
+		switch m.does(now, s.load.cfg.Idle) {
+		case touches, talks:
+			s.touch = append(s.touch, m)
+		case beats:
+			s.beat = append(s.beat, m)
+		case leaves:
+			s.leave = append(s.leave, m)
 		}
 	}
 	before := s.load.now()
@@ -79,23 +88,6 @@ func (s *sweeper) pass(from, to int) {
 		if m.conn().Close() {
 			s.load.oracle.left(&m.peer)
 		}
-	}
-}
-
-// choose finds out what m is to do now.
-func (s *sweeper) choose(m *mock, now int64) {
-	quiet := m.quiet(now)
-	switch {
-	case m.kind == pinged: // see mock.Ping
-	case m.kind == beater && !quiet:
-		s.beat = append(s.beat, m)
-	case m.kind == beater && m.id%2 == 0:
-		// It stops to beat, but not to talk, which must not save it.
-		s.touch = append(s.touch, m)
-	case m.leaves(now, s.load.cfg.idle):
-		s.leave = append(s.leave, m)
-	case !quiet:
-		s.touch = append(s.touch, m)
 	}
 }
 

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 
-	"golang.org/x/term"
-
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -28,7 +27,7 @@ type contest struct {
 func (ct *contest) begun() bool { return len(ct.outcomes) > 0 }
 
 // contests returns those that the flags ask for.
-func (c config) contests() []*contest {
+func (c *config) contests() []*contest {
 	var all []*contest
 	for _, w := range workloads(c.scale()) {
 		for _, k := range contender.All() {
@@ -40,7 +39,7 @@ func (c config) contests() []*contest {
 	return all
 }
 
-func (c config) matches(w workload, k contender.Kind) bool {
+func (c *config) matches(w workload, k contender.Kind) bool {
 	return c.run.MatchString(w.name+"/"+k.Name) || slices.ContainsFunc(w.measures, func(m measure) bool {
 		return c.run.MatchString(m.name + "/" + k.Name)
 	})
@@ -56,7 +55,7 @@ func newContest(w workload, k contender.Kind) *contest {
 	case k.Most == 0 || w.conns <= k.Most:
 	case w.stretches || w.conns <= tenfold*k.Most:
 		ct.conns = k.Most
-		ct.note = fmt.Sprintf("with %s connections only: %s", group(int64(k.Most)), k.Limited)
+		ct.note = fmt.Sprintf("with %s connections only: %s", table.Group(k.Most), k.Limited)
 	default:
 		ct.skipped = fmt.Sprintf("cannot have %s connections: %s", short(w.conns), k.Limited)
 	}
@@ -66,8 +65,8 @@ func newContest(w workload, k contender.Kind) *contest {
 // hold runs all contests, in another order each round, so that whatever else
 // the machine does hits all of them alike.
 func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer) error {
-	p := newProgress(stderr)
-	defer p.clear()
+	bar := progress.New(stderr, progress.Flag{})
+	defer bar.Clear()
 	for round := range cfg.rounds {
 		var turns []*contest
 		for _, ct := range contests {
@@ -77,7 +76,7 @@ func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer
 		}
 		rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
 		for i, ct := range turns {
-			p.say("round %d of %d, turn %d of %d: %s/%s", round+1, cfg.rounds, i+1, len(turns), ct.work.name, ct.kind.Name)
+			bar.Say("round %d of %d, turn %d of %d: %s/%s", round+1, cfg.rounds, i+1, len(turns), ct.work.name, ct.kind.Name)
 			if err := ct.turn(ctx, cfg.scale()); err != nil {
 				return err
 			}
@@ -102,19 +101,3 @@ func (ct *contest) turn(ctx context.Context, s scale) error {
 	}
 	return nil
 }
-
-// A progress shows on a terminal, and nowhere else, how the run goes.
-type progress struct{ out io.Writer }
-
-func newProgress(w io.Writer) *progress {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &progress{w}
-	}
-	return &progress{io.Discard}
-}
-
-func (p *progress) say(format string, args ...any) {
-	fmt.Fprintf(p.out, "\r\033[K"+format, args...)
-}
-
-func (p *progress) clear() { fmt.Fprint(p.out, "\r\033[K") }

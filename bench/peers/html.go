@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/idlewheel/idlewheel/bench/internal/page"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
 // us is the contender that the page is about.
@@ -15,44 +16,25 @@ const us = "idlewheel"
 func (r *report) page() page.Page {
 	p := page.Page{
 		Title: "Ways to notice that a connection has gone stale",
-		Intro: "idlewheel and its peers in the same workloads, side by side.",
+		Intro: "idlewheel and its peers in the same workloads, side by side. " + legend,
 	}
 	for _, f := range r.facts() {
 		p.Facts = append(p.Facts, page.Fact{Name: f[0], Value: f[1]})
 	}
 	for _, draw := range []func() (page.Plot, error){r.costPlot, r.latenessPlot, r.busyPlot, r.memoryPlot, r.collectPlot} {
-		if plot, err := draw(); err == nil { // else -run has left out what it would show
-			p.Plots = append(p.Plots, plot)
-		}
+		p.Add(draw)
 	}
 	p.Tables = append(p.Tables, r.contendersTable())
 	for _, rows := range r.groups() {
 		p.Tables = append(p.Tables, tableOf(rows))
 	}
-	p.Intro += " " + strings.ReplaceAll(legend(), "\n", " ")
 	return p
 }
 
-func (r *report) contendersTable() page.Table {
-	t := page.Table{Title: "The contenders", Columns: []page.Column{{Name: "name", Text: true}, {Name: "what it is", Text: true}}}
-	for _, c := range r.Contenders {
-		what := c.What
-		if c.Note != "" {
-			what += "; " + c.Note
-		}
-		t.Rows = append(t.Rows, page.Row{Cells: []string{c.Name, what}, Strong: c.Name == us})
-	}
-	return t
-}
-
-func tableOf(rows []*row) page.Table {
-	t := page.Table{Title: rows[0].title + ", " + rows[0].Unit, Caption: rows[0].Workload}
-	names := cellNames()
-	for i, name := range names {
-		t.Columns = append(t.Columns, page.Column{Name: name, Text: i == 0 || i == len(names)-1})
-	}
-	for _, r := range rows {
-		t.Rows = append(t.Rows, page.Row{Cells: r.cells(), Strong: r.Contender == us, Weak: class(r) != classHonest})
+func (r *report) contendersTable() table.Table {
+	t := table.Table{Title: "The contenders", Columns: []table.Column{{Name: "name", Text: true}, {Name: "what it is", Text: true}}}
+	for _, k := range contender.All() {
+		t.Rows = append(t.Rows, table.Row{Cells: []string{k.Name, k.About()}, Strong: k.Name == us})
 	}
 	return t
 }
@@ -91,11 +73,11 @@ func (r *report) cost(n int) string { return resetRandom(n).name }
 // same color in every plot.
 func (r *report) inOrder(series map[string]*page.Series) []page.Series {
 	var all []page.Series
-	for _, name := range contenderNames() {
-		if s := series[name]; s != nil {
+	for _, k := range contender.All() {
+		if s := series[k.Name]; s != nil {
 			all = append(all, *s)
 		} else {
-			all = append(all, page.Series{Name: name}) // not drawn, but its color is its own
+			all = append(all, page.Series{Name: k.Name}) // not drawn, but its color is its own
 		}
 	}
 	return all

@@ -101,20 +101,3 @@ func (v verdict) at(share float64) time.Duration {
 	}
 	return v.late[min(int(share*float64(len(v.late))), len(v.late)-1)]
 }
-
-// A tripwire counts what expires though nothing can be due yet.
-type tripwire struct {
-	start   time.Time
-	timeout time.Duration
-	early   atomic.Int64
-}
-
-func newTripwire(timeout time.Duration) *tripwire {
-	return &tripwire{start: time.Now(), timeout: timeout}
-}
-
-func (t *tripwire) expire(int) {
-	if time.Since(t.start) < t.timeout {
-		t.early.Add(1)
-	}
-}

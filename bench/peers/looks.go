@@ -33,7 +33,7 @@ func looks() []workload {
 func runLooks(t turn, name string, perTimeout int) (outcome, error) {
 	timeout := t.scale.LooksTimeout
 	var ended atomic.Int64
-	c, err := armed(t.kind, t.conns, timeout, func(int) { ended.Add(1) })
+	c, err := t.armed(timeout, func(int) { ended.Add(1) })
 	if err != nil {
 		return outcome{}, err
 	}
@@ -56,7 +56,7 @@ func runLooks(t turn, name string, perTimeout int) (outcome, error) {
 	o := newOutcome(name, float64(st.Looks)/timeouts/float64(t.conns))
 	o.Note = fmt.Sprintf("%.0f touches per timeout, %d relinks in all", float64(touched)/timeouts, st.Relinks)
 	if n := ended.Load(); n > 0 { // the touches did not come in time
-		return outcome{Missing: map[string]string{"": fmt.Sprintf("the machine was too busy: %d connections were not active for %v", n, timeout)}}, nil
+		return nothing(fmt.Sprintf("the machine was too busy: %d connections were not active for %v", n, timeout)), nil
 	}
 	return o, nil
 }

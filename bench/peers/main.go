@@ -15,113 +15,122 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
+	"regexp"
 	"slices"
-	"syscall"
 
+	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
 func main() {
-	if text := os.Getenv(turnEnv); text != "" {
-		if err := serve(text, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "peers:", err)
-			os.Exit(statusTrouble)
-		}
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	child.Main(roles())
+	newProgram(&config{}).Main()
 }
 
-// The exit statuses.
+func roles() map[string]child.Role { return map[string]child.Role{"turn": serve} }
+
+func newProgram(c *config) *program.Program[*report] {
+	return &program.Program[*report]{
+		Name:  "peers",
+		Does:  "Peers puts idlewheel and the other ways to time connections in Go through the same workloads, side by side.",
+		Flags: c.define,
+		Check: c.check,
+		More:  help,
+		Begin: func() string {
+			return fmt.Sprintf("peers: ways to notice that a connection has gone stale\n%d contests, %d rounds, each turn in a process of its own\n", len(c.contests()), c.rounds)
+		},
+		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
+		Files: []program.File[*report]{
+			{Flag: "html", Usage: "also write the result as one page with plots to this `file`", Write: func(w io.Writer, r *report) error { return r.page().Write(w) }},
+			{Flag: "svg", Usage: "also write the plot of costs to this `file`", Write: func(w io.Writer, r *report) error {
+				plot, err := r.costPlot()
+				if err == nil {
+					_, err = io.WriteString(w, plot.SVG)
+				}
+				return err
+			}},
+		},
+	}
+}
+
+// config is what the flags say.
+type config struct {
+	quick   bool
+	rounds  int
+	pattern string
+	run     *regexp.Regexp
+}
+
 const (
-	statusDone        = 0
-	statusTrouble     = 2
-	statusInterrupted = 130 // as a shell reports Ctrl-C
+	fullRounds  = 6 // the fewest of which a median is known with 95 % confidence
+	quickRounds = 2
+	maxRounds   = 1000
 )
 
-// run is the whole program.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cfg, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		help(stdout)
-		return statusDone
-	}
-	if err == nil {
-		err = measureAll(ctx, cfg, stdout, stderr)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "peers: %v\n", err)
-	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return statusInterrupted
-	case err != nil:
-		return statusTrouble
-	}
-	return statusDone
+func (c *config) define(fs *flag.FlagSet) {
+	fs.BoolVar(&c.quick, "quick", false, "all of it in under a minute: fewer connections, fewer rounds")
+	fs.IntVar(&c.rounds, "rounds", 0, fmt.Sprintf("in how many rounds everything has its turn, what is slow in every third only; 0 for %d, or %d with -quick", fullRounds, quickRounds))
+	fs.StringVar(&c.pattern, "run", "", "only what matches this `regexp`, of the form workload/contender")
 }
 
-func measureAll(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
-	// Before the work, so that it is not in vain.
-	html, err := create("html", cfg.html)
-	if err != nil {
-		return err
+func (c *config) check() (err error) {
+	switch {
+	case c.rounds == 0 && c.quick:
+		c.rounds = quickRounds
+	case c.rounds == 0:
+		c.rounds = fullRounds
 	}
-	defer html.Close()
-	svg, err := create("svg", cfg.svg)
-	if err != nil {
-		return err
+	if c.run, err = regexp.Compile(c.pattern); err != nil {
+		return fmt.Errorf("-run is %q; it must be a regular expression: %w", c.pattern, err)
 	}
-	defer svg.Close()
+	switch {
+	case c.rounds < 1 || c.rounds > maxRounds:
+		return fmt.Errorf("-rounds is %d; it must be 1 to %d", c.rounds, maxRounds)
+	case len(c.contests()) == 0:
+		return fmt.Errorf("-run is %q; it matches nothing, such as reset-hot/idlewheel would be", c.pattern)
+	}
+	return nil
+}
+
+func (c *config) scale() scale {
+	if c.quick {
+		return quickScale()
+	}
+	return fullScale()
+}
+
+const helpColumn = 27
+
+func help(w io.Writer) {
+	fmt.Fprintln(w, "Workloads:")
+	for _, load := range workloads(fullScale()) {
+		for _, m := range load.measures {
+			table.Entry(w, m.name, m.title+" ("+m.unit+")", helpColumn)
+		}
+	}
+	fmt.Fprintln(w, "\nContenders:")
+	writeContenders(w)
+}
+
+func writeContenders(w io.Writer) {
+	for _, k := range contender.All() {
+		table.Entry(w, k.Name, k.About(), helpColumn)
+	}
+}
+
+func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
 	contests, where := cfg.contests(), machine.Take(ctx, modules()...)
 	interrupted := hold(ctx, cfg, contests, stderr)
 	if interrupted != nil && !slices.ContainsFunc(contests, (*contest).begun) {
-		return interrupted
+		return nil, interrupted
 	}
 	rep := newReport(where, cfg, contests) // of an interrupted run, what there is
 	rep.Interrupted = interrupted != nil
-	if html != nil {
-		if err := errors.Join(rep.page().Write(html), html.Close()); err != nil {
-			return fmt.Errorf("writing %s: %w", cfg.html, err)
-		}
-	}
-	if svg != nil {
-		plot, err := rep.costPlot()
-		if err == nil {
-			_, err = svg.Write(plot.File())
-		}
-		if err := errors.Join(err, svg.Close()); err != nil {
-			return fmt.Errorf("writing %s: %w", cfg.svg, err)
-		}
-	}
-	write := rep.table
-	if cfg.json {
-		write = rep.json
-	}
-	if err := write(stdout); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return interrupted
-}
-
-// create creates the file that a flag names, nil if it names none.
-func create(flag, name string) (*os.File, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, fmt.Errorf("-%s is %q; it must be a file that can be written: %w", flag, name, err)
-	}
-	return f, nil
+	return rep, nil
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/metrics"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
+	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
 // memory is what a connection's timing takes, with all that a contender needs
@@ -24,26 +26,21 @@ func memory(n int) workload {
 
 func runMemory(t turn) (outcome, error) {
 	if t.kind.Unweighed != "" {
-		return outcome{Missing: map[string]string{"": t.kind.Unweighed}}, nil
+		return nothing(t.kind.Unweighed), nil
 	}
-	trip := newTripwire(resetTimeout)
 	heap, rss := footprint()
-	c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer c.Close()
-	heapThen, rssThen := footprint()
-	each := func(before, after uint64) float64 { return (float64(after) - float64(before)) / float64(t.conns) }
-	o := newOutcome("memory-heap", each(heap, heapThen))
-	if rss > 0 && rssThen > 0 {
-		o.Values["memory-resident"] = each(rss, rssThen)
-	} else {
-		o.missing("memory-resident", "how much memory is resident is "+machine.Unknown)
-	}
-	o.Early = int(trip.early.Load())
-	runtime.KeepAlive(c)
-	return o, nil
+	return t.steady(func(c contender.Contender) (outcome, error) {
+		heapThen, rssThen := footprint()
+		each := func(before, after uint64) float64 { return (float64(after) - float64(before)) / float64(t.conns) }
+		o := newOutcome("memory-heap", each(heap, heapThen))
+		if rss > 0 && rssThen > 0 {
+			o.Values["memory-resident"] = each(rss, rssThen)
+		} else {
+			o.missing("memory-resident", "how much memory is resident is "+machine.Unknown)
+		}
+		runtime.KeepAlive(c)
+		return o, nil
+	})
 }
 
 // footprint returns the bytes of the heap and of the process, without garbage.
@@ -52,7 +49,7 @@ func footprint() (heap, rss uint64) {
 	debug.FreeOSMemory() // the first leaves what a finalizer has yet to free
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc, resident(os.Getpid())
+	return m.HeapAlloc, usage.Resident(os.Getpid())
 }
 
 // collect is what a collection of garbage costs while so many are live.
@@ -63,23 +60,18 @@ func collect(n int) workload {
 		measures: []measure{{name, "a garbage collection with " + short(n) + " live, CPU time", "ms"}},
 		run: func(t turn) (outcome, error) {
 			if t.kind.Unweighed != "" {
-				return outcome{Missing: map[string]string{"": t.kind.Unweighed}}, nil
+				return nothing(t.kind.Unweighed), nil
 			}
-			trip := newTripwire(resetTimeout)
-			c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)
-			if err != nil {
-				return outcome{}, err
-			}
-			defer c.Close()
-			runtime.GC() // what arming has left behind
-			before := collecting()
-			for range t.scale.GCs {
-				runtime.GC()
-			}
-			o := newOutcome(name, 1e3*(collecting()-before)/float64(t.scale.GCs))
-			o.Early = int(trip.early.Load())
-			runtime.KeepAlive(c)
-			return o, nil
+			return t.steady(func(c contender.Contender) (outcome, error) {
+				runtime.GC() // what arming has left behind
+				before := collecting()
+				for range t.scale.GCs {
+					runtime.GC()
+				}
+				used := collecting() - before
+				runtime.KeepAlive(c)
+				return newOutcome(name, 1e3*used/float64(t.scale.GCs)), nil
+			})
 		},
 	}
 }

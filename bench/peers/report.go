@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -36,13 +36,6 @@ func newReport(m machine.Machine, cfg config, contests []*contest) *report {
 		r.Contenders = append(r.Contenders, entry{k.Name, k.What, k.Module, k.Note})
 	}
 	return r
-}
-
-// json writes r as one object.
-func (r *report) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
 }
 
 // facts are what a reader must know of a run, as names and values.
@@ -88,31 +81,52 @@ func (r *row) cells() []string {
 	}
 	ratio := ""
 	if r.RatioToBest != nil {
-		ratio = figure(*r.RatioToBest) + "×"
+		ratio = table.Figure(*r.RatioToBest) + "×"
 	}
 	return []string{
-		r.Contender, figure(*r.Median), figure(*r.Min), figure(*r.Max), ratio, r.confidence(),
+		r.Contender, table.Figure(*r.Median), table.Figure(*r.Min), table.Figure(*r.Max), ratio, r.confidence(),
 		count(r.Early), count(r.Lost), r.Note,
 	}
 }
 
-func cellNames() []string {
-	return []string{"contender", "median", "min", "max", "of best", "confidence", "early", "lost", "note"}
+// tableOf returns the rows of a measure, as the terminal and the page show them.
+func tableOf(rows []*row) table.Table {
+	t := table.Table{
+		Title:   rows[0].Workload + ": " + rows[0].title + ", " + rows[0].Unit,
+		Columns: table.Columns("contender", "median", "min", "max", "of best", "confidence", "early", "lost"),
+	}
+	t.Columns = append(t.Columns, table.Column{Name: "note", Text: true, Below: true})
+	for _, r := range rows {
+		t.Rows = append(t.Rows, table.Row{Cells: r.cells(), Strong: r.Contender == us, Weak: class(r) != classHonest})
+	}
+	return t
 }
 
-// figure writes a number with three digits that matter.
-func figure(v float64) string {
-	switch {
-	case v >= 1000 || v <= -1000:
-		return group(int64(math.Round(v)))
-	case v >= 100 || v <= -100:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10 || v <= -10:
-		return fmt.Sprintf("%.1f", v)
-	case v >= 1 || v <= -1 || v == 0:
-		return fmt.Sprintf("%.2f", v)
+// legend explains the columns.
+const legend = `Less is better everywhere. "of best" is the ratio of the medians; best is only who expired nothing early and lost nothing. ` +
+	"p is the probability of such a difference by chance (Mann-Whitney, as benchstat); ~ where it is not below 0.05, " +
+	"n alone where there were too few turns to tell. Lateness below 0.1 ms counts as 0.1 ms in ratios."
+
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	for _, f := range r.facts() {
+		table.Entry(w, f[0], f[1], helpColumn/2)
 	}
-	return fmt.Sprintf("%.3f", v)
+	fmt.Fprintln(w)
+	writeContenders(w)
+	for _, rows := range r.groups() {
+		fmt.Fprintln(w)
+		tableOf(rows).Write(w)
+	}
+	table.Paragraph(w, "\n"+legend)
+}
+
+// Status is the exit status.
+func (r *report) Status() int {
+	if r.Interrupted {
+		return program.Interrupted
+	}
+	return program.Pass
 }
 
 // count writes a number of faults, and nothing for none.
@@ -120,14 +134,5 @@ func count(n int) string {
 	if n == 0 {
 		return "-"
 	}
-	return group(int64(n))
-}
-
-// group writes a number with a comma after every three digits.
-func group(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return table.Group(n)
 }

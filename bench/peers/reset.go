@@ -11,9 +11,6 @@ import (
 
 // Resets are what a server does with every read: most of all, by far.
 
-// resetTimeout is the timeout of connections that are not to go stale.
-const resetTimeout = time.Minute
-
 const (
 	chunk    = 1 << 12 // resets between two looks at the clock
 	longList = 1 << 20 // random connections; more, and drawing them would be what is measured
@@ -60,29 +57,23 @@ func resetParallel(n int) workload {
 // timeResets measures the time that a reset takes when each list is gone
 // through again and again by a goroutine.
 func timeResets(t turn, name string, lists [][]uint32) (outcome, error) {
-	trip := newTripwire(resetTimeout)
-	c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer c.Close()
-	for _, list := range lists {
-		resetFor(c, list, t.scale.Measure/4) // warms up
-	}
-	begun := time.Now()
-	counts := make([]int, len(lists))
-	var wg sync.WaitGroup
-	for g, list := range lists {
-		wg.Go(func() { counts[g] = resetFor(c, list, t.scale.Measure) })
-	}
-	wg.Wait()
-	took, done := time.Since(begun), 0
-	for _, n := range counts {
-		done += n
-	}
-	o := newOutcome(name, float64(took)/float64(done))
-	o.Early = int(trip.early.Load())
-	return o, nil
+	return t.steady(func(c contender.Contender) (outcome, error) {
+		for _, list := range lists {
+			resetFor(c, list, t.scale.Measure/4) // warms up
+		}
+		begun := time.Now()
+		counts := make([]int, len(lists))
+		var wg sync.WaitGroup
+		for g, list := range lists {
+			wg.Go(func() { counts[g] = resetFor(c, list, t.scale.Measure) })
+		}
+		wg.Wait()
+		took, done := time.Since(begun), 0
+		for _, n := range counts {
+			done += n
+		}
+		return newOutcome(name, float64(took)/float64(done)), nil
+	})
 }
 
 // resetFor resets the connections of a list, over and over, for a while, and
@@ -105,4 +96,32 @@ func randomList(lo, hi int) []uint32 {
 		list[i] = uint32(lo + rand.IntN(hi-lo))
 	}
 	return list
+}
+
+// armCancel is what connections cost that come and go, while others stay.
+func armCancel(others int) workload {
+	const coming = 1 << 10
+	return workload{
+		name: "arm-cancel", conns: others + coming,
+		measures: []measure{{"arm-cancel", "arm and cancel, with " + short(others) + " others live", "ns"}},
+		run: func(t turn) (outcome, error) {
+			return t.steady(func(c contender.Contender) (outcome, error) {
+				others := t.conns - coming
+				for i := others; i < t.conns; i++ {
+					c.Cancel(i)
+				}
+				begun, done := time.Now(), 0
+				for time.Since(begun) < t.scale.Measure {
+					for i := others; i < t.conns; i++ {
+						if err := c.Arm(i); err != nil {
+							return outcome{}, err
+						}
+						c.Cancel(i)
+					}
+					done += coming
+				}
+				return newOutcome("arm-cancel", float64(time.Since(begun))/float64(done)), nil
+			})
+		},
+	}
 }

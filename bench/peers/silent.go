@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -22,25 +23,20 @@ func silent(s scale) workload {
 }
 
 func runSilent(t turn) (outcome, error) {
-	if !takeUsage().known {
-		return outcome{Missing: map[string]string{"": "CPU time is " + machine.Unknown}}, nil
+	if !usage.Self().Known {
+		return nothing("CPU time is " + machine.Unknown), nil
 	}
-	trip := newTripwire(resetTimeout)
-	c, err := armed(t.kind, t.conns, resetTimeout, trip.expire)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer c.Close()
-	time.Sleep(t.scale.Settle)
-	counted, _ := contender.StatsOf(c)
-	before := takeUsage()
-	time.Sleep(t.scale.Silence)
-	used := takeUsage().since(before)
-	o := newOutcome("silent-cpu", millis(used.cpu))
-	o.Values["silent-wakeups"] = float64(used.wakeups)
-	o.Early = int(trip.early.Load())
-	if now, ok := contender.StatsOf(c); ok {
-		o.Note = fmt.Sprintf("%d passes, %d looks", now.Passes-counted.Passes, now.Looks-counted.Looks)
-	}
-	return o, nil
+	return t.steady(func(c contender.Contender) (outcome, error) {
+		time.Sleep(t.scale.Settle)
+		counted, _ := contender.StatsOf(c)
+		before := usage.Self()
+		time.Sleep(t.scale.Silence)
+		used := usage.Self().Since(before)
+		o := newOutcome("silent-cpu", millis(used.CPU))
+		o.Values["silent-wakeups"] = float64(used.Wakeups)
+		if now, ok := contender.StatsOf(c); ok {
+			o.Note = fmt.Sprintf("%d passes, %d looks", now.Passes-counted.Passes, now.Looks-counted.Looks)
+		}
+		return o, nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -71,10 +72,10 @@ func runStale(t turn, name string, timeout, spread time.Duration) (outcome, erro
 		}
 	}
 	touchOver(c, l, spread)
-	before := takeUsage()
+	before := usage.Self()
 	watch := watchBusy()
 	l.await(t.scale.Patience)
-	used := takeUsage().since(before)
+	used := usage.Self().Since(before)
 	return staleOutcome(name, t.conns, used, l.judge(), watch()), nil
 }
 
@@ -98,14 +99,14 @@ func touchOver(c contender.Contender, l *ledger, while time.Duration) {
 	}
 }
 
-func staleOutcome(name string, n int, used usage, v verdict, busy []busyPoint) outcome {
+func staleOutcome(name string, n int, used usage.Usage, v verdict, busy []busyPoint) outcome {
 	o := outcome{Values: map[string]float64{
 		name + "-late-p50": millis(v.at(0.5)),
 		name + "-late-p99": millis(v.at(0.99)),
 		name + "-late-max": millis(v.at(1)),
 	}, Early: v.early, Lost: v.lost, Busy: busy}
-	if used.known {
-		o.Values[name+"-cpu"] = micros(used.cpu) / float64(n)
+	if used.Known {
+		o.Values[name+"-cpu"] = micros(used.CPU) / float64(n)
 	} else {
 		o.missing(name+"-cpu", "CPU time is "+machine.Unknown)
 	}
@@ -136,7 +137,7 @@ func watchBusy() (stop func() []busyPoint) {
 		tick := time.NewTicker(busyStep)
 		defer tick.Stop()
 		var points []busyPoint
-		begun, last := time.Now(), takeUsage()
+		begun, last := time.Now(), usage.Self()
 		then := begun
 		for {
 			select {
@@ -145,13 +146,13 @@ func watchBusy() (stop func() []busyPoint) {
 				return
 			case <-tick.C:
 			}
-			now, used := time.Now(), takeUsage()
+			now, used := time.Now(), usage.Self()
 			step := now.Sub(then)
 			if step < busyStep/2 { // this goroutine was kept waiting, so ticks come in a bunch
 				continue
 			}
-			if u := used.since(last); u.known {
-				points = append(points, busyPoint{now.Sub(begun).Seconds(), u.cpu.Seconds() / step.Seconds()})
+			if u := used.Since(last); u.Known {
+				points = append(points, busyPoint{now.Sub(begun).Seconds(), u.CPU.Seconds() / step.Seconds()})
 			}
 			then, last = now, used
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
@@ -43,6 +44,9 @@ type outcome struct {
 	Late []float64   `json:"late,omitempty"` // ms, by lateShares
 	Busy []busyPoint `json:"busy,omitempty"`
 }
+
+// nothing is an outcome without a value, and why.
+func nothing(why string) outcome { return outcome{Missing: map[string]string{"": why}} }
 
 // newOutcome returns an outcome with one value.
 func newOutcome(measure string, value float64) outcome {
@@ -128,21 +132,43 @@ func short(n int) string {
 	return fmt.Sprint(n)
 }
 
-// armed opens a contender with n connections and arms all of them.
-func armed(k contender.Kind, n int, timeout time.Duration, expired func(int)) (contender.Contender, error) {
-	c, err := k.New(timeout, expired)
+// armed opens a contender with the connections of a turn, and arms all of them.
+func (t turn) armed(timeout time.Duration, expired func(int)) (contender.Contender, error) {
+	c, err := t.kind.New(timeout, expired)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Open(n); err != nil {
+	if err := c.Open(t.conns); err != nil {
 		c.Close()
 		return nil, err
 	}
-	for i := range n {
+	for i := range t.conns {
 		if err := c.Arm(i); err != nil {
 			c.Close()
-			return nil, fmt.Errorf("arming connection %d of %d: %w", i+1, n, err)
+			return nil, fmt.Errorf("arming connection %d of %d: %w", i+1, t.conns, err)
 		}
 	}
 	return c, nil
+}
+
+// resetTimeout is the timeout of connections that are not to go stale.
+const resetTimeout = time.Minute
+
+// steady measures something of armed connections that are not to go stale, and
+// counts those that expire all the same.
+func (t turn) steady(measure func(c contender.Contender) (outcome, error)) (outcome, error) {
+	var early atomic.Int64
+	start := time.Now()
+	c, err := t.armed(resetTimeout, func(int) {
+		if time.Since(start) < resetTimeout {
+			early.Add(1)
+		}
+	})
+	if err != nil {
+		return outcome{}, err
+	}
+	defer c.Close()
+	o, err := measure(c)
+	o.Early = int(early.Load())
+	return o, err
 }

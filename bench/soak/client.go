@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -16,51 +15,54 @@ import (
 
 // A client lives one life on one connection.
 type client struct {
-	srv *server
+	target *target
 	terms
 	rng *rand.Rand
 
 	*net.TCPConn
-	entry *entry
-	since span // when the connection was made
+	browser *browser // if the client speaks HTTP/2
+	entry   *entry
+	since   span // when the connection was made
 }
 
-// dial connects. Whoever it returns must hang up.
-func (s *server) dial(t terms, rng *rand.Rand) (*client, error) {
+// dial connects. The client must hang up.
+func (t *target) dial(granted terms, rng *rand.Rand) (*client, error) {
 	begin := time.Now()
-	nc, err := net.DialTimeout("tcp", s.address, 10*time.Second)
+	nc, err := net.DialTimeout("tcp", t.Address, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	s.dials.Add(1)
+	t.dials.Add(1)
 	return &client{
-		srv: s, terms: t, rng: rng, TCPConn: nc.(*net.TCPConn),
-		entry: s.ledger.enter(nc.LocalAddr()), since: span{begin, time.Now()},
+		target: t, terms: granted, rng: rng, TCPConn: nc.(*net.TCPConn),
+		entry: t.ledger.enter(nc.LocalAddr()), since: span{begin, time.Now()},
 	}, nil
 }
 
 func (c *client) hangUp() {
-	c.srv.ledger.strike(c.LocalAddr())
+	c.target.ledger.strike(c.LocalAddr())
 	c.Close()
+	if c.browser != nil {
+		c.browser.transport.CloseIdleConnections() // it leaves no goroutine
+	}
 }
 
-// stale judges the end of a connection that was to be closed, for one of the
-// reasons.
-func (c *client) stale(since span, limit time.Duration, reasons ...idle.Reason) outcome {
+// stale waits for and judges the end of a connection that was to be closed.
+func (c *client) stale(since span, limit time.Duration, reason idle.Reason) outcome {
 	at, err := c.awaitEnd(since.to, limit)
 	if err != nil {
-		reason, _ := c.srv.ledger.wait(c.entry, 0)
-		return violation(reason, "%v", err)
+		told, _ := c.target.ledger.wait(c.entry, 0)
+		return violation(told, "%v", err)
 	}
-	return c.ended(since, limit, at, reasons)
+	return c.ended(since, limit, at, reason)
 }
 
 // ended judges an end that was due.
-func (c *client) ended(since span, limit time.Duration, at time.Time, reasons []idle.Reason) outcome {
+func (c *client) ended(since span, limit time.Duration, at time.Time, want idle.Reason) outcome {
 	late, fault := judgeStale(since, limit, c.slack(since.to, at), at)
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
-	if fault == "" && !slices.Contains(reasons, reason) {
-		fault = fmt.Sprintf("wrong reason, want %v", reasons)
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
+	if fault == "" && reason != want {
+		fault = fmt.Sprintf("wrong reason, want %v", want)
 	}
 	if fault != "" {
 		return violation(reason, "%s", fault)
@@ -68,12 +70,32 @@ func (c *client) ended(since span, limit time.Duration, at time.Time, reasons []
 	return outcome{verdict: closed, reason: reason, late: late, precise: true, at: at}
 }
 
-// cut judges the end of a connection that was to live.
-func (c *client) cut(p *pulse, err error) outcome { return c.cutAt(p, time.Now(), err) }
+// endedSlow judges an end for want of speed. At least so many bytes had moved by
+// then, and at most so many.
+func (c *client) endedSlow(since span, r ration, least, most int, at time.Time, reason, want idle.Reason) outcome {
+	fault := judgeSlow(since, r, least, most, c.slack(since.to, at), at)
+	if fault == "" && reason != want {
+		fault = fmt.Sprintf("closed for a wrong reason, want %v", want)
+	}
+	if fault != "" {
+		return violation(reason, "a slow one was %s", fault)
+	}
+	return outcome{verdict: closed, reason: reason, at: at}
+}
 
-// cutAt is cut for an end that came at a known moment.
-func (c *client) cutAt(p *pulse, at time.Time, err error) outcome {
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
+// cut judges the end of a connection that was to live. What a browser wrote, and
+// when its end came, is known from the wire.
+func (c *client) cut(p *pulse, err error) outcome {
+	at := time.Now()
+	if b := c.browser; b != nil {
+		if end, ok := c.endBy(at.Add(c.grace)); ok {
+			at = end
+		}
+		if moved, _ := b.history(); !moved.from.Before(b.begun) {
+			p.wrote(moved.from, moved.to)
+		}
+	}
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if p.excuses(at) {
 		return outcome{verdict: draw, reason: reason}
 	}
@@ -89,20 +111,34 @@ func (c *client) leave(p *pulse) outcome {
 // both have to get to run for that. Its limit may pass meanwhile.
 const leaving = 5 * tick
 
-// awaitEnd reads until the server closes. It fails if that has not happened so
-// long after since, and the slack.
+// awaitEnd waits until the server closes. It fails if that has not happened when
+// the end is due, so long after since, and overdue by the slack.
 func (c *client) awaitEnd(since time.Time, due time.Duration) (time.Time, error) {
 	for {
-		by := since.Add(due + c.slack(since, time.Now()))
-		c.SetReadDeadline(by)
-		_, err := io.Copy(io.Discard, c.TCPConn)
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return time.Now(), nil
+		slack := c.slack(since, time.Now())
+		if at, ok := c.endBy(since.Add(due + slack)); ok {
+			return at, nil
 		}
-		if slack := c.slack(since, time.Now()); !since.Add(due + slack).After(by) {
+		if c.slack(since, time.Now()) <= slack {
 			return time.Time{}, fmt.Errorf("not closed within %v of its limit of %v", slack, due)
 		}
 	}
+}
+
+// endBy waits until the server closes, for as long as it is given.
+func (c *client) endBy(by time.Time) (at time.Time, ok bool) {
+	if b := c.browser; b != nil { // it reads
+		select {
+		case <-b.ended:
+			_, at = b.history()
+			return at, true
+		case <-time.After(time.Until(by)):
+			return at, false
+		}
+	}
+	c.SetReadDeadline(by)
+	_, err := io.Copy(io.Discard, c.TCPConn)
+	return time.Now(), !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // say writes b, and notes it.
@@ -117,12 +153,10 @@ func (c *client) say(p *pulse, b []byte) (begin time.Time, err error) {
 
 // pause waits, and reports whether the life is to go on.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 // The allowances for what is in use under the load: by how much it may rise in
@@ -63,5 +65,5 @@ func rise(windows []window, of func(level) float64) float64 {
 		}
 	}
 	slopes = slices.DeleteFunc(slopes, func(v float64) bool { return v != v }) // no time between, and no difference
-	return median(slopes) * (windows[len(windows)-1].End - windows[0].End)
+	return stats.Median(slopes) * (windows[len(windows)-1].End - windows[0].End)
 }

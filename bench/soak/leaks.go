@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // A level is how much of everything is in use.
@@ -33,25 +36,25 @@ const (
 	moreHeapByConn  = 512.0 / (1 << 20) // MB
 )
 
-func measure(servers []*server) level {
+func measure(targets []*target) level {
 	runtime.GC()
 	runtime.GC() // what sync.Pools held is gone after the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	l := level{
-		Goroutines: runtime.NumGoroutine(), Descriptors: openDescriptors(),
-		HeapMB: round(float64(m.HeapAlloc)/(1<<20), 2),
+		Goroutines: runtime.NumGoroutine(), Descriptors: usage.Open(),
+		HeapMB: table.Round(float64(m.HeapAlloc)/(1<<20), 2),
 	}
-	for _, s := range servers {
-		l.Tracked += s.stats().Live
+	for _, t := range targets {
+		l.Tracked += t.Stats().Live
 	}
 	return l
 }
 
 // settle measures until that is good, or for as long as it is given.
-func settle(servers []*server, within time.Duration, good func(level) bool) level {
+func settle(targets []*target, within time.Duration, good func(level) bool) level {
 	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
-		if l := measure(servers); good(l) || time.Now().After(end) {
+		if l := measure(targets); good(l) || time.Now().After(end) {
 			return l
 		}
 	}
@@ -89,7 +92,7 @@ func leaks(before, after level, conns, served int) (all []string) {
 	}
 	if d, allowed := after.HeapMB-before.HeapMB, heapAllowance(conns); d > allowed {
 		all = append(all, fmt.Sprintf("%.1f MB of heap more than after the warm-up, %.0f bytes for each of %s connections served; %.1f MB are allowed",
-			d, bytesEach(before, after, served), group(served), allowed))
+			d, bytesEach(before, after, served), table.Group(served), allowed))
 	}
 	if after.Tracked != 0 {
 		all = append(all, fmt.Sprintf("%d connections are tracked still", after.Tracked))
@@ -101,5 +104,5 @@ func heapAllowance(conns int) float64 { return moreHeapMB + moreHeapByConn*float
 
 // bytesEach is by how much the heap has grown for each connection served.
 func bytesEach(before, after level, served int) float64 {
-	return round((after.HeapMB-before.HeapMB)*(1<<20)/float64(max(1, served)), 1)
+	return table.Round((after.HeapMB-before.HeapMB)*(1<<20)/float64(max(1, served)), 1)
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // The soak of the made-up series, as seen on 2 cores.
@@ -46,7 +49,7 @@ func TestLeakOfEachConnection(t *testing.T) {
 			t.Errorf("%v: without a leak, %q", d, got)
 		}
 		end.HeapMB += 200 * float64(served) / (1 << 20)
-		if got := leaks(start, end, madeConns, served); len(got) != 1 || !strings.Contains(got[0], "bytes for each of "+group(served)) {
+		if got := leaks(start, end, madeConns, served); len(got) != 1 || !strings.Contains(got[0], "bytes for each of "+table.Group(served)) {
 			t.Errorf("%v: of a leak, %q", d, got)
 		}
 	}
@@ -128,7 +131,7 @@ func TestCalm(t *testing.T) {
 }
 
 func TestMeasureCountsDescriptors(t *testing.T) {
-	before := openDescriptors()
+	before := usage.Open()
 	if before < 0 {
 		t.Skip("not known on this system")
 	}
@@ -137,7 +140,7 @@ func TestMeasureCountsDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if now := openDescriptors(); now <= before {
+	if now := usage.Open(); now <= before {
 		t.Errorf("%d descriptors before a listener, %d with it", before, now)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 // A ledger brings what a server knows of the end of a connection to the client
-// that had it. They know it by the client's address.
+// that had it. Both know it by the client's address.
 type ledger struct {
 	mu   sync.Mutex
 	open map[string]*entry
@@ -40,29 +41,29 @@ func (l *ledger) strike(a net.Addr) {
 	delete(l.open, a.String())
 }
 
-// timedOut is called by the server. A later call counts: of HTTP it is told
-// what is about to time out, which unread input may avert.
-func (l *ledger) timedOut(a net.Addr, reason idle.Reason) {
+// timedOut is called by the server with the error of a connection, which may be a
+// timeout. The last call counts: of HTTP it is told what is about to time out,
+// which unread input may avert.
+func (l *ledger) timedOut(a net.Addr, err error) {
+	var timeout *idle.TimeoutError
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.open[a.String()]
-	if e == nil {
+	if e == nil || !errors.As(err, &timeout) {
 		return
 	}
 	if e.reason == 0 {
 		close(e.told)
 	}
-	e.reason, e.at = reason, time.Now()
+	e.reason, e.at = timeout.Reason, time.Now()
 }
 
 // wait returns what the server said, within d. The reason is 0 if it said
 // nothing.
 func (l *ledger) wait(e *entry, d time.Duration) (idle.Reason, time.Time) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-e.told:
-	case <-timer.C:
+	case <-time.After(d):
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -24,32 +25,23 @@ const (
 // get is a request as a client of HTTP/1 writes it.
 func get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: soak\r\n\r\n" }
 
-func httpLives() []life {
-	return []life{
-		{"active", 4, active(page)},
-		{"comeback", 2, comeback(page)},
-		{"silent from the start", 1, silentFromStart(idle.ReasonReadTotal)},
-		{"silent after a response", 3, silentAfter(page, idle.ReasonRead)},
-		{"leaves at once", 2, leaveAtOnce},
-		{"header trickles", 1, trickleHeader},
-		{"body trickles", 1, trickleBody},
-		{"reads above the rate", 1, readAbove(get(pathStream))},
-		{"reads below the rate", 1, readBelow(get(pathStream))},
-		{"half-closes", 1, halfCloseRequest},
-	}
-}
-
 // page gets a page over HTTP/1.
 func page(c *client, p *pulse) error {
-	begin, err := c.say(p, []byte(get(pathPage)))
-	if err != nil {
-		return err
+	begin := time.Now()
+	err := askPage(c, p)
+	if err == nil {
+		err = c.readPage()
 	}
-	if err := c.readPage(); err != nil {
-		return err
+	if err == nil {
+		p.heard(begin)
 	}
-	p.heard(begin)
-	return nil
+	return err
+}
+
+// askPage asks for a page, and leaves the answer to be read.
+func askPage(c *client, p *pulse) error {
+	_, err := c.say(p, []byte(get(pathPage)))
+	return err
 }
 
 // readPage reads a response. Nothing is read beyond it, as nothing was asked for.
@@ -59,98 +51,88 @@ func (c *client) readPage() error {
 	if err != nil {
 		return err
 	}
+	return checkPage(res, 1)
+}
+
+func checkPage(res *http.Response, major int) error {
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
+	if err == nil && (res.StatusCode != http.StatusOK || string(body) != pageText || res.ProtoMajor != major) {
+		err = fmt.Errorf("got %s and %q by %s", res.Status, body, res.Proto)
 	}
-	if res.StatusCode != http.StatusOK || string(body) != pageText {
-		return fmt.Errorf("got %s and %q", res.Status, body)
+	return err
+}
+
+// upgrade asks for the connection to be handed over and pinged, as WebSockets
+// are.
+func upgrade(c *client) (span, error) {
+	begin := time.Now()
+	if _, err := io.WriteString(c, "GET "+pathPings+" HTTP/1.1\r\nHost: soak\r\nConnection: Upgrade\r\nUpgrade: pings\r\n\r\n"); err != nil {
+		return span{begin, begin}, err
 	}
-	return nil
+	c.SetReadDeadline(time.Now().Add(patience))
+	// If this is half a limit late, its buffer swallows the first ping. Then the
+	// second is answered.
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	since := span{begin, time.Now()}
+	if err == nil && res.StatusCode != http.StatusSwitchingProtocols {
+		err = fmt.Errorf("got %s", res.Status)
+	}
+	return since, err
+}
+
+// trickleHeader sends a header byte by byte. It has to be closed when the limit
+// for the whole of it has passed.
+func trickleHeader(_ context.Context, c *client) outcome {
+	p := newPulse(limit, c.since.from)
+	since, at, _, err := c.trickle(p, "GET / HTTP/1.1\r\nX: ", limit)
+	switch {
+	case p.overdue:
+		return tooLate()
+	case err != nil:
+		return violation(0, "a header that trickles: %v", err)
+	}
+	return c.ended(since, limit, at, idle.ReasonReadTotal)
+}
+
+// trickleBody sends a body too slowly. It announces more than it will ever send,
+// but not much: fasthttp makes room for all of it at once and keeps that with the
+// connection, so the heap would rise until all connections have such room.
+func trickleBody(_ context.Context, c *client) outcome {
+	p := newPulse(limit, c.since.from)
+	since, at, n, err := c.trickle(p, "POST "+pathBody+" HTTP/1.1\r\nHost: soak\r\nContent-Length: 20000\r\n\r\n", 2*bodyGrace)
+	switch {
+	case p.overdue:
+		return tooLate()
+	case err != nil:
+		return violation(0, "a body that trickles: %v", err)
+	}
+	reason, _ := c.target.ledger.wait(c.entry, c.grace)
+	return c.endedSlow(since, ration{bodyRate, bodyGrace}, 0, n, at, reason, idle.ReasonMinReadRate)
 }
 
 const trickleEvery = limit / 10
 
-// trickleHeader sends a header byte by byte, and has to be closed all the same,
-// when its limit for the whole of it is over.
-func trickleHeader(_ context.Context, c *client) outcome {
-	begin := time.Now()
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nX: "); err != nil {
-		return violation(0, "a header that begins: %v", err)
+// trickle sends a beginning, and then a byte now and then until the server
+// closes. It returns when it began, when the end was, and how many bytes were
+// sent between. It fails as awaitEnd does.
+func (c *client) trickle(p *pulse, beginning string, due time.Duration) (since span, at time.Time, n int, err error) {
+	if since.from, err = c.say(p, []byte(beginning)); err != nil || p.overdue {
+		return since, at, 0, err
 	}
-	since := span{begin, time.Now()}
-	at, _, err := c.trickle(since.to, limit)
-	if err != nil {
-		return violation(0, "a header that trickles: %v", err)
-	}
-	return c.ended(since, limit, at, []idle.Reason{idle.ReasonReadTotal})
-}
-
-// trickleBody sends a body too slowly. It announces more than it will ever send,
-// but not much: fasthttp makes room for all of it at once, and keeps that with
-// the connection, so the heap would rise for as long as it takes until all
-// connections that live on have got one of those.
-func trickleBody(_ context.Context, c *client) outcome {
-	begin := time.Now()
-	if _, err := io.WriteString(c, "POST "+pathBody+" HTTP/1.1\r\nHost: soak\r\nContent-Length: 20000\r\n\r\n"); err != nil {
-		return violation(0, "the header of a body: %v", err)
-	}
-	since := span{begin, time.Now()}
-	r := ration{bodyRate, bodyGrace}
-	at, n, err := c.trickle(since.to, 2*bodyGrace)
-	if err != nil {
-		return violation(0, "a body that trickles: %v", err)
-	}
-	reason, _ := c.srv.ledger.wait(c.entry, c.grace)
-	if fault := judgeSlow(since, r, 0, n, c.slack(since.to, at), at); fault != "" {
-		return violation(reason, "a body that trickles was %s", fault)
-	}
-	if reason != idle.ReasonMinReadRate {
-		return violation(reason, "a body that trickles was ended for a wrong reason")
-	}
-	return outcome{verdict: closed, reason: reason, at: at}
-}
-
-// trickle sends a byte now and then until the server closes, and returns when
-// that was and how many were sent. It fails as awaitEnd does.
-func (c *client) trickle(since time.Time, due time.Duration) (at time.Time, n int, err error) {
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		every := time.NewTicker(trickleEvery)
-		defer every.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-every.C:
-			}
+	since.to = time.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for pause(ctx, trickleEvery) {
 			if _, err := c.Write([]byte{'x'}); err != nil {
 				return
 			}
 			n++
 		}
-	}()
-	at, err = c.awaitEnd(since, due)
-	close(stop)
-	<-done
-	return at, n, err
-}
-
-// halfCloseRequest sends a request and closes its side: it must have its
-// response, and then the server ends the connection.
-func halfCloseRequest(_ context.Context, c *client) outcome {
-	p := newPulse(limit, c.since.from)
-	if _, err := c.say(p, []byte(get(pathPage))); err != nil {
-		return c.cut(p, err)
-	}
-	c.CloseWrite()
-	if err := c.readPage(); err != nil {
-		return c.cut(p, err)
-	}
-	if _, err := c.awaitEnd(time.Now(), 0); err != nil {
-		return violation(0, "half-closed, and not ended: %v", err)
-	}
-	return outcome{verdict: left, unsure: p.excuses(time.Now())}
+	})
+	at, err = c.awaitEnd(since.to, due)
+	cancel()
+	sending.Wait()
+	return since, at, n, err
 }

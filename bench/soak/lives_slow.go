@@ -25,34 +25,33 @@ const (
 
 var writeRation = ration{writeRate, writeGrace}
 
-// readAbove takes a stream slowly, but faster than it has to.
-func readAbove(request string) func(context.Context, *client) outcome {
-	return readSlowly(request, fastEnough)
-}
-
-// readBelow takes a stream too slowly, and has to be cut.
-func readBelow(request string) func(context.Context, *client) outcome {
-	return readSlowly(request, tooSlow)
-}
-
+// readSlowly takes a stream at a rate, which is either fast enough, or too slow:
+// then it has to be cut.
 func readSlowly(request string, rate int) func(context.Context, *client) outcome {
 	return func(_ context.Context, c *client) outcome {
 		c.SetReadBuffer(receiveBuffer)
-		begin := time.Now()
-		if _, err := c.Write([]byte(request)); err != nil {
-			return violation(0, "asking for a stream: %v", err)
+		p := newPulse(limit, c.since.from)
+		begin, err := c.say(p, []byte(request))
+		switch {
+		case err != nil:
+			return c.cut(p, err)
+		case p.overdue:
+			return tooLate()
 		}
 		return c.sip(span{begin, time.Now()}, rate)
 	}
 }
 
-// sip reads at a rate until the server has had enough, or the life is over.
+// sip reads at a rate until the server has had enough, or the life is over. For
+// another reason than the rate the server may tell of a timeout that the request
+// averts; only if the connection ends that counts.
 func (c *client) sip(since span, rate int) outcome {
 	taken, chunk := 0, make([]byte, rate/2)
 	for {
-		reason, at := c.srv.ledger.wait(c.entry, readStep)
+		time.Sleep(readStep)
+		reason, at := c.target.ledger.wait(c.entry, 0)
 		switch {
-		case reason != 0:
+		case reason == idle.ReasonMinWriteRate:
 			return c.judgeSip(since, rate, taken, reason, at)
 		case rate > writeRate && time.Since(since.to) > slowLife:
 			return outcome{verdict: left, unsure: time.Since(since.from) > writeRation.paid(taken)}
@@ -67,7 +66,7 @@ func (c *client) sip(since span, rate int) outcome {
 		n, err := c.Read(chunk[:min(len(chunk), quota)])
 		taken += n
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			reason, at := c.srv.ledger.wait(c.entry, c.grace)
+			reason, at := c.target.ledger.wait(c.entry, c.grace)
 			if reason == 0 {
 				return violation(0, "a slow reader was closed, but not by a timeout: %v", err)
 			}
@@ -83,14 +82,9 @@ func (c *client) judgeSip(since span, rate, taken int, reason idle.Reason, at ti
 	if rate > writeRate {
 		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
 	}
-	if fault := judgeSlow(since, writeRation, least, most, c.slack(since.to, at), at); fault != "" {
-		return violation(reason, "a reader at %d bytes a second was %s", rate, fault)
+	o := c.endedSlow(since, writeRation, least, most, at, reason, idle.ReasonMinWriteRate)
+	if o.verdict == closed && rate > writeRate {
+		o.verdict = draw
 	}
-	switch {
-	case reason != idle.ReasonMinWriteRate:
-		return violation(reason, "a reader at %d bytes a second was closed for a wrong reason", rate)
-	case rate > writeRate:
-		return outcome{verdict: draw, reason: reason}
-	}
-	return outcome{verdict: closed, reason: reason, at: at}
+	return o
 }

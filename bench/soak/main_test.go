@@ -8,21 +8,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/attack"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 )
 
-// TestMain lets the test's binary be a server process, as the program itself is
-// otherwise.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == victimCommand {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
+	child.Main(map[string]child.Role{attack.Role: attack.Serve})
 	os.Exit(m.Run())
 }
 
 // invoke runs the program with args.
-func invoke(args ...string) (status int, stdout, stderr string) {
+func invoke(ctx context.Context, args string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	status = newProgram(new(config)).Invoke(ctx, strings.Fields(args), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -43,9 +43,9 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
-	status, stdout, stderr := invoke("-duration", "5s", "-conns", "60", "-slack", "20s", "-json")
+	status, stdout, stderr := invoke(t.Context(), "-duration 5s -conns 60 -slack 20s -json")
 	r := object(t, stdout)
-	if status != statusPass || stderr != "" {
+	if status != program.Pass || stderr != "" {
 		t.Errorf("status %d, %s, %s", status, stderr, stdout)
 	}
 	for _, key := range []string{"duration_s", "violations", "leaks", "servers", "late_ms", "drift_ms", "windows", "level_start", "level_end", "allowed"} {
@@ -53,8 +53,8 @@ func TestSoak(t *testing.T) {
 			t.Errorf("%q is missing", key)
 		}
 	}
-	if n := len(r["servers"].([]any)); n != len(makers) {
-		t.Errorf("%d servers, want %d", n, len(makers))
+	if n := len(r["servers"].([]any)); n != len(kinds()) {
+		t.Errorf("%d servers, want %d", n, len(kinds()))
 	}
 	for _, s := range r["servers"].([]any) {
 		s := s.(map[string]any)
@@ -68,12 +68,11 @@ func TestInterruption(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	var out, errs bytes.Buffer
-	status := run(ctx, []string{"-duration", "1h", "-conns", "6", "-slack", "20s", "-servers", "idlenet,http2"}, nil, &out, &errs)
-	if status != statusPass || !strings.Contains(out.String(), "Interrupted") {
-		t.Errorf("status %d, %s%s", status, out.String(), errs.String())
+	status, stdout, stderr := invoke(ctx, "-duration 1h -conns 6 -slack 20s -servers idlenet,http2")
+	if status != program.Pass || !strings.Contains(stdout, "Interrupted") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
 }
 
@@ -91,24 +90,9 @@ func TestWrongFlags(t *testing.T) {
 		{"-sloth", "-sloth"},
 		{"600", `"600"`},
 	} {
-		status, stdout, stderr := invoke(strings.Fields(c.args)...)
-		if status != statusTrouble || stdout != "" || !strings.Contains(stderr, c.want) {
+		status, stdout, stderr := invoke(t.Context(), c.args)
+		if status != program.Trouble || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: status %d, %q on stdout, %q on stderr; want %q", c.args, status, stdout, stderr, c.want)
-		}
-	}
-}
-
-func TestHelp(t *testing.T) {
-	status, stdout, stderr := invoke("-h")
-	if status != statusPass || stderr != "" || !strings.Contains(stdout, "-slack") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
-	}
-}
-
-func TestVictimArguments(t *testing.T) {
-	for _, args := range [][]string{{victimCommand}, {victimCommand, "apache", bare}, {victimCommand, "idlenet", "theirs"}} {
-		if status, _, stderr := invoke(args...); status != statusTrouble || !strings.Contains(stderr, "bad arguments") {
-			t.Errorf("%q: status %d, %q", args, status, stderr)
 		}
 	}
 }

@@ -3,15 +3,47 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
 )
+
+// A verdict is how a client's life ended.
+type verdict uint8
+
+const (
+	left     verdict = iota // by itself, as it was to
+	closed                  // by the server, as it was to
+	draw                    // by either, as the client was too late: nobody's fault
+	violated                // as it must not
+)
+
+// An outcome is a verdict with what goes with it.
+type outcome struct {
+	verdict
+	reason  idle.Reason   // as the server has it; 0 if it has not timed the connection out
+	late    time.Duration // of those closed
+	precise bool          // late is known to about a tick
+	at      time.Time
+	fault   string
+	unsure  bool // the server may have timed it out, the client does not know
+}
+
+func violation(reason idle.Reason, format string, args ...any) outcome {
+	return outcome{verdict: violated, reason: reason, fault: fmt.Sprintf(format, args...)}
+}
+
+// tooLate is the outcome of a life whose connection may have timed out because the
+// client was late.
+func tooLate() outcome { return outcome{verdict: left, unsure: true} }
 
 // A span is between which moments the server saw something. A client knows no
 // more: it was after it began to write, and before it had an answer.
 type span struct{ from, to time.Time }
 
 // judgeStale judges a connection that was to be closed a limit after since, and
-// was seen to be at that moment. What is early is measured from since.from, and
-// what is late from since.to, so neither is ever the client's imagination.
+// that the client saw closed at the time at. Whether that is early is measured
+// from since.from, and whether it is late from since.to, so a delay of the client
+// never looks like a fault of the server.
 func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time.Duration, fault string) {
 	if short := limit - at.Sub(since.from); short > 0 {
 		return 0, fmt.Sprintf("closed %v before its limit of %v", short, limit)
@@ -23,8 +55,8 @@ func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time
 	return late, ""
 }
 
-// A pulse is what a client that means to live knows of its own silence. If the
-// machine is so busy that the client comes too late, its end is nobody's fault.
+// A pulse is what a client that is to live knows of its own silence. If the
+// machine is so busy that the client comes too late, its end is not a fault.
 type pulse struct {
 	limit   time.Duration
 	last    time.Time // the server has seen something at this moment, or later
@@ -34,8 +66,7 @@ type pulse struct {
 func newPulse(limit time.Duration, since time.Time) *pulse { return &pulse{limit: limit, last: since} }
 
 // wrote notes a write. It is in time if it was over before the limit could have
-// passed: then the bytes were in the kernel's hands, and whoever looks finds
-// them.
+// passed: then the server finds the bytes in the kernel before it times out.
 func (p *pulse) wrote(begin, end time.Time) {
 	if p.overdue || end.Sub(p.last) >= p.limit {
 		p.overdue = true

@@ -1,41 +1,37 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
-	"math"
-	"runtime"
-	"time"
-
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A report is the result of a soak.
 type report struct {
-	Seconds   float64        `json:"duration_s"`
-	Conns     int            `json:"conns"`
-	Seed      uint64         `json:"seed"`
-	LimitMS   float64        `json:"limit_ms"`
-	SlackMS   float64        `json:"slack_ms"`
-	GoVersion string         `json:"go_version"`
-	Platform  string         `json:"platform"`
-	CPUs      int            `json:"cpus"`
+	Seconds float64 `json:"duration_s"`
+	Conns   int     `json:"conns"`
+	Seed    uint64  `json:"seed"`
+	LimitMS float64 `json:"limit_ms"`
+	SlackMS float64 `json:"slack_ms"`
+	machine.Where
 	Violated  int            `json:"violations"`
 	FirstOnes []string       `json:"first_violations"`
 	Leaks     []string       `json:"leaks"`
 	Servers   []serverReport `json:"servers"`
 
-	Late      late     `json:"late_ms"`
-	Drift     drift    `json:"drift_ms"`
-	StalledMS float64  `json:"stalled_ms"` // in which this process did not run: it adds to the slack
-	Windows   []window `json:"windows"`
+	Late      spread.Summary `json:"late_ms"`
+	Drift     drift          `json:"drift_ms"`
+	StalledMS float64        `json:"stalled_ms"` // in which this process did not run: it adds to the slack
+	Windows   []window       `json:"windows"`
 
-	Allowed allowance `json:"allowed"`
-	Empty   level     `json:"level_empty"`   // before there was a server
-	Start   level     `json:"level_start"`   // after the warm-up, without connections
-	End     level     `json:"level_end"`     // when all connections were closed
-	Stopped level     `json:"level_stopped"` // when the servers were as well
+	Allowed level `json:"allowed"`       // how much more may be in use at the end than at the start
+	Empty   level `json:"level_empty"`   // before there was a server
+	Start   level `json:"level_start"`   // after the warm-up, without connections
+	End     level `json:"level_end"`     // when all connections were closed
+	Stopped level `json:"level_stopped"` // when the servers were as well
 
 	Served   int     `json:"served"`                    // connections, after the warm-up
 	HeapEach float64 `json:"heap_bytes_per_connection"` // by how much the heap grew from start to end, for each of them
@@ -59,17 +55,11 @@ type serverReport struct {
 
 // A window is a part of the time.
 type window struct {
-	End    float64 `json:"end_s"` // when the levels were measured
-	Closed int64   `json:"closed"`
-	Late   late    `json:"late_ms"`
-	Stall  float64 `json:"longest_stall_ms"` // in which this process did not run
+	End    float64        `json:"end_s"` // when the levels were measured
+	Closed int64          `json:"closed"`
+	Late   spread.Summary `json:"late_ms"`
+	Stall  float64        `json:"longest_stall_ms"` // in which this process did not run
 	level
-}
-
-type late struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
 }
 
 // A drift is by how much lateness rose from the first half of the windows to the
@@ -79,26 +69,18 @@ type drift struct {
 	P99 float64 `json:"p99"`
 }
 
-// An allowance is how much more may be in use at the end than at the start.
-type allowance struct {
-	Goroutines  int     `json:"goroutines"`
-	Descriptors int     `json:"descriptors"`
-	HeapMB      float64 `json:"heap_mb"`
-	Tracked     int     `json:"tracked"`
-}
-
 func newReport(cfg config) *report {
 	return &report{
-		Conns: cfg.conns, Seed: cfg.seed, LimitMS: millis(limit), SlackMS: millis(cfg.slack),
-		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
+		Conns: cfg.conns, Seed: cfg.seed, LimitMS: table.Millis(limit), SlackMS: table.Millis(cfg.slack),
+		Where:     machine.Here(),
 		FirstOnes: []string{}, Leaks: []string{},
-		Allowed: allowance{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
+		Allowed: level{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
 	}
 }
 
-func newServerReport(s *server, a *account, st idle.Stats) serverReport {
+func newServerReport(t *target, a *account, st idle.Stats) serverReport {
 	r := serverReport{
-		Name: s.name, Dials: s.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Gone,
+		Name: t.name, Dials: t.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Gone,
 		TimedOut: map[string]uint64{}, Pings: st.Pings, Misses: st.Misses, Deferred: st.Deferred, Seen: a,
 	}
 	for reason, n := range st.TimedOut {
@@ -113,61 +95,39 @@ func (r *report) judge(t *tally) {
 	r.Leaks = append(r.Leaks, leaks(r.Start, r.End, r.Conns, r.Served)...)
 	r.Leaks = append(r.Leaks, climbs(r.Windows, r.Conns)...)
 	r.HeapEach = bytesEach(r.Start, r.End, r.Served)
-	r.Late = newLate(t.lateness)
+	r.Late = t.lateness.Summary()
 	for i := range r.Windows {
-		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), newLate(t.windows[i])
+		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), t.windows[i].Summary()
 	}
 	r.Drift = driftOf(r.Windows)
-}
-
-func newLate(s *spread.Spread) late {
-	return late{millis(s.At(50)), millis(s.At(99)), millis(s.Most())}
 }
 
 // driftOf compares the halves.
 func driftOf(windows []window) drift {
 	half := len(windows) / 2
-	if half == 0 {
-		return drift{}
-	}
-	of := func(get func(late) float64) float64 {
-		var first, second []float64
-		for i, w := range windows {
-			if i < half {
-				first = append(first, get(w.Late))
-			} else {
-				second = append(second, get(w.Late))
-			}
+	of := func(windows []window, get func(spread.Summary) float64) float64 {
+		var all []float64
+		for _, w := range windows {
+			all = append(all, get(w.Late))
 		}
-		return round(median(second)-median(first), 3)
+		return stats.Median(all)
 	}
-	return drift{
-		P50: of(func(l late) float64 { return l.P50 }),
-		P99: of(func(l late) float64 { return l.P99 }),
+	rise := func(get func(spread.Summary) float64) float64 {
+		if half == 0 {
+			return 0
+		}
+		return table.Round(of(windows[half:], get)-of(windows[:half], get), 3)
 	}
+	return drift{rise(func(l spread.Summary) float64 { return l.P50 }), rise(func(l spread.Summary) float64 { return l.P99 })}
 }
 
 // passed reports whether all was as it has to be.
 func (r *report) passed() bool { return r.Violated == 0 && len(r.Leaks) == 0 }
 
-// status is the exit status.
-func (r *report) status() int {
+// Status is the exit status.
+func (r *report) Status() int {
 	if r.passed() {
-		return statusPass
+		return program.Pass
 	}
-	return statusFail
-}
-
-// writeJSON writes a result as one object.
-func writeJSON(w io.Writer, r any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-func millis(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
-
-func round(v float64, digits int) float64 {
-	unit := math.Pow10(digits)
-	return math.Round(v*unit) / unit
+	return program.Fail
 }

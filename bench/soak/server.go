@@ -1,61 +1,168 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
 	"sync/atomic"
 
+	"github.com/panjf2000/gnet/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A server is one kind of server, which runs in this process.
-type server struct {
-	name    string
-	address string
-	lives   []life
-	steady  life // what the veterans do: they live as long as the soak
-	ledger  *ledger
-	dials   atomic.Uint64
-	stats   func() idle.Stats
-	stop    func() error
+// A target is a server under load, which runs in this process.
+type target struct {
+	*server.Server
+	kind
+	ledger *ledger
+	dials  atomic.Uint64
 }
 
-// makers is how each kind is started.
-var makers = []struct {
-	name  string
-	start func(*server) error
-}{
-	{"idlenet", startNet},
-	{"idlegnet", startGnet},
-	{"http", startHTTP},
-	{"http2", startHTTP2},
-	{"hijacked", startHijack},
-	{"fasthttp", startFasthttp},
+// A kind says of what kind a target is, and which lives clients lead on it. The
+// first is also that of the veterans, who live as long as the soak.
+type kind struct {
+	name   string
+	server string
+	lives  []life
 }
 
-func serverNames() names {
-	var all names
-	for _, m := range makers {
-		all = append(all, m.name)
+func kinds() []kind {
+	return []kind{
+		{"idlenet", server.Net, netLives()},
+		{"idlegnet", server.Gnet, gnetLives()},
+		{"http", server.HTTP, httpLives()},
+		{"http2", server.HTTPS, http2Lives()},
+		{"hijacked", server.HTTP, hijackLives()},
+		{"fasthttp", server.Fasthttp, httpLives()},
 	}
-	return all
 }
 
-// startServers starts those that are asked for. Whoever calls it must stop what
-// it returns, whatever the error.
-func startServers(wanted names) ([]*server, error) {
-	var all []*server
-	for _, name := range wanted {
-		for _, m := range makers {
-			if m.name != name {
-				continue
-			}
-			s := &server{name: name, ledger: newLedger()}
-			if err := m.start(s); err != nil {
-				return all, fmt.Errorf("starting %s: %w", name, err)
-			}
-			s.steady = s.lives[0]
-			all = append(all, s)
+// startTargets starts the servers that are asked for. What it returns has to be
+// stopped, whatever the error.
+func startTargets(wanted []string) (all []*target, err error) {
+	for _, k := range kinds() {
+		if !slices.Contains(wanted, k.name) {
+			continue
 		}
+		t := &target{kind: k, ledger: newLedger()}
+		if err := t.start(); err != nil {
+			return all, fmt.Errorf("starting %s: %w", k.name, err)
+		}
+		all = append(all, t)
 	}
 	return all, nil
+}
+
+func stopTargets(all []*target) (err error) {
+	for _, t := range all {
+		if failed := errors.Join(t.Stop(), t.Err()); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", t.name, failed))
+		}
+	}
+	return err
+}
+
+// gnetBuffer is small, so that gnet itself holds most of a stream back.
+const gnetBuffer = 64 << 10
+
+func (t *target) start() (err error) {
+	e := &echoes{ledger: t.ledger}
+	limits := httpTimeouts()
+	if t.server == server.Fasthttp {
+		limits.StreamTimeout = 0 // it does not speak HTTP/2
+	}
+	limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
+		t.ledger.timedOut(c.RemoteAddr(), err)
+		return false
+	}
+	t.Server, err = server.New(server.Config{
+		Kind: t.server, Variant: server.Ours,
+		Policy: idle.Policy{IdleTimeout: limit},
+		Net: &idlenet.Options{Ping: func(c *idlenet.Conn) error {
+			_, err := c.Write([]byte{ping})
+			return err
+		}},
+		Serve:       e.serve,
+		Gnet:        &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte{ping} }},
+		GnetOptions: []gnet.Option{gnet.WithMulticore(true), gnet.WithSocketSendBuffer(gnetBuffer)},
+		Engine:      &gnetEchoes{echoes: e, target: t},
+		Timeouts:    limits,
+		Web:         func(h *http.Server) { h.Handler = pages(t.ledger) },
+		Fast: func(h *fasthttp.Server) {
+			h.Handler = fastPages
+			h.MaxIdleWorkerDuration = limit // or idle goroutines pass for a leak for 10 s
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if t.server == server.Net {
+		if err := e.prepare(t.Tracker.Phase); err != nil {
+			return err
+		}
+	}
+	return t.Start()
+}
+
+// pages is what all net/http servers serve.
+func pages(l *ledger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathPage, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, pageText) })
+	mux.HandleFunc("GET "+pathStream, func(w http.ResponseWriter, _ *http.Request) { writeStream(w) })
+	mux.HandleFunc("POST "+pathBody, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			io.WriteString(w, pageText)
+		}
+	})
+	mux.HandleFunc("GET "+pathHang, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("GET "+pathPings, pingHijacked)
+	return mux
+}
+
+// stream is what those who read slowly get.
+var stream = make([]byte, 1<<20)
+
+func writeStream(w io.Writer) (err error) {
+	for err == nil {
+		_, err = w.Write(stream[:64<<10])
+	}
+	return err
+}
+
+// pingHijacked takes a connection over and pings it, as one does with a
+// WebSocket.
+func pingHijacked(w http.ResponseWriter, r *http.Request) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: pings\r\n\r\n"); err != nil {
+		return
+	}
+	err = idlehttp.Watch(r, pingPolicy(), func() error {
+		_, err := c.Write([]byte{ping})
+		return err
+	})
+	if err == nil {
+		io.Copy(io.Discard, rw)
+	}
+}
+
+func fastPages(ctx *fasthttp.RequestCtx) {
+	if string(ctx.Path()) != pathStream {
+		ctx.WriteString(pageText)
+		return
+	}
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) { writeStream(w) })
 }

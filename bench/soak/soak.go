@@ -2,18 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // A soak is one run.
 type soak struct {
 	cfg     config
-	servers []*server
+	targets []*target
 	tally   *tally
 	stalls  stalls
 	stderr  io.Writer
@@ -28,18 +31,18 @@ const warmTime = 4 * limit
 
 // runSoak runs the soak that cfg asks for. If ctx ends it is over early.
 func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err error) {
-	if need := uint64(2*cfg.conns + 256); need > descriptorLimit() {
+	if need := uint64(2*cfg.conns + 256); need > usage.Descriptors() {
 		return nil, fmt.Errorf("-conns %d needs %d descriptors, but the limit is %d; raise it (ulimit -n %d), or use -conns %d",
-			cfg.conns, need, descriptorLimit(), need, (descriptorLimit()-256)/2)
+			cfg.conns, need, usage.Descriptors(), need, (usage.Descriptors()-256)/2)
 	}
 	empty := measure(nil)
-	servers, err := startServers(cfg.servers)
-	stop := sync.OnceValue(func() error { return stopServers(servers) })
+	targets, err := startTargets(cfg.servers)
+	stop := sync.OnceValue(func() error { return stopTargets(targets) })
 	defer stop()
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, servers: servers, tally: newTally(servers), stalls: newStalls(), stderr: stderr}
+	s := &soak{cfg: cfg, targets: targets, tally: newTally(targets), stalls: newStalls(), stderr: stderr}
 	rep := newReport(cfg)
 	rep.Empty = empty
 	watching, unwatch := context.WithCancel(context.Background())
@@ -50,29 +53,19 @@ func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err 
 	begin, warm := time.Now(), s.dialed()
 	s.tally.start(cfg.duration)
 	s.load(ctx, rep)
-	rep.Seconds = round(time.Since(begin).Seconds(), 1)
+	rep.Seconds = table.Round(time.Since(begin).Seconds(), 1)
 	rep.Interrupted = ctx.Err() != nil
 	rep.Served = s.dialed() - warm
 	rep.End = s.drained(rep.Start)
 	s.reconcile(rep)
 	if err := stop(); err != nil {
-		s.tally.violation("stopping the servers: %v", err)
+		s.tally.violation("stopping: %v", err)
 	}
-	s.servers = nil
+	s.targets = nil
 	empty.HeapMB = rep.End.HeapMB // the soak's own figures are live still
 	rep.Stopped = s.drained(empty)
 	rep.judge(s.tally)
 	return rep, nil
-}
-
-func stopServers(servers []*server) error {
-	var all error
-	for _, s := range servers {
-		if err := s.stop(); err != nil {
-			all = errors.Join(all, fmt.Errorf("%s: %w", s.name, err))
-		}
-	}
-	return all
 }
 
 // warmUp has each life lived, and as many clients at a time as there will be, so
@@ -81,10 +74,10 @@ func (s *soak) warmUp() {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), warmTime)
 	defer cancel()
-	for i, srv := range s.servers {
-		for j, l := range srv.lives {
+	for i, t := range s.targets {
+		for j, l := range t.lives {
 			rng := rand.New(rand.NewPCG(s.cfg.seed, uint64(i<<16|j<<8)))
-			all.Go(func() { s.live(ctx, srv, l, rng) })
+			all.Go(func() { s.live(ctx, t, l, rng) })
 		}
 	}
 	for i := range s.cfg.conns {
@@ -100,8 +93,8 @@ func (s *soak) warmUp() {
 
 // dialed is how many connections have been made.
 func (s *soak) dialed() (n int) {
-	for _, srv := range s.servers {
-		n += int(srv.dials.Load())
+	for _, t := range s.targets {
+		n += int(t.dials.Load())
 	}
 	return n
 }
@@ -110,13 +103,13 @@ func (s *soak) dialed() (n int) {
 // not changed for a while: servers keep some for the next connection.
 func (s *soak) calm() level {
 	var c calmness
-	return settle(s.servers, s.cfg.slack+5*limit, c.reached)
+	return settle(s.targets, s.cfg.slack+5*limit, c.reached)
 }
 
 // drained is calm for when it is known how much is to be left.
 func (s *soak) drained(before level) level {
 	var c calmness
-	return settle(s.servers, s.cfg.slack+limit+5*time.Second, func(l level) bool {
+	return settle(s.targets, s.cfg.slack+limit+5*time.Second, func(l level) bool {
 		calm := c.reached(l) || l.Goroutines <= before.Goroutines && l.Descriptors <= before.Descriptors
 		return calm && len(leaks(before, l, s.cfg.conns, 0)) == 0
 	})
@@ -137,59 +130,59 @@ func (s *soak) load(ctx context.Context, rep *report) {
 
 // slot lives one life after the other.
 func (s *soak) slot(ctx context.Context, i int) {
-	srv := s.servers[i%len(s.servers)]
+	t := s.targets[i%len(s.targets)]
 	rng := rand.New(rand.NewPCG(s.cfg.seed, uint64(i)))
 	if !pause(ctx, time.Duration(rng.Int64N(int64(limit)))) { // so that they do not all come at once
 		return
 	}
-	if i/len(s.servers)%veterans == 0 {
-		s.live(ctx, srv, srv.steady, rng)
+	if i/len(s.targets)%veterans == 0 {
+		s.live(ctx, t, t.lives[0], rng)
 		// Only if it was cut, or the machine so slow that it was late.
 	}
 	for ctx.Err() == nil {
 		short, cancel := context.WithTimeout(ctx, 2*limit+time.Duration(rng.Int64N(int64(6*limit))))
-		s.live(short, srv, choose(srv.lives, rng), rng)
+		s.live(short, t, choose(t.lives, rng), rng)
 		cancel()
 	}
 }
 
 // live lives a life.
-func (s *soak) live(ctx context.Context, srv *server, l life, rng *rand.Rand) {
-	c, err := srv.dial(terms{s.cfg.slack, &s.stalls}, rng)
+func (s *soak) live(ctx context.Context, t *target, l life, rng *rand.Rand) {
+	c, err := t.dial(terms{s.cfg.slack, &s.stalls}, rng)
 	if err != nil {
-		s.tally.violation("%s: cannot connect: %v", srv.name, err)
+		s.tally.violation("%s: cannot connect: %v", t.name, err)
 		pause(ctx, limit)
 		return
 	}
 	defer c.hangUp()
-	s.tally.add(srv.name, l.name, l.live(ctx, c))
+	s.tally.add(t.name, l.name, l.live(ctx, c))
 }
 
 // watch measures at the end of each window.
 func (s *soak) watch(ctx context.Context, rep *report) {
+	p := progress.New(s.stderr, s.cfg.progress)
+	defer p.Clear()
 	for i := range numWindows {
 		if !pause(ctx, time.Until(s.tally.begin.Add(time.Duration(i+1)*s.tally.window-s.tally.window/10))) {
 			return
 		}
-		w := window{End: round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.servers)}
+		w := window{End: table.Round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}
 		longest, sum := s.stalls.total()
-		w.Stall, rep.StalledMS = millis(longest), millis(sum)
+		w.Stall, rep.StalledMS = table.Millis(longest), table.Millis(sum)
 		rep.Windows = append(rep.Windows, w)
-		if s.cfg.progress {
-			lives, violated := s.tally.count()
-			fmt.Fprintf(s.stderr, "soak: %.0f s of %v, %s lives, %d violations\n", time.Since(s.tally.begin).Seconds(), s.cfg.duration, group(lives), violated)
-		}
+		lives, violated := s.tally.count()
+		p.Say("soak: %.0f s of %v, %s lives, %d violations", time.Since(s.tally.begin).Seconds(), s.cfg.duration, table.Group(lives), violated)
 	}
 }
 
 // reconcile asks the servers for their counts.
 func (s *soak) reconcile(rep *report) {
-	for _, srv := range s.servers {
-		st := srv.stats()
-		a := s.tally.servers[srv.name]
-		for _, fault := range a.reconcile(srv.dials.Load(), st) {
-			s.tally.violation("%s: %s", srv.name, fault)
+	for _, t := range s.targets {
+		st := t.Stats()
+		a := s.tally.servers[t.name]
+		for _, fault := range a.reconcile(t.dials.Load(), st) {
+			s.tally.violation("%s: %s", t.name, fault)
 		}
-		rep.Servers = append(rep.Servers, newServerReport(srv, a, st))
+		rep.Servers = append(rep.Servers, newServerReport(t, a, st))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Stalls are the times in which this process did not get to run, of which no
-// promise is kept: who would close a connection, or see it, was not running.
+// Stalls are the times in which this process did not get to run. Servers and
+// clients alike stood still then, so lateness by a stall is not a fault.
 type stalls struct {
 	mu      sync.Mutex
 	all     []span    // the latest ones, in order
@@ -18,7 +18,7 @@ type stalls struct {
 
 const (
 	stallStep  = 10 * time.Millisecond
-	stallLeast = 30 * time.Millisecond // what is shorter is every day's lateness
+	stallLeast = 30 * time.Millisecond // shorter ones are usual
 	maxStalls  = 10_000
 )
 
@@ -57,7 +57,7 @@ func (s *stalls) add(one span) {
 func (s *stalls) within(from, to time.Time) (lost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Who asks may be the first to run after a stall, before it is noted.
+	// The caller may run before watch does after a stall, so that it is not noted yet.
 	if !s.last.IsZero() && isStall(s.last, to) {
 		lost = overlap(span{s.last, to}, from, to)
 	}

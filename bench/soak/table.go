@@ -1,83 +1,94 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
-// table writes r for people.
-func (r *report) table(w io.Writer) error {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "soak: %s clients at a time for %.0f s, every limit %v, slack %.0f ms\n\n%s\n\n", group(r.Conns), r.Seconds, limit, r.SlackMS, r.verdict())
-	r.tableServers(&out)
-	r.tableWindows(&out)
-	r.tableLevels(&out)
-	_, err := w.Write(out.Bytes())
-	return err
-}
-
-// verdict says how it went.
-func (r *report) verdict() string {
-	var b strings.Builder
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	fmt.Fprintln(w)
 	if r.passed() {
-		b.WriteString("PASS: nobody was closed who was active, everybody who was stale, each for its reason, and nothing leaked.")
+		table.Paragraph(w, "PASS: nobody was closed who was active, everybody who was stale, each for its reason, and nothing leaked.")
 	} else {
-		fmt.Fprintf(&b, "FAIL: %d violations, %d leaks.", r.Violated, len(r.Leaks))
+		fmt.Fprintf(w, "FAIL: %d violations, %d leaks.\n", r.Violated, len(r.Leaks))
 	}
-	for _, f := range r.FirstOnes {
-		fmt.Fprintf(&b, "\n  %s", f)
+	for _, v := range r.FirstOnes {
+		table.Entry(w, "violation:", v, 4)
 	}
 	for _, l := range r.Leaks {
-		fmt.Fprintf(&b, "\n  leak: %s", l)
+		table.Entry(w, "leak:", l, 4)
 	}
 	if r.Interrupted {
-		b.WriteString("\nInterrupted: this covers what happened until then.")
+		fmt.Fprintf(w, "Interrupted after %.0f s: this covers what happened until then.\n", r.Seconds)
 	}
-	return b.String()
+	r.tableServers(w)
+	r.tableWindows(w)
+	r.tableLevels(w)
 }
 
-func (r *report) tableServers(out io.Writer) {
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "server\ttracked\tgone\ttimed out\tdraws\tviolated\tpings\tdeferred\ttimed out, by reason")
+func (r *report) tableServers(w io.Writer) {
+	t := table.Table{
+		Title:   "\nconnections, as the servers have counted them, and by what reason they timed out",
+		Columns: table.Columns("server", "tracked", "gone", "timed out", "draws", "violated", "pings", "deferred", "reasons"),
+		Caption: "Draws ended, or came back, after their limit, as the clients were too late. What was deferred came a tick or more after it was due.",
+	}
+	t.Columns[8].Below = true
 	for _, s := range r.Servers {
 		var n uint64
 		var reasons []string
 		for _, reason := range slices.Sorted(maps.Keys(s.TimedOut)) {
 			n += s.TimedOut[reason]
-			reasons = append(reasons, fmt.Sprintf("%s %s", group(s.TimedOut[reason]), reason))
+			reasons = append(reasons, table.Group(s.TimedOut[reason])+" "+reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%d\t%s\n", s.Name, group(s.Tracked), group(s.Gone), group(n), s.Seen.Draws, s.Seen.Faults, group(s.Pings), s.Deferred, strings.Join(reasons, ", "))
+		t.Add(s.Name, table.Group(s.Tracked), table.Group(s.Gone), table.Group(n), table.Group(s.Seen.Draws), table.Group(s.Seen.Faults),
+			table.Group(s.Pings), table.Group(s.Deferred), strings.Join(reasons, ", "))
 	}
-	t.Flush() // only into memory
+	t.Write(w)
 }
 
-func (r *report) tableWindows(out io.Writer) {
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "\nuntil\tclosed\tlate p50\tp99\tmax\tlongest stall\tgoroutines\tdescriptors\theap\ttracked")
-	for _, w := range r.Windows {
-		fmt.Fprintf(t, "%.0f s\t%s\t%.1f ms\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", w.End, group(w.Closed), w.Late.P50, w.Late.P99, w.Late.Max, w.Stall, w.level.columns())
+func (r *report) tableWindows(w io.Writer) {
+	t := table.Table{
+		Title:   "\nstale connections that were closed, by when, and how late, in ms",
+		Columns: table.Columns("until", "closed", "p50", "p99", "max", "stall", "goroutines", "fds", "heap MB", "tracked"),
+		Caption: fmt.Sprintf("In all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; from the first half to the second it rose by %.1f ms (p50) and %.1f ms (p99). A stall is how long, at most, this process did not get to run.",
+			r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99),
 	}
-	t.Flush()
-	fmt.Fprintf(out, "lateness in all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; it rose by %.1f ms (p50) and %.1f ms (p99) from the first half to the second\n", r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99)
+	for _, win := range r.Windows {
+		t.Add(append([]string{fmt.Sprintf("%.0f s", win.End), table.Group(win.Closed), tenths(win.Late.P50), tenths(win.Late.P99),
+			tenths(win.Late.Max), fmt.Sprintf("%.0f", win.Stall)}, win.level.cells()...)...)
+	}
+	t.Write(w)
 }
 
-func (r *report) tableLevels(out io.Writer) {
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "\nin use\tgoroutines\tdescriptors\theap\ttracked")
-	fmt.Fprintf(t, "before the servers\t%s\n", r.Empty.columns())
-	fmt.Fprintf(t, "after the warm-up\t%s\n", r.Start.columns())
-	fmt.Fprintf(t, "all connections closed\t%s\n", r.End.columns())
-	fmt.Fprintf(t, "allowed more than after the warm-up\t%d\t%d\t%.1f MB\t%d\n", r.Allowed.Goroutines, r.Allowed.Descriptors, r.Allowed.HeapMB, r.Allowed.Tracked)
-	fmt.Fprintf(t, "servers stopped\t%s\n", r.Stopped.columns())
-	t.Flush()
-	fmt.Fprintf(out, "for each of %s connections served after the warm-up the heap grew by %.1f bytes\n", group(r.Served), r.HeapEach)
+func (r *report) tableLevels(w io.Writer) {
+	t := table.Table{
+		Title:   "\nin use",
+		Columns: table.Columns("", "goroutines", "fds", "heap MB", "tracked"),
+		Caption: fmt.Sprintf("For each of %s connections served after the warm-up the heap grew by %.1f bytes.", table.Group(r.Served), r.HeapEach),
+	}
+	for _, row := range []struct {
+		when string
+		level
+	}{
+		{"before the servers", r.Empty},
+		{"after the warm-up", r.Start},
+		{"all connections closed", r.End},
+		{"allowed more than after the warm-up", r.Allowed},
+		{"servers stopped", r.Stopped},
+	} {
+		t.Add(append([]string{row.when}, row.cells()...)...)
+	}
+	t.Write(w)
 }
 
-func (l level) columns() string {
-	return fmt.Sprintf("%s\t%s\t%.1f MB\t%s", group(l.Goroutines), group(l.Descriptors), l.HeapMB, group(l.Tracked))
+func (l level) cells() []string {
+	return []string{table.Group(l.Goroutines), table.Group(l.Descriptors), tenths(l.HeapMB), table.Group(l.Tracked)}
 }
+
+func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }

@@ -40,10 +40,10 @@ const (
 	maxFaults  = 20 // that are told of one by one
 )
 
-func newTally(servers []*server) *tally {
+func newTally(targets []*target) *tally {
 	t := &tally{servers: map[string]*account{}, lateness: spread.New()}
-	for _, s := range servers {
-		t.servers[s.name] = &account{Lives: map[string]int{}, Closed: map[string]int{}, timeout: map[idle.Reason]int{}}
+	for _, target := range targets {
+		t.servers[target.name] = &account{Lives: map[string]int{}, Closed: map[string]int{}, timeout: map[idle.Reason]int{}}
 	}
 	for range numWindows {
 		t.windows = append(t.windows, spread.New())
@@ -80,7 +80,7 @@ func (t *tally) add(server, life string, o outcome) {
 		a.Draws++
 	case violated:
 		a.Faults++
-		t.fault("%s, %s: %v", server, life, o)
+		t.fault("%s, %s: %s (server: %v)", server, life, o.fault, o.reason)
 	}
 }
 
@@ -145,7 +145,8 @@ func (a *account) reconcile(dials uint64, st idle.Stats) (faults []string) {
 	return append(faults, a.compareReasons(st)...)
 }
 
-// compareReasons allows for those of which the clients know no better.
+// compareReasons compares the counts of each reason. They may differ by the
+// connections of which the clients do not know how they ended.
 func (a *account) compareReasons(st idle.Stats) (faults []string) {
 	all := maps.Clone(a.timeout)
 	for r := range st.TimedOut {

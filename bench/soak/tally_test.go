@@ -1,16 +1,19 @@
 package main
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 func testTally() (*tally, *account) {
-	t := newTally([]*server{{name: "test"}})
+	t := newTally([]*target{{kind: kind{name: "test"}}})
 	t.start(10 * time.Second)
 	return t, t.servers["test"]
 }
@@ -72,13 +75,14 @@ func TestLedger(t *testing.T) {
 	if r, _ := l.wait(e, ms); r != 0 {
 		t.Errorf("told %v by nobody", r)
 	}
-	l.timedOut(a, idle.ReasonIdle)
-	l.timedOut(a, idle.ReasonRead)
+	l.timedOut(a, &idle.TimeoutError{Reason: idle.ReasonIdle})
+	l.timedOut(a, &idle.TimeoutError{Reason: idle.ReasonRead})
+	l.timedOut(a, io.EOF)
 	if r, _ := l.wait(e, time.Minute); r != idle.ReasonRead {
 		t.Errorf("told %v, want the last one", r)
 	}
 	l.strike(a)
-	l.timedOut(a, idle.ReasonWrite) // of nobody's
+	l.timedOut(a, &idle.TimeoutError{Reason: idle.ReasonWrite}) // of nobody's
 	if len(l.open) != 0 {
 		t.Errorf("%d entries are left", len(l.open))
 	}
@@ -87,7 +91,7 @@ func TestLedger(t *testing.T) {
 func TestDrift(t *testing.T) {
 	var all []window
 	for i := range numWindows {
-		all = append(all, window{Late: late{P50: 10, P99: 20 + 10*float64(i/5)}})
+		all = append(all, window{Late: spread.Summary{P50: 10, P99: 20 + 10*float64(i/5)}})
 	}
 	if got := driftOf(all); got != (drift{P50: 0, P99: 10}) {
 		t.Errorf("got %+v", got)
@@ -99,11 +103,11 @@ func TestDrift(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	r := newReport(config{conns: 10})
-	if r.status() != statusPass || !strings.Contains(r.verdict(), "PASS") {
-		t.Errorf("status %d, %s", r.status(), r.verdict())
-	}
-	r.Leaks = append(r.Leaks, "a goroutine")
-	if r.status() != statusFail || !strings.Contains(r.verdict(), "leak: a goroutine") {
-		t.Errorf("status %d, %s", r.status(), r.verdict())
+	for _, want := range []string{"PASS", "FAIL: 0 violations, 1 leaks.", "leak:"} {
+		var out strings.Builder
+		if r.Table(&out); !strings.Contains(out.String(), want) || (r.Status() == program.Pass) != (want == "PASS") {
+			t.Errorf("status %d, and no %q in %s", r.Status(), want, out.String())
+		}
+		r.Leaks = []string{"a goroutine"}
 	}
 }

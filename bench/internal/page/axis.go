@@ -4,24 +4,49 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
-
-	"gonum.org/v1/plot"
 )
 
-// decades are the ticks of a logarithmic axis: labels at powers of ten, and
-// small ticks between them.
-type decades struct{ most float64 } // no tick is beyond
+// A Tick is a place on an axis. Those without a label are small.
+type Tick struct {
+	At    float64
+	Label string
+}
 
-func (d decades) Ticks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
+// An axis maps values from lo to hi to places from begin to end.
+type axis struct {
+	lo, hi, begin, end float64
+	log                bool
+}
+
+func (a axis) at(v float64) float64 {
+	lo, hi := a.lo, a.hi
+	if a.log {
+		lo, hi, v = math.Log10(lo), math.Log10(hi), math.Log10(v)
+	}
+	if hi == lo {
+		return (a.begin + a.end) / 2
+	}
+	return a.begin + (v-lo)/(hi-lo)*(a.end-a.begin)
+}
+
+// ticks returns round numbers on the axis.
+func (a axis) ticks() []Tick {
+	if a.log {
+		return decades(a.lo, a.hi)
+	}
+	return linear(a.lo, a.hi)
+}
+
+// decades returns ticks with labels at powers of ten, and small ticks between them.
+func decades(lo, hi float64) []Tick {
+	var ticks []Tick
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 		for m := 1; m <= 9; m++ {
 			v := float64(m) * math.Pow(10, e)
-			if v < lo*(1-1e-9) || v > min(hi, d.most)*(1+1e-9) {
+			if v < lo*(1-1e-9) || v > hi*(1+1e-9) {
 				continue
 			}
-			t := plot.Tick{Value: v}
+			t := Tick{At: v}
 			if m == 1 {
 				t.Label = quantity(v)
 			}
@@ -31,39 +56,12 @@ func (d decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// quantity writes a number of an axis.
-func quantity(v float64) string {
-	switch {
-	case v >= 1e6:
-		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + "M"
-	case v >= 1e3:
-		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// fixed are the ticks of an axis that are given.
-type fixed []plot.Tick
-
-func (f fixed) Ticks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	for _, t := range f {
-		if t.Value >= lo && t.Value <= hi {
-			ticks = append(ticks, t)
-		}
-	}
-	return ticks
-}
-
-// linear are the ticks of an axis from 0 on, round numbers up to most.
-type linear struct{ most float64 }
-
-func (l linear) Ticks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	step := roundStep((min(hi, l.most) - lo) / 6)
-	for v := math.Ceil(lo/step) * step; v <= min(hi, l.most)*(1+1e-9); v += step {
-		label := strings.TrimSuffix(fmt.Sprintf("%.6g", math.Round(v/step)*step), ".0")
-		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+// linear returns about six round numbers.
+func linear(lo, hi float64) []Tick {
+	var ticks []Tick
+	step := roundStep((hi - lo) / 6)
+	for v := math.Ceil(lo/step) * step; v <= hi*(1+1e-9); v += step {
+		ticks = append(ticks, Tick{v, fmt.Sprintf("%.6g", math.Round(v/step)*step)})
 	}
 	return ticks
 }
@@ -81,4 +79,15 @@ func roundStep(v float64) float64 {
 		}
 	}
 	return 10 * unit
+}
+
+// quantity writes a number of an axis.
+func quantity(v float64) string {
+	switch {
+	case v >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + "M"
+	case v >= 1e3:
+		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
 }

@@ -1,13 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"slices"
 )
 
 // Lines is a plot of lines, each with its name beside its end.
@@ -17,12 +14,6 @@ type Lines struct {
 	LogX, LogY     bool
 	XTicks         []Tick // nil for round numbers
 	Series         []Series
-}
-
-// A Tick is a place on an axis that has a name.
-type Tick struct {
-	At    float64
-	Label string
 }
 
 // Series are the points of a line, from left to right. Those that a logarithmic
@@ -36,116 +27,160 @@ type Series struct {
 	Plain  bool // no marks at the points, for there are many
 }
 
+// The margins of a plot of lines.
+const (
+	leftMargin   = 62
+	topMargin    = 12
+	bottomMargin = 46
+	nameStrip    = 150 // to the right, for the names
+	nameSpacing  = 16
+	nameSample   = 22 // how long the sample of a line is
+)
+
+// A drawnLine is a series with its style, and the points that can be shown.
+type drawnLine struct {
+	Series
+	style
+	points [][2]float64
+}
+
 // Plot draws l. It fails if there is nothing to draw.
 func (l Lines) Plot() (Plot, error) {
-	p := newPlot(l.XLabel, l.YLabel)
-	names, err := l.draw(p)
-	if err != nil {
-		return Plot{}, fmt.Errorf("page: plot %q: %w", l.Title, err)
+	lines := l.lines()
+	if len(lines) == 0 {
+		return Plot{}, fmt.Errorf("page: plot %q: none of its %d series has a point that can be drawn", l.Title, len(l.Series))
 	}
-	l.scale(p)
-	p.Add(names)
-	svg, err := render(p, nameStrip)
-	if err != nil {
-		return Plot{}, fmt.Errorf("page: plot %q: %w", l.Title, err)
+	x, y := l.axes(lines)
+	d := newDrawing(height)
+	l.drawAxes(d, x, y)
+	for i := range lines {
+		for j, p := range lines[i].points {
+			lines[i].points[j] = [2]float64{x.at(p[0]), y.at(p[1])}
+		}
 	}
-	return Plot{Title: l.Title, Caption: l.Caption, SVG: svg}, nil
-}
-
-// draw adds the lines, the strong ones last, so that they lie on top.
-func (l Lines) draw(p *plot.Plot) (*lineNames, error) {
-	p.Add(&rules{})
-	names := &lineNames{}
-	weak := 0
-	var strong []func()
-	for _, s := range l.Series {
-		st, width, size := strongStyle(), vg.Points(3.5), vg.Points(4.5)
-		if !s.Strong {
-			st, width, size = styleOf(weak), vg.Points(1.5), vg.Points(3.2)
-			weak++ // also if it is not drawn: its style is its own
-		}
-		points := l.visible(s)
-		if len(points) == 0 {
-			continue
-		}
-		line, marks, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return nil, fmt.Errorf("series %q: %w", s.Name, err)
-		}
-		line.Color, line.Width, line.Dashes = st.color, width, st.dashes
-		marks.Color, marks.Shape, marks.Radius = st.color, st.glyph, size
-		add := func() {
-			p.Add(line)
-			if !s.Plain {
-				p.Add(marks)
+	slices.SortStableFunc(lines, func(a, b drawnLine) int { // the strong ones lie on top
+		return cmp.Compare(a.width, b.width)
+	})
+	for _, line := range lines {
+		d.curve(line.points, line.style)
+		for _, p := range line.points {
+			if !line.Plain {
+				d.mark(p[0], p[1], line.style)
 			}
 		}
-		if s.Strong {
-			strong = append(strong, add)
-		} else {
-			add()
-		}
-		n := lineName{text: s.Name, strong: s.Strong, end: points[len(points)-1], line: line.LineStyle, glyph: marks.GlyphStyle}
-		if s.Plain {
-			n.glyph.Shape = nil
-		}
-		names.all = append(names.all, n)
 	}
-	for _, add := range strong {
-		add()
-	}
-	if len(names.all) == 0 {
-		return nil, fmt.Errorf("none of its %d series has a point that can be drawn", len(l.Series))
-	}
-	return names, nil
+	drawNames(d, lines, x.end, y)
+	return Plot{Title: l.Title, Caption: l.Caption, SVG: d.finish()}, nil
 }
 
-func (l Lines) visible(s Series) plotter.XYs {
-	var points plotter.XYs
-	for i := range s.X {
-		x, y := s.X[i], s.Y[i]
-		if l.LogX && x <= 0 || l.LogY && y <= 0 || math.IsNaN(x+y) || math.IsInf(x+y, 0) {
-			continue
+// lines returns the series that have points.
+func (l Lines) lines() []drawnLine {
+	var all []drawnLine
+	weak := 0
+	for _, s := range l.Series {
+		line := drawnLine{Series: s, style: strongStyle()}
+		if !s.Strong {
+			line.style = styleOf(weak)
+			weak++ // also if it is not drawn: its style is its own
 		}
-		points = append(points, plotter.XY{X: x, Y: y})
+		for i := range s.X {
+			x, y := s.X[i], s.Y[i]
+			if l.LogX && x <= 0 || l.LogY && y <= 0 || math.IsNaN(x+y) || math.IsInf(x+y, 0) {
+				continue
+			}
+			line.points = append(line.points, [2]float64{x, y})
+		}
+		if len(line.points) > 0 {
+			all = append(all, line)
+		}
 	}
-	return points
+	return all
 }
 
-// scale sets up the axes, after the lines have set their ranges.
-func (l Lines) scale(p *plot.Plot) {
-	p.X.Tick.Marker = linear{p.X.Max}
-	p.Y.Tick.Marker = linear{math.Inf(1)}
-	if l.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{p.X.Max}
+// axes returns axes for all points.
+func (l Lines) axes(lines []drawnLine) (x, y axis) {
+	x = axis{math.Inf(1), math.Inf(-1), leftMargin, width - nameStrip, l.LogX}
+	y = axis{math.Inf(1), math.Inf(-1), height - bottomMargin, topMargin, l.LogY}
+	for _, line := range lines {
+		for _, p := range line.points {
+			x.lo, x.hi = min(x.lo, p[0]), max(x.hi, p[0])
+			y.lo, y.hi = min(y.lo, p[1]), max(y.hi, p[1])
+		}
 	}
 	if l.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{math.Inf(1)}
-		p.Y.Min, p.Y.Max = p.Y.Min/1.3, p.Y.Max*1.3
+		y.lo, y.hi = y.lo/1.3, y.hi*1.3
 	} else {
-		p.Y.Min, p.Y.Max = min(0, p.Y.Min), p.Y.Max*1.05
+		y.lo, y.hi = min(0, y.lo), y.hi*1.05
 	}
-	if l.XTicks != nil {
-		var at fixed
-		for _, t := range l.XTicks {
-			at = append(at, plot.Tick{Value: t.At, Label: t.Label})
+	return x, y
+}
+
+func (l Lines) drawAxes(d *drawing, x, y axis) {
+	for _, t := range y.ticks() {
+		if t.Label != "" {
+			d.line(x.begin, y.at(t.At), x.end, y.at(t.At), pale, 0.8)
+			d.text(x.begin-8, y.at(t.At), "end", ink, t.Label)
 		}
-		p.X.Tick.Marker = at
+		d.line(x.begin-4, y.at(t.At), x.begin, y.at(t.At), soft, 0.6)
 	}
-	if p.X.Min == p.X.Max { // one point each: still a range
-		p.X.Min, p.X.Max = p.X.Min*0.9, p.X.Max*1.1
+	ticks := l.XTicks
+	if ticks == nil {
+		ticks = x.ticks()
+	}
+	for _, t := range ticks {
+		if t.At < x.lo || t.At > x.hi {
+			continue
+		}
+		d.line(x.at(t.At), y.begin, x.at(t.At), y.begin+4, soft, 0.6)
+		d.text(x.at(t.At), y.begin+13, "middle", ink, t.Label)
+	}
+	d.line(x.begin, y.begin, x.end, y.begin, soft, 0.6)
+	d.line(x.begin, y.begin, x.begin, y.end, soft, 0.6)
+	d.text((x.begin+x.end)/2, height-12, "middle", soft, l.XLabel)
+	middle := (y.begin + y.end) / 2
+	d.text(14, middle, "middle", soft, l.YLabel, fmt.Sprintf(` transform="rotate(-90 14 %g)"`, middle))
+}
+
+// drawNames writes the names of lines to the right of x, in the order in which
+// the lines end there and as near to the ends as the text allows. Each has a
+// sample of its line, because some are not near.
+func drawNames(d *drawing, lines []drawnLine, x float64, y axis) {
+	end := func(l drawnLine) float64 { return l.points[len(l.points)-1][1] }
+	slices.SortStableFunc(lines, func(a, b drawnLine) int { return cmp.Compare(end(a), end(b)) })
+	wanted := make([]float64, len(lines))
+	for i, line := range lines {
+		wanted[i] = end(line)
+	}
+	for i, at := range spread(wanted, y.end, y.begin, nameSpacing) {
+		line, from := lines[i], x+10
+		d.curve([][2]float64{{from, at}, {from + nameSample, at}}, line.style)
+		if !line.Plain {
+			d.mark(from+nameSample/2, at, line.style)
+		}
+		weight := ""
+		if line.Strong {
+			weight = ` font-weight="600"`
+		}
+		d.text(from+nameSample+6, at, "start", line.color, line.Name, weight)
 	}
 }
 
-// rules are thin horizontal lines at the labelled ticks.
-type rules struct{}
-
-func (*rules) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
-	style := draw.LineStyle{Color: pale(), Width: vg.Points(0.8)}
-	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		if !t.IsMinor() {
-			c.StrokeLine2(style, c.Min.X, y(t.Value), c.Max.X, y(t.Value))
+// spread returns places as near as may be to those wanted, which ascend, and at
+// least spacing apart. They lie from lo to hi if there is room.
+func spread(wanted []float64, lo, hi, spacing float64) []float64 {
+	at := slices.Clone(wanted)
+	for i := range at {
+		at[i] = max(at[i], lo)
+		if i > 0 {
+			at[i] = max(at[i], at[i-1]+spacing)
 		}
 	}
+	for i := len(at) - 1; i >= 0; i-- {
+		limit := hi
+		if i < len(at)-1 {
+			limit = at[i+1] - spacing
+		}
+		at[i] = min(at[i], limit)
+	}
+	return at
 }

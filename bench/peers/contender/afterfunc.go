@@ -1,6 +1,10 @@
 package contender
 
-import "time"
+import (
+	"time"
+
+	nbio "github.com/lesismal/nbio/timer"
+)
 
 // afterFunc has a time.Timer a connection, which is reset at every activity.
 type afterFunc struct {
@@ -16,6 +20,17 @@ func afterFuncKind() Kind {
 		What: "time.AfterFunc, Reset at every activity",
 		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
 			return &afterFunc{timeout: timeout, expired: expired, start: time.AfterFunc}, nil
+		},
+	}
+}
+
+func nbioKind() Kind {
+	return Kind{
+		Name:   "nbio",
+		What:   "nbio's timer, which wraps time.AfterFunc, Reset at every activity",
+		Module: "github.com/lesismal/nbio",
+		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+			return &afterFunc{timeout: timeout, expired: expired, start: nbio.New("peers").AfterFunc}, nil
 		},
 	}
 }

@@ -59,6 +59,14 @@ type Kind struct {
 	New func(timeout time.Duration, expired func(i int)) (Contender, error)
 }
 
+// About tells what the contender is, and what a reader has to know.
+func (k Kind) About() string {
+	if k.Note == "" {
+		return k.What
+	}
+	return k.What + "; " + k.Note
+}
+
 // All returns the kinds in the order of presentation.
 func All() []Kind {
 	return []Kind{

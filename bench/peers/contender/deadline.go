@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 // deadlines is the standard library's way: SetReadDeadline before each read of
@@ -30,6 +33,17 @@ func deadlineKind() Kind {
 			return &deadlines{timeout: timeout, expired: expired}, nil
 		},
 	}
+}
+
+// mostSockets returns how many sockets a process may have: as many as there are
+// descriptors, less some for everything else, or ports that the system gives to
+// sockets which do not ask for a certain one.
+func mostSockets() int {
+	ports := uint64(16_000)
+	if runtime.GOOS == "linux" {
+		ports = 20_000
+	}
+	return int(max(min(usage.Descriptors(), ports), 101) - 100)
 }
 
 func (d *deadlines) Open(n int) error {

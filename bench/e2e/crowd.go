@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
+)
+
+// A crowd is many real connections to a server, each of which has made a request
+// and makes no other. It tells how many bytes a connection takes of the server's
+// process, and how the server closes all of them when they go silent at once.
+type crowd struct {
+	Rounds   int          `json:"rounds"`
+	Silent   int          `json:"silent_conns"`  // how many go silent at once
+	LimitMS  float64      `json:"limit_ms"`      // of their silence
+	Waiting  int          `json:"waiting_conns"` // how many wait while memory is measured
+	Variants []crowdShare `json:"variants"`
+}
+
+// A crowdShare is of one variant of the server.
+type crowdShare struct {
+	Name string `json:"name"`
+
+	BytesPerConn float64         `json:"bytes_per_conn"`
+	OverBare     float64         `json:"bytes_over_bare"`
+	OverBare95   *stats.Interval `json:"bytes_over_bare_95,omitempty"`
+
+	// Of all variants that have a limit.
+	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed for the last one
+	CPUPerClose *stats.Summary  `json:"cpu_us_per_close,omitempty"`
+	CPUToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
+	CPUToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
+	Early       int             `json:"early"`    // closed before their limit, in all rounds
+	NotClosed   int             `json:"unclosed"` // seconds after it
+}
+
+const (
+	silent     = 2000
+	waiting    = 8000            // more, so that what the server takes once does not count
+	crowdLimit = 2 * time.Second // some ten times of what it takes to connect
+	crowdTries = 3
+	ownFiles   = 64 // descriptors that this process needs besides
+)
+
+// crowdRounds is in how many rounds a crowd is gathered: few, as they are long.
+func (c *config) crowdRounds() int { return max(c.rounds/10, 1) }
+
+// member is what came of a variant, round by round.
+type member struct {
+	name             string
+	bytes            []float64
+	lateMS, cpu      []float64 // µs a connection
+	early, notClosed int
+}
+
+// gather measures the crowds of all variants of a server. TLS is left out: what it
+// takes itself is many times what timeouts take.
+func gather(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (*crowd, error) {
+	if kind == server.HTTPS {
+		return nil, nil
+	}
+	free := usage.Descriptors() - ownFiles
+	c := &crowd{Rounds: cfg.crowdRounds(), LimitMS: millis(crowdLimit), Silent: int(min(silent, free)), Waiting: int(min(waiting, free))}
+	var all []*member
+	for _, name := range cfg.variants(kind) {
+		all = append(all, &member{name: name})
+	}
+	for round := range c.Rounds {
+		for _, m := range all {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			bar.Say("%s: many connections to %s, round %d of %d", kind, m.name, round+1, c.Rounds)
+			if err := m.weigh(kind, core, cfg, c.Waiting); err != nil {
+				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.name, c.Waiting, err)
+			}
+			if m.name == server.Bare {
+				continue // has no limit
+			}
+			if err := m.silence(kind, core, cfg, c.Silent); err != nil {
+				return nil, fmt.Errorf("%s: %d connections that go silent: %w", m.name, c.Silent, err)
+			}
+		}
+	}
+	c.sumUp(all)
+	return c, nil
+}
+
+// weigh measures how much memory connections take of the server's process.
+func (m *member) weigh(kind string, core int, cfg config, conns int) error {
+	return withCrowd(order{kind, m.name, noTimeout}, core, cfg, func(s *served, c *connections) error {
+		before, err := s.memory()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.open(kind, s.address, conns), c.exchange()); err != nil {
+			return err
+		}
+		after, err := s.memory()
+		m.bytes = append(m.bytes, (float64(after)-float64(before))/float64(conns))
+		return err
+	})
+}
+
+// silence has connections go silent together, and waits until they are closed.
+func (m *member) silence(kind string, core int, cfg config, conns int) error {
+	return withCrowd(order{kind, m.name, crowdLimit}, core, cfg, func(s *served, c *connections) error {
+		var err error
+		for range crowdTries { // on a busy machine some may be silent for too long before the last one has connected
+			c.close()
+			if err = errors.Join(c.open(kind, s.address, conns), c.exchange()); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%d times not all were connected and served within %v; the machine may be too busy: %w", crowdTries, crowdLimit, err)
+		}
+		silentSince := time.Now()
+		before, err := usage.CPU(s.Pid())
+		if err != nil {
+			return err
+		}
+		last := silentSince.Add(crowdLimit)
+		for i, end := range c.ends() {
+			switch {
+			case end.IsZero():
+				m.notClosed++
+			case end.Before(c.asked[i].Add(crowdLimit)):
+				m.early++
+			}
+			if end.After(last) {
+				last = end
+			}
+		}
+		after, err := usage.CPU(s.Pid())
+		m.lateMS = append(m.lateMS, millis(last.Sub(silentSince)-crowdLimit))
+		m.cpu = append(m.cpu, float64(after-before)/float64(conns)/float64(time.Microsecond))
+		return err
+	})
+}
+
+// withCrowd runs a server, and then does something with it and connections to it.
+func withCrowd(ord order, core int, cfg config, do func(*served, *connections) error) error {
+	s, err := start(ord, core)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	e := exchangeOf(ord.Kind)
+	c := &connections{request: e.request(cfg.size)}
+	defer c.close()
+	if c.response, err = e.measure(func() (net.Conn, error) { return dial(ord.Kind, s.address) }, cfg.size); err != nil {
+		return fmt.Errorf("the first exchange: %w", err)
+	}
+	return do(s, c)
+}
+
+// connections are the client's ends of a crowd.
+type connections struct {
+	request  []byte
+	response int
+	all      []net.Conn
+	asked    []time.Time // when each has made its last request
+}
+
+func (c *connections) open(kind, address string, n int) error {
+	for range n {
+		nc, err := dial(kind, address)
+		if err != nil {
+			return err
+		}
+		c.all = append(c.all, nc)
+	}
+	return nil
+}
+
+// exchange makes a request on each connection, and takes the answers.
+func (c *connections) exchange() error {
+	c.asked = c.asked[:0]
+	for _, nc := range c.all {
+		c.asked = append(c.asked, time.Now())
+		if _, err := nc.Write(c.request); err != nil {
+			return err
+		}
+	}
+	answer := make([]byte, c.response)
+	for _, nc := range c.all {
+		nc.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.ReadFull(nc, answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ends returns when the server has closed each connection, zero if it has not for
+// long.
+func (c *connections) ends() []time.Time {
+	type end struct {
+		i  int
+		at time.Time
+	}
+	told := make(chan end, len(c.all))
+	for i, nc := range c.all {
+		nc.SetReadDeadline(time.Now().Add(crowdLimit + patience))
+		go func() {
+			_, err := io.Copy(io.Discard, nc)
+			at := time.Now()
+			var waited net.Error
+			if errors.As(err, &waited) && waited.Timeout() {
+				at = time.Time{}
+			}
+			told <- end{i, at}
+		}()
+	}
+	all := make([]time.Time, len(c.all))
+	for range all {
+		e := <-told
+		all[e.i] = e.at
+	}
+	return all
+}
+
+func (c *connections) close() {
+	for _, nc := range c.all {
+		nc.(*net.TCPConn).SetLinger(0) // or its port waits for a minute
+		nc.Close()
+	}
+	c.all = nil
+}
+
+// sumUp adds the results of the variants, of which the first is bare.
+func (c *crowd) sumUp(all []*member) {
+	i := slices.IndexFunc(all, func(m *member) bool { return m.name == server.Own })
+	for _, m := range all {
+		over := make([]float64, len(m.bytes))
+		for i := range over {
+			over[i] = m.bytes[i] - all[0].bytes[i]
+		}
+		s := crowdShare{
+			Name: m.name, Early: m.early, NotClosed: m.notClosed,
+			BytesPerConn: math.Round(stats.Median(m.bytes)), OverBare: math.Round(stats.Median(over)), OverBare95: stats.Confidence(over),
+		}
+		if len(m.cpu) > 0 {
+			late, cpu := stats.Summarize(m.lateMS), stats.Summarize(m.cpu)
+			s.AllClosedMS, s.CPUPerClose = &late, &cpu
+			if i >= 0 {
+				ratio, interval := ratioOf(m.cpu, all[i].cpu)
+				s.CPUToOwn, s.CPUToOwn95 = &ratio, interval
+			}
+		}
+		c.Variants = append(c.Variants, s)
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,180 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
+)
+
+// A battle is an attack on a variant of a server.
+type battle struct {
+	Config
+	server    *victim
+	attackers []*attacker
+	quick     *clients
+	uploads   *clients
+	downloads *clients
+
+	mu     sync.Mutex
+	byPort map[int]*attacker
+}
+
+// Run attacks every variant of a server, with ample descriptors and with scarce
+// ones: as many as there are attackers, who come first.
+func Run(ctx context.Context, cfg Config, stderr io.Writer) (*Report, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
+	}
+	rep := newReport(cfg)
+	p := progress.New(stderr, progress.Flag{})
+	defer p.Clear()
+	for _, descriptors := range []string{"ample", "scarce"} {
+		for _, variant := range server.Variants(cfg.Server) {
+			name := fmt.Sprintf("%s, %s descriptors", variant, descriptors)
+			p.Say("attack: %s, %v", name, cfg.Duration)
+			o, err := fight(ctx, cfg, variant, descriptors, stderr)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			rep.Runs = append(rep.Runs, o)
+		}
+	}
+	rep.judge()
+	return rep, nil
+}
+
+// fight attacks a variant.
+func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr io.Writer) (*outcome, error) {
+	b := &battle{Config: cfg, byPort: map[int]*attacker{}}
+	o := order{Kind: cfg.Server, Variant: variant, Limits: cfg.Limits, Notify: true}
+	if descriptors == "scarce" {
+		o.Clients = cfg.Attackers
+	}
+	var err error
+	if b.server, err = start(o, child.Options{Stderr: stderr}, b.closed); err != nil {
+		return nil, err
+	}
+	defer b.server.Kill()
+	b.quick = b.clients(quick, cfg.Patience)
+	b.quick.every = cfg.Every
+	b.uploads = b.clients(cfg.upload, cfg.Patience+cfg.slowness())
+	b.downloads = b.clients(cfg.download, cfg.Patience+cfg.slowness())
+	b.downloads.receive = slowBuffer
+	out, err := b.fight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Variant, out.Descriptors = variant, descriptors
+	return out, nil
+}
+
+func (b *battle) clients(request func(int) request, patience time.Duration) *clients {
+	return &clients{Config: b.Config, address: b.server.address, patience: patience, request: request, latency: spread.New()}
+}
+
+// calm is how long things may take that should take no time.
+const calm = 200 * time.Millisecond
+
+// fight fights it out.
+func (b *battle) fight(ctx context.Context) (*outcome, error) {
+	begun := time.Now()
+	attack, peace := context.WithCancelCause(ctx)
+	var fighting sync.WaitGroup
+	defer fighting.Wait()
+	defer b.hangUp()
+	defer peace(nil)
+	b.send(attack, peace, &fighting)
+
+	if !pause(attack, b.ramp()+calm) {
+		return nil, context.Cause(attack)
+	}
+	asking, enough := context.WithDeadline(attack, begun.Add(b.Duration))
+	defer enough()
+	var honest sync.WaitGroup
+	for i := range b.Honest {
+		honest.Go(func() {
+			if pause(asking, b.Every*time.Duration(i)/time.Duration(b.Honest)) {
+				b.quick.run(asking)
+			}
+		})
+	}
+	for i := range b.slow() {
+		honest.Go(func() { []*clients{b.uploads, b.downloads}[i%2].run(asking) })
+	}
+
+	pause(asking, calm)
+	full, err := b.server.look()
+	if err != nil {
+		return nil, err
+	}
+	<-asking.Done()
+	if attack.Err() != nil {
+		return nil, context.Cause(attack)
+	}
+	at := time.Now()
+	for _, a := range b.attackers {
+		a.finish()
+	}
+	end, err := b.server.look()
+	if err != nil {
+		return nil, err
+	}
+	honest.Wait() // for the answers to what has been asked
+	return b.outcome(at, full, end), nil
+}
+
+// send sends the attackers, evenly over the ramp. If one cannot connect, that
+// ends the attack.
+func (b *battle) send(ctx context.Context, end context.CancelCauseFunc, fighting *sync.WaitGroup) {
+	all := b.kinds()
+	for i := range b.Attackers {
+		a := newAttacker(ctx, all[i%len(all)], b.Config)
+		b.attackers = append(b.attackers, a)
+		delay := b.ramp() * time.Duration(i) / time.Duration(b.Attackers)
+		fighting.Go(func() {
+			if !a.rest(delay) {
+				return
+			}
+			if err := a.connect(b.server.address, func(port int) { b.register(port, a) }); err != nil {
+				end(fmt.Errorf("an attacker could not connect: %w", err))
+				return
+			}
+			a.run()
+		})
+	}
+}
+
+func (b *battle) register(port int, a *attacker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byPort[port] = a
+}
+
+// closed is told by the server that it has closed a connection.
+func (b *battle) closed(c closure) {
+	b.mu.Lock()
+	a := b.byPort[c.Port]
+	b.mu.Unlock()
+	if a != nil {
+		a.cut(time.Unix(0, c.At))
+	}
+}
+
+// hangUp closes the attackers' connections that are left. Nothing of them stays
+// in the kernel.
+func (b *battle) hangUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.byPort {
+		a.wire.SetLinger(0)
+		a.wire.Close()
+	}
+}

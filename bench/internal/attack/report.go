@@ -1,0 +1,173 @@
+package attack
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+)
+
+// A Report is the result of Run.
+type Report struct {
+	Server    string  `json:"server"`
+	Attackers int     `json:"attackers"`
+	Honest    int     `json:"honest"`
+	Slow      int     `json:"slow"` // honest clients that are slow
+	Duration  float64 `json:"duration_s"`
+	Limits    struct {
+		Header    float64 `json:"header_s"`
+		Body      float64 `json:"body_s"`
+		Rate      int     `json:"body_bytes_per_s"`
+		Grace     float64 `json:"grace_s"`
+		Write     float64 `json:"write_s"`
+		WriteRate int     `json:"write_bytes_per_s"`
+		KeepAlive float64 `json:"keep_alive_s"`
+	} `json:"limits"`
+	machine.Where
+	Runs   []*outcome `json:"runs"`
+	Passed bool       `json:"passed"`
+	Faults []string   `json:"faults"` // of ours
+
+	late time.Duration
+}
+
+// An outcome is what came of a battle.
+type outcome struct {
+	Variant     string    `json:"variant"`
+	Descriptors string    `json:"descriptors"` // ample or scarce
+	Honest      service   `json:"honest"`
+	Uploads     service   `json:"slow_uploads"`
+	Downloads   service   `json:"slow_downloads"`
+	Attacks     []defence `json:"attacks"`
+	Full        state     `json:"server_full"` // soon after the attackers have come
+	End         state     `json:"server_end"`
+}
+
+// A service is how honest clients of a kind were served.
+type service struct {
+	Requests    int            `json:"requests"`
+	Failed      int            `json:"failed"`
+	Missed      int            `json:"missed"`       // not made, as the client still waited for an answer
+	SuccessRate float64        `json:"success_rate"` // of requests made
+	ServedRate  float64        `json:"served_rate"`  // of requests that were to be made
+	Latency     spread.Summary `json:"latency_ms"`   // of requests that succeeded
+	Error       string         `json:"first_error,omitempty"`
+}
+
+// A defence is what became of the attackers of a kind.
+type defence struct {
+	Kind      string        `json:"kind"`
+	Attackers int           `json:"attackers"`
+	Cut       int           `json:"cut"`
+	Early     int           `json:"early"`         // of those cut, before their limit
+	Past      stats.Summary `json:"past_limit_ms"` // how long after it they were cut; before it if negative
+	Outlived  int           `json:"outlived"`      // cut, or living, long after their limit
+	Holding   int           `json:"holding"`       // had a connection at the end
+}
+
+func newReport(cfg Config) *Report {
+	r := &Report{
+		Server: cfg.Server, Attackers: cfg.Attackers, Honest: cfg.Honest, Slow: cfg.slow(), Duration: cfg.Duration.Seconds(),
+		Where: machine.Here(), Faults: []string{}, late: cfg.Late,
+	}
+	l := &r.Limits
+	l.Header, l.Body, l.Write, l.KeepAlive = cfg.Header.Seconds(), cfg.Body.Seconds(), cfg.Write.Seconds(), cfg.KeepAlive.Seconds()
+	l.Rate, l.WriteRate, l.Grace = cfg.Rate, cfg.WriteRate, cfg.Grace.Seconds()
+	return r
+}
+
+// outcome sums up a battle that ended at the given time.
+func (b *battle) outcome(at time.Time, full, end state) *outcome {
+	o := &outcome{
+		Honest: b.quick.served(), Uploads: b.uploads.served(), Downloads: b.downloads.served(),
+		Full: full, End: end,
+	}
+	for _, k := range b.kinds() {
+		same := slices.DeleteFunc(slices.Clone(b.attackers), func(a *attacker) bool { return a.name != k.name })
+		if len(same) > 0 {
+			o.Attacks = append(o.Attacks, defend(same, at, b.Late))
+		}
+	}
+	return o
+}
+
+// defend sums up what became of attackers of a kind.
+func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
+	d := defence{Kind: attackers[0].name, Attackers: len(attackers)}
+	var pasts []float64
+	for _, a := range attackers {
+		cut, past := a.outcome(end)
+		if past > late {
+			d.Outlived++
+		}
+		if !cut {
+			d.Holding++
+			continue
+		}
+		d.Cut++
+		pasts = append(pasts, table.Millis(past))
+		if past < 0 {
+			d.Early++
+		}
+	}
+	if d.Cut > 0 {
+		d.Past = stats.Summarize(pasts)
+	}
+	return d
+}
+
+// served returns how the clients were served.
+func (c *clients) served() service {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.service
+	s.Latency = c.latency.Summary()
+	if s.Requests > 0 {
+		s.SuccessRate = table.Round(float64(s.succeeded())/float64(s.Requests), 5)
+		s.ServedRate = table.Round(float64(s.succeeded())/float64(s.Requests+s.Missed), 5)
+	}
+	return s
+}
+
+// judge finds the faults of ours.
+func (r *Report) judge() {
+	for _, o := range r.Runs {
+		if o.Variant != server.Ours {
+			continue
+		}
+		fault := func(format string, args ...any) {
+			r.Faults = append(r.Faults, o.Descriptors+" descriptors: "+fmt.Sprintf(format, args...))
+		}
+		for _, s := range []struct {
+			who string
+			service
+		}{{"honest clients", o.Honest}, {"slow uploads", o.Uploads}, {"slow downloads", o.Downloads}} {
+			if s.Failed > 0 || s.Requests == 0 {
+				fault("%s: %d of %d requests failed; the first: %s", s.who, s.Failed, s.Requests, s.Error)
+			}
+		}
+		for _, d := range o.Attacks {
+			if d.Early > 0 {
+				fault("%s: %d of %d were cut before their limit, by up to %v ms", d.Kind, d.Early, d.Attackers, -d.Past.Min)
+			}
+			if d.Outlived > 0 {
+				fault("%s: %d of %d outlived their limit by more than %v", d.Kind, d.Outlived, d.Attackers, r.late)
+			}
+		}
+	}
+	r.Passed = len(r.Faults) == 0
+}
+
+// Status is the exit status.
+func (r *Report) Status() int {
+	if r.Passed {
+		return program.Pass
+	}
+	return program.Fail
+}

@@ -1,0 +1,240 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Role is the role of the server process. Programs that call Run or Cost have
+// child.Main play it by Serve.
+const Role = "server"
+
+// An order says what the server process is to be.
+type order struct {
+	Kind, Variant string // as in server.Config
+	Limits        Limits
+	Clients       int  // there are descriptors for so many connections; 0: no limit
+	Notify        bool // of connections that are opened and closed
+}
+
+// A news is what the server process tells. One of the fields is set.
+type news struct {
+	Address  string    `json:",omitempty"` // first: where it listens
+	Closed   *closure  `json:",omitempty"`
+	Snapshot *snapshot `json:",omitempty"`
+}
+
+// A closure says that the server has closed a connection.
+type closure struct {
+	Port int   // the client's
+	At   int64 // Unix time in ns
+}
+
+// A snapshot is how many connections and goroutines the server has.
+type snapshot struct {
+	Open       int `json:"open"`
+	Goroutines int `json:"goroutines"`
+}
+
+// Serve is the server process.
+func Serve(p *child.Parent) error {
+	var o order
+	if err := p.Hear(&o); err != nil {
+		return err
+	}
+	b := &book{parent: p, silent: !o.Notify}
+	s, err := newServer(&o, b)
+	if err != nil {
+		return err
+	}
+	if o.Clients > 0 {
+		if err := limitDescriptors(o.Clients); err != nil {
+			return fmt.Errorf("limiting descriptors: %w", err)
+		}
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	p.Tell(news{Address: s.Address}) // if that fails, so does what is heard
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for question := ""; p.Hear(&question) == nil; {
+			p.Tell(news{Snapshot: b.snapshot()})
+		}
+	}()
+	select {
+	case <-s.Ended():
+		return s.Err()
+	case <-over:
+		return nil
+	}
+}
+
+// newServer makes a server of the ordered kind. HTTP servers answer with as many
+// bytes as the path says; the others take beats.
+func newServer(o *order, b *book) (*server.Server, error) {
+	l := o.Limits
+	c := server.Config{
+		Kind: o.Kind, Variant: o.Variant, Serve: takeBeats,
+		Policy: idle.Policy{
+			IdleTimeout: l.KeepAlive, ReadTimeout: l.Body, WriteTimeout: l.Write, MaxAge: 10 * l.KeepAlive,
+			Heartbeat:    idle.Heartbeat{Interval: l.KeepAlive, Timeout: l.KeepAlive, Passive: true},
+			MinReadRate:  idle.Rate{BytesPerSecond: l.Rate, Grace: l.Grace},
+			MinWriteRate: idle.Rate{BytesPerSecond: l.WriteRate, Grace: l.Grace},
+		},
+		Timeouts: httplimits.Timeouts{
+			HandshakeTimeout: l.Header, HeaderTimeout: l.Header,
+			BodyTimeout: l.Body, BodyRate: idle.Rate{BytesPerSecond: l.Rate, Grace: l.Grace},
+			WriteTimeout: l.Write, WriteRate: idle.Rate{BytesPerSecond: l.WriteRate, Grace: l.Grace},
+			KeepAliveTimeout: l.KeepAlive,
+		},
+		Web: func(h *http.Server) {
+			h.Handler = http.HandlerFunc(handleHTTP)
+			h.ConnState = func(nc net.Conn, s http.ConnState) { b.note(nc, s == http.StateNew, s == http.StateClosed) }
+			h.Protocols = new(http.Protocols)
+			h.Protocols.SetHTTP1(true)
+			h.Protocols.SetHTTP2(o.Kind == server.HTTPS)
+			h.Protocols.SetUnencryptedHTTP2(o.Kind == server.HTTP)
+			if o.Variant == server.Own { // these know no rates, and ReadTimeout is for a whole request
+				h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = l.Header, max(l.Header, l.Body), l.Write, l.KeepAlive
+			}
+		},
+		Fast: func(h *fasthttp.Server) {
+			h.Handler = handleFast
+			h.ConnState = func(nc net.Conn, s fasthttp.ConnState) {
+				b.note(nc, s == fasthttp.StateNew, s == fasthttp.StateClosed)
+			}
+			if o.Variant == server.Own {
+				h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = max(l.Header, l.Body), l.Write, l.KeepAlive
+			}
+		},
+	}
+	if o.Kind == server.Gnet {
+		engine := new(gnetBeats)
+		c.Engine = engine
+		s, err := server.New(c)
+		if err == nil {
+			engine.timeouts = s.Gnet
+		}
+		return s, err
+	}
+	var err error
+	if c.Listener, err = listen(); err != nil {
+		return nil, err
+	}
+	return server.New(c)
+}
+
+// listen returns a listener whose connections have small send buffers: so that a
+// thousand slow readers do not take gigabytes of the kernel's memory, and so that
+// it takes less than a film to fill them.
+func listen() (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setSendBuffer(c, 32<<10) }}
+	ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	return patient{ln}, err
+}
+
+// patient is a listener that waits for a descriptor if there is none. net/http
+// does so itself, but fasthttp would end.
+type patient struct{ net.Listener }
+
+func (p patient) Accept() (net.Conn, error) {
+	for {
+		c, err := p.Listener.Accept()
+		if !errors.Is(err, syscall.EMFILE) {
+			return c, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// handleHTTP takes a body, and answers with as many bytes as the path says.
+//
+// With TLS net/http itself answers when a body does not come, and waits for half
+// a second before it closes, so such attackers are cut that much later.
+func handleHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
+	}
+	content, err := find(r.URL.Path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.Write(content)
+}
+
+func handleFast(ctx *fasthttp.RequestCtx) {
+	content, err := find(string(ctx.Path()))
+	if err != nil {
+		ctx.Error(err.Error(), fasthttp.StatusNotFound)
+		return
+	}
+	ctx.Response.SetBodyRaw(content)
+}
+
+// find returns the content at a path, which is as many bytes as it says.
+func find(path string) ([]byte, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(path, "/"))
+	if err != nil || n < 0 || n > len(film) {
+		return nil, fmt.Errorf("the path is %q; it must be a number from 0 to %d", path, len(film))
+	}
+	return film[:n], nil
+}
+
+// film is what all content is a part of. It is shared, so that responses that
+// wait take no memory of the server's. It is more than the buffers of both sides
+// of a connection hold.
+var film [1 << 20]byte
+
+// A book is what the server process knows of its connections.
+type book struct {
+	parent *child.Parent
+	silent bool
+
+	mu   sync.Mutex
+	open int
+}
+
+// note notes that a connection was opened or closed.
+func (b *book) note(nc net.Conn, opened, closed bool) {
+	at := time.Now().UnixNano()
+	if b.silent || !opened && !closed {
+		return
+	}
+	b.mu.Lock()
+	if opened {
+		b.open++
+	} else {
+		b.open--
+	}
+	b.mu.Unlock()
+	if peer, ok := nc.RemoteAddr().(*net.TCPAddr); ok && closed {
+		b.parent.Tell(news{Closed: &closure{Port: peer.Port, At: at}})
+	}
+}
+
+func (b *book) snapshot() *snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &snapshot{Open: b.open, Goroutines: runtime.NumGoroutine()}
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+)
+
+// booter is told by gnet when it listens.
+type booter struct {
+	gnet.EventHandler
+	engine gnet.Engine
+	booted chan struct{}
+}
+
+func (b *booter) OnBoot(e gnet.Engine) gnet.Action {
+	b.engine = e
+	action := b.EventHandler.OnBoot(e)
+	close(b.booted)
+	return action
+}
+
+func newGnet(c Config) (*Server, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Address: address}
+	h := c.Engine
+	if h == nil {
+		h = &gnetEcho{}
+	}
+	if c.Variant == Ours {
+		if s.Gnet, err = idlegnet.Wrap(h, c.Policy, c.Gnet); err != nil {
+			return nil, err
+		}
+		h, s.Stats = s.Gnet, s.Gnet.Stats
+	}
+	b := &booter{EventHandler: h, booted: make(chan struct{})}
+	s.boot = b.booted
+	s.serve = func() error {
+		return gnet.Run(b, "tcp://"+address, append([]gnet.Option{gnet.WithLogger(noLog{})}, c.GnetOptions...)...)
+	}
+	s.stop = func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return b.engine.Stop(ctx)
+	}
+	return s, nil
+}
+
+// freeAddress returns an address on which nobody listens: gnet does not tell
+// which port it has chosen.
+func freeAddress() (string, error) {
+	ln, err := Listen()
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+type gnetEcho struct{ gnet.BuiltinEventEngine }
+
+func (*gnetEcho) OnTraffic(c gnet.Conn) gnet.Action {
+	b, _ := c.Next(-1)
+	c.Write(b)
+	return gnet.None
+}
+
+// noLog keeps gnet from logging that clients have reset their connections.
+type noLog struct{}
+
+var _ logging.Logger = noLog{}
+
+func (noLog) Debugf(string, ...any) {}
+func (noLog) Infof(string, ...any)  {}
+func (noLog) Warnf(string, ...any)  {}
+func (noLog) Errorf(string, ...any) {}
+func (noLog) Fatalf(string, ...any) {}

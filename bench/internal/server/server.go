@@ -1,0 +1,157 @@
+// Package server has the servers under test: an echo server over package net,
+// one over gnet, and HTTP servers of net/http, with and without TLS, and of
+// fasthttp. Each of them runs bare, with its own timeouts, or with idlewheel's.
+//
+//	s, err := server.New(server.Config{Kind: server.HTTP, Variant: server.Ours})
+//	...
+//	err = s.Start()
+//	... // clients of s.Address
+//	err = s.Stop()
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// The kinds of servers.
+const (
+	Net      = "net"
+	Gnet     = "gnet"
+	HTTP     = "http"
+	HTTPS    = "https" // HTTP/2 too, for clients that ask for it
+	Fasthttp = "fasthttp"
+)
+
+// Kinds returns all kinds in alphabetical order.
+func Kinds() []string { return []string{Fasthttp, Gnet, HTTP, HTTPS, Net} }
+
+// The variants of a server.
+const (
+	Bare = "bare" // without timeouts
+	Own  = "own"  // with those of the server itself; gnet has none
+	Ours = "ours" // with idlewheel's
+)
+
+// Variants returns the variants that a kind of server has, the bare one first.
+func Variants(kind string) []string {
+	if kind == Gnet {
+		return []string{Bare, Ours}
+	}
+	return []string{Bare, Own, Ours}
+}
+
+// A Config says which server runs, and under which limits. Of the fields from
+// Policy on only those of its kind matter, and all of them may be zero.
+type Config struct {
+	Kind, Variant string
+	Listener      net.Listener  // nil for a free port of loopback; not for gnet
+	Own           time.Duration // every timeout that the server has, in the variant Own; 0 leaves them alone
+
+	// Of Net and Gnet.
+	Policy      idle.Policy
+	Net         *idlenet.Options
+	Serve       func(net.Conn) // serves a connection and closes it; nil echoes
+	Gnet        *idlegnet.Options
+	Engine      gnet.EventHandler // nil echoes
+	GnetOptions []gnet.Option
+
+	// Of HTTP servers, which answer with Greeting, unless Web or Fast changes
+	// the server before it runs.
+	Timeouts httplimits.Timeouts
+	Web      func(*http.Server)
+	Fast     func(*fasthttp.Server)
+}
+
+// Greeting is what HTTP servers answer.
+const Greeting = "hello, world"
+
+// A Server is a server under test.
+type Server struct {
+	Address string
+
+	// Of the variant Ours.
+	Tracker *idle.Tracker     // not of gnet
+	Gnet    *idlegnet.Handler // of gnet only
+	Stats   func() idle.Stats
+
+	serve func() error // returns when the server is stopped
+	boot  <-chan struct{}
+	stop  func() error
+	ended chan struct{} // closed when err is set
+	err   error
+}
+
+// New makes a server. It listens when Start has returned, or before.
+func New(c Config) (*Server, error) {
+	if !slices.Contains(Kinds(), c.Kind) {
+		return nil, fmt.Errorf("the server is %q; it must be one of %s", c.Kind, strings.Join(Kinds(), ", "))
+	}
+	if !slices.Contains(Variants(c.Kind), c.Variant) {
+		return nil, fmt.Errorf("the variant is %q; of %s it must be one of %s", c.Variant, c.Kind, strings.Join(Variants(c.Kind), ", "))
+	}
+	if c.Kind == Gnet {
+		return newGnet(c)
+	}
+	ln := c.Listener
+	if ln == nil {
+		var err error
+		if ln, err = Listen(); err != nil {
+			return nil, err
+		}
+	}
+	made := map[string]func(Config, net.Listener) (*Server, error){Net: newNet, HTTP: newHTTP, HTTPS: newHTTP, Fasthttp: newFasthttp}
+	s, err := made[c.Kind](c, ln)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	s.Address = ln.Addr().String()
+	return s, nil
+}
+
+// Listen listens on a free port of loopback.
+func Listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// Start has the server serve. It returns when clients can connect.
+func (s *Server) Start() error {
+	s.ended = make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		s.err = s.serve()
+	}()
+	if s.boot == nil {
+		return nil
+	}
+	select {
+	case <-s.boot:
+		return nil
+	case <-s.ended:
+		return errors.Join(errors.New("the server did not start"), s.err)
+	}
+}
+
+// Ended is closed when the server does not serve any more.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
+// Err is why the server has ended.
+func (s *Server) Err() error { return s.err }
+
+// Stop ends the server and its connections, and waits for that.
+func (s *Server) Stop() error {
+	err := s.stop()
+	<-s.ended
+	return err
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package usage
+
+import (
+	"math"
+	"syscall"
+)
+
+// Descriptors returns how many descriptors this process may have. The Go runtime
+// has raised the limit as far as it can.
+func Descriptors() uint64 {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(r.Cur)
+}

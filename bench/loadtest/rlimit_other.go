@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// descriptorLimit returns how many descriptors a process may have.
-func descriptorLimit() uint64 { return unlimited }

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package contender
-
-// mostSockets returns how many sockets a process may have.
-func mostSockets() int { return mostPorts }
