@@ -191,13 +191,13 @@ func TestResetIsAwaitedOnce(t *testing.T) {
 	l.receive(request(3, true))
 	l.send(response(3), nil)
 	l.streams.find(3).toClient = 0
-	if !l.owes(l.streams.find(1)) || !l.holds(l.streams.find(3)) {
+	if !l.owes(l.streams.find(1)) || !l.stalls(l.streams.find(3)) {
 		t.Error("nothing is awaited of the client")
 	}
 	for i := range l.streams {
-		l.streams[i].marks |= resetting
+		l.streams[i].flags |= resetting
 	}
-	if l.owes(l.streams.find(1)) || l.holds(l.streams.find(3)) {
+	if l.owes(l.streams.find(1)) || l.stalls(l.streams.find(3)) {
 		t.Error("something is awaited of streams that are to be reset")
 	}
 }
@@ -207,16 +207,16 @@ func TestResetIsAwaitedOnce(t *testing.T) {
 func TestResetComesTooLate(t *testing.T) {
 	c := New(nil, nil)
 	c.receive(request(1, false))
-	c.streams.find(1).marks |= resetting
+	c.streams.find(1).flags |= resetting
 	c.resets = []uint32{1}
 	c.receive(bytesOf(typeReset, 0, 1, number(8)))
-	if c.nextReset(); len(c.told) > 0 {
-		t.Errorf("the server is told %q of a closed stream", c.told)
+	if c.nextReset(); len(c.injected) > 0 {
+		t.Errorf("the server is told %q of a closed stream", c.injected)
 	}
 	c.receive(request(3, false))
 	c.send(bytesOf(typeHeaders, flagEndHeaders|flagEndStream, 3, []byte("\x88\x61\x96date")), nil)
-	c.streams.find(3).marks |= resetting
-	if own := bytesOf(typeReset, 0, 3, number(0)); !bytes.Equal(c.sends(own), own) {
+	c.streams.find(3).flags |= resetting
+	if own := bytesOf(typeReset, 0, 3, number(0)); !bytes.Equal(c.outgoing(own), own) {
 		t.Error("a reset after the response has another code")
 	}
 }

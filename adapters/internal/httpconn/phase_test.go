@@ -28,7 +28,7 @@ func TestHTTP2Phases(t *testing.T) {
 	for phase, limit := range map[Phase]time.Duration{Streams: limits.StreamTimeout, KeepAlive: limits.KeepAliveTimeout} {
 		t.Run(phase.String(), func(t *testing.T) {
 			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				c.magic = uint8(len(preface))
+				c.prefaceLen = uint8(len(preface))
 				c.HeaderRead()
 				c.Idle()
 				if phase == Streams {
