@@ -36,7 +36,7 @@ type crowdShare struct {
 	OverBare95   *stats.Interval `json:"bytes_over_bare_95,omitempty"`
 
 	// Of all variants that have a limit.
-	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed for the last one
+	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed since the last request
 	CPUPerClose *stats.Summary  `json:"cpu_us_per_close,omitempty"`
 	CPUToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
 	CPUToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
@@ -125,12 +125,12 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 		if err != nil {
 			return fmt.Errorf("%d times not all were connected and served within %v; the machine may be too busy: %w", crowdTries, crowdLimit, err)
 		}
-		silentSince := time.Now()
+		due := c.asked[len(c.asked)-1].Add(crowdLimit) // the last of them, no sooner
 		before, err := usage.CPU(s.Pid())
 		if err != nil {
 			return err
 		}
-		last := silentSince.Add(crowdLimit)
+		last := due
 		for i, end := range c.ends() {
 			switch {
 			case end.IsZero():
@@ -143,7 +143,7 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 			}
 		}
 		after, err := usage.CPU(s.Pid())
-		m.lateMS = append(m.lateMS, millis(last.Sub(silentSince)-crowdLimit))
+		m.lateMS = append(m.lateMS, millis(last.Sub(due)))
 		m.cpu = append(m.cpu, float64(after-before)/float64(conns)/float64(time.Microsecond))
 		return err
 	})
