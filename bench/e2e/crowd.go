@@ -103,7 +103,10 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.open(kind, s.address, conns), c.exchange()); err != nil {
+		if err := c.open(kind, s.address, conns); err != nil {
+			return err
+		}
+		if _, err := c.exchange(); err != nil {
 			return err
 		}
 		after, err := s.memory()
@@ -115,17 +118,18 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 // silence has connections go silent together, and waits until they are closed.
 func (m *member) silence(kind string, core int, cfg config, conns int) error {
 	return withCrowd(order{kind, m.name, crowdLimit}, core, cfg, func(s *served, c *connections) error {
+		var asked []time.Time
 		var err error
-		for range crowdTries { // on a busy machine some may be silent for too long before the last one has connected
+		for try := 0; asked == nil && try < crowdTries; try++ { // on a busy machine some may be silent for too long before the last one has connected
 			c.close()
-			if err = errors.Join(c.open(kind, s.address, conns), c.exchange()); err == nil {
-				break
+			if err = c.open(kind, s.address, conns); err == nil {
+				asked, err = c.exchange()
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("%d times not all were connected and served within %v; the machine may be too busy: %w", crowdTries, crowdLimit, err)
 		}
-		due := c.asked[len(c.asked)-1].Add(crowdLimit) // the last of them, no sooner
+		due := asked[len(asked)-1].Add(crowdLimit) // the last of them, no sooner
 		before, err := usage.CPU(s.Pid())
 		if err != nil {
 			return err
@@ -135,7 +139,7 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 			switch {
 			case end.IsZero():
 				m.notClosed++
-			case end.Before(c.asked[i].Add(crowdLimit)):
+			case end.Before(asked[i].Add(crowdLimit)):
 				m.early++
 			}
 			if end.After(last) {
@@ -165,42 +169,23 @@ func withCrowd(ord order, core int, cfg config, do func(*served, *connections) e
 	return do(s, c)
 }
 
-// connections are the client's ends of a crowd.
-type connections struct {
-	request  []byte
-	response int
-	all      []net.Conn
-	asked    []time.Time // when each has made its last request
-}
-
-func (c *connections) open(kind, address string, n int) error {
-	for range n {
-		nc, err := dial(kind, address)
-		if err != nil {
-			return err
-		}
-		c.all = append(c.all, nc)
-	}
-	return nil
-}
-
-// exchange makes a request on each connection, and takes the answers.
-func (c *connections) exchange() error {
-	c.asked = c.asked[:0]
+// exchange makes a request on each connection, and takes the answers. It returns when
+// each of the requests was made.
+func (c *connections) exchange() (asked []time.Time, err error) {
 	for _, nc := range c.all {
-		c.asked = append(c.asked, time.Now())
+		asked = append(asked, time.Now())
 		if _, err := nc.Write(c.request); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	answer := make([]byte, c.response)
 	for _, nc := range c.all {
 		nc.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.ReadFull(nc, answer); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return asked, nil
 }
 
 // ends returns when the server has closed each connection, zero if it has not for
@@ -229,14 +214,6 @@ func (c *connections) ends() []time.Time {
 		all[e.i] = e.at
 	}
 	return all
-}
-
-func (c *connections) close() {
-	for _, nc := range c.all {
-		nc.(*net.TCPConn).SetLinger(0) // or its port waits for a minute
-		nc.Close()
-	}
-	c.all = nil
 }
 
 // sumUp adds the results of the variants, of which the first is bare.
