@@ -98,7 +98,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBusy has the second of three readings come in a bunch with the third.
+// TestBusy has the third reading come in a bunch with the second: it is left out.
 func TestBusy(t *testing.T) {
 	at := func(steps float64, cpu time.Duration) reading {
 		return reading{time.Unix(0, 0).Add(time.Duration(steps * float64(busyStep))), usage.Usage{Known: true, CPU: cpu}}
