@@ -36,7 +36,7 @@ type crowdShare struct {
 	OverBare95   *stats.Interval `json:"bytes_over_bare_95,omitempty"`
 
 	// Of all variants that have a limit.
-	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed for the last one
+	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed since the last request
 	CPUPerClose *stats.Summary  `json:"cpu_us_per_close,omitempty"`
 	CPUToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
 	CPUToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
@@ -103,7 +103,10 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.open(kind, s.address, conns), c.exchange()); err != nil {
+		if err := c.open(kind, s.address, conns); err != nil {
+			return err
+		}
+		if _, err := c.exchange(); err != nil {
 			return err
 		}
 		after, err := s.memory()
@@ -115,27 +118,28 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 // silence has connections go silent together, and waits until they are closed.
 func (m *member) silence(kind string, core int, cfg config, conns int) error {
 	return withCrowd(order{kind, m.name, crowdLimit}, core, cfg, func(s *served, c *connections) error {
+		var asked []time.Time
 		var err error
-		for range crowdTries { // on a busy machine some may be silent for too long before the last one has connected
+		for try := 0; asked == nil && try < crowdTries; try++ { // on a busy machine some may be silent for too long before the last one has connected
 			c.close()
-			if err = errors.Join(c.open(kind, s.address, conns), c.exchange()); err == nil {
-				break
+			if err = c.open(kind, s.address, conns); err == nil {
+				asked, err = c.exchange()
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("%d times not all were connected and served within %v; the machine may be too busy: %w", crowdTries, crowdLimit, err)
 		}
-		silentSince := time.Now()
+		due := asked[len(asked)-1].Add(crowdLimit) // the last of them, no sooner
 		before, err := usage.CPU(s.Pid())
 		if err != nil {
 			return err
 		}
-		last := silentSince.Add(crowdLimit)
+		last := due
 		for i, end := range c.ends() {
 			switch {
 			case end.IsZero():
 				m.notClosed++
-			case end.Before(c.asked[i].Add(crowdLimit)):
+			case end.Before(asked[i].Add(crowdLimit)):
 				m.early++
 			}
 			if end.After(last) {
@@ -143,7 +147,7 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 			}
 		}
 		after, err := usage.CPU(s.Pid())
-		m.lateMS = append(m.lateMS, millis(last.Sub(silentSince)-crowdLimit))
+		m.lateMS = append(m.lateMS, millis(last.Sub(due)))
 		m.cpu = append(m.cpu, float64(after-before)/float64(conns)/float64(time.Microsecond))
 		return err
 	})
@@ -165,42 +169,23 @@ func withCrowd(ord order, core int, cfg config, do func(*served, *connections) e
 	return do(s, c)
 }
 
-// connections are the client's ends of a crowd.
-type connections struct {
-	request  []byte
-	response int
-	all      []net.Conn
-	asked    []time.Time // when each has made its last request
-}
-
-func (c *connections) open(kind, address string, n int) error {
-	for range n {
-		nc, err := dial(kind, address)
-		if err != nil {
-			return err
-		}
-		c.all = append(c.all, nc)
-	}
-	return nil
-}
-
-// exchange makes a request on each connection, and takes the answers.
-func (c *connections) exchange() error {
-	c.asked = c.asked[:0]
+// exchange makes a request on each connection, and takes the answers. It returns when
+// each of the requests was made.
+func (c *connections) exchange() (asked []time.Time, err error) {
 	for _, nc := range c.all {
-		c.asked = append(c.asked, time.Now())
+		asked = append(asked, time.Now())
 		if _, err := nc.Write(c.request); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	answer := make([]byte, c.response)
 	for _, nc := range c.all {
 		nc.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.ReadFull(nc, answer); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return asked, nil
 }
 
 // ends returns when the server has closed each connection, zero if it has not for
@@ -229,14 +214,6 @@ func (c *connections) ends() []time.Time {
 		all[e.i] = e.at
 	}
 	return all
-}
-
-func (c *connections) close() {
-	for _, nc := range c.all {
-		nc.(*net.TCPConn).SetLinger(0) // or its port waits for a minute
-		nc.Close()
-	}
-	c.all = nil
 }
 
 // sumUp adds the results of the variants, of which the first is bare.

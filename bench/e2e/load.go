@@ -95,32 +95,47 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tlsLoad is a load by goroutines that speak TLS. It costs about as much as the
-// server does, so the requests a second say less here than what a request has
-// cost the server. The cost is the same whatever the variant.
-type tlsLoad struct {
-	conns    []net.Conn
+// connections are connections to a server of any kind.
+type connections struct {
+	all      []net.Conn
 	request  []byte
 	response int
 }
 
-func connectTLS(address string, conns int, request []byte, response int) (load, error) {
-	l := &tlsLoad{request: request, response: response}
-	for i := range conns {
-		c, err := dial(server.HTTPS, address)
+// open adds connections.
+func (c *connections) open(kind, address string, n int) error {
+	for range n {
+		nc, err := dial(kind, address)
 		if err != nil {
-			l.close()
-			return nil, fmt.Errorf("connection %d: %w", i+1, err)
+			return fmt.Errorf("connection %d: %w", len(c.all)+1, err)
 		}
-		l.conns = append(l.conns, c)
+		c.all = append(c.all, nc)
 	}
-	return l, nil
+	return nil
 }
 
-func (l *tlsLoad) close() {
-	for _, c := range l.conns {
-		c.Close()
+func (c *connections) close() {
+	for _, nc := range c.all {
+		if tcp, ok := nc.(*net.TCPConn); ok {
+			tcp.SetLinger(0) // or its port waits for a minute
+		}
+		nc.Close()
 	}
+	c.all = nil
+}
+
+// tlsLoad is a load by goroutines that speak TLS. It costs about as much as the
+// server does, so the requests a second say less here than what a request has
+// cost the server. The cost is the same whatever the variant.
+type tlsLoad struct{ connections }
+
+func connectTLS(address string, conns int, request []byte, response int) (load, error) {
+	l := &tlsLoad{connections{request: request, response: response}}
+	if err := l.open(server.HTTPS, address, conns); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
 }
 
 func (l *tlsLoad) run(d time.Duration) (turn, error) {
@@ -131,7 +146,7 @@ func (l *tlsLoad) run(d time.Duration) (turn, error) {
 	from := time.Now().Add(warmUp)
 	until := from.Add(d)
 	shares := make(chan share)
-	for _, c := range l.conns {
+	for _, c := range l.all {
 		c.SetDeadline(until.Add(patience))
 		go func() {
 			done, ops, err := l.keepBusy(c, from, until)
@@ -139,7 +154,7 @@ func (l *tlsLoad) run(d time.Duration) (turn, error) {
 		}()
 	}
 	var sum share
-	for range l.conns {
+	for range l.all {
 		s := <-shares
 		sum = share{sum.done + s.done, sum.ops + s.ops, cmp.Or(sum.err, s.err)}
 	}

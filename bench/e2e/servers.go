@@ -29,8 +29,8 @@ type order struct {
 // noTimeout is a limit that no connection of a load passes.
 const noTimeout = time.Minute
 
-// config returns the server that is ordered. Without -stream's variant ours has all
-// limits that the adapters of HTTP have by default, and most of the others'.
+// config returns the server that is ordered. With ours, echo servers have the limits
+// that are set here, and HTTP servers those that their adapters have by default.
 func (o order) config() (server.Config, error) {
 	c := server.Config{Kind: o.Kind, Variant: o.Variant, Own: o.Limit}
 	if o.Variant == noStream {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/sample"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
@@ -89,12 +90,15 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 		return nil, err
 	}
 	l.start = time.Now()
-	stopSampling := sampleInBackground(tracker, cfg.duration)
+	stopSampling := sample.Every(max(cfg.duration/samplesWanted, time.Millisecond), func() standing {
+		st := tracker.Stats()
+		return standing{time.Since(l.start), st.Busy, int(st.Live), int(timedOut(st))}
+	})
 	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), len(l.mocks), func(ctx context.Context, from, to int) {
 		(&sweeper{load: l, from: from, to: to}).run(ctx)
 	})
 	stopBar := bar.Show(func() string {
-		s := l.standing("touches")
+		s := l.line("touches")
 		s.live = table.Group(tracker.Stats().Live)
 		return s.String()
 	})
@@ -154,8 +158,8 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 	return nil
 }
 
-// A sample is how things stood at a moment of the run.
-type sample struct {
+// A standing is how things stood at a moment of the run.
+type standing struct {
 	at     time.Duration // since the start
 	busy   time.Duration // that the tracker has worked till then
 	live   int
@@ -163,33 +167,6 @@ type sample struct {
 }
 
 const samplesWanted = 100
-
-// sampleInBackground takes about samplesWanted samples of the tracker in a run of
-// the given length, until the function that it returns is called, which returns
-// them.
-func sampleInBackground(t *idle.Tracker, run time.Duration) (stop func() []sample) {
-	done, result := make(chan struct{}), make(chan []sample)
-	start := time.Now()
-	go func() {
-		every := time.NewTicker(max(run/samplesWanted, time.Millisecond))
-		defer every.Stop()
-		var all []sample
-		for {
-			st := t.Stats()
-			all = append(all, sample{time.Since(start), st.Busy, int(st.Live), int(timedOut(st))})
-			select {
-			case <-every.C:
-			case <-done:
-				result <- all
-				return
-			}
-		}
-	}()
-	return func() []sample {
-		close(done)
-		return <-result
-	}
-}
 
 func timedOut(st idle.Stats) (sum uint64) {
 	for _, n := range st.TimedOut {

@@ -59,7 +59,7 @@ type report struct {
 
 	cfg      config
 	lateness *spread.Spread
-	samples  []sample
+	samples  []standing
 	doomed   int64 // how many are meant to be closed
 }
 

@@ -109,17 +109,17 @@ func (r *run) finish(ctx context.Context, end int64, peers iter.Seq[*peer], st i
 	r.rep.Interrupted = ctx.Err() != nil
 }
 
-// standing returns how the run goes.
-func (r *run) standing(what string) standing {
+// line returns how the run goes.
+func (r *run) line(what string) progressLine {
 	closed, wrong := r.oracle.closed()
-	return standing{
+	return progressLine{
 		elapsed: time.Since(r.start), duration: r.cfg.duration, closed: closed, wrong: wrong,
 		activities: r.touches.Load(), what: what, latest: r.oracle.late.Most(),
 	}
 }
 
-// A standing is how a run goes, for a line of progress.
-type standing struct {
+// A progressLine tells how a run goes.
+type progressLine struct {
 	elapsed, duration time.Duration
 	live              string // as it is shown; empty if it is not known
 	closed, wrong     int
@@ -129,7 +129,7 @@ type standing struct {
 }
 
 // String returns a line that fits a terminal, with ten million connections, too.
-func (s standing) String() string {
+func (s progressLine) String() string {
 	parts := []string{fmt.Sprintf("%.0f/%.0f s", s.elapsed.Seconds(), s.duration.Seconds())}
 	if s.live != "" {
 		parts = append(parts, s.live+" live")

@@ -84,7 +84,7 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	go func() { account <- l.hear(server) }()
 	stopSweeping := inParallel(ctx, sweepers, len(l.socks), l.sweep)
 	defer stopSweeping()
-	stopBar := progress.New(stderr, cfg.progress).Show(func() string { return l.standing("messages").String() })
+	stopBar := progress.New(stderr, cfg.progress).Show(func() string { return l.line("messages").String() })
 	err = l.dialAll(ctx, first.Address)
 	l.rep.Setup = seconds(time.Since(l.start))
 	if err == nil {

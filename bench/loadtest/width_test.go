@@ -77,7 +77,7 @@ func TestLatenessIsExplained(t *testing.T) {
 }
 
 func TestProgressFitsATerminal(t *testing.T) {
-	for _, s := range []standing{
+	for _, s := range []progressLine{
 		{elapsed: 20 * time.Second, duration: 20 * time.Second, live: "10,000,000", closed: 3_251_410, activities: 20 * 9_481_412, what: "touches", latest: 267*time.Millisecond + 312},
 		{elapsed: 100 * time.Minute, duration: 100 * time.Minute, live: "10,000,000", closed: 10_000_000, activities: 1 << 40, what: "touches", latest: 61234 * time.Millisecond},
 		{elapsed: 20 * time.Second, duration: 20 * time.Second, closed: 10_000_000, wrong: 10_000_000, activities: 1 << 40, what: "messages", latest: 61234 * time.Millisecond},

@@ -12,9 +12,9 @@ import (
 
 // A report is the result of a run.
 type report struct {
-	Machine    machine.Machine `json:"machine"`
-	Contenders []entry         `json:"contenders"`
-	Rows       []*row          `json:"rows"`
+	Machine    machine.Machine  `json:"machine"`
+	Contenders []contender.Kind `json:"contenders"`
+	Rows       []*row           `json:"rows"`
 
 	Interrupted bool `json:"interrupted,omitempty"` // this is what there was until then
 
@@ -22,20 +22,8 @@ type report struct {
 	contests []*contest
 }
 
-// entry tells what a contender is.
-type entry struct {
-	Name   string `json:"name"`
-	What   string `json:"what"`
-	Module string `json:"module,omitempty"`
-	Note   string `json:"note,omitempty"`
-}
-
 func newReport(m machine.Machine, cfg config, contests []*contest) *report {
-	r := &report{Machine: m, Rows: rows(contests), cfg: cfg, contests: contests}
-	for _, k := range contender.All() {
-		r.Contenders = append(r.Contenders, entry{k.Name, k.What, k.Module, k.Note})
-	}
-	return r
+	return &report{Machine: m, Contenders: contender.All(), Rows: rows(contests), cfg: cfg, contests: contests}
 }
 
 // facts are what a reader must know of a run, as names and values.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/sample"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
@@ -73,10 +74,10 @@ func runStale(t turn, name string, timeout, spread time.Duration) (outcome, erro
 	}
 	touchOver(c, l, spread)
 	before := usage.Self()
-	watch := watchBusy()
+	stop := sample.Every(busyStep, read)
 	l.await(t.scale.Patience)
 	used := usage.Self().Since(before)
-	return staleOutcome(name, t.conns, used, l.judge(), watch()), nil
+	return staleOutcome(name, t.conns, used, l.judge(), busy(stop())), nil
 }
 
 // touchOver touches each connection once, evenly over a while.
@@ -129,38 +130,28 @@ type busyPoint struct {
 	Share float64 `json:"share"`
 }
 
-// watchBusy notes which share of a core this process uses, step by step, until
-// the function that it returns is called, which returns the shares.
-func watchBusy() (stop func() []busyPoint) {
-	done, result := make(chan struct{}), make(chan []busyPoint)
-	go func() {
-		tick := time.NewTicker(busyStep)
-		defer tick.Stop()
-		var points []busyPoint
-		begun, last := time.Now(), usage.Self()
-		then := begun
-		for {
-			select {
-			case <-done:
-				result <- points
-				return
-			case <-tick.C:
-			}
-			now, used := time.Now(), usage.Self()
-			step := now.Sub(then)
-			if step < busyStep/2 { // this goroutine was kept waiting, so ticks come in a bunch
-				continue
-			}
-			if u := used.Since(last); u.Known {
-				points = append(points, busyPoint{now.Sub(begun).Seconds(), u.CPU.Seconds() / step.Seconds()})
-			}
-			then, last = now, used
+// A reading is what this process has used until a moment.
+type reading struct {
+	at   time.Time
+	used usage.Usage
+}
+
+func read() reading { return reading{time.Now(), usage.Self()} }
+
+// busy returns which share of a core was used, step by step.
+func busy(readings []reading) (points []busyPoint) {
+	last := readings[0]
+	for _, r := range readings[1:] {
+		step, used := r.at.Sub(last.at), r.used.Since(last.used)
+		if step < busyStep/2 { // the readings were kept waiting, so they come in a bunch
+			continue
 		}
-	}()
-	return func() []busyPoint {
-		close(done)
-		return <-result
+		if used.Known {
+			points = append(points, busyPoint{r.at.Sub(readings[0].at).Seconds(), used.CPU.Seconds() / step.Seconds()})
+		}
+		last = r
 	}
+	return points
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

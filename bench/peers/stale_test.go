@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -94,5 +95,17 @@ func TestLedger(t *testing.T) {
 	}
 	if l.touch(0) || !l.touch(2) {
 		t.Error("what has expired is not active any more, and what has not is")
+	}
+}
+
+// TestBusy has the third reading come in a bunch with the second: it is left out.
+func TestBusy(t *testing.T) {
+	at := func(steps float64, cpu time.Duration) reading {
+		return reading{time.Unix(0, 0).Add(time.Duration(steps * float64(busyStep))), usage.Usage{Known: true, CPU: cpu}}
+	}
+	got := busy([]reading{at(0, 0), at(2, busyStep), at(2.1, 2*busyStep), at(4, 2*busyStep)})
+	want := []busyPoint{{2 * busyStep.Seconds(), 0.5}, {4 * busyStep.Seconds(), 0.5}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -33,9 +33,10 @@ func (t *target) dial(granted terms, rng *rand.Rand) (*client, error) {
 		return nil, err
 	}
 	t.dials.Add(1)
+	e := t.ledger.enter(nc.LocalAddr())
 	return &client{
 		target: t, terms: granted, rng: rng, TCPConn: nc.(*net.TCPConn),
-		entry: t.ledger.enter(nc.LocalAddr()), since: span{begin, time.Now()},
+		entry: e, since: span{begin, time.Now()},
 	}, nil
 }
 
@@ -91,7 +92,8 @@ func (c *client) cut(p *pulse, err error) outcome {
 		if end, ok := c.endBy(at.Add(c.grace)); ok {
 			at = end
 		}
-		if moved, _ := b.history(); !moved.from.Before(b.begun) {
+		// Writes before that belong to the handshake, whose limit they do not extend.
+		if moved, _ := b.history(); !b.asked.IsZero() && !moved.from.Before(b.asked) {
 			p.wrote(moved.from, moved.to)
 		}
 	}

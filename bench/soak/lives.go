@@ -21,7 +21,7 @@ type life struct {
 type exchange func(c *client, p *pulse) error
 
 // An opening has a connection pinged from then on, and returns when that was.
-type opening func(c *client) (span, error)
+type opening func(c *client, p *pulse) (span, error)
 
 // The lives on each kind of server. The first is also what the veterans do.
 
@@ -179,8 +179,15 @@ const patience = time.Minute
 // ping before each.
 func answer(open opening, wait func(ctx context.Context, c *client, p *pulse) error) func(context.Context, *client) outcome {
 	return func(ctx context.Context, c *client) outcome {
-		since, err := open(c)
-		p := newPulse(staleAfter, since.from)
+		p := newPulse(limit, c.since.from)
+		since, err := open(c, p)
+		switch {
+		case p.overdue:
+			return tooLate()
+		case err != nil:
+			return c.cut(p, err)
+		}
+		p = newPulse(staleAfter, since.from)
 		for err == nil {
 			if err = wait(ctx, c, p); err != nil {
 				break
@@ -212,9 +219,13 @@ func letPingsBy(ctx context.Context, c *client, p *pulse) error {
 // ignore never answers, and has to be closed.
 func ignore(open opening) func(context.Context, *client) outcome {
 	return func(_ context.Context, c *client) outcome {
-		since, err := open(c)
-		if err != nil {
-			return c.cut(newPulse(staleAfter, since.from), err)
+		p := newPulse(limit, c.since.from)
+		since, err := open(c, p)
+		switch {
+		case p.overdue:
+			return tooLate()
+		case err != nil:
+			return c.cut(p, err)
 		}
 		return c.stale(since, staleAfter, idle.ReasonHeartbeat)
 	}

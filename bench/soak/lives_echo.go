@@ -59,8 +59,7 @@ func echo(c *client, p *pulse) error {
 }
 
 // askForPings puts a connection to an echo server under a heartbeat.
-func askForPings(c *client) (span, error) {
-	begin := time.Now()
-	_, err := c.Write([]byte{modePing})
+func askForPings(c *client, p *pulse) (span, error) {
+	begin, err := c.say(p, []byte{modePing})
 	return span{begin, time.Now()}, err
 }

@@ -65,9 +65,9 @@ func checkPage(res *http.Response, major int) error {
 
 // upgrade asks for the connection to be handed over and pinged, as WebSockets
 // are.
-func upgrade(c *client) (span, error) {
-	begin := time.Now()
-	if _, err := io.WriteString(c, "GET "+pathPings+" HTTP/1.1\r\nHost: soak\r\nConnection: Upgrade\r\nUpgrade: pings\r\n\r\n"); err != nil {
+func upgrade(c *client, p *pulse) (span, error) {
+	begin, err := c.say(p, []byte("GET "+pathPings+" HTTP/1.1\r\nHost: soak\r\nConnection: Upgrade\r\nUpgrade: pings\r\n\r\n"))
+	if err != nil {
 		return span{begin, begin}, err
 	}
 	c.SetReadDeadline(time.Now().Add(patience))

@@ -17,7 +17,7 @@ import (
 type browser struct {
 	net.Conn
 	transport http.Transport
-	begun     time.Time // the last request
+	asked     time.Time // when the last request was about to be written; zero before
 
 	ended chan struct{} // closed when the server has closed
 	mu    sync.Mutex
@@ -47,26 +47,26 @@ func (c *client) browse() *browser {
 	return b
 }
 
-// get gets a page, and returns when it was asked for.
-func (b *browser) get(path string) (asked time.Time, err error) {
-	b.begun = time.Now()
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked = time.Now() }}
+// get gets a page.
+func (b *browser) get(path string) error {
+	b.asked = time.Time{}
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.asked = time.Now() }}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), "GET", "https://soak"+path, nil)
 	if err != nil {
-		return asked, err
+		return err
 	}
 	res, err := b.transport.RoundTrip(req)
-	if err == nil {
-		err = checkPage(res, 2)
+	if err != nil {
+		return err
 	}
-	return asked, err
+	return checkPage(res, 2)
 }
 
 // page2 gets a page over HTTP/2.
 func page2(c *client, p *pulse) error {
-	asked, err := c.browse().get(pathPage)
+	err := c.browse().get(pathPage)
 	if err == nil {
-		p.heard(asked)
+		p.heard(c.browser.asked)
 	}
 	return err
 }
@@ -74,19 +74,26 @@ func page2(c *client, p *pulse) error {
 // hang2 asks for what is not answered, and then is silent.
 func hang2(_ context.Context, c *client) outcome {
 	b := c.browse()
-	go b.get(pathHang) // until the connection ends
+	answered := make(chan error, 1)
+	go func() { answered <- b.get(pathHang) }()
 	at, err := c.awaitEnd(time.Now(), 2*limit)
 	if err != nil {
 		return violation(0, "%v", err)
 	}
+	<-answered // by the end
 	moved, _ := b.history()
-	return c.ended(moved, limit, at, idle.ReasonIdle)
+	o := c.ended(moved, limit, at, idle.ReasonIdle)
+	if o.reason == idle.ReasonReadTotal && (b.asked.IsZero() || moved.to.Sub(c.since.from) >= limit) {
+		return outcome{verdict: draw, reason: o.reason} // the client was too late to ask
+	}
+	return o
 }
 
 func (b *browser) Write(p []byte) (int, error) {
 	begin := time.Now()
 	n, err := b.Conn.Write(p)
 	b.note(begin)
+	b.end(err)
 	return n, err
 }
 
@@ -95,13 +102,18 @@ func (b *browser) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.note(time.Time{})
 	}
+	b.end(err)
+	return n, err
+}
+
+// end notes the end of the connection, which is where reading or writing fails.
+func (b *browser) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil && b.at.IsZero() {
 		b.at = time.Now()
 		close(b.ended)
 	}
-	return n, err
 }
 
 // note notes that something moved; it was written if it has a beginning. What the

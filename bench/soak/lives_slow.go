@@ -56,7 +56,7 @@ func (c *client) sip(since span, rate int) outcome {
 		case rate > writeRate && time.Since(since.to) > slowLife:
 			return outcome{verdict: left, unsure: time.Since(since.from) > writeRation.paid(taken)}
 		case rate < writeRate && time.Since(since.to) > writeRation.paid(taken+atMostUnread)+c.slack(since.to, time.Now()):
-			return violation(0, "reads too slowly, %d bytes in %v, and is not cut", taken, time.Since(since.to))
+			return violation(reason, "reads too slowly, %d bytes in %v, and is not cut", taken, time.Since(since.to))
 		}
 		quota := int(float64(rate)*time.Since(since.from).Seconds()) - taken
 		if quota <= 0 {

@@ -1,4 +1,3 @@
-// Package usage tells what processes use: CPU time and memory.
 package usage
 
 import (

@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"math"
 	"syscall"
 	"time"
 )
@@ -14,4 +15,14 @@ func Self() Usage {
 		return Usage{}
 	}
 	return Usage{Known: true, CPU: time.Duration(r.Utime.Nano() + r.Stime.Nano()), Wakeups: int64(r.Nvcsw)}
+}
+
+// Descriptors returns how many descriptors this process may have. The Go runtime
+// has raised the limit as far as it can.
+func Descriptors() uint64 {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(r.Cur)
 }

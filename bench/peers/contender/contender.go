@@ -40,23 +40,23 @@ const Tick = 10 * time.Millisecond
 
 // A Kind is a contender to be had.
 type Kind struct {
-	Name   string
-	What   string // in a few words
-	Module string // whose version matters; "" for the standard library and what is written here
-	Note   string // what a reader of its figures has to know
+	Name   string `json:"name"`
+	What   string `json:"what"`             // in a few words
+	Module string `json:"module,omitempty"` // whose version matters; "" for the standard library and what is written here
+	Note   string `json:"note,omitempty"`   // what a reader of its figures has to know
 
 	// Most is how many connections it can have, 0 for any number; Limited
 	// tells why.
-	Most    int
-	Limited string
+	Most    int    `json:"-"`
+	Limited string `json:"-"`
 
 	// Unweighed tells why its memory, and what collecting its garbage takes,
 	// cannot be measured, "" if they can be.
-	Unweighed string
+	Unweighed string `json:"-"`
 
 	// New makes one, whose connections are stale after timeout. It calls
 	// expired, on whatever goroutine, with the number of each that is.
-	New func(timeout time.Duration, expired func(i int)) (Contender, error)
+	New func(timeout time.Duration, expired func(i int)) (Contender, error) `json:"-"`
 }
 
 // About tells what the contender is, and what a reader has to know.

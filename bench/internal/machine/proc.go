@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// What is asked of /proc is unknown on systems that have none.
+
 // cpuModel returns what the CPU is called.
 func cpuModel() string { return fieldOf("/proc/cpuinfo", "model name") }
 
