@@ -254,7 +254,7 @@ func TestHTTP2BogusPreface(t *testing.T) {
 func TestHTTP2OnTimeout(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		limits := slow(300 * ms)
-		limits.WriteRate.BytesPerSecond = Off
+		limits.WriteRate.BytesPerSecond, limits.KeepAliveTimeout = Off, patience
 		asked := make(chan *idle.TimeoutError, 10)
 		limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
 			if c.RemoteAddr() == nil {

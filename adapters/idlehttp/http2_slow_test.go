@@ -123,7 +123,7 @@ func TestHTTP2StreamEndsWithinAFrame(t *testing.T) {
 		t.Run("it is completed", func(t *testing.T) {
 			t.Parallel()
 			limits := slow(600 * ms)
-			limits.HeaderTimeout = patience
+			limits.HeaderTimeout, limits.KeepAliveTimeout = patience, patience
 			h, ended := fails()
 			s := start2(t, secure, limits, h)
 			f := s.dialFramed(defaultWindow)

@@ -211,7 +211,7 @@ func TestHTTP2PrefaceNeverCome(t *testing.T) {
 	s := start2(t, true, limits, unreachable(t))
 	for _, part := range []string{"", preface[:5]} {
 		c := s.Dial("h2")
-		c.Send(part)
+		io.WriteString(c, part) // which may be too late
 		httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
 	}
 	s.WantOnly(2, "handshake", idle.ReasonReadTotal)

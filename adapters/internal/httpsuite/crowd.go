@@ -56,13 +56,13 @@ var ofCrowds = []promise{
 	// A header that trickles in has one answer: what the server itself would say, when its
 	// Read fails, does not go out, neither before that nor after it. All are counted.
 	{"AnsweredOnce", plain, func(t *testing.T, u under) {
-		const n = 150
+		const n = 100
 		s := u.start(t, Only(limit, "HeaderTimeout"), unreachable(t))
 		var clients []*Client
 		for range n {
 			c := s.Dial()
 			c.Send("GET / HTTP/1.1\r\nX: ")
-			c.Trickle(strings.Repeat("x", 1000), 2*ms)
+			c.Trickle(strings.Repeat("x", 500), 5*ms)
 			clients = append(clients, c)
 		}
 		wrong := map[string]int{}

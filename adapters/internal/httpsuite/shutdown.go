@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +74,13 @@ var ofShutdown = []promise{
 				const limit = 2 * limit
 				entered, finish := make(chan bool, 2), make(chan bool)
 				end := sync.OnceFunc(func() { close(finish) })
-				s := u.start(t, Only(limit, "HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "WriteTimeout"), func(r Request) {
+				to := Only(limit, "HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "WriteTimeout")
+				var late sync.Map // the address of the slow client; the others may take their time
+				to.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
+					_, is := late.Load(c.RemoteAddr().String())
+					return !is || err.Phase != test.phase
+				}
+				s := u.start(t, to, func(r Request) {
 					entered <- true
 					switch r.Path() {
 					case "/wait":
@@ -86,6 +93,7 @@ var ofShutdown = []promise{
 				})
 				t.Cleanup(end)
 				waits, slow := s.Dial(), s.Dial()
+				late.Store(slow.LocalAddr().String(), true)
 				waits.Send(Get("/wait"))
 				if name == "response" {
 					slow.Narrow(16 << 10)

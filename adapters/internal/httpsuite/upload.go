@@ -18,7 +18,7 @@ var ofUploads = []promise{
 	// Every timeout has one outcome: the client is answered, it is counted as what it was,
 	// and the handler gets the error that says so.
 	{"HandlerSeesTheTimeout", usual, func(t *testing.T, u under) {
-		const n = 50
+		const n = 30
 		ended := make(chan error, n)
 		to := Only(limit, "BodyTimeout")
 		var sent Gate // all of them
