@@ -15,6 +15,7 @@ type oracle struct {
 	toClient, toServer int64 // windows of the connection
 	initial            [2]int64
 	last, left         uint32
+	tight              bool // the windows of the connection are used up often
 }
 
 type account struct {
@@ -76,7 +77,7 @@ func (o *oracle) client(r *rand.Rand) act {
 			o.initial[0] = int64(value)
 		}}
 	case what == 3:
-		n := 1 + uint32(r.IntN(100_000))
+		n := 1 + o.increment(r, 100_000)
 		return act{bytesOf(typeWindowUpdate, 0, 0, number(n|1<<31)), func() { o.toClient += int64(n) }}
 	case what == 4 || a == nil:
 		return act{bytesOf([]byte{6, 2, 99}[r.IntN(3)], byte(r.Uint32()), 0, junk(r, 20)), func() {}}
@@ -111,7 +112,7 @@ func (o *oracle) server(r *rand.Rand) act {
 			o.initial[1] = int64(value)
 		}}
 	case what == 1:
-		n := uint32(r.IntN(1000))
+		n := o.increment(r, 1000)
 		return act{bytesOf(typeWindowUpdate, 0, 0, number(n)), func() { o.toServer += int64(n) }}
 	case what == 2 || a == nil:
 		if r.IntN(20) == 0 {
@@ -135,6 +136,14 @@ func (o *oracle) server(r *rand.Rand) act {
 		a.toClient -= int64(len(body))
 		a.done = a.done || ends
 	}}
+}
+
+// increment is by how much a window of the connection is opened.
+func (o *oracle) increment(r *rand.Rand, most int) uint32 {
+	if o.tight {
+		most = 150
+	}
+	return uint32(r.IntN(most))
 }
 
 // blockOf is a header block in one or more frames.
@@ -218,8 +227,8 @@ func FuzzLedger(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		o, l := newOracle(), newLedger()
-		if r.IntN(2) == 0 { // of what is used up, often
-			o.toClient, o.toServer = int64(r.IntN(2000)), int64(r.IntN(2000))
+		if o.tight = r.IntN(2) == 0; o.tight {
+			o.toClient, o.toServer = int64(r.IntN(500)), int64(r.IntN(500))
 			l.toClient, l.toServer = o.toClient, o.toServer
 		}
 		last := map[uint32][2]bool{} // what each stream was told to be waiting for
