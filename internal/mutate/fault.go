@@ -122,12 +122,12 @@ func parse(r io.Reader, dir string) (faults []fault, err error) {
 		case f.survives != "": // the reason goes on
 			f.survives += " " + line
 		default:
-			return nil, fmt.Errorf("%s: %q; write a line with -, +, tests: or survives:", where, line)
+			return nil, fmt.Errorf("%s: %q is no line of a fault; those begin with -, +, tests: or survives: and a space", where, line)
 		}
 	}
 	for _, f := range faults {
 		if len(f.edits) == 0 || len(f.tests) == 0 {
-			return nil, fmt.Errorf("%s: a fault wants a change (lines with - and +) and packages to test (a line with tests:)", f.where)
+			return nil, fmt.Errorf("%s: a fault wants a change (lines with - and +) and packages to test (a line with tests: above it)", f.where)
 		}
 	}
 	return faults, in.Err()
