@@ -41,10 +41,10 @@
 // Examples are a handler that takes long, and a body that trickles after the response has
 // begun.
 //
-// net/http of Go 1.27 serves HTTP/2 in another way than that of Go 1.26, with which this
-// package does not work yet: clients that ask for HTTP/2 get no response. With Go 1.27,
-// switch HTTP/2 off before NewListener or Serve is called:
+// Configure HTTP/2 by Server.HTTP2. If x/net/http2.ConfigureServer does that and the
+// program is built with Go 1.27 or later, no limit ends single streams: only the limits
+// of connections apply, and the server's log says so.
 //
-//	server.Protocols = new(http.Protocols)
-//	server.Protocols.SetHTTP1(true)
+// With Go 1.27 or later, Server.SetKeepAlivesEnabled has no effect on HTTP/2. Shutdown
+// works as usual.
 package idlehttp

@@ -25,12 +25,20 @@ const (
 // hookHTTP2 makes s serve l's HTTP/2 connections through readers of their frames.
 //
 // The function that serves connections without TLS accepts any net.Conn. So it
-// serves all of them here, those with TLS too. If a later version of Go has no
-// such function, frames are not read, and only the limits of connections apply.
+// serves all of them here, those with TLS too.
+//
+// There is no such function if the user has set s.TLSNextProto without one. Nor is
+// there one if x/net/http2.ConfigureServer has been called and Go is 1.27 or later:
+// then net/http does not use s.TLSNextProto. In these cases frames are not read, and
+// only the limits of connections apply. The log says so.
 func (l *Listener) hookHTTP2(s *http.Server) {
 	prepareHTTP2(s)
 	serve, serveTLS := s.TLSNextProto[plain], s.TLSNextProto[overTLS]
 	if serve == nil {
+		if serveTLS != nil {
+			s.ErrorLog.Print("idlehttp: the limits of single streams do not apply, because HTTP/2 is served by " +
+				"a function of the user's in Server.TLSNextProto, or by x/net/http2.ConfigureServer; configure HTTP/2 by Server.HTTP2 instead")
+		}
 		return
 	}
 	s.TLSNextProto = maps.Clone(s.TLSNextProto)
@@ -71,13 +79,14 @@ func (l *Listener) framed(nc net.Conn) net.Conn {
 	return httpconn.ReadFrames(l.Listener, nc)
 }
 
-// prepareHTTP2 makes net/http fill in s.TLSNextProto. net/http does so when it
-// begins to serve, but changing the map then would be a race with the connections
-// of other listeners.
+// prepareHTTP2 fills in s.TLSNextProto with functions that serve HTTP/2, unless the
+// user has. Otherwise net/http would fill it in when it begins to serve, and changing
+// the map then would be a race with the connections of other listeners.
 //
-// net/http has no function for this. But the functions in the map serve the
-// connections of any server. So they can be taken from another server, which is
-// served for a moment.
+// net/http fills in the map of another server when that is served for a moment. Up
+// to Go 1.26 the functions there serve the connections of any server, so they can be
+// taken from it. Since Go 1.27 they only close connections, and there is none for
+// connections without TLS. Then s has those of a [relay].
 func prepareHTTP2(s *http.Server) {
 	if s.TLSNextProto != nil {
 		return
@@ -90,8 +99,14 @@ func prepareHTTP2(s *http.Server) {
 	if err := other.Serve(nowhere{}); !errors.Is(err, errNowhere) || other.TLSNextProto == nil {
 		return
 	}
-	s.TLSNextProto = other.TLSNextProto
-	s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // lets streams end gracefully
+	if other.TLSNextProto[plain] != nil {
+		s.TLSNextProto = other.TLSNextProto
+		s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // lets streams end gracefully
+		return
+	}
+	r := newRelay(s)
+	s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){overTLS: r.serveTLS, plain: r.servePlain}
+	s.RegisterOnShutdown(r.shutdown)
 }
 
 // nowhere is a listener that accepts no connections.
@@ -125,10 +140,12 @@ func unwrap(tc *tls.Conn) net.Conn {
 	return nil
 }
 
+// preface is the first thing that an HTTP/2 client sends.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
 // readPreface reads the client's connection preface and reports whether it is
 // HTTP/2's. It logs any other preface, as net/http does.
 func readPreface(hs *http.Server, nc net.Conn) bool {
-	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	got := make([]byte, len(preface))
 	if _, err := io.ReadFull(nc, got); err != nil {
 		return false

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -38,9 +39,19 @@ func TestHTTP2Hooks(t *testing.T) {
 			if r.Context().Value(key{}) != "ours" || r.RemoteAddr == "" {
 				t.Errorf("the request is from %q with the context %v", r.RemoteAddr, r.Context())
 			}
+			server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+			local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+			if server == nil || server.Addr != "the user's" || local == nil || local.String() != r.Host {
+				t.Errorf("the context has the server %p and the address %v, want %s", server, local, r.Host)
+			}
 		}, func(server *http.Server) {
+			server.Addr = "the user's"
+			server.BaseContext = func(net.Listener) context.Context { return context.WithValue(t.Context(), key{}, "base") }
 			server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
 				see(nc)
+				if ctx.Value(key{}) != "base" {
+					t.Errorf("the context is %v", ctx)
+				}
 				return context.WithValue(ctx, key{}, "ours")
 			}
 			server.ConnState = func(nc net.Conn, to http.ConnState) {
@@ -77,44 +88,45 @@ func TestHTTP2Hooks(t *testing.T) {
 
 // Listeners can share a server, with one that has no timeouts. Each has its own.
 func TestHTTP2Listeners(t *testing.T) {
-	t.Parallel()
-	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t)}
-	speak2(server, false)
-	var sites []*site
-	served := make(chan error, 3)
-	for _, limit := range []Timeouts{all(300 * ms), all(patience)} {
-		l, err := NewListener(server, httpsuite.Listen(t), limit)
-		if err != nil {
-			t.Fatal(err)
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
+		speak2(server, secure)
+		var sites []*site
+		served := make(chan error, 3)
+		for _, limit := range []Timeouts{all(300 * ms), all(patience)} {
+			l, err := NewListener(server, httpsuite.Listen(t), limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sites = append(sites, &site{&httpsuite.Site{Listener: l, T: t, Secure: secure}, server})
 		}
-		sites = append(sites, &site{&httpsuite.Site{Listener: l, T: t}, server})
-	}
-	bare := httpsuite.Listen(t)
-	sites = append(sites, &site{&httpsuite.Site{Listener: httpsuite.Unlimited(bare), T: t}, server})
-	go func() { served <- server.Serve(bare) }()
-	for _, s := range sites[:2] {
-		go func() { served <- server.Serve(s.Listener) }()
-	}
-	var clients []framed
-	for _, s := range sites {
-		f := s.dialFramed(defaultWindow)
-		f.open(1, postBlock, 0)
-		f.data(1, 100, endStream)
-		f.wantEnd(1)
-		clients = append(clients, f)
-	}
-	clients[0].Drain()
-	sites[0].WantOnly(1, "keep-alive", idle.ReasonReadTotal)
-	for _, f := range clients[1:] {
-		f.open(3, getBlock, endStream)
-		f.wantEnd(3)
-	}
-	sites[1].WantNone()
-	server.Close()
-	for _, s := range sites {
-		<-served
-		s.Close()
-	}
+		bare := httpsuite.Listen(t)
+		sites = append(sites, &site{&httpsuite.Site{Listener: httpsuite.Unlimited(bare), T: t, Secure: secure}, server})
+		go func() { served <- serve(server, bare, secure) }()
+		for _, s := range sites[:2] {
+			go func() { served <- serve(server, s.Listener, secure) }()
+		}
+		var clients []framed
+		for _, s := range sites {
+			f := s.dialFramed(defaultWindow)
+			f.open(1, postBlock, 0)
+			f.data(1, 100, endStream)
+			f.wantEnd(1)
+			clients = append(clients, f)
+		}
+		clients[0].Drain()
+		sites[0].WantOnly(1, "keep-alive", idle.ReasonReadTotal)
+		for _, f := range clients[1:] {
+			f.open(3, getBlock, endStream)
+			f.wantEnd(3)
+		}
+		sites[1].WantNone()
+		server.Close()
+		for _, s := range sites {
+			<-served
+			s.Close()
+		}
+	})
 }
 
 // A server that shuts down says so, and its streams end in good order.
@@ -141,6 +153,92 @@ func TestHTTP2Shutdown(t *testing.T) {
 			t.Error(err)
 		}
 		s.wantReset(0)
+	})
+}
+
+// A client that says hello while the server shuts down is served or sent away. It
+// does not hold up the shutdown.
+func TestHTTP2HelloDuringShutdown(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		begun, finish := make(chan bool, 1), make(chan bool, 1)
+		s := start2(t, secure, all(patience), func(_ http.ResponseWriter, r *http.Request) {
+			begun <- true
+			select {
+			case <-finish:
+			case <-r.Context().Done():
+			}
+		})
+		early, late := s.dialFramed(defaultWindow), s.Dial("h2")
+		early.open(1, getBlock, endStream)
+		httpsuite.Receive(t, begun)
+		down := make(chan error, 1)
+		go func() { down <- s.server.Shutdown(context.Background()) }()
+		early.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+		late.Send(hello)
+		late.Close()
+		finish <- true
+		early.wantEnd(1)
+		early.Drain()
+		if err := httpsuite.Receive(t, down); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that is closed ends its connections and streams.
+func TestHTTP2Close(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		begun, ended := make(chan bool, 1), make(chan error, 1)
+		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			begun <- true
+			<-r.Context().Done()
+			ended <- r.Context().Err()
+		})
+		f := s.dialFramed(defaultWindow)
+		f.open(1, getBlock, endStream)
+		httpsuite.Receive(t, begun)
+		s.server.Close()
+		f.Drain()
+		if err := httpsuite.Receive(t, ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("the request's context: %v", err)
+		}
+	})
+}
+
+// The settings of a server hold for HTTP/2, those too that are made after NewListener.
+func TestHTTP2Settings(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		var log httpsuite.Journal
+		handled := make(chan string, 2)
+		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			handled <- r.Method
+			panic("on purpose")
+		}, func(server *http.Server) {
+			server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 77}
+			server.ErrorLog.SetOutput(&log)
+			server.ErrorLog.SetPrefix("mine: ")
+		})
+		s.server.MaxHeaderBytes = 100_000
+		s.server.DisableGeneralOptionsHandler = true
+		f := s.dialFramed(defaultWindow)
+		settings := map[uint16]uint32{}
+		f.wantFrame("the server's settings", func(g got) bool {
+			for b := g.payload; g.kind == typeSettings && len(b) >= 6; b = b[6:] {
+				settings[binary.BigEndian.Uint16(b)] = binary.BigEndian.Uint32(b[2:])
+			}
+			return len(settings) > 0
+		})
+		const maxStreams, maxHeaderList = 3, 6
+		if n, size := settings[maxStreams], settings[maxHeaderList]; n != 77 || size < 100_000 || size > 101_000 {
+			t.Errorf("the settings are %v", settings)
+		}
+		f.open(1, "\x02\x07OPTIONS\x87\x04\x01*\x41\x04test", endStream)
+		if got := httpsuite.Receive(t, handled); got != "OPTIONS" {
+			t.Errorf("the handler is called for %s", got)
+		}
+		httpsuite.Eventually(t, "the panic is logged", func() bool {
+			return strings.HasPrefix(log.Text(), "mine: http2: panic serving "+f.LocalAddr().String()+": on purpose\n")
+		})
 	})
 }
 
@@ -178,24 +276,6 @@ func TestHTTP2ByDefault(t *testing.T) {
 			s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 		})
 	}
-}
-
-// Where there is no function that takes any connection, frames are not read. The
-// limits of connections count as far as the server tells.
-func TestHTTP2WithoutFrames(t *testing.T) {
-	t.Parallel()
-	limits := httpsuite.Off()
-	limits.KeepAliveTimeout, limits.StreamTimeout = 300*ms, patience
-	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
-		func(server *http.Server) {
-			other := new(http.Server)
-			other.Serve(nowhere{})
-			server.TLSNextProto = handOvers{overTLS: other.TLSNextProto[overTLS]}
-		})
-	f := s.dialFramed(defaultWindow)
-	f.open(1, getBlock, endStream)
-	f.Drain()
-	s.WantOnly(1, "keep-alive", idle.ReasonRead)
 }
 
 // A server without HTTP/2 has none by us.

@@ -64,8 +64,6 @@ func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prep
 	})...)
 }
 
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
 // frame is a frame of HTTP/2.
 func frame(kind, flags byte, stream uint32, payload string) string {
 	b := append([]byte{0, 0, byte(len(payload)), kind, flags}, make([]byte, 4)...)

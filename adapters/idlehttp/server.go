@@ -55,7 +55,8 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // functions that call the previous ones, so set these before and do not change
 // them afterwards. The new ErrorLog drops lines about handshakes that timed out.
 // Set Protocols, HTTP2 and TLSConfig before as well, and call
-// x/net/http2.ConfigureServer before if you use it. s may be prepared for several
+// x/net/http2.ConfigureServer before if you use it, but see the package's
+// documentation about that. s may be prepared for several
 // listeners, and may also serve others, but it must not serve yet.
 func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {

@@ -56,20 +56,11 @@ func TestTrapHTTP2HandOver(t *testing.T) {
 	})
 }
 
-// The functions of a server that has just begun to be served serve connections of
-// any other, of which they take the settings; they take any net.Conn, and what they
-// know of TLS is what that tells. The server's Shutdown tells the clients.
-func TestTrapHTTP2IsServedForOthers(t *testing.T) {
+// The functions that prepareHTTP2 finds serve connections with the settings of their
+// server. They take any net.Conn, and what they know of TLS is what that tells. The
+// server's Shutdown tells the clients.
+func TestTrapHTTP2ServesAnyConnection(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		other := new(http.Server)
-		speak2(other, secure)
-		if err := other.Serve(nowhere{}); err != errNowhere {
-			t.Fatal(err)
-		}
-		serve := other.TLSNextProto[plain]
-		if serve == nil || other.TLSNextProto[overTLS] == nil {
-			t.Fatalf("the functions are %v", other.TLSNextProto)
-		}
 		b := newBare(t, secure)
 		b.serve(func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS == nil && secure || r.TLS != nil && r.TLS.NegotiatedProtocol != "h2" {
@@ -78,6 +69,11 @@ func TestTrapHTTP2IsServedForOthers(t *testing.T) {
 		}, func(server *http.Server) {
 			speak2(server, secure)
 			server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 77}
+			prepareHTTP2(server)
+			serve := server.TLSNextProto[plain]
+			if serve == nil || server.TLSNextProto[overTLS] == nil {
+				t.Fatalf("the functions are %v", server.TLSNextProto)
+			}
 			server.TLSNextProto = handOvers{
 				plain: serve,
 				overTLS: func(hs *http.Server, tc *tls.Conn, h http.Handler) {
@@ -98,7 +94,7 @@ func TestTrapHTTP2IsServedForOthers(t *testing.T) {
 		})
 		f.open(1, "\x82\x87\x84\x41\x04test", endStream)
 		f.wantEnd(1)
-		go other.Shutdown(context.Background())
+		go b.server.Shutdown(context.Background())
 		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway })
 	})
 }
