@@ -44,7 +44,4 @@
 // Configure HTTP/2 by Server.HTTP2. If x/net/http2.ConfigureServer does that and the
 // program is built with Go 1.27 or later, no limit ends single streams: only the limits
 // of connections apply, and the server's log says so.
-//
-// With Go 1.27 or later, Server.SetKeepAlivesEnabled has no effect on HTTP/2. Shutdown
-// works as usual.
 package idlehttp

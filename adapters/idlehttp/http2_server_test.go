@@ -185,6 +185,30 @@ func TestHTTP2HelloDuringShutdown(t *testing.T) {
 	})
 }
 
+// A server without keep-alives ends a connection after the requests in flight.
+func TestHTTP2KeepAlivesDisabled(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		s := start2(t, secure, all(patience), echo)
+		f := s.dialFramed(defaultWindow)
+		f.open(1, getBlock, endStream)
+		f.wantEnd(1)
+		f.Send(ping)
+		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
+		s.server.SetKeepAlivesEnabled(false)
+		f.open(3, getBlock, endStream)
+		f.wantEnd(3)
+		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+		f.Drain()
+		s.server.SetKeepAlivesEnabled(true)
+		f = s.dialFramed(defaultWindow)
+		for _, stream := range []uint32{1, 3} {
+			f.open(stream, getBlock, endStream)
+			f.wantEnd(stream)
+		}
+		s.WantNone()
+	})
+}
+
 // A server that is closed ends its connections and streams.
 func TestHTTP2Close(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"sync"
+	"sync/atomic"
 )
 
 // A relay serves HTTP/2 connections of a server by means of a second server,
@@ -14,8 +15,7 @@ import (
 //
 // It is for versions of Go whose net/http has no function that does so, which is
 // Go 1.27 and later: there the functions in TLSNextProto are not the ones that
-// serve HTTP/2. The second server has the settings of the first one. But it is not
-// the first one, so SetKeepAlivesEnabled has no effect on it.
+// serve HTTP/2. The second server has the settings of the first one.
 type relay struct {
 	server *http.Server
 	second func() *http.Server // makes it at the first call
@@ -49,7 +49,13 @@ func (r *relay) makeSecond() *http.Server {
 	second.DisableGeneralOptionsHandler = true // the first server has it
 	second.BaseContext = nil
 	second.ConnContext = func(_ context.Context, nc net.Conn) context.Context { return relayedOf(nc).context() }
-	second.ConnState = r.onState
+	off, secondOff := keepAlivesOff(r.server), keepAlivesOff(second)
+	second.ConnState = func(nc net.Conn, to http.ConnState) {
+		if off := off.Load(); off != secondOff.Load() { // it matters when a connection becomes idle
+			second.SetKeepAlivesEnabled(!off)
+		}
+		r.onState(nc, to)
+	}
 	return second
 }
 
@@ -65,6 +71,17 @@ func (r *relay) onState(nc net.Conn, to http.ConnState) {
 	case http.StateClosed:
 		close(c.done)
 	}
+}
+
+// keepAlivesOff returns what SetKeepAlivesEnabled sets. net/http does not tell it, so
+// it is looked up in s. If a later version of Go keeps it elsewhere, the result is
+// always false.
+func keepAlivesOff(s *http.Server) *atomic.Bool {
+	field := reflect.ValueOf(s).Elem().FieldByName("disableKeepAlives")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[atomic.Bool]() {
+		return new(atomic.Bool)
+	}
+	return (*atomic.Bool)(field.Addr().UnsafePointer())
 }
 
 // handlerKey is the context key of the handler for the requests of a connection.

@@ -22,6 +22,9 @@
 // are, and package tests can still reach its internals. Fasthttp is copied to a
 // temporary directory, and replaced in a copy of go.mod. Nothing is left behind.
 //
+// A toolchain in the module cache, where GOTOOLCHAIN puts it, cannot be overlaid. To
+// run its suite, copy it to another directory, and use the go command of the copy.
+//
 // A listener that speaks TLS, which is what Serve is given by ServeTLS and by
 // httptest, is handed to the adapters as it is. Idlenet has to be below TLS, so such a
 // listener stays bare if an adapter refuses its server.
@@ -175,8 +178,13 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 	}
 	for _, k := range s.differences {
 		what := "known"
-		if alone != nil && !k.fatal && alone[k.test] != "fail" {
-			what = "known, but passes now"
+		if alone != nil && !k.fatal {
+			switch outcome, exists := alone[k.test]; {
+			case !exists:
+				what = "known, but not in this version"
+			case outcome != "fail":
+				what = "known, but passes now"
+			}
 		}
 		fmt.Fprintf(out, "  %s: %s: %s\n", what, k.test, k.reason)
 	}

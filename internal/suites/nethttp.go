@@ -21,6 +21,10 @@ var nethttp = suite{
 			fatal:  true,
 		},
 		{
+			test:   test{"net/http", "TestClientServerTLSConnWrapper"}, // since Go 1.27
+			reason: "its connection is no *tls.Conn, but has a method ConnectionState, and Accept refuses what has TLS inside",
+		},
+		{
 			test:   test{"net/http", "TestAutomaticHTTP2_Serve_NonH2TLSConfig"},
 			reason: "it wants Serve to set up no HTTP/2; NewListener does, as ServeTLS may be called, and leaves the TLSConfig alone",
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/idle"
@@ -18,6 +19,9 @@ func init() {
 		switch fmt.Sprintf("%T", l) {
 		case "idlehttp.nowhere", // NewListener serves it, to learn what speaks HTTP/2
 			"*idlehttp.single": // accepts a connection that has timeouts already
+			return l
+		}
+		if _, config := l.(interface{ IdleTimeout() time.Duration }); config { // x/net/http2 configures s by it
 			return l
 		}
 		return wrap(l, func(l net.Listener) (net.Listener, error) {
