@@ -93,7 +93,9 @@ func TestHTTP2Listeners(t *testing.T) {
 		speak2(server, secure)
 		var sites []*site
 		served := make(chan error, 3)
-		for _, limit := range []Timeouts{all(300 * ms), all(patience)} {
+		short := all(patience)
+		short.KeepAliveTimeout = 600 * ms
+		for _, limit := range []Timeouts{short, all(patience)} {
 			l, err := NewListener(server, httpsuite.Listen(t), limit)
 			if err != nil {
 				t.Fatal(err)
