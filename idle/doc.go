@@ -52,8 +52,8 @@
 // phase takes about two microseconds to make, and less than a kilobyte. So each client
 // can have its own, such as one for the keepalive that it has negotiated.
 //
-// Entering a phase restarts all limits but MaxAge, which has counted since tracking
-// began. A phase without MaxAge does not limit the age.
+// Entering a phase replaces the whole policy: a limit that the phase does not set is off.
+// All limits start anew but MaxAge, which has counted since tracking began.
 //
 // # Counts
 //

@@ -88,6 +88,9 @@ type Policy struct {
 // beat is a miss. The connection is timed out after Misses intervals and a
 // Timeout. MQTT allows one and a half times the keepalive k: that is Interval k
 // and Timeout k/2.
+//
+// So a silent peer has Interval + Misses*Timeout in the active form, and Misses*Interval +
+// Timeout in the passive one.
 type Heartbeat struct {
 	Interval time.Duration
 	Timeout  time.Duration // active: required; passive: may be zero

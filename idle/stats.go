@@ -17,7 +17,7 @@ type Stats struct {
 
 	Kept     uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
-	Misses   uint64 // pings that were not answered
+	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
 	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that
 	Panics   uint64 // panics in callbacks
 

@@ -9,7 +9,8 @@
 // that it exceeded. Stats counts both.
 //
 //	phase           lasts                                             settings
-//	handshake       from the accept to the first byte of a request    HandshakeTimeout
+//	handshake       from the accept to the first byte of a request,   HandshakeTimeout
+//	                in net/http with TLS to the end of its header
 //	request header  from there to the end of the header               HeaderTimeout
 //	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout
 //	keep-alive      from there to the first byte of the next request  KeepAliveTimeout
@@ -49,14 +50,23 @@
 // closed. OnTimeout is asked before, on a goroutine of its own. It may block, but should
 // not write to the connection, as the answer is the adapter's.
 //
+// A handler that reads a body of HTTP/1 gets an error in which errors.As finds the
+// [idle.TimeoutError]. In HTTP/2 it gets a stream error, in which errors.As finds none,
+// and its context is cancelled; OnTimeout and Stats tell which limit was passed.
+//
+// A route whose clients may pause in a body, for an upload by hand for example, sets a
+// read deadline of its own (HTTP/1) and flushes the header of its response before it
+// reads (HTTP/2).
+//
 // # Listeners
 //
 // NewListener of an adapter returns the listener to serve. Closing it closes none of its
 // connections. Their timeouts stay in force until the last of them is gone, so they also
 // hold during a graceful shutdown.
 //
-// Stats returns the listener's counts. Its maps have an entry for each phase and each
-// setting, even if that is zero. Tracker returns the [idle.Tracker] of its connections,
+// Stats returns the listener's counts. Its maps have an entry for each phase and for each
+// field of Timeouts, even if that is zero. A field of idle.Policy, by which a hijacked
+// connection timed out, has an entry as soon as that has occurred. Tracker returns the [idle.Tracker] of its connections,
 // for everything else. The tracker's own policy never applies: each connection is in a
 // phase, and its policy is made from Timeouts. Two kinds have other trackers: streams of
 // HTTP/2, and connections that Watch put under limits too short for the listener's tick.

@@ -16,7 +16,7 @@ const Off = -1
 // error.
 //
 // The limits are as exact as those of an [idle.Policy]: never early, and late by
-// about a tick. The defaults suit servers on the open Internet. For comparison,
+// about a tick. See Idle for how long a tick is: with the defaults 100 ms. The defaults suit servers on the open Internet. For comparison,
 // here are those of others (0 is no limit, - is no such setting; fasthttp has no
 // limits by default either):
 //
@@ -51,21 +51,23 @@ type Timeouts struct {
 
 	// BodyTimeout limits how long the server waits for the next bytes of a body.
 	// Time in which the handler does not read does not count. By default it is
-	// 30 s. A handler that sets a read deadline disables this limit and BodyRate
-	// for the rest of the request. In net/http a zero deadline does so too.
+	// 30 s. In HTTP/1, a handler that sets a read deadline disables this limit and
+	// BodyRate for the rest of the request. In net/http a zero deadline does so
+	// too.
 	//
 	// HTTP/2: it applies while the client may send (its windows are open), has
 	// not ended the body, and the response has not begun. It does not matter
 	// whether the handler reads. Once the response has begun both sides may be
 	// silent for as long as they like, as in gRPC streams. So a handler that
-	// expects the client to pause must flush the response's header first. A
+	// expects the client to pause must flush the response's header first. A read
+	// deadline does not change the limit. A
 	// client that waits for "100 Continue" looks like a silent one. If the limit
 	// passes, the stream is reset with the code CANCEL.
 	BodyTimeout time.Duration
 
 	// BodyRate is the minimum rate of a body, averaged over the time in which the
 	// server waited for it. The default is 240 bytes a second after a grace of
-	// 5 s, as in Kestrel. Any usable link is faster.
+	// 5 s, as in Kestrel. Any usable link is faster. A zero Grace stands for 5 s.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the
@@ -75,7 +77,8 @@ type Timeouts struct {
 	//
 	// net/http: the request's context is cancelled.
 	//
-	// fasthttp: the handler is not stopped. For a request without a body the time
+	// fasthttp: the 503 is sent at once, but the handler is not stopped, and the
+	// connection is closed when it returns. For a request without a body the time
 	// counts from the start of the handler.
 	HandlerTimeout time.Duration
 

@@ -24,6 +24,14 @@
 // handler writes by a bufio.Writer, the ping function has to use that too, under a lock,
 // and flush it.
 //
+// # Testing
+//
+// A fasthttp server can run in a bubble of testing/synctest, on a listener that hands out
+// ends of net.Pipe. Two goroutines of fasthttp need care, as a bubble must not leave any
+// behind. One begins with the first response and never ends, so let some server answer a
+// request outside of the bubble before. The pool of workers ends 10 s after Shutdown, so
+// sleep for 11 s before the bubble ends.
+//
 // # What clients see
 //
 // A request whose header or body takes too long is answered with 408, unless its

@@ -25,14 +25,18 @@ const Off = httplimits.Off
 type Stats = httplimits.Stats
 
 // Listener is a net.Listener whose connections have timeouts; see package
-// httplimits. Besides Accept, Addr and Close it has these methods:
-//
-//	Stats() Stats           // the current counts
-//	Tracker() *idle.Tracker // the tracker of the connections
+// httplimits.
 type Listener struct {
 	*httpconn.Listener
 	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
 }
+
+// Stats returns the current counts. Any goroutine may call it.
+func (l *Listener) Stats() Stats { return l.Listener.Stats() }
+
+// Tracker returns the tracker of the connections. Package httplimits says which
+// connections have others.
+func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has

@@ -9,7 +9,8 @@
 // The handler stays as it is. It sees the same connections, in the same order
 // of callbacks, and has their contexts to itself. [Wrap] returns a [*Handler]: its Stats
 // has the counts, its Phase makes phases, and its Conn finds the timeouts of a
-// connection. [Options] has callbacks.
+// connection. A handler that needs these keeps what Wrap returns in a field, which is set
+// before gnet.Run. [Options] has callbacks.
 //
 // When a connection passes a limit it is closed on its loop, and OnClose gets a
 // [*idle.TimeoutError] that says so.
@@ -45,7 +46,7 @@
 // # Shutting down
 //
 // Timeouts go on until the OnShutdown of the wrapped handler has returned, which may
-// wait there for connections to end. gnet closes those that are left.
+// wait there for connections to end. gnet closes those that are left, without a farewell.
 //
 // # What counts
 //
@@ -62,7 +63,7 @@
 //
 // WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel
 // takes no more. There is no callback for what AsyncWrite queues. It is found when the
-// limit is looked at next, so its limit may count from up to one limit later. On Unix
+// limit is looked at next, so a timeout may take up to twice the limit. On Unix
 // sockets what is held back is compared with what it was at the last look. So a client
 // that has taken some since, or for which more is queued all the time, may be given the
 // limit once more.

@@ -27,7 +27,8 @@
 // response has begun, and the connection is closed. A connection that waits for its next
 // request for too long is closed silently. The server's own log stays quiet.
 //
-// With TLS, a body that the server has asked for with "100 Continue" is not answered with
+// With TLS, the header of the first request counts as part of the handshake. It is limited
+// by HandshakeTimeout, and is not answered. A body that the server has asked for with "100 Continue" is not answered with
 // 408, because idlehttp cannot tell that interim response from the final one. If the
 // beginning of a header arrives together with the previous request, the header counts as
 // begun only when more of it arrives.

@@ -11,6 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // Timeouts sets the limits of each phase of a connection. See
@@ -24,11 +25,15 @@ const Off = httplimits.Off
 type Stats = httplimits.Stats
 
 // Listener is a net.Listener whose connections have timeouts; see package
-// httplimits. Besides Accept, Addr and Close it has these methods:
-//
-//	Stats() Stats           // the current counts
-//	Tracker() *idle.Tracker // the tracker of the connections
+// httplimits.
 type Listener struct{ *httpconn.Listener }
+
+// Stats returns the current counts. Any goroutine may call it.
+func (l *Listener) Stats() Stats { return l.Listener.Stats() }
+
+// Tracker returns the tracker of the connections. Package httplimits says which
+// connections have others.
+func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has

@@ -57,8 +57,9 @@
 //     the stream. Such a callback writes to the *tls.Conn, which the server can keep in a
 //     sync.Map from the Conn, as From finds it.
 //
-// A Ping that blocks, because the peer takes nothing, does no harm: the peer's misses
-// count on. What OnTimeout and OnEnd write wants a write deadline, as no timeout ends it.
+// A farewell belongs in OnEnd: after OnTimeout the connection may still live. What the
+// two write wants a write deadline, as no timeout ends it. A Ping that blocks, because the
+// peer takes nothing, does no harm: the peer's misses count on.
 //
 // Callbacks of different connections run at the same time. Of one connection Ping,
 // OnDrain and OnTimeout may too, but OnEnd comes after OnTimeout. No callback begins
@@ -71,20 +72,23 @@
 // all connections share. In a pool, a connection enters a phase with an IdleTimeout when
 // it is put back, and another one when it is taken out. A connection that has timed out
 // in the pool is closed, but the pool may still refer to it. So whoever takes one out
-// enters the phase first, and then asks [Conn.Timeout] whether it is any good.
+// enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does
+// not tell whether the peer has closed the connection, so be ready to try another one.
 //
 // # Proxies
 //
 // A proxy wraps both connections of a pair, the client's by Wrap and the server's by
-// WrapConn, and closes both when a copy has failed. A byte that it copies is read from
+// WrapConn. When a copy ends without an error, it calls CloseWrite of its destination, and
+// the other copy goes on. When one fails, the proxy closes both. A byte that it copies is read from
 // one side and written to the other, so it is an activity of both, and both have been
 // idle for equally long. Therefore the shorter of two idle limits is that of the pair,
 // and one of the two is enough. WriteTimeout is different: it tells that this side takes
 // nothing, while the other one may send. A proxy always reads from both sides, so
 // ReadTimeout is not for it: it would end a long download, in which one side is silent.
 //
-// A copy whose source times out fails at once. A copy that waits for its source, and
-// whose destination has timed out, fails when the source has moved or is closed.
+// A copy whose source times out fails at once. If the destination times out while a copy
+// waits for its source, the copy notices that only when the source sends or is closed. So
+// close both as soon as one fails.
 //
 // # Shutting down
 //
@@ -122,8 +126,8 @@
 // counts, and the time between them does not, unless that is longer than the limit.
 // WriteTimeout and MinWriteRate count in the same way while a Write waits.
 //
-// A client that stops reading is cut by WriteTimeout, though it may mean to go on later.
-// It has until its receive window is shut, and then the limit.
+// A client that stops reading is cut by WriteTimeout, even if it means to go on later. The
+// limit begins to count when the client's receive window is full.
 //
 // Before a connection is timed out the kernel is asked (on Linux, by TCP_INFO) whether
 // bytes have moved unseen: input may be unread after a stall of the process, or a slow

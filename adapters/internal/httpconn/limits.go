@@ -124,6 +124,8 @@ func (s *setting) completeRate() error {
 		return fmt.Errorf("%s.BytesPerSecond is %d; use 0 for the default of %d, or Off to disable it", s.name, r.BytesPerSecond, defaultBytesPerSecond)
 	case r.BytesPerSecond == 0:
 		return fmt.Errorf("%s.BytesPerSecond is 0, but its Grace is %v; set both, or none for the default", s.name, r.Grace)
+	case r.Grace < 0:
+		return fmt.Errorf("%s.Grace is %v; use 0 for the default of %v", s.name, r.Grace, s.byDefault)
 	case r.Grace == 0:
 		r.Grace = s.byDefault
 	}
@@ -218,4 +220,21 @@ func tickFor(policies ...idle.Policy) time.Duration {
 		}
 	}
 	return max(shortest/share, minTick)
+}
+
+// checkTick returns an error if a setting of t, which is complete, is shorter than the
+// tick. It names the setting. The policies that are made of it could name only theirs.
+func checkTick(t *httplimits.Timeouts, tick time.Duration) error {
+	for _, s := range settings(t) {
+		name, d := s.name, time.Duration(0)
+		if s.rate != nil {
+			name, d = s.name+".Grace", s.rate.Grace
+		} else {
+			d = *s.duration
+		}
+		if 0 < d && d < tick {
+			return fmt.Errorf("%s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Idle.Tick", name, d, tick)
+		}
+	}
+	return nil
 }

@@ -99,6 +99,10 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if l.tracker, err = newTracker(l.timeouts.Idle); err != nil {
 		return nil, err
 	}
+	if err := checkTick(&t, l.timeouts.Idle.Tick); err != nil {
+		l.tracker.Close()
+		return nil, err
+	}
 	for p, policy := range policies {
 		if l.phases[p], err = l.tracker.Phase(policy); err != nil {
 			l.tracker.Close()

@@ -21,11 +21,11 @@ var ofArguments = []promise{
 		}{
 			{Timeouts{HandshakeTimeout: -2}, []string{"HandshakeTimeout", "-2ns", "10s", "Off"}},
 			{Timeouts{StreamTimeout: -2}, []string{"StreamTimeout", "-2ns"}},
-			{Timeouts{HeaderTimeout: 5}, []string{"request header", "5ns", "10ms"}}, // forgot the unit
+			{Timeouts{HeaderTimeout: 5}, []string{"HeaderTimeout is 5ns", "10ms"}}, // forgot the unit
 			{Timeouts{KeepAliveTimeout: 1 << 62}, []string{"keep-alive", "longest"}},
 			{Timeouts{BodyRate: idle.Rate{BytesPerSecond: -2}}, []string{"BodyRate.BytesPerSecond", "-2", "240", "Off"}},
-			{Timeouts{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, []string{"-1s", "MinReadRate.Grace"}},
-			{Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, []string{"-1s", "MinWriteRate.Grace"}},
+			{Timeouts{BodyRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, []string{"BodyRate.Grace is -1s"}},
+			{Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -time.Second}}, []string{"WriteRate.Grace is -1s"}},
 			{Timeouts{Hijacked: idle.Policy{IdleTimeout: -2}}, []string{"hijacked", "IdleTimeout", "-2ns"}},
 			{Timeouts{Hijacked: idle.Policy{Heartbeat: beat}}, []string{"Hijacked", "Heartbeat", "1s", "Watch"}},
 			{Timeouts{Idle: idle.Options{Tick: time.Hour}}, []string{"Options.Tick", "1h0m0s"}},

@@ -16,9 +16,8 @@ import (
 // most of them wait most of the time, and fails if they leave something behind: a
 // descriptor, or a goroutine of the library or with one of the given words in its stack.
 func Main(m *testing.M, words ...string) {
-	flag.Parse()
-	flag.Set("test.parallel", "32")
-	Identity() // made once, and not in virtual time
+	flag.Set("test.parallel", "32") // unless -parallel is given: Run parses the flags
+	Identity()                      // made once, and not in virtual time
 	if ln, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
 		ln.Close() // now package net has the descriptors that it keeps
 	}
