@@ -26,7 +26,7 @@ type Hooks struct {
 	// the connection is kept, and the limit named in err starts anew. While
 	// OnTimeout runs, no limit of the connection is checked, so a write that it
 	// makes needs a deadline. Activity in the meantime averts the timeout. So an
-	// owner that writes a farewell should not report that write.
+	// adapter must not report a farewell that its user writes here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out; Expire follows when

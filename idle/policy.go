@@ -9,9 +9,11 @@ import "time"
 // passed, and each takes effect at most this much later:
 //
 //   - a limit of whole ticks: 1⅛ ticks; any other: 2⅛;
-//   - ReadTotal and the rates, which add up waits: one tick more;
-//   - MaxAge with MaxAgeGrace, which follows it: the sum of both;
-//   - an active Heartbeat: once for Interval, and once for each of its Misses.
+//   - ReadTotal and the rates, which add up waits: one tick more, and ReadTotal yet
+//     another one if input arrives just before it has passed;
+//   - MaxAge with a MaxAgeGrace: the lateness of both together;
+//   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
+//     each of the Misses.
 //
 // While one limit is being averted, another may be a tick later. If two pass in
 // the same tick, the error names the one whose [Reason] comes first.
