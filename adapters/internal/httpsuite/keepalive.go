@@ -22,13 +22,12 @@ var ofKeepAlive = []promise{
 		to.BodyRate = idle.Rate{BytesPerSecond: 100, Grace: limit / 4}
 		s := u.start(t, to, echo)
 		c := s.Dial()
-		var last time.Time
 		for range 4 {
-			last = c.Send(Post(3) + "abc")
+			c.Send(Post(3) + "abc")
 			c.Want(http.StatusOK)
 			time.Sleep(limit / 2)
 		}
-		last = c.Send(Get("/"))
+		last := c.Send(Get("/"))
 		c.Want(http.StatusOK)
 		s.WantNone()
 		c.T = t0
