@@ -94,12 +94,9 @@ func (l *lap) run(d time.Duration) error {
 		return err
 	}
 	after, err := usage.CPU(l.server.Pid())
-	if err != nil {
-		return err
-	}
 	t.cpu = after - before
 	l.turns = append(l.turns, t)
-	return nil
+	return err
 }
 
 // note notes what the turns of a round come to.
@@ -117,7 +114,11 @@ func (c *contender) note(turns []turn) {
 // summarize makes the result of the variants, of which the first is bare.
 func summarize(kind string, cfg config, all []*contender) result {
 	r := result{Server: kind, Conns: cfg.conns, Rounds: cfg.rounds}
-	bare, own, ours, without := all[0], find(all, server.Own), find(all, server.Ours), find(all, noStream)
+	byName := map[string]*contender{}
+	for _, c := range all {
+		byName[c.name] = c
+	}
+	bare, own, ours, without := all[0], byName[server.Own], byName[server.Ours], byName[noStream]
 	for _, c := range all {
 		m := measure{
 			Name: c.name, OpsPerS: stats.Summarize(c.ops), CPUPerOp: stats.Summarize(c.cpu),
@@ -126,30 +127,20 @@ func summarize(kind string, cfg config, all []*contender) result {
 		m.RatioToBare, m.RatioToBare95 = ratioOf(c.ops, bare.ops)
 		m.CPURatioToBare, m.CPURatioToBare95 = ratioOf(c.cpu, bare.cpu)
 		if own != nil {
-			ops, interval := ratioOf(c.ops, own.ops)
-			m.RatioToOwn, m.RatioToOwn95 = &ops, interval
-			cpu, interval := ratioOf(c.cpu, own.cpu)
-			m.CPURatioToOwn, m.CPURatioToOwn95 = &cpu, interval
+			m.RatioToOwn, m.RatioToOwn95 = ratioOf(c.ops, own.ops)
+			m.CPURatioToOwn, m.CPURatioToOwn95 = ratioOf(c.cpu, own.cpu)
 		}
 		r.Variants = append(r.Variants, m)
 	}
 	if ours != nil && without != nil {
-		r.Stream = gainOfStream(ours, without)
+		r.Stream = &streamGain{}
+		r.Stream.OpsRatio, r.Stream.OpsRatio95 = ratioOf(ours.ops, without.ops)
+		r.Stream.CPURatio, r.Stream.CPURatio95 = ratioOf(ours.cpu, without.cpu)
 	}
 	return r
 }
 
-func ratioOf(values, to []float64) (float64, *stats.Interval) {
+func ratioOf(values, to []float64) (*float64, *stats.Interval) {
 	r := stats.RatioOf(values, to)
-	return r.Median, r.Interval
-}
-
-// find returns the contender with a name, nil if there is none.
-func find(all []*contender, name string) *contender {
-	for _, c := range all {
-		if c.name == name {
-			return c
-		}
-	}
-	return nil
+	return &r.Median, r.Interval
 }

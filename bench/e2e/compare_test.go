@@ -30,17 +30,17 @@ func TestSummary(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	own, ours := r.Variants[1], r.Variants[2]
-	if own.RatioToBare != 0.8 || *own.RatioToOwn != 1 || own.CPURatioToBare != 2 || *own.CPURatioToOwn != 1 {
+	if *own.RatioToBare != 0.8 || *own.RatioToOwn != 1 || *own.CPURatioToBare != 2 || *own.CPURatioToOwn != 1 {
 		t.Errorf("own: %+v", own)
 	}
 	if want := (stats.Summary{Median: 90, Min: 40, Max: 110}); ours.OpsPerS != want {
 		t.Errorf("ours: %v a second, want %v", ours.OpsPerS, want)
 	}
-	if want := (stats.Summary{Median: 1, Min: 0.9, Max: 1}); ours.RatioToBare != 1 || ours.RatioSpread != want {
-		t.Errorf("ours: ratio %v, spread %v, want %v", ours.RatioToBare, ours.RatioSpread, want)
+	if want := (stats.Summary{Median: 1, Min: 0.9, Max: 1}); *ours.RatioToBare != 1 || ours.RatioSpread != want {
+		t.Errorf("ours: ratio %v, spread %v, want %v", *ours.RatioToBare, ours.RatioSpread, want)
 	}
-	if *ours.RatioToOwn != 1.25 || ours.CPURatioToBare != 1.1 || *ours.CPURatioToOwn != 0.55 {
-		t.Errorf("ours: of own %v, CPU %v and %v", *ours.RatioToOwn, ours.CPURatioToBare, *ours.CPURatioToOwn)
+	if *ours.RatioToOwn != 1.25 || *ours.CPURatioToBare != 1.1 || *ours.CPURatioToOwn != 0.55 {
+		t.Errorf("ours: of own %v, CPU %v and %v", *ours.RatioToOwn, *ours.CPURatioToBare, *ours.CPURatioToOwn)
 	}
 	for _, v := range r.Variants {
 		if v.RatioToBare95 == nil || v.RatioToOwn95 == nil || v.CPURatioToBare95 == nil || v.CPURatioToOwn95 == nil {
@@ -72,34 +72,6 @@ func TestNoOwn(t *testing.T) {
 	}
 }
 
-// claims returns what the page claims of ours, whose requests a second are as
-// given, round by round, while those of bare are 100.
-func claims(ours ...float64) string {
-	bare := make([]float64, len(ours))
-	for i := range bare {
-		bare[i] = 100
-	}
-	r := summarize("http", config{}, []*contender{{name: "bare", ops: bare, cpu: bare}, {name: "ours", ops: ours, cpu: bare}})
-	return r.throughput().Caption
-}
-
-// TestClaims pins that the page claims no difference that the interval does not show.
-func TestClaims(t *testing.T) {
-	for _, c := range []struct {
-		ours []float64
-		want string
-	}{
-		{[]float64{102, 103, 104, 103, 102, 104}, "Ours: more requests a second than bare, by 2.0 to 4.0 %."},
-		{[]float64{98, 97, 96, 97, 98, 96}, "Ours: less requests a second than bare, by 2.0 to 4.0 %."},
-		{[]float64{102, 103, 104, 103, 102, 99}, "no difference is shown"},
-		{[]float64{150}, "no difference is shown"},
-	} {
-		if got := claims(c.ours...); !strings.Contains(got, c.want) {
-			t.Errorf("%v: %q, want %q", c.ours, got, c.want)
-		}
-	}
-}
-
 func TestSumUp(t *testing.T) {
 	c := &crowd{Rounds: 2, Silent: 10, Waiting: 20}
 	c.sumUp([]*member{
@@ -117,20 +89,31 @@ func TestSumUp(t *testing.T) {
 	r := summarize("net", config{conns: 4, rounds: 2}, example())
 	r.Crowd = c
 	text := written(r)
-	for _, want := range []string{"10 real connections silent at once, limit 2s; 2 rounds", "11.0 ms (to 12.0)", "0.500 (0.500 to 0.500)", "201 ("} {
+	for _, want := range []string{"10 real connections silent at once, limit 2s; rounds: 2", "11.0 ms (to 12.0)", "0.500 (0.500 to 0.500)", "201 ("} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 }
 
-func TestTableFitsATerminal(t *testing.T) {
-	const million = 1_000_000
-	c := &contender{name: noStream, ops: []float64{million, 2 * million}, cpu: []float64{10 * million, million}}
-	o := &contender{name: "own", ops: []float64{million, 3 * million}, cpu: []float64{million, million}}
-	for line := range strings.Lines(written(summarize("fasthttp", config{conns: 10_000, rounds: 10_000}, []*contender{c, o}))) {
-		if n := len([]rune(line)); n > 81 {
-			t.Errorf("%d columns: %q", n, line)
+func TestStreamGain(t *testing.T) {
+	all := append(example(), &contender{name: noStream, ops: []float64{90, 32, 100}, cpu: []float64{22, 40, 12}})
+	r := summarize("http", config{}, all)
+	if r.Stream == nil || *r.Stream.OpsRatio != 1.1 || *r.Stream.CPURatio != 0.5 || r.Stream.OpsRatio95 == nil {
+		t.Fatalf("got %+v", r.Stream)
+	}
+	r.Stream.BytesPerConn = (&crowd{Variants: []crowdShare{{Name: "ours", BytesPerConn: 1168}, {Name: noStream, BytesPerConn: 1000}}}).bytesOver("ours", noStream)
+	if text := written(r); !strings.Contains(text, "ours to no-stream: ~ 1.100 (") || !strings.Contains(text, "168 bytes more") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// TestJSON has one object of all servers, and of one.
+func TestJSON(t *testing.T) {
+	for server, want := range map[string]string{"all": `"servers":[{"server":"http"`, "http": `},"server":"http"`} {
+		r := &report{Servers: []result{summarize("http", config{conns: 4, rounds: 3}, example())}, cfg: config{server: server}}
+		if text, err := json.Marshal(r); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: got %s, %v", server, text, err)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"math"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
@@ -70,7 +70,7 @@ func gather(ctx context.Context, kind string, core int, cfg config, bar *progres
 		return nil, nil
 	}
 	free := usage.Descriptors() - ownFiles
-	c := &crowd{Rounds: cfg.crowdRounds(), LimitMS: millis(crowdLimit), Silent: int(min(silent, free)), Waiting: int(min(waiting, free))}
+	c := &crowd{Rounds: cfg.crowdRounds(), LimitMS: table.Millis(crowdLimit), Silent: int(min(silent, free)), Waiting: int(min(waiting, free))}
 	var all []*member
 	for _, name := range cfg.variants(kind) {
 		all = append(all, &member{name: name})
@@ -103,7 +103,7 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 		if err != nil {
 			return err
 		}
-		if err := c.open(kind, s.address, conns); err != nil {
+		if err := c.open(conns); err != nil {
 			return err
 		}
 		if _, err := c.exchange(); err != nil {
@@ -122,7 +122,7 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 		var err error
 		for try := 0; asked == nil && try < crowdTries; try++ { // on a busy machine some may be silent for too long before the last one has connected
 			c.close()
-			if err = c.open(kind, s.address, conns); err == nil {
+			if err = c.open(conns); err == nil {
 				asked, err = c.exchange()
 			}
 		}
@@ -147,7 +147,7 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 			}
 		}
 		after, err := usage.CPU(s.Pid())
-		m.lateMS = append(m.lateMS, millis(last.Sub(due)))
+		m.lateMS = append(m.lateMS, table.Millis(last.Sub(due)))
 		m.cpu = append(m.cpu, float64(after-before)/float64(conns)/float64(time.Microsecond))
 		return err
 	})
@@ -160,12 +160,11 @@ func withCrowd(ord order, core int, cfg config, do func(*served, *connections) e
 		return err
 	}
 	defer s.Stop()
-	e := exchangeOf(ord.Kind)
-	c := &connections{request: e.request(cfg.size)}
-	defer c.close()
-	if c.response, err = e.measure(func() (net.Conn, error) { return dial(ord.Kind, s.address) }, cfg.size); err != nil {
-		return fmt.Errorf("the first exchange: %w", err)
+	c, err := newConnections(ord.Kind, s.address, cfg.size)
+	if err != nil {
+		return err
 	}
+	defer c.close()
 	return do(s, c)
 }
 
@@ -218,12 +217,14 @@ func (c *connections) ends() []time.Time {
 
 // sumUp adds the results of the variants, of which the first is bare.
 func (c *crowd) sumUp(all []*member) {
-	i := slices.IndexFunc(all, func(m *member) bool { return m.name == server.Own })
+	var own *member
 	for _, m := range all {
-		over := make([]float64, len(m.bytes))
-		for i := range over {
-			over[i] = m.bytes[i] - all[0].bytes[i]
+		if m.name == server.Own {
+			own = m
 		}
+	}
+	for _, m := range all {
+		over := differences(m.bytes, all[0].bytes)
 		s := crowdShare{
 			Name: m.name, Early: m.early, NotClosed: m.notClosed,
 			BytesPerConn: math.Round(stats.Median(m.bytes)), OverBare: math.Round(stats.Median(over)), OverBare95: stats.Confidence(over),
@@ -231,13 +232,28 @@ func (c *crowd) sumUp(all []*member) {
 		if len(m.cpu) > 0 {
 			late, cpu := stats.Summarize(m.lateMS), stats.Summarize(m.cpu)
 			s.AllClosedMS, s.CPUPerClose = &late, &cpu
-			if i >= 0 {
-				ratio, interval := ratioOf(m.cpu, all[i].cpu)
-				s.CPUToOwn, s.CPUToOwn95 = &ratio, interval
+			if own != nil {
+				s.CPUToOwn, s.CPUToOwn95 = ratioOf(m.cpu, own.cpu)
 			}
 		}
 		c.Variants = append(c.Variants, s)
 	}
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// differences are those within the rounds.
+func differences(values, from []float64) (all []float64) {
+	for i := range values {
+		all = append(all, values[i]-from[i])
+	}
+	return all
+}
+
+// bytesOver returns how many bytes more a connection takes with one variant than
+// with another.
+func (c *crowd) bytesOver(name, other string) int {
+	bytes := map[string]float64{}
+	for _, v := range c.Variants {
+		bytes[v.Name] = v.BytesPerConn
+	}
+	return int(bytes[name] - bytes[other])
+}

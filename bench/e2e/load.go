@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/server"
@@ -34,45 +36,73 @@ type turn struct {
 
 // connect connects the load to a server.
 func connect(kind, address string, cfg config) (load, error) {
-	e := exchangeOf(kind)
-	request := e.request(cfg.size)
-	response, err := e.measure(func() (net.Conn, error) { return dial(kind, address) }, cfg.size)
+	c, err := newConnections(kind, address, cfg.size)
 	if err != nil {
-		return nil, fmt.Errorf("the first exchange: %w", err)
+		return nil, err
 	}
-	if kind == server.HTTPS {
-		return connectTLS(address, cfg.conns, request, response)
+	if kind != server.HTTPS {
+		return connectPlain(c, cfg.conns)
 	}
-	return connectPlain(address, cfg.conns, request, response)
+	if err := c.open(cfg.conns); err != nil {
+		c.close()
+		return nil, err
+	}
+	return &tlsLoad{c}, nil
 }
 
 // patience is how long an answer may take.
 const patience = 5 * time.Second
 
-// measure finds how long an answer is, by two real ones that have to agree.
-func (e exchange) measure(dial func() (net.Conn, error), size int) (int, error) {
-	c, err := dial()
+// connections are connections to a server of any kind, and what goes over them: a
+// request, and answers that all have the same length.
+type connections struct {
+	kind, address string
+	all           []net.Conn
+	request       []byte
+	response      int
+}
+
+// newConnections returns no connection yet. Messages of echo servers have size bytes.
+func newConnections(kind, address string, size int) (*connections, error) {
+	c := &connections{kind: kind, address: address, request: bytes.Repeat([]byte{'x'}, size), response: size}
+	if kind == server.Net || kind == server.Gnet {
+		return c, nil
+	}
+	c.request = []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	var err error
+	if c.response, err = c.get(); err != nil {
+		return nil, fmt.Errorf("the first exchange: %w", err)
+	}
+	return c, nil
+}
+
+// get gets an answer of HTTP, checks it, and returns its length. All have the same
+// because a date has.
+func (c *connections) get() (length int, err error) {
+	nc, err := dial(c.kind, c.address)
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	count := &counter{from: c}
-	in := bufio.NewReader(count)
-	var ends [2]int
-	for i := range ends {
-		if _, err := c.Write(e.request(size)); err != nil {
-			return 0, err
-		}
-		if err := e.answer(in, size); err != nil {
-			return 0, err
-		}
-		ends[i] = count.n - in.Buffered()
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	if _, err := nc.Write(c.request); err != nil {
+		return 0, err
 	}
-	if ends[1] != 2*ends[0] {
-		return 0, fmt.Errorf("an answer has %d bytes, and the next one %d", ends[0], ends[1]-ends[0])
+	var raw bytes.Buffer
+	in := bufio.NewReader(io.TeeReader(nc, &raw))
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return 0, err
 	}
-	return ends[0], nil
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	if res.StatusCode != http.StatusOK || string(body) != server.Greeting {
+		return 0, fmt.Errorf("the answer is %q with status %s", body, res.Status)
+	}
+	return raw.Len() - in.Buffered(), nil
 }
 
 func dial(kind, address string) (net.Conn, error) {
@@ -83,29 +113,10 @@ func dial(kind, address string) (net.Conn, error) {
 	return dialer.Dial("tcp", address)
 }
 
-// A counter counts what is read through it.
-type counter struct {
-	from io.Reader
-	n    int
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.from.Read(b)
-	c.n += n
-	return n, err
-}
-
-// connections are connections to a server of any kind.
-type connections struct {
-	all      []net.Conn
-	request  []byte
-	response int
-}
-
 // open adds connections.
-func (c *connections) open(kind, address string, n int) error {
+func (c *connections) open(n int) error {
 	for range n {
-		nc, err := dial(kind, address)
+		nc, err := dial(c.kind, c.address)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", len(c.all)+1, err)
 		}
@@ -127,16 +138,7 @@ func (c *connections) close() {
 // tlsLoad is a load by goroutines that speak TLS. It costs about as much as the
 // server does, so the requests a second say less here than what a request has
 // cost the server. The cost is the same whatever the variant.
-type tlsLoad struct{ connections }
-
-func connectTLS(address string, conns int, request []byte, response int) (load, error) {
-	l := &tlsLoad{connections{request: request, response: response}}
-	if err := l.open(server.HTTPS, address, conns); err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
-}
+type tlsLoad struct{ *connections }
 
 func (l *tlsLoad) run(d time.Duration) (turn, error) {
 	type share struct {

@@ -24,12 +24,12 @@ type epollLoad struct {
 	b      [64 << 10]byte
 }
 
-func connectPlain(address string, conns int, request []byte, response int) (load, error) {
-	to, err := netip.ParseAddrPort(address)
+func connectPlain(c *connections, conns int) (load, error) {
+	to, err := netip.ParseAddrPort(c.address)
 	if err != nil {
 		return nil, err
 	}
-	l := &epollLoad{request: request, response: response}
+	l := &epollLoad{request: c.request, response: c.response}
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
 	}

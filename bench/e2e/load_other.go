@@ -4,4 +4,4 @@ package main
 
 import "errors"
 
-func connectPlain(string, int, []byte, int) (load, error) { return nil, errors.New("it needs Linux") }
+func connectPlain(*connections, int) (load, error) { return nil, errors.New("it needs Linux") }

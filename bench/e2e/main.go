@@ -6,7 +6,7 @@
 //
 //	go -C bench run ./e2e -server net
 //	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
-//	go -C bench run ./e2e -html FILE         # with plots
+//	go -C bench run ./e2e -html FILE         # as a page
 //	go -C bench run ./e2e -stream            # and ours without kernel.Stream
 //
 // Every variant runs in a process of its own, on one core; the load comes from
@@ -20,13 +20,14 @@
 // Ours reads and writes by recv and send (kernel.Stream), which costs less than the
 // read and write of package net. With -stream there is another variant, no-stream:
 // ours, but read and written by package net. Below the table stands what
-// kernel.Stream gains, as ratios of ours to no-stream, and how many bytes of heap it
-// takes for each connection.
+// kernel.Stream gains, as ratios of ours to no-stream, and how many bytes it takes for
+// each connection, which is not measured of https.
 //
 // It runs on Linux only.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -38,6 +39,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
@@ -61,8 +63,8 @@ func newProgram(c *config) *program.Program[*report] {
 		},
 		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
 		Files: []program.File[*report]{{
-			Flag: "html", Usage: "also write the result as one page with plots to this `file`",
-			Write: func(w io.Writer, r *report) error { return r.page().Write(w) },
+			Flag: "html", Usage: "also write the result as a page to this `file`",
+			Write: func(w io.Writer, r *report) error { return page.Write(w, "What timeouts cost a whole server", r.Table) },
 		}},
 	}
 }
@@ -92,18 +94,15 @@ func (c *config) check() error {
 	switch {
 	case c.server != "all" && !slices.Contains(server.Kinds(), c.server):
 		return fmt.Errorf("-server is %q; it must be one of %s, or all", c.server, strings.Join(server.Kinds(), ", "))
-	case c.conns < 1 || c.conns > 10_000:
-		return fmt.Errorf("-conns is %d; it must be 1 to 10000", c.conns)
-	case c.rounds < 1:
-		return fmt.Errorf("-rounds is %d; it must be at least 1", c.rounds)
-	case c.duration < 10*time.Millisecond:
-		return fmt.Errorf("-duration is %v; it must be at least 10ms", c.duration)
 	case c.stream && c.server == server.Gnet:
 		return errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
-	case c.size < 1 || c.size > maxSize:
-		return fmt.Errorf("-size is %d; it must be 1 to %d", c.size, maxSize)
 	}
-	return nil
+	return cmp.Or(
+		program.Within("conns", c.conns, 1, 10_000, ""),
+		program.Within("rounds", c.rounds, 1, 1_000_000, ""),
+		program.Within("duration", c.duration, 10*time.Millisecond, time.Hour, ""),
+		program.Within("size", c.size, 1, maxSize, ""),
+	)
 }
 
 func (c *config) servers() []string {
@@ -137,19 +136,12 @@ func (c *config) estimate() time.Duration {
 }
 
 func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	bytesOfStream := 0
-	if cfg.stream {
-		var err error
-		if bytesOfStream, err = streamBytes(); err != nil {
-			return nil, fmt.Errorf("measuring what kernel.Stream takes: %w", err)
-		}
-	}
-	rep := &report{Machine: machine.Take(ctx, modules()...), cfg: cfg}
+	rep := &report{Machine: machine.Take(ctx, "github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp"), cfg: cfg}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
-	bar := progress.New(stderr, progress.Flag{})
+	bar := progress.New(stderr, "")
 	defer bar.Clear()
 	for _, kind := range cfg.servers() {
 		r, err := compare(ctx, kind, core, cfg, bar)
@@ -159,8 +151,8 @@ func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
-		if r.Stream != nil {
-			r.Stream.BytesPerConn = bytesOfStream
+		if r.Stream != nil && r.Crowd != nil {
+			r.Stream.BytesPerConn = r.Crowd.bytesOver(server.Ours, noStream)
 		}
 		rep.Servers = append(rep.Servers, r)
 	}

@@ -29,7 +29,7 @@ func TestServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent := progress.New(io.Discard, progress.Flag{})
+	silent := progress.New(io.Discard, "")
 	for _, kind := range server.Kinds() {
 		r, err := compare(t.Context(), kind, core, cfg, silent)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestServers(t *testing.T) {
 		var names []string
 		for _, v := range r.Variants {
 			names = append(names, v.Name)
-			if v.OpsPerS.Min <= 0 || v.CPUPerOp.Min <= 0 || v.RatioToBare <= 0 || v.CPURatioToBare <= 0 {
+			if v.OpsPerS.Min <= 0 || v.CPUPerOp.Min <= 0 || *v.RatioToBare <= 0 || *v.CPURatioToBare <= 0 {
 				t.Errorf("%s: %+v", kind, v)
 			}
 		}

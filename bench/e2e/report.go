@@ -7,7 +7,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
-	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
@@ -23,6 +22,15 @@ type result struct {
 	Crowd  *crowd      `json:"crowd,omitempty"`  // of many connections; not of https
 }
 
+// streamGain is what kernel.Stream gains and costs: ours compared with noStream.
+type streamGain struct {
+	OpsRatio     *float64        `json:"ops_ratio"`
+	OpsRatio95   *stats.Interval `json:"ops_ratio_95,omitempty"`
+	CPURatio     *float64        `json:"cpu_ratio"`
+	CPURatio95   *stats.Interval `json:"cpu_ratio_95,omitempty"`
+	BytesPerConn int             `json:"bytes_per_conn"`
+}
+
 // report is what is printed of a run.
 type report struct {
 	Machine machine.Machine `json:"machine"`
@@ -36,7 +44,7 @@ type report struct {
 type measure struct {
 	Name          string          `json:"name"`
 	OpsPerS       stats.Summary   `json:"ops_per_s"`
-	RatioToBare   float64         `json:"ratio_to_bare"`
+	RatioToBare   *float64        `json:"ratio_to_bare"`
 	RatioSpread   stats.Summary   `json:"ratio_spread"` // of the ratios to bare
 	RatioToBare95 *stats.Interval `json:"ratio_to_bare_95,omitempty"`
 
@@ -45,7 +53,7 @@ type measure struct {
 
 	// CPUPerOp is CPU time of the server process, in ns.
 	CPUPerOp         stats.Summary   `json:"cpu_ns_per_op"`
-	CPURatioToBare   float64         `json:"cpu_ratio_to_bare"`
+	CPURatioToBare   *float64        `json:"cpu_ratio_to_bare"`
 	CPURatioToBare95 *stats.Interval `json:"cpu_ratio_to_bare_95,omitempty"`
 	CPURatioToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
 	CPURatioToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
@@ -68,101 +76,77 @@ func (r *report) Status() int { return program.Pass }
 
 // Table writes r for people.
 func (r *report) Table(w io.Writer) {
+	for _, f := range r.Machine.Facts("servers") {
+		table.Entry(w, f[0], f[1], 14)
+	}
+	table.Entry(w, "run", fmt.Sprintf("%s; %d connections, %d rounds, in each of which a variant has %v; messages of echo servers have %d bytes",
+		r.Machine.Date, r.cfg.conns, r.cfg.rounds, r.cfg.duration, r.cfg.size), 14)
+	fmt.Fprintln(w)
 	for _, s := range r.Servers {
-		for _, t := range s.tables() {
-			t.Write(w)
-			fmt.Fprintln(w)
-		}
-		if s.Stream != nil {
-			table.Paragraph(w, s.Stream.text()+"\n")
-		}
+		s.write(w)
 	}
-	table.Paragraph(w, legend)
+	table.Paragraph(w, "A ratio is the median of those within a round; beside it is where it lies with 95 % confidence. "+
+		"~ marks those by which no difference is shown, as the interval has 1 in it. A bare server does not close silent connections.")
 }
 
-// legend explains the columns.
-const legend = "A ratio is the median of those within a round; beside it is where it lies with 95 % confidence. " +
-	"~ marks those by which no difference is shown, as the interval has 1 in it. A bare server does not close silent connections."
-
-func rounds(n int) string {
-	if n == 1 {
-		return "1 round"
-	}
-	return fmt.Sprintf("%d rounds", n)
-}
-
-// us is the variant that the page is about.
-const us = server.Ours
-
-// tables are what the terminal and the page show of a server.
-func (r result) tables() []table.Table {
+// write writes the tables of a server.
+func (r result) write(w io.Writer) {
 	ops := table.Table{
-		Title:   fmt.Sprintf("%s: requests a second; %d connections, %s", r.Server, r.Conns, rounds(r.Rounds)),
-		Columns: table.Columns("", "requests/s", "of bare (95 %)", "of own (95 %)"),
+		Title:   fmt.Sprintf("%s: requests a second; %d connections, rounds: %d", r.Server, r.Conns, r.Rounds),
+		Columns: []string{"", "requests/s", "of bare (95 %)", "of own (95 %)"},
 	}
 	cpu := table.Table{
-		Title:   fmt.Sprintf("%s: CPU time of the server a request", r.Server),
-		Columns: table.Columns("", "µs", "of bare (95 %)", "of own (95 %)"),
+		Title:   fmt.Sprintf("\n%s: CPU time of the server a request", r.Server),
+		Columns: []string{"", "µs", "of bare (95 %)", "of own (95 %)"},
 	}
 	for _, v := range r.Variants {
-		ops.Rows = append(ops.Rows, table.Row{Strong: v.Name == us, Cells: []string{
-			v.Name, fmt.Sprintf("%.0f", v.OpsPerS.Median), v.to(server.Bare, &v.RatioToBare, v.RatioToBare95), v.to(server.Own, v.RatioToOwn, v.RatioToOwn95),
-		}})
-		cpu.Rows = append(cpu.Rows, table.Row{Strong: v.Name == us, Cells: []string{
-			v.Name, fmt.Sprintf("%.2f", v.CPUPerOp.Median/1000), v.to(server.Bare, &v.CPURatioToBare, v.CPURatioToBare95), v.to(server.Own, v.CPURatioToOwn, v.CPURatioToOwn95),
-		}})
+		ops.Add(v.Name, fmt.Sprintf("%.0f", v.OpsPerS.Median), ratioText(v.RatioToBare, v.RatioToBare95), ratioText(v.RatioToOwn, v.RatioToOwn95))
+		cpu.Add(v.Name, fmt.Sprintf("%.2f", v.CPUPerOp.Median/1000), ratioText(v.CPURatioToBare, v.CPURatioToBare95), ratioText(v.CPURatioToOwn, v.CPURatioToOwn95))
 	}
-	all := []table.Table{ops, cpu}
+	ops.Write(w)
+	cpu.Write(w)
 	if r.Crowd != nil {
-		all = append(all, r.Crowd.staleTable(r.Server), r.Crowd.memoryTable(r.Server))
+		r.Crowd.write(w, r.Server)
 	}
-	return all
+	if g := r.Stream; g != nil {
+		table.Paragraph(w, fmt.Sprintf("\nkernel.Stream, ours to no-stream: %s times the requests/s, %s times the CPU a request, %d bytes more a connection",
+			ratioText(g.OpsRatio, g.OpsRatio95), ratioText(g.CPURatio, g.CPURatio95), g.BytesPerConn))
+	}
+	fmt.Fprintln(w)
 }
 
-func (c *crowd) staleTable(kind string) table.Table {
-	t := table.Table{
-		Title:   fmt.Sprintf("%s: %s real connections silent at once, limit %v; %s", kind, table.Group(c.Silent), crowdLimit, rounds(c.Rounds)),
-		Columns: table.Columns("", "all closed after it", "early", "never", "CPU each", "of own (95 %)"),
+// write writes the tables of a crowd.
+func (c *crowd) write(w io.Writer, kind string) {
+	stale := table.Table{
+		Title:   fmt.Sprintf("\n%s: %s real connections silent at once, limit %v; rounds: %d", kind, table.Group(c.Silent), crowdLimit, c.Rounds),
+		Columns: []string{"", "all closed after it", "early", "never", "CPU each", "of own (95 %)"},
 	}
-	for _, v := range c.Variants {
-		if v.AllClosedMS == nil {
-			continue
-		}
-		t.Rows = append(t.Rows, table.Row{Strong: v.Name == us, Cells: []string{
-			v.Name, table.Figure(v.AllClosedMS.Median) + " ms (to " + table.Figure(v.AllClosedMS.Max) + ")", table.Group(v.Early), table.Group(v.NotClosed),
-			fmt.Sprintf("%.1f µs", v.CPUPerClose.Median), measure{Name: v.Name}.to(server.Own, v.CPUToOwn, v.CPUToOwn95),
-		}})
-	}
-	return t
-}
-
-func (c *crowd) memoryTable(kind string) table.Table {
-	t := table.Table{
-		Title:   fmt.Sprintf("%s: bytes of the process for each of %s connections that wait", kind, table.Group(c.Waiting)),
-		Columns: table.Columns("", "bytes", "over bare (95 %)"),
+	memory := table.Table{
+		Title:   fmt.Sprintf("\n%s: bytes of the process for each of %s connections that wait", kind, table.Group(c.Waiting)),
+		Columns: []string{"", "bytes", "over bare (95 %)"},
 	}
 	for _, v := range c.Variants {
 		over := fmt.Sprintf("%.0f", v.OverBare)
 		if v.OverBare95 != nil {
 			over += fmt.Sprintf(" (%.0f to %.0f)", v.OverBare95[0], v.OverBare95[1])
 		}
-		t.Rows = append(t.Rows, table.Row{Strong: v.Name == us, Cells: []string{v.Name, fmt.Sprintf("%.0f", v.BytesPerConn), over}})
+		memory.Add(v.Name, fmt.Sprintf("%.0f", v.BytesPerConn), over)
+		if v.AllClosedMS != nil {
+			stale.Add(v.Name, table.Figure(v.AllClosedMS.Median)+" ms (to "+table.Figure(v.AllClosedMS.Max)+")", table.Group(v.Early), table.Group(v.NotClosed),
+				fmt.Sprintf("%.1f µs", v.CPUPerClose.Median), ratioText(v.CPUToOwn, v.CPUToOwn95))
+		}
 	}
-	return t
-}
-
-// to writes a ratio to another variant.
-func (v measure) to(other string, ratio *float64, interval *stats.Interval) string {
-	if v.Name == other {
-		return "1"
-	}
-	return ratioText(ratio, interval)
+	stale.Write(w)
+	memory.Write(w)
 }
 
 // ratioText writes a ratio with its interval, and marks it if no difference is shown.
 func ratioText(ratio *float64, interval *stats.Interval) string {
-	if ratio == nil {
+	switch {
+	case ratio == nil:
 		return "-"
+	case interval != nil && *interval == (stats.Interval{1, 1}):
+		return "1" // to itself
 	}
 	r := stats.Ratio{Median: *ratio, Interval: interval}
 	if !r.Shows() {

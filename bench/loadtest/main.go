@@ -15,12 +15,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
@@ -41,7 +46,7 @@ func newProgram() *program.Program[*report] {
 		Flags: c.define,
 		Check: c.check,
 		Begin: func() string {
-			return fmt.Sprintf("loadtest: %s %s\nrunning for %v; setting up and measuring takes some seconds more\n", table.Group(c.count()), c.what(), c.duration)
+			return fmt.Sprintf("%s\nrunning for %v; setting up and measuring takes some seconds more\n", c.title(), c.duration)
 		},
 		Run: func(ctx context.Context, stderr io.Writer) (*report, error) {
 			if c.sockets > 0 {
@@ -50,8 +55,65 @@ func newProgram() *program.Program[*report] {
 			return runMock(ctx, *c, stderr)
 		},
 		Files: []program.File[*report]{{
-			Flag: "report", Usage: "also write the result as an HTML page to this `file`",
-			Write: func(w io.Writer, r *report) error { return r.page().Write(w) },
+			Flag: "report", Usage: "also write the result as an HTML page with plots to this `file`",
+			Write: func(w io.Writer, r *report) error { return page.Write(w, c.title(), r.Table, r.plots()...) },
 		}},
 	}
+}
+
+// config is what the flags say.
+type config struct {
+	limits
+	conns    int
+	sockets  int // 0: mock connections
+	duration time.Duration
+	active   float64
+	seed     uint64
+	progress progress.Flag
+}
+
+// title says how many connections there are, and of what kind.
+func (c *config) title() string {
+	if c.sockets > 0 {
+		return fmt.Sprintf("loadtest: %s TCP connections over loopback, to a server process", table.Group(c.sockets))
+	}
+	return fmt.Sprintf("loadtest: %s mock connections", table.Group(c.conns))
+}
+
+const (
+	maxConns = 100_000_000
+	minTicks = 4 // a limit shorter than so many ticks tests rounding, not a tracker
+	day      = 24 * time.Hour
+)
+
+func (c *config) define(fs *flag.FlagSet) {
+	fs.IntVar(&c.conns, "conns", 1_000_000, "how many mock connections there are")
+	fs.IntVar(&c.sockets, "sockets", 0, "instead, how many real TCP connections over loopback, to a server in a process of its own")
+	fs.DurationVar(&c.duration, "duration", 20*time.Second, "how long the connections live; setting up and measuring comes on top")
+	fs.DurationVar(&c.Idle, "idle", 5*time.Second, "the idle timeout")
+	fs.DurationVar(&c.Heartbeat, "heartbeat", 2*time.Second, "the heartbeat interval of the connections that beat; half as long again makes them stale; 0 for none")
+	fs.Float64Var(&c.active, "active", 0.5, "the share of connections, from 0 to 1, that are active all the time")
+	fs.IntVar(&c.Shards, "shards", 0, "how many shards the tracker has; 0 for GOMAXPROCS")
+	fs.DurationVar(&c.Tick, "tick", 10*time.Millisecond, "the tracker's tick")
+	fs.Uint64Var(&c.seed, "seed", 1, "what the connections' lives are drawn from")
+	fs.Var(&c.progress, "progress", "show progress on stderr: true, false, or auto for if it is a terminal")
+}
+
+func (c *config) check() error {
+	c.Remote = c.sockets > 0
+	if c.Heartbeat != 0 {
+		if err := program.Within("heartbeat", c.Heartbeat, minTicks*c.Tick, day, "; or 0 for none"); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(
+		program.Within("conns", c.conns, 1, maxConns, ""),
+		program.Within("sockets", c.sockets, 0, maxConns, "; 0 is for mock connections"),
+		program.Within("tick", c.Tick, time.Millisecond, day, ""),
+		program.Within("idle", c.Idle, minTicks*c.Tick, day, fmt.Sprintf(", %d ticks or more", minTicks)),
+		program.Within("active", c.active, 0, 1, ""),
+		program.Within("shards", c.Shards, 0, 1<<12, "; 0 is for GOMAXPROCS"),
+		program.Within("duration", c.duration, c.longest()+c.longest()/4, day,
+			fmt.Sprintf(" with -idle %v and -heartbeat %v, so that what falls silent is due before the end", c.Idle, c.Heartbeat)),
+	)
 }

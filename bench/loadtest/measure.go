@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -39,7 +40,7 @@ func measure(n int, opts *idle.Options) (f Figures, conns []idle.Conn, err error
 			return f, nil, err
 		}
 	}
-	f.BytesPerConn = round(float64(heap().HeapAlloc-before.HeapAlloc)/float64(n), 1)
+	f.BytesPerConn = table.Round(float64(heap().HeapAlloc-before.HeapAlloc)/float64(n), 1)
 	measureTouch(&f, conns)
 	_, err = t.Close()
 	return f, conns, err
@@ -71,8 +72,8 @@ func measureTouch(f *Figures, conns []idle.Conn) {
 	}
 	allocs := memory().Mallocs - before.Mallocs
 
-	f.TouchNS, f.HotNS = round(median(random), 2), round(median(hot), 2)
-	f.AllocsPerTouch = round(float64(allocs)/float64(2*rounds*len(order)), 3)
+	f.TouchNS, f.HotNS = table.Round(median(random), 2), table.Round(median(hot), 2)
+	f.AllocsPerTouch = table.Round(float64(allocs)/float64(2*rounds*len(order)), 3)
 }
 
 func perTouch(begun time.Time, n int) float64 {

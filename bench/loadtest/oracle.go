@@ -1,12 +1,12 @@
 package main
 
 import (
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -38,19 +38,16 @@ type oracle struct {
 
 // A judgement counts connections by what became of them.
 type judgement struct {
-	closed      int // by the tracker
-	early       int // of those, before they were due, or when they had ended
-	wrongReason int // of those, for another reason than theirs
-	draws       int // of those, while they were coming back or ending too late
-	missed      int // not closed, though due for longer than the allowance
-	pending     int // not closed, and due for less
-	alive       int // not closed, and not due
-	left        int // ended by themselves
-	earliest    time.Duration
+	Expected    int     `json:"expected"`     // had to be closed
+	Closed      int     `json:"closed"`       // by the tracker
+	Early       int     `json:"early"`        // of those, before they were due, or when they had ended
+	EarliestMS  float64 `json:"earliest_ms"`  // how early the earliest was
+	WrongReason int     `json:"wrong_reason"` // of those closed, for another reason than theirs
+	Draws       int     `json:"draws"`        // of those closed, while they were coming back or ending too late
+	Missed      int     `json:"missed"`       // not closed, though due for longer than the allowance
+	Live        int     `json:"live"`         // not closed, and not due, or only just
+	Left        int     `json:"left"`         // ended by themselves
 }
-
-// expected is how many the tracker had to close.
-func (j *judgement) expected() int { return j.closed - j.early + j.missed }
 
 // A peer is what the oracle knows of a connection.
 type peer struct {
@@ -158,7 +155,7 @@ func (o *oracle) left(p *peer) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.judgement.left++
+	o.judgement.Left++
 }
 
 // expired judges that the tracker has closed p.
@@ -177,23 +174,23 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	j := &o.judgement
-	j.closed++
+	j.Closed++
 	switch {
 	case was == left && o.limits.Remote && silence >= due.after:
-		j.left--
-		j.draws++
+		j.Left--
+		j.Draws++
 	case was == left:
-		j.left--
-		j.early++
+		j.Left--
+		j.Early++
 	case was == expired:
-		j.early++
+		j.Early++
 	case silence < due.after && last&belated == 0:
-		j.early++
-		j.earliest = max(j.earliest, due.after-silence)
+		j.Early++
+		j.EarliestMS = max(j.EarliestMS, table.Millis(due.after-silence))
 	case reason != due.reason && was != settling:
-		j.wrongReason++
+		j.WrongReason++
 	case silence < due.after:
-		j.draws++
+		j.Draws++
 	default:
 		o.late.Add(silence - due.after)
 	}
@@ -201,24 +198,22 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 
 // judge completes the judgement with those that were not closed by the given
 // time, since when the tracker has been stopped.
-func (o *oracle) judge(now int64, peers iter.Seq[*peer]) judgement {
+func (o *oracle) judge(now int64, peers []peer) judgement {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	j := o.judgement
-	for p := range peers {
+	for i := range peers {
+		p := &peers[i]
 		if p.ended() || !p.began() {
 			continue
 		}
-		over := time.Duration(now-p.last.Load()&^belated) - o.limits.of(p.kind).after
-		switch {
-		case over > o.allowance:
-			j.missed++
-		case over > 0:
-			j.pending++
-		default:
-			j.alive++
+		if time.Duration(now-p.last.Load()&^belated)-o.limits.of(p.kind).after > o.allowance {
+			j.Missed++
+		} else {
+			j.Live++
 		}
 	}
+	j.Expected = j.Closed - j.Early + j.Missed
 	return j
 }
 
@@ -227,13 +222,9 @@ func (o *oracle) judge(now int64, peers iter.Seq[*peer]) judgement {
 func (o *oracle) closed() (n, wrong int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.judgement.closed, o.judgement.early + o.judgement.wrongReason
+	return o.judgement.Closed, o.judgement.Early + o.judgement.WrongReason
 }
 
-func newOracle(cfg config) *oracle {
-	return &oracle{
-		limits:    cfg.limits,
-		allowance: 2*cfg.Tick + time.Second,
-		late:      spread.New(),
-	}
+func newOracle(l limits) *oracle {
+	return &oracle{limits: l, allowance: 2*l.Tick + time.Second, late: spread.New()}
 }

@@ -3,39 +3,39 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A run is what a test of mock connections and one of sockets have in common.
 type run struct {
-	cfg     config
+	cfg     *config
+	peers   []peer // by id
 	oracle  *oracle
 	rep     *report
 	start   time.Time
-	touches atomic.Int64
+	touches *atomic.Int64
 }
 
-func (r *run) init(cfg config) {
-	r.cfg, r.oracle, r.rep = cfg, newOracle(cfg), newReport(cfg)
-}
-
-// plan gives the peers their lives.
-func (r *run) plan(peers iter.Seq[*peer]) {
-	plan, id := newPlanner(r.cfg), uint32(0)
-	for p := range peers {
+// newRun gives n peers their lives.
+func newRun(cfg config, n int) run {
+	r := run{cfg: &cfg, peers: make([]peer, n), oracle: newOracle(cfg.limits), rep: newReport(cfg, n), touches: new(atomic.Int64)}
+	plan := newPlanner(cfg)
+	for i := range r.peers {
 		life := plan.next()
-		p.id = id
-		p.be(life)
-		r.rep.planned(life)
-		id++
+		r.peers[i].id = uint32(i)
+		r.peers[i].be(life)
+		r.rep.Plan[life.kind.String()]++
+		if life.doomed() {
+			r.rep.doomed++
+		}
 	}
+	return r
 }
 
 // now is the time since the start in ns, of the monotonic clock.
@@ -100,57 +100,48 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// finish completes the report of a run that ended at the given time.
-func (r *run) finish(ctx context.Context, end int64, peers iter.Seq[*peer], st idle.Stats, handedBack int, p pause) {
-	r.rep.judge(r.oracle.judge(end, peers), r.oracle.late)
-	r.rep.tracker(st, handedBack, p, time.Duration(end))
-	r.rep.Duration = seconds(time.Duration(end))
-	r.rep.Touches = r.touches.Load()
-	r.rep.Interrupted = ctx.Err() != nil
-}
-
-// line returns how the run goes.
-func (r *run) line(what string) progressLine {
+// line tells how the run goes.
+func (r *run) line() string {
 	closed, wrong := r.oracle.closed()
-	return progressLine{
-		elapsed: time.Since(r.start), duration: r.cfg.duration, closed: closed, wrong: wrong,
-		activities: r.touches.Load(), what: what, latest: r.oracle.late.Most(),
-	}
+	elapsed := time.Since(r.start)
+	return fmt.Sprintf("%.0f/%.0f s  %s closed, %s wrong  %s touches/s  late %v", elapsed.Seconds(), r.cfg.duration.Seconds(), table.Group(closed),
+		table.Group(wrong), table.Group(int64(float64(r.touches.Load())/elapsed.Seconds())), r.oracle.late.Most().Round(time.Millisecond))
 }
 
-// A progressLine tells how a run goes.
-type progressLine struct {
-	elapsed, duration time.Duration
-	live              string // as it is shown; empty if it is not known
-	closed, wrong     int
-	activities        int64
-	what              string // what an activity is
-	latest            time.Duration
+// finish completes the report of a run that ended at the given time, with what the
+// tracker says.
+func (r *run) finish(ctx context.Context, end int64, a account) {
+	rep := r.rep
+	rep.judgement = r.oracle.judge(end, r.peers)
+	rep.Late = r.oracle.late.Summary()
+	rep.Duration = table.Round(time.Duration(end).Seconds(), 3)
+	rep.Touches = r.touches.Load()
+	rep.Interrupted = ctx.Err() != nil
+
+	st := a.Stats
+	rep.Deferred, rep.Passes, rep.Looks, rep.Relinks = st.Deferred, st.Passes, st.Looks, st.Relinks
+	rep.Pings, rep.Misses, rep.Kept, rep.Gone = st.Pings, st.Misses, st.Kept, st.Gone
+	rep.TrackerCPU = table.Round(100*float64(st.Busy)/float64(end), 3)
+	rep.Pause = a.Pause
+	rep.Unaccounted = apart(timedOut(st), rep.Closed) + apart(st.Gone, rep.Left+a.HandedBack) + apart(st.Live, 0)
 }
 
-// String returns a line that fits a terminal, with ten million connections, too.
-func (s progressLine) String() string {
-	parts := []string{fmt.Sprintf("%.0f/%.0f s", s.elapsed.Seconds(), s.duration.Seconds())}
-	if s.live != "" {
-		parts = append(parts, s.live+" live")
-	}
-	closed := table.Group(s.closed) + " closed"
-	if s.wrong > 0 {
-		closed += ", " + table.Group(s.wrong) + " wrong"
-	}
-	parts = append(parts, closed, fmt.Sprintf("%s %s/s", short(float64(s.activities)/s.elapsed.Seconds()), s.what))
-	return strings.Join(append(parts, "late "+s.latest.Round(time.Millisecond).String()), "  ")
+func apart(a uint64, b int) int {
+	d := int(a) - b
+	return max(d, -d)
 }
 
-// short writes a number with two digits or more, and thousands and millions as k and M.
-func short(n float64) string {
-	switch {
-	case n >= 9.95e6:
-		return fmt.Sprintf("%.0fM", n/1e6)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM", n/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.0fk", n/1e3)
+func timedOut(st idle.Stats) (sum uint64) {
+	for _, n := range st.TimedOut {
+		sum += n
 	}
-	return fmt.Sprintf("%.0f", n)
+	return sum
+}
+
+// An account is what the tracker did: it is stopped, and has handed back so many
+// live connections.
+type account struct {
+	Stats      idle.Stats     `json:"stats"`
+	HandedBack int            `json:"handed_back"`
+	Pause      spread.Summary `json:"pause"` // of passes
 }

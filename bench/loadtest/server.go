@@ -32,10 +32,6 @@ func newHello(id uint32, k kind) (h hello) {
 	return h
 }
 
-func (h hello) kind() kind { return kind(h[0]) }
-
-func (h hello) id() uint32 { return binary.BigEndian.Uint32(h[1:]) }
-
 // A news is what the server process tells; one of the fields is set.
 type news struct {
 	Address string   `json:"address,omitempty"` // the first: where it listens
@@ -49,21 +45,12 @@ type closure struct {
 	Reason idle.Reason `json:"reason"`
 }
 
-// An account is what the server's tracker did.
-type account struct {
-	Stats      idle.Stats `json:"stats"`
-	HandedBack int        `json:"handed_back"`
-	Pause      pause      `json:"pause"`
-}
-
 // A server is an ordinary server with timeouts, which also tells who timed out.
 type server struct {
 	parent       *child.Parent
 	beats, pings *idle.Phase
 
 	serving sync.WaitGroup
-	mu      sync.Mutex
-	conns   map[net.Conn]struct{}
 }
 
 // serve is what the server process does until the test is over, or its process is
@@ -74,13 +61,19 @@ func serve(parent *child.Parent) error {
 		return err
 	}
 	pauses := spread.New()
-	s := &server{parent: parent, conns: map[net.Conn]struct{}{}}
+	s := &server{parent: parent}
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	defer bare.Close()
-	ln, err := idlenet.Wrap(bare, l.policy(), &idlenet.Options{Ping: writePing, Idle: *l.options(pauses)})
+	ln, err := idlenet.Wrap(bare, l.policy(), &idlenet.Options{
+		Ping: func(c *idlenet.Conn) error {
+			_, err := c.Write([]byte{ping})
+			return err
+		},
+		Idle: *l.options(pauses),
+	})
 	if err != nil {
 		return err
 	}
@@ -100,14 +93,11 @@ func serve(parent *child.Parent) error {
 		return err
 	}
 	ln.Close()
-	s.closeAll()
+	for _, c := range live {
+		c.(*idlenet.Conn).Close()
+	}
 	s.serving.Wait()
-	return parent.Tell(news{Done: &account{Stats: tracker.Stats(), HandedBack: len(live), Pause: newPause(pauses)}})
-}
-
-func writePing(c *idlenet.Conn) error {
-	_, err := c.Write([]byte{ping})
-	return err
+	return parent.Tell(news{Done: &account{tracker.Stats(), len(live), pauses.Summary()}})
 }
 
 func (s *server) accept(ln net.Listener) {
@@ -116,9 +106,6 @@ func (s *server) accept(ln net.Listener) {
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		s.conns[nc] = struct{}{}
-		s.mu.Unlock()
 		s.serving.Go(func() { s.serve(nc.(*idlenet.Conn)) })
 	}
 }
@@ -134,9 +121,6 @@ func (s *server) serve(c *idlenet.Conn) {
 	if timeout != nil {
 		s.parent.Tell(news{Closed: &closure{id, timeout.Reason}})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
 }
 
 func (s *server) converse(c *idlenet.Conn) (id uint32, err error) {
@@ -144,20 +128,21 @@ func (s *server) converse(c *idlenet.Conn) (id uint32, err error) {
 	if _, err := io.ReadFull(c, h[:]); err != nil {
 		return nobody, err
 	}
-	switch h.kind() {
+	id = binary.BigEndian.Uint32(h[1:])
+	switch kind(h[0]) {
 	case beater:
 		c.Enter(s.beats)
 	case pinged:
 		c.Enter(s.pings)
 	}
 	if _, err := c.Write([]byte{ready}); err != nil {
-		return h.id(), err
+		return id, err
 	}
 	var messages [16]byte
 	for {
 		n, err := c.Read(messages[:])
 		if err != nil {
-			return h.id(), err
+			return id, err
 		}
 		for _, m := range messages[:n] {
 			if m == beat {
@@ -169,11 +154,3 @@ func (s *server) converse(c *idlenet.Conn) (id uint32, err error) {
 
 // nobody is the id of a connection that has not said who it is.
 const nobody = 1<<32 - 1
-
-func (s *server) closeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		c.Close()
-	}
-}

@@ -15,7 +15,7 @@ import (
 
 // A sock is the client's end of a real connection.
 type sock struct {
-	peer
+	*peer
 	load *socketLoad
 	nc   net.Conn
 	up   atomic.Bool // it may be used
@@ -86,7 +86,7 @@ func (s *sock) send(message byte) {
 	if _, err := s.nc.Write([]byte{message}); err != nil {
 		return // read sees it too
 	}
-	s.load.oracle.touched(&s.peer, before, s.load.now())
+	s.load.oracle.touched(s.peer, before, s.load.now())
 	s.load.touches.Add(1)
 }
 
@@ -95,7 +95,7 @@ func (s *sock) leave(now int64) {
 	if time.Duration(now-s.last.Load()) >= s.load.cfg.of(s.kind).after {
 		return
 	}
-	s.load.oracle.left(&s.peer)
+	s.load.oracle.left(s.peer)
 	s.nc.Close()
 }
 
@@ -120,7 +120,7 @@ func (s *sock) closed(r idle.Reason) {
 
 func (s *sock) judge() {
 	if s.seen != 0 && s.reason != 0 {
-		s.load.oracle.expired(&s.peer, s.seen, s.reason)
+		s.load.oracle.expired(s.peer, s.seen, s.reason)
 		s.reason = 0
 	}
 }

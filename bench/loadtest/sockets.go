@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
@@ -29,16 +29,6 @@ const (
 	shutdownTime = 30 * time.Second
 )
 
-func (l *socketLoad) peers() iter.Seq[*peer] {
-	return func(yield func(*peer) bool) {
-		for i := range l.socks {
-			if !yield(&l.socks[i].peer) {
-				return
-			}
-		}
-	}
-}
-
 // checkLimit returns an error that says what to do if n sockets are more than
 // a process may have.
 func checkLimit(n int, limit uint64) error {
@@ -46,11 +36,8 @@ func checkLimit(n int, limit uint64) error {
 	if need <= limit {
 		return nil
 	}
-	err := fmt.Sprintf("-sockets is %d, which takes %d descriptors in each of two processes, but the limit is %d; raise it with \"ulimit -n %d\" (as root, or after raising the hard limit)", n, need, limit, need)
-	if limit > ownFiles {
-		err += fmt.Sprintf(", or use -sockets %d", limit-ownFiles)
-	}
-	return errors.New(err)
+	return fmt.Errorf("-sockets is %d, which takes %d descriptors in each of two processes, but the limit is %d; raise it with \"ulimit -n %d\" (as root, or after raising the hard limit), or use -sockets %d",
+		n, need, limit, need, max(limit, ownFiles+1)-ownFiles)
 }
 
 // runSockets runs the test over real connections, with the server in another
@@ -59,11 +46,9 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	if err := checkLimit(cfg.sockets, usage.Descriptors()); err != nil {
 		return nil, err
 	}
-	l := &socketLoad{socks: make([]sock, cfg.sockets)}
-	l.init(cfg)
-	l.plan(l.peers())
+	l := &socketLoad{run: newRun(cfg, cfg.sockets), socks: make([]sock, cfg.sockets)}
 	for i := range l.socks {
-		l.socks[i].load = l
+		l.socks[i].peer, l.socks[i].load = &l.peers[i], l
 	}
 	var err error
 	if l.rep.Figures, _, err = measure(cfg.sockets, cfg.options(nil)); err != nil {
@@ -84,9 +69,9 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	go func() { account <- l.hear(server) }()
 	stopSweeping := inParallel(ctx, sweepers, len(l.socks), l.sweep)
 	defer stopSweeping()
-	stopBar := progress.New(stderr, cfg.progress).Show(func() string { return l.line("messages").String() })
+	stopBar := progress.New(stderr, cfg.progress).Show(l.line)
 	err = l.dialAll(ctx, first.Address)
-	l.rep.Setup = seconds(time.Since(l.start))
+	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
 	if err == nil {
 		l.awaitEnd(ctx)
 	}
@@ -104,7 +89,7 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 			return nil, errors.New("the server process ended before its time")
 		}
 		l.hangUp()
-		l.finish(ctx, end, l.peers(), done.Stats, done.HandedBack, done.Pause)
+		l.finish(ctx, end, *done)
 	case <-time.After(shutdownTime):
 		return nil, fmt.Errorf("the server process has not ended %v after it was told to", shutdownTime)
 	}

@@ -15,7 +15,7 @@ type sweeper struct {
 	load     *load
 	from, to int
 
-	touch, beat, leave []*mock // what a slab has to do
+	touch, beat, leave []*peer // what a slab has to do
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -57,26 +57,26 @@ func (s *sweeper) pass(from, to int) {
 	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
 	now := s.load.now()
 	for i := from; i < to; i++ {
-		m := &s.load.mocks[i]
-		if m.ended() {
+		p := &s.load.peers[i]
+		if p.ended() {
 			continue
 		}
-		switch m.does(now, s.load.cfg.Idle) {
+		switch p.does(now, s.load.cfg.Idle) {
 		case touches, talks:
-			s.touch = append(s.touch, m)
+			s.touch = append(s.touch, p)
 		case beats:
-			s.beat = append(s.beat, m)
+			s.beat = append(s.beat, p)
 		case leaves:
-			s.leave = append(s.leave, m)
+			s.leave = append(s.leave, p)
 		}
 	}
 	before := s.load.now()
-	for _, m := range s.touch {
-		m.conn().Touch()
+	for _, p := range s.touch {
+		s.load.conn(p).Touch()
 	}
 	touched := s.load.now()
-	for _, m := range s.beat {
-		m.conn().Beat()
+	for _, p := range s.beat {
+		s.load.conn(p).Beat()
 	}
 	after := s.load.now()
 	s.note(before, after)
@@ -84,21 +84,21 @@ func (s *sweeper) pass(from, to int) {
 	if n := int64(len(s.touch)); n >= slab/4 { // else it is the clock that is measured
 		s.load.perSlab.Add(time.Duration((touched - before) * slab / n))
 	}
-	for _, m := range s.leave {
-		if m.conn().Close() {
-			s.load.oracle.left(&m.peer)
+	for _, p := range s.leave {
+		if s.load.conn(p).Close() {
+			s.load.oracle.left(p)
 		}
 	}
 }
 
 // note tells the oracle what a slab has done. A beater's touch counts nothing.
 func (s *sweeper) note(before, after int64) {
-	for _, m := range s.touch {
-		if m.kind != beater {
-			s.load.oracle.touched(&m.peer, before, after)
+	for _, p := range s.touch {
+		if p.kind != beater {
+			s.load.oracle.touched(p, before, after)
 		}
 	}
-	for _, m := range s.beat {
-		s.load.oracle.touched(&m.peer, before, after)
+	for _, p := range s.beat {
+		s.load.oracle.touched(p, before, after)
 	}
 }

@@ -3,7 +3,7 @@
 //
 //	go -C bench run ./peers              # everything, half an hour or more
 //	go -C bench run ./peers -quick       # smaller, in under a minute
-//	go -C bench run ./peers -html FILE   # with plots; -svg FILE for one of them
+//	go -C bench run ./peers -html FILE   # with a plot; -svg FILE for that alone
 //	go -C bench run ./peers -run 'reset-.*/(idlewheel|AfterFunc)$'
 //
 // All contenders are behind one interface and go through the same workloads.
@@ -23,6 +23,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
@@ -47,12 +48,12 @@ func newProgram(c *config) *program.Program[*report] {
 		},
 		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
 		Files: []program.File[*report]{
-			{Flag: "html", Usage: "also write the result as one page with plots to this `file`", Write: func(w io.Writer, r *report) error { return r.page().Write(w) }},
+			{Flag: "html", Usage: "also write the result as one page with a plot to this `file`", Write: func(w io.Writer, r *report) error {
+				return page.Write(w, "Ways to notice that a connection has gone stale", r.Table, r.costPlot())
+			}},
 			{Flag: "svg", Usage: "also write the plot of costs to this `file`", Write: func(w io.Writer, r *report) error {
-				plot, err := r.costPlot()
-				if err == nil {
-					_, err = io.WriteString(w, plot.SVG)
-				}
+				svg, err := r.costPlot().SVG()
+				fmt.Fprint(w, svg)
 				return err
 			}},
 		},
@@ -89,13 +90,10 @@ func (c *config) check() (err error) {
 	if c.run, err = regexp.Compile(c.pattern); err != nil {
 		return fmt.Errorf("-run is %q; it must be a regular expression: %w", c.pattern, err)
 	}
-	switch {
-	case c.rounds < 1 || c.rounds > maxRounds:
-		return fmt.Errorf("-rounds is %d; it must be 1 to %d", c.rounds, maxRounds)
-	case len(c.contests()) == 0:
+	if len(c.contests()) == 0 {
 		return fmt.Errorf("-run is %q; it matches nothing, such as reset-hot/idlewheel would be", c.pattern)
 	}
-	return nil
+	return program.Within("rounds", c.rounds, 1, maxRounds, "")
 }
 
 func (c *config) scale() scale {
@@ -127,10 +125,10 @@ func writeContenders(w io.Writer) {
 func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
 	contests, where := cfg.contests(), machine.Take(ctx, modules()...)
 	interrupted := hold(ctx, cfg, contests, stderr)
-	if interrupted != nil && !slices.ContainsFunc(contests, (*contest).begun) {
+	if interrupted != nil && !slices.ContainsFunc(contests, func(ct *contest) bool { return len(ct.outcomes) > 0 }) {
 		return nil, interrupted
 	}
-	rep := newReport(where, cfg, contests) // of an interrupted run, what there is
-	rep.Interrupted = interrupted != nil
-	return rep, nil
+	return &report{ // of an interrupted run, what there is
+		Machine: where, Contenders: contender.All(), Rows: rows(contests), Interrupted: interrupted != nil, cfg: cfg,
+	}, nil
 }

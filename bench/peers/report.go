@@ -5,10 +5,14 @@ import (
 	"io"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
+
+// us is the contender that the plot is about.
+const us = "idlewheel"
 
 // A report is the result of a run.
 type report struct {
@@ -18,12 +22,7 @@ type report struct {
 
 	Interrupted bool `json:"interrupted,omitempty"` // this is what there was until then
 
-	cfg      config
-	contests []*contest
-}
-
-func newReport(m machine.Machine, cfg config, contests []*contest) *report {
-	return &report{Machine: m, Contenders: contender.All(), Rows: rows(contests), cfg: cfg, contests: contests}
+	cfg config
 }
 
 // facts are what a reader must know of a run, as names and values.
@@ -50,42 +49,23 @@ func modules() []string {
 	return paths
 }
 
-// groups returns the rows measure by measure.
-func (r *report) groups() [][]*row {
-	var groups [][]*row
-	for i, row := range r.Rows {
-		if i == 0 || r.Rows[i-1].Workload != row.Workload {
-			groups = append(groups, nil)
-		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], row)
-	}
-	return groups
-}
-
-// cells are what a row shows, the same on the terminal and on the page.
-func (r *row) cells() []string {
-	if r.Median == nil {
-		return []string{r.Contender, "", "", "", "", "", count(r.Early), count(r.Lost), "skipped: " + r.Skipped}
-	}
-	ratio := ""
-	if r.RatioToBest != nil {
-		ratio = table.Figure(*r.RatioToBest) + "×"
-	}
-	return []string{
-		r.Contender, table.Figure(*r.Median), table.Figure(*r.Min), table.Figure(*r.Max), ratio, r.confidence(),
-		count(r.Early), count(r.Lost), r.Note,
-	}
-}
-
-// tableOf returns the rows of a measure, as the terminal and the page show them.
+// tableOf returns the rows of a measure.
 func tableOf(rows []*row) table.Table {
 	t := table.Table{
 		Title:   rows[0].Workload + ": " + rows[0].title + ", " + rows[0].Unit,
-		Columns: table.Columns("contender", "median", "min", "max", "of best", "confidence", "early", "lost"),
+		Columns: []string{"contender", "median", "min", "max", "of best", "confidence", "early", "lost"},
 	}
-	t.Columns = append(t.Columns, table.Column{Name: "note", Text: true, Below: true})
 	for _, r := range rows {
-		t.Rows = append(t.Rows, table.Row{Cells: r.cells(), Strong: r.Contender == us, Weak: class(r) != classHonest})
+		if r.Median == nil {
+			t.AddWithRemark("skipped: "+r.Skipped, r.Contender, "", "", "", "", "", count(r.Early), count(r.Lost))
+			continue
+		}
+		ratio := ""
+		if r.RatioToBest != nil {
+			ratio = table.Figure(*r.RatioToBest) + "×"
+		}
+		t.AddWithRemark(r.Note, r.Contender, table.Figure(*r.Median), table.Figure(*r.Min), table.Figure(*r.Max), ratio, r.confidence(),
+			count(r.Early), count(r.Lost))
 	}
 	return t
 }
@@ -102,9 +82,15 @@ func (r *report) Table(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	writeContenders(w)
-	for _, rows := range r.groups() {
+	for rest := r.Rows; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Workload == rest[0].Workload {
+			n++
+		}
 		fmt.Fprintln(w)
-		tableOf(rows).Write(w)
+		t := tableOf(rest[:n])
+		t.Write(w)
+		rest = rest[n:]
 	}
 	table.Paragraph(w, "\n"+legend)
 }
@@ -123,4 +109,26 @@ func count(n int) string {
 		return "-"
 	}
 	return table.Group(n)
+}
+
+// costPlot is the time of a reset against the number of connections. A contender
+// with fewer connections than the others has no point.
+func (r *report) costPlot() page.Plot {
+	p := page.Plot{
+		Title:   "Cost of a reset",
+		Caption: "What noting an activity of a random connection costs, by how many connections there are. Beyond the cache it is the memory that takes the time.",
+		XLabel:  "connections", YLabel: "ns a reset", Log: true,
+	}
+	for _, k := range r.Contenders {
+		s := page.Series{Name: k.Name, Strong: k.Name == us}
+		for _, n := range r.cfg.scale().Sizes {
+			for _, row := range r.Rows {
+				if row.Workload == resetRandom(n).name && row.Contender == k.Name && row.Conns == n && row.Median != nil {
+					s.X, s.Y = append(s.X, float64(n)), append(s.Y, *row.Median)
+				}
+			}
+		}
+		p.Series = append(p.Series, s)
+	}
+	return p
 }

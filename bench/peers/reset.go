@@ -2,8 +2,6 @@ package main
 
 import (
 	"math/rand/v2"
-	"runtime"
-	"sync"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
@@ -17,63 +15,32 @@ const (
 )
 
 func resetHot() workload {
-	return workload{
-		name: "reset-hot", conns: 1,
-		measures: []measure{{"reset-hot", "reset of one hot connection", "ns"}},
-		run: func(t turn) (outcome, error) {
-			return timeResets(t, "reset-hot", [][]uint32{make([]uint32, chunk)})
-		},
-	}
+	return reset("reset-hot", "reset of one hot connection", 1, chunk)
 }
 
 func resetRandom(n int) workload {
-	name := "reset-random-" + short(n)
+	return reset("reset-random-"+short(n), "reset of a random connection among "+short(n), n, longList)
+}
+
+// reset has a list of random connections reset again and again, and measures the
+// time that a reset takes.
+func reset(name, title string, n, length int) workload {
 	return workload{
 		name: name, conns: n, slow: n > 1_000_000,
-		measures: []measure{{name, "reset of a random connection among " + short(n), "ns"}},
+		measures: []measure{{name, title, "ns"}},
 		run: func(t turn) (outcome, error) {
-			return timeResets(t, name, [][]uint32{randomList(0, t.conns)})
-		},
-	}
-}
-
-// resetParallel has two goroutines reset connections of their own, as two
-// loops of a server do.
-func resetParallel(n int) workload {
-	return workload{
-		name: "reset-parallel", conns: n,
-		measures: []measure{{"reset-parallel", "resets from 2 goroutines at once, each random among its half of " + short(n) + "; time for one", "ns"}},
-		run: func(t turn) (outcome, error) {
-			half := t.conns / 2
-			o, err := timeResets(t, "reset-parallel", [][]uint32{randomList(0, half), randomList(half, 2*half)})
-			if runtime.GOMAXPROCS(0) < 2 {
-				o.Note = "on one core, so not really at once"
+			list := make([]uint32, length)
+			for i := range list {
+				list[i] = uint32(rand.IntN(t.conns))
 			}
-			return o, err
+			return t.steady(func(c contender.Contender) (outcome, error) {
+				resetFor(c, list, t.scale.Measure/4) // warms up
+				begun := time.Now()
+				done := resetFor(c, list, t.scale.Measure)
+				return newOutcome(name, float64(time.Since(begun))/float64(done)), nil
+			})
 		},
 	}
-}
-
-// timeResets measures the time that a reset takes when each list is gone
-// through again and again by a goroutine.
-func timeResets(t turn, name string, lists [][]uint32) (outcome, error) {
-	return t.steady(func(c contender.Contender) (outcome, error) {
-		for _, list := range lists {
-			resetFor(c, list, t.scale.Measure/4) // warms up
-		}
-		begun := time.Now()
-		counts := make([]int, len(lists))
-		var wg sync.WaitGroup
-		for g, list := range lists {
-			wg.Go(func() { counts[g] = resetFor(c, list, t.scale.Measure) })
-		}
-		wg.Wait()
-		took, done := time.Since(begun), 0
-		for _, n := range counts {
-			done += n
-		}
-		return newOutcome(name, float64(took)/float64(done)), nil
-	})
 }
 
 // resetFor resets the connections of a list, over and over, for a while, and
@@ -87,15 +54,6 @@ func resetFor(c contender.Contender, list []uint32, while time.Duration) (done i
 		done += len(part)
 	}
 	return done
-}
-
-// randomList returns numbers of connections from lo up to hi.
-func randomList(lo, hi int) []uint32 {
-	list := make([]uint32, longList)
-	for i := range list {
-		list[i] = uint32(lo + rand.IntN(hi-lo))
-	}
-	return list
 }
 
 // armCancel is what connections cost that come and go, while others stay.

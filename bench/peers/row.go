@@ -46,22 +46,21 @@ type row struct {
 func (r *row) honest() bool { return r.Early == 0 && r.Lost == 0 }
 
 // rows returns the rows of contests, measure by measure and the best first.
-func rows(contests []*contest) []*row {
-	var all []*row
-	for len(contests) > 0 {
-		n := 1
-		for n < len(contests) && contests[n].work.name == contests[0].work.name {
-			n++
+func rows(contests []*contest) (all []*row) {
+	for i, ct := range contests {
+		if i > 0 && contests[i-1].work.name == ct.work.name {
+			continue
 		}
-		for _, m := range contests[0].work.measures {
+		for _, m := range ct.work.measures {
 			var group []*row
-			for _, ct := range contests[:n] {
-				group = append(group, newRow(ct, m))
+			for _, other := range contests[i:] {
+				if other.work.name == ct.work.name {
+					group = append(group, newRow(other, m))
+				}
 			}
 			rank(group)
 			all = append(all, group...)
 		}
-		contests = contests[n:]
 	}
 	return all
 }
@@ -69,33 +68,23 @@ func rows(contests []*contest) []*row {
 // newRow summarizes what the turns of a contest have for a measure.
 func newRow(ct *contest, m measure) *row {
 	r := &row{
-		Workload: m.name, Contender: ct.kind.Name, Unit: m.unit, Conns: ct.conns, title: m.title,
-		Skipped: ct.skipped,
+		Workload: m.name, Contender: ct.kind.Name, Unit: m.unit, Conns: ct.conns, Note: ct.note, title: m.title,
+		Skipped: cmp.Or(ct.skipped, "the run ended before its turn"),
 	}
 	var values []float64
-	var notes []string
 	for _, o := range ct.outcomes {
 		r.Early, r.Lost = max(r.Early, o.Early), max(r.Lost, o.Lost)
-		if o.Note != "" {
-			notes = []string{o.Note}
-		}
+		r.Note = strings.Trim(o.Note+"; "+ct.note, "; ")
 		if v, ok := o.Values[m.name]; ok {
 			values = append(values, v)
 		} else {
-			r.Skipped = cmp.Or(o.Missing[m.name], o.Missing[""], "no figure")
+			r.Skipped = o.Missing
 		}
 	}
-	if !ct.begun() {
-		r.Skipped = cmp.Or(r.Skipped, "the run ended before its turn")
-	}
-	if ct.failed != nil {
+	switch {
+	case ct.failed != nil:
 		r.Skipped = "failed: " + ct.failed.Error()
-	}
-	if ct.note != "" {
-		notes = append(notes, ct.note)
-	}
-	r.Note = strings.Join(notes, "; ")
-	if len(values) > 0 && ct.failed == nil {
+	case len(values) > 0:
 		r.Skipped = ""
 		r.summarize(values)
 	}
@@ -114,41 +103,32 @@ func (r *row) summarize(values []float64) {
 // none of them is known better than that.
 const leastLate = 0.1
 
-// rank sorts the rows of a measure, and compares all of them to the best.
+// rank sorts the rows of a measure: those who kept their word, those who did not,
+// and those without a figure. It compares the first with the best.
 func rank(group []*row) {
 	slices.SortStableFunc(group, func(a, b *row) int {
-		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(value(a), value(b)))
+		return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.value(), b.value()))
 	})
 	best := group[0]
-	if class(best) != classHonest {
-		return
-	}
-	best.best = true
 	for _, r := range group {
-		if class(r) == classHonest {
+		if r.class() == 0 {
+			r.best = r == best
 			r.compare(best)
 		}
 	}
 }
 
-// The classes into which the rows of a measure fall.
-const (
-	classHonest = iota
-	classFaulty
-	classSkipped
-)
-
-func class(r *row) int {
+func (r *row) class() int {
 	switch {
 	case r.Median == nil:
-		return classSkipped
+		return 2
 	case !r.honest():
-		return classFaulty
+		return 1
 	}
-	return classHonest
+	return 0
 }
 
-func value(r *row) float64 {
+func (r *row) value() float64 {
 	if r.Median == nil {
 		return math.Inf(1)
 	}
@@ -164,7 +144,7 @@ func (r *row) compare(best *row) {
 		ratio := max(*r.Median, least) / floor
 		r.RatioToBest = &ratio
 	}
-	if r == best {
+	if r.best {
 		return
 	}
 	c := benchmath.AssumeNothing.Compare(best.sample, r.sample)

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -86,47 +84,10 @@ func TestTinyLateness(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	text, err := json.Marshal(newReport(machine.Machine{Go: "go1"}, config{}, testContests()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Machine map[string]any
-		Rows    []map[string]any
-	}
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Machine["go"] != "go1" || len(got.Rows) != 6 {
-		t.Fatalf("machine %v, %d rows", got.Machine, len(got.Rows))
-	}
-	for _, key := range []string{"workload", "contender", "unit", "median", "min", "max", "ratio_to_best", "early", "lost"} {
-		for _, r := range got.Rows {
-			if _, ok := r[key]; !ok {
-				t.Errorf("%v has no %q", r["contender"], key)
-			}
-		}
-	}
-}
-
-// TestInterruptedRun has a contest that had no turn.
-func TestInterruptedRun(t *testing.T) {
-	r := newReport(machine.Machine{}, config{}, []*contest{contestOf("a", 1), contestOf("b")})
-	r.Interrupted = true
-	var out bytes.Buffer
-	r.Table(&out)
-	for _, want := range []string{"INTERRUPTED", "skipped: the run ended before its turn"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in:\n%s", want, out.String())
-		}
-	}
-}
-
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	newReport(machine.Machine{}, config{rounds: 6}, testContests()).Table(&out)
-	for _, want := range []string{"reset-hot: ", "skipped: cannot", "skipped: failed: still running", "broke its word", "1.80×", "p=0.002"} {
+	(&report{Rows: rows(append(testContests(), contestOf("late"))), Interrupted: true}).Table(&out)
+	for _, want := range []string{"reset-hot: ", "skipped: cannot", "skipped: failed: still running", "broke its word", "1.80×", "p=0.002", "INTERRUPTED", "skipped: the run ended before its turn"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())
 		}

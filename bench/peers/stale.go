@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
-	"github.com/idlewheel/idlewheel/bench/internal/sample"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
@@ -15,57 +16,38 @@ import (
 // and touched once more, and then are silent for good. The cost is that from
 // the last touch to the last expiry.
 
-// lateShares are the shares of connections for which an outcome tells how late
-// they were at most.
-func lateShares() []float64 {
-	return []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1}
-}
-
-const busyStep = 100 * time.Millisecond
-
 func staleSpread(s scale) workload {
-	name := "stale-spread"
-	what := fmt.Sprintf("%s going stale over %v: ", short(s.Crowd), s.Spread)
-	return workload{
-		name: name, conns: s.Crowd, slow: true, stretches: true, measures: staleMeasures(name, what),
-		run: func(t turn) (outcome, error) {
-			// Who has fewer connections has them at the same rate.
-			share := float64(t.conns) / float64(t.scale.Crowd)
-			return runStale(t, name, t.scale.SpreadStale, time.Duration(share*float64(t.scale.Spread)))
-		},
-	}
+	return stale("stale-spread", fmt.Sprintf("%s going stale over %v", short(s.Crowd), s.Spread), s.Crowd, s.SpreadStale, s.Spread)
 }
 
 func staleAtOnce(s scale) workload {
-	name := "stale-at-once"
-	what := short(s.Crowd) + " going stale at once, as fast as they can be touched: "
-	return workload{
-		name: name, conns: s.Crowd, slow: true, stretches: true, measures: staleMeasures(name, what),
-		run: func(t turn) (outcome, error) {
-			return runStale(t, name, t.scale.OnceStale, 0)
-		},
-	}
+	return stale("stale-at-once", short(s.Crowd)+" going stale at once, as fast as they can be touched", s.Crowd, s.OnceStale, 0)
 }
 
-func staleMeasures(name, what string) []measure {
-	return []measure{
-		{name + "-cpu", what + "CPU time for each", "µs"},
-		{name + "-late-p50", what + "lateness, median", "ms"},
-		{name + "-late-p99", what + "lateness, 99th percentile", "ms"},
-		{name + "-late-max", what + "lateness, greatest", "ms"},
+func stale(name, what string, crowd int, timeout, spread time.Duration) workload {
+	return workload{
+		name: name, conns: crowd, slow: true, stretches: true,
+		measures: []measure{
+			{name + "-cpu", what + ": CPU time for each", "µs"},
+			{name + "-late-p50", what + ": lateness, median", "ms"},
+			{name + "-late-p99", what + ": lateness, 99th percentile", "ms"},
+			{name + "-late-max", what + ": lateness, greatest", "ms"},
+		},
+		run: func(t turn) (outcome, error) {
+			// Who has fewer connections has them at the same rate.
+			share := float64(t.conns) / float64(crowd)
+			return runStale(t, name, timeout, time.Duration(share*float64(spread)))
+		},
 	}
 }
 
 func runStale(t turn, name string, timeout, spread time.Duration) (outcome, error) {
 	l := newLedger(t.conns, timeout)
-	c, err := t.kind.New(timeout, l.expire)
+	c, err := t.kind.New(t.conns, timeout, l.expire)
 	if err != nil {
 		return outcome{}, err
 	}
 	defer c.Close()
-	if err := c.Open(t.conns); err != nil {
-		return outcome{}, err
-	}
 	for i := range t.conns {
 		l.touch(i)
 		if err := c.Arm(i); err != nil {
@@ -73,18 +55,35 @@ func runStale(t turn, name string, timeout, spread time.Duration) (outcome, erro
 		}
 	}
 	touchOver(c, l, spread)
-	before := usage.Self()
-	stop := sample.Every(busyStep, read)
+	before, known := usage.Self()
 	l.await(t.scale.Patience)
-	used := usage.Self().Since(before)
-	return staleOutcome(name, t.conns, used, l.judge(), busy(stop())), nil
+	after, _ := usage.Self()
+	v := l.judge()
+	o := outcome{Early: v.early, Lost: v.lost}
+	if len(v.late) == 0 {
+		o.Missing = "none of them expired"
+		return o, nil
+	}
+	o.Values = map[string]float64{
+		name + "-late-p50": table.Millis(v.at(0.5)),
+		name + "-late-p99": table.Millis(v.at(0.99)),
+		name + "-late-max": table.Millis(v.at(1)),
+	}
+	if known {
+		o.Values[name+"-cpu"] = float64(after-before) / float64(t.conns) / float64(time.Microsecond)
+	} else {
+		o.Missing = "CPU time is " + machine.Unknown
+	}
+	if v.early > 0 {
+		o.Note = fmt.Sprintf("early by up to %.3g ms", table.Millis(-v.late[0]))
+	}
+	return o, nil
 }
 
 // touchOver touches each connection once, evenly over a while.
 func touchOver(c contender.Contender, l *ledger, while time.Duration) {
-	const pace = time.Millisecond
 	begun, n := time.Now(), len(l.active)
-	for done := 0; done < n; {
+	for done := 0; done < n; time.Sleep(time.Millisecond) {
 		due := n
 		if gone := time.Since(begun); gone < while {
 			due = int(float64(n) * float64(gone) / float64(while))
@@ -94,66 +93,95 @@ func touchOver(c contender.Contender, l *ledger, while time.Duration) {
 				c.Touch([]uint32{uint32(done)})
 			}
 		}
-		if done < n {
-			time.Sleep(pace)
+	}
+}
+
+// A ledger knows when each connection was last active, and when it expired. It
+// is what a contender is held against.
+type ledger struct {
+	start   time.Time
+	timeout time.Duration
+	active  []atomic.Int64 // since start; noted before the contender is told, so early is early
+	expired []atomic.Int64 // since start; 0 if it has not
+	count   atomic.Int64
+	all     chan struct{} // closed when all have expired
+}
+
+func newLedger(n int, timeout time.Duration) *ledger {
+	return &ledger{
+		start: time.Now(), timeout: timeout,
+		active: make([]atomic.Int64, n), expired: make([]atomic.Int64, n),
+		all: make(chan struct{}),
+	}
+}
+
+// touch notes that a connection is active, and reports whether it still can be.
+func (l *ledger) touch(i int) bool {
+	if l.expired[i].Load() != 0 {
+		return false
+	}
+	l.active[i].Store(int64(time.Since(l.start)))
+	return true
+}
+
+// expire is what contenders call.
+func (l *ledger) expire(i int) {
+	if !l.expired[i].CompareAndSwap(0, int64(time.Since(l.start))) {
+		return
+	}
+	if l.count.Add(1) == int64(len(l.expired)) {
+		close(l.all)
+	}
+}
+
+// await returns when all have expired, or nothing has for a while after the
+// last was due. It sleeps meanwhile, as its CPU time would be the contender's.
+func (l *ledger) await(patience time.Duration) {
+	timer := time.NewTimer(l.timeout + patience)
+	defer timer.Stop()
+	seen := l.count.Load()
+	for {
+		select {
+		case <-l.all:
+			return
+		case <-timer.C:
 		}
+		n := l.count.Load()
+		if n == seen {
+			return
+		}
+		seen = n
+		timer.Reset(patience)
 	}
 }
 
-func staleOutcome(name string, n int, used usage.Usage, v verdict, busy []busyPoint) outcome {
-	o := outcome{Values: map[string]float64{
-		name + "-late-p50": millis(v.at(0.5)),
-		name + "-late-p99": millis(v.at(0.99)),
-		name + "-late-max": millis(v.at(1)),
-	}, Early: v.early, Lost: v.lost, Busy: busy}
-	if used.Known {
-		o.Values[name+"-cpu"] = micros(used.CPU) / float64(n)
-	} else {
-		o.missing(name+"-cpu", "CPU time is "+machine.Unknown)
-	}
-	if v.early > 0 {
-		o.Note = fmt.Sprintf("early by up to %.3g ms", millis(v.earliest))
-	}
-	if len(v.late) == 0 {
-		return outcome{Missing: map[string]string{"": "none of them expired"}, Lost: v.lost}
-	}
-	for _, share := range lateShares() {
-		o.Late = append(o.Late, millis(v.at(share)))
-	}
-	return o
+// verdict is what a ledger finds.
+type verdict struct {
+	early int
+	lost  int             // never expired
+	late  []time.Duration // of all that expired, ascending, and negative if early
 }
 
-// A busyPoint is the share of a core that was used until a moment, in seconds,
-// since the point before.
-type busyPoint struct {
-	At    float64 `json:"at"`
-	Share float64 `json:"share"`
-}
-
-// A reading is what this process has used until a moment.
-type reading struct {
-	at   time.Time
-	used usage.Usage
-}
-
-func read() reading { return reading{time.Now(), usage.Self()} }
-
-// busy returns which share of a core was used, step by step.
-func busy(readings []reading) (points []busyPoint) {
-	last := readings[0]
-	for _, r := range readings[1:] {
-		step, used := r.at.Sub(last.at), r.used.Since(last.used)
-		if step < busyStep/2 { // the readings were kept waiting, so they come in a bunch
+func (l *ledger) judge() verdict {
+	v := verdict{late: make([]time.Duration, 0, len(l.expired))}
+	for i := range l.expired {
+		at := l.expired[i].Load()
+		if at == 0 {
+			v.lost++
 			continue
 		}
-		if used.Known {
-			points = append(points, busyPoint{r.at.Sub(readings[0].at).Seconds(), used.CPU.Seconds() / step.Seconds()})
+		late := time.Duration(at-l.active[i].Load()) - l.timeout
+		if late < 0 {
+			v.early++
 		}
-		last = r
+		v.late = append(v.late, late)
 	}
-	return points
+	slices.Sort(v.late)
+	return v
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func micros(d time.Duration) float64 { return math.Round(float64(d)) / float64(time.Microsecond) }
+// at returns the lateness that a share, from 0 to 1, of the expired does not
+// exceed. There must be one.
+func (v verdict) at(share float64) time.Duration {
+	return v.late[min(int(share*float64(len(v.late))), len(v.late)-1)]
+}

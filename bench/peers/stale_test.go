@@ -1,12 +1,10 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -16,6 +14,37 @@ func smallScale() scale {
 	s.Crowd, s.Spread, s.SpreadStale, s.OnceStale = 100, 20*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
 	s.Patience = 500 * time.Millisecond
 	return s
+}
+
+// fake is a contender with faults: it expires connections after a part of the
+// timeout, and every tenth never.
+type fake struct {
+	contender.Contender
+	after   time.Duration
+	expired func(int)
+}
+
+// fakeKind returns a fake that waits for a part of each timeout.
+func fakeKind(part float64) contender.Kind {
+	return contender.Kind{
+		Name: "fake",
+		New: func(n int, timeout time.Duration, expired func(int)) (contender.Contender, error) {
+			f := &fake{after: time.Duration(part * float64(timeout)), expired: expired}
+			var err error
+			f.Contender, err = contender.All()[0].New(n, time.Hour, func(int) {})
+			return f, err
+		},
+	}
+}
+
+func (f *fake) Arm(i int) error {
+	switch {
+	case f.after == 0: // not left to a goroutine, so that it is for sure
+		f.expired(i)
+	case i%10 != 0:
+		time.AfterFunc(f.after, func() { f.expired(i) })
+	}
+	return f.Contender.Arm(i)
 }
 
 // TestEarlyAndLost puts a contender through the workload that expires all
@@ -40,7 +69,7 @@ func TestEarlyAndLost(t *testing.T) {
 			t.Errorf("%s: the note is %q", w.name, o.Note)
 		}
 		r := newRow(&contest{work: w, kind: fakeKind(0.5), conns: s.Crowd, outcomes: []outcome{o}}, w.measures[1])
-		if r.honest() || class(r) != classFaulty {
+		if r.honest() {
 			t.Errorf("%s: the row counts as honest", w.name)
 		}
 	}
@@ -55,7 +84,7 @@ func TestIdlewheelKeepsItsWord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Early != 0 || o.Lost != 0 || len(o.Late) != len(lateShares()) || !slices.IsSorted(o.Late) {
+		if o.Early != 0 || o.Lost != 0 || len(o.Values) != len(w.measures) {
 			t.Errorf("%s: %+v", w.name, o)
 		}
 	}
@@ -66,7 +95,7 @@ func TestIdlewheelKeepsItsWord(t *testing.T) {
 func TestEarlyElsewhere(t *testing.T) {
 	s := smallScale()
 	hasty := fakeKind(0)
-	for _, w := range []workload{resetHot(), resetRandom(100), armCancel(100), memory(100), collect(100), resetParallel(100)} {
+	for _, w := range []workload{resetHot(), resetRandom(100), armCancel(100), memory(100), collect(100)} {
 		o, err := w.run(turn{kind: hasty, conns: max(w.conns, 20), scale: s})
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +116,7 @@ func TestLedger(t *testing.T) {
 	l.active[1].Store(-int64(2 * time.Hour))
 	l.expire(1)
 	v := l.judge()
-	if v.early != 1 || v.lost != 1 || len(v.late) != 2 || v.at(1) < time.Hour || v.at(0) != -v.earliest {
+	if v.early != 1 || v.lost != 1 || len(v.late) != 2 || v.at(1) < time.Hour || v.at(0) > -59*time.Minute {
 		t.Errorf("%+v", v)
 	}
 	if l.count.Load() != 2 {
@@ -95,17 +124,5 @@ func TestLedger(t *testing.T) {
 	}
 	if l.touch(0) || !l.touch(2) {
 		t.Error("what has expired is not active any more, and what has not is")
-	}
-}
-
-// TestBusy has the third reading come in a bunch with the second: it is left out.
-func TestBusy(t *testing.T) {
-	at := func(steps float64, cpu time.Duration) reading {
-		return reading{time.Unix(0, 0).Add(time.Duration(steps * float64(busyStep))), usage.Usage{Known: true, CPU: cpu}}
-	}
-	got := busy([]reading{at(0, 0), at(2, busyStep), at(2.1, 2*busyStep), at(4, 2*busyStep)})
-	want := []busyPoint{{2 * busyStep.Seconds(), 0.5}, {4 * busyStep.Seconds(), 0.5}}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -4,17 +4,91 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
+
+// A contest is a contender in a workload, over all rounds.
+type contest struct {
+	work     workload
+	kind     contender.Kind
+	conns    int
+	note     string
+	skipped  string // why it has no turn, "" if it has
+	outcomes []outcome
+	failed   error // the last turn that had no outcome
+}
+
+// contests returns those that the flags ask for.
+func (c *config) contests() (all []*contest) {
+	for _, w := range workloads(c.scale()) {
+		for _, k := range contender.All() {
+			matches := func(name string) bool { return c.run.MatchString(name + "/" + k.Name) }
+			if matches(w.name) || slices.ContainsFunc(w.measures, func(m measure) bool { return matches(m.name) }) {
+				all = append(all, newContest(w, k))
+			}
+		}
+	}
+	return all
+}
+
+// tenfold is how many times more connections than it can have a contender may
+// be asked for, and still be shown, with as many as it can.
+const tenfold = 10
+
+func newContest(w workload, k contender.Kind) *contest {
+	ct := &contest{work: w, kind: k, conns: w.conns}
+	switch {
+	case k.Most == 0 || w.conns <= k.Most:
+	case w.stretches || w.conns <= tenfold*k.Most:
+		ct.conns = k.Most
+		ct.note = fmt.Sprintf("with %s connections only: %s", table.Group(k.Most), k.Limited)
+	default:
+		ct.skipped = fmt.Sprintf("cannot have %s connections: %s", short(w.conns), k.Limited)
+	}
+	return ct
+}
+
+// slowShare is in which round again what is slow has a turn.
+const slowShare = 3
+
+// hold runs all contests, in another order each round, so that whatever else
+// the machine does hits all of them alike. It fails if ctx ends.
+func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer) error {
+	bar := progress.New(stderr, "")
+	defer bar.Clear()
+	for round := range cfg.rounds {
+		turns := slices.DeleteFunc(slices.Clone(contests), func(ct *contest) bool {
+			return ct.skipped != "" || ct.work.slow && round%slowShare != 0
+		})
+		rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		for i, ct := range turns {
+			if ct.failed != nil {
+				continue
+			}
+			bar.Say("round %d of %d, turn %d of %d: %s/%s", round+1, cfg.rounds, i+1, len(turns), ct.work.name, ct.kind.Name)
+			o, err := delegate(ctx, order{ct.work.name, ct.kind.Name, ct.conns, cfg.scale()})
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if ct.failed = err; err == nil {
+				ct.outcomes = append(ct.outcomes, o)
+			}
+		}
+	}
+	return nil
+}
 
 // Every turn is run by a process of its own, so that one that hangs, crashes or
 // eats all memory harms no other, and each begins with an empty heap.
@@ -37,49 +111,43 @@ func serve(parent *child.Parent) error {
 	if !ok {
 		return fmt.Errorf("no contender %q", ord.Contender)
 	}
-	all := workloads(ord.Scale)
-	i := slices.IndexFunc(all, func(w workload) bool { return w.name == ord.Workload })
-	if i < 0 {
-		return fmt.Errorf("no workload %q", ord.Workload)
+	for _, w := range workloads(ord.Scale) {
+		if w.name == ord.Workload {
+			o, err := w.run(turn{kind: kind, conns: ord.Conns, scale: ord.Scale})
+			if err != nil {
+				return err
+			}
+			return parent.Tell(o)
+		}
 	}
-	o, err := all[i].run(turn{kind: kind, conns: ord.Conns, scale: ord.Scale})
-	if err != nil {
-		return err
-	}
-	return parent.Tell(o)
+	return fmt.Errorf("no workload %q", ord.Workload)
 }
 
 // delegate has a child run a turn, and returns why there is no outcome if there
 // is none.
-func delegate(ctx context.Context, ord order) (outcome, error) {
-	limited, cancel := context.WithTimeout(ctx, ord.Scale.Limit)
+func delegate(ctx context.Context, ord order) (o outcome, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, ord.Scale.Limit, fmt.Errorf("still running after %v", ord.Scale.Limit))
 	defer cancel()
 	var stderr bytes.Buffer
 	c, err := child.Start("turn", ord, child.Options{Stderr: &stderr})
 	if err != nil {
-		return outcome{}, err
+		return o, err
 	}
 	heard := make(chan error, 1)
-	var o outcome
 	go func() { heard <- c.Hear(&o) }()
-	fault := watch(limited, c)
-	err = errors.Join(<-heard, fault)
-	ended := c.Stop()
-	switch {
-	case ctx.Err() != nil:
-		return outcome{}, ctx.Err()
-	case limited.Err() != nil:
-		return outcome{}, fmt.Errorf("still running after %v", ord.Scale.Limit)
-	case fault != nil:
-		return outcome{}, fault
-	case ended != nil:
-		return outcome{}, fmt.Errorf("%w: %s", ended, firstLine(&stderr))
+	if err := watch(limited, c); err != nil {
+		return outcome{}, err
+	}
+	err = <-heard
+	if ended := c.Stop(); ended != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return outcome{}, fmt.Errorf("%w: %s", ended, cmp.Or(strings.TrimPrefix(line, "turn: "), "it said nothing"))
 	}
 	return o, err
 }
 
-// watch returns when c has ended. It kills c when ctx is done, or when c takes more
-// memory than it may, which it returns.
+// watch returns when c has ended. It kills c, and says why, when ctx is done, or
+// when c takes more memory than it may.
 func watch(ctx context.Context, c *child.Child) error {
 	most := machine.FreeMemory() / 10 * 7
 	look := time.NewTicker(250 * time.Millisecond)
@@ -90,7 +158,7 @@ func watch(ctx context.Context, c *child.Child) error {
 			return nil
 		case <-ctx.Done():
 			c.Kill()
-			return nil
+			return context.Cause(ctx)
 		case <-look.C:
 			if used := usage.Resident(c.Pid()); most > 0 && used > most {
 				c.Kill()
@@ -98,10 +166,4 @@ func watch(ctx context.Context, c *child.Child) error {
 			}
 		}
 	}
-}
-
-// firstLine returns what a process had to say, in short.
-func firstLine(stderr *bytes.Buffer) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-	return cmp.Or(strings.TrimPrefix(line, "turn: "), "it said nothing")
 }

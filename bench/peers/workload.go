@@ -15,16 +15,11 @@ type workload struct {
 	measures  []measure
 	slow      bool // so that it has its turn in every third round only
 	stretches bool // its figures are of each connection, so fewer of them may be compared
-	only      string
 	run       func(t turn) (outcome, error)
 }
 
 // A measure is a figure that a workload yields: a row of the result.
-type measure struct {
-	name  string
-	title string
-	unit  string
-}
+type measure struct{ name, title, unit string }
 
 // A turn is one run of a workload with a contender, in a process of its own.
 type turn struct {
@@ -36,74 +31,56 @@ type turn struct {
 // An outcome is what came of a turn.
 type outcome struct {
 	Values  map[string]float64 `json:"values"`  // by measure
-	Missing map[string]string  `json:"missing"` // why there is no value, by measure; "" for all of them
+	Missing string             `json:"missing"` // why a measure has no value
 	Early   int                `json:"early"`
 	Lost    int                `json:"lost"`
 	Note    string             `json:"note"`
-
-	Late []float64   `json:"late,omitempty"` // ms, by lateShares
-	Busy []busyPoint `json:"busy,omitempty"`
 }
-
-// nothing is an outcome without a value, and why.
-func nothing(why string) outcome { return outcome{Missing: map[string]string{"": why}} }
 
 // newOutcome returns an outcome with one value.
 func newOutcome(measure string, value float64) outcome {
 	return outcome{Values: map[string]float64{measure: value}}
 }
 
-// missing notes that there is no value for a measure.
-func (o *outcome) missing(measure, why string) {
-	if o.Missing == nil {
-		o.Missing = make(map[string]string)
-	}
-	o.Missing[measure] = why
-}
-
 // A scale is how large the workloads are.
 type scale struct {
 	Sizes []int // random resets among so many
-	Crowd int   // going stale, silent, in memory
-	Heaps []int // in memory while garbage is collected
+	Crowd int   // going stale, silent, in memory, live while garbage is collected
 	Busy  int   // live while others are armed and cancelled
 
 	Measure time.Duration // how long resets are timed
 	GCs     int
 
-	Spread       time.Duration // over which the crowd is last active
-	SpreadStale  time.Duration // the timeout then; longer, so that it does not overlap
-	OnceStale    time.Duration // the timeout of those last active at once
-	Patience     time.Duration // with what does not expire
-	Settle       time.Duration // until a silent process is as silent as it gets
-	Silence      time.Duration
-	LooksTimeout time.Duration
-	Limit        time.Duration // of a turn
+	Spread      time.Duration // over which the crowd is last active
+	SpreadStale time.Duration // the timeout then; longer, so that it does not overlap
+	OnceStale   time.Duration // the timeout of those last active at once
+	Patience    time.Duration // with what does not expire
+	Settle      time.Duration // until a silent process is as silent as it gets
+	Silence     time.Duration
+	Limit       time.Duration // of a turn
 }
 
 func fullScale() scale {
 	return scale{
 		Sizes: []int{1_000, 10_000, 100_000, 1_000_000, 10_000_000},
-		Crowd: 1_000_000, Heaps: []int{1_000_000, 10_000_000}, Busy: 100_000,
+		Crowd: 1_000_000, Busy: 100_000,
 		Measure: 200 * time.Millisecond, GCs: 3,
 		Spread: 5 * time.Second, SpreadStale: 6 * time.Second, OnceStale: 5 * time.Second,
 		Patience: 5 * time.Second,
 		Settle:   2 * time.Second, Silence: 10 * time.Second,
-		LooksTimeout: time.Second,
-		Limit:        2 * time.Minute,
+		Limit: 2 * time.Minute,
 	}
 }
 
 func quickScale() scale {
 	return scale{
 		Sizes: []int{1_000, 10_000, 100_000},
-		Crowd: 20_000, Heaps: []int{100_000}, Busy: 10_000,
+		Crowd: 20_000, Busy: 10_000,
 		Measure: 10 * time.Millisecond, GCs: 2,
 		Spread: 200 * time.Millisecond, SpreadStale: 300 * time.Millisecond, OnceStale: 200 * time.Millisecond,
 		Patience: 1500 * time.Millisecond,
 		Settle:   700 * time.Millisecond, Silence: 300 * time.Millisecond,
-		LooksTimeout: 200 * time.Millisecond,
-		Limit:        10 * time.Second,
+		Limit: 10 * time.Second,
 	}
 }
 
@@ -113,12 +90,7 @@ func workloads(s scale) []workload {
 	for _, n := range s.Sizes {
 		all = append(all, resetRandom(n))
 	}
-	all = append(all, resetParallel(s.Sizes[0]), armCancel(s.Busy), memory(s.Crowd))
-	for _, n := range s.Heaps {
-		all = append(all, collect(n))
-	}
-	all = append(all, staleSpread(s), staleAtOnce(s), silent(s))
-	return append(all, looks()...)
+	return append(all, armCancel(s.Busy), memory(s.Crowd), collect(s.Crowd), staleSpread(s), staleAtOnce(s), silent(s))
 }
 
 // short writes a number of connections as people say it.
@@ -132,25 +104,6 @@ func short(n int) string {
 	return fmt.Sprint(n)
 }
 
-// armed opens a contender with the connections of a turn, and arms all of them.
-func (t turn) armed(timeout time.Duration, expired func(int)) (contender.Contender, error) {
-	c, err := t.kind.New(timeout, expired)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Open(t.conns); err != nil {
-		c.Close()
-		return nil, err
-	}
-	for i := range t.conns {
-		if err := c.Arm(i); err != nil {
-			c.Close()
-			return nil, fmt.Errorf("arming connection %d of %d: %w", i+1, t.conns, err)
-		}
-	}
-	return c, nil
-}
-
 // resetTimeout is the timeout of connections that are not to go stale.
 const resetTimeout = time.Minute
 
@@ -159,7 +112,7 @@ const resetTimeout = time.Minute
 func (t turn) steady(measure func(c contender.Contender) (outcome, error)) (outcome, error) {
 	var early atomic.Int64
 	start := time.Now()
-	c, err := t.armed(resetTimeout, func(int) {
+	c, err := t.kind.New(t.conns, resetTimeout, func(int) {
 		if time.Since(start) < resetTimeout {
 			early.Add(1)
 		}
@@ -168,6 +121,11 @@ func (t turn) steady(measure func(c contender.Contender) (outcome, error)) (outc
 		return outcome{}, err
 	}
 	defer c.Close()
+	for i := range t.conns {
+		if err := c.Arm(i); err != nil {
+			return outcome{}, fmt.Errorf("arming connection %d of %d: %w", i+1, t.conns, err)
+		}
+	}
 	o, err := measure(c)
 	o.Early = int(early.Load())
 	return o, err

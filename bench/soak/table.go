@@ -35,10 +35,9 @@ func (r *report) Table(w io.Writer) {
 func (r *report) tableServers(w io.Writer) {
 	t := table.Table{
 		Title:   "\nconnections, as the servers have counted them, and by what reason they timed out",
-		Columns: table.Columns("server", "tracked", "gone", "timed out", "draws", "violated", "pings", "deferred", "reasons"),
+		Columns: []string{"server", "tracked", "gone", "timed out", "draws", "violated", "pings", "deferred"},
 		Caption: "Draws ended, or came back, after their limit, as the clients were too late. What was deferred came a tick or more after it was due.",
 	}
-	t.Columns[8].Below = true
 	for _, s := range r.Servers {
 		var n uint64
 		var reasons []string
@@ -46,8 +45,8 @@ func (r *report) tableServers(w io.Writer) {
 			n += s.TimedOut[reason]
 			reasons = append(reasons, table.Group(s.TimedOut[reason])+" "+reason)
 		}
-		t.Add(s.Name, table.Group(s.Tracked), table.Group(s.Gone), table.Group(n), table.Group(s.Seen.Draws), table.Group(s.Seen.Faults),
-			table.Group(s.Pings), table.Group(s.Deferred), strings.Join(reasons, ", "))
+		t.AddWithRemark(strings.Join(reasons, ", "), s.Name, table.Group(s.Tracked), table.Group(s.Gone), table.Group(n),
+			table.Group(s.Seen.Draws), table.Group(s.Seen.Faults), table.Group(s.Pings), table.Group(s.Deferred))
 	}
 	t.Write(w)
 }
@@ -55,7 +54,7 @@ func (r *report) tableServers(w io.Writer) {
 func (r *report) tableWindows(w io.Writer) {
 	t := table.Table{
 		Title:   "\nstale connections that were closed, by when, and how late, in ms",
-		Columns: table.Columns("until", "closed", "p50", "p99", "max", "stall", "goroutines", "fds", "heap MB", "tracked"),
+		Columns: []string{"until", "closed", "p50", "p99", "max", "stall", "goroutines", "fds", "heap MB", "tracked"},
 		Caption: fmt.Sprintf("In all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; from the first half to the second it rose by %.1f ms (p50) and %.1f ms (p99). A stall is how long, at most, this process did not get to run.",
 			r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99),
 	}
@@ -69,7 +68,7 @@ func (r *report) tableWindows(w io.Writer) {
 func (r *report) tableLevels(w io.Writer) {
 	t := table.Table{
 		Title:   "\nin use",
-		Columns: table.Columns("", "goroutines", "fds", "heap MB", "tracked"),
+		Columns: []string{"", "goroutines", "fds", "heap MB", "tracked"},
 		Caption: fmt.Sprintf("For each of %s connections served after the warm-up the heap grew by %.1f bytes.", table.Group(r.Served), r.HeapEach),
 	}
 	for _, row := range []struct {

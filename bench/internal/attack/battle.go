@@ -34,7 +34,7 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer) (*Report, error) {
 		return nil, fmt.Errorf("this is %s, but it runs on Linux only", runtime.GOOS)
 	}
 	rep := newReport(cfg)
-	p := progress.New(stderr, progress.Flag{})
+	p := progress.New(stderr, "")
 	defer p.Clear()
 	for _, descriptors := range []string{"ample", "scarce"} {
 		for _, variant := range server.Variants(cfg.Server) {

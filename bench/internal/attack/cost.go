@@ -229,10 +229,9 @@ func (r *CostReport) Status() int { return program.Pass }
 func (r *CostReport) Table(w io.Writer) {
 	t := table.Table{
 		Title:   fmt.Sprintf("CPU time of servers whose client is abusive, without timeouts and with ours, in turns; medians of %d rounds", r.Rounds),
-		Columns: table.Columns("server", "a client that", "bare", "ours", "ratio", "from", "to"),
+		Columns: []string{"server", "a client that", "bare", "ours", "ratio", "from", "to"}, Left: 2,
 		Caption: "Times are ns for each byte, or for each connection that is opened and closed.",
 	}
-	t.Columns[1].Text = true
 	for _, row := range r.Rows {
 		t.Add(row.Server, row.Abuse, table.Figure(row.Bare), table.Figure(row.Ours),
 			fmt.Sprintf("%.3f", row.Ratio), fmt.Sprintf("%.3f", row.Least), fmt.Sprintf("%.3f", row.Most))

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
-	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
@@ -22,7 +21,7 @@ func TestCost(t *testing.T) {
 	if _, err := usage.CPU(os.Getpid()); err != nil {
 		t.Skipf("CPU times are not known here: %v", err)
 	}
-	r, err := measureAll(t.Context(), 1, 20, os.Stderr, progress.Flag{})
+	r, err := measureAll(t.Context(), 1, 20, os.Stderr, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (r *Report) Table(w io.Writer) {
 	for _, o := range r.Runs {
 		t := table.Table{
 			Title:   fmt.Sprintf("\nattackers of %s, %s descriptors: cut, and how long after their limit", o.Variant, o.Descriptors),
-			Columns: table.Columns("", "attackers", "cut", "median ms", "max ms", "before it", "hold on"),
+			Columns: []string{"", "attackers", "cut", "median ms", "max ms", "before it", "hold on"},
 		}
 		for _, d := range o.Attacks {
 			median, latest := "-", "-"
@@ -59,8 +59,7 @@ func (r *Report) Table(w io.Writer) {
 
 // byRun writes a table with a row for each run.
 func (r *Report) byRun(w io.Writer, title string, columns []string, cells func(o *outcome) []string) {
-	t := table.Table{Title: "\n" + title, Columns: table.Columns(append([]string{"descriptors", "variant"}, columns...)...)}
-	t.Columns[1].Text = true
+	t := table.Table{Title: "\n" + title, Left: 2, Columns: append([]string{"descriptors", "variant"}, columns...)}
 	for _, o := range r.Runs {
 		t.Add(append([]string{o.Descriptors, o.Variant}, cells(o)...)...)
 	}

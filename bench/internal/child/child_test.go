@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -26,9 +25,6 @@ func TestMain(m *testing.M) {
 			}
 		},
 		"fail": func(*Parent) error { return errors.New("cannot") },
-		"cores": func(p *Parent) error {
-			return p.Tell([]int{runtime.GOMAXPROCS(0), runtime.NumCPU()})
-		},
 	})
 	os.Exit(m.Run())
 }
@@ -42,11 +38,6 @@ func TestConversation(t *testing.T) {
 		var got string
 		if err := c.Hear(&got); err != nil || got != want {
 			t.Errorf("got %q, %v; want %q", got, err, want)
-		}
-		if runtime.GOOS != "windows" { // which has no such signal
-			if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Error(err)
-			}
 		}
 		if err := c.Tell("b"); err != nil {
 			t.Error(err)
@@ -70,20 +61,5 @@ func TestFailure(t *testing.T) {
 		if err := c.Stop(); err == nil || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%s: got %v, %q", role, err, stderr.String())
 		}
-	}
-}
-
-func TestPinned(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("runs on Linux only")
-	}
-	c, err := Start("cores", nil, Options{Pinned: true, Core: 0})
-	if err != nil {
-		t.Skipf("this process may not use core 0: %v", err)
-	}
-	defer c.Stop()
-	var got []int
-	if err := c.Hear(&got); err != nil || len(got) != 2 || got[0] != 1 || got[1] != 1 {
-		t.Errorf("it may use %v, %v; want one core", got, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -12,6 +13,18 @@ import (
 	"strings"
 	"time"
 )
+
+// A Where is, in short, where figures are from.
+type Where struct {
+	GoVersion string `json:"go_version"`
+	Platform  string `json:"platform"`
+	CPUs      int    `json:"cpus"` // that Go uses
+}
+
+// Here returns where this process runs.
+func Here() Where {
+	return Where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.GOMAXPROCS(0)}
+}
 
 // A Machine is where and of what the figures of a run are.
 type Machine struct {
@@ -27,20 +40,42 @@ type Machine struct {
 	Modules  map[string]string `json:"modules"` // versions of what idlewheel is compared with, or runs in
 }
 
-// Unknown stands for what the system does not tell.
+// Unknown stands for what the system does not tell, as those without /proc.
 const Unknown = "not known here"
 
 // Take describes this machine, with the versions of the modules in this program
 // that have the given paths.
 func Take(ctx context.Context, modules ...string) Machine {
 	m := Machine{
-		CPU: cpuModel(), Cores: runtime.NumCPU(),
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Release: kernelRelease(),
+		CPU: fieldOf("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Release: Unknown,
 		Go: runtime.Version(), Date: time.Now().UTC().Format(time.DateOnly),
-		Modules: versions(modules),
+		Commit: Unknown, Modules: map[string]string{},
 	}
-	m.Commit, m.Modified = commit(ctx)
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Release = strings.TrimSpace(string(text))
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if slices.Contains(modules, d.Path) {
+				m.Modules[d.Path] = d.Version
+			}
+		}
+	}
+	// "go run" does not note the commit in the program. The results, one of which is
+	// about to be written, are no changes of what is measured.
+	if hash, err := git(ctx, "rev-parse", "--short=12", "HEAD"); err == nil {
+		changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results")
+		m.Commit, m.Modified = hash, err != nil || changes != ""
+	}
 	return m
+}
+
+func git(ctx context.Context, args ...string) (output string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	return strings.TrimSpace(string(out)), err
 }
 
 // Facts are what a reader must know of m, as names and values. The modules are
@@ -62,37 +97,20 @@ func (m Machine) Facts(modules string) [][2]string {
 	}
 }
 
-func versions(modules []string) map[string]string {
-	v := make(map[string]string)
-	info, ok := debug.ReadBuildInfo()
-	for _, path := range modules {
-		v[path] = Unknown
-		if !ok {
-			continue
-		}
-		for _, m := range info.Deps {
-			if m.Path == path {
-				v[path] = m.Version
-			}
-		}
-	}
-	return v
+// FreeMemory returns how many bytes may be taken without harm, 0 if that
+// cannot be found out.
+func FreeMemory() (bytes uint64) {
+	fmt.Sscan(fieldOf("/proc/meminfo", "MemAvailable"), &bytes)
+	return bytes << 10
 }
 
-// commit asks git, because "go run" does not note it in the program. The results,
-// one of which is about to be written, are no changes of what is measured.
-func commit(ctx context.Context) (hash string, modified bool) {
-	hash, ok := git(ctx, "rev-parse", "--short=12", "HEAD")
-	if !ok {
-		return Unknown, false
+// fieldOf returns what a file of lines "name: value" has for a name.
+func fieldOf(file, name string) string {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
 	}
-	changes, ok := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results")
-	return hash, !ok || changes != ""
-}
-
-func git(ctx context.Context, args ...string) (output string, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "git", args...).Output()
-	return strings.TrimSpace(string(out)), err == nil
+	return Unknown
 }

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -36,10 +36,10 @@ type Program[R Result] struct {
 	Name   string
 	Does   string              // the first lines of its help
 	Flags  func(*flag.FlagSet) // defines its flags; -json and those of Files come on top
-	Check  func() error        // checks the flags, and names the flag and its value; may be nil
+	Check  func() error        // checks the flags, and names the flag and its value
 	More   func(w io.Writer)   // writes help that follows the flags; may be nil
 	Exits  string              // the last lines of its help, on exit statuses
-	Begin  func() string       // what is about to be done; written before the table; may be nil
+	Begin  func() string       // what is about to be done; written before the table
 	Run    func(ctx context.Context, stderr io.Writer) (R, error)
 	Files  []File[R]
 	asJSON bool
@@ -96,10 +96,16 @@ func (p *Program[R]) Parse(args []string) error {
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
 	}
-	if p.Check == nil {
-		return nil
-	}
 	return p.Check()
+}
+
+// Within returns an error if the value of a flag is not in the range from least
+// to most. The error ends with why.
+func Within[T cmp.Ordered](flag string, value, least, most T, why string) error {
+	if !(value >= least && value <= most) { // also if it is not a number
+		return fmt.Errorf("-%s is %v; it must be %v to %v%s", flag, value, least, most, why)
+	}
+	return nil
 }
 
 func (p *Program[R]) flags() *flag.FlagSet {
@@ -119,7 +125,7 @@ func (p *Program[R]) flags() *flag.FlagSet {
 func (p *Program[R]) run(ctx context.Context, stdout, stderr io.Writer) (r R, err error) {
 	for i := range p.Files {
 		f := &p.Files[i]
-		if f.file = nil; f.name == "" {
+		if f.name == "" {
 			continue
 		}
 		if f.file, err = os.Create(f.name); err != nil {
@@ -127,39 +133,26 @@ func (p *Program[R]) run(ctx context.Context, stdout, stderr io.Writer) (r R, er
 		}
 		defer f.file.Close()
 	}
-	if p.Begin != nil && !p.asJSON {
+	if !p.asJSON {
 		table.Paragraph(stdout, p.Begin())
 	}
 	if r, err = p.Run(ctx, stderr); err != nil {
 		return r, err
 	}
-	if err := p.write(r, stdout); err != nil {
-		return r, fmt.Errorf("writing the result: %w", err)
-	}
-	for _, f := range p.Files {
-		if f.file == nil {
-			continue
-		}
-		if err := errors.Join(f.Write(f.file, r), f.file.Close()); err != nil {
-			return r, fmt.Errorf("-%s: writing %s: %w", f.Flag, f.name, err)
-		}
-	}
-	return r, nil
-}
-
-func (p *Program[R]) write(r R, stdout io.Writer) error {
 	if p.asJSON {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", " ")
-		return e.Encode(r)
+		err = e.Encode(r)
+	} else {
+		r.Table(stdout)
 	}
-	var text strings.Builder
-	r.Table(&text)
-	_, err := io.WriteString(stdout, text.String())
-	return err
+	for _, f := range p.Files {
+		if f.file != nil {
+			err = errors.Join(err, f.Write(f.file, r), f.file.Close())
+		}
+	}
+	return r, err
 }
-
-const flagColumn = 22 // where the text about a flag begins
 
 func (p *Program[R]) help(w io.Writer) {
 	table.Paragraph(w, p.Does)
@@ -172,14 +165,11 @@ func (p *Program[R]) help(w io.Writer) {
 		if f.DefValue != "" && f.DefValue != "false" {
 			text += " (default " + f.DefValue + ")"
 		}
-		table.Entry(w, "-"+f.Name+" "+kind, text, flagColumn)
+		table.Entry(w, "-"+f.Name+" "+kind, text, 22)
 	})
 	if p.More != nil {
 		fmt.Fprintln(w)
 		p.More(w)
 	}
-	if p.Exits != "" {
-		fmt.Fprintln(w)
-		table.Paragraph(w, p.Exits)
-	}
+	table.Paragraph(w, "\n"+p.Exits)
 }

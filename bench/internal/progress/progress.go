@@ -3,16 +3,14 @@
 package progress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
@@ -21,28 +19,16 @@ import (
 type Progress struct {
 	out      io.Writer // nil: nowhere
 	terminal bool
-	columns  func() int // of the terminal
-	width    int        // how much of the line is written
 }
-
-const (
-	terminalPeriod = 250 * time.Millisecond
-	linePeriod     = 2 * time.Second
-)
 
 // New returns a Progress on w, if w is a terminal or wanted is true.
 func New(w io.Writer, wanted Flag) *Progress {
-	f, ok := w.(*os.File)
-	p := &Progress{terminal: ok && term.IsTerminal(int(f.Fd()))}
-	if p.terminal {
-		p.columns = func() int {
-			if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-				return n
-			}
-			return table.Width
-		}
+	p := &Progress{}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	if wanted.or(p.terminal) {
+	if wanted == "true" || wanted != "false" && p.terminal {
 		p.out = w
 	}
 	return p
@@ -50,38 +36,29 @@ func New(w io.Writer, wanted Flag) *Progress {
 
 // Say shows a line.
 func (p *Progress) Say(format string, args ...any) {
-	if p.out == nil {
-		return
+	line := []rune(fmt.Sprintf(format, args...))
+	switch {
+	case p.out == nil:
+	case p.terminal: // a line that reaches the last column would wrap
+		fmt.Fprintf(p.out, "\r\x1b[K%s", string(line[:min(len(line), table.Width-1)]))
+	default:
+		fmt.Fprintln(p.out, string(line))
 	}
-	line := fmt.Sprintf(format, args...)
-	if !p.terminal {
-		fmt.Fprintln(p.out, line)
-		return
-	}
-	// A line that reaches the last column would wrap, and \r go back over a part of it.
-	shown := []rune(line)
-	shown = shown[:min(len(shown), max(p.columns()-1, 0))]
-	fmt.Fprintf(p.out, "\r%s%s", string(shown), strings.Repeat(" ", max(0, p.width-len(shown))))
-	p.width = len(shown)
 }
 
 // Clear takes the line off the terminal.
 func (p *Progress) Clear() {
-	if p.out != nil && p.terminal {
+	if p.terminal {
 		p.Say("")
-		fmt.Fprint(p.out, "\r")
 	}
 }
 
 // Show shows what line returns again and again, until the function that it
 // returns is called.
 func (p *Progress) Show(line func() string) (stop func()) {
-	if p.out == nil {
-		return func() {}
-	}
-	period := linePeriod
+	period := 2 * time.Second
 	if p.terminal {
-		period = terminalPeriod
+		period = time.Second / 4
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -106,36 +83,23 @@ func (p *Progress) Show(line func() string) (stop func()) {
 
 // A Flag is true, false, or auto, which is true on a terminal. The zero value is
 // auto.
-type Flag struct{ set, value bool }
+type Flag string
 
-func (f *Flag) String() string {
-	if !f.set {
-		return "auto"
-	}
-	return strconv.FormatBool(f.value)
-}
+func (f *Flag) String() string { return cmp.Or(string(*f), "auto") }
 
 // Set sets the flag.
 func (f *Flag) Set(s string) error {
-	if s == "auto" {
-		*f = Flag{}
-		return nil
-	}
 	v, err := strconv.ParseBool(s)
-	if err != nil {
+	switch {
+	case err == nil:
+		*f = Flag(strconv.FormatBool(v))
+	case s == "auto":
+		*f = ""
+	default:
 		return errors.New("it must be true, false or auto")
 	}
-	*f = Flag{set: true, value: v}
 	return nil
 }
 
 // IsBoolFlag has -progress alone mean -progress=true.
 func (f *Flag) IsBoolFlag() bool { return true }
-
-// or returns the flag's value, or byDefault if it has none.
-func (f Flag) or(byDefault bool) bool {
-	if f.set {
-		return f.value
-	}
-	return byDefault
-}

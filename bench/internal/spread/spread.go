@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 // A Spread is how a duration is distributed, to a thousandth of its value. It
@@ -74,4 +76,16 @@ func (s *Spread) Count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
+}
+
+// A Summary is what is reported of a Spread, in ms.
+type Summary struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Summary returns what is reported of s.
+func (s *Spread) Summary() Summary {
+	return Summary{table.Millis(s.At(50)), table.Millis(s.At(99)), table.Millis(s.Most())}
 }

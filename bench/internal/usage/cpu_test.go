@@ -7,17 +7,6 @@ import (
 	"time"
 )
 
-func TestSchedstat(t *testing.T) {
-	if d, err := parseSchedstat("123456 58627 1\n"); err != nil || d != 123456 {
-		t.Errorf("got %v, %v", d, err)
-	}
-	for _, bad := range []string{"", "1 2", "x 2 3", "1 2 3 4"} {
-		if _, err := parseSchedstat(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
-	}
-}
-
 func TestSumThreads(t *testing.T) {
 	dir := t.TempDir()
 	write := func(thread, stat string) {

@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// Self returns what this process has used until now.
-func Self() Usage {
+// Self returns how long this process has run.
+func Self() (cpu time.Duration, known bool) {
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return Usage{}
-	}
-	return Usage{Known: true, CPU: time.Duration(r.Utime.Nano() + r.Stime.Nano()), Wakeups: int64(r.Nvcsw)}
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), err == nil
 }
 
 // Descriptors returns how many descriptors this process may have. The Go runtime

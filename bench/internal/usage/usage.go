@@ -3,33 +3,66 @@ package usage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 )
 
-// A Usage is what this process has used.
-type Usage struct {
-	Known   bool // else nothing of it is
-	CPU     time.Duration
-	Wakeups int64 // times that a thread slept until something woke it up
+// CPU returns how long the threads of a process have run. It is what the
+// scheduler counts, to the nanosecond, and unlike the requests a second it does
+// not depend on what else the machine does at the time, or hardly.
+//
+// Where there is no /proc, as on systems other than Linux, it fails.
+func CPU(pid int) (time.Duration, error) {
+	return sumThreads(fmt.Sprintf("/proc/%d/task", pid))
 }
 
-// Since returns what was used after before.
-func (u Usage) Since(before Usage) Usage {
-	return Usage{u.Known && before.Known, u.CPU - before.CPU, u.Wakeups - before.Wakeups}
+// sumThreads adds up what schedstat says of the threads in a directory: the first
+// of its three numbers is for how many ns a thread has run.
+func sumThreads(dir string) (sum time.Duration, err error) {
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(filepath.Join(dir, thread.Name(), "schedstat"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has just ended
+		}
+		var ran time.Duration
+		if err == nil {
+			_, err = fmt.Fscan(bytes.NewReader(stat), &ran)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("schedstat of thread %s: %w", thread.Name(), err)
+		}
+		sum += ran
+	}
+	if sum == 0 {
+		return 0, fmt.Errorf("%s tells of no time: the kernel seems to keep no schedstat", dir)
+	}
+	return sum, nil
 }
 
 // Resident returns how many bytes of a process are in memory, 0 if that cannot
 // be found out, as on systems other than Linux.
 func Resident(pid int) uint64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	var size, pages uint64
-	if _, err := fmt.Fscan(bytes.NewReader(text), &size, &pages); err != nil {
-		return 0
-	}
+	fmt.Fscan(bytes.NewReader(text), &size, &pages)
 	return pages * uint64(os.Getpagesize())
+}
+
+// Open returns how many descriptors this process has open, -1 if that cannot be
+// found out.
+func Open() int {
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return -1
+	}
+	return len(all) - 1 // without that of the directory
 }

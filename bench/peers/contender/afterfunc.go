@@ -1,16 +1,14 @@
 package contender
 
 import (
+	"sync/atomic"
 	"time"
-
-	nbio "github.com/lesismal/nbio/timer"
 )
 
 // afterFunc has a time.Timer a connection, which is reset at every activity.
 type afterFunc struct {
 	timeout time.Duration
 	expired func(int)
-	start   func(d time.Duration, f func()) *time.Timer
 	timers  []*time.Timer
 }
 
@@ -18,30 +16,14 @@ func afterFuncKind() Kind {
 	return Kind{
 		Name: "AfterFunc",
 		What: "time.AfterFunc, Reset at every activity",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
-			return &afterFunc{timeout: timeout, expired: expired, start: time.AfterFunc}, nil
+		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+			return &afterFunc{timeout, expired, make([]*time.Timer, n)}, nil
 		},
 	}
-}
-
-func nbioKind() Kind {
-	return Kind{
-		Name:   "nbio",
-		What:   "nbio's timer, which wraps time.AfterFunc, Reset at every activity",
-		Module: "github.com/lesismal/nbio",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
-			return &afterFunc{timeout: timeout, expired: expired, start: nbio.New("peers").AfterFunc}, nil
-		},
-	}
-}
-
-func (a *afterFunc) Open(n int) error {
-	a.timers = make([]*time.Timer, n)
-	return nil
 }
 
 func (a *afterFunc) Arm(i int) error {
-	a.timers[i] = a.start(a.timeout, func() { a.expired(i) })
+	a.timers[i] = time.AfterFunc(a.timeout, func() { a.expired(i) })
 	return nil
 }
 
@@ -56,6 +38,69 @@ func (a *afterFunc) Touch(list []uint32) {
 func (a *afterFunc) Close() {
 	for _, t := range a.timers {
 		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// lazy is what can be done about the cost of Reset with the standard library
+// alone: an activity notes the time, and a timer that fires too soon because of
+// it goes on for the rest.
+type lazy struct {
+	timeout time.Duration
+	expired func(int)
+	start   time.Time
+	conns   []lazyConn
+}
+
+type lazyConn struct {
+	active atomic.Int64 // since start
+	timer  atomic.Pointer[time.Timer]
+	in     *lazy
+	index  int
+}
+
+func lazyKind() Kind {
+	return Kind{
+		Name: "AfterFunc-lazy",
+		What: "time.Now noted at every activity, and a time.AfterFunc that goes on if it fires too soon",
+		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+			l := &lazy{timeout, expired, time.Now(), make([]lazyConn, n)}
+			for i := range l.conns {
+				l.conns[i].in, l.conns[i].index = l, i
+			}
+			return l, nil
+		},
+	}
+}
+
+func (l *lazy) Arm(i int) error {
+	c := &l.conns[i]
+	c.active.Store(int64(time.Since(l.start)))
+	c.timer.Store(time.AfterFunc(l.timeout, c.fire))
+	return nil
+}
+
+func (c *lazyConn) fire() {
+	idle := time.Since(c.in.start) - time.Duration(c.active.Load())
+	if idle < c.in.timeout {
+		c.timer.Load().Reset(c.in.timeout - idle)
+		return
+	}
+	c.in.expired(c.index)
+}
+
+func (l *lazy) Cancel(i int) { l.conns[i].timer.Load().Stop() }
+
+func (l *lazy) Touch(list []uint32) {
+	for _, i := range list {
+		l.conns[i].active.Store(int64(time.Since(l.start)))
+	}
+}
+
+func (l *lazy) Close() {
+	for i := range l.conns {
+		if t := l.conns[i].timer.Load(); t != nil {
 			t.Stop()
 		}
 	}

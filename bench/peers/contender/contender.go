@@ -5,10 +5,7 @@
 // where that does not work, in the way that does, which its Note then tells.
 package contender
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A Contender times connections, numbered from 0, and says which of them were
 // not active for its timeout.
@@ -16,9 +13,6 @@ import (
 // Touch may be called by several goroutines at once for different connections;
 // nothing else may be.
 type Contender interface {
-	// Open makes room for n connections, none of which is timed yet.
-	Open(n int) error
-
 	// Arm begins to time a connection, as active just now.
 	Arm(i int) error
 
@@ -54,9 +48,9 @@ type Kind struct {
 	// cannot be measured, "" if they can be.
 	Unweighed string `json:"-"`
 
-	// New makes one, whose connections are stale after timeout. It calls
-	// expired, on whatever goroutine, with the number of each that is.
-	New func(timeout time.Duration, expired func(i int)) (Contender, error) `json:"-"`
+	// New makes one with room for n connections, which are stale after timeout. It
+	// calls expired, on whatever goroutine, with the number of each that is.
+	New func(n int, timeout time.Duration, expired func(i int)) (Contender, error) `json:"-"`
 }
 
 // About tells what the contender is, and what a reader has to know.
@@ -75,22 +69,18 @@ func All() []Kind {
 		deadlineKind(),
 		afterFuncKind(),
 		lazyKind(),
-		nbioKind(),
-		russellLuoKind(),
-		antlabsKind(),
-		goZeroKind(),
+		timingWheelKind(),
 		hashedKind(),
 		heapKind(),
-		sweepKind(),
 	}
 }
 
 // Find returns the kind with the given name.
 func Find(name string) (k Kind, ok bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
-	if i < 0 {
-		return Kind{}, false
+	for _, k := range All() {
+		if k.Name == name {
+			return k, true
+		}
 	}
-	return all[i], true
+	return Kind{}, false
 }

@@ -1,32 +1,10 @@
 package contender
 
 import (
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
-
-// record counts how often each connection expired.
-type record struct {
-	mu    sync.Mutex
-	times map[int]int
-}
-
-func (r *record) expired(i int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.times[i]++
-}
-
-func (r *record) get() (who map[int]int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	who = make(map[int]int)
-	for i, n := range r.times {
-		who[i] = n
-	}
-	return who
-}
 
 // TestContenders has each of them time five connections, of which one is
 // cancelled and one never armed. When it does so is for the workloads to judge.
@@ -36,15 +14,16 @@ func TestContenders(t *testing.T) {
 			t.Parallel()
 			const timeout = time.Second
 			begun := time.Now()
-			r := &record{times: make(map[int]int)}
-			c, err := k.New(timeout, r.expired)
+			var expired [5]atomic.Int32
+			var sum atomic.Int32
+			c, err := k.New(5, timeout, func(i int) {
+				expired[i].Add(1)
+				sum.Add(1)
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if err := c.Open(5); err != nil {
-				t.Fatal(err)
-			}
 			for _, i := range []int{0, 1, 2, 3} {
 				if err := c.Arm(i); err != nil {
 					t.Fatal(err)
@@ -60,41 +39,16 @@ func TestContenders(t *testing.T) {
 				t.Skipf("inconclusive: the machine needed %v for that", took)
 			}
 			deadline := time.Now().Add(20 * time.Second)
-			for len(r.get()) < 3 && time.Now().Before(deadline) {
+			for sum.Load() < 3 && time.Now().Before(deadline) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(200 * time.Millisecond) // for what should not come
-			got := r.get()
-			for i, want := range []int{1, 0, 1, 1, 0} {
-				if got[i] != want {
-					t.Errorf("connection %d expired %d times, want %d", i, got[i], want)
+			for i, want := range []int32{1, 0, 1, 1, 0} {
+				if got := expired[i].Load(); got != want {
+					t.Errorf("connection %d expired %d times, want %d", i, got, want)
 				}
 			}
 		})
-	}
-}
-
-func TestFind(t *testing.T) {
-	for _, k := range All() {
-		if got, ok := Find(k.Name); !ok || got.Name != k.Name {
-			t.Errorf("%s is not found", k.Name)
-		}
-	}
-	if _, ok := Find("idle"); ok {
-		t.Error("a part of a name is found")
-	}
-}
-
-func TestStatsOf(t *testing.T) {
-	for _, k := range All() {
-		c, err := k.New(time.Minute, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := StatsOf(c); ok != (k.Name == "idlewheel") {
-			t.Errorf("%s has stats: %v", k.Name, ok)
-		}
-		c.Close()
 	}
 }
 
@@ -102,17 +56,7 @@ func TestStatsOf(t *testing.T) {
 // pass between two looks.
 func TestHashedRounds(t *testing.T) {
 	var due []int
-	start := time.Now()
-	h := &hashed{
-		timeout: Tick * 3 * hashedSlots, clock: ticks{start}, stop: make(chan struct{}),
-		slots: make([]hashedConn, hashedSlots), expired: func(i int) { due = append(due, i) },
-	}
-	for i := range h.slots {
-		h.slots[i].prev, h.slots[i].next = &h.slots[i], &h.slots[i]
-	}
-	if err := h.Open(1); err != nil {
-		t.Fatal(err)
-	}
+	h := newHashed(1, Tick*3*hashedSlots, func(i int) { due = append(due, i) })
 	if err := h.Arm(0); err != nil {
 		t.Fatal(err)
 	}

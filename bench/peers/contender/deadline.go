@@ -29,9 +29,7 @@ func deadlineKind() Kind {
 		Most:      most,
 		Limited:   fmt.Sprintf("a process may have no more than about %d sockets here", most),
 		Unweighed: "its two timers lie in the poll descriptor of every socket, used or not, and not on the heap, where its sockets and readers would be what is found",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
-			return &deadlines{timeout: timeout, expired: expired}, nil
-		},
+		New:       newDeadlines,
 	}
 }
 
@@ -46,16 +44,17 @@ func mostSockets() int {
 	return int(max(min(usage.Descriptors(), ports), 101) - 100)
 }
 
-func (d *deadlines) Open(n int) error {
-	d.reading = make([]bool, n)
+func newDeadlines(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	d := &deadlines{timeout: timeout, expired: expired, reading: make([]bool, n)}
 	for len(d.conns) < n {
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
-			return fmt.Errorf("opening socket %d of %d: %w", len(d.conns)+1, n, err)
+			d.Close()
+			return nil, fmt.Errorf("opening socket %d of %d: %w", len(d.conns)+1, n, err)
 		}
 		d.conns = append(d.conns, c)
 	}
-	return nil
+	return d, nil
 }
 
 func (d *deadlines) Arm(i int) error {

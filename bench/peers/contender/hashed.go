@@ -35,29 +35,26 @@ func hashedKind() Kind {
 		Name: "hashed-wheel",
 		What: "a hashed wheel with rounds in Netty's style, written for the comparison; cancel and arm at every activity",
 		Note: "512 slots, as Netty's by default",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
-			h := &hashed{
-				timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}),
-				slots: make([]hashedConn, hashedSlots),
-			}
-			for i := range h.slots {
-				h.slots[i].prev, h.slots[i].next = &h.slots[i], &h.slots[i]
-			}
+		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+			h := newHashed(n, timeout, expired)
 			go every(Tick, h.stop, h.tick)
 			return h, nil
 		},
 	}
 }
 
-func (h *hashed) Open(n int) error {
-	conns := make([]hashedConn, n)
-	for i := range conns {
-		conns[i].index = i
+func newHashed(n int, timeout time.Duration, expired func(int)) *hashed {
+	h := &hashed{
+		timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}),
+		slots: make([]hashedConn, hashedSlots), conns: make([]hashedConn, n),
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.conns = conns
-	return nil
+	for i := range h.slots {
+		h.slots[i].prev, h.slots[i].next = &h.slots[i], &h.slots[i]
+	}
+	for i := range h.conns {
+		h.conns[i].index = i
+	}
+	return h
 }
 
 func (h *hashed) Arm(i int) error {

@@ -30,22 +30,18 @@ func idlewheelKind() Kind {
 	return Kind{
 		Name: "idlewheel",
 		What: "idle.Conn.Touch, a Tracker with an IdleTimeout",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
+		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
 			t, err := idle.New(idle.Policy{IdleTimeout: timeout}, &idle.Options{Tick: Tick})
 			if err != nil {
 				return nil, err
 			}
-			return &idlewheel{expired: expired, tracker: t}, nil
+			w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n)}
+			for i := range w.conns {
+				w.conns[i].in, w.conns[i].index = w, i
+			}
+			return w, nil
 		},
 	}
-}
-
-func (w *idlewheel) Open(n int) error {
-	w.conns = make([]idleConn, n)
-	for i := range w.conns {
-		w.conns[i].in, w.conns[i].index = w, i
-	}
-	return nil
 }
 
 func (w *idlewheel) Arm(i int) error {
@@ -61,13 +57,3 @@ func (w *idlewheel) Touch(list []uint32) {
 }
 
 func (w *idlewheel) Close() { _, _ = w.tracker.Close() } // owners that are live need nothing
-
-// StatsOf returns the counts of c if it is idlewheel's Tracker; no other keeps
-// any.
-func StatsOf(c Contender) (st idle.Stats, ok bool) {
-	w, ok := c.(*idlewheel)
-	if !ok {
-		return st, false
-	}
-	return w.tracker.Stats(), true
-}

@@ -33,23 +33,15 @@ func wheelKind() Kind {
 	return Kind{
 		Name: "wheel",
 		What: "idlewheel's bare wheel, a timer moved at every activity, under a mutex",
-		New: func(timeout time.Duration, expired func(int)) (Contender, error) {
-			w := &movedWheel{timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{})}
+		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+			w := &movedWheel{timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}), conns: make([]wheelConn, n)}
+			for i := range w.conns {
+				w.conns[i].index = i
+			}
 			go every(Tick, w.stop, w.tick)
 			return w, nil
 		},
 	}
-}
-
-func (w *movedWheel) Open(n int) error {
-	conns := make([]wheelConn, n)
-	for i := range conns {
-		conns[i].index = i
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conns = conns
-	return nil
 }
 
 func (w *movedWheel) Arm(i int) error {
@@ -101,3 +93,26 @@ func (w *movedWheel) takeDue() []int {
 }
 
 func (w *movedWheel) Close() { close(w.stop) }
+
+// ticks is the clock of the contenders that are written here and have one.
+type ticks struct{ start time.Time }
+
+func (k ticks) now() uint64 { return uint64(time.Since(k.start) / Tick) }
+
+// after returns the tick that begins no sooner than d from now: the present
+// tick has partly passed, so one more is needed.
+func (k ticks) after(d time.Duration) uint64 { return k.now() + uint64((d+Tick-1)/Tick) + 1 }
+
+// every calls do once a tick until stop is closed.
+func every(tick time.Duration, stop <-chan struct{}, do func()) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			do()
+		}
+	}
+}
