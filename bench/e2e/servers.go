@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"runtime"
 	"runtime/debug"
@@ -67,25 +65,7 @@ func serve(parent *child.Parent) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Start(); err != nil {
-		return err
-	}
-	if err := parent.Tell(s.Address); err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		for parent.Hear(new(any)) == nil {
-			parent.Tell(memoryInUse()) // fails only if the parent is gone, which Hear finds out
-		}
-	}()
-	select {
-	case <-s.Ended():
-		return errors.Join(errors.New("the server ended before its time"), s.Err())
-	case <-gone:
-		return nil
-	}
+	return s.Serve(parent, func() any { return memoryInUse() })
 }
 
 // memoryInUse returns how many bytes this process uses: all that the runtime has
@@ -113,15 +93,8 @@ type served struct {
 
 // start starts a server process on a core.
 func start(ord order, core int) (*served, error) {
-	c, err := child.Start("server", ord, child.Options{Pinned: true, Core: core})
-	if err != nil {
-		return nil, err
-	}
-	s := &served{Child: c}
-	if err := c.Hear(&s.address); err != nil {
-		return nil, errors.Join(fmt.Errorf("the server did not start: %w", err), c.Stop())
-	}
-	return s, nil
+	c, address, err := server.StartChild("server", ord, child.Options{Pinned: true, Core: core})
+	return &served{c, address}, err
 }
 
 // memory returns how many bytes the server process uses.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,12 @@ type client struct {
 	rng *rand.Rand
 
 	*net.TCPConn
-	browser *browser // if the client speaks HTTP/2
-	entry   *entry
-	since   span // when the connection was made
+	entry *entry
+	since span // when the connection was made
+
+	// Of a client that speaks HTTP/2.
+	tls    *tls.Conn
+	stream uint32 // the next one is this and 1
 }
 
 // dial connects. The client must hang up.
@@ -43,9 +47,6 @@ func (t *target) dial(granted terms, rng *rand.Rand) (*client, error) {
 func (c *client) hangUp() {
 	c.target.ledger.strike(c.LocalAddr())
 	c.Close()
-	if c.browser != nil {
-		c.browser.transport.CloseIdleConnections() // it leaves no goroutine
-	}
 }
 
 // stale waits for and judges the end of a connection that was to be closed.
@@ -84,19 +85,9 @@ func (c *client) endedSlow(since span, r ration, least, most int, at time.Time, 
 	return outcome{verdict: closed, reason: reason, at: at}
 }
 
-// cut judges the end of a connection that was to live. What a browser wrote, and
-// when its end came, is known from the wire.
+// cut judges the end of a connection that was to live.
 func (c *client) cut(p *pulse, err error) outcome {
 	at := time.Now()
-	if b := c.browser; b != nil {
-		if end, ok := c.endBy(at.Add(c.grace)); ok {
-			at = end
-		}
-		// Writes before that belong to the handshake, whose limit they do not extend.
-		if moved, _ := b.history(); !b.asked.IsZero() && !moved.from.Before(b.asked) {
-			p.wrote(moved.from, moved.to)
-		}
-	}
 	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if p.excuses(at) {
 		return outcome{verdict: draw, reason: reason}
@@ -129,15 +120,6 @@ func (c *client) awaitEnd(since time.Time, due time.Duration) (time.Time, error)
 
 // endBy waits until the server closes, for as long as it is given.
 func (c *client) endBy(by time.Time) (at time.Time, ok bool) {
-	if b := c.browser; b != nil { // it reads
-		select {
-		case <-b.ended:
-			_, at = b.history()
-			return at, true
-		case <-time.After(time.Until(by)):
-			return at, false
-		}
-	}
 	c.SetReadDeadline(by)
 	_, err := io.Copy(io.Discard, c.TCPConn)
 	return time.Now(), !errors.Is(err, os.ErrDeadlineExceeded)

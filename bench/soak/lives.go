@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -25,19 +27,15 @@ type opening func(c *client, p *pulse) (span, error)
 
 // The lives on each kind of server. The first is also what the veterans do.
 
-func echoLives(halfClosing life) []life {
+func echoLives() []life {
 	stream := string(rune(modeStream))
 	return append(commonLives(echo, "silent", idle.ReasonIdle, idle.ReasonIdle),
 		life{"reads above the rate", 1, readSlowly(stream, fastEnough)},
 		life{"reads below the rate", 1, readSlowly(stream, tooSlow)},
 		life{"answers pings", 1, answer(askForPings, readPing)},
 		life{"ignores pings", 1, ignore(askForPings)},
-		halfClosing)
+		life{"half-closes", 1, halfClose(echo, nil)})
 }
-
-func netLives() []life { return echoLives(life{"half-closes and listens", 1, halfCloseAndListen}) }
-
-func gnetLives() []life { return echoLives(life{"half-closes", 1, halfClose(echo, nil)}) }
 
 func httpLives() []life {
 	return append(commonLives(page, "silent after a response", idle.ReasonReadTotal, idle.ReasonRead),
@@ -79,9 +77,7 @@ func commonLives(ask exchange, silent string, unused, used idle.Reason) []life {
 func choose(lives []life, rng *rand.Rand) life {
 	var all []life
 	for _, l := range lives {
-		for range l.weight {
-			all = append(all, l)
-		}
+		all = append(all, slices.Repeat([]life{l}, l.weight)...)
 	}
 	return all[rng.IntN(len(all))]
 }
@@ -148,30 +144,6 @@ func halfClose(ask exchange, take func(*client) error) func(context.Context, *cl
 	}
 }
 
-// halfCloseAndListen closes its side, and must get all that is said to it for
-// two limits.
-func halfCloseAndListen(_ context.Context, c *client) outcome {
-	p := newPulse(limit, c.since.from)
-	if _, err := c.say(p, []byte{modeHalf}); err != nil {
-		return c.cut(p, err)
-	}
-	c.CloseWrite()
-	c.SetReadDeadline(time.Now().Add(halfWords*halfEvery + limit + patience))
-	for n := 0; ; n++ {
-		var w word
-		_, err := io.ReadFull(c, w[:])
-		switch {
-		case err == nil:
-			p.heard(w.said()) // what the server sends keeps the connection as well
-		case n == halfWords && err == io.EOF:
-			return outcome{verdict: left}
-		default:
-			// If the server spoke too late, that was the machine's fault, and excused.
-			return c.cut(p, fmt.Errorf("half-closed, got %d of %d words: %w", n, halfWords, err))
-		}
-	}
-}
-
 // patience is longer than any stall.
 const patience = time.Minute
 
@@ -229,4 +201,39 @@ func ignore(open opening) func(context.Context, *client) outcome {
 		}
 		return c.stale(since, staleAfter, idle.ReasonHeartbeat)
 	}
+}
+
+// The first byte that a client sends to an echo server says what it wants.
+const (
+	modeEcho   = 'e' // its bytes back
+	modePing   = 'p' // to be pinged
+	modeStream = 's' // bytes without end
+)
+
+// What is said under a heartbeat.
+const ping, pong = 'P', 'p'
+
+// echo sends something and wants it back.
+func echo(c *client, p *pulse) error {
+	sent := fmt.Appendf(nil, "%c%d", modeEcho, c.rng.Uint32())
+	begin, err := c.say(p, sent)
+	if err != nil {
+		return err
+	}
+	got := make([]byte, len(sent))
+	c.SetReadDeadline(time.Time{})
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	p.heard(begin)
+	if !bytes.Equal(got, sent) {
+		return fmt.Errorf("sent %q, got %q", sent, got)
+	}
+	return nil
+}
+
+// askForPings puts a connection to an echo server under a heartbeat.
+func askForPings(c *client, p *pulse) (span, error) {
+	begin, err := c.say(p, []byte{modePing})
+	return span{begin, time.Now()}, err
 }

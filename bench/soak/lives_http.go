@@ -51,14 +51,10 @@ func (c *client) readPage() error {
 	if err != nil {
 		return err
 	}
-	return checkPage(res, 1)
-}
-
-func checkPage(res *http.Response, major int) error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err == nil && (res.StatusCode != http.StatusOK || string(body) != pageText || res.ProtoMajor != major) {
-		err = fmt.Errorf("got %s and %q by %s", res.Status, body, res.Proto)
+	if err == nil && (res.StatusCode != http.StatusOK || string(body) != pageText) {
+		err = fmt.Errorf("got %s and %q", res.Status, body)
 	}
 	return err
 }

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
@@ -74,7 +80,7 @@ func newReport(cfg config) *report {
 		Conns: cfg.conns, Seed: cfg.seed, LimitMS: table.Millis(limit), SlackMS: table.Millis(cfg.slack),
 		Where:     machine.Here(),
 		FirstOnes: []string{}, Leaks: []string{},
-		Allowed: level{moreGoroutines, moreDescriptors, heapAllowance(cfg.conns), 0},
+		Allowed: allowance(cfg.conns),
 	}
 }
 
@@ -94,7 +100,7 @@ func (r *report) judge(t *tally) {
 	r.Violated, r.FirstOnes = t.violated, append(r.FirstOnes, t.faults...)
 	r.Leaks = append(r.Leaks, leaks(r.Start, r.End, r.Conns, r.Served)...)
 	r.Leaks = append(r.Leaks, climbs(r.Windows, r.Conns)...)
-	r.HeapEach = bytesEach(r.Start, r.End, r.Served)
+	r.HeapEach = table.Round((r.End.HeapMB-r.Start.HeapMB)*(1<<20)/float64(max(1, r.Served)), 1)
 	r.Late = t.lateness.Summary()
 	for i := range r.Windows {
 		r.Windows[i].Closed, r.Windows[i].Late = t.windows[i].Count(), t.windows[i].Summary()
@@ -104,21 +110,18 @@ func (r *report) judge(t *tally) {
 
 // driftOf compares the halves.
 func driftOf(windows []window) drift {
-	half := len(windows) / 2
-	of := func(windows []window, get func(spread.Summary) float64) float64 {
-		var all []float64
-		for _, w := range windows {
-			all = append(all, get(w.Late))
-		}
-		return stats.Median(all)
+	if len(windows) < 2 {
+		return drift{}
 	}
-	rise := func(get func(spread.Summary) float64) float64 {
-		if half == 0 {
-			return 0
+	rise := func(get func(window) float64) float64 {
+		var halves [2][]float64
+		for i, w := range windows {
+			half := 2 * i / len(windows)
+			halves[half] = append(halves[half], get(w))
 		}
-		return table.Round(of(windows[half:], get)-of(windows[:half], get), 3)
+		return table.Round(stats.Median(halves[1])-stats.Median(halves[0]), 3)
 	}
-	return drift{rise(func(l spread.Summary) float64 { return l.P50 }), rise(func(l spread.Summary) float64 { return l.P99 })}
+	return drift{rise(func(w window) float64 { return w.Late.P50 }), rise(func(w window) float64 { return w.Late.P99 })}
 }
 
 // passed reports whether all was as it has to be.
@@ -131,3 +134,85 @@ func (r *report) Status() int {
 	}
 	return program.Fail
 }
+
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	fmt.Fprintln(w)
+	if r.passed() {
+		table.Paragraph(w, "PASS: nobody was closed who was active, everybody who was stale, each for its reason, and nothing leaked.")
+	} else {
+		fmt.Fprintf(w, "FAIL: %d violations, %d leaks.\n", r.Violated, len(r.Leaks))
+	}
+	for _, v := range r.FirstOnes {
+		table.Entry(w, "violation:", v, 4)
+	}
+	for _, l := range r.Leaks {
+		table.Entry(w, "leak:", l, 4)
+	}
+	if r.Interrupted {
+		fmt.Fprintf(w, "Interrupted after %.0f s: this covers what happened until then.\n", r.Seconds)
+	}
+	r.tableServers(w)
+	r.tableWindows(w)
+	r.tableLevels(w)
+}
+
+func (r *report) tableServers(w io.Writer) {
+	t := table.Table{
+		Title:   "\nconnections, as the servers have counted them, and by what reason they timed out",
+		Columns: []string{"server", "tracked", "gone", "timed out", "draws", "violated", "pings", "deferred"},
+		Caption: "Draws ended, or came back, after their limit, as the clients were too late. What was deferred came a tick or more after it was due.",
+	}
+	for _, s := range r.Servers {
+		var n uint64
+		var reasons []string
+		for _, reason := range slices.Sorted(maps.Keys(s.TimedOut)) {
+			n += s.TimedOut[reason]
+			reasons = append(reasons, table.Group(s.TimedOut[reason])+" "+reason)
+		}
+		t.AddWithRemark(strings.Join(reasons, ", "), s.Name, table.Group(s.Tracked), table.Group(s.Gone), table.Group(n),
+			table.Group(s.Seen.Draws), table.Group(s.Seen.Faults), table.Group(s.Pings), table.Group(s.Deferred))
+	}
+	t.Write(w)
+}
+
+func (r *report) tableWindows(w io.Writer) {
+	t := table.Table{
+		Title:   "\nstale connections that were closed, by when, and how late, in ms",
+		Columns: []string{"until", "closed", "p50", "p99", "max", "stall", "goroutines", "fds", "heap MB", "tracked"},
+		Caption: fmt.Sprintf("In all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; from the first half to the second it rose by %.1f ms (p50) and %.1f ms (p99). A stall is how long, at most, this process did not get to run.",
+			r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99),
+	}
+	for _, win := range r.Windows {
+		t.Add(append([]string{fmt.Sprintf("%.0f s", win.End), table.Group(win.Closed), tenths(win.Late.P50), tenths(win.Late.P99),
+			tenths(win.Late.Max), fmt.Sprintf("%.0f", win.Stall)}, win.level.cells()...)...)
+	}
+	t.Write(w)
+}
+
+func (r *report) tableLevels(w io.Writer) {
+	t := table.Table{
+		Title:   "\nin use",
+		Columns: []string{"", "goroutines", "fds", "heap MB", "tracked"},
+		Caption: fmt.Sprintf("For each of %s connections served after the warm-up the heap grew by %.1f bytes.", table.Group(r.Served), r.HeapEach),
+	}
+	for _, row := range []struct {
+		when string
+		level
+	}{
+		{"before the servers", r.Empty},
+		{"after the warm-up", r.Start},
+		{"all connections closed", r.End},
+		{"allowed more than after the warm-up", r.Allowed},
+		{"servers stopped", r.Stopped},
+	} {
+		t.Add(append([]string{row.when}, row.cells()...)...)
+	}
+	t.Write(w)
+}
+
+func (l level) cells() []string {
+	return []string{table.Group(l.Goroutines), table.Group(l.Descriptors), tenths(l.HeapMB), table.Group(l.Tracked)}
+}
+
+func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }

@@ -9,16 +9,53 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/idle"
 )
+
+// The limits are short, so that many pass. They are the same everywhere, so that
+// the clients' lives can be.
+const (
+	limit = time.Second
+	tick  = 10 * time.Millisecond // the trackers' default
+
+	pingInterval = limit / 2
+	pingTimeout  = limit / 4
+	pingMisses   = 2
+	staleAfter   = pingInterval + pingMisses*pingTimeout // since a peer was last heard
+
+	writeRate  = 64 << 10 // bytes a second
+	writeGrace = limit / 2
+	bodyRate   = 1000
+	bodyGrace  = limit
+)
+
+func pingPolicy() idle.Policy {
+	return idle.Policy{Name: "ping", Heartbeat: idle.Heartbeat{Interval: pingInterval, Timeout: pingTimeout, Misses: pingMisses}}
+}
+
+func streamPolicy() idle.Policy {
+	return idle.Policy{Name: "stream", MinWriteRate: idle.Rate{BytesPerSecond: writeRate, Grace: writeGrace}}
+}
+
+// httpTimeouts are the limits of HTTP. Writing and bodies are to be ended by their
+// rates, so their timeouts are out of the way.
+func httpTimeouts() httplimits.Timeouts {
+	return httplimits.Timeouts{
+		HandshakeTimeout: limit, HeaderTimeout: limit, KeepAliveTimeout: limit, StreamTimeout: limit,
+		BodyTimeout: 10 * limit, BodyRate: idle.Rate{BytesPerSecond: bodyRate, Grace: bodyGrace},
+		WriteTimeout: 10 * limit, WriteRate: idle.Rate{BytesPerSecond: writeRate, Grace: writeGrace},
+	}
+}
 
 // A target is a server under load, which runs in this process.
 type target struct {
@@ -38,8 +75,8 @@ type kind struct {
 
 func kinds() []kind {
 	return []kind{
-		{"idlenet", server.Net, netLives()},
-		{"idlegnet", server.Gnet, gnetLives()},
+		{"idlenet", server.Net, echoLives()},
+		{"idlegnet", server.Gnet, echoLives()},
 		{"http", server.HTTP, httpLives()},
 		{"http2", server.HTTPS, http2Lives()},
 		{"hijacked", server.HTTP, hijackLives()},
@@ -165,4 +202,93 @@ func fastPages(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) { writeStream(w) })
+}
+
+// Echoes are the connections of an echo server. The first byte of a connection
+// says what it is to do.
+type echoes struct {
+	pings, stream *idle.Phase
+	ledger        *ledger
+}
+
+// prepare makes the phases.
+func (e *echoes) prepare(phase func(idle.Policy) (*idle.Phase, error)) (err error) {
+	if e.pings, err = phase(pingPolicy()); err == nil {
+		e.stream, err = phase(streamPolicy())
+	}
+	return err
+}
+
+// serve serves a connection of package net.
+func (e *echoes) serve(nc net.Conn) {
+	c := nc.(*idlenet.Conn)
+	defer c.Close()
+	e.ledger.timedOut(c.RemoteAddr(), e.converse(c))
+}
+
+func (e *echoes) converse(c *idlenet.Conn) error {
+	b := make([]byte, 4096)
+	n, err := c.Read(b)
+	if err != nil {
+		return err
+	}
+	switch b[0] {
+	case modeStream:
+		c.Enter(e.stream)
+		return writeStream(c)
+	case modePing:
+		c.Enter(e.pings)
+		for err == nil {
+			_, err = c.Read(b)
+		}
+		return err
+	}
+	for err == nil {
+		if _, err = c.Write(b[:n]); err == nil {
+			n, err = c.Read(b)
+		}
+	}
+	return err
+}
+
+// gnetEchoes does the same with gnet.
+type gnetEchoes struct {
+	gnet.BuiltinEventEngine
+	*echoes
+	target *target
+}
+
+func (e *gnetEchoes) OnBoot(gnet.Engine) gnet.Action {
+	if e.prepare(e.target.Gnet.Phase) != nil {
+		return gnet.Shutdown
+	}
+	return gnet.None
+}
+
+func (e *gnetEchoes) OnTraffic(c gnet.Conn) gnet.Action {
+	b, _ := c.Next(-1)
+	if len(b) == 0 {
+		return gnet.None
+	}
+	mode, known := c.Context().(byte)
+	if !known {
+		mode = b[0]
+		c.SetContext(mode)
+		switch mode {
+		case modeStream:
+			e.target.Gnet.Conn(c).Enter(e.stream)
+			c.Write(stream)
+		case modePing:
+			e.target.Gnet.Conn(c).Enter(e.pings)
+		}
+	}
+	if mode == modeEcho {
+		c.Write(b)
+	}
+	return gnet.None
+}
+
+func (e *gnetEchoes) OnClose(c gnet.Conn, err error) gnet.Action {
+	e.ledger.timedOut(c.RemoteAddr(), err)
+	return gnet.None
 }

@@ -100,17 +100,15 @@ func (s *soak) dialed() (n int) {
 }
 
 // calm measures once no connection is left, and the number of goroutines has
-// not changed for a while: servers keep some for the next connection.
+// not changed for a while.
 func (s *soak) calm() level {
-	var c calmness
-	return settle(s.targets, s.cfg.slack+5*limit, c.reached)
+	return settle(s.targets, s.cfg.slack+5*limit, func(_ level, calm bool) bool { return calm })
 }
 
 // drained is calm for when it is known how much is to be left.
 func (s *soak) drained(before level) level {
-	var c calmness
-	return settle(s.targets, s.cfg.slack+limit+5*time.Second, func(l level) bool {
-		calm := c.reached(l) || l.Goroutines <= before.Goroutines && l.Descriptors <= before.Descriptors
+	return settle(s.targets, s.cfg.slack+limit+5*time.Second, func(l level, calm bool) bool {
+		calm = calm || l.Goroutines <= before.Goroutines && l.Descriptors <= before.Descriptors
 		return calm && len(leaks(before, l, s.cfg.conns, 0)) == 0
 	})
 }

@@ -34,9 +34,9 @@ type order struct {
 	Notify        bool // of connections that are opened and closed
 }
 
-// A news is what the server process tells. One of the fields is set.
+// A news is what the server process tells after its address. One of the fields is
+// set.
 type news struct {
-	Address  string    `json:",omitempty"` // first: where it listens
 	Closed   *closure  `json:",omitempty"`
 	Snapshot *snapshot `json:",omitempty"`
 }
@@ -69,23 +69,7 @@ func Serve(p *child.Parent) error {
 			return fmt.Errorf("limiting descriptors: %w", err)
 		}
 	}
-	if err := s.Start(); err != nil {
-		return err
-	}
-	p.Tell(news{Address: s.Address}) // if that fails, so does what is heard
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for question := ""; p.Hear(&question) == nil; {
-			p.Tell(news{Snapshot: b.snapshot()})
-		}
-	}()
-	select {
-	case <-s.Ended():
-		return s.Err()
-	case <-over:
-		return nil
-	}
+	return s.Serve(p, func() any { return news{Snapshot: b.snapshot()} })
 }
 
 // newServer makes a server of the ordered kind. HTTP servers answer with as many

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
@@ -25,16 +26,11 @@ type victim struct {
 // start starts the server process, and waits until it listens. closed is told of
 // the connections that it closes.
 func start(o order, options child.Options, closed func(closure)) (*victim, error) {
-	c, err := child.Start(Role, o, options)
+	c, address, err := server.StartChild(Role, o, options)
 	if err != nil {
 		return nil, err
 	}
-	var first news
-	if err := c.Hear(&first); err != nil {
-		c.Kill()
-		return nil, fmt.Errorf("the server did not start: %w", err)
-	}
-	v := &victim{order: o, Child: c, address: first.Address, snapshots: make(chan *snapshot, 1)}
+	v := &victim{order: o, Child: c, address: address, snapshots: make(chan *snapshot, 1)}
 	go func() {
 		defer close(v.snapshots)
 		for {

@@ -66,7 +66,9 @@ func (p Plot) SVG() (string, error) {
 	text(left, top-6, "start", soft, p.YLabel)
 
 	colors := lineColors(series)
-	byEnd := func(i, j int) int { return cmp.Compare(series[j].Y[len(series[j].Y)-1], series[i].Y[len(series[i].Y)-1]) }
+	byEnd := func(i, j int) int {
+		return cmp.Compare(series[j].Y[len(series[j].Y)-1], series[i].Y[len(series[i].Y)-1])
+	}
 	for row, i := range slices.SortedFunc(order(len(series)), byEnd) { // the names stand in the order of the lines' ends
 		s, thick := series[i], 1.5
 		if s.Strong {

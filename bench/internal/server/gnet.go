@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"go.uber.org/zap"
 
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
 )
@@ -42,8 +42,8 @@ func newGnet(c Config) (*Server, error) {
 	}
 	b := &booter{EventHandler: h, booted: make(chan struct{})}
 	s.boot = b.booted
-	s.serve = func() error {
-		return gnet.Run(b, "tcp://"+address, append([]gnet.Option{gnet.WithLogger(noLog{})}, c.GnetOptions...)...)
+	s.serve = func() error { // no log of clients that have reset their connections
+		return gnet.Run(b, "tcp://"+address, append([]gnet.Option{gnet.WithLogger(zap.NewNop().Sugar())}, c.GnetOptions...)...)
 	}
 	s.stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -71,14 +71,3 @@ func (*gnetEcho) OnTraffic(c gnet.Conn) gnet.Action {
 	c.Write(b)
 	return gnet.None
 }
-
-// noLog keeps gnet from logging that clients have reset their connections.
-type noLog struct{}
-
-var _ logging.Logger = noLog{}
-
-func (noLog) Debugf(string, ...any) {}
-func (noLog) Infof(string, ...any)  {}
-func (noLog) Warnf(string, ...any)  {}
-func (noLog) Errorf(string, ...any) {}
-func (noLog) Fatalf(string, ...any) {}

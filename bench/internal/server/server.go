@@ -24,6 +24,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -143,9 +144,6 @@ func (s *Server) Start() error {
 	}
 }
 
-// Ended is closed when the server does not serve any more.
-func (s *Server) Ended() <-chan struct{} { return s.ended }
-
 // Err is why the server has ended.
 func (s *Server) Err() error { return s.err }
 
@@ -154,4 +152,37 @@ func (s *Server) Stop() error {
 	err := s.stop()
 	<-s.ended
 	return err
+}
+
+// Serve has the server serve in a child, until its parent has stopped it. It tells
+// its address first, and then an answer to each question.
+func (s *Server) Serve(parent *child.Parent, answer func() any) error {
+	if err := s.Start(); err != nil {
+		return err
+	}
+	parent.Tell(s.Address) // if that fails, so does what is heard
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for parent.Hear(new(any)) == nil {
+			parent.Tell(answer())
+		}
+	}()
+	select {
+	case <-s.ended:
+		return errors.Join(errors.New("the server ended before its time"), s.err)
+	case <-gone:
+		return nil
+	}
+}
+
+// StartChild starts a child that serves, and returns its address.
+func StartChild(role string, order any, o child.Options) (c *child.Child, address string, err error) {
+	if c, err = child.Start(role, order, o); err != nil {
+		return nil, "", err
+	}
+	if err := c.Hear(&address); err != nil {
+		return nil, "", errors.Join(fmt.Errorf("the server did not start: %w", err), c.Stop())
+	}
+	return c, address, nil
 }
