@@ -71,7 +71,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 		}
 	})
 	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), len(l.peers), func(ctx context.Context, from, to int) {
-		(&sweeper{load: l, from: from, to: to}).run(ctx)
+		l.sweep(ctx, from, to, 32*slab, (&sweeper{load: l}).sweep)
 	})
 	stopBar := bar.Show(func() string { return l.line() + fmt.Sprintf("  %s live", table.Group(tracker.Stats().Live)) })
 	trackErr := l.track(ctx, tracker)

@@ -53,10 +53,8 @@ type judgement struct {
 type peer struct {
 	last  atomic.Int64 // its last activity, in ns; the lowest bit marks a belated one
 	state atomic.Uint32
-	quit  uint32 // see life, in ms
 	id    uint32 // which connection it is
-	kind  kind
-	stay  uint8
+	life
 }
 
 // The states of a peer.
@@ -67,31 +65,7 @@ const (
 	left
 )
 
-const (
-	belated = 1
-	noQuit  = 1<<32 - 1 // quit: never
-)
-
-// be gives p a life.
-func (p *peer) be(l life) {
-	p.kind, p.stay, p.quit = l.kind, l.stay, noQuit
-	if l.quit != forever {
-		p.quit = uint32(l.quit / time.Millisecond)
-	}
-}
-
-// doomed is life.doomed.
-func (p *peer) doomed() bool { return p.quit != noQuit && p.kind != leaver }
-
-// quiet reports whether p does nothing any more at the given time.
-func (p *peer) quiet(now int64) bool {
-	return p.quit != noQuit && now >= int64(p.quit)*int64(time.Millisecond)
-}
-
-// leaves reports whether p, a leaver, ends at the given time.
-func (p *peer) leaves(now int64, idle time.Duration) bool {
-	return p.kind == leaver && p.quiet(now-int64(idle)/256*int64(p.stay))
-}
+const belated = 1
 
 // An action is what a peer does when a sweep comes past.
 type action uint8

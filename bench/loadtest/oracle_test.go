@@ -28,7 +28,7 @@ func testConfig() config {
 
 func newStory(k kind) *story {
 	s := &story{newOracle(testConfig().limits), make([]peer, 1)}
-	s.peer().be(life{kind: k, quit: 0})
+	s.peer().life = life{kind: k}
 	s.peer().begin(1*ms, open)
 	return s
 }

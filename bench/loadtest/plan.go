@@ -1,13 +1,9 @@
 package main
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 )
-
-// forever is a moment that never comes.
-const forever = math.MaxInt64
 
 // A kind is what a connection does with its life.
 type kind uint8
@@ -30,13 +26,26 @@ func (k kind) beats() bool { return k == beater || k == pinged }
 
 // A life is what a connection is going to do, in time since the start.
 type life struct {
+	quit uint32 // in ms; its last activity is before this
 	kind kind
-	quit time.Duration // its last activity is before this; forever if there is none
-	stay uint8         // leaver: how long it stays then, in 256ths of the idle timeout
+	stay uint8 // leaver: how long it stays then, in 256ths of the idle timeout
 }
 
+// never is when those quit that do not.
+const never = 1<<32 - 1
+
 // doomed reports whether the life ends in a timeout.
-func (l life) doomed() bool { return l.quit != forever && l.kind != leaver }
+func (l life) doomed() bool { return l.quit != never && l.kind != leaver }
+
+// quiet reports whether nothing is done any more at the given time, in ns.
+func (l life) quiet(now int64) bool {
+	return l.quit != never && now >= int64(l.quit)*int64(time.Millisecond)
+}
+
+// leaves reports whether a leaver ends at the given time.
+func (l life) leaves(now int64, idle time.Duration) bool {
+	return l.kind == leaver && l.quiet(now-int64(idle)/256*int64(l.stay))
+}
 
 // Of those that are not active all the time, so many in a hundred are of each
 // kind; without heartbeats the rest of them is silent too.
@@ -57,11 +66,11 @@ func newPlanner(cfg config) *planner {
 }
 
 func (p *planner) next() life {
-	l := life{kind: p.kind(), quit: forever}
+	l := life{kind: p.kind(), quit: never}
 	// An odd chance, so that the draws of one connection are independent.
 	lasts := l.kind == active || l.kind.beats() && p.rnd.IntN(2) == 0
 	if !lasts {
-		l.quit = time.Duration(p.rnd.Int64N(int64(p.cfg.duration - p.cfg.longest())))
+		l.quit = uint32(p.rnd.Int64N(int64(p.cfg.duration-p.cfg.longest())) / int64(time.Millisecond))
 	}
 	if l.kind == leaver {
 		// With a sweep's delay at either end it still is gone in time.

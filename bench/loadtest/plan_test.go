@@ -31,11 +31,11 @@ func TestPlanKeepsToItsLimits(t *testing.T) {
 	for range n {
 		l := p.next()
 		kinds[l.kind]++
-		if l.kind == active && l.quit != forever {
+		if l.kind == active && l.quit != never {
 			t.Fatal("an active connection falls silent")
 		}
-		if l.quit != forever && l.quit+cfg.longest() > cfg.duration {
-			t.Fatalf("a %v connection quits at %v, and is not due before the end at %v", l.kind, l.quit, cfg.duration)
+		if l.quit != never && time.Duration(l.quit)*time.Millisecond+cfg.longest() > cfg.duration {
+			t.Fatalf("a %v connection quits at %v ms, and is not due before the end at %v", l.kind, l.quit, cfg.duration)
 		}
 		// Its last activity may be a sweep before it quits, and it may be
 		// found to leave a sweep late.
@@ -55,8 +55,7 @@ func TestPlanKeepsToItsLimits(t *testing.T) {
 }
 
 func TestPeerLivesItsLife(t *testing.T) {
-	var p peer
-	p.be(life{kind: leaver, quit: time.Second, stay: 64})
+	p := life{kind: leaver, quit: 1000, stay: 64}
 	idle := 4 * time.Second // of which it stays a quarter
 	for _, c := range []struct {
 		at            time.Duration
@@ -71,8 +70,8 @@ func TestPeerLivesItsLife(t *testing.T) {
 			t.Errorf("at %v: quiet %v, leaves %v; want %v, %v", c.at, q, l, c.quiet, c.leaves)
 		}
 	}
-	p.be(life{kind: active, quit: forever})
-	if p.quiet(forever) || p.doomed() {
+	p = life{kind: active, quit: never}
+	if p.quiet(1<<62) || p.doomed() {
 		t.Error("a peer that is active for ever falls silent")
 	}
 }

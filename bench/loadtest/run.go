@@ -27,11 +27,10 @@ func newRun(cfg config, n int) run {
 	r := run{cfg: &cfg, peers: make([]peer, n), oracle: newOracle(cfg.limits), rep: newReport(cfg, n), touches: new(atomic.Int64)}
 	plan := newPlanner(cfg)
 	for i := range r.peers {
-		life := plan.next()
-		r.peers[i].id = uint32(i)
-		r.peers[i].be(life)
-		r.rep.Plan[life.kind.String()]++
-		if life.doomed() {
+		p := &r.peers[i]
+		p.id, p.life = uint32(i), plan.next()
+		r.rep.Plan[p.kind.String()]++
+		if p.doomed() {
 			r.rep.doomed++
 		}
 	}
@@ -52,6 +51,25 @@ func inParallel(ctx context.Context, n, conns int, sweep func(ctx context.Contex
 	return func() {
 		cancel()
 		wg.Wait()
+	}
+}
+
+// sweep comes past all peers from one to another again and again until ctx is done,
+// evenly over the period, and has do play step of them at a time.
+func (r *run) sweep(ctx context.Context, from, to, step int, do func(from, to int)) {
+	period := r.cfg.sweepTime()
+	for next := time.Now(); sleep(ctx, time.Until(next)); {
+		for i := from; i < to; i += step {
+			share := float64(i-from) / float64(to-from)
+			ahead := time.Until(next.Add(time.Duration(share * float64(period))))
+			if ahead > time.Millisecond && !sleep(ctx, ahead) || ctx.Err() != nil {
+				return
+			}
+			do(i, min(i+step, to))
+		}
+		if next = next.Add(period); time.Now().After(next) { // what takes longer than it should is not made up for
+			next = time.Now()
+		}
 	}
 }
 

@@ -133,24 +133,6 @@ func (s *sock) unexplained(by int64) bool {
 	return s.seen != 0 && s.seen < by && !s.peer.ended()
 }
 
-// sweep has every connection from one index to another do what its life says,
-// again and again.
-func (l *socketLoad) sweep(ctx context.Context, from, to int) {
-	period := l.cfg.sweepTime()
-	for next := time.Now(); sleep(ctx, time.Until(next)); next = later(next.Add(period)) {
-		for i := from; i < to; i++ {
-			share := float64(i-from) / float64(to-from)
-			ahead := time.Until(next.Add(time.Duration(share * float64(period))))
-			if ahead > time.Millisecond && !sleep(ctx, ahead) || ctx.Err() != nil {
-				return
-			}
-			if s := &l.socks[i]; s.up.Load() && !s.peer.ended() {
-				s.act()
-			}
-		}
-	}
-}
-
 // act does what the connection's life says.
 func (s *sock) act() {
 	switch now := s.load.now(); s.does(now, s.load.cfg.Idle) {

@@ -67,7 +67,13 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	l.start = time.Now()
 	account := make(chan *account, 1)
 	go func() { account <- l.hear(server) }()
-	stopSweeping := inParallel(ctx, sweepers, len(l.socks), l.sweep)
+	stopSweeping := inParallel(ctx, sweepers, len(l.socks), func(ctx context.Context, from, to int) {
+		l.sweep(ctx, from, to, 1, func(i, _ int) {
+			if s := &l.socks[i]; s.up.Load() && !s.peer.ended() {
+				s.act()
+			}
+		})
+	})
 	defer stopSweeping()
 	stopBar := progress.New(stderr, cfg.progress).Show(l.line)
 	err = l.dialAll(ctx, first.Address)

@@ -1,54 +1,23 @@
 package main
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // A slab of connections is touched in one go, between two readings of the
 // clock, so that the load is made of touches and not of clock readings.
 const slab = 64
 
-// A sweeper plays the peers of some mock connections: again and again it comes
-// past each, and does what its life says.
+// A sweeper plays some mock connections: it comes past each, and does what its life
+// says.
 type sweeper struct {
-	load     *load
-	from, to int
-
+	load               *load
 	touch, beat, leave []*peer // what a slab has to do
 }
 
-func (s *sweeper) run(ctx context.Context) {
-	period := s.load.cfg.sweepTime()
-	for next := time.Now(); sleep(ctx, time.Until(next)); next = later(next.Add(period)) {
-		s.sweep(ctx, next, period)
-	}
-}
-
-// later returns t, or the present time if that is later: a sweep that takes
-// longer than it should is not made up for.
-func later(t time.Time) time.Time {
-	if now := time.Now(); now.After(t) {
-		return now
-	}
-	return t
-}
-
-// sweep comes past every connection once, evenly over the period.
-func (s *sweeper) sweep(ctx context.Context, begun time.Time, period time.Duration) {
-	const paced = 32 * slab // how many connections go between two looks at the pace
-	for i := s.from; i < s.to; i += slab {
-		if (i-s.from)%paced == 0 {
-			share := float64(i-s.from) / float64(s.to-s.from)
-			ahead := time.Until(begun.Add(time.Duration(share * float64(period))))
-			if ahead < time.Millisecond {
-				ahead = 0
-			}
-			if !sleep(ctx, ahead) {
-				return
-			}
-		}
-		s.pass(i, min(i+slab, s.to, int(s.load.begun.Load())))
+// sweep comes past connections slab by slab.
+func (s *sweeper) sweep(from, to int) {
+	to = min(to, int(s.load.begun.Load()))
+	for ; from < to; from += slab {
+		s.pass(from, min(from+slab, to))
 	}
 }
 

@@ -56,12 +56,12 @@ func (c *client) stale(since span, limit time.Duration, reason idle.Reason) outc
 		told, _ := c.target.ledger.wait(c.entry, 0)
 		return violation(told, "%v", err)
 	}
-	return c.ended(since, limit, at, reason)
+	return c.ended(since, limit, limit, at, reason)
 }
 
-// ended judges an end that was due.
-func (c *client) ended(since span, limit time.Duration, at time.Time, want idle.Reason) outcome {
-	late, fault := judgeStale(since, limit, c.slack(since.to, at), at)
+// ended judges an end that was due at least and at most so long after since.
+func (c *client) ended(since span, least, most time.Duration, at time.Time, want idle.Reason) outcome {
+	late, fault := judge(since, least, most, c.slack(since.to, at), at)
 	reason, _ := c.target.ledger.wait(c.entry, c.grace)
 	if fault == "" && reason != want {
 		fault = fmt.Sprintf("wrong reason, want %v", want)
@@ -69,20 +69,7 @@ func (c *client) ended(since span, limit time.Duration, at time.Time, want idle.
 	if fault != "" {
 		return violation(reason, "%s", fault)
 	}
-	return outcome{verdict: closed, reason: reason, late: late, precise: true, at: at}
-}
-
-// endedSlow judges an end for want of speed. At least so many bytes had moved by
-// then, and at most so many.
-func (c *client) endedSlow(since span, r ration, least, most int, at time.Time, reason, want idle.Reason) outcome {
-	fault := judgeSlow(since, r, least, most, c.slack(since.to, at), at)
-	if fault == "" && reason != want {
-		fault = fmt.Sprintf("closed for a wrong reason, want %v", want)
-	}
-	if fault != "" {
-		return violation(reason, "a slow one was %s", fault)
-	}
-	return outcome{verdict: closed, reason: reason, at: at}
+	return outcome{verdict: closed, reason: reason, late: late, precise: least == most, at: at}
 }
 
 // cut judges the end of a connection that was to live.

@@ -88,7 +88,7 @@ func trickleHeader(_ context.Context, c *client) outcome {
 	case err != nil:
 		return violation(0, "a header that trickles: %v", err)
 	}
-	return c.ended(since, limit, at, idle.ReasonReadTotal)
+	return c.ended(since, limit, limit, at, idle.ReasonReadTotal)
 }
 
 // trickleBody sends a body too slowly. It announces more than it will ever send,
@@ -103,8 +103,8 @@ func trickleBody(_ context.Context, c *client) outcome {
 	case err != nil:
 		return violation(0, "a body that trickles: %v", err)
 	}
-	reason, _ := c.target.ledger.wait(c.entry, c.grace)
-	return c.endedSlow(since, ration{bodyRate, bodyGrace}, 0, n, at, reason, idle.ReasonMinReadRate)
+	r := ration{bodyRate, bodyGrace}
+	return c.ended(since, r.paid(0), r.paid(n), at, idle.ReasonMinReadRate)
 }
 
 const trickleEvery = limit / 10

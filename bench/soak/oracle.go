@@ -43,17 +43,17 @@ func tooLate() outcome { return outcome{verdict: left, unsure: true} }
 // more: it was after it began to write, and before it had an answer.
 type span struct{ from, to time.Time }
 
-// judgeStale judges a connection that was to be closed a limit after since, and
-// that the client saw closed at the time at. Whether that is early is measured
-// from since.from, and whether it is late from since.to, so a delay of the client
-// never looks like a fault of the server.
-func judgeStale(since span, limit, slack time.Duration, at time.Time) (late time.Duration, fault string) {
-	if short := limit - at.Sub(since.from); short > 0 {
-		return 0, fmt.Sprintf("closed %v before its limit of %v", short, limit)
+// judge judges a connection that was to be closed at least and at most so long after
+// since, and that the client saw closed at the time at. Whether that is early is
+// measured from since.from, and whether it is late from since.to, so a delay of the
+// client never looks like a fault of the server.
+func judge(since span, least, most, slack time.Duration, at time.Time) (late time.Duration, fault string) {
+	if short := least - at.Sub(since.from); short > 0 {
+		return 0, fmt.Sprintf("closed %v before its limit of %v", short, least)
 	}
-	late = max(0, at.Sub(since.to)-limit)
+	late = max(0, at.Sub(since.to)-most)
 	if late > slack {
-		return late, fmt.Sprintf("kept for %v beyond its limit of %v", late, limit)
+		return late, fmt.Sprintf("kept for %v beyond its limit of %v", late, most)
 	}
 	return late, ""
 }
@@ -95,18 +95,6 @@ type ration struct {
 // paid is for how long n bytes keep a connection.
 func (r ration) paid(n int) time.Duration {
 	return r.grace + time.Duration(n)*time.Second/time.Duration(r.bytesPerSecond)
-}
-
-// judgeSlow judges a connection below a minimum rate that was closed at that
-// moment. At least so many bytes had moved by then, and at most so many.
-func judgeSlow(since span, r ration, least, most int, slack time.Duration, at time.Time) (fault string) {
-	if short := r.paid(least) - at.Sub(since.from); short > 0 {
-		return fmt.Sprintf("closed %v before its %d bytes were used up", short, least)
-	}
-	if late := at.Sub(since.to) - r.paid(most); late > slack {
-		return fmt.Sprintf("kept for %v after its %d bytes, or less, were used up", late, most)
-	}
-	return ""
 }
 
 // A ledger brings what a server knows of the end of a connection to the client

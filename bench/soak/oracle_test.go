@@ -16,7 +16,7 @@ var zero = time.Unix(1_000_000, 0)
 
 func at(d time.Duration) time.Time { return zero.Add(d) }
 
-func TestJudgeStale(t *testing.T) {
+func TestJudge(t *testing.T) {
 	since := span{at(0), at(50 * ms)}
 	for _, c := range []struct {
 		at, late time.Duration
@@ -24,15 +24,18 @@ func TestJudgeStale(t *testing.T) {
 	}{
 		{999 * ms, 0, "closed 1ms before"},
 		{1000 * ms, 0, ""}, // the server may have seen it at 0
-		{1050 * ms, 0, ""},
-		{1070 * ms, 20 * ms, ""},
-		{2050 * ms, 1000 * ms, ""},
-		{2051 * ms, 1001 * ms, "kept for 1.001s beyond"},
+		{1250 * ms, 0, ""},
+		{1270 * ms, 20 * ms, ""},
+		{2250 * ms, 1000 * ms, ""},
+		{2251 * ms, 1001 * ms, "kept for 1.001s beyond"},
 	} {
-		late, fault := judgeStale(since, 1000*ms, 1000*ms, at(c.at))
+		late, fault := judge(since, 1000*ms, 1200*ms, 1000*ms, at(c.at))
 		if late != c.late || c.fault == "" && fault != "" || !strings.Contains(fault, c.fault) {
 			t.Errorf("closed at %v: late %v, %q; want %v, %q", c.at, late, fault, c.late, c.fault)
 		}
+	}
+	if got := (ration{bytesPerSecond: 1000, grace: 500 * ms}).paid(100); got != 600*ms {
+		t.Errorf("100 bytes pay for %v", got)
 	}
 }
 
@@ -56,25 +59,6 @@ func TestPulse(t *testing.T) {
 	p.heard(at(1960 * ms))
 	if p.excuses(at(2900 * ms)) {
 		t.Error("an answer did not count")
-	}
-}
-
-func TestJudgeSlow(t *testing.T) {
-	r := ration{bytesPerSecond: 1000, grace: 500 * ms}
-	since := span{at(0), at(10 * ms)}
-	for _, c := range []struct {
-		at    time.Duration
-		fault string
-	}{
-		{599 * ms, "closed 1ms before its 100 bytes"},
-		{600 * ms, ""},
-		{760 * ms, ""}, // 200 bytes, from 10 ms, and the slack
-		{761 * ms, "kept for 51ms after its 200 bytes"},
-	} {
-		fault := judgeSlow(since, r, 100, 200, 50*ms, at(c.at))
-		if c.fault == "" && fault != "" || !strings.Contains(fault, c.fault) {
-			t.Errorf("closed at %v: %q, want %q", c.at, fault, c.fault)
-		}
 	}
 }
 

@@ -39,8 +39,8 @@ func newAttacker(ctx context.Context, k kind, cfg Config) *attacker {
 
 const dialTimeout = 10 * time.Second
 
-// connect connects to the server, and calls dialed with the attacker's port.
-func (a *attacker) connect(address string, dialed func(port int)) error {
+// connect connects to the server.
+func (a *attacker) connect(address string) error {
 	begun := time.Now() // the server may accept before we are told
 	d := net.Dialer{Timeout: dialTimeout}
 	if a.narrow {
@@ -51,7 +51,6 @@ func (a *attacker) connect(address string, dialed func(port int)) error {
 		return err
 	}
 	a.wire, a.conn, a.connected = nc.(*net.TCPConn), nc, begun
-	dialed(nc.LocalAddr().(*net.TCPAddr).Port)
 	a.limit(begun, begun.Add(a.Header))
 	if a.secure() && !a.raw {
 		a.conn = tls.Client(nc, server.ClientTLS(a.protocols...))
@@ -59,8 +58,11 @@ func (a *attacker) connect(address string, dialed func(port int)) error {
 	return nil
 }
 
-// run attacks until the attacker is cut or the attack is over.
+// run attacks until the attacker is cut or the attack is over. Nothing of it stays in
+// the kernel.
 func (a *attacker) run() {
+	defer a.wire.Close()
+	a.wire.SetLinger(0)
 	if c, ok := a.conn.(*tls.Conn); ok {
 		if err := c.HandshakeContext(a.ctx); err != nil {
 			a.cut(time.Now())
@@ -77,18 +79,13 @@ func (a *attacker) run() {
 	a.rest(time.Hour)
 }
 
-// cut notes that the connection has ended. Both sides tell; the earlier time
-// counts.
+// cut notes that the connection has ended.
 func (a *attacker) cut(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.finished:
-	case a.cutAt.IsZero():
+	if !a.finished && a.cutAt.IsZero() {
 		a.cutAt = at
 		close(a.gone)
-	case at.Before(a.cutAt):
-		a.cutAt = at
 	}
 }
 

@@ -22,9 +22,6 @@ type battle struct {
 	quick     *clients
 	uploads   *clients
 	downloads *clients
-
-	mu     sync.Mutex
-	byPort map[int]*attacker
 }
 
 // Run attacks every variant of a server, with ample descriptors and with scarce
@@ -53,13 +50,13 @@ func Run(ctx context.Context, cfg Config, stderr io.Writer) (*Report, error) {
 
 // fight attacks a variant.
 func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr io.Writer) (*outcome, error) {
-	b := &battle{Config: cfg, byPort: map[int]*attacker{}}
-	o := order{Kind: cfg.Server, Variant: variant, Limits: cfg.Limits, Notify: true}
+	b := &battle{Config: cfg}
+	o := order{Kind: cfg.Server, Variant: variant, Limits: cfg.Limits}
 	if descriptors == "scarce" {
 		o.Clients = cfg.Attackers
 	}
 	var err error
-	if b.server, err = start(o, child.Options{Stderr: stderr}, b.closed); err != nil {
+	if b.server, err = start(o, child.Options{Stderr: stderr}); err != nil {
 		return nil, err
 	}
 	defer b.server.Kill()
@@ -89,7 +86,6 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	attack, peace := context.WithCancelCause(ctx)
 	var fighting sync.WaitGroup
 	defer fighting.Wait()
-	defer b.hangUp()
 	defer peace(nil)
 	b.send(attack, peace, &fighting)
 
@@ -143,38 +139,11 @@ func (b *battle) send(ctx context.Context, end context.CancelCauseFunc, fighting
 			if !a.rest(delay) {
 				return
 			}
-			if err := a.connect(b.server.address, func(port int) { b.register(port, a) }); err != nil {
+			if err := a.connect(b.server.address); err != nil {
 				end(fmt.Errorf("an attacker could not connect: %w", err))
 				return
 			}
 			a.run()
 		})
-	}
-}
-
-func (b *battle) register(port int, a *attacker) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.byPort[port] = a
-}
-
-// closed is told by the server that it has closed a connection.
-func (b *battle) closed(c closure) {
-	b.mu.Lock()
-	a := b.byPort[c.Port]
-	b.mu.Unlock()
-	if a != nil {
-		a.cut(time.Unix(0, c.At))
-	}
-}
-
-// hangUp closes the attackers' connections that are left. Nothing of them stays
-// in the kernel.
-func (b *battle) hangUp() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, a := range b.byPort {
-		a.wire.SetLinger(0)
-		a.wire.Close()
 	}
 }

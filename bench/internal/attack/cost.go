@@ -144,7 +144,7 @@ func abused() Limits {
 func (a *abuse) compare(ctx context.Context, kind string, rounds, part int, options child.Options) (row CostRow, err error) {
 	var victims []*victim
 	for _, variant := range []string{server.Bare, server.Ours} {
-		v, err := start(order{Kind: kind, Variant: variant, Limits: abused()}, options, nil)
+		v, err := start(order{Kind: kind, Variant: variant, Limits: abused()}, options)
 		if err != nil {
 			return row, err
 		}

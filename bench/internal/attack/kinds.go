@@ -137,7 +137,7 @@ func readerStops(a *attacker) { a.watchFilm(0) }
 // server sees what that takes: a large one would pay for minutes.
 func readerSips(a *attacker) { a.watchFilm(max(1, int(sip*time.Duration(a.WriteRate)/2/time.Second))) }
 
-const sip = 100 * time.Millisecond
+const sip = 50 * time.Millisecond
 
 // watchFilm asks for a film, and takes so many bytes of it each time.
 func (a *attacker) watchFilm(bytes int) {

@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -41,18 +40,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
-	fine := service{Requests: 10, SuccessRate: 1, ServedRate: 0.5}
-	r := verdict(outcome{Variant: server.Ours, Descriptors: "scarce", Honest: fine, Uploads: fine, Downloads: fine, Attacks: []defence{{Kind: "connect", Attackers: 2}}})
-	var out bytes.Buffer
-	r.Table(&out)
-	for _, want := range []string{"PASS", "100.0 %", "50.0 %", "10 of 10", "connect"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, out.String())
-		}
-	}
-}
-
 func TestMissed(t *testing.T) {
 	c := clients{latency: spread.New()}
 	c.done(time.Now(), nil)
@@ -71,7 +58,7 @@ func TestUnsent(t *testing.T) {
    4: 0100007F:1F90 0100007F:8004 0B 00000010:00000000 00:00000000 00000000
    5: 0100007F:8002 0100007F:1F90 04 00000100:00000000 00:00000000 00000000
 `
-	if got, want := countUnsent([]byte(table), 8080), (unsent{2, 0x110}); got != want {
+	if got, want := countSockets([]byte(table), 8080), (sockets{1, 2, 0x110}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/idle"
@@ -30,27 +32,7 @@ const Role = "server"
 type order struct {
 	Kind, Variant string // as in server.Config
 	Limits        Limits
-	Clients       int  // there are descriptors for so many connections; 0: no limit
-	Notify        bool // of connections that are opened and closed
-}
-
-// A news is what the server process tells after its address. One of the fields is
-// set.
-type news struct {
-	Closed   *closure  `json:",omitempty"`
-	Snapshot *snapshot `json:",omitempty"`
-}
-
-// A closure says that the server has closed a connection.
-type closure struct {
-	Port int   // the client's
-	At   int64 // Unix time in ns
-}
-
-// A snapshot is how many connections and goroutines the server has.
-type snapshot struct {
-	Open       int `json:"open"`
-	Goroutines int `json:"goroutines"`
+	Clients       int // there are descriptors for so many connections; 0: no limit
 }
 
 // Serve is the server process.
@@ -59,8 +41,7 @@ func Serve(p *child.Parent) error {
 	if err := p.Hear(&o); err != nil {
 		return err
 	}
-	b := &book{parent: p, silent: !o.Notify}
-	s, err := newServer(&o, b)
+	s, err := newServer(&o)
 	if err != nil {
 		return err
 	}
@@ -69,12 +50,12 @@ func Serve(p *child.Parent) error {
 			return fmt.Errorf("limiting descriptors: %w", err)
 		}
 	}
-	return s.Serve(p, func() any { return news{Snapshot: b.snapshot()} })
+	return s.Serve(p, func() any { return runtime.NumGoroutine() })
 }
 
 // newServer makes a server of the ordered kind. HTTP servers answer with as many
 // bytes as the path says; the others take beats.
-func newServer(o *order, b *book) (*server.Server, error) {
+func newServer(o *order) (*server.Server, error) {
 	l := o.Limits
 	c := server.Config{
 		Kind: o.Kind, Variant: o.Variant, Serve: takeBeats,
@@ -92,7 +73,6 @@ func newServer(o *order, b *book) (*server.Server, error) {
 		},
 		Web: func(h *http.Server) {
 			h.Handler = http.HandlerFunc(handleHTTP)
-			h.ConnState = func(nc net.Conn, s http.ConnState) { b.note(nc, s == http.StateNew, s == http.StateClosed) }
 			h.Protocols = new(http.Protocols)
 			h.Protocols.SetHTTP1(true)
 			h.Protocols.SetHTTP2(o.Kind == server.HTTPS)
@@ -103,9 +83,6 @@ func newServer(o *order, b *book) (*server.Server, error) {
 		},
 		Fast: func(h *fasthttp.Server) {
 			h.Handler = handleFast
-			h.ConnState = func(nc net.Conn, s fasthttp.ConnState) {
-				b.note(nc, s == fasthttp.StateNew, s == fasthttp.StateClosed)
-			}
 			if o.Variant == server.Own {
 				h.ReadTimeout, h.WriteTimeout, h.IdleTimeout = max(l.Header, l.Body), l.Write, l.KeepAlive
 			}
@@ -190,35 +167,60 @@ func find(path string) ([]byte, error) {
 // of a connection hold.
 var film [1 << 20]byte
 
-// A book is what the server process knows of its connections.
-type book struct {
-	parent *child.Parent
-	silent bool
+// What clients of the servers of net and gnet send. Nothing is answered.
+const (
+	beat  = 'b' // is a heartbeat, each byte one
+	noise = 'n' // means nothing
+	quit  = 'q' // asks the server to close
+)
 
-	mu   sync.Mutex
-	open int
+// takeBeats looks at each byte, and reports each beat if there are timeouts.
+func takeBeats(c net.Conn) {
+	defer c.Close()
+	tracked, _ := c.(*idlenet.Conn)
+	b, beats := make([]byte, 4096), 0
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return
+		}
+		for _, message := range b[:n] {
+			switch {
+			case message == quit:
+				return
+			case message != beat:
+			case tracked != nil:
+				tracked.Beat()
+			default:
+				beats++
+			}
+		}
+	}
 }
 
-// note notes that a connection was opened or closed.
-func (b *book) note(nc net.Conn, opened, closed bool) {
-	at := time.Now().UnixNano()
-	if b.silent || !opened && !closed {
-		return
-	}
-	b.mu.Lock()
-	if opened {
-		b.open++
-	} else {
-		b.open--
-	}
-	b.mu.Unlock()
-	if peer, ok := nc.RemoteAddr().(*net.TCPAddr); ok && closed {
-		b.parent.Tell(news{Closed: &closure{Port: peer.Port, At: at}})
-	}
+// gnetBeats does with gnet what takeBeats does.
+type gnetBeats struct {
+	gnet.BuiltinEventEngine
+	timeouts *idlegnet.Handler // nil if there are none
+	beats    int
 }
 
-func (b *book) snapshot() *snapshot {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return &snapshot{Open: b.open, Goroutines: runtime.NumGoroutine()}
+func (g *gnetBeats) OnTraffic(c gnet.Conn) gnet.Action {
+	var tracked *idlegnet.Conn
+	if g.timeouts != nil {
+		tracked = g.timeouts.Conn(c)
+	}
+	b, _ := c.Next(-1)
+	for _, message := range b {
+		switch {
+		case message == quit:
+			return gnet.Close
+		case message != beat:
+		case tracked != nil:
+			tracked.Beat()
+		default:
+			g.beats++
+		}
+	}
+	return gnet.None
 }

@@ -37,7 +37,7 @@ func (r *Report) Table(w io.Writer) {
 			return []string{
 				fmt.Sprintf("%d, %d", o.Full.Open, o.End.Open), fmt.Sprintf("%d, %d", o.Full.Goroutines, o.End.Goroutines),
 				fmt.Sprintf("%.1f, %.1f", float64(o.Full.RSS)/1e6, float64(o.End.RSS)/1e6),
-				strconv.Itoa(o.End.Sockets), fmt.Sprintf("%.1f", float64(o.End.Bytes)/1e6),
+				strconv.Itoa(o.End.Unsent), fmt.Sprintf("%.1f", float64(o.End.Bytes)/1e6),
 			}
 		})
 	for _, o := range r.Runs {
