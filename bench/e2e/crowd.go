@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
+	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
@@ -190,41 +192,28 @@ func (c *connections) exchange() (asked []time.Time, err error) {
 // ends returns when the server has closed each connection, zero if it has not for
 // long.
 func (c *connections) ends() []time.Time {
-	type end struct {
-		i  int
-		at time.Time
-	}
-	told := make(chan end, len(c.all))
+	all := make([]time.Time, len(c.all))
+	var reading sync.WaitGroup
 	for i, nc := range c.all {
 		nc.SetReadDeadline(time.Now().Add(crowdLimit + patience))
-		go func() {
-			_, err := io.Copy(io.Discard, nc)
-			at := time.Now()
-			var waited net.Error
-			if errors.As(err, &waited) && waited.Timeout() {
-				at = time.Time{}
+		reading.Go(func() {
+			if _, err := io.Copy(io.Discard, nc); !errors.Is(err, os.ErrDeadlineExceeded) {
+				all[i] = time.Now()
 			}
-			told <- end{i, at}
-		}()
+		})
 	}
-	all := make([]time.Time, len(c.all))
-	for range all {
-		e := <-told
-		all[e.i] = e.at
-	}
+	reading.Wait()
 	return all
 }
 
 // sumUp adds the results of the variants, of which the first is bare.
 func (c *crowd) sumUp(all []*member) {
-	var own *member
+	own := slices.IndexFunc(all, func(m *member) bool { return m.name == server.Own })
 	for _, m := range all {
-		if m.name == server.Own {
-			own = m
+		var over []float64
+		for i, bytes := range m.bytes {
+			over = append(over, bytes-all[0].bytes[i])
 		}
-	}
-	for _, m := range all {
-		over := differences(m.bytes, all[0].bytes)
 		s := crowdShare{
 			Name: m.name, Early: m.early, NotClosed: m.notClosed,
 			BytesPerConn: math.Round(stats.Median(m.bytes)), OverBare: math.Round(stats.Median(over)), OverBare95: stats.Confidence(over),
@@ -232,28 +221,24 @@ func (c *crowd) sumUp(all []*member) {
 		if len(m.cpu) > 0 {
 			late, cpu := stats.Summarize(m.lateMS), stats.Summarize(m.cpu)
 			s.AllClosedMS, s.CPUPerClose = &late, &cpu
-			if own != nil {
-				s.CPUToOwn, s.CPUToOwn95 = ratioOf(m.cpu, own.cpu)
+			if own >= 0 {
+				s.CPUToOwn, s.CPUToOwn95 = ratioOf(m.cpu, all[own].cpu)
 			}
 		}
 		c.Variants = append(c.Variants, s)
 	}
 }
 
-// differences are those within the rounds.
-func differences(values, from []float64) (all []float64) {
-	for i := range values {
-		all = append(all, values[i]-from[i])
-	}
-	return all
-}
-
 // bytesOver returns how many bytes more a connection takes with one variant than
 // with another.
-func (c *crowd) bytesOver(name, other string) int {
-	bytes := map[string]float64{}
+func (c *crowd) bytesOver(name, other string) (bytes int) {
 	for _, v := range c.Variants {
-		bytes[v.Name] = v.BytesPerConn
+		switch v.Name {
+		case name:
+			bytes += int(v.BytesPerConn)
+		case other:
+			bytes -= int(v.BytesPerConn)
+		}
 	}
-	return int(bytes[name] - bytes[other])
+	return bytes
 }

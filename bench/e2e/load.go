@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/server"
@@ -141,45 +142,38 @@ func (c *connections) close() {
 type tlsLoad struct{ *connections }
 
 func (l *tlsLoad) run(d time.Duration) (turn, error) {
-	type share struct {
-		done, ops int
-		err       error
-	}
 	from := time.Now().Add(warmUp)
 	until := from.Add(d)
-	shares := make(chan share)
+	var done, ops atomic.Int64
+	failed := make(chan error, len(l.all))
 	for _, c := range l.all {
 		c.SetDeadline(until.Add(patience))
-		go func() {
-			done, ops, err := l.keepBusy(c, from, until)
-			shares <- share{done, ops, err}
-		}()
+		go func() { failed <- l.keepBusy(c, from, until, &done, &ops) }()
 	}
-	var sum share
+	var err error
 	for range l.all {
-		s := <-shares
-		sum = share{sum.done + s.done, sum.ops + s.ops, cmp.Or(sum.err, s.err)}
+		err = cmp.Or(err, <-failed)
 	}
-	return turn{opsPerS: float64(sum.done) / d.Seconds(), ops: sum.ops}, sum.err
+	return turn{opsPerS: float64(done.Load()) / d.Seconds(), ops: int(ops.Load())}, err
 }
 
-// keepBusy exchanges over c, and returns how many exchanges were complete between
+// keepBusy exchanges over c, and counts how many exchanges were complete between
 // the given times, and how many in all: the last one was so later.
-func (l *tlsLoad) keepBusy(c net.Conn, from, until time.Time) (done, ops int, err error) {
+func (l *tlsLoad) keepBusy(c net.Conn, from, until time.Time, done, ops *atomic.Int64) error {
 	b := make([]byte, l.response)
 	for {
 		if _, err := c.Write(l.request); err != nil {
-			return done, ops, err
+			return err
 		}
 		if _, err := io.ReadFull(c, b); err != nil {
-			return done, ops, err
+			return err
 		}
-		ops++
+		ops.Add(1)
 		switch now := time.Now(); {
 		case !now.Before(until):
-			return done, ops, nil
+			return nil
 		case !now.Before(from):
-			done++
+			done.Add(1)
 		}
 	}
 }

@@ -79,13 +79,6 @@ func TestChildThatHangs(t *testing.T) {
 	}
 }
 
-func TestChildThatFails(t *testing.T) {
-	_, err := delegate(context.Background(), order{"silent", "nobody", 1, smallScale()})
-	if err == nil || !strings.Contains(err.Error(), `no contender "nobody"`) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestInterruption(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()

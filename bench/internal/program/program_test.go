@@ -22,7 +22,7 @@ func (c count) Table(w io.Writer) { fmt.Fprintf(w, "n is %d\n", c.N) }
 func (c count) Status() int { return c.N % 2 }
 
 // counter counts to what -n says.
-func counter(ctx context.Context) *Program[count] {
+func counter() *Program[count] {
 	var n int
 	return &Program[count]{
 		Name: "counter", Does: "Counter counts.", Exits: "Exit status: 1 if the number is odd.",
@@ -40,7 +40,7 @@ func counter(ctx context.Context) *Program[count] {
 			if n == 4 {
 				return count{}, errors.New("cannot count to 4")
 			}
-			return count{n}, ctx.Err()
+			return count{n}, nil
 		},
 		Files: []File[count]{{Flag: "out", Usage: "also write it to this `file`", Write: func(w io.Writer, c count) error {
 			_, err := fmt.Fprint(w, c.N)
@@ -64,28 +64,19 @@ func TestInvoke(t *testing.T) {
 		{"5", Trouble, "", "counter: unexpected argument \"5\"; all arguments are flags (-h lists the flags)\n"},
 	} {
 		var out, errs bytes.Buffer
-		status := counter(context.Background()).Invoke(context.Background(), strings.Fields(c.args), &out, &errs)
+		status := counter().Invoke(context.Background(), strings.Fields(c.args), &out, &errs)
 		if status != c.status || out.String() != c.stdout || errs.String() != c.stderr {
 			t.Errorf("%q: status %d, %q, %q", c.args, status, out.String(), errs.String())
 		}
 	}
 }
 
-func TestInterruption(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	var out, errs bytes.Buffer
-	if status := counter(ctx).Invoke(ctx, nil, &out, &errs); status != Interrupted || errs.String() != "counter: interrupted\n" {
-		t.Errorf("status %d, %q", status, errs.String())
-	}
-}
-
 func TestHelp(t *testing.T) {
 	var out, errs bytes.Buffer
-	if status := counter(context.Background()).Invoke(context.Background(), []string{"-h"}, &out, &errs); status != Pass || errs.Len() > 0 {
+	if status := counter().Invoke(context.Background(), []string{"-h"}, &out, &errs); status != Pass || errs.Len() > 0 {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
-	for _, want := range []string{"Counter counts.", "go -C bench run ./counter", "-n int", "(default 2)", "-out file", "-json", "1 if the number is odd"} {
+	for _, want := range []string{"Counter counts.", "go -C bench run ./counter", "-n int", "(default 2)", "-out file", "1 if the number is odd"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)
 		}
@@ -95,14 +86,14 @@ func TestHelp(t *testing.T) {
 func TestFiles(t *testing.T) {
 	var out, errs bytes.Buffer
 	name := filepath.Join(t.TempDir(), "n")
-	if status := counter(context.Background()).Invoke(context.Background(), []string{"-out", name}, &out, &errs); status != Pass {
+	if status := counter().Invoke(context.Background(), []string{"-out", name}, &out, &errs); status != Pass {
 		t.Errorf("status %d, %s", status, &errs)
 	}
 	if text, err := os.ReadFile(name); err != nil || string(text) != "2" {
 		t.Errorf("got %q, %v", text, err)
 	}
 	out.Reset()
-	status := counter(context.Background()).Invoke(context.Background(), []string{"-out", t.TempDir()}, &out, &errs)
+	status := counter().Invoke(context.Background(), []string{"-out", t.TempDir()}, &out, &errs)
 	if status != Trouble || out.Len() > 0 || !strings.Contains(errs.String(), "-out is ") {
 		t.Errorf("to a directory: status %d, %q, %q", status, out.String(), errs.String())
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
@@ -13,12 +14,12 @@ type netServer struct {
 	ln      net.Listener
 	each    func(net.Conn)
 	serving sync.WaitGroup
-	mu      sync.Mutex
-	conns   map[net.Conn]struct{} // nil when it has stopped
+	conns   sync.Map // net.Conn: nil
+	stopped atomic.Bool
 }
 
 func newNet(c Config, ln net.Listener) (*Server, error) {
-	n := &netServer{ln: ln, each: c.Serve, conns: map[net.Conn]struct{}{}}
+	n := &netServer{ln: ln, each: c.Serve}
 	if n.each == nil {
 		n.each = echo
 	}
@@ -50,54 +51,34 @@ func (c deadlineConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// accept accepts connections until the listener is closed. It passes over errors
-// of single connections.
+// accept accepts connections until the server is stopped. It passes over errors of
+// single connections.
 func (n *netServer) accept() error {
-	for {
+	for !n.stopped.Load() {
 		c, err := n.ln.Accept()
 		if err != nil {
-			n.mu.Lock()
-			stopped := n.conns == nil
-			n.mu.Unlock()
-			if stopped {
-				return nil
-			}
 			time.Sleep(time.Millisecond) // there may be no descriptor now
 			continue
 		}
-		if !n.add(c) {
+		n.conns.Store(c, nil)
+		if n.stopped.Load() { // stop may have missed it
 			c.Close()
-			continue
 		}
 		n.serving.Go(func() {
 			n.each(c)
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			delete(n.conns, c)
+			n.conns.Delete(c)
 		})
 	}
-}
-
-func (n *netServer) add(c net.Conn) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.conns == nil {
-		return false
-	}
-	n.conns[c] = struct{}{}
-	return true
+	n.serving.Wait()
+	return nil
 }
 
 func (n *netServer) stop() error {
-	n.mu.Lock()
-	conns := n.conns
-	n.conns = nil
-	for c := range conns {
-		c.Close()
-	}
-	n.mu.Unlock()
+	n.stopped.Store(true)
 	err := n.ln.Close()
-	n.serving.Wait()
+	for c := range n.conns.Range {
+		c.(net.Conn).Close()
+	}
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -82,17 +81,6 @@ func TestServers(t *testing.T) {
 					t.Errorf("it ended by %v", err)
 				}
 			})
-		}
-	}
-}
-
-func TestWrongServers(t *testing.T) {
-	for _, c := range []struct{ kind, variant, want string }{
-		{"nginx", Bare, `the server is "nginx"; it must be one of`},
-		{Gnet, Own, `the variant is "own"; of gnet it must be one of bare, ours`},
-	} {
-		if _, err := New(Config{Kind: c.kind, Variant: c.variant}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s/%s: %v", c.kind, c.variant, err)
 		}
 	}
 }

@@ -99,19 +99,7 @@ func short(ratio float64) string {
 	return fmt.Sprintf("%.3f", ratio)
 }
 
-// Direction returns 1 if the interval shows that there is more than in what it is
-// compared with, -1 if it shows that there is less, and 0 if it shows neither.
-func (r Ratio) Direction() int {
-	switch {
-	case r.Interval == nil:
-		return 0
-	case r.Interval[0] > 1:
-		return 1
-	case r.Interval[1] < 1:
-		return -1
-	}
-	return 0
-}
-
 // Shows reports whether the interval shows a difference: whether it leaves out 1.
-func (r Ratio) Shows() bool { return r.Direction() != 0 }
+func (r Ratio) Shows() bool {
+	return r.Interval != nil && (r.Interval[0] > 1 || r.Interval[1] < 1)
+}

@@ -12,14 +12,8 @@ type afterFunc struct {
 	timers  []*time.Timer
 }
 
-func afterFuncKind() Kind {
-	return Kind{
-		Name: "AfterFunc",
-		What: "time.AfterFunc, Reset at every activity",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			return &afterFunc{timeout, expired, make([]*time.Timer, n)}, nil
-		},
-	}
+func newAfterFunc(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	return &afterFunc{timeout, expired, make([]*time.Timer, n)}, nil
 }
 
 func (a *afterFunc) Arm(i int) error {
@@ -60,18 +54,12 @@ type lazyConn struct {
 	index  int
 }
 
-func lazyKind() Kind {
-	return Kind{
-		Name: "AfterFunc-lazy",
-		What: "time.Now noted at every activity, and a time.AfterFunc that goes on if it fires too soon",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			l := &lazy{timeout, expired, time.Now(), make([]lazyConn, n)}
-			for i := range l.conns {
-				l.conns[i].in, l.conns[i].index = l, i
-			}
-			return l, nil
-		},
+func newLazy(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	l := &lazy{timeout, expired, time.Now(), make([]lazyConn, n)}
+	for i := range l.conns {
+		l.conns[i].in, l.conns[i].index = l, i
 	}
+	return l, nil
 }
 
 func (l *lazy) Arm(i int) error {

@@ -5,7 +5,10 @@
 // where that does not work, in the way that does, which its Note then tells.
 package contender
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Contender times connections, numbered from 0, and says which of them were
 // not active for its timeout.
@@ -63,15 +66,35 @@ func (k Kind) About() string {
 
 // All returns the kinds in the order of presentation.
 func All() []Kind {
+	most := mostSockets()
 	return []Kind{
-		idlewheelKind(),
-		wheelKind(),
-		deadlineKind(),
-		afterFuncKind(),
-		lazyKind(),
-		timingWheelKind(),
-		hashedKind(),
-		heapKind(),
+		{Name: "idlewheel", What: "idle.Conn.Touch, a Tracker with an IdleTimeout", New: newIdlewheel},
+		{Name: "wheel", What: "idlewheel's bare wheel, a timer moved at every activity, under a mutex", New: newMovedWheel},
+		{
+			Name:      "SetReadDeadline",
+			What:      "net.Conn.SetReadDeadline before each read",
+			Note:      "on UDP sockets, of which each takes one descriptor; the deadline goes the way that TCP's goes",
+			Most:      most,
+			Limited:   fmt.Sprintf("a process may have no more than about %d sockets here", most),
+			Unweighed: "its two timers lie in the poll descriptor of every socket, used or not, and not on the heap, where its sockets and readers would be what is found",
+			New:       newDeadlines,
+		},
+		{Name: "AfterFunc", What: "time.AfterFunc, Reset at every activity", New: newAfterFunc},
+		{Name: "AfterFunc-lazy", What: "time.Now noted at every activity, and a time.AfterFunc that goes on if it fires too soon", New: newLazy},
+		{
+			Name:   "timingwheel",
+			What:   "RussellLuo/timingwheel, Stop and AfterFunc at every activity",
+			Module: "github.com/RussellLuo/timingwheel",
+			Note:   "has no Reset",
+			New:    newTimingWheel,
+		},
+		{
+			Name: "hashed-wheel",
+			What: "a hashed wheel with rounds in Netty's style, written for the comparison; cancel and arm at every activity",
+			Note: "512 slots, as Netty's by default",
+			New:  newHashed,
+		},
+		{Name: "heap", What: "container/heap under a mutex, heap.Fix at every activity", New: newHeap},
 	}
 }
 

@@ -56,7 +56,7 @@ func TestContenders(t *testing.T) {
 // pass between two looks.
 func TestHashedRounds(t *testing.T) {
 	var due []int
-	h := newHashed(1, Tick*3*hashedSlots, func(i int) { due = append(due, i) })
+	h := makeHashed(1, Tick*3*hashedSlots, func(i int) { due = append(due, i) })
 	if err := h.Arm(0); err != nil {
 		t.Fatal(err)
 	}

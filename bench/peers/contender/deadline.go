@@ -20,19 +20,6 @@ type deadlines struct {
 	reading []bool
 }
 
-func deadlineKind() Kind {
-	most := mostSockets()
-	return Kind{
-		Name:      "SetReadDeadline",
-		What:      "net.Conn.SetReadDeadline before each read",
-		Note:      "on UDP sockets, of which each takes one descriptor; the deadline goes the way that TCP's goes",
-		Most:      most,
-		Limited:   fmt.Sprintf("a process may have no more than about %d sockets here", most),
-		Unweighed: "its two timers lie in the poll descriptor of every socket, used or not, and not on the heap, where its sockets and readers would be what is found",
-		New:       newDeadlines,
-	}
-}
-
 // mostSockets returns how many sockets a process may have: as many as there are
 // descriptors, less some for everything else, or ports that the system gives to
 // sockets which do not ask for a certain one.

@@ -30,20 +30,13 @@ type hashedConn struct {
 // hashedSlots is Netty's default.
 const hashedSlots = 512
 
-func hashedKind() Kind {
-	return Kind{
-		Name: "hashed-wheel",
-		What: "a hashed wheel with rounds in Netty's style, written for the comparison; cancel and arm at every activity",
-		Note: "512 slots, as Netty's by default",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			h := newHashed(n, timeout, expired)
-			go every(Tick, h.stop, h.tick)
-			return h, nil
-		},
-	}
+func newHashed(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	h := makeHashed(n, timeout, expired)
+	go every(Tick, h.stop, h.tick)
+	return h, nil
 }
 
-func newHashed(n int, timeout time.Duration, expired func(int)) *hashed {
+func makeHashed(n int, timeout time.Duration, expired func(int)) *hashed {
 	h := &hashed{
 		timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}),
 		slots: make([]hashedConn, hashedSlots), conns: make([]hashedConn, n),

@@ -26,22 +26,16 @@ type heapConn struct {
 	index    int
 }
 
-func heapKind() Kind {
-	return Kind{
-		Name: "heap",
-		What: "container/heap under a mutex, heap.Fix at every activity",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			h := &heaped{
-				timeout: timeout, expired: expired, start: time.Now(), conns: make([]heapConn, n),
-				stop: make(chan struct{}), sooner: make(chan struct{}, 1),
-			}
-			for i := range h.conns {
-				h.conns[i].place, h.conns[i].index = -1, i
-			}
-			go h.run()
-			return h, nil
-		},
+func newHeap(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	h := &heaped{
+		timeout: timeout, expired: expired, start: time.Now(), conns: make([]heapConn, n),
+		stop: make(chan struct{}), sooner: make(chan struct{}, 1),
 	}
+	for i := range h.conns {
+		h.conns[i].place, h.conns[i].index = -1, i
+	}
+	go h.run()
+	return h, nil
 }
 
 func (h *heaped) Arm(i int) error {

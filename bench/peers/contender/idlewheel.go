@@ -26,22 +26,16 @@ var idlewheelHooks = idle.Hooks{Expire: func(owner any, _ *idle.TimeoutError) {
 	c.in.expired(c.index)
 }}
 
-func idlewheelKind() Kind {
-	return Kind{
-		Name: "idlewheel",
-		What: "idle.Conn.Touch, a Tracker with an IdleTimeout",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			t, err := idle.New(idle.Policy{IdleTimeout: timeout}, &idle.Options{Tick: Tick})
-			if err != nil {
-				return nil, err
-			}
-			w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n)}
-			for i := range w.conns {
-				w.conns[i].in, w.conns[i].index = w, i
-			}
-			return w, nil
-		},
+func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	t, err := idle.New(idle.Policy{IdleTimeout: timeout}, &idle.Options{Tick: Tick})
+	if err != nil {
+		return nil, err
 	}
+	w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n)}
+	for i := range w.conns {
+		w.conns[i].in, w.conns[i].index = w, i
+	}
+	return w, nil
 }
 
 func (w *idlewheel) Arm(i int) error {

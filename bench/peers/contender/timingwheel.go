@@ -16,19 +16,10 @@ type timingWheel struct {
 	timers  []*timingwheel.Timer
 }
 
-func timingWheelKind() Kind {
-	const slots = 64
-	return Kind{
-		Name:   "timingwheel",
-		What:   "RussellLuo/timingwheel, Stop and AfterFunc at every activity",
-		Module: "github.com/RussellLuo/timingwheel",
-		Note:   "has no Reset",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			w := timingwheel.NewTimingWheel(Tick, slots)
-			w.Start()
-			return &timingWheel{timeout, expired, w, make([]*timingwheel.Timer, n)}, nil
-		},
-	}
+func newTimingWheel(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	w := timingwheel.NewTimingWheel(Tick, 64)
+	w.Start()
+	return &timingWheel{timeout, expired, w, make([]*timingwheel.Timer, n)}, nil
 }
 
 func (w *timingWheel) Arm(i int) error {

@@ -29,19 +29,13 @@ type wheelConn struct {
 	index    int
 }
 
-func wheelKind() Kind {
-	return Kind{
-		Name: "wheel",
-		What: "idlewheel's bare wheel, a timer moved at every activity, under a mutex",
-		New: func(n int, timeout time.Duration, expired func(int)) (Contender, error) {
-			w := &movedWheel{timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}), conns: make([]wheelConn, n)}
-			for i := range w.conns {
-				w.conns[i].index = i
-			}
-			go every(Tick, w.stop, w.tick)
-			return w, nil
-		},
+func newMovedWheel(n int, timeout time.Duration, expired func(int)) (Contender, error) {
+	w := &movedWheel{timeout: timeout, expired: expired, clock: ticks{time.Now()}, stop: make(chan struct{}), conns: make([]wheelConn, n)}
+	for i := range w.conns {
+		w.conns[i].index = i
 	}
+	go every(Tick, w.stop, w.tick)
+	return w, nil
 }
 
 func (w *movedWheel) Arm(i int) error {
