@@ -85,16 +85,12 @@ func runRound(kind string, core int, cfg config, all []*contender) error {
 
 // run takes a turn.
 func (l *lap) run(d time.Duration) error {
-	before, err := usage.CPU(l.server.Pid())
-	if err != nil {
+	var t turn
+	cpu, err := usage.During(l.server.Pid(), func() (err error) {
+		t, err = l.load.run(d)
 		return err
-	}
-	t, err := l.load.run(d)
-	if err != nil {
-		return err
-	}
-	after, err := usage.CPU(l.server.Pid())
-	t.cpu = after - before
+	})
+	t.cpu = cpu
 	l.turns = append(l.turns, t)
 	return err
 }

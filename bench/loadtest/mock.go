@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -65,7 +66,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	}
 	l.start = time.Now()
 	stopSampling := inParallel(ctx, 1, 1, func(ctx context.Context, _, _ int) {
-		for ok := true; ok; ok = sleep(ctx, max(cfg.duration/100, time.Millisecond)) {
+		for ok := true; ok; ok = program.Sleep(ctx, max(cfg.duration/100, time.Millisecond)) {
 			st := tracker.Stats()
 			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.Busy, int(st.Live), int(timedOut(st))})
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
@@ -58,11 +59,11 @@ func inParallel(ctx context.Context, n, conns int, sweep func(ctx context.Contex
 // evenly over the period, and has do play step of them at a time.
 func (r *run) sweep(ctx context.Context, from, to, step int, do func(from, to int)) {
 	period := r.cfg.sweepTime()
-	for next := time.Now(); sleep(ctx, time.Until(next)); {
+	for next := time.Now(); program.Sleep(ctx, time.Until(next)); {
 		for i := from; i < to; i += step {
 			share := float64(i-from) / float64(to-from)
 			ahead := time.Until(next.Add(time.Duration(share * float64(period))))
-			if ahead > time.Millisecond && !sleep(ctx, ahead) || ctx.Err() != nil {
+			if ahead > time.Millisecond && !program.Sleep(ctx, ahead) || ctx.Err() != nil {
 				return
 			}
 			do(i, min(i+step, to))
@@ -83,13 +84,13 @@ const (
 // awaitEnd returns when the run is over: its duration has passed, and all of
 // the doomed are closed, or nothing seems to close them any more.
 func (r *run) awaitEnd(ctx context.Context) {
-	if !sleep(ctx, r.cfg.duration-time.Since(r.start)) {
+	if !program.Sleep(ctx, r.cfg.duration-time.Since(r.start)) {
 		return
 	}
 	over := time.Now()
 	closed, since := r.oracle.doomed.Load(), over
 	for closed < r.rep.doomed && time.Since(since) < r.oracle.patience() && time.Since(over) < allPatience {
-		if !sleep(ctx, pollTime) {
+		if !program.Sleep(ctx, pollTime) {
 			return
 		}
 		if n := r.oracle.doomed.Load(); n != closed {
@@ -102,21 +103,6 @@ func (r *run) awaitEnd(ctx context.Context) {
 // tracker that is so far behind already is as far behind with every ping and
 // with every answer.
 func (o *oracle) patience() time.Duration { return patience + o.allowance + 2*o.late.Most() }
-
-// sleep pauses for d and reports whether it was not interrupted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 // line tells how the run goes.
 func (r *run) line() string {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"sync"
 
@@ -23,13 +22,10 @@ const (
 	beat  = 'b' // client: a beat
 )
 
-// A hello says who a connection is and what it is going to do.
-type hello [5]byte
-
-func newHello(id uint32, k kind) (h hello) {
-	h[0] = byte(k)
-	binary.BigEndian.PutUint32(h[1:], id)
-	return h
+// A hello says what a connection is going to do, and which it is.
+type hello struct {
+	Kind kind
+	ID   uint32
 }
 
 // A news is what the server process tells; one of the fields is set.
@@ -125,11 +121,11 @@ func (s *server) serve(c *idlenet.Conn) {
 
 func (s *server) converse(c *idlenet.Conn) (id uint32, err error) {
 	var h hello
-	if _, err := io.ReadFull(c, h[:]); err != nil {
+	if err := binary.Read(c, binary.BigEndian, &h); err != nil {
 		return nobody, err
 	}
-	id = binary.BigEndian.Uint32(h[1:])
-	switch kind(h[0]) {
+	id = h.ID
+	switch h.Kind {
 	case beater:
 		c.Enter(s.beats)
 	case pinged:

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -37,11 +37,10 @@ func (s *sock) dial(ctx context.Context, address string) error {
 	}
 	s.nc = nc
 	said := s.load.now()
-	h := newHello(s.id, s.kind)
-	if _, err := nc.Write(h[:]); err != nil {
+	if err := binary.Write(nc, binary.BigEndian, hello{s.kind, s.id}); err != nil {
 		return fmt.Errorf("greeting the server: %w", err)
 	}
-	if _, err := io.ReadFull(nc, h[:1]); err != nil {
+	if _, err := nc.Read(make([]byte, 1)); err != nil {
 		return fmt.Errorf("waiting for the server's greeting: %w", err)
 	}
 	s.last.Store(said &^ belated)

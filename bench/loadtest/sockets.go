@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
@@ -127,11 +126,10 @@ func (l *socketLoad) hear(server *child.Child) (done *account) {
 func (l *socketLoad) dialAll(ctx context.Context, address string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range dialers {
+	for first := range dialers {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(l.socks) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			for i := first; i < len(l.socks) && ctx.Err() == nil; i += dialers {
 				s := &l.socks[i]
 				if err := s.dial(ctx, address); err != nil {
 					cancel(fmt.Errorf("socket %d of %d: %w", i, len(l.socks), err))

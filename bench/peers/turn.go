@@ -9,13 +9,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
-	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
-	"github.com/idlewheel/idlewheel/bench/internal/usage"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
@@ -90,8 +87,8 @@ func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer
 	return nil
 }
 
-// Every turn is run by a process of its own, so that one that hangs, crashes or
-// eats all memory harms no other, and each begins with an empty heap.
+// Every turn is run by a process of its own, so that one that hangs or crashes harms
+// no other, and each begins with an empty heap.
 
 // An order is what a child is told.
 type order struct {
@@ -133,37 +130,14 @@ func delegate(ctx context.Context, ord order) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	heard := make(chan error, 1)
-	go func() { heard <- c.Hear(&o) }()
-	if err := watch(limited, c); err != nil {
-		return outcome{}, err
-	}
-	err = <-heard
-	if ended := c.Stop(); ended != nil {
+	defer context.AfterFunc(limited, c.Kill)()
+	heard, ended := c.Hear(&o), c.Stop()
+	switch {
+	case limited.Err() != nil:
+		return outcome{}, context.Cause(limited)
+	case ended != nil:
 		line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
 		return outcome{}, fmt.Errorf("%w: %s", ended, cmp.Or(strings.TrimPrefix(line, "turn: "), "it said nothing"))
 	}
-	return o, err
-}
-
-// watch returns when c has ended. It kills c, and says why, when ctx is done, or
-// when c takes more memory than it may.
-func watch(ctx context.Context, c *child.Child) error {
-	most := machine.FreeMemory() / 10 * 7
-	look := time.NewTicker(250 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case <-c.Ended():
-			return nil
-		case <-ctx.Done():
-			c.Kill()
-			return context.Cause(ctx)
-		case <-look.C:
-			if used := usage.Resident(c.Pid()); most > 0 && used > most {
-				c.Kill()
-				return fmt.Errorf("took %d MiB of memory, more than 70 %% of what is free", used>>20)
-			}
-		}
-	}
+	return o, heard
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -82,6 +81,18 @@ func (c *client) cut(p *pulse, err error) outcome {
 	return violation(reason, "a live one was closed, %v of its %v after it wrote: %v", at.Sub(p.last), p.limit, err)
 }
 
+// spoiled returns the outcome of a life that cannot go on as it was to, after what the
+// client has said: it was late, or failed.
+func (c *client) spoiled(p *pulse, err error) (o outcome, spoiled bool) {
+	switch {
+	case p.overdue: // the connection may have timed out
+		return outcome{verdict: left, unsure: true}, true
+	case err != nil:
+		return c.cut(p, err), true
+	}
+	return o, false
+}
+
 // leave ends a life in which the connection was to live.
 func (c *client) leave(p *pulse) outcome {
 	return outcome{verdict: left, unsure: p.excuses(time.Now().Add(leaving))}
@@ -120,16 +131,6 @@ func (c *client) say(p *pulse, b []byte) (begin time.Time, err error) {
 		p.wrote(begin, time.Now())
 	}
 	return begin, err
-}
-
-// pause waits, and reports whether the life is to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // between draws a duration.

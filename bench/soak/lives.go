@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -91,7 +92,7 @@ func regular(ask exchange, least, most time.Duration) func(context.Context, *cli
 			if err := ask(c, p); err != nil {
 				return c.cut(p, err)
 			}
-			if !pause(ctx, time.Until(p.last.Add(c.between(least, most)))) {
+			if !program.Sleep(ctx, time.Until(p.last.Add(c.between(least, most)))) {
 				return c.leave(p)
 			}
 		}
@@ -153,11 +154,8 @@ func answer(open opening, wait func(ctx context.Context, c *client, p *pulse) er
 	return func(ctx context.Context, c *client) outcome {
 		p := newPulse(limit, c.since.from)
 		since, err := open(c, p)
-		switch {
-		case p.overdue:
-			return tooLate()
-		case err != nil:
-			return c.cut(p, err)
+		if o, spoiled := c.spoiled(p, err); spoiled {
+			return o
 		}
 		p = newPulse(staleAfter, since.from)
 		for err == nil {
@@ -184,7 +182,7 @@ func readPing(_ context.Context, c *client, _ *pulse) error {
 
 // letPingsBy waits until just before the limit.
 func letPingsBy(ctx context.Context, c *client, p *pulse) error {
-	pause(ctx, time.Until(p.last.Add(c.between(staleAfter-150*time.Millisecond, staleAfter-20*time.Millisecond))))
+	program.Sleep(ctx, time.Until(p.last.Add(c.between(staleAfter-150*time.Millisecond, staleAfter-20*time.Millisecond))))
 	return nil
 }
 
@@ -193,11 +191,8 @@ func ignore(open opening) func(context.Context, *client) outcome {
 	return func(_ context.Context, c *client) outcome {
 		p := newPulse(limit, c.since.from)
 		since, err := open(c, p)
-		switch {
-		case p.overdue:
-			return tooLate()
-		case err != nil:
-			return c.cut(p, err)
+		if o, spoiled := c.spoiled(p, err); spoiled {
+			return o
 		}
 		return c.stale(since, staleAfter, idle.ReasonHeartbeat)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -120,7 +121,7 @@ func (c *client) trickle(p *pulse, beginning string, due time.Duration) (since s
 	ctx, cancel := context.WithCancel(context.Background())
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for pause(ctx, trickleEvery) {
+		for program.Sleep(ctx, trickleEvery) {
 			if _, err := c.Write([]byte{'x'}); err != nil {
 				return
 			}

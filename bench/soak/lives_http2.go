@@ -78,11 +78,8 @@ func hang2(_ context.Context, c *client) outcome {
 		return c.cut(p, err)
 	}
 	begin, err := c.ask2(p, pathHang)
-	switch {
-	case p.overdue:
-		return tooLate()
-	case err != nil:
-		return c.cut(p, err)
+	if o, spoiled := c.spoiled(p, err); spoiled {
+		return o
 	}
 	return c.stale(span{begin, time.Now()}, limit, idle.ReasonIdle)
 }

@@ -32,11 +32,8 @@ func readSlowly(request string, rate int) func(context.Context, *client) outcome
 		c.SetReadBuffer(receiveBuffer)
 		p := newPulse(limit, c.since.from)
 		begin, err := c.say(p, []byte(request))
-		switch {
-		case err != nil:
-			return c.cut(p, err)
-		case p.overdue:
-			return tooLate()
+		if o, spoiled := c.spoiled(p, err); spoiled {
+			return o
 		}
 		return c.sip(span{begin, time.Now()}, rate)
 	}

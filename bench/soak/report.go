@@ -153,7 +153,6 @@ func (r *report) Table(w io.Writer) {
 		fmt.Fprintf(w, "Interrupted after %.0f s: this covers what happened until then.\n", r.Seconds)
 	}
 	r.tableServers(w)
-	r.tableWindows(w)
 	r.tableLevels(w)
 }
 
@@ -176,43 +175,26 @@ func (r *report) tableServers(w io.Writer) {
 	t.Write(w)
 }
 
-func (r *report) tableWindows(w io.Writer) {
-	t := table.Table{
-		Title:   "\nstale connections that were closed, by when, and how late, in ms",
-		Columns: []string{"until", "closed", "p50", "p99", "max", "stall", "goroutines", "fds", "heap MB", "tracked"},
-		Caption: fmt.Sprintf("In all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; from the first half to the second it rose by %.1f ms (p50) and %.1f ms (p99). A stall is how long, at most, this process did not get to run.",
-			r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99),
-	}
-	for _, win := range r.Windows {
-		t.Add(append([]string{fmt.Sprintf("%.0f s", win.End), table.Group(win.Closed), tenths(win.Late.P50), tenths(win.Late.P99),
-			tenths(win.Late.Max), fmt.Sprintf("%.0f", win.Stall)}, win.level.cells()...)...)
-	}
-	t.Write(w)
-}
-
 func (r *report) tableLevels(w io.Writer) {
 	t := table.Table{
-		Title:   "\nin use",
-		Columns: []string{"", "goroutines", "fds", "heap MB", "tracked"},
-		Caption: fmt.Sprintf("For each of %s connections served after the warm-up the heap grew by %.1f bytes.", table.Group(r.Served), r.HeapEach),
+		Title:   "\nwhat was in use, and how many stale connections were closed, how late, in ms",
+		Columns: []string{"", "goroutines", "fds", "heap MB", "tracked", "closed", "p50", "p99", "max", "stall"},
+		Caption: fmt.Sprintf("In all: p50 %.1f ms, p99 %.1f ms, at most %.1f ms; from the first half to the second it rose by %.1f ms (p50) and %.1f ms (p99). A stall is how long, at most, this process did not get to run. For each of %s connections served after the warm-up the heap grew by %.1f bytes.",
+			r.Late.P50, r.Late.P99, r.Late.Max, r.Drift.P50, r.Drift.P99, table.Group(r.Served), r.HeapEach),
 	}
-	for _, row := range []struct {
-		when string
-		level
-	}{
-		{"before the servers", r.Empty},
-		{"after the warm-up", r.Start},
-		{"all connections closed", r.End},
-		{"allowed more than after the warm-up", r.Allowed},
-		{"servers stopped", r.Stopped},
-	} {
-		t.Add(append([]string{row.when}, row.cells()...)...)
+	add := func(when string, l level, more ...string) {
+		more = append(more, "", "", "", "", "")
+		t.Add(append([]string{when, table.Group(l.Goroutines), table.Group(l.Descriptors), tenths(l.HeapMB), table.Group(l.Tracked)}, more[:5]...)...)
 	}
+	add("no servers", r.Empty)
+	add("warm", r.Start)
+	for _, win := range r.Windows {
+		add(fmt.Sprintf("%.0f s", win.End), win.level, table.Group(win.Closed), tenths(win.Late.P50), tenths(win.Late.P99), tenths(win.Late.Max), fmt.Sprintf("%.0f", win.Stall))
+	}
+	add("closed", r.End)
+	add("allowed more", r.Allowed)
+	add("stopped", r.Stopped)
 	t.Write(w)
-}
-
-func (l level) cells() []string {
-	return []string{table.Group(l.Goroutines), table.Group(l.Descriptors), tenths(l.HeapMB), table.Group(l.Tracked)}
 }
 
 func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }

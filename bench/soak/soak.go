@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/internal/usage"
@@ -130,7 +131,7 @@ func (s *soak) load(ctx context.Context, rep *report) {
 func (s *soak) slot(ctx context.Context, i int) {
 	t := s.targets[i%len(s.targets)]
 	rng := rand.New(rand.NewPCG(s.cfg.seed, uint64(i)))
-	if !pause(ctx, time.Duration(rng.Int64N(int64(limit)))) { // so that they do not all come at once
+	if !program.Sleep(ctx, time.Duration(rng.Int64N(int64(limit)))) { // so that they do not all come at once
 		return
 	}
 	if i/len(s.targets)%veterans == 0 {
@@ -149,7 +150,7 @@ func (s *soak) live(ctx context.Context, t *target, l life, rng *rand.Rand) {
 	c, err := t.dial(terms{s.cfg.slack, &s.stalls}, rng)
 	if err != nil {
 		s.tally.violation("%s: cannot connect: %v", t.name, err)
-		pause(ctx, limit)
+		program.Sleep(ctx, limit)
 		return
 	}
 	defer c.hangUp()
@@ -165,7 +166,7 @@ func (s *soak) watch(ctx context.Context, rep *report) {
 	p := progress.New(s.stderr, s.cfg.progress)
 	defer p.Clear()
 	for i := range numWindows {
-		if !pause(ctx, time.Until(s.tally.begin.Add(time.Duration(i+1)*s.tally.window-s.tally.window/10))) {
+		if !program.Sleep(ctx, time.Until(s.tally.begin.Add(time.Duration(i+1)*s.tally.window-s.tally.window/10))) {
 			return
 		}
 		w := window{End: table.Round(time.Since(s.tally.begin).Seconds(), 1), level: measure(s.targets)}

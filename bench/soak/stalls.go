@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 )
 
 // Stalls are the times in which this process did not get to run. Servers and
@@ -27,7 +29,7 @@ func newStalls() stalls { return stalls{all: make([]span, 0, maxStalls)} }
 
 // watch notes stalls until ctx ends.
 func (s *stalls) watch(ctx context.Context) {
-	for last := time.Now(); pause(ctx, stallStep); {
+	for last := time.Now(); program.Sleep(ctx, stallStep); {
 		now := time.Now()
 		if isStall(last, now) {
 			s.add(span{last, now})
@@ -53,29 +55,21 @@ func (s *stalls) add(one span) {
 	s.longest = max(s.longest, d)
 }
 
-// within returns how much of a time was lost in stalls.
+// within returns how much was lost in stalls that ended after one moment and began
+// before another.
 func (s *stalls) within(from, to time.Time) (lost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The caller may run before watch does after a stall, so that it is not noted yet.
 	if !s.last.IsZero() && isStall(s.last, to) {
-		lost = overlap(span{s.last, to}, from, to)
+		lost = to.Sub(s.last)
 	}
 	for i := len(s.all) - 1; i >= 0 && s.all[i].to.After(from); i-- {
-		lost += overlap(s.all[i], from, to)
+		if s.all[i].from.Before(to) {
+			lost += s.all[i].to.Sub(s.all[i].from)
+		}
 	}
 	return lost
-}
-
-// overlap is how much of a span lies between two moments.
-func overlap(s span, from, to time.Time) time.Duration {
-	if s.from.Before(from) {
-		s.from = from
-	}
-	if s.to.After(to) {
-		s.to = to
-	}
-	return max(0, s.to.Sub(s.from))
 }
 
 // total returns the longest stall since the last call, and the sum of all since

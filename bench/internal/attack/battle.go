@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
@@ -89,7 +90,7 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	defer peace(nil)
 	b.send(attack, peace, &fighting)
 
-	if !pause(attack, b.ramp()+calm) {
+	if !program.Sleep(attack, b.ramp()+calm) {
 		return nil, context.Cause(attack)
 	}
 	asking, enough := context.WithDeadline(attack, begun.Add(b.Duration))
@@ -97,7 +98,7 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	var honest sync.WaitGroup
 	for i := range b.Honest {
 		honest.Go(func() {
-			if pause(asking, b.Every*time.Duration(i)/time.Duration(b.Honest)) {
+			if program.Sleep(asking, b.Every*time.Duration(i)/time.Duration(b.Honest)) {
 				b.quick.run(asking)
 			}
 		})
@@ -106,7 +107,7 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 		honest.Go(func() { []*clients{b.uploads, b.downloads}[i%2].run(asking) })
 	}
 
-	pause(asking, calm)
+	program.Sleep(asking, calm)
 	full, err := b.server.look()
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
@@ -91,7 +92,7 @@ func (c *clients) run(ctx context.Context) {
 	v := visit{clients: c}
 	defer v.leave()
 	next := time.Now()
-	for i := 0; pause(ctx, time.Until(next)); i++ {
+	for i := 0; program.Sleep(ctx, time.Until(next)); i++ {
 		err := v.ask(c.request(i))
 		c.done(next, err)
 		if err != nil || i%requestsPerConn == requestsPerConn-1 {
@@ -205,15 +206,5 @@ func (r *request) take(body io.Reader) error {
 		case err != nil:
 			return err
 		}
-	}
-}
-
-// pause waits, and reports whether ctx is not done.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -15,26 +15,18 @@ import (
 
 // A Report is the result of Run.
 type Report struct {
-	Server    string  `json:"server"`
-	Attackers int     `json:"attackers"`
-	Honest    int     `json:"honest"`
-	Slow      int     `json:"slow"` // honest clients that are slow
-	Duration  float64 `json:"duration_s"`
-	Limits    struct {
-		Header    float64 `json:"header_s"`
-		Body      float64 `json:"body_s"`
-		Rate      int     `json:"body_bytes_per_s"`
-		Grace     float64 `json:"grace_s"`
-		Write     float64 `json:"write_s"`
-		WriteRate int     `json:"write_bytes_per_s"`
-		KeepAlive float64 `json:"keep_alive_s"`
-	} `json:"limits"`
+	Server    string             `json:"server"`
+	Attackers int                `json:"attackers"`
+	Honest    int                `json:"honest"`
+	Slow      int                `json:"slow"` // honest clients that are slow
+	Duration  float64            `json:"duration_s"`
+	Limits    map[string]float64 `json:"limits"` // in seconds, and in bytes a second
 	machine.Where
 	Runs   []*outcome `json:"runs"`
 	Passed bool       `json:"passed"`
 	Faults []string   `json:"faults"` // of ours
 
-	late time.Duration
+	cfg Config
 }
 
 // An outcome is what came of a battle.
@@ -72,14 +64,14 @@ type defence struct {
 }
 
 func newReport(cfg Config) *Report {
-	r := &Report{
+	return &Report{
 		Server: cfg.Server, Attackers: cfg.Attackers, Honest: cfg.Honest, Slow: cfg.slow(), Duration: cfg.Duration.Seconds(),
-		Where: machine.Here(), Faults: []string{}, late: cfg.Late,
+		Limits: map[string]float64{
+			"header_s": cfg.Header.Seconds(), "body_s": cfg.Body.Seconds(), "write_s": cfg.Write.Seconds(), "keep_alive_s": cfg.KeepAlive.Seconds(),
+			"grace_s": cfg.Grace.Seconds(), "body_bytes_per_s": float64(cfg.Rate), "write_bytes_per_s": float64(cfg.WriteRate),
+		},
+		Where: machine.Here(), Faults: []string{}, cfg: cfg,
 	}
-	l := &r.Limits
-	l.Header, l.Body, l.Write, l.KeepAlive = cfg.Header.Seconds(), cfg.Body.Seconds(), cfg.Write.Seconds(), cfg.KeepAlive.Seconds()
-	l.Rate, l.WriteRate, l.Grace = cfg.Rate, cfg.WriteRate, cfg.Grace.Seconds()
-	return r
 }
 
 // outcome sums up a battle that ended at the given time.
@@ -157,7 +149,7 @@ func (r *Report) judge() {
 				fault("%s: %d of %d were cut before their limit, by up to %v ms", d.Kind, d.Early, d.Attackers, -d.Past.Min)
 			}
 			if d.Outlived > 0 {
-				fault("%s: %d of %d outlived their limit by more than %v", d.Kind, d.Outlived, d.Attackers, r.late)
+				fault("%s: %d of %d outlived their limit by more than %v", d.Kind, d.Outlived, d.Attackers, r.cfg.Late)
 			}
 		}
 	}

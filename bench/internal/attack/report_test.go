@@ -12,7 +12,7 @@ import (
 
 // verdict judges an outcome.
 func verdict(o outcome) *Report {
-	r := &Report{late: 3 * time.Second}
+	r := &Report{cfg: Config{Late: 3 * time.Second}}
 	r.Runs = append(r.Runs, &o)
 	r.judge()
 	return r

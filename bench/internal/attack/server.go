@@ -178,7 +178,7 @@ const (
 func takeBeats(c net.Conn) {
 	defer c.Close()
 	tracked, _ := c.(*idlenet.Conn)
-	b, beats := make([]byte, 4096), 0
+	b := make([]byte, 4096)
 	for {
 		n, err := c.Read(b)
 		if err != nil {
@@ -191,8 +191,6 @@ func takeBeats(c net.Conn) {
 			case message != beat:
 			case tracked != nil:
 				tracked.Beat()
-			default:
-				beats++
 			}
 		}
 	}
@@ -202,7 +200,6 @@ func takeBeats(c net.Conn) {
 type gnetBeats struct {
 	gnet.BuiltinEventEngine
 	timeouts *idlegnet.Handler // nil if there are none
-	beats    int
 }
 
 func (g *gnetBeats) OnTraffic(c gnet.Conn) gnet.Action {
@@ -218,8 +215,6 @@ func (g *gnetBeats) OnTraffic(c gnet.Conn) gnet.Action {
 		case message != beat:
 		case tracked != nil:
 			tracked.Beat()
-		default:
-			g.beats++
 		}
 	}
 	return gnet.None

@@ -11,13 +11,13 @@ import (
 // Table writes r for people.
 func (r *Report) Table(w io.Writer) {
 	if r.Passed {
-		table.Paragraph(w, fmt.Sprintf("\nPASS: with ours every attacker was cut, none before its limit or more than %v after, and no honest request failed.", r.late))
+		table.Paragraph(w, fmt.Sprintf("\nPASS: with ours every attacker was cut, none before its limit or more than %v after, and no honest request failed.", r.cfg.Late))
 	}
 	for _, f := range r.Faults {
 		table.Paragraph(w, "\nFAIL: "+f)
 	}
-	l := r.Limits
-	table.Paragraph(w, fmt.Sprintf("\nlimits: header and handshake %v s; body %v s, %d B/s after %v s; response %v s, %d B/s after %v s; keep-alive %v s",
+	l := r.cfg.Limits
+	table.Paragraph(w, fmt.Sprintf("\nlimits: header and handshake %v; body %v, %d B/s after %v; response %v, %d B/s after %v; keep-alive %v",
 		l.Header, l.Body, l.Rate, l.Grace, l.Write, l.WriteRate, l.Grace, l.KeepAlive))
 	fmt.Fprintf(w, "where: %s %s, %d CPUs\n", r.GoVersion, r.Platform, r.CPUs)
 

@@ -164,9 +164,6 @@ func (c *Child) Hear(v any) error {
 	}
 }
 
-// Ended is closed when the process has ended.
-func (c *Child) Ended() <-chan struct{} { return c.ended }
-
 // Close has the child's Hear and Wait return, and does not wait for its end.
 func (c *Child) Close() { c.stdin.Close() }
 

@@ -97,13 +97,6 @@ func (m Machine) Facts(modules string) [][2]string {
 	}
 }
 
-// FreeMemory returns how many bytes may be taken without harm, 0 if that
-// cannot be found out.
-func FreeMemory() (bytes uint64) {
-	fmt.Sscan(fieldOf("/proc/meminfo", "MemAvailable"), &bytes)
-	return bytes << 10
-}
-
 // fieldOf returns what a file of lines "name: value" has for a name.
 func fieldOf(file, name string) string {
 	text, _ := os.ReadFile(file)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
@@ -97,6 +98,19 @@ func (p *Program[R]) Parse(args []string) error {
 		return fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
 	}
 	return p.Check()
+}
+
+// Sleep waits, and reports whether ctx is not done.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return ctx.Err() == nil
+	}
 }
 
 // Within returns an error if the value of a flag is not in the range from least

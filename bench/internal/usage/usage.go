@@ -21,6 +21,19 @@ func CPU(pid int) (time.Duration, error) {
 	return sumThreads(fmt.Sprintf("/proc/%d/task", pid))
 }
 
+// During returns how long a process has run while do did something.
+func During(pid int, do func() error) (time.Duration, error) {
+	before, err := CPU(pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := CPU(pid)
+	return after - before, err
+}
+
 // sumThreads adds up what schedstat says of the threads in a directory: the first
 // of its three numbers is for how many ns a thread has run.
 func sumThreads(dir string) (sum time.Duration, err error) {
