@@ -28,21 +28,10 @@ const (
 	shutdownTime = 30 * time.Second
 )
 
-// checkLimit returns an error that says what to do if n sockets are more than
-// a process may have.
-func checkLimit(n int, limit uint64) error {
-	need := uint64(n) + ownFiles
-	if need <= limit {
-		return nil
-	}
-	return fmt.Errorf("-sockets is %d, which takes %d descriptors in each of two processes, but the limit is %d; raise it with \"ulimit -n %d\" (as root, or after raising the hard limit), or use -sockets %d",
-		n, need, limit, need, max(limit, ownFiles+1)-ownFiles)
-}
-
 // runSockets runs the test over real connections, with the server in another
 // process, as it would be.
 func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	if err := checkLimit(cfg.sockets, usage.Descriptors()); err != nil {
+	if err := usage.Enough("sockets", cfg.sockets, 1, ownFiles); err != nil {
 		return nil, err
 	}
 	l := &socketLoad{run: newRun(cfg, cfg.sockets), socks: make([]sock, cfg.sockets)}

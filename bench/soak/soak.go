@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
@@ -32,9 +31,8 @@ const warmTime = 4 * limit
 
 // runSoak runs the soak that cfg asks for. If ctx ends it is over early.
 func runSoak(ctx context.Context, cfg config, stderr io.Writer) (_ *report, err error) {
-	if need := uint64(2*cfg.conns + 256); need > usage.Descriptors() {
-		return nil, fmt.Errorf("-conns %d needs %d descriptors, but the limit is %d; raise it (ulimit -n %d), or use -conns %d",
-			cfg.conns, need, usage.Descriptors(), need, (usage.Descriptors()-256)/2)
+	if err := usage.Enough("conns", cfg.conns, 2, 256); err != nil {
+		return nil, err
 	}
 	empty := measure(nil)
 	targets, err := startTargets(cfg.servers)

@@ -1,12 +1,10 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"html"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -65,49 +63,27 @@ func (p Plot) SVG() (string, error) {
 	text((left+right)/2, height-12, "middle", soft, p.XLabel)
 	text(left, top-6, "start", soft, p.YLabel)
 
-	colors := lineColors(series)
-	byEnd := func(i, j int) int {
-		return cmp.Compare(series[j].Y[len(series[j].Y)-1], series[i].Y[len(series[i].Y)-1])
-	}
-	for row, i := range slices.SortedFunc(order(len(series)), byEnd) { // the names stand in the order of the lines' ends
-		s, thick := series[i], 1.5
-		if s.Strong {
-			thick = 3.5
+	for i, s := range series {
+		color, thick := "#0b5cad", 3.5
+		if !s.Strong {
+			color, thick = colors()[i%len(colors())], 1.5
 		}
-		fmt.Fprintf(&d, `<polyline fill="none" stroke="%s" stroke-width="%g" points="`, colors[i], thick)
+		fmt.Fprintf(&d, `<polyline fill="none" stroke="%s" stroke-width="%g" points="`, color, thick)
 		for j := range s.X {
 			fmt.Fprintf(&d, "%.1f,%.1f ", x.at(s.X[j]), y.at(s.Y[j]))
 		}
-		at := float64(top + 10 + 18*row)
-		fmt.Fprintf(&d, `"/><path d="M%d %.1fh22" stroke="%s" stroke-width="%g"/>`+"\n", right+10, at, colors[i], thick)
-		text(right+38, at, "start", colors[i], s.Name)
+		row := float64(top + 10 + 18*i)
+		fmt.Fprintf(&d, `"/><path d="M%d %.1fh22" stroke="%s" stroke-width="%g"/>`+"\n", right+10, row, color, thick)
+		text(right+38, row, "start", color, s.Name)
 	}
 	d.WriteString("</svg>\n")
 	return d.String(), nil
 }
 
-// order yields 0 to n-1.
-func order(n int) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := 0; i < n && yield(i); i++ {
-		}
-	}
-}
-
-// lineColors returns a color for each series: blue for the strong one, and for the
-// others those of Okabe and Ito that have enough contrast to white, some darkened.
-func lineColors(all []Series) (colors []string) {
-	others := []string{"#d55e00", "#008c66", "#b85c93", "#b88600", "#3a3f47", "#3b9bc9", "#8c1d18", "#6b7f2a"}
-	weak := 0
-	for _, s := range all {
-		if s.Strong {
-			colors = append(colors, "#0b5cad")
-			continue
-		}
-		colors = append(colors, others[weak%len(others)])
-		weak++
-	}
-	return colors
+// colors are those of Okabe and Ito that have enough contrast to white, some darkened.
+// Blue is left to what is strong.
+func colors() []string {
+	return []string{"#d55e00", "#008c66", "#b85c93", "#b88600", "#3a3f47", "#3b9bc9", "#8c1d18", "#6b7f2a"}
 }
 
 // An axis maps the range of its values to places from begin to end.
@@ -156,9 +132,9 @@ func (a axis) ticks() (all []float64) {
 func quantity(v float64) string {
 	switch {
 	case v >= 1e6:
-		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + "M"
+		return fmt.Sprintf("%.4gM", v/1e6)
 	case v >= 1e3:
-		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
+		return fmt.Sprintf("%.4gk", v/1e3)
 	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
+	return fmt.Sprintf("%.4g", v)
 }

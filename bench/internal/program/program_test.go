@@ -92,9 +92,4 @@ func TestFiles(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || string(text) != "2" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	out.Reset()
-	status := counter().Invoke(context.Background(), []string{"-out", t.TempDir()}, &out, &errs)
-	if status != Trouble || out.Len() > 0 || !strings.Contains(errs.String(), "-out is ") {
-		t.Errorf("to a directory: status %d, %q, %q", status, out.String(), errs.String())
-	}
 }

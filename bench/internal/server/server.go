@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -96,14 +94,8 @@ type Server struct {
 	err   error
 }
 
-// New makes a server. It listens when Start has returned, or before.
+// New makes a server of one of the kinds, in one of their variants. It listens when Start has returned, or before.
 func New(c Config) (*Server, error) {
-	if !slices.Contains(Kinds(), c.Kind) {
-		return nil, fmt.Errorf("the server is %q; it must be one of %s", c.Kind, strings.Join(Kinds(), ", "))
-	}
-	if !slices.Contains(Variants(c.Kind), c.Variant) {
-		return nil, fmt.Errorf("the variant is %q; of %s it must be one of %s", c.Variant, c.Kind, strings.Join(Variants(c.Kind), ", "))
-	}
 	if c.Kind == Gnet {
 		return newGnet(c)
 	}

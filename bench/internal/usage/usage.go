@@ -79,3 +79,15 @@ func Open() int {
 	}
 	return len(all) - 1 // without that of the directory
 }
+
+// Enough returns an error that says what to do if the value of a flag, a number of
+// connections, asks for more descriptors than a process may have: so many for each
+// connection, and some besides.
+func Enough(flag string, value, each, besides int) error {
+	need, limit := uint64(value)*uint64(each)+uint64(besides), Descriptors()
+	if need <= limit {
+		return nil
+	}
+	return fmt.Errorf("-%s is %d, which takes %d descriptors, but the limit of a process is %d; raise it with \"ulimit -n %d\" (as root, or after raising the hard limit), or use -%s %d",
+		flag, value, need, limit, need, flag, max(0, int(limit)-besides)/each)
+}
