@@ -25,7 +25,7 @@ type contender struct {
 // process happens to lie makes it a per cent faster or slower for good, which would
 // not show if it ran for more.
 type lap struct {
-	server *served
+	server *server.Child
 	load   load
 	turns  []turn
 }
@@ -65,7 +65,7 @@ func runRound(kind string, core int, cfg config, all []*contender) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		defer l.server.Stop()
-		if l.load, err = connect(kind, l.server.address, cfg); err != nil {
+		if l.load, err = connect(kind, l.server.Address, cfg); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		defer l.load.close()

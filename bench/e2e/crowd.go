@@ -100,9 +100,9 @@ func gather(ctx context.Context, kind string, core int, cfg config, bar *progres
 
 // weigh measures how much memory connections take of the server's process.
 func (m *member) weigh(kind string, core int, cfg config, conns int) error {
-	return withCrowd(order{kind, m.name, noTimeout}, core, cfg, func(s *served, c *connections) error {
-		before, err := s.memory()
-		if err != nil {
+	return withCrowd(order{kind, m.name, noTimeout}, core, cfg, func(s *server.Child, c *connections) error {
+		var before, after uint64
+		if err := s.Ask(&before); err != nil {
 			return err
 		}
 		if err := c.open(conns); err != nil {
@@ -111,7 +111,7 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 		if _, err := c.exchange(); err != nil {
 			return err
 		}
-		after, err := s.memory()
+		err := s.Ask(&after)
 		m.bytes = append(m.bytes, (float64(after)-float64(before))/float64(conns))
 		return err
 	})
@@ -119,7 +119,7 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 
 // silence has connections go silent together, and waits until they are closed.
 func (m *member) silence(kind string, core int, cfg config, conns int) error {
-	return withCrowd(order{kind, m.name, crowdLimit}, core, cfg, func(s *served, c *connections) error {
+	return withCrowd(order{kind, m.name, crowdLimit}, core, cfg, func(s *server.Child, c *connections) error {
 		var asked []time.Time
 		var err error
 		for try := 0; asked == nil && try < crowdTries; try++ { // on a busy machine some may be silent for too long before the last one has connected
@@ -156,13 +156,13 @@ func (m *member) silence(kind string, core int, cfg config, conns int) error {
 }
 
 // withCrowd runs a server, and then does something with it and connections to it.
-func withCrowd(ord order, core int, cfg config, do func(*served, *connections) error) error {
+func withCrowd(ord order, core int, cfg config, do func(*server.Child, *connections) error) error {
 	s, err := start(ord, core)
 	if err != nil {
 		return err
 	}
 	defer s.Stop()
-	c, err := newConnections(ord.Kind, s.address, cfg.size)
+	c, err := newConnections(ord.Kind, s.Address, cfg.size)
 	if err != nil {
 		return err
 	}

@@ -75,20 +75,3 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 }
-
-func TestParse(t *testing.T) {
-	var cfg config
-	err := newProgram(&cfg).Parse(strings.Fields("-server all -conns 7 -rounds 3 -duration 2s -size 9 -json -html x -stream"))
-	if want := (config{"all", 7, 3, 2 * time.Second, 9, true}); err != nil || cfg != want {
-		t.Errorf("got %+v, %v", cfg, err)
-	}
-	for _, c := range []struct{ args, want string }{
-		{"-server nginx", `-server is "nginx"; it must be one of fasthttp, gnet, http, https, net, or all`},
-		{"-conns 0", "-conns is 0"},
-		{"-server gnet -stream", "-stream is set, and -server is gnet"},
-	} {
-		if err := newProgram(&config{}).Parse(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.args, err, c.want)
-		}
-	}
-}

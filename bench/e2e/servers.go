@@ -85,25 +85,9 @@ func memoryInUse() (sum uint64) {
 	return sum
 }
 
-// A child that serves, and where.
-type served struct {
-	*child.Child
-	address string
-}
-
-// start starts a server process on a core.
-func start(ord order, core int) (*served, error) {
-	c, address, err := server.StartChild("server", ord, child.Options{Pinned: true, Core: core})
-	return &served{c, address}, err
-}
-
-// memory returns how many bytes the server process uses.
-func (s *served) memory() (n uint64, err error) {
-	if err := s.Tell("memory?"); err != nil {
-		return 0, err
-	}
-	err = s.Hear(&n)
-	return n, err
+// start starts a server process on a core. Its answer is how many bytes it uses.
+func start(ord order, core int) (*server.Child, error) {
+	return server.StartChild("server", ord, child.Options{Pinned: true, Core: core})
 }
 
 // On Linux ours reads and writes TCP connections by recv and send, in place of the

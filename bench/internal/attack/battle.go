@@ -75,7 +75,7 @@ func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr 
 }
 
 func (b *battle) clients(request func(int) request, patience time.Duration) *clients {
-	return &clients{Config: b.Config, address: b.server.address, patience: patience, request: request, latency: spread.New()}
+	return &clients{Config: b.Config, address: b.server.Address, patience: patience, request: request, latency: spread.New()}
 }
 
 // calm is how long things may take that should take no time.
@@ -140,7 +140,7 @@ func (b *battle) send(ctx context.Context, end context.CancelCauseFunc, fighting
 			if !a.rest(delay) {
 				return
 			}
-			if err := a.connect(b.server.address); err != nil {
+			if err := a.connect(b.server.Address); err != nil {
 				end(fmt.Errorf("an attacker could not connect: %w", err))
 				return
 			}

@@ -59,7 +59,7 @@ func (a *abuse) do(v *victim, part int) (units int, err error) {
 	var all []net.Conn
 	drained := make(chan error, a.conns)
 	for range max(1, a.conns/part) {
-		c, err := net.DialTimeout("tcp", v.address, dialTimeout)
+		c, err := net.DialTimeout("tcp", v.Address, dialTimeout)
 		if err != nil {
 			return 0, err
 		}

@@ -16,14 +16,13 @@ import (
 // A victim is the server process as this one sees it.
 type victim struct {
 	order
-	*child.Child
-	address string
+	*server.Child
 }
 
 // start starts the server process, and waits until it listens.
 func start(o order, options child.Options) (*victim, error) {
-	c, address, err := server.StartChild(Role, o, options)
-	return &victim{o, c, address}, err
+	c, err := server.StartChild(Role, o, options)
+	return &victim{o, c}, err
 }
 
 // A state is how the server is, as it says itself and as the kernel does.
@@ -44,14 +43,11 @@ type sockets struct {
 
 // look returns how the server is.
 func (v *victim) look() (s state, err error) {
-	if err := v.Tell("?"); err != nil {
-		return s, fmt.Errorf("the server has ended: %w", err)
-	}
-	if err := v.Hear(&s.Goroutines); err != nil {
-		return s, fmt.Errorf("the server has ended: %w", err)
+	if err := v.Ask(&s.Goroutines); err != nil {
+		return s, err
 	}
 	s.RSS = usage.Resident(v.Pid())
-	to, err := netip.ParseAddrPort(v.address)
+	to, err := netip.ParseAddrPort(v.Address)
 	if err != nil {
 		return s, err
 	}

@@ -168,13 +168,29 @@ func (s *Server) Serve(parent *child.Parent, answer func() any) error {
 	}
 }
 
-// StartChild starts a child that serves, and returns its address.
-func StartChild(role string, order any, o child.Options) (c *child.Child, address string, err error) {
-	if c, err = child.Start(role, order, o); err != nil {
-		return nil, "", err
+// A Child is a child that serves, and where.
+type Child struct {
+	*child.Child
+	Address string
+}
+
+// StartChild starts a child that serves.
+func StartChild(role string, order any, o child.Options) (*Child, error) {
+	c, err := child.Start(role, order, o)
+	if err != nil {
+		return nil, err
 	}
-	if err := c.Hear(&address); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("the server did not start: %w", err), c.Stop())
+	s := &Child{Child: c}
+	if err := c.Hear(&s.Address); err != nil {
+		return nil, errors.Join(fmt.Errorf("the server did not start: %w", err), c.Stop())
 	}
-	return c, address, nil
+	return s, nil
+}
+
+// Ask puts a question to the child, and takes the answer.
+func (c *Child) Ask(answer any) error {
+	if err := c.Tell("?"); err != nil {
+		return fmt.Errorf("the server has ended: %w", err)
+	}
+	return c.Hear(answer)
 }
