@@ -50,9 +50,7 @@ func runStale(t turn, name string, timeout, spread time.Duration) (outcome, erro
 	defer c.Close()
 	for i := range t.conns {
 		l.touch(i)
-		if err := c.Arm(i); err != nil {
-			return outcome{}, fmt.Errorf("arming connection %d of %d: %w", i+1, t.conns, err)
-		}
+		c.Arm(i)
 	}
 	touchOver(c, l, spread)
 	before, known := usage.Self()

@@ -37,14 +37,14 @@ func fakeKind(part float64) contender.Kind {
 	}
 }
 
-func (f *fake) Arm(i int) error {
+func (f *fake) Arm(i int) {
 	switch {
 	case f.after == 0: // not left to a goroutine, so that it is for sure
 		f.expired(i)
 	case i%10 != 0:
 		time.AfterFunc(f.after, func() { f.expired(i) })
 	}
-	return f.Contender.Arm(i)
+	f.Contender.Arm(i)
 }
 
 // TestEarlyAndLost puts a contender through the workload that expires all

@@ -16,10 +16,7 @@ func newAfterFunc(n int, timeout time.Duration, expired func(int)) (Contender, e
 	return &afterFunc{timeout, expired, make([]*time.Timer, n)}, nil
 }
 
-func (a *afterFunc) Arm(i int) error {
-	a.timers[i] = time.AfterFunc(a.timeout, func() { a.expired(i) })
-	return nil
-}
+func (a *afterFunc) Arm(i int) { a.timers[i] = time.AfterFunc(a.timeout, func() { a.expired(i) }) }
 
 func (a *afterFunc) Cancel(i int) { a.timers[i].Stop() }
 
@@ -62,11 +59,10 @@ func newLazy(n int, timeout time.Duration, expired func(int)) (Contender, error)
 	return l, nil
 }
 
-func (l *lazy) Arm(i int) error {
+func (l *lazy) Arm(i int) {
 	c := &l.conns[i]
 	c.active.Store(int64(time.Since(l.start)))
 	c.timer.Store(time.AfterFunc(l.timeout, c.fire))
-	return nil
 }
 
 func (c *lazyConn) fire() {

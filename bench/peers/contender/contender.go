@@ -17,7 +17,7 @@ import (
 // nothing else may be.
 type Contender interface {
 	// Arm begins to time a connection, as active just now.
-	Arm(i int) error
+	Arm(i int)
 
 	// Cancel ends the timing of a connection, which is armed. It may be armed
 	// again.

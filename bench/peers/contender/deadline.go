@@ -44,15 +44,12 @@ func newDeadlines(n int, timeout time.Duration, expired func(int)) (Contender, e
 	return d, nil
 }
 
-func (d *deadlines) Arm(i int) error {
-	if err := d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)); err != nil {
-		return err
-	}
+func (d *deadlines) Arm(i int) {
+	_ = d.conns[i].SetReadDeadline(time.Now().Add(d.timeout)) // fails only for a closed socket
 	if !d.reading[i] {
 		d.reading[i] = true
 		go d.read(i)
 	}
-	return nil
 }
 
 func (d *deadlines) read(i int) {
@@ -61,7 +58,7 @@ func (d *deadlines) read(i int) {
 	}
 }
 
-func (d *deadlines) Cancel(i int) { _ = d.conns[i].SetReadDeadline(time.Time{}) } // fails only for a closed socket
+func (d *deadlines) Cancel(i int) { _ = d.conns[i].SetReadDeadline(time.Time{}) } // likewise
 
 func (d *deadlines) Touch(list []uint32) {
 	for _, i := range list {

@@ -50,10 +50,7 @@ func makeHashed(n int, timeout time.Duration, expired func(int)) *hashed {
 	return h
 }
 
-func (h *hashed) Arm(i int) error {
-	h.move(&h.conns[i])
-	return nil
-}
+func (h *hashed) Arm(i int) { h.move(&h.conns[i]) }
 
 func (h *hashed) Touch(list []uint32) {
 	for _, i := range list {

@@ -38,10 +38,7 @@ func newHeap(n int, timeout time.Duration, expired func(int)) (Contender, error)
 	return h, nil
 }
 
-func (h *heaped) Arm(i int) error {
-	h.move(&h.conns[i])
-	return nil
-}
+func (h *heaped) Arm(i int) { h.move(&h.conns[i]) }
 
 func (h *heaped) Touch(list []uint32) {
 	for _, i := range list {

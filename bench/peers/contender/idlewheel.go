@@ -38,8 +38,10 @@ func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, e
 	return w, nil
 }
 
-func (w *idlewheel) Arm(i int) error {
-	return w.tracker.Track(&w.conns[i].Conn, &w.conns[i], &idlewheelHooks)
+func (w *idlewheel) Arm(i int) {
+	if err := w.tracker.Track(&w.conns[i].Conn, &w.conns[i], &idlewheelHooks); err != nil {
+		panic(err) // it is armed twice, or closed: a fault of the workload
+	}
 }
 
 func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Close() }

@@ -22,10 +22,7 @@ func newTimingWheel(n int, timeout time.Duration, expired func(int)) (Contender,
 	return &timingWheel{timeout, expired, w, make([]*timingwheel.Timer, n)}, nil
 }
 
-func (w *timingWheel) Arm(i int) error {
-	w.timers[i] = w.wheel.AfterFunc(w.timeout, func() { w.expired(i) })
-	return nil
-}
+func (w *timingWheel) Arm(i int) { w.timers[i] = w.wheel.AfterFunc(w.timeout, func() { w.expired(i) }) }
 
 func (w *timingWheel) Cancel(i int) { w.timers[i].Stop() }
 

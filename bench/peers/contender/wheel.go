@@ -38,10 +38,7 @@ func newMovedWheel(n int, timeout time.Duration, expired func(int)) (Contender, 
 	return w, nil
 }
 
-func (w *movedWheel) Arm(i int) error {
-	w.move(&w.conns[i])
-	return nil
-}
+func (w *movedWheel) Arm(i int) { w.move(&w.conns[i]) }
 
 func (w *movedWheel) Touch(list []uint32) {
 	for _, i := range list {
