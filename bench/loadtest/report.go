@@ -121,7 +121,11 @@ func (r *report) Table(w io.Writer) {
 		}
 	}
 	add("connections", "%s", strings.Join(kinds, ", "))
-	add("limits", "closed after %v without activity; a heartbeat every %v, closed after %v without", r.cfg.Idle, r.cfg.Heartbeat, r.cfg.staleAfter())
+	beats := "no heartbeats"
+	if r.cfg.Heartbeat > 0 {
+		beats = fmt.Sprintf("a heartbeat every %v, closed after %v without", r.cfg.Heartbeat, r.cfg.staleAfter())
+	}
+	add("limits", "closed after %v without activity; %s", r.cfg.Idle, beats)
 	add("tracker", "tick %v, shards %d", r.cfg.Tick, r.Shards)
 	add("time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, table.Group(r.Touches))
 	add("where", "%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)
