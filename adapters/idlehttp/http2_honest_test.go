@@ -94,6 +94,18 @@ func TestHTTP2SlowFrameBesideAReset(t *testing.T) {
 	})
 }
 
+// A client that has gone away is not counted as one that takes nothing, though its streams
+// had limits.
+func TestHTTP2ClientThatLeaves(t *testing.T) {
+	virtual(t, noWindow, func(w http.ResponseWriter, r *http.Request) { w.Write(httpsuite.Large) }, func(t *testing.T, f framed) {
+		f.open(1, getBlock, endStream)
+		synctest.Wait() // until the response does
+		f.Close()
+		time.Sleep(time.Hour)
+		f.site.wantReset(0)
+	})
+}
+
 // Clients that do what they may are served, by the default timeouts, for much
 // longer than these are.
 func TestHTTP2HonestClients(t *testing.T) {

@@ -272,6 +272,20 @@ func TestHTTP2BadConfigIsTold(t *testing.T) {
 	}
 }
 
+// The user's TLS configuration stays as it is.
+func TestHTTP2LeavesTheTLSConfig(t *testing.T) {
+	t.Parallel()
+	server := &http.Server{TLSConfig: httpsuite.ServerTLS("http/1.1")}
+	l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := server.TLSConfig.NextProtos; !slices.Equal(got, []string{"http/1.1"}) {
+		t.Errorf("its protocols are %q", got)
+	}
+}
+
 // What a client says instead of the preface is logged, and ends the connection.
 func TestHTTP2BogusPreface(t *testing.T) {
 	t.Parallel()

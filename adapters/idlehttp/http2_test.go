@@ -80,7 +80,8 @@ var (
 )
 
 // A connection without streams is closed when the keep-alive timeout has passed,
-// whether there have been any or not.
+// whether there have been any or not. The response is such that its end is written before
+// net/http tells that the connection is idle.
 func TestHTTP2Idle(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		for name, text := range map[string]string{"no stream": hello, "a stream": hello + request} {
@@ -88,7 +89,10 @@ func TestHTTP2Idle(t *testing.T) {
 				t.Parallel()
 				limits := httpsuite.Off()
 				limits.KeepAliveTimeout = 400 * ms
-				s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {})
+				s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+					http.NewResponseController(w).Flush()
+					w.Write(make([]byte, 4096))
+				})
 				c := s.Dial("h2")
 				last := c.Send(text)
 				httpsuite.NotBefore(t, c.Drain(), last, limits.KeepAliveTimeout)

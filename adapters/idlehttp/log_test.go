@@ -75,6 +75,7 @@ func TestQuiet(t *testing.T) {
 	quiet := quiet(log.New(&j, "", 0))
 	ours := &net.OpError{Op: "read", Net: "tcp", Err: &idle.TimeoutError{Reason: idle.ReasonReadTotal, Phase: "handshake", Limit: time.Second, Elapsed: time.Second}}
 	quiet.Printf("http: TLS handshake error from %s: %v", "1.2.3.4:5", ours)
+	quiet.Printf("http2: server: error reading preface from client %s: %v", "1.2.3.4:5", ours)
 	quiet.Printf("http: TLS handshake error from %s: %v", "1.2.3.4:5", os.ErrDeadlineExceeded)
 	quiet.Print("something about i/o timeout: handshake: and so on")
 	if want := "http: TLS handshake error from 1.2.3.4:5: i/o timeout\nsomething about i/o timeout: handshake: and so on\n"; j.Text() != want {
