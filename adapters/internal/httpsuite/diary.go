@@ -26,6 +26,8 @@ type Diary struct {
 	// another one.
 	Order func(entries []string) []string
 
+	does []string // what was wanted so far
+
 	mu      sync.Mutex
 	entries []string
 }
@@ -69,6 +71,27 @@ func (d *Diary) Wants(t testing.TB, want string, without ...string) {
 		}
 	}
 	t.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
+}
+
+// Does checks what the server does when c sends text, from then on; it is given as the
+// entries in one line. c reads so many responses.
+func (d *Diary) Does(c *Client, text string, responses int, does string, without ...string) {
+	c.T.Helper()
+	c.Send(text)
+	for range responses {
+		if _, err := io.Copy(io.Discard, c.Response().Body); err != nil {
+			c.T.Error(err)
+		}
+	}
+	d.does = append(d.does, does)
+	d.Wants(c.T, strings.Join(d.does, ", "), without...)
+}
+
+// Ends closes c, and checks that the server closes the connection and tells that last.
+func (d *Diary) Ends(c *Client) {
+	c.T.Helper()
+	c.Close()
+	Eventually(c.T, "closed is the last", func() bool { return strings.HasSuffix(d.Text("read: "), ", close, closed") })
 }
 
 // Spy returns a listener whose connections write the diary.

@@ -55,6 +55,8 @@ var slowClients = []slow{
 	// The time of requests before it does not count. The request is cancelled if it can be.
 	{name: "HandlerTimeout", in: everywhere, setting: "HandlerTimeout", keeps: true,
 		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", PostTo("/long", 5) + "hello"}}},
+	// The preface of HTTP/2 is a request to a server that does not speak that.
+	{name: "PrefaceIsARequest", in: plain, setting: "HandlerTimeout", clients: [][]string{{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}}},
 	// While a body is read the limit of handlers goes on.
 	{name: "HandlerTimeoutInTheBody", in: usual, setting: "HandlerTimeout", trickle: half, pace: 20 * ms, clients: [][]string{{Post(len(half))}}},
 
@@ -218,7 +220,7 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 		case "/hijack":
 			takeOver(r)
 			go func() { told <- <-ended }() // it goes on when the handler has returned
-		case "/long":
+		case "/long", "*", "/*": // the last ones are those of HTTP/2's preface
 			if u.Cancels {
 				<-r.Done()
 			} else {
