@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M)        { httpsuite.Main(m, "net/http.(*conn)") }
 func TestConformance(t *testing.T) { httpsuite.Run(t, conforming) }
-func TestTrackerEnds(t *testing.T) { httpsuite.RunAlone(t, conforming) } // not parallel
 
 var conforming = httpsuite.Server{
 	Package: "idlehttp",

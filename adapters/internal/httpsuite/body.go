@@ -16,23 +16,6 @@ import (
 var half = strings.Repeat("x", 50<<10)
 
 var ofBodies = []promise{
-	// A trailer that stops is answered. fasthttp makes another error of that, which it logs.
-	{"TrailerStops", usual, func(t *testing.T, u under) {
-		var log Journal
-		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
-			if _, err := io.ReadAll(r.Body()); err == nil {
-				t.Error("the body is complete")
-			}
-		}, func(c *Config) { c.Log = &log })
-		c := s.Dial()
-		begun := c.Send(Chunked + "0\r\n")
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request", idle.ReasonRead)
-		Eventually(t, "it is logged as expected", func() bool {
-			text := log.Text()
-			return (text == "") == (u.LogOfTrailers == "") && strings.HasSuffix(text, u.LogOfTrailers)
-		})
-	}},
 
 	// A slow body that is above the rate lives for much longer than the limits, in each
 	// request.
@@ -53,19 +36,6 @@ var ofBodies = []promise{
 			}
 			if got := c.Want(http.StatusOK); len(got) != parts*50 {
 				t.Errorf("%d bytes came back", len(got))
-			}
-		}
-		s.WantNone()
-	}},
-
-	{"ChunkedBody", usual, func(t *testing.T, u under) {
-		s := u.start(t, All(Patience), echo)
-		c := s.Dial()
-		for range 2 {
-			c.Send(Chunked)
-			c.Trickle("5\r\nabcde\r\n3\r\nabc\r\n0\r\n\r\n", 10*ms)
-			if got := c.Want(http.StatusOK); got != "abcdeabc" {
-				t.Errorf("%q came back", got)
 			}
 		}
 		s.WantNone()

@@ -16,11 +16,7 @@ import (
 // A Diary notes what a bare server, without timeouts of ours, does to its connections,
 // and in which order: reads, writes, deadlines, closes, and what the test adds.
 type Diary struct {
-	// What a test may set before the first connection.
-
-	Remote net.Addr          // what connections say of their peers, if not nil
-	Closes func()            // called by Close of a connection
-	Fails  func(n int) error // what the nth Read of a connection fails with
+	Fails func(n int) error // what the nth Read of a connection fails with; may be nil
 
 	// Order, if not nil, puts entries in order that versions of a server have in
 	// another one.
@@ -158,19 +154,7 @@ func (s *Spy) ReadFrom(r io.Reader) (int64, error) {
 
 func (s *Spy) Close() error {
 	s.diary.Note("close")
-	if s.diary.Closes != nil {
-		s.diary.Closes()
-	}
 	return s.TCPConn.Close()
-}
-
-func (s *Spy) CloseWrite() error { s.diary.Note("closewrite"); return s.TCPConn.CloseWrite() }
-
-func (s *Spy) RemoteAddr() net.Addr {
-	if s.diary.Remote != nil {
-		return s.diary.Remote
-	}
-	return s.TCPConn.RemoteAddr()
 }
 
 func (s *Spy) SetDeadline(t time.Time) error {

@@ -94,23 +94,6 @@ var ofHeaders = []promise{
 		}
 		s.WantOnly(2, "request header", idle.ReasonReadTotal)
 	}},
-
-	// A client that says PRI, and does not go on with HTTP/2, is no way around the limits.
-	{"PretendedPreface", unencrypted, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), func(Request) {})
-		c := s.Dial()
-		c.Send("PRI * HTTP/2.0\r\nHost: test\r\nConnection: keep-alive\r\n\r\n")
-		response := c.Response()
-		io.Copy(io.Discard, response.Body)
-		if response.Close {
-			c.WantClosed() // then there is no second request
-			return
-		}
-		begun := time.Now()
-		defer c.Trickle(Get("/")[:20]+strings.Repeat("X: y\r\n", 500), limit/10)()
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
-	}},
 }
 
 // unreachable is a handler for tests in which no request may reach one.

@@ -156,23 +156,6 @@ var ofHijacking = []promise{
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
-	// A hijacked connection with a limit is counted until it is closed.
-	{"HijackedIsCounted", usual, func(t *testing.T, u under) {
-		to := Only(time.Minute, "IdleTimeout")
-		kept := make(chan net.Conn, 1)
-		h, _ := hijack(func(h hijacked) error { kept <- h.Conn; return nil })
-		s := u.start(t, to, h, keepHijacked)
-		c := s.Dial()
-		c.upgrade()
-		nc := Receive(t, kept)
-		if st := s.Stats(); st.Live != 1 {
-			t.Errorf("%+v", st)
-		}
-		nc.Close()
-		c.WantClosed()
-		Eventually(t, "it is gone", func() bool { return s.Stats().Gone == 1 })
-	}},
-
 	// A hijacked connection that its handler forgets is released, as by the bare server, and
 	// holds neither the listener nor what it runs.
 	{"ForgottenHijack", wraps, func(t *testing.T, u under) {

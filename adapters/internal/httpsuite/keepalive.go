@@ -2,8 +2,10 @@ package httpsuite
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,28 +34,6 @@ var ofKeepAlive = []promise{
 		s.WantNone()
 		c.T = t0
 		NotBefore(t0, c.WantClosed(), last, limit)
-		s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	}},
-
-	// The wait begins when the response has been sent, however long that took.
-	{"KeepAliveAfterALongHandler", usual, func(t *testing.T, u under) {
-		const limit = 800 * ms
-		finished := make(chan time.Time, 3)
-		s := u.start(t, Only(limit, "KeepAliveTimeout"), func(r Request) {
-			if r.Path() == "/long" {
-				time.Sleep(limit * 3 / 4)
-			}
-			finished <- time.Now()
-		})
-		c := s.Dial()
-		c.T = intime.Of(t, limit/2)
-		c.Get("/")
-		c.Get("/")
-		c.Get("/long")
-		c.T = t
-		<-finished
-		<-finished
-		NotBefore(t, c.WantClosed(), <-finished, limit)
 		s.WantOnly(1, "keep-alive", idle.ReasonRead)
 	}},
 
@@ -102,13 +82,24 @@ var ofKeepAlive = []promise{
 		s.WantNone()
 	}},
 
-	// A connection whose last response was sent is gone by itself.
-	{"ConnectionClose", usual, func(t *testing.T, u under) {
-		s := u.start(t, All(Patience), echo)
+	// A connection that is kept goes on as if nothing were.
+	{"KeptGoesOn", usual, func(t *testing.T, u under) {
+		var asked atomic.Int32
+		to := All(limit / 2)
+		to.OnTimeout = func(net.Conn, *idle.TimeoutError) bool { asked.Add(1); return true }
+		s := u.start(t, to, echo)
 		c := s.Dial()
-		c.Send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
-		c.Want(http.StatusOK)
-		c.WantClosed()
-		Eventually(t, "it is gone", func() bool { return s.Stats().Gone == 1 })
+		for _, part := range []string{"", Post(6)[:10], Post(6)[10:] + "abc", "def"} {
+			c.Send(part)
+			n := asked.Load()
+			Eventually(t, "it is asked twice", func() bool { return asked.Load() >= n+2 })
+		}
+		if got := c.Want(200); got != "abcdef" {
+			t.Errorf("got %q", got)
+		}
+		if st := s.Stats(); st.Kept < 8 {
+			t.Errorf("%+v", st)
+		}
+		s.WantNone()
 	}},
 }

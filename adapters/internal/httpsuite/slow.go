@@ -4,8 +4,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +25,8 @@ type slow struct {
 	trickle string        // what follows that byte by byte
 	pace    time.Duration // the time between two of these
 	streams bool          // the handler reads the body as it comes, and gets the error
-	keeps   bool          // of those for which OnTimeout is tested; one a setting
+	sips    bool          // the client reads a little now and then
+	keeps   bool          // of those for which OnTimeout is tested, and Shutdown; one a setting
 }
 
 var slowClients = []slow{
@@ -44,6 +47,8 @@ var slowClients = []slow{
 		clients: [][]string{{Get("/"), Post(10_000)}, {Get("/"), Post(10_000) + "hello"}}},
 	{name: "ChunksStop", in: usual, setting: "BodyTimeout",
 		clients: [][]string{{Chunked}, {Chunked + "5"}, {Chunked + "5\r\nhe"}, {Chunked + "5\r\nhello\r\n"}}},
+	// fasthttp makes another error of a timeout in the trailer, which it logs.
+	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{Chunked + "0\r\n"}}},
 	// A body that the handler does not want is read by the server, before it sends what the
 	// handler has written.
 	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
@@ -66,6 +71,8 @@ var slowClients = []slow{
 	// A response belongs to a request, whatever was waited for when that came.
 	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
 	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
+	// Taking a little now and then is not enough.
+	{name: "ReaderSips", in: onLinux, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
 
 	// After requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
@@ -94,25 +101,34 @@ var kinds = map[string]kind{
 	"IdleTimeout":      {"hijacked", idle.ReasonIdle, 0},
 }
 
-// ofSlowClients are those promises, and that OnTimeout can keep connections.
+// ofSlowClients are those promises, that OnTimeout can keep connections, and that a slow
+// client cannot hold up a Shutdown: the limits of what is in flight go on.
 func ofSlowClients() (all []promise) {
 	for _, w := range slowClients {
-		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0) }})
+		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0, false) }})
 	}
-	return append(all, promise{"KeptTwice", usual, func(t *testing.T, u under) {
-		for _, w := range slowClients {
-			if w.keeps {
-				t.Run(w.setting, func(t *testing.T) {
-					t.Parallel()
-					w.test(t, u, 2)
-				})
+	each := func(keeps int, shutsDown bool) func(t *testing.T, u under) {
+		return func(t *testing.T, u under) {
+			for _, w := range slowClients {
+				notWaitedFor := w.setting == "KeepAliveTimeout" || w.setting == "IdleTimeout" || w.setting == "HeaderTimeout" && u.Secure
+				if w.keeps && !(shutsDown && notWaitedFor) {
+					t.Run(w.setting, func(t *testing.T) {
+						t.Parallel()
+						w.test(t, u, keeps, shutsDown)
+					})
+				}
 			}
 		}
-	}})
+	}
+	return append(all, promise{"KeptTwice", usual, each(2, false)}, promise{"LimitsGoOnDuringShutdown", usual, each(0, true)})
 }
 
-// test tests it with an OnTimeout that keeps each connection so many times.
-func (w slow) test(t *testing.T, u under, keeps int) {
+// onLinux is for what only Linux tells about a connection.
+func onLinux(f Flavour) bool { return usual(f) && runtime.GOOS == "linux" }
+
+// test tests it with an OnTimeout that keeps each connection so many times. If shutsDown is
+// set, the server is shut down meanwhile.
+func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	k, ofWriting := kinds[w.setting], strings.HasPrefix(w.setting, "Write")
 	var mu sync.Mutex
 	asked := map[string][]idle.TimeoutError{} // by the addresses of clients that have come to the end
@@ -127,14 +143,28 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 		return !ready || len(before) < keeps
 	}
+	late := func(c *Client) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[c.LocalAddr().String()] = nil
+	}
 	h, told, release := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
 	defer release()
-	s := u.start(t, to, h, func(c *Config) { c.StreamBodies = w.streams })
+	var entered atomic.Int64
+	s := u.start(t, to, func(r Request) { entered.Add(1); h(r) }, func(c *Config) {
+		c.StreamBodies = w.streams
+		if w.name == "TrailerStops" && u.LogsTrailers {
+			c.Log = io.Discard
+		}
+	})
 	begun := map[*Client]time.Time{}
 	for _, texts := range w.clients {
 		last := len(texts) - 1
 		if last == 0 && w.setting == "HeaderTimeout" && u.Secure && (w.trickle == "" || !u.FirstHeaderInTLS) {
 			continue // it may be a part of the handshake
+		}
+		if shutsDown && last > 0 {
+			continue // the server may take it for an idle one
 		}
 		c := s.DialBare()
 		begun[c] = c.Begun
@@ -152,14 +182,34 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		if texts[last] != "" {
 			begun[c] = c.Send(texts[last])
 		}
-		mu.Lock()
-		asked[c.LocalAddr().String()] = nil
-		mu.Unlock()
+		if shutsDown {
+			continue
+		}
+		late(c)
 		if w.trickle != "" {
 			defer c.Trickle(w.trickle, w.pace)()
 		}
+		if w.sips {
+			go func() {
+				for b := make([]byte, 1<<10); ; time.Sleep(20 * ms) {
+					if _, err := c.Read(b); err != nil {
+						return
+					}
+				}
+			}()
+		}
 	}
 	n := len(begun)
+	var down <-chan error
+	if shutsDown {
+		Eventually(t, "all are accepted, and their handlers called", func() bool {
+			return s.Stats().Live == uint64(n) && (k.phase != "request" || entered.Load() == int64(n))
+		})
+		down = s.shutDown(Patience)
+		for c := range begun {
+			late(c)
+		}
+	}
 	if ofWriting { // what is read is taken
 		s.WantOnly(uint64(n), k.phase, k.reason)
 	}
@@ -168,6 +218,8 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		switch {
 		case k.status != 0:
 			at = c.Refused(k.status)
+		case w.sips:
+			at = time.Now()
 		case ofWriting:
 			at = c.wantReset()
 		case w.setting == "IdleTimeout":
@@ -184,6 +236,11 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 	}
 	s.WantOnly(uint64(n), k.phase, k.reason)
+	if release(); shutsDown {
+		if err := Receive(t, down); err != nil {
+			t.Error(err)
+		}
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for peer, errs := range asked {
@@ -239,5 +296,5 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 		if err != nil {
 			told <- err
 		}
-	}, told, func() { close(released) }
+	}, told, sync.OnceFunc(func() { close(released) })
 }

@@ -38,15 +38,15 @@ type Server struct {
 
 	// What servers do differently.
 
-	FirstHeaderInTLS  bool   // the first header has a limit of its own with TLS too
-	PipelinedHeader   bool   // the server tells of a header that began with the request before
-	PipelinedAnswer   bool   // a pipelined body that times out is answered
-	CallsEarly        bool   // handlers run before the body has been read
-	Cancels           bool   // a timeout cancels the request's context
-	WriteErrors       bool   // a handler's Write fails with the timeout
-	ZeroDeadlineLifts bool   // a zero read deadline lifts the limits of a body
-	ServesOn          bool   // a connection is kept alive after Shutdown has given up
-	LogOfTrailers     string // how the line ends that a timeout in a trailer logs, if one does
+	FirstHeaderInTLS  bool // the first header has a limit of its own with TLS too
+	PipelinedHeader   bool // the server tells of a header that began with the request before
+	PipelinedAnswer   bool // a pipelined body that times out is answered
+	CallsEarly        bool // handlers run before the body has been read
+	Cancels           bool // a timeout cancels the request's context
+	WriteErrors       bool // a handler's Write fails with the timeout
+	ZeroDeadlineLifts bool // a zero read deadline lifts the limits of a body
+	ServesOn          bool // a connection is kept alive after Shutdown has given up
+	LogsTrailers      bool // a timeout in a trailer is logged
 }
 
 // A Flavour is a way to set up a server, in particular how it hides its connections.
@@ -115,7 +115,7 @@ func unencrypted(f Flavour) bool { return !f.Secure }
 func Run(t *testing.T, server Server) {
 	t.Parallel()
 	for _, p := range slices.Concat(ofSlowClients(), ofHandshakes, ofHeaders, ofBodies, ofUploads, ofResponses, ofKeepAlive, ofHandlers,
-		ofHijacking, ofWatch, ofShutdown, ofServe, ofCallbacks, ofArguments, ofCrowds) {
+		ofHijacking, ofWatch, ofShutdown, ofServe, ofArguments, ofCrowds) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range server.Flavours {

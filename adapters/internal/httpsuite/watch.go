@@ -1,9 +1,7 @@
 package httpsuite
 
 import (
-	"errors"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -50,28 +48,6 @@ var ofWatch = []promise{
 		}
 	}},
 
-	// Watch can take back what it has said.
-	{"WatchTwice", usual, func(t0 *testing.T, u under) {
-		t := intime.Of(t0, 100*ms)
-		h, ended := hijack(func(h hijacked) error {
-			for _, p := range []idle.Policy{{IdleTimeout: limit}, {}} {
-				if err := h.watch(p, nil); err != nil {
-					t.Error(err)
-				}
-			}
-			return echoLines(h)
-		})
-		s := u.start(t, Off(), h)
-		c := s.Dial()
-		c.upgrade()
-		time.Sleep(2 * limit)
-		c.Send("hello\n")
-		c.Line("hello")
-		c.Close()
-		Receive(t, ended)
-		s.WantNone()
-	}},
-
 	// Watch refuses what makes no sense, which does no harm.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
 		h, _ := hijack(func(h hijacked) error {
@@ -100,46 +76,5 @@ var ofWatch = []promise{
 			t.Errorf("%d panics", n)
 		}
 		s.WantOnly(1, "request header", idle.ReasonReadTotal)
-	}},
-
-	// Watch takes limits that are shorter than the tick of all others, and counts what it
-	// times out.
-	{"WatchShorterThanTheTick", wraps, func(t *testing.T, u under) {
-		h, ended := hijack(func(h hijacked) error {
-			if err := h.watch(idle.Policy{IdleTimeout: 50 * ms}, nil); err != nil {
-				h.Close()
-				return err
-			}
-			return echoLines(h)
-		})
-		s := u.start(t, Only(time.Minute), h)
-		c := s.Dial()
-		c.Send(Upgrade)
-		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
-		c.Drain()
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
-	}},
-
-	// Watch after the server's end is refused if nothing is left that could watch.
-	{"WatchAfterTheEnd", usual, func(t *testing.T, u under) {
-		kept := make(chan hijacked, 1)
-		h, _ := hijack(func(h hijacked) error { kept <- h; return nil })
-		s := u.start(t, Off(), h, keepHijacked)
-		s.Dial().upgrade()
-		nc := Receive(t, kept)
-		defer nc.Close()
-		for _, p := range []idle.Policy{{IdleTimeout: time.Hour}, {}} {
-			if err := nc.watch(p, nil); err != nil {
-				t.Error(err)
-			}
-		}
-		s.End()
-		err := nc.watch(idle.Policy{IdleTimeout: time.Hour}, nil)
-		if WantError(t, err, "listener"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Watch after the end of the listener gives %v", err)
-		}
-		if err := nc.watch(idle.Policy{}, nil); err != nil {
-			t.Errorf("Watch without limits after the end of the listener gives %v", err)
-		}
 	}},
 }
