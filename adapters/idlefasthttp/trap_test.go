@@ -76,7 +76,7 @@ func TestFasthttpDoes(t *testing.T) {
 			var d httpsuite.Diary
 			c := bare(t, test.server, &d).Dial()
 			for _, step := range test.steps {
-				d.Does(c, step.sends, step.responses, step.does, "read: ")
+				d.Does(c, step.sends, step.responses, step.does)
 			}
 			d.Ends(c)
 		})

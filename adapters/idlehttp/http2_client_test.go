@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,28 @@ func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, t
 		})
 	})
 }
+
+// A pipeListener accepts what is sent to it: the server's ends of pipes, by
+// which a server can be tested in virtual time.
+type pipeListener struct {
+	conns chan net.Conn
+	end   func()
+}
+
+func newPipeListener() pipeListener {
+	conns := make(chan net.Conn)
+	return pipeListener{conns, sync.OnceFunc(func() { close(conns) })}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if nc, ok := <-l.conns; ok {
+		return nc, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error { l.end(); return nil }
+func (pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // spooled reads what arrives at once, as a kernel does and a pipe does not.
 func spooled(nc net.Conn) io.Reader {

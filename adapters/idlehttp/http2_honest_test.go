@@ -112,12 +112,6 @@ func TestHTTP2HonestClients(t *testing.T) {
 			f.wantEnd(3)
 			f.wantEnd(1)
 		}, 0},
-		"now and then a request": {defaultWindow, echo, func(t *testing.T, f framed) {
-			for i := range uint32(10) {
-				f.get(1 + 2*i)
-				time.Sleep(74 * time.Second)
-			}
-		}, 0},
 		// Its streams had limits, which are gone with it.
 		"gone": {noWindow, writes, func(t *testing.T, f framed) {
 			f.open(1, getBlock, endStream)

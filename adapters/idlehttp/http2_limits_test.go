@@ -1,6 +1,7 @@
 package idlehttp
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -48,7 +49,8 @@ func TestHTTP2SlowClients(t *testing.T) {
 		sends, again   string // again and again
 		phase, setting string
 	}{
-		"no stream": {defaultWindow, nil, "", nothing, "keep-alive", "KeepAliveTimeout"},
+		"a silent stream": {defaultWindow, waits, get, "", streams, "StreamTimeout"},
+		"no stream":       {defaultWindow, nil, "", nothing, "keep-alive", "KeepAliveTimeout"},
 
 		"header in frames":                  {defaultWindow, nil, frame(typeHeaders, 0, 3, "\x82"), frame(typeContinuation, 0, 3, ""), header, "HeaderTimeout"},
 		"header in bytes":                   {defaultWindow, nil, frame(typeHeaders, endHeaders, 3, strings.Repeat("\x82", 250))[:12], "\x82", header, "HeaderTimeout"},
@@ -68,7 +70,7 @@ func TestHTTP2SlowClients(t *testing.T) {
 		"within a frame": {defaultWindow, reads, post + part(0, 1), "x", streams, "BodyRate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limits := Timeouts{HeaderTimeout: limit, BodyTimeout: limit, WriteTimeout: limit, KeepAliveTimeout: limit,
+			limits := Timeouts{HeaderTimeout: limit, BodyTimeout: limit, WriteTimeout: limit, KeepAliveTimeout: limit, StreamTimeout: 2 * limit,
 				BodyRate:  idle.Rate{BytesPerSecond: 1000, Grace: limit + time.Second},
 				WriteRate: idle.Rate{BytesPerSecond: 1 << 20, Grace: limit + time.Second}} // what the first window has taken pays in advance
 			virtual(t, limits, test.window, func(w http.ResponseWriter, r *http.Request) { test.handler(w, r) }, func(t *testing.T, f framed) {
@@ -130,5 +132,27 @@ func TestHTTP2OnTimeout(t *testing.T) {
 		begun := f.open(1, getBlock, endStream)
 		httpsuite.NotBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
 		f.site.wantReset(1)
+	})
+}
+
+// A client that takes nothing any more, though it has opened its windows, is cut by the
+// write timeout, long before that of streams.
+func TestHTTP2DeadClient(t *testing.T) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		limits := httpsuite.Only(400*ms, "WriteTimeout")
+		ended := make(chan error, 1)
+		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+			_, err := w.Write(bytes.Repeat(httpsuite.Large, 2))
+			ended <- err
+		})
+		f := s.dialFramed(1 << 30)
+		f.Narrow(16 << 10)
+		f.update(0, 1<<30)
+		begun := f.open(1, getBlock, endStream)
+		if err := httpsuite.Receive(t, ended); err == nil {
+			t.Error("all has been written")
+		}
+		httpsuite.NotBefore(t, time.Now(), begun, limits.WriteTimeout)
+		s.WantOnly(1, "streams", idle.ReasonWrite)
 	})
 }

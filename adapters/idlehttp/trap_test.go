@@ -100,28 +100,12 @@ func TestNetHTTPDoes(t *testing.T) {
 			b.serve(func(w http.ResponseWriter, r *http.Request) { test.handler(b, w, r) })
 			c := b.Dial()
 			for _, step := range test.steps {
-				b.Does(c, step.sends, step.responses, step.does, "read: ", "read.", "write.")
+				b.Does(c, step.sends, step.responses, step.does, "read", "write")
 			}
 			if name != "hijack" {
 				b.Ends(c)
 			}
 		})
-	}
-}
-
-// A header that has begun and fails is Active as well. It is answered with 400, though it
-// has timed out, and nothing is logged: only that writes fail too makes ours the one answer.
-func TestNetHTTPAnswersWhatItCouldNotRead(t *testing.T) {
-	t.Parallel()
-	b := &bare{t: t}
-	b.Fails = func(n int) error { return map[bool]error{true: os.ErrDeadlineExceeded}[n == 2] }
-	b.serve(unreachable(t))
-	c := b.Dial()
-	c.Send("GET /")
-	c.Want(http.StatusBadRequest)
-	b.Wants(t, "new, active, write HTTP/1.1 400 Bad Request, close, closed", "read")
-	if text := b.log.Text(); text != "" {
-		t.Errorf("logged: %s", text)
 	}
 }
 
@@ -132,7 +116,6 @@ type bare struct {
 	*httpsuite.Site
 	t      testing.TB
 	secure bool
-	log    httpsuite.Journal // its server's
 }
 
 // serve serves h by net/http itself.
@@ -140,8 +123,8 @@ func (b *bare) serve(h http.HandlerFunc) {
 	b.t.Helper()
 	b.Order = earlyDeadlineFirst
 	server := &http.Server{Handler: h, ConnState: func(_ net.Conn, to http.ConnState) { b.Note("%v", to) }}
-	b.Site = httpsuite.Start(b.t, b.secure, func(_ io.Writer, idle func()) (httpsuite.Setup, error) {
-		return bareSetup(server, b.Spy(httpsuite.Listen(b.t)), httpsuite.Config{Log: &b.log, Idle: idle}, b.secure), nil
+	b.Site = httpsuite.Start(b.t, b.secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		return bareSetup(server, b.Spy(httpsuite.Listen(b.t)), httpsuite.Config{Log: log, Idle: idle}, b.secure), nil
 	})
 }
 

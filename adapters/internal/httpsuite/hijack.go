@@ -2,7 +2,6 @@ package httpsuite
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"testing"
@@ -104,34 +103,6 @@ var ofHijacking = []promise{
 		c.Send("early\n")
 		c.Line("ready")
 		c.Line("early")
-	}},
-
-	// A connection that is handed over has deadlines of its own, beside its policy.
-	{"HijackedDeadline", func(f Flavour) bool { return wraps(f) && !f.Secure }, func(t *testing.T, u under) {
-		to := Only(limit, "IdleTimeout")
-		var echoed Gate
-		to.OnTimeout = echoed.Keep
-		h, ended := hijack(func(h hijacked) error {
-			h.SetReadDeadline(time.Now().Add(limit / 3))
-			_, err := h.in.ReadByte()
-			if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, new(*idle.TimeoutError)) {
-				t.Errorf("the user's deadline gave %v", err)
-			}
-			h.SetReadDeadline(time.Time{})
-			io.WriteString(h, "go on\n")
-			return echoLines(h)
-		})
-		s := u.start(t, to, h)
-		c := s.Dial()
-		c.Get("/") // it is not the first request that hijacks
-		c.upgrade()
-		c.Line("go on")
-		last := c.Send("hello\n")
-		c.Line("hello")
-		echoed.Open()
-		NotBefore(t, c.WantClosed(), last, limit)
-		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
 	// What was hijacked outlives its server, and so do its limits.

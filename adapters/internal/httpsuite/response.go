@@ -51,8 +51,7 @@ var ofResponses = []promise{
 
 	// A slow client above the rate gets all of it, though it takes many times the limits,
 	// and however the response is sent.
-	{"SlowReaderLives", usual, func(t *testing.T, u under) {
-		NeedLinux(t)
+	{"SlowReaderLives", onLinux, func(t *testing.T, u under) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
