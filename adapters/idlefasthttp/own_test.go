@@ -14,7 +14,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -38,24 +37,6 @@ func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
 
 // hello is the usual handler.
 func hello(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %d", ctx.Path(), len(ctx.PostBody())) }
-
-// A header that began with one that had to be waited for itself is not charged for that.
-func TestHeaderAfterOneThatWasWaitedFor(t *testing.T) {
-	t.Parallel()
-	const limit = time.Second
-	inTime := intime.Of(t, limit/4)
-	s := start(t, false, &fasthttp.Server{}, httpsuite.Only(limit, "HeaderTimeout"))
-	c := s.Dial()
-	c.Get("/")
-	c.Send("GET")
-	time.Sleep(limit * 6 / 10)
-	c.T = inTime
-	begun := c.Send(" / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT")
-	c.Want(http.StatusOK)
-	c.T = t
-	httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-	s.WantOnly(1, "request header", idle.ReasonReadTotal)
-}
 
 // Half a header after a handshake is answered, also if the server tells of the handshake's
 // end when it has a part of the header. If it tells before, that part must not have come

@@ -167,8 +167,7 @@ func TestHTTP2WithoutPreface(t *testing.T) {
 	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
 }
 
-// Without TLS HTTP/2 is known by its preface, in however many pieces it comes;
-// but a piece of it is only a header that is not complete.
+// Without TLS HTTP/2 is known by its preface, in however many pieces it comes.
 func TestUnencryptedHTTP2(t *testing.T) {
 	t.Parallel()
 	limits := httpsuite.Off()
@@ -181,18 +180,6 @@ func TestUnencryptedHTTP2(t *testing.T) {
 	last := c.Send(request)
 	httpsuite.NotBefore(t, c.Drain(), last, limits.KeepAliveTimeout)
 	s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
-
-	s = start2(t, false, httpsuite.Only(300*ms, "HeaderTimeout"), echo)
-	for _, n := range []int{1, 14, 16} { // with more, net/http has a request of HTTP/1, and its handler is called
-		c := s.Dial()
-		begun := c.Send(preface[:n])
-		httpsuite.NotBefore(t, c.Drain(), begun, 300*ms)
-	}
-	c = s.Dial()
-	c.Get("/")
-	begun := c.Send("P") // not a preface any more
-	httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, 300*ms)
-	s.WantOnly(4, "request header", idle.ReasonReadTotal)
 }
 
 // Go's own client is served, with many requests at once and large bodies both ways.

@@ -96,16 +96,4 @@ var ofBodies = []promise{
 		}
 		s.WantOnly(2, "request", idle.ReasonRead)
 	}},
-
-	// One that goes on is not cut by the limit of the handshake, or of the header.
-	{"PipelinedBodyIsSlow", usual, func(t0 *testing.T, u under) {
-		t := intime.Of(t0, limit/2)
-		s := u.start(t, Only(limit, "HandshakeTimeout", "HeaderTimeout", "KeepAliveTimeout"), echo)
-		c := s.Dial()
-		c.Send(Get("/") + Post(30))
-		c.Trickle(half[:30], limit/10)
-		c.Want(http.StatusOK)
-		c.Want(http.StatusOK)
-		s.WantNone()
-	}},
 }

@@ -12,38 +12,6 @@ import (
 )
 
 var ofHandshakes = []promise{
-	// A client that begins a TLS handshake and does not go on is cut. It is not answered
-	// in clear, as a header would be, and nothing is logged.
-	{"HalfOpenHandshake", secure, func(t *testing.T, u under) {
-		to := Only(2*limit, "HandshakeTimeout")
-		to.HeaderTimeout = limit
-		s := u.start(t, to, unreachable(t))
-		var clients []*Client
-		for hello, rest := range map[string]string{
-			"\x16\x03":                     "",
-			"\x16\x03\x01\x01\x00\x01\x00": "",
-			"\x16":                         "\x03\x01\x02\x00" + strings.Repeat("\x01", 500),
-		} {
-			c := s.DialBare()
-			c.Send(hello)
-			defer c.Trickle(rest, limit/10)()
-			clients = append(clients, c)
-		}
-		for _, c := range clients {
-			NotBefore(t, c.WantClosed(), c.Begun, 2*limit)
-		}
-		s.WantOnly(3, "handshake", idle.ReasonReadTotal)
-	}},
-
-	// What follows a TLS handshake counts to it until the first byte of a request.
-	{"SilentAfterTheHandshake", secure, func(t *testing.T, u under) {
-		const limit = time.Second
-		s := u.start(t, Only(limit, "HandshakeTimeout"), unreachable(t))
-		s.T = intime.Of(t, limit/2)
-		c := s.Dial()
-		NotBefore(t, c.WantClosed(), c.Begun, limit)
-		s.WantOnly(1, "handshake", idle.ReasonReadTotal)
-	}},
 
 	// A connection that is made ahead of need, as browsers do, may be silent for as long
 	// as HandshakeTimeout says.

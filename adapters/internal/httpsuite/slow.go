@@ -21,6 +21,7 @@ type slow struct {
 	in      func(Flavour) bool
 	setting string
 	clients [][]string    // what each sends: requests that are answered, and in the end what is too slow
+	shakes  bool          // the client completes the handshake though the server waits for that
 	pause   time.Duration // before that
 	trickle string        // what follows that byte by byte
 	pace    time.Duration // the time between two of these
@@ -31,6 +32,13 @@ type slow struct {
 
 var slowClients = []slow{
 	{name: "SilentConnection", in: everywhere, setting: "HandshakeTimeout", keeps: true, clients: [][]string{{""}}},
+	// A client that begins a TLS handshake and does not go on is not answered in clear, as a
+	// header would be, and nothing is logged.
+	{name: "HalfOpenHandshake", in: secure, setting: "HandshakeTimeout", clients: [][]string{{"\x16\x03"}, {"\x16\x03\x01\x01\x00\x01\x00"}}},
+	{name: "HandshakeTrickles", in: secure, setting: "HandshakeTimeout", trickle: "\x03\x01\x02\x00" + strings.Repeat("\x01", 500), pace: limit / 10,
+		clients: [][]string{{"\x16"}}},
+	// What follows a handshake counts to it until the first byte of a request.
+	{name: "SilentAfterTheHandshake", in: secure, setting: "HandshakeTimeout", shakes: true, clients: [][]string{{""}}},
 
 	// A header that trickles in cannot extend its limit, be it the first of its connection or
 	// a later one.
@@ -168,7 +176,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		}
 		c := s.DialBare()
 		begun[c] = c.Begun
-		if u.Secure && w.setting != "HandshakeTimeout" {
+		if u.Secure && (w.setting != "HandshakeTimeout" || w.shakes) {
 			c.Shake()
 		}
 		if ofWriting {
