@@ -11,35 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// half is half of the large body that a test sends, more than servers read before they
-// call the handler.
-var half = strings.Repeat("x", 50<<10)
-
 var ofBodies = []promise{
-
-	// A slow body that is above the rate lives for much longer than the limits, in each
-	// request.
-	{"BodyAboveTheRate", usual, func(t0 *testing.T, u under) {
-		const limit = 600 * ms
-		t := intime.Of(t0, limit/3)
-		to := Only(limit, "BodyTimeout")
-		to.BodyRate = idle.Rate{BytesPerSecond: 500, Grace: limit}
-		s := u.start(t, to, echo)
-		c := s.Dial()
-		for range 2 {
-			const parts = 30 // of 50 bytes, each 50 ms: twice the rate
-			c.Send(Post(parts * 50))
-			begun := time.Now()
-			for i := range parts {
-				c.Send(half[:50])
-				time.Sleep(time.Until(begun.Add(time.Duration(i+1) * 50 * ms)))
-			}
-			if got := c.Want(http.StatusOK); len(got) != parts*50 {
-				t.Errorf("%d bytes came back", len(got))
-			}
-		}
-		s.WantNone()
-	}},
 
 	// A client that asks whether to go on, and is told to, has the body's limits from then
 	// on. Without TLS the interim answer does not stand in the way of a 408.

@@ -2,46 +2,16 @@ package httpsuite
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-var ofHandshakes = []promise{
-
-	// A connection that is made ahead of need, as browsers do, may be silent for as long
-	// as HandshakeTimeout says.
-	{"AheadOfNeed", secure, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
-		c := s.Dial()
-		time.Sleep(3 * limit)
-		c.Get("/")
-		s.WantNone()
-	}},
-}
-
 var ofHeaders = []promise{
-	// What arrives within the limit is served, however it is cut, and each request has a
-	// limit of its own.
-	{"HeadersInPieces", plain, func(t0 *testing.T, u under) {
-		const limit = time.Second
-		t := intime.Of(t0, limit/4)
-		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
-		c := s.Dial()
-		for range 4 {
-			text := Get("/")
-			c.Send(text[:10])
-			time.Sleep(limit / 3)
-			c.Send(text[10:])
-			c.Want(http.StatusOK)
-		}
-		s.WantNone()
-	}},
-
 	// A header that began together with a request before it has its limit, from then on if
 	// the server tells of it, else from when more of it comes.
 	{"HeaderBeginsWithARequest", everywhere, func(t *testing.T, u under) {
@@ -61,6 +31,27 @@ var ofHeaders = []promise{
 			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 		}
 		s.WantOnly(2, "request header", idle.ReasonReadTotal)
+	}},
+
+	// A connection that is kept goes on as if nothing were.
+	{"KeptGoesOn", usual, func(t *testing.T, u under) {
+		var asked atomic.Int32
+		to := All(limit / 2)
+		to.OnTimeout = func(net.Conn, *idle.TimeoutError) bool { asked.Add(1); return true }
+		s := u.start(t, to, echo)
+		c := s.Dial()
+		for _, part := range []string{"", Post(6)[:10], Post(6)[10:] + "abc", "def"} {
+			c.Send(part)
+			n := asked.Load()
+			Eventually(t, "it is asked twice", func() bool { return asked.Load() >= n+2 })
+		}
+		if got := c.Want(200); got != "abcdef" {
+			t.Errorf("got %q", got)
+		}
+		if st := s.Stats(); st.Kept < 8 {
+			t.Errorf("%+v", st)
+		}
+		s.WantNone()
 	}},
 }
 

@@ -105,28 +105,6 @@ var ofHijacking = []promise{
 		c.Line("early")
 	}},
 
-	// What was hijacked outlives its server, and so do its limits.
-	{"HijackedPastItsServer", usual, func(t *testing.T, u under) {
-		to := Only(limit, "IdleTimeout")
-		var echoed Gate
-		to.OnTimeout = echoed.Keep
-		out := make(chan error, 1)
-		h, _ := hijack(func(h hijacked) error {
-			go func() { out <- echoLines(h) }()
-			return nil
-		})
-		s := u.start(t, to, h, keepHijacked)
-		c := s.Dial()
-		c.upgrade()
-		s.Setup.Close() // does not close what was hijacked, and does not end its limits
-		last := c.Send("hello\n")
-		c.Line("hello")
-		echoed.Open()
-		WantTimeout(t, Receive(t, out), "hijacked", idle.ReasonIdle)
-		NotBefore(t, time.Now(), last, limit)
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
-	}},
-
 	// A hijacked connection that its handler forgets is released, as by the bare server, and
 	// holds neither the listener nor what it runs.
 	{"ForgottenHijack", wraps, func(t *testing.T, u under) {

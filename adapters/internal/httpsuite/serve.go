@@ -35,7 +35,6 @@ func (f *failing) Accept() (net.Conn, error) {
 }
 
 var ofServe = []promise{
-
 	// Errors of Serve are the server's own, and the listener is closed.
 	{"ServeFails", plain, func(t *testing.T, u under) {
 		broken := errors.New("broken on purpose")
@@ -86,20 +85,6 @@ var ofServe = []promise{
 				t.Errorf("TLS, and the handshake is complete: %s", got)
 			}
 		}
-		s.WantNone()
-	}},
-
-	// A connection without limits is left alone.
-	{"Off", usual, func(t *testing.T, u under) {
-		s := u.start(t, Off(), echo)
-		c := s.Dial()
-		for _, part := range []string{Post(3)[:5], Post(3)[5:], "abc"} {
-			time.Sleep(limit)
-			c.Send(part)
-		}
-		c.Want(200)
-		time.Sleep(limit)
-		c.Get("/")
 		s.WantNone()
 	}},
 }

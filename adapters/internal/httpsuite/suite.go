@@ -114,7 +114,7 @@ func unencrypted(f Flavour) bool { return !f.Secure }
 // Run tests that a kind of server does what all of them promise.
 func Run(t *testing.T, server Server) {
 	t.Parallel()
-	for _, p := range slices.Concat(ofSlowClients(), ofHandshakes, ofHeaders, ofBodies, ofUploads, ofResponses, ofKeepAlive, ofHandlers,
+	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofHeaders, ofBodies, ofUploads, ofResponses, ofHandlers,
 		ofHijacking, ofWatch, ofShutdown, ofServe, ofArguments, ofCrowds) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
