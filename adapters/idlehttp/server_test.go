@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -279,31 +278,6 @@ func TestPipelinedHeaderStops(t *testing.T) {
 		c.Want(http.StatusOK)
 		httpsuite.NotBefore(t, c.WantClosed(), begun, limits.KeepAliveTimeout)
 		s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	})
-}
-
-func TestNoAnswerOnceTheResponseHasBegun(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		limits := httpsuite.Only(300*ms, "BodyTimeout")
-		ended := make(chan error, 1)
-		s := start(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
-			rc := http.NewResponseController(w)
-			if err := rc.EnableFullDuplex(); err != nil {
-				t.Error(err)
-			}
-			io.WriteString(w, "begun")
-			rc.Flush()
-			_, err := io.ReadAll(r.Body)
-			ended <- err
-		})
-		c := s.Dial()
-		begun := c.Send(httpsuite.Post(10) + "hello")
-		got, err := io.ReadAll(c.Response().Body)
-		if string(got) != "begun" || !httpsuite.IsEnd(err) || err == nil {
-			t.Errorf("got %q and %v, want what had been written, and an end before its time", got, err)
-		}
-		httpsuite.NotBefore(t, time.Now(), begun, limits.BodyTimeout)
-		httpsuite.WantTimeout(t, httpsuite.Receive(t, ended), "request", idle.ReasonRead)
 	})
 }
 

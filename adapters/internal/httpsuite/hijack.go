@@ -91,20 +91,6 @@ var ofHijacking = []promise{
 		}
 	}},
 
-	// Bytes that a client sends before it has been answered are not lost.
-	{"HijackWithBytesAhead", usual, func(t *testing.T, u under) {
-		h, _ := hijack(echoLines)
-		s := u.start(t, All(Patience), func(r Request) {
-			time.Sleep(100 * ms) // a server that reads ahead takes some
-			h(r)
-		})
-		c := s.Dial()
-		c.Send(Upgrade)
-		c.Send("early\n")
-		c.Line("ready")
-		c.Line("early")
-	}},
-
 	// A hijacked connection that its handler forgets is released, as by the bare server, and
 	// holds neither the listener nor what it runs.
 	{"ForgottenHijack", wraps, func(t *testing.T, u under) {

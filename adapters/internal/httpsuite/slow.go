@@ -188,7 +188,10 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		}
 		time.Sleep(w.pause)
 		if texts[last] != "" {
-			begun[c] = c.Send(texts[last])
+			sent := c.Send(texts[last])
+			if w.setting != "HandshakeTimeout" { // that counts from the beginning
+				begun[c] = sent
+			}
 		}
 		if shutsDown {
 			continue

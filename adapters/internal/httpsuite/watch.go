@@ -48,33 +48,27 @@ var ofWatch = []promise{
 		}
 	}},
 
-	// Watch refuses what makes no sense, which does no harm.
+	// Watch refuses what makes no sense, and a connection that was not hijacked, which does no
+	// harm.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
-		h, _ := hijack(func(h hijacked) error {
+		refuses := func(err error, says string) { WantError(t, err, u.Package+": ", says) }
+		takeOver, _ := hijack(func(h hijacked) error {
 			ping := func() error { return nil }
-			WantError(t, h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), u.Package+": ", "ping is nil")
-			WantError(t, h.watch(idle.Policy{IdleTimeout: -1}, ping), u.Package+": ", "IdleTimeout is -1ns")
-			WantError(t, h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit}}, ping), u.Package+": ", "Heartbeat.Timeout is 0")
+			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), "ping is nil")
+			refuses(h.watch(idle.Policy{IdleTimeout: -1}, ping), "IdleTimeout is -1ns")
 			return echoLines(h)
 		})
-		c := u.start(t, Only(time.Minute), h).Dial()
-		c.upgrade()
-		c.Send("hello\n")
-		c.Line("hello")
-	}},
-
-	// Watch of a connection that was not hijacked is refused, and does no harm.
-	{"WatchWithoutHijack", usual, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), func(r Request) {
-			WantError(t, r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, nil), u.Package+": ", "was not hijacked")
+		s := u.start(t, Only(time.Minute), func(r Request) {
+			refuses(r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, nil), "was not hijacked")
+			takeOver(r)
 		})
 		c := s.Dial()
 		c.Get("/")
-		begun := c.Send("GET")
-		NotBefore(t, c.Refused(408), begun, limit)
+		c.upgrade()
+		c.Send("hello\n")
+		c.Line("hello")
 		if n := s.Stats().Panics; n > 0 {
 			t.Errorf("%d panics", n)
 		}
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
 	}},
 }
