@@ -41,12 +41,11 @@ func TestHTTP2SlowClients(t *testing.T) {
 	nothing := ping + frame(typeSettings, 0, 0, "") + frame(typePriority, 0, 1, "\x00\x00\x00\x00\x00") +
 		frame(typeWindowUpdate, 0, 0, number(1)) + frame(99, 0, 0, "any")
 	get, post := frame(typeHeaders, endHeaders|endStream, 1, getBlock), frame(typeHeaders, endHeaders, 1, postBlock)
-	beside := func(text string) string { return get + text }
 	const header, stream, streams = "request header", "request stream", "streams"
 	for name, test := range map[string]struct {
 		window         uint32
 		handler        http.HandlerFunc
-		sends, again   string // again and again
+		sends, again   string // the latter each second
 		phase, setting string
 	}{
 		"a silent stream": {defaultWindow, waits, get, "", streams, "StreamTimeout"},
@@ -55,9 +54,9 @@ func TestHTTP2SlowClients(t *testing.T) {
 		"header in frames":                  {defaultWindow, nil, frame(typeHeaders, 0, 3, "\x82"), frame(typeContinuation, 0, 3, ""), header, "HeaderTimeout"},
 		"header in bytes":                   {defaultWindow, nil, frame(typeHeaders, endHeaders, 3, strings.Repeat("\x82", 250))[:12], "\x82", header, "HeaderTimeout"},
 		"header stops":                      {defaultWindow, nil, frame(typeHeaders, endHeaders, 3, getBlock)[:9], "", header, "HeaderTimeout"},
-		"header in frames, beside a stream": {defaultWindow, waits, beside(frame(typeHeaders, 0, 3, "\x82")), frame(typeContinuation, 0, 3, ""), header, "HeaderTimeout"},
-		"header in bytes, beside a stream":  {defaultWindow, waits, beside(frame(typeHeaders, endHeaders, 3, strings.Repeat("\x82", 250))[:12]), "\x82", header, "HeaderTimeout"},
-		"header stops, beside a stream":     {defaultWindow, waits, beside(frame(typeHeaders, endHeaders, 3, getBlock)[:9]), "", header, "HeaderTimeout"},
+		"header in frames, beside a stream": {defaultWindow, waits, get + frame(typeHeaders, 0, 3, "\x82"), frame(typeContinuation, 0, 3, ""), header, "HeaderTimeout"},
+		"header in bytes, beside a stream":  {defaultWindow, waits, get + frame(typeHeaders, endHeaders, 3, strings.Repeat("\x82", 250))[:12], "\x82", header, "HeaderTimeout"},
+		"header stops, beside a stream":     {defaultWindow, waits, get + frame(typeHeaders, endHeaders, 3, getBlock)[:9], "", header, "HeaderTimeout"},
 
 		"window shut":                   {noWindow, writes, get, ping, stream, "WriteTimeout"},
 		"window shut after the handler": {noWindow, answers, get, ping, stream, "WriteTimeout"},
