@@ -312,17 +312,3 @@ func (s *site) wantReset(n uint64) {
 	}
 	s.WantNone()
 }
-
-// wantResetBy checks that n streams have been reset by the setting, or by that and
-// another one.
-func (s *site) wantResetBy(n uint64, settings ...string) {
-	s.T.Helper()
-	s.wantReset(n)
-	limits, got := s.Stats().Limits, uint64(0)
-	for _, setting := range settings {
-		got += limits[setting]
-	}
-	if got != n {
-		s.T.Errorf("streams were reset by %v, want %d by %v", limits, n, settings)
-	}
-}

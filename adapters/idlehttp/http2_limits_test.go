@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -87,7 +86,6 @@ func TestHTTP2SlowClients(t *testing.T) {
 				} else {
 					took(f.Drain())
 				}
-				synctest.Wait()
 				if st := f.site.Settled(); st.Phases[test.phase] != 1 || st.Limits[test.setting] == 0 {
 					t.Errorf("timed out in %v, by %v", st.Phases, st.Limits)
 				}

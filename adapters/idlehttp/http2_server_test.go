@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -165,21 +164,6 @@ func TestHTTP2WithoutPreface(t *testing.T) {
 	io.WriteString(c, httpsuite.Get("/something/else"))
 	c.Drain()
 	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
-}
-
-// Without TLS HTTP/2 is known by its preface, in however many pieces it comes.
-func TestUnencryptedHTTP2(t *testing.T) {
-	t.Parallel()
-	limits := httpsuite.Off()
-	limits.HandshakeTimeout, limits.HeaderTimeout, limits.KeepAliveTimeout = patience, patience, 400*ms
-	s := start2(t, false, limits, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
-	c := s.Dial()
-	for i := range hello {
-		c.Send(hello[i : i+1])
-	}
-	last := c.Send(request)
-	httpsuite.NotBefore(t, c.Drain(), last, limits.KeepAliveTimeout)
-	s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 }
 
 // Go's own client is served, with many requests at once and large bodies both ways.

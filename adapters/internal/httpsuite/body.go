@@ -11,6 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// ofBodies are about bodies, and about requests that are sent together.
 var ofBodies = []promise{
 
 	// A client that asks whether to go on, and is told to, has the body's limits from then
@@ -67,5 +68,26 @@ var ofBodies = []promise{
 			}
 		}
 		s.WantOnly(2, "request", idle.ReasonRead)
+	}},
+
+	// A header that began together with a request before it has its limit, from then on if
+	// the server tells of it, else from when more of it comes.
+	{"HeaderBeginsWithARequest", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		for _, before := range []int{1, 5} {
+			c := s.Dial()
+			if before > 1 {
+				c.Get("/")
+			}
+			begun := c.Send(strings.Repeat(Get("/"), before) + "GET / HT")
+			for range before {
+				c.Want(http.StatusOK)
+			}
+			if !u.PipelinedHeader {
+				begun = c.Send("TP")
+			}
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		}
+		s.WantOnly(2, "request header", idle.ReasonReadTotal)
 	}},
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -50,18 +49,6 @@ func (d *Diary) Has(entry string, n int) bool {
 	return len(slices.DeleteFunc(d.entriesBut(), func(e string) bool { return e != entry })) >= n
 }
 
-// Wants waits for what the adapter relies on, given as the entries in one line.
-func (d *Diary) Wants(t testing.TB, want string, without ...string) {
-	t.Helper()
-	var got string
-	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * ms) {
-		if got = d.Text(without...); got == want {
-			return
-		}
-	}
-	t.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
-}
-
 // Does checks what the server does when c sends text, from then on; it is given as the
 // entries in one line. c reads so many responses.
 func (d *Diary) Does(c *Client, text string, responses int, does string, without ...string) {
@@ -73,7 +60,13 @@ func (d *Diary) Does(c *Client, text string, responses int, does string, without
 		}
 	}
 	d.does = append(d.does, does)
-	d.Wants(c.T, strings.Join(d.does, ", "), without...)
+	want, got := strings.Join(d.does, ", "), ""
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * ms) {
+		if got = d.Text(without...); got == want {
+			return
+		}
+	}
+	c.T.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
 }
 
 // Ends closes c, and checks that the server closes the connection and tells that last.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -219,5 +220,12 @@ func Both(t *testing.T, test func(t *testing.T, secure bool)) {
 			t.Parallel()
 			test(t, secure)
 		})
+	}
+}
+
+// echo answers with the body of the request.
+func echo(r Request) {
+	if b, err := io.ReadAll(r.Body()); err == nil {
+		r.Write(b)
 	}
 }

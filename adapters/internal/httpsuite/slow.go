@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,10 @@ var slowClients = []slow{
 	// a later one.
 	{name: "HeaderTrickles", in: everywhere, setting: "HeaderTimeout", trickle: strings.Repeat("X: y\r\n", 1000), pace: limit / 20,
 		clients: [][]string{{"GET / HTTP/1.1\r\n"}, {Get("/"), "GET / HTTP/1.1\r\n"}}},
+	// A header that trickles in has one answer: what the server itself would say, when its
+	// Read fails, does not go out, neither before that nor after it.
+	{name: "AnsweredOnce", in: plain, setting: "HeaderTimeout", trickle: strings.Repeat("x", 500), pace: 5 * ms,
+		clients: slices.Repeat([][]string{{"GET / HTTP/1.1\r\nX: "}}, 100)},
 	{name: "HeaderStops", in: usual, setting: "HeaderTimeout", keeps: true,
 		clients: [][]string{{"G"}, {"GET / HTTP/1.1\r\n"}, {"GET / HTTP/1.1\r\nHost: test\r\n\r"}, {"PRI * HTTP/2.0\r\n"}, {Get("/"), "GET"}}},
 	// The first byte may come as late as HandshakeTimeout allows, or KeepAliveTimeout. Only

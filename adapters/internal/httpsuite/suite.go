@@ -104,18 +104,17 @@ type promise struct {
 }
 
 // The choices of in.
-func everywhere(Flavour) bool    { return true }
-func wraps(f Flavour) bool       { return f.Rare <= 1 }
-func usual(f Flavour) bool       { return f.Rare == 0 }
-func plain(f Flavour) bool       { return f.Rare == 0 && !f.Secure }
-func secure(f Flavour) bool      { return f.Secure }
-func unencrypted(f Flavour) bool { return !f.Secure }
+func everywhere(Flavour) bool { return true }
+func wraps(f Flavour) bool    { return f.Rare <= 1 }
+func usual(f Flavour) bool    { return f.Rare == 0 }
+func plain(f Flavour) bool    { return f.Rare == 0 && !f.Secure }
+func secure(f Flavour) bool   { return f.Secure }
 
 // Run tests that a kind of server does what all of them promise.
 func Run(t *testing.T, server Server) {
 	t.Parallel()
-	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofHeaders, ofBodies, ofUploads, ofResponses, ofHandlers,
-		ofHijacking, ofWatch, ofShutdown, ofServe, ofArguments, ofCrowds) {
+	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofBodies, ofUploads, ofResponses, ofHandlers,
+		ofHijacking, ofWatch, ofShutdown, ofServe) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range server.Flavours {
