@@ -19,9 +19,10 @@ var ofBodies = []promise{
 	{"ExpectContinue", usual, func(t *testing.T, u under) {
 		const request = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
 		const limit = 400 * ms
-		s := u.start(t, Only(limit, "BodyTimeout"), echo)
+		var s *Site
 		expect := func(t testing.TB) (*Client, time.Time) {
 			t.Helper()
+			s = u.start(t, Only(limit, "BodyTimeout"), echo)
 			c := s.Dial()
 			begun := c.Send(request)
 			c.T = t
