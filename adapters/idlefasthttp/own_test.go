@@ -81,18 +81,6 @@ func TestReadTimeoutOfARequest(t *testing.T) {
 	}
 }
 
-// fasthttp finds a ReadFrom on the connection, without which a file would be copied
-// through user space.
-func TestConnCanSendFiles(t *testing.T) {
-	t.Parallel()
-	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
-		if _, ok := ctx.Conn().(io.ReaderFrom); !ok {
-			t.Error("the connection has no ReadFrom")
-		}
-	}}, Timeouts{})
-	s.Dial().Get("/")
-}
-
 // Watch is for connections of the listener that were hijacked.
 func TestWatchRefusesForeignConns(t *testing.T) {
 	t.Parallel()
