@@ -156,8 +156,7 @@ func TestHTTP2WithoutPreface(t *testing.T) {
 	c := s.Dial("h2")
 	c.Send(httpsuite.Get("/something/else"))
 	c.Drain()
-	const bogus = `bogus greeting "GET /something/else HTTP"`
-	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), bogus) })
+	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
 	silent.Open()
 	for _, part := range []string{"", preface[:5]} {
 		c := s.Dial("h2")

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // serve serves ln, which has to fail by itself.
@@ -92,12 +94,18 @@ var ofServe = []promise{
 	// Timeouts that make no sense are refused, and the error names the field and its value.
 	// Package httpconn tests what settings may be.
 	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
-		ln := Listen(t)
-		setup, err := u.Prepare(Config{Listener: ln, Timeouts: Timeouts{HeaderTimeout: 5}, Handler: echo, Log: io.Discard})
-		if WantError(t, err, u.Package+": ", "HeaderTimeout is 5ns", "10ms"); err == nil { // forgot the unit
-			setup.Listener.Close()
+		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
+		for says, to := range map[string]Timeouts{
+			"HeaderTimeout is 5ns":         {HeaderTimeout: 5}, // forgot the unit
+			"Hijacked.Heartbeat is active": {Hijacked: idle.Policy{Heartbeat: beat}},
+		} {
+			ln := Listen(t)
+			setup, err := u.Prepare(Config{Listener: ln, Timeouts: to, Handler: echo, Log: io.Discard})
+			if WantError(t, err, u.Package+": ", says); err == nil {
+				setup.Listener.Close()
+			}
+			Connect(t, ln.Addr()) // the listener is left open
 		}
-		Connect(t, ln.Addr()) // the listener is left open
 	}},
 
 	// So are listeners that are none, or have timeouts already.

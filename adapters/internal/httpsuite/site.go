@@ -79,11 +79,6 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 // Idle tells that the server has come to wait for another request of a client.
 func (s *Site) Idle() { s.idles.Add(1) }
 
-func (s *Site) muted(mute bool) *Site {
-	s.mute = mute
-	return s
-}
-
 // End ends the server and checks that nothing is left of it.
 func (s *Site) End() {
 	s.Setup.Close()

@@ -138,7 +138,7 @@ type under struct {
 // start serves h with the timeouts to until the end of the test.
 func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func(*Config)) *Site {
 	t.Helper()
-	return Start(t, u.Secure, func(log io.Writer, idle func()) (Setup, error) {
+	s := Start(t, u.Secure, func(log io.Writer, idle func()) (Setup, error) {
 		c := Config{Flavour: u.Flavour, Timeouts: to, Handler: h, Log: log, Idle: idle}
 		for _, set := range options {
 			set(&c)
@@ -148,7 +148,9 @@ func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func
 			c.Listener = tlsListener(c.Listener)
 		}
 		return u.Prepare(c)
-	}).muted(u.Mute)
+	})
+	s.mute = u.Mute
+	return s
 }
 
 func streamBodies(c *Config) { c.StreamBodies = true }
