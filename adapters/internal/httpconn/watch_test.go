@@ -193,6 +193,10 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			fine := l.fineTracker
+			if err := Watch(l, c, test.policy, func() error { return nil }); err != nil || l.fineTracker != fine {
+				t.Errorf("%+v: Watch again: %v; it has the same tracker: %v", test.policy, err, l.fineTracker == fine)
+			}
 			begun := time.Now()
 			_, err = c.Read(make([]byte, 1))
 			took := time.Since(begun)
