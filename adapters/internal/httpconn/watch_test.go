@@ -201,7 +201,7 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			_, err = c.Read(make([]byte, 1))
 			took := time.Since(begun)
 			var timeout *idle.TimeoutError
-			if !errors.As(err, &timeout) || took < test.limit || took > test.most {
+			if !errors.As(err, &timeout) || timeout.Phase != "hijacked" || took < test.limit || took > test.most {
 				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
 			}
 			if refined := l.fineTracker != nil; refined != test.refined {
