@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M)        { httpsuite.Main(m, "fasthttp.(*Server)") }
 func TestConformance(t *testing.T) { httpsuite.Run(t, conforming) }
-func TestTrackerEnds(t *testing.T) { httpsuite.RunAlone(t, conforming) } // not parallel
 
 var conforming = httpsuite.Server{
 	Package: "idlefasthttp",
@@ -66,7 +65,7 @@ var conforming = httpsuite.Server{
 		return Serve(f, ln, t)
 	},
 	Phases: 5, Limits: 8,
-	FirstHeaderInTLS: true, PipelinedHeader: true, ServesOn: true, LogOfTrailers: "fasthttp: timeout\n",
+	FirstHeaderInTLS: true, PipelinedHeader: true, ServesOn: true, LogsTrailers: true,
 }
 
 // mute is for servers that have reason to log.

@@ -1,44 +1,51 @@
 package idlefasthttp
 
 import (
-	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/idlewheel/idlewheel/idle"
-
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestMaxConnsPerIP: those that hold all places of an address are timed out, and
-// make room; those too many are refused by the server as without the adapter.
-func TestMaxConnsPerIP(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		to := httpsuite.Only(time.Minute)
-		to.KeepAliveTimeout = limit
-		var full httpsuite.Gate
-		to.OnTimeout = full.Keep
-		s := start(t, secure, &fasthttp.Server{MaxConnsPerIP: 2, Logger: mute}, to)
-		a, b := s.Dial(), s.Dial()
-		a.Get("/")
-		b.Get("/")
-		c := s.Dial()
-		c.Want(429)
-		c.WantClosed()
-		full.Open()
-		a.WantClosed()
-		b.WantClosed()
-		httpsuite.Eventually(t, "there is room", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
-		s.Dial().Get("/")
-		httpsuite.Eventually(t, "both are counted", func() bool { return s.Stats().Phases["keep-alive"] == 2 })
-		if st := s.Stats(); st.Gone != 1 {
-			t.Errorf("%+v", st)
-		}
-	})
+// TestFullServer: those that hold all places of an address, or of the server, are timed
+// out, and make room. Those too many are refused as without the adapter.
+func TestFullServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		perIP, concurrency int
+		status             int
+	}{
+		"of an address": {1, 0, http.StatusTooManyRequests},
+		"of the server": {0, 1, http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			httpsuite.Both(t, func(t *testing.T, secure bool) {
+				to := httpsuite.Only(limit, "KeepAliveTimeout")
+				var full httpsuite.Gate
+				to.OnTimeout = full.Keep
+				s := start(t, secure, &fasthttp.Server{MaxConnsPerIP: test.perIP, Concurrency: test.concurrency, Logger: mute}, to)
+				a := s.Dial()
+				a.Get("/")
+				b := s.Dial()
+				b.Want(test.status)
+				b.WantClosed()
+				full.Open()
+				a.WantClosed()
+				httpsuite.Eventually(t, "there is room", func() bool {
+					c := s.Dial()
+					defer c.Close()
+					c.Send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+					return c.Response().StatusCode == http.StatusOK
+				})
+				s.WantOnly(1, "keep-alive", idle.ReasonRead)
+			})
+		})
+	}
 }
 
 // TestWrappersOfOthers: fasthttp's wrappers are pooled, and limits must hit the
@@ -63,35 +70,6 @@ func TestWrappersOfOthers(t *testing.T) {
 	if st := s.Stats(); st.Gone != 200 {
 		t.Errorf("%+v", st)
 	}
-}
-
-// TestConcurrencyExceeded: the server refuses a connection, which then is gone;
-// when another is timed out there is room again.
-func TestConcurrencyExceeded(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		to := httpsuite.Only(time.Minute)
-		to.KeepAliveTimeout = limit
-		var full httpsuite.Gate
-		to.OnTimeout = full.Keep
-		s := start(t, secure, &fasthttp.Server{Concurrency: 1, Logger: mute}, to)
-		a := s.Dial()
-		a.Get("/")
-		b := s.Dial()
-		b.Want(503)
-		b.WantClosed()
-		full.Open()
-		a.WantClosed()
-		httpsuite.Eventually(t, "there is room", func() bool { return s.fast.GetOpenConnectionsCount() == 0 })
-		httpsuite.Eventually(t, "it is served", func() bool {
-			c := s.Dial()
-			defer c.Close()
-			c.Send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-			status := make([]byte, 12)
-			_, err := io.ReadFull(c.In, status)
-			return err == nil && string(status) == "HTTP/1.1 200"
-		})
-		s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	})
 }
 
 // TestRefusedDoesNotBlock: a connection that is refused before it is served, and does

@@ -14,7 +14,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -39,24 +38,6 @@ func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
 // hello is the usual handler.
 func hello(ctx *fasthttp.RequestCtx) { fmt.Fprintf(ctx, "%s %d", ctx.Path(), len(ctx.PostBody())) }
 
-// A header that began with one that had to be waited for itself is not charged for that.
-func TestHeaderAfterOneThatWasWaitedFor(t *testing.T) {
-	t.Parallel()
-	const limit = time.Second
-	inTime := intime.Of(t, limit/4)
-	s := start(t, false, &fasthttp.Server{}, httpsuite.Only(limit, "HeaderTimeout"))
-	c := s.Dial()
-	c.Get("/")
-	c.Send("GET")
-	time.Sleep(limit * 6 / 10)
-	c.T = inTime
-	begun := c.Send(" / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT")
-	c.Want(http.StatusOK)
-	c.T = t
-	httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-	s.WantOnly(1, "request header", idle.ReasonReadTotal)
-}
-
 // Half a header after a handshake is answered, also if the server tells of the handshake's
 // end when it has a part of the header. If it tells before, that part must not have come
 // in one packet with the end: then nobody knows of it until more comes.
@@ -77,18 +58,6 @@ func TestHalfAHeaderAfterAHandshake(t *testing.T) {
 		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 		s.WantOnly(1, "request header", idle.ReasonReadTotal)
 	}
-}
-
-// The preface of HTTP/2 is a request of HTTP/1 to fasthttp, and has the limits of one.
-func TestPrefaceIsARequest(t *testing.T) {
-	t.Parallel()
-	s := start(t, false, &fasthttp.Server{}, httpsuite.Only(limit, "BodyTimeout"))
-	for _, preface := range []string{"PRI * HTTP/2.0\r\nConnection: keep-alive\r\n", "PRI * HTTP/2.0\r\n"} {
-		c := s.Dial()
-		begun := c.Send(preface + "Content-Length: 100\r\n\r\nabc")
-		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-	}
-	s.WantOnly(2, "request", idle.ReasonRead)
 }
 
 // A ReadTimeout that the server's own HeaderReceived returns is a limit beside those of
@@ -112,37 +81,6 @@ func TestReadTimeoutOfARequest(t *testing.T) {
 	}
 }
 
-// fasthttp's own TimeoutHandler goes together with the adapter.
-func TestFasthttpsTimeoutHandler(t *testing.T) {
-	t.Parallel()
-	done := make(chan struct{})
-	s := start(t, false, &fasthttp.Server{Handler: fasthttp.TimeoutHandler(func(ctx *fasthttp.RequestCtx) {
-		<-done
-	}, 100*ms, "too slow")}, httpsuite.Only(time.Minute, "HandlerTimeout"))
-	c := s.Dial()
-	for range 2 {
-		c.Send(httpsuite.Post(3) + "abc")
-		response := c.Response()
-		if got, err := io.ReadAll(response.Body); string(got) != "too slow" || response.StatusCode != http.StatusRequestTimeout || err != nil {
-			t.Errorf("got %s and %q, %v", response.Status, got, err)
-		}
-	}
-	close(done)
-	s.WantNone()
-}
-
-// fasthttp finds a ReadFrom on the connection, without which a file would be copied
-// through user space.
-func TestConnCanSendFiles(t *testing.T) {
-	t.Parallel()
-	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
-		if _, ok := ctx.Conn().(io.ReaderFrom); !ok {
-			t.Error("the connection has no ReadFrom")
-		}
-	}}, Timeouts{})
-	s.Dial().Get("/")
-}
-
 // Watch is for connections of the listener that were hijacked.
 func TestWatchRefusesForeignConns(t *testing.T) {
 	t.Parallel()
@@ -155,22 +93,6 @@ func TestWatchRefusesForeignConns(t *testing.T) {
 	if httpsuite.WantError(t, err, "idlefasthttp: Watch of a *net.pipe: "); !errors.Is(err, httpconn.ErrForeign) {
 		t.Error(err)
 	}
-}
-
-// What fasthttp itself does with hijacked connections that their handlers forget.
-func TestFasthttpForgetsHijackedConns(t *testing.T) {
-	t.Parallel()
-	f := &fasthttp.Server{KeepHijackedConns: true, Handler: func(ctx *fasthttp.RequestCtx) {
-		ctx.HijackSetNoResponse(true)
-		ctx.Hijack(func(nc net.Conn) { io.WriteString(nc, "ready\n") })
-	}}
-	s := httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-		return bareSetup(f, httpsuite.Listen(t), httpsuite.Config{Log: log, Idle: idle}, false), nil
-	})
-	c := s.Dial()
-	c.Send(httpsuite.Upgrade)
-	c.Line("ready")
-	c.Released()
 }
 
 // A server whose own timeouts would work against those here, or that cannot work at all,
@@ -253,18 +175,13 @@ func TestHooksOfTheUser(t *testing.T) {
 	}
 }
 
-// Listeners of one server have limits of their own.
-func TestSeveralListeners(t *testing.T) {
+// Listeners of one server have limits of their own, and one need have none.
+func TestListenersOfAServer(t *testing.T) {
 	t.Parallel()
 	f := &fasthttp.Server{Handler: hello, MaxConnsPerIP: 100}
-	var listeners []*Listener
-	for i := range 3 {
-		to := httpsuite.Only(time.Minute)
-		if i == 1 {
-			to = httpsuite.Only(limit, "KeepAliveTimeout", "BodyTimeout")
-			to.HandlerTimeout = time.Minute
-		}
-		l, err := NewListener(f, httpsuite.Listen(t), to)
+	listeners := []httpsuite.Listener{httpsuite.Unlimited(httpsuite.Listen(t))}
+	for _, keepAlive := range []time.Duration{limit, time.Minute} {
+		l, err := NewListener(f, httpsuite.Listen(t), Timeouts{KeepAliveTimeout: keepAlive, HandlerTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +197,6 @@ func TestSeveralListeners(t *testing.T) {
 	}
 	clients[1].WantClosed()
 	for _, i := range []int{0, 2} {
-		time.Sleep(2 * limit)
 		clients[i].Get("/")
 		clients[i].Close()
 	}

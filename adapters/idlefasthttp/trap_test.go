@@ -1,13 +1,8 @@
 package idlefasthttp
 
 import (
-	"crypto/tls"
-	"errors"
 	"io"
 	"net"
-	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,21 +11,18 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
-// The tests of this file, and of trap_conns_test.go, are about fasthttp alone:
-// what the adapter relies on, or has to work around. If one fails with a new
-// version of fasthttp, look there.
-
 // TestFasthttpDoes what the adapter relies on, or has to work around, as clients send one
-// thing after the other.
+// thing after the other. It is about fasthttp alone. If it fails with a new version of
+// fasthttp, look there.
 func TestFasthttpDoes(t *testing.T) {
 	const (
 		get    = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 		answer = "handler, write HTTP/1.1 200 OK, idle, read"
 	)
 	type step struct {
-		sends   string
-		answers int
-		does    string // from then on
+		sends     string
+		responses int
+		does      string // from then on
 	}
 	anHour := func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
 		return fasthttp.RequestConfig{ReadTimeout: time.Hour}
@@ -81,90 +73,34 @@ func TestFasthttpDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var p spy
-			c := bare(t, test.server, &p).Dial()
-			var all []string
+			var d httpsuite.Diary
+			c := bare(t, test.server, &d).Dial()
 			for _, step := range test.steps {
-				c.Send(step.sends)
-				for range step.answers {
-					if response := c.Response(); response.StatusCode >= 300 {
-						t.Errorf("got %s", response.Status)
-					} else if _, err := io.Copy(io.Discard, response.Body); err != nil {
-						t.Error(err)
-					}
-				}
-				all = append(all, step.does)
-				p.wants(t, all...)
+				d.Does(c, step.sends, step.responses, step.does)
 			}
-			c.Close()
-			httpsuite.Eventually(t, "closed is the last", func() bool { return strings.HasSuffix(p.Text("read: "), ", close, closed") })
+			d.Ends(c)
 		})
 	}
 }
 
-// TestFasthttpAnswersWhatItCouldNotRead: after an error it writes a response,
-// but for one that came while it waited for a next request. So the adapter's
-// answer must be the last that can be written.
-func TestFasthttpAnswersWhatItCouldNotRead(t *testing.T) {
-	t.Parallel()
-	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
-	var p spy
-	p.Fails = func(n int) error { return map[bool]error{true: timeout}[n == 1] }
-	s := bare(t, &fasthttp.Server{}, &p)
-	c := s.Dial()
-	c.Want(408)
-	p.wants(t, "new", "active", "read", "write HTTP/1.1 408 Request Timeout", "close", "closed")
-	var q spy
-	q.Fails = func(n int) error { return map[bool]error{true: timeout}[n == 2] }
-	s2 := bare(t, &fasthttp.Server{}, &q)
-	c = s2.Dial()
-	c.Get("/")
-	c.WantClosed()
-	if log := p.log.Text() + q.log.Text(); log != "" {
-		t.Errorf("logged %q", log)
+// bare serves f as it is, until the test ends. The diary notes what it does, its calls of
+// hooks among that.
+func bare(t testing.TB, f *fasthttp.Server, d *httpsuite.Diary) *httpsuite.Site {
+	t.Helper()
+	header := f.HeaderReceived
+	f.Handler = func(ctx *fasthttp.RequestCtx) {
+		d.Note("handler")
+		hello(ctx)
 	}
-}
-
-// TestFasthttpDoesNotLogTimeouts, which it knows by "i/o timeout" in the text;
-// it logs other errors.
-func TestFasthttpDoesNotLogTimeouts(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"i/o timeout: x": 0, "i/o time-out": 1} {
-		var p spy
-		p.Fails = func(int) error { return errors.New(text) }
-		s := bare(t, &fasthttp.Server{}, &p)
-		s.Dial().Want(400)
-		httpsuite.Eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
-		if log := p.log.Text(); strings.Count(log, "\n") != want {
-			t.Errorf("%q: logged %q", text, log)
+	f.ConnState = func(_ net.Conn, to fasthttp.ConnState) { d.Note("%v", to) }
+	f.HeaderReceived = func(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
+		d.Note("header %d", h.ContentLength())
+		if header != nil {
+			c = header(h)
 		}
+		return c
 	}
-}
-
-// TestFasthttpLogsTimeoutsOfTrailers: there it has an error of its own, without
-// those words, whoever set the deadline.
-func TestFasthttpLogsTimeoutsOfTrailers(t *testing.T) {
-	t.Parallel()
-	var p spy
-	c := bare(t, &fasthttp.Server{HeaderReceived: func(*fasthttp.RequestHeader) fasthttp.RequestConfig {
-		return fasthttp.RequestConfig{ReadTimeout: 100 * ms}
-	}}, &p).Dial()
-	c.Send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
-	c.Want(400)
-	httpsuite.Eventually(t, "it is logged", func() bool { return strings.HasSuffix(p.log.Text(), "fasthttp: timeout\n") })
-}
-
-// TestFasthttpShakesHandsBeforeActive, and goes on as if nothing were when that
-// has failed.
-func TestFasthttpShakesHandsBeforeActive(t *testing.T) {
-	t.Parallel()
-	var p spy
-	s := bare(t, &fasthttp.Server{TLSConfig: &tls.Config{}}, &p)
-	nc := s.DialBare()
-	p.wants(t, "new", "read")
-	nc.Close()
-	httpsuite.Eventually(t, "it is closed", func() bool { return slices.Contains(p.seen(), "closed") })
-	if !slices.Contains(p.seen(), "active") {
-		t.Errorf("%q", p.seen())
-	}
+	return httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		return bareSetup(f, d.Spy(httpsuite.Listen(t)), httpsuite.Config{Log: log, Idle: idle}, false), nil
+	})
 }

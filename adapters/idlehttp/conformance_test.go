@@ -2,7 +2,6 @@ package idlehttp
 
 import (
 	"bufio"
-	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -16,7 +15,6 @@ import (
 
 func TestMain(m *testing.M)        { httpsuite.Main(m, "net/http.(*conn)") }
 func TestConformance(t *testing.T) { httpsuite.Run(t, conforming) }
-func TestTrackerEnds(t *testing.T) { httpsuite.RunAlone(t, conforming) } // not parallel
 
 var conforming = httpsuite.Server{
 	Package: "idlehttp",
@@ -28,8 +26,12 @@ var conforming = httpsuite.Server{
 	},
 	Prepare: func(c httpsuite.Config) (httpsuite.Setup, error) {
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.Handler(exchange{w, r}) })}
-		if c.Flavour.Name == "http2" {
+		switch c.Flavour.Name {
+		case "http2":
 			speak2(server, false)
+		case "plain":
+			server.Protocols = new(http.Protocols)
+			server.Protocols.SetHTTP1(true)
 		}
 		return setup(server, c, c.Flavour.Secure && !c.Flavour.TLSListener)
 	},
@@ -180,9 +182,3 @@ const (
 	ms       = time.Millisecond
 	patience = httpsuite.Patience
 )
-
-// clientTLS is a config for clients.
-func clientTLS() *tls.Config {
-	_, config := httpsuite.Identity()
-	return config
-}

@@ -57,13 +57,11 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 			serveTLS(hs, tc, h)
 			return
 		}
-		if !readPreface(hs, tc) {
-			tc.Close()
+		if !readPreface(hs, tc) { // net/http closes the connection
 			return
 		}
 		framed := l.framed(tc)
 		if framed == nil { // a hook has hijacked it
-			tc.Close()
 			return
 		}
 		defer http2conn.Of(framed).End()
@@ -73,7 +71,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 
 // framed returns a connection that reads nc's frames, or nil if nc is not l's.
 func (l *Listener) framed(nc net.Conn) net.Conn {
-	if nc == nil || http2conn.Of(nc) != nil {
+	if nc == nil {
 		return nil
 	}
 	return httpconn.ReadFrames(l.Listener, nc)

@@ -1,20 +1,162 @@
 package idlehttp
 
 import (
+	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
+	"net"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
+
+// speak2 has a server speak HTTP/2, by TLS or not.
+func speak2(server *http.Server, secure bool) {
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(secure)
+	server.Protocols.SetUnencryptedHTTP2(!secure)
+}
+
+// start2 starts a server that speaks HTTP/2, by TLS or not.
+func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
+	return start(t, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
+}
+
+// transport returns a client of s that speaks HTTP/2 only, or HTTP/1 only.
+func (s *site) transport(http2 bool) *http.Transport {
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetHTTP1(!http2)
+	tr.Protocols.SetHTTP2(http2 && s.Secure)
+	tr.Protocols.SetUnencryptedHTTP2(http2 && !s.Secure)
+	if s.Secure {
+		_, tr.TLSClientConfig = httpsuite.Identity()
+	}
+	s.T.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// do makes a request by tr and returns the response's body.
+func (s *site) do(tr *http.Transport, body io.Reader) string {
+	client := http.Client{Transport: tr}
+	response, err := client.Post(map[bool]string{false: "http", true: "https"}[s.Secure]+"://"+s.Addr().String(), "", body)
+	if err != nil {
+		s.T.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	if (response.ProtoMajor == 1) != tr.Protocols.HTTP1() {
+		s.T.Errorf("the response is of %s", response.Proto)
+	}
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.T.Error(err)
+	}
+	return string(b)
+}
+
+// virtual runs a test of a server in virtual time, without TLS and with it. The
+// client has the given window for each stream.
+func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		synctest.Test(t, func(t *testing.T) {
+			accept := newPipeListener()
+			s := &site{server: &http.Server{Handler: h}}
+			s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+				c := httpsuite.Config{Listener: accept, Timeouts: limits, Log: log, Idle: idle}
+				return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
+			})
+			here, there := net.Pipe()
+			defer here.Close()
+			accept.conns <- there
+			c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
+			if secure {
+				_, config := httpsuite.Identity()
+				config.NextProtos = []string{"h2"}
+				c.Conn = tls.Client(here, config)
+			}
+			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
+			f := framed{c, s}
+			f.hello(window)
+			test(t, f)
+		})
+	})
+}
+
+// A pipeListener accepts what is sent to it: the server's ends of pipes, by
+// which a server can be tested in virtual time.
+type pipeListener struct {
+	conns chan net.Conn
+	end   func()
+}
+
+func newPipeListener() pipeListener {
+	conns := make(chan net.Conn)
+	return pipeListener{conns, sync.OnceFunc(func() { close(conns) })}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if nc, ok := <-l.conns; ok {
+		return nc, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error { l.end(); return nil }
+func (pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// spooled reads what arrives at once, as a kernel does and a pipe does not.
+func spooled(nc net.Conn) io.Reader {
+	s := make(spool, 10_000)
+	go func() {
+		defer close(s)
+		for {
+			b := make([]byte, 1<<14)
+			n, err := nc.Read(b)
+			if s <- b[:n]; err != nil {
+				return
+			}
+		}
+	}()
+	return s
+}
+
+type spool chan []byte
+
+func (s spool) Read(b []byte) (int, error) {
+	got, ok := <-s
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(b, got), nil // into a bufio.Reader, so that it fits
+}
 
 // A framed client talks HTTP/2 by frames.
 type framed struct {
 	*httpsuite.Client
 	site *site
 }
+
+// frame is a frame of HTTP/2.
+func frame(kind, flags byte, stream uint32, payload string) string {
+	b := append([]byte{0, 0, byte(len(payload)), kind, flags}, make([]byte, 4)...)
+	binary.BigEndian.PutUint32(b[5:], stream)
+	return string(b) + payload
+}
+
+// hello is what a client says first, and request is a GET.
+var (
+	hello   = preface + frame(typeSettings, 0, 0, "")
+	request = frame(typeHeaders, endHeaders|endStream, 1, getBlock)
+	ping    = frame(typePing, 0, 0, "12345678")
+)
 
 // Types of frames, flags and codes, as RFC 9113 has them.
 const (
@@ -37,8 +179,15 @@ const (
 func (s *site) dialFramed(window uint32) framed {
 	s.T.Helper()
 	f := framed{s.Dial("h2"), s}
-	f.Send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
+	f.hello(window)
 	return f
+}
+
+// dial2 is dialFramed with a usual window.
+func (s *site) dial2() framed { return s.dialFramed(defaultWindow) }
+
+func (f framed) hello(window uint32) {
+	f.Send(preface + frame(typeSettings, 0, 0, "\x00\x04"+number(window)))
 }
 
 const noWindow, defaultWindow = 0, 65535
@@ -49,6 +198,13 @@ func number(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, 
 func (f framed) open(stream uint32, block string, flags byte) time.Time {
 	f.T.Helper()
 	return f.Send(frame(typeHeaders, endHeaders|flags, stream, block))
+}
+
+// get makes a request that has to be answered.
+func (f framed) get(stream uint32) time.Time {
+	f.T.Helper()
+	f.open(stream, getBlock, endStream)
+	return f.wantEnd(stream)
 }
 
 // update has the client take more of a stream, or of the connection.
@@ -64,18 +220,15 @@ func (f framed) data(stream uint32, n int, flags byte) {
 }
 
 // again writes text again and again until that fails or the test ends.
-func (f framed) again(t testing.TB, text string, pause time.Duration) {
+func (f framed) again(text string, pause time.Duration) {
 	quit := make(chan bool)
-	t.Cleanup(func() { close(quit) })
+	f.T.Cleanup(func() { close(quit) })
 	go func() {
-		for {
+		for err := error(nil); err == nil; _, err = io.WriteString(f.Conn, text) {
 			select {
 			case <-quit:
 				return
 			case <-time.After(pause):
-				if _, err := io.WriteString(f.Conn, text); err != nil {
-					return
-				}
 			}
 		}
 	}()
@@ -121,6 +274,13 @@ func (f framed) wantFrame(what string, ok func(got) bool) time.Time {
 	}
 }
 
+// wantGoAway waits until the server says that it ends the connection, for no fault of the
+// client's.
+func (f framed) wantGoAway() {
+	f.T.Helper()
+	f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+}
+
 // wantReset waits until the server has reset the stream.
 func (f framed) wantReset(stream uint32) time.Time {
 	f.T.Helper()
@@ -151,18 +311,4 @@ func (s *site) wantReset(n uint64) {
 		s.T.Errorf("%d streams were reset, want %d", got, n)
 	}
 	s.WantNone()
-}
-
-// wantResetBy checks that n streams have been reset by the setting, or by that and
-// another one.
-func (s *site) wantResetBy(n uint64, settings ...string) {
-	s.T.Helper()
-	s.wantReset(n)
-	limits, got := s.Stats().Limits, uint64(0)
-	for _, setting := range settings {
-		got += limits[setting]
-	}
-	if got != n {
-		s.T.Errorf("streams were reset by %v, want %d by %v", limits, n, settings)
-	}
 }

@@ -2,6 +2,7 @@ package idlehttp
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"strings"
@@ -12,28 +13,35 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// handOvers are functions by which a server hands over connections.
+type handOvers = map[string]func(*http.Server, *tls.Conn, http.Handler)
+
 // What the log says if frames are not read.
 const withoutStreams = "the limits of single streams do not apply"
 
 // Where there is no function that takes any connection, frames are not read, and the
-// log says so. The limits of connections count as far as the server tells.
+// log says so, once. The limits of connections count as far as the server tells.
 func TestHTTP2WithoutFrames(t *testing.T) {
 	t.Parallel()
 	limits := httpsuite.Off()
-	limits.KeepAliveTimeout, limits.StreamTimeout = 300*ms, patience
+	limits.HandshakeTimeout, limits.KeepAliveTimeout, limits.StreamTimeout = 600*ms, 300*ms, patience
 	var log httpsuite.Journal
+	var silent httpsuite.Gate
+	limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool { return err.Phase == "handshake" && silent.Keep(c, err) }
 	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
 		func(server *http.Server) {
 			server.ErrorLog.SetOutput(&log)
 			prepareHTTP2(server)
 			server.TLSNextProto = handOvers{overTLS: server.TLSNextProto[overTLS]}
 		})
-	f := s.dialFramed(defaultWindow)
-	f.open(1, getBlock, endStream)
-	f.wantEnd(1)
+	f := s.dial2()
+	f.get(1)
 	f.Drain()
 	s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	if text := log.Text(); strings.Count(text, withoutStreams) != 1 {
+	silent.Open()
+	s.Dial("h2").Drain() // a preface that does not come is not logged
+	httpsuite.Eventually(t, "it is counted", func() bool { return s.Stats().Phases["handshake"] == 1 })
+	if text := log.Text(); !strings.Contains(text, withoutStreams) || strings.Count(text, "\n") != 1 {
 		t.Errorf("logged:\n%s", text)
 	}
 }
@@ -58,9 +66,8 @@ func TestHTTP2OfXNet(t *testing.T) {
 			server.ErrorLog.SetOutput(&log)
 			configureLikeXNet(server)
 		})
-		f := s.dialFramed(defaultWindow)
-		f.open(1, getBlock, endStream)
-		f.wantEnd(1)
+		f := s.dial2()
+		f.get(1)
 		f.Send(frame(typeSettings, 0, 0, "\x00\x04"+number(noWindow)))
 		f.open(3, getBlock, endStream)
 		if readable {

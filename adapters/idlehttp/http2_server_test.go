@@ -2,134 +2,19 @@ package idlehttp
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
-
-// The hooks of a server see the connections that they would see without us, and
-// requests tell of TLS and have the contexts that they would have.
-func TestHTTP2Hooks(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		type key struct{}
-		var mu sync.Mutex
-		var states []http.ConnState
-		seen := map[net.Conn]bool{}
-		see := func(nc net.Conn) {
-			mu.Lock()
-			defer mu.Unlock()
-			seen[nc] = true
-		}
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
-			if (r.TLS != nil) != secure || secure && (r.TLS.NegotiatedProtocol != "h2" || !r.TLS.HandshakeComplete) {
-				t.Errorf("the request's TLS is %+v", r.TLS)
-			}
-			if r.Context().Value(key{}) != "ours" || r.RemoteAddr == "" {
-				t.Errorf("the request is from %q with the context %v", r.RemoteAddr, r.Context())
-			}
-			server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-			local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-			if server == nil || server.Addr != "the user's" || local == nil || local.String() != r.Host {
-				t.Errorf("the context has the server %p and the address %v, want %s", server, local, r.Host)
-			}
-		}, func(server *http.Server) {
-			server.Addr = "the user's"
-			server.BaseContext = func(net.Listener) context.Context { return context.WithValue(t.Context(), key{}, "base") }
-			server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
-				see(nc)
-				if ctx.Value(key{}) != "base" {
-					t.Errorf("the context is %v", ctx)
-				}
-				return context.WithValue(ctx, key{}, "ours")
-			}
-			server.ConnState = func(nc net.Conn, to http.ConnState) {
-				see(nc)
-				mu.Lock()
-				defer mu.Unlock()
-				states = append(states, to)
-			}
-		})
-		tr := s.transport()
-		for range 3 {
-			if _, err := s.do(t.Context(), tr, "/", nil); err != nil {
-				t.Error(err)
-			}
-		}
-		tr.CloseIdleConnections()
-		httpsuite.Eventually(t, "it is closed", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Contains(states, http.StateClosed)
-		})
-		mu.Lock()
-		defer mu.Unlock()
-		if want := []http.ConnState{0, 1, 2, 1, 2, 1, 2, 1, 2, 4}; !slices.Equal(states, want) {
-			t.Errorf("the states are %v, want %v", states, want)
-		}
-		for nc := range seen {
-			if _, ok := nc.(*tls.Conn); len(seen) != 1 || ok != secure || http2conn.Of(nc) != nil {
-				t.Errorf("the hooks see %d connections, one of them a %T", len(seen), nc)
-			}
-		}
-	})
-}
-
-// Listeners can share a server, with one that has no timeouts. Each has its own.
-func TestHTTP2Listeners(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
-		speak2(server, secure)
-		var sites []*site
-		served := make(chan error, 3)
-		short := all(patience)
-		short.KeepAliveTimeout = 600 * ms
-		for _, limit := range []Timeouts{short, all(patience)} {
-			l, err := NewListener(server, httpsuite.Listen(t), limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sites = append(sites, &site{&httpsuite.Site{Listener: l, T: t, Secure: secure}, server})
-		}
-		bare := httpsuite.Listen(t)
-		sites = append(sites, &site{&httpsuite.Site{Listener: httpsuite.Unlimited(bare), T: t, Secure: secure}, server})
-		go func() { served <- serve(server, bare, secure) }()
-		for _, s := range sites[:2] {
-			go func() { served <- serve(server, s.Listener, secure) }()
-		}
-		var clients []framed
-		for _, s := range sites {
-			f := s.dialFramed(defaultWindow)
-			f.open(1, postBlock, 0)
-			f.data(1, 100, endStream)
-			f.wantEnd(1)
-			clients = append(clients, f)
-		}
-		clients[0].Drain()
-		sites[0].WantOnly(1, "keep-alive", idle.ReasonReadTotal)
-		for _, f := range clients[1:] {
-			f.open(3, getBlock, endStream)
-			f.wantEnd(3)
-		}
-		sites[1].WantNone()
-		server.Close()
-		for _, s := range sites {
-			<-served
-			s.Close()
-		}
-	})
-}
 
 // The settings of a server hold for HTTP/2, those too that are made after NewListener.
 func TestHTTP2Settings(t *testing.T) {
@@ -146,7 +31,7 @@ func TestHTTP2Settings(t *testing.T) {
 		})
 		s.server.MaxHeaderBytes = 100_000
 		s.server.DisableGeneralOptionsHandler = true
-		f := s.dialFramed(defaultWindow)
+		f := s.dial2()
 		settings := map[uint16]uint32{}
 		f.wantFrame("the server's settings", func(g got) bool {
 			for b := g.payload; g.kind == typeSettings && len(b) >= 6; b = b[6:] {
@@ -179,7 +64,7 @@ func TestHTTP2Push(t *testing.T) {
 				}
 			}
 		})
-		f := s.dialFramed(defaultWindow)
+		f := s.dial2()
 		scheme, indexed := "\x86", byte(0x86) // http and https in HPACK's static table
 		if secure {
 			scheme, indexed = "\x87", 0x87
@@ -199,17 +84,11 @@ func TestHTTP2Push(t *testing.T) {
 	})
 }
 
-// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS.
+// A server speaks HTTP/2 over TLS without being told to, whoever does the TLS. Its own
+// configuration of TLS stays as it is.
 func TestHTTP2ByDefault(t *testing.T) {
 	t.Parallel()
-	for name, serve := range map[string]func(server *http.Server, l net.Listener) error{
-		"ServeTLS": func(server *http.Server, l net.Listener) error { return server.ServeTLS(l, "", "") },
-		"Serve": func(server *http.Server, l net.Listener) error {
-			config := server.TLSConfig.Clone()
-			config.NextProtos = []string{"h2"}
-			return server.Serve(tls.NewListener(l, config))
-		},
-	} {
+	for name, secure := range map[string]bool{"ServeTLS": true, "Serve": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limits := httpsuite.Off()
@@ -221,14 +100,16 @@ func TestHTTP2ByDefault(t *testing.T) {
 			})}
 			s := &site{httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
 				c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
-				s, err := setup(server, c, true)
-				s.Serve = func() error { return ended(serve(server, s.Listener)) }
-				return s, err
+				if !secure {
+					c.Listener = tls.NewListener(c.Listener, httpsuite.ServerTLS("h2"))
+				}
+				return setup(server, c, secure, func(server *http.Server) { server.TLSConfig = httpsuite.ServerTLS("http/1.1") })
 			}), server}
-			f := s.dialFramed(defaultWindow)
-			f.open(1, getBlock, endStream)
-			f.wantEnd(1)
-			f.again(t, ping, 50*ms)
+			if protos := server.TLSConfig.NextProtos; !slices.Equal(protos, []string{"http/1.1"}) {
+				t.Errorf("the protocols of the configuration are %q", protos)
+			}
+			f := s.dial2()
+			f.get(1)
 			f.Drain()
 			s.WantOnly(1, "keep-alive", idle.ReasonReadTotal)
 		})
@@ -238,22 +119,18 @@ func TestHTTP2ByDefault(t *testing.T) {
 // A server without HTTP/2 has none by us.
 func TestHTTP2SwitchedOff(t *testing.T) {
 	t.Parallel()
-	for name, off := range map[string]func(*http.Server){
-		"TLSNextProto": func(server *http.Server) { server.TLSNextProto = handOvers{} },
-		"Protocols": func(server *http.Server) {
+	for _, off := range []func(*http.Server){
+		func(server *http.Server) { server.TLSNextProto = handOvers{} },
+		func(server *http.Server) {
 			server.Protocols = new(http.Protocols)
 			server.Protocols.SetHTTP1(true)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, true, all(patience), echo, off)
-			c := s.DialBare()
-			if got := c.Shake("h2", "http/1.1").ConnectionState().NegotiatedProtocol; got != "http/1.1" {
-				t.Errorf("they speak %q", got)
-			}
-			c.Get("/")
-		})
+		c := start(t, true, all(patience), echo, off).DialBare()
+		if got := c.Shake("h2", "http/1.1").ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+			t.Errorf("they speak %q", got)
+		}
+		c.Get("/")
 	}
 }
 
@@ -262,71 +139,34 @@ func TestHTTP2BadConfigIsTold(t *testing.T) {
 	t.Parallel()
 	server := &http.Server{TLSConfig: httpsuite.ServerTLS()}
 	server.TLSConfig.CipherSuites = []uint16{tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA}
-	l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if err := server.ServeTLS(l, "", ""); err == nil || errors.Is(err, errNowhere) {
+	if err := ServeTLS(server, httpsuite.Listen(t), "", "", Timeouts{}); err == nil || errors.Is(err, errNowhere) {
 		t.Errorf("serving fails with %v", err)
 	}
 }
 
-// What a client says instead of the preface is logged, and ends the connection.
-func TestHTTP2BogusPreface(t *testing.T) {
+// What a client says instead of the preface is logged, and ends the connection. A client
+// that does not go on is cut as one that does not finish the handshake, silently.
+func TestHTTP2WithoutPreface(t *testing.T) {
 	t.Parallel()
 	var log httpsuite.Journal
-	s := start2(t, true, all(patience), unreachable(t), func(server *http.Server) {
-		server.ErrorLog.SetOutput(&log)
-	})
+	limits := httpsuite.Only(300*ms, "HandshakeTimeout")
+	var silent httpsuite.Gate
+	limits.OnTimeout = silent.Keep
+	s := start2(t, true, limits, unreachable(t), func(server *http.Server) { server.ErrorLog.SetOutput(&log) })
 	c := s.Dial("h2")
 	c.Send(httpsuite.Get("/something/else"))
 	c.Drain()
-	httpsuite.Eventually(t, "it is logged", func() bool {
-		return bytes.Contains([]byte(log.Text()), []byte(`bogus greeting "GET /something/else HTTP"`))
-	})
-}
-
-// OnTimeout is asked about streams as well. One that is kept has its limit anew.
-func TestHTTP2OnTimeout(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		limits := slow(300 * ms)
-		limits.WriteRate.BytesPerSecond, limits.KeepAliveTimeout = Off, patience
-		asked := make(chan *idle.TimeoutError, 10)
-		limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
-			if c.RemoteAddr() == nil {
-				t.Error("the connection has no address")
-			}
-			asked <- err
-			return len(asked) < 3
-		}
-		h, ended := fails()
-		s := start2(t, secure, limits, h)
-		f := s.dialFramed(noWindow)
-		begun := f.open(1, getBlock, endStream)
-		httpsuite.NotBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
-		httpsuite.Receive(t, ended)
-		for range 3 {
-			if err := httpsuite.Receive(t, asked); err.Phase != "request stream" || err.Reason != idle.ReasonWrite || err.Setting != "WriteTimeout" {
-				t.Errorf("asked about %v", err)
-			}
-		}
-		s.wantReset(1)
-	})
-}
-
-// A client that is done with is told so.
-func TestHTTP2GoAway(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		limits := httpsuite.Off()
-		limits.KeepAliveTimeout = 300 * ms
-		s := start2(t, secure, limits, echo)
-		f := s.dialFramed(defaultWindow)
-		f.open(1, getBlock, endStream)
-		f.wantEnd(1)
-		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(0) == 1 && g.code(4) == 0 })
-		f.Drain()
-	})
+	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
+	silent.Open()
+	for _, part := range []string{"", preface[:5]} {
+		c := s.Dial("h2")
+		io.WriteString(c, part) // which may be too late
+		httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
+	}
+	s.WantOnly(2, "handshake", idle.ReasonReadTotal)
+	if strings.Count(log.Text(), "\n") != 1 {
+		t.Errorf("logged:\n%s", log.Text())
+	}
 }
 
 // Go's own client is served, with many requests at once and large bodies both ways.
@@ -336,14 +176,13 @@ func TestHTTP2GoClient(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			io.Copy(w, r.Body)
 		})
-		tr := s.transport()
+		tr := s.transport(true)
 		var all sync.WaitGroup
 		for i := range 40 {
 			body := bytes.Repeat([]byte{byte(i)}, i*50_000)
 			all.Go(func() {
-				got, err := s.do(t.Context(), tr, "/", bytes.NewReader(body))
-				if err != nil || got != string(body) {
-					t.Errorf("%d bytes of %d, %v", len(got), len(body), err)
+				if got := s.do(tr, bytes.NewReader(body)); got != string(body) {
+					t.Errorf("%d bytes of %d", len(got), len(body))
 				}
 			})
 		}

@@ -10,22 +10,24 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
-// A server that shuts down says so, and its streams end in good order.
+// A server that shuts down says so, and its streams end in good order. A client that says
+// hello meanwhile is served or sent away, and does not hold up the shutdown.
 func TestHTTP2Shutdown(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		finish := make(chan bool)
+		begun, finish := make(chan bool, 1), make(chan bool)
 		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+			begun <- true
 			<-finish
 			io.WriteString(w, "done")
 		})
-		f := s.dialFramed(defaultWindow)
+		f, late := s.dial2(), s.Dial("h2")
 		f.open(1, getBlock, endStream)
-		f.wantFrame("its settings", func(g got) bool { return g.kind == typeSettings })
-		f.Send(ping)
-		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
+		httpsuite.Receive(t, begun)
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(context.Background()) }()
-		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+		f.wantGoAway()
+		late.Send(hello)
+		late.Close()
 		f.open(3, getBlock, endStream) // it is ignored
 		finish <- true
 		f.wantEnd(1)
@@ -37,55 +39,22 @@ func TestHTTP2Shutdown(t *testing.T) {
 	})
 }
 
-// A client that says hello while the server shuts down is served or sent away. It
-// does not hold up the shutdown.
-func TestHTTP2HelloDuringShutdown(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		begun, finish := make(chan bool, 1), make(chan bool, 1)
-		s := start2(t, secure, all(patience), func(_ http.ResponseWriter, r *http.Request) {
-			begun <- true
-			select {
-			case <-finish:
-			case <-r.Context().Done():
-			}
-		})
-		early, late := s.dialFramed(defaultWindow), s.Dial("h2")
-		early.open(1, getBlock, endStream)
-		httpsuite.Receive(t, begun)
-		down := make(chan error, 1)
-		go func() { down <- s.server.Shutdown(context.Background()) }()
-		early.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
-		late.Send(hello)
-		late.Close()
-		finish <- true
-		early.wantEnd(1)
-		early.Drain()
-		if err := httpsuite.Receive(t, down); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A server without keep-alives ends a connection after the requests in flight.
 func TestHTTP2KeepAlivesDisabled(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		s := start2(t, secure, all(patience), echo)
-		f := s.dialFramed(defaultWindow)
-		f.open(1, getBlock, endStream)
-		f.wantEnd(1)
+		f := s.dial2()
+		f.get(1)
 		f.Send(ping)
 		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
 		s.server.SetKeepAlivesEnabled(false)
-		f.open(3, getBlock, endStream)
-		f.wantEnd(3)
-		f.wantFrame("GOAWAY", func(g got) bool { return g.kind == typeGoAway && g.code(4) == 0 })
+		f.get(3)
+		f.wantGoAway()
 		f.Drain()
 		s.server.SetKeepAlivesEnabled(true)
-		f = s.dialFramed(defaultWindow)
-		for _, stream := range []uint32{1, 3} {
-			f.open(stream, getBlock, endStream)
-			f.wantEnd(stream)
-		}
+		f = s.dial2()
+		f.get(1)
+		f.get(3)
 		s.WantNone()
 	})
 }
@@ -99,7 +68,7 @@ func TestHTTP2Close(t *testing.T) {
 			<-r.Context().Done()
 			ended <- r.Context().Err()
 		})
-		f := s.dialFramed(defaultWindow)
+		f := s.dial2()
 		f.open(1, getBlock, endStream)
 		httpsuite.Receive(t, begun)
 		s.server.Close()

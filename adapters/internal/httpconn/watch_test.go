@@ -193,11 +193,15 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			fine := l.fineTracker
+			if err := Watch(l, c, test.policy, func() error { return nil }); err != nil || l.fineTracker != fine {
+				t.Errorf("%+v: Watch again: %v; it has the same tracker: %v", test.policy, err, l.fineTracker == fine)
+			}
 			begun := time.Now()
 			_, err = c.Read(make([]byte, 1))
 			took := time.Since(begun)
 			var timeout *idle.TimeoutError
-			if !errors.As(err, &timeout) || took < test.limit || took > test.most {
+			if !errors.As(err, &timeout) || timeout.Phase != "hijacked" || took < test.limit || took > test.most {
 				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
 			}
 			if refined := l.fineTracker != nil; refined != test.refined {

@@ -11,74 +11,18 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// half is half of the large body that a test sends, more than servers read before they
-// call the handler.
-var half = strings.Repeat("x", 50<<10)
-
+// ofBodies are about bodies, and about requests that are sent together.
 var ofBodies = []promise{
-	// A trailer that stops is answered. fasthttp makes another error of that, which it logs.
-	{"TrailerStops", usual, func(t *testing.T, u under) {
-		var log Journal
-		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
-			if _, err := io.ReadAll(r.Body()); err == nil {
-				t.Error("the body is complete")
-			}
-		}, func(c *Config) { c.Log = &log })
-		c := s.Dial()
-		begun := c.Send(Chunked + "0\r\n")
-		NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
-		s.WantOnly(1, "request", idle.ReasonRead)
-		Eventually(t, "it is logged as expected", func() bool {
-			text := log.Text()
-			return (text == "") == (u.LogOfTrailers == "") && strings.HasSuffix(text, u.LogOfTrailers)
-		})
-	}},
-
-	// A slow body that is above the rate lives for much longer than the limits, in each
-	// request.
-	{"BodyAboveTheRate", usual, func(t0 *testing.T, u under) {
-		const limit = 600 * ms
-		t := intime.Of(t0, limit/3)
-		to := Only(limit, "BodyTimeout")
-		to.BodyRate = idle.Rate{BytesPerSecond: 500, Grace: limit}
-		s := u.start(t, to, echo)
-		c := s.Dial()
-		for range 2 {
-			const parts = 30 // of 50 bytes, each 50 ms: twice the rate
-			c.Send(Post(parts * 50))
-			begun := time.Now()
-			for i := range parts {
-				c.Send(half[:50])
-				time.Sleep(time.Until(begun.Add(time.Duration(i+1) * 50 * ms)))
-			}
-			if got := c.Want(http.StatusOK); len(got) != parts*50 {
-				t.Errorf("%d bytes came back", len(got))
-			}
-		}
-		s.WantNone()
-	}},
-
-	{"ChunkedBody", usual, func(t *testing.T, u under) {
-		s := u.start(t, All(Patience), echo)
-		c := s.Dial()
-		for range 2 {
-			c.Send(Chunked)
-			c.Trickle("5\r\nabcde\r\n3\r\nabc\r\n0\r\n\r\n", 10*ms)
-			if got := c.Want(http.StatusOK); got != "abcdeabc" {
-				t.Errorf("%q came back", got)
-			}
-		}
-		s.WantNone()
-	}},
 
 	// A client that asks whether to go on, and is told to, has the body's limits from then
 	// on. Without TLS the interim answer does not stand in the way of a 408.
 	{"ExpectContinue", usual, func(t *testing.T, u under) {
 		const request = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
 		const limit = 400 * ms
-		s := u.start(t, Only(limit, "BodyTimeout"), echo)
+		var s *Site
 		expect := func(t testing.TB) (*Client, time.Time) {
 			t.Helper()
+			s = u.start(t, Only(limit, "BodyTimeout"), echo)
 			c := s.Dial()
 			begun := c.Send(request)
 			c.T = t
@@ -127,15 +71,24 @@ var ofBodies = []promise{
 		s.WantOnly(2, "request", idle.ReasonRead)
 	}},
 
-	// One that goes on is not cut by the limit of the handshake, or of the header.
-	{"PipelinedBodyIsSlow", usual, func(t0 *testing.T, u under) {
-		t := intime.Of(t0, limit/2)
-		s := u.start(t, Only(limit, "HandshakeTimeout", "HeaderTimeout", "KeepAliveTimeout"), echo)
-		c := s.Dial()
-		c.Send(Get("/") + Post(30))
-		c.Trickle(half[:30], limit/10)
-		c.Want(http.StatusOK)
-		c.Want(http.StatusOK)
-		s.WantNone()
+	// A header that began together with a request before it has its limit, from then on if
+	// the server tells of it, else from when more of it comes.
+	{"HeaderBeginsWithARequest", everywhere, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
+		for _, before := range []int{1, 5} {
+			c := s.Dial()
+			if before > 1 {
+				c.Get("/")
+			}
+			begun := c.Send(strings.Repeat(Get("/"), before) + "GET / HT")
+			for range before {
+				c.Want(http.StatusOK)
+			}
+			if !u.PipelinedHeader {
+				begun = c.Send("TP")
+			}
+			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		}
+		s.WantOnly(2, "request header", idle.ReasonReadTotal)
 	}},
 }

@@ -1,30 +1,23 @@
 package httpsuite
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
 // A Diary notes what a bare server, without timeouts of ours, does to its connections,
 // and in which order: reads, writes, deadlines, closes, and what the test adds.
 type Diary struct {
-	// What a test may set before the first connection.
-
-	Remote net.Addr          // what connections say of their peers, if not nil
-	Closes func()            // called by Close of a connection
-	Fails  func(n int) error // what the nth Read of a connection fails with
-
 	// Order, if not nil, puts entries in order that versions of a server have in
 	// another one.
 	Order func(entries []string) []string
+
+	does []string // what was wanted so far
 
 	mu      sync.Mutex
 	entries []string
@@ -37,38 +30,50 @@ func (d *Diary) Note(format string, args ...any) {
 	d.entries = append(d.entries, fmt.Sprintf(format, args...))
 }
 
-// Entries returns what has happened, without entries that begin like one of those given,
-// or are one of those with a full stop.
-func (d *Diary) Entries(without ...string) []string {
+// entriesBut returns what has happened, but for the given entries.
+func (d *Diary) entriesBut(without ...string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	entries := slices.Clone(d.entries)
 	if d.Order != nil {
 		entries = d.Order(entries)
 	}
-	return slices.DeleteFunc(entries, func(e string) bool {
-		return slices.ContainsFunc(without, func(w string) bool { return e+"." == w || strings.HasPrefix(e, w) })
-	})
+	return slices.DeleteFunc(entries, func(e string) bool { return slices.Contains(without, e) })
 }
 
 // Text returns the entries in one line.
-func (d *Diary) Text(without ...string) string { return strings.Join(d.Entries(without...), ", ") }
+func (d *Diary) Text(without ...string) string { return strings.Join(d.entriesBut(without...), ", ") }
 
 // Has reports whether there are n or more of the entry.
 func (d *Diary) Has(entry string, n int) bool {
-	return len(slices.DeleteFunc(d.Entries(), func(e string) bool { return e != entry })) >= n
+	return len(slices.DeleteFunc(d.entriesBut(), func(e string) bool { return e != entry })) >= n
 }
 
-// Wants waits for what the adapter relies on, given as the entries in one line.
-func (d *Diary) Wants(t testing.TB, want string, without ...string) {
-	t.Helper()
-	var got string
+// Does checks what the server does when c sends text, from then on; it is given as the
+// entries in one line. c reads so many responses.
+func (d *Diary) Does(c *Client, text string, responses int, does string, without ...string) {
+	c.T.Helper()
+	c.Send(text)
+	for range responses {
+		if _, err := io.Copy(io.Discard, c.Response().Body); err != nil {
+			c.T.Error(err)
+		}
+	}
+	d.does = append(d.does, does)
+	want, got := strings.Join(d.does, ", "), ""
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * ms) {
 		if got = d.Text(without...); got == want {
 			return
 		}
 	}
-	t.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
+	c.T.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
+}
+
+// Ends closes c, and checks that the server closes the connection and tells that last.
+func (d *Diary) Ends(c *Client) {
+	c.T.Helper()
+	c.Close()
+	Eventually(c.T, "closed is the last", func() bool { return strings.HasSuffix(d.Text(), ", close, closed") })
 }
 
 // Spy returns a listener whose connections write the diary.
@@ -91,27 +96,11 @@ func (l spyListener) Accept() (net.Conn, error) {
 type Spy struct {
 	*net.TCPConn
 	diary *Diary
-	reads int
 }
 
-func (s *Spy) Read(p []byte) (n int, err error) {
+func (s *Spy) Read(p []byte) (int, error) {
 	s.diary.Note("read")
-	s.reads++
-	if s.diary.Fails != nil {
-		err = s.diary.Fails(s.reads)
-	}
-	if err == nil {
-		n, err = s.TCPConn.Read(p)
-	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.diary.Note("read: timeout")
-	case err != nil:
-		s.diary.Note("read: fails")
-	default:
-		s.diary.Note("read: done")
-	}
-	return n, err
+	return s.TCPConn.Read(p)
 }
 
 // Write notes the first line, unless it is a record of TLS, and whether that is all.
@@ -135,19 +124,7 @@ func (s *Spy) ReadFrom(r io.Reader) (int64, error) {
 
 func (s *Spy) Close() error {
 	s.diary.Note("close")
-	if s.diary.Closes != nil {
-		s.diary.Closes()
-	}
 	return s.TCPConn.Close()
-}
-
-func (s *Spy) CloseWrite() error { s.diary.Note("closewrite"); return s.TCPConn.CloseWrite() }
-
-func (s *Spy) RemoteAddr() net.Addr {
-	if s.diary.Remote != nil {
-		return s.diary.Remote
-	}
-	return s.TCPConn.RemoteAddr()
 }
 
 func (s *Spy) SetDeadline(t time.Time) error {

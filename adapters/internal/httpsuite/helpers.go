@@ -5,11 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
 	"reflect"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,9 +76,6 @@ func (g *Gate) Keep(net.Conn, *idle.TimeoutError) bool { return !g.isOpen.Load()
 
 // Open lets connections time out.
 func (g *Gate) Open() { g.isOpen.Store(true) }
-
-// Shut keeps them again.
-func (g *Gate) Shut() { g.isOpen.Store(false) }
 
 // FailWriter takes what is written, a line in a server's log, for a failure of T.
 type FailWriter struct{ T testing.TB }
@@ -149,14 +146,6 @@ func WantNoListener(t testing.TB, ln net.Listener) {
 	t.Helper()
 	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is still open: %v", err)
-	}
-}
-
-// NeedLinux skips a test of what only Linux tells about a connection.
-func NeedLinux(t testing.TB) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("the kernel is asked for what the peer has taken on Linux only")
 	}
 }
 
@@ -231,5 +220,12 @@ func Both(t *testing.T, test func(t *testing.T, secure bool)) {
 			t.Parallel()
 			test(t, secure)
 		})
+	}
+}
+
+// echo answers with the body of the request.
+func echo(r Request) {
+	if b, err := io.ReadAll(r.Body()); err == nil {
+		r.Write(b)
 	}
 }

@@ -2,7 +2,6 @@ package httpsuite
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"testing"
@@ -90,87 +89,6 @@ var ofHijacking = []promise{
 				s.WantNone()
 			})
 		}
-	}},
-
-	// Bytes that a client sends before it has been answered are not lost.
-	{"HijackWithBytesAhead", usual, func(t *testing.T, u under) {
-		h, _ := hijack(echoLines)
-		s := u.start(t, All(Patience), func(r Request) {
-			time.Sleep(100 * ms) // a server that reads ahead takes some
-			h(r)
-		})
-		c := s.Dial()
-		c.Send(Upgrade)
-		c.Send("early\n")
-		c.Line("ready")
-		c.Line("early")
-	}},
-
-	// A connection that is handed over has deadlines of its own, beside its policy.
-	{"HijackedDeadline", func(f Flavour) bool { return wraps(f) && !f.Secure }, func(t *testing.T, u under) {
-		to := Only(limit, "IdleTimeout")
-		var echoed Gate
-		to.OnTimeout = echoed.Keep
-		h, ended := hijack(func(h hijacked) error {
-			h.SetReadDeadline(time.Now().Add(limit / 3))
-			_, err := h.in.ReadByte()
-			if ne, ok := err.(net.Error); !ok || !ne.Timeout() || errors.As(err, new(*idle.TimeoutError)) {
-				t.Errorf("the user's deadline gave %v", err)
-			}
-			h.SetReadDeadline(time.Time{})
-			io.WriteString(h, "go on\n")
-			return echoLines(h)
-		})
-		s := u.start(t, to, h)
-		c := s.Dial()
-		c.Get("/") // it is not the first request that hijacks
-		c.upgrade()
-		c.Line("go on")
-		last := c.Send("hello\n")
-		c.Line("hello")
-		echoed.Open()
-		NotBefore(t, c.WantClosed(), last, limit)
-		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
-	}},
-
-	// What was hijacked outlives its server, and so do its limits.
-	{"HijackedPastItsServer", usual, func(t *testing.T, u under) {
-		to := Only(limit, "IdleTimeout")
-		var echoed Gate
-		to.OnTimeout = echoed.Keep
-		out := make(chan error, 1)
-		h, _ := hijack(func(h hijacked) error {
-			go func() { out <- echoLines(h) }()
-			return nil
-		})
-		s := u.start(t, to, h, keepHijacked)
-		c := s.Dial()
-		c.upgrade()
-		s.Setup.Close() // does not close what was hijacked, and does not end its limits
-		last := c.Send("hello\n")
-		c.Line("hello")
-		echoed.Open()
-		WantTimeout(t, Receive(t, out), "hijacked", idle.ReasonIdle)
-		NotBefore(t, time.Now(), last, limit)
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
-	}},
-
-	// A hijacked connection with a limit is counted until it is closed.
-	{"HijackedIsCounted", usual, func(t *testing.T, u under) {
-		to := Only(time.Minute, "IdleTimeout")
-		kept := make(chan net.Conn, 1)
-		h, _ := hijack(func(h hijacked) error { kept <- h.Conn; return nil })
-		s := u.start(t, to, h, keepHijacked)
-		c := s.Dial()
-		c.upgrade()
-		nc := Receive(t, kept)
-		if st := s.Stats(); st.Live != 1 {
-			t.Errorf("%+v", st)
-		}
-		nc.Close()
-		c.WantClosed()
-		Eventually(t, "it is gone", func() bool { return s.Stats().Gone == 1 })
 	}},
 
 	// A hijacked connection that its handler forgets is released, as by the bare server, and

@@ -1,9 +1,9 @@
 package httpsuite
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -11,21 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
-// serving serves ln with the timeouts to until the end of the test, and returns how that
-// ends.
-func (u under) serving(t testing.TB, ln net.Listener, to Timeouts, secure bool) (stop func() error) {
-	quit, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- u.Serve(ln, to, secure, "", quit) }()
-	return func() error {
-		close(quit)
-		return Receive(t, ended)
-	}
-}
-
-// serve is serving that has to fail by itself.
+// serve serves ln, which has to fail by itself.
 func (u under) serve(ln net.Listener, to Timeouts, secure bool, certFile string) error {
 	quit := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(quit) })
@@ -48,26 +37,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// opaque is a listener that does not show what it accepts from.
-type opaque struct{ hidden net.Listener }
-
-func (o opaque) Accept() (net.Conn, error) { return o.hidden.Accept() }
-func (o opaque) Addr() net.Addr            { return o.hidden.Addr() }
-func (o opaque) Close() error              { return o.hidden.Close() }
-
 var ofServe = []promise{
-	// Serve and ServeTLS are all that a server needs.
-	{"Serve", usual, func(t *testing.T, u under) {
-		ln := Listen(t)
-		stop := u.serving(t, ln, Only(limit, "HandshakeTimeout"), u.Secure)
-		silent := Connect(t, ln.Addr())
-		NotBefore(t, silent.WantClosed(), silent.Begun, limit)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-		WantNoListener(t, ln)
-	}},
-
 	// Errors of Serve are the server's own, and the listener is closed.
 	{"ServeFails", plain, func(t *testing.T, u under) {
 		broken := errors.New("broken on purpose")
@@ -91,19 +61,22 @@ var ofServe = []promise{
 		WantError(t, u.serve(nil, Timeouts{}, false, ""), u.Package+": the listener is nil")
 	}},
 
-	// A lack of descriptors, and other errors that pass, do not end a server.
-	{"ServeOutlastsALackOfDescriptors", plain, func(t *testing.T, u under) {
+	// Serve and ServeTLS are all that a server needs. A lack of descriptors, and other errors
+	// that pass, do not end it.
+	{"Serve", usual, func(t *testing.T, u under) {
 		lack := &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 		ln := Listen(t)
-		stop := u.serving(t, &failing{ln, lack, 3}, Timeouts{}, false)
-		c := Connect(t, ln.Addr())
-		if got := c.Get("/"); got != "served" {
-			t.Errorf("got %q", got)
-		}
-		c.Close()
-		if err := stop(); err != nil {
+		quit, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- u.Serve(&failing{ln, lack, 3}, Only(limit, "HandshakeTimeout"), u.Secure, "", quit)
+		}()
+		silent := Connect(t, ln.Addr())
+		NotBefore(t, silent.WantClosed(), silent.Begun, limit)
+		close(quit)
+		if err := Receive(t, ended); err != nil {
 			t.Error(err)
 		}
+		WantNoListener(t, ln)
 	}},
 
 	// The handler is told of TLS, as it is by the bare server, whether that or the listener does the TLS.
@@ -118,35 +91,36 @@ var ofServe = []promise{
 		s.WantNone()
 	}},
 
-	// TLS behind a wrapper is refused, as nobody would recognise it there.
-	{"TLSOutOfReachIsRefused", plain, func(t *testing.T, u under) {
-		for name, wrap := range map[string]func(net.Listener) net.Listener{
-			"seen at once":   func(ln net.Listener) net.Listener { return netutil.LimitListener(ln, 1) },
-			"seen at Accept": func(ln net.Listener) net.Listener { return opaque{ln} },
+	// Timeouts that make no sense are refused, and the error names the field and its value.
+	// Package httpconn tests what settings may be.
+	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
+		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
+		for says, to := range map[string]Timeouts{
+			"HeaderTimeout is 5ns":         {HeaderTimeout: 5}, // forgot the unit
+			"Hijacked.Heartbeat is active": {Hijacked: idle.Policy{Heartbeat: beat}},
 		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				ln := Listen(t)
-				client := Connect(t, ln.Addr())
-				err := u.serve(wrap(tls.NewListener(ln, ServerTLS())), Off(), false, "")
-				WantError(t, err, u.Package+": ", "TLS", "ServeTLS", "tls.NewListener(l, config)")
-				WantNoListener(t, ln)
-				client.WantClosed()
-			})
+			ln := Listen(t)
+			setup, err := u.Prepare(Config{Listener: ln, Timeouts: to, Handler: echo, Log: io.Discard})
+			if WantError(t, err, u.Package+": ", says); err == nil {
+				setup.Listener.Close()
+			}
+			Connect(t, ln.Addr()) // the listener is left open
 		}
 	}},
 
-	// A connection without limits is left alone.
-	{"Off", usual, func(t *testing.T, u under) {
-		s := u.start(t, Off(), echo)
-		c := s.Dial()
-		for _, part := range []string{Post(3)[:5], Post(3)[5:], "abc"} {
-			time.Sleep(limit)
-			c.Send(part)
+	// So are listeners that are none, or have timeouts already.
+	{"RefusedListeners", plain, func(t *testing.T, u under) {
+		_, err := u.Prepare(Config{Handler: echo, Log: io.Discard})
+		WantError(t, err, u.Package+": the listener is nil")
+		setup, err := u.Prepare(Config{Listener: Listen(t), Timeouts: Off(), Handler: echo, Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
 		}
-		c.Want(200)
-		time.Sleep(limit)
-		c.Get("/")
-		s.WantNone()
+		defer setup.Listener.Close()
+		_, err = u.Prepare(Config{Listener: setup.Listener, Handler: echo, Log: io.Discard})
+		WantError(t, err, u.Package+": ", "already")
+		if st := setup.Listener.Stats(); len(st.Phases) != u.Phases || len(st.Limits) != u.Limits {
+			t.Errorf("there are counts of %v and %v", st.Phases, st.Limits)
+		}
 	}},
 }

@@ -79,11 +79,6 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 // Idle tells that the server has come to wait for another request of a client.
 func (s *Site) Idle() { s.idles.Add(1) }
 
-func (s *Site) muted(mute bool) *Site {
-	s.mute = mute
-	return s
-}
-
 // End ends the server and checks that nothing is left of it.
 func (s *Site) End() {
 	s.Setup.Close()
@@ -119,18 +114,9 @@ func sum[K comparable](counts map[K]uint64) (n uint64) {
 // and nothing else has.
 func (s *Site) WantOnly(n uint64, phase string, reason idle.Reason) {
 	s.T.Helper()
-	s.WantConns(n, phase, reason)
-	if got := s.Stats().Phases["request stream"]; got > 0 {
-		s.T.Errorf("%d streams were reset, want none", got)
-	}
-}
-
-// WantConns is WantOnly of connections; streams may have been reset as well.
-func (s *Site) WantConns(n uint64, phase string, reason idle.Reason) {
-	s.T.Helper()
 	var st httplimits.Stats
 	Eventually(s.T, "the timeouts are counted", func() bool { st = s.Stats(); return st.Phases[phase] >= n && st.TimedOut[reason] >= n })
-	if conns := sum(st.Phases) - st.Phases["request stream"]; st.Phases[phase] != n || conns != n {
+	if st.Phases[phase] != n || sum(st.Phases) != n {
 		s.T.Errorf("timed out in %v, want %d in the phase %q", st.Phases, n, phase)
 	}
 	if setting := Setting(phase, reason); st.Limits[setting] < n {

@@ -4,8 +4,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,20 +22,33 @@ type slow struct {
 	in      func(Flavour) bool
 	setting string
 	clients [][]string    // what each sends: requests that are answered, and in the end what is too slow
+	shakes  bool          // the client completes the handshake though the server waits for that
 	pause   time.Duration // before that
 	trickle string        // what follows that byte by byte
 	pace    time.Duration // the time between two of these
 	streams bool          // the handler reads the body as it comes, and gets the error
-	keeps   bool          // of those for which OnTimeout is tested; one a setting
+	sips    bool          // the client reads a little now and then
+	keeps   bool          // of those for which OnTimeout is tested, and Shutdown; one a setting
 }
 
 var slowClients = []slow{
 	{name: "SilentConnection", in: everywhere, setting: "HandshakeTimeout", keeps: true, clients: [][]string{{""}}},
+	// A client that begins a TLS handshake and does not go on is not answered in clear, as a
+	// header would be, and nothing is logged.
+	{name: "HalfOpenHandshake", in: secure, setting: "HandshakeTimeout", clients: [][]string{{"\x16\x03"}, {"\x16\x03\x01\x01\x00\x01\x00"}}},
+	{name: "HandshakeTrickles", in: secure, setting: "HandshakeTimeout", trickle: "\x03\x01\x02\x00" + strings.Repeat("\x01", 500), pace: limit / 10,
+		clients: [][]string{{"\x16"}}},
+	// What follows a handshake counts to it until the first byte of a request.
+	{name: "SilentAfterTheHandshake", in: secure, setting: "HandshakeTimeout", shakes: true, clients: [][]string{{""}}},
 
 	// A header that trickles in cannot extend its limit, be it the first of its connection or
 	// a later one.
 	{name: "HeaderTrickles", in: everywhere, setting: "HeaderTimeout", trickle: strings.Repeat("X: y\r\n", 1000), pace: limit / 20,
 		clients: [][]string{{"GET / HTTP/1.1\r\n"}, {Get("/"), "GET / HTTP/1.1\r\n"}}},
+	// A header that trickles in has one answer: what the server itself would say, when its
+	// Read fails, does not go out, neither before that nor after it.
+	{name: "AnsweredOnce", in: plain, setting: "HeaderTimeout", trickle: strings.Repeat("x", 500), pace: 5 * ms,
+		clients: slices.Repeat([][]string{{"GET / HTTP/1.1\r\nX: "}}, 100)},
 	{name: "HeaderStops", in: usual, setting: "HeaderTimeout", keeps: true,
 		clients: [][]string{{"G"}, {"GET / HTTP/1.1\r\n"}, {"GET / HTTP/1.1\r\nHost: test\r\n\r"}, {"PRI * HTTP/2.0\r\n"}, {Get("/"), "GET"}}},
 	// The first byte may come as late as HandshakeTimeout allows, or KeepAliveTimeout. Only
@@ -44,6 +60,8 @@ var slowClients = []slow{
 		clients: [][]string{{Get("/"), Post(10_000)}, {Get("/"), Post(10_000) + "hello"}}},
 	{name: "ChunksStop", in: usual, setting: "BodyTimeout",
 		clients: [][]string{{Chunked}, {Chunked + "5"}, {Chunked + "5\r\nhe"}, {Chunked + "5\r\nhello\r\n"}}},
+	// fasthttp makes another error of a timeout in the trailer, which it logs.
+	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{Chunked + "0\r\n"}}},
 	// A body that the handler does not want is read by the server, before it sends what the
 	// handler has written.
 	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
@@ -55,6 +73,8 @@ var slowClients = []slow{
 	// The time of requests before it does not count. The request is cancelled if it can be.
 	{name: "HandlerTimeout", in: everywhere, setting: "HandlerTimeout", keeps: true,
 		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", PostTo("/long", 5) + "hello"}}},
+	// The preface of HTTP/2 is a request to a server that does not speak that.
+	{name: "PrefaceIsARequest", in: plain, setting: "HandlerTimeout", clients: [][]string{{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}}},
 	// While a body is read the limit of handlers goes on.
 	{name: "HandlerTimeoutInTheBody", in: usual, setting: "HandlerTimeout", trickle: half, pace: 20 * ms, clients: [][]string{{Post(len(half))}}},
 
@@ -64,6 +84,8 @@ var slowClients = []slow{
 	// A response belongs to a request, whatever was waited for when that came.
 	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
 	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
+	// Taking a little now and then is not enough.
+	{name: "ReaderSips", in: onLinux, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
 
 	// After requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
@@ -92,25 +114,34 @@ var kinds = map[string]kind{
 	"IdleTimeout":      {"hijacked", idle.ReasonIdle, 0},
 }
 
-// ofSlowClients are those promises, and that OnTimeout can keep connections.
+// ofSlowClients are those promises, that OnTimeout can keep connections, and that a slow
+// client cannot hold up a Shutdown: the limits of what is in flight go on.
 func ofSlowClients() (all []promise) {
 	for _, w := range slowClients {
-		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0) }})
+		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0, false) }})
 	}
-	return append(all, promise{"KeptTwice", usual, func(t *testing.T, u under) {
-		for _, w := range slowClients {
-			if w.keeps {
-				t.Run(w.setting, func(t *testing.T) {
-					t.Parallel()
-					w.test(t, u, 2)
-				})
+	each := func(keeps int, shutsDown bool) func(t *testing.T, u under) {
+		return func(t *testing.T, u under) {
+			for _, w := range slowClients {
+				notWaitedFor := w.setting == "KeepAliveTimeout" || w.setting == "IdleTimeout" || w.setting == "HeaderTimeout" && u.Secure
+				if w.keeps && !(shutsDown && notWaitedFor) {
+					t.Run(w.setting, func(t *testing.T) {
+						t.Parallel()
+						w.test(t, u, keeps, shutsDown)
+					})
+				}
 			}
 		}
-	}})
+	}
+	return append(all, promise{"KeptTwice", usual, each(2, false)}, promise{"LimitsGoOnDuringShutdown", usual, each(0, true)})
 }
 
-// test tests it with an OnTimeout that keeps each connection so many times.
-func (w slow) test(t *testing.T, u under, keeps int) {
+// onLinux is for what only Linux tells about a connection.
+func onLinux(f Flavour) bool { return usual(f) && runtime.GOOS == "linux" }
+
+// test tests it with an OnTimeout that keeps each connection so many times. If shutsDown is
+// set, the server is shut down meanwhile.
+func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	k, ofWriting := kinds[w.setting], strings.HasPrefix(w.setting, "Write")
 	var mu sync.Mutex
 	asked := map[string][]idle.TimeoutError{} // by the addresses of clients that have come to the end
@@ -125,18 +156,32 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 		return !ready || len(before) < keeps
 	}
+	late := func(c *Client) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[c.LocalAddr().String()] = nil
+	}
 	h, told, release := routes(t, u, strings.Contains(w.clients[0][0], "/file"))
 	defer release()
-	s := u.start(t, to, h, func(c *Config) { c.StreamBodies = w.streams })
+	var entered atomic.Int64
+	s := u.start(t, to, func(r Request) { entered.Add(1); h(r) }, func(c *Config) {
+		c.StreamBodies = w.streams
+		if w.name == "TrailerStops" && u.LogsTrailers {
+			c.Log = io.Discard
+		}
+	})
 	begun := map[*Client]time.Time{}
 	for _, texts := range w.clients {
 		last := len(texts) - 1
 		if last == 0 && w.setting == "HeaderTimeout" && u.Secure && (w.trickle == "" || !u.FirstHeaderInTLS) {
 			continue // it may be a part of the handshake
 		}
+		if shutsDown && last > 0 {
+			continue // the server may take it for an idle one
+		}
 		c := s.DialBare()
 		begun[c] = c.Begun
-		if u.Secure && w.setting != "HandshakeTimeout" {
+		if u.Secure && (w.setting != "HandshakeTimeout" || w.shakes) {
 			c.Shake()
 		}
 		if ofWriting {
@@ -148,16 +193,39 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 		time.Sleep(w.pause)
 		if texts[last] != "" {
-			begun[c] = c.Send(texts[last])
+			sent := c.Send(texts[last])
+			if w.setting != "HandshakeTimeout" { // that counts from the beginning
+				begun[c] = sent
+			}
 		}
-		mu.Lock()
-		asked[c.LocalAddr().String()] = nil
-		mu.Unlock()
+		if shutsDown {
+			continue
+		}
+		late(c)
 		if w.trickle != "" {
 			defer c.Trickle(w.trickle, w.pace)()
 		}
+		if w.sips {
+			go func() {
+				for b := make([]byte, 1<<10); ; time.Sleep(20 * ms) {
+					if _, err := c.Read(b); err != nil {
+						return
+					}
+				}
+			}()
+		}
 	}
 	n := len(begun)
+	var down <-chan error
+	if shutsDown {
+		Eventually(t, "all are accepted, and their handlers called", func() bool {
+			return s.Stats().Live == uint64(n) && (k.phase != "request" || entered.Load() == int64(n))
+		})
+		down = s.shutDown(Patience)
+		for c := range begun {
+			late(c)
+		}
+	}
 	if ofWriting { // what is read is taken
 		s.WantOnly(uint64(n), k.phase, k.reason)
 	}
@@ -166,6 +234,8 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		switch {
 		case k.status != 0:
 			at = c.Refused(k.status)
+		case w.sips:
+			at = time.Now()
 		case ofWriting:
 			at = c.wantReset()
 		case w.setting == "IdleTimeout":
@@ -182,6 +252,11 @@ func (w slow) test(t *testing.T, u under, keeps int) {
 		}
 	}
 	s.WantOnly(uint64(n), k.phase, k.reason)
+	if release(); shutsDown {
+		if err := Receive(t, down); err != nil {
+			t.Error(err)
+		}
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for peer, errs := range asked {
@@ -218,7 +293,7 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 		case "/hijack":
 			takeOver(r)
 			go func() { told <- <-ended }() // it goes on when the handler has returned
-		case "/long":
+		case "/long", "*", "/*": // the last ones are those of HTTP/2's preface
 			if u.Cancels {
 				<-r.Done()
 			} else {
@@ -237,5 +312,5 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 		if err != nil {
 			told <- err
 		}
-	}, told, func() { close(released) }
+	}, told, sync.OnceFunc(func() { close(released) })
 }

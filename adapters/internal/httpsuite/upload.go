@@ -2,7 +2,6 @@ package httpsuite
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,85 +14,35 @@ import (
 
 // ofUploads are about bodies that the handler reads as they come.
 var ofUploads = []promise{
-	// Every timeout has one outcome: the client is answered, it is counted as what it was,
-	// and the handler gets the error that says so.
-	{"HandlerSeesTheTimeout", usual, func(t *testing.T, u under) {
-		const n = 30
-		ended := make(chan error, n)
-		to := Only(limit, "BodyTimeout")
-		var sent Gate // all of them
-		to.OnTimeout = sent.Keep
-		s := u.start(t, to, func(r Request) {
-			_, err := io.Copy(io.Discard, r.Body())
-			ended <- err
-			io.WriteString(r, "too late")
-		}, streamBodies)
-		var clients []*Client
-		for range n {
-			c := s.Dial()
-			c.Send(Post(2*len(half)) + half)
-			clients = append(clients, c)
-		}
-		sent.Open()
-		for _, c := range clients {
-			c.Refused(http.StatusRequestTimeout)
-			WantTimeout(t, Receive(t, ended), "request", idle.ReasonRead)
-		}
-		s.WantOnly(n, "request", idle.ReasonRead)
-	}},
 
 	// Time in which the handler does not read is no offence of the client's, whether its
 	// bytes are there already or not.
 	{"HandlerPausesReading", usual, func(t0 *testing.T, u under) {
-		for _, ahead := range []bool{true, false} {
-			t0.Run(fmt.Sprintf("ahead=%v", ahead), func(t0 *testing.T) {
-				t0.Parallel()
-				t := intime.Of(t0, limit/2)
-				to := All(limit)
-				to.HandshakeTimeout, to.KeepAliveTimeout = Patience, Patience
-				to.BodyRate = idle.Rate{BytesPerSecond: 10 << 10, Grace: limit}
-				parts, size := 3, 1<<20
-				if !ahead {
-					size = len(half)
-				}
-				paused := make(chan error, parts)
-				s := u.start(t, to, func(r Request) {
-					body, b := r.Body(), make([]byte, size)
-					for range parts {
-						if ahead {
-							time.Sleep(2 * limit)
-						}
-						_, err := io.ReadFull(body, b)
-						if !ahead { // and nothing is there
-							time.Sleep(2 * limit)
-						}
-						if paused <- err; err != nil {
-							return
-						}
-					}
-				}, streamBodies)
-				c := s.Dial()
-				c.Send(Post(parts * size))
-				sent := make([]byte, size)
-				if ahead {
-					go func() {
-						for range parts {
-							c.Write(sent)
-						}
-					}()
-				}
-				for range parts {
-					if !ahead {
-						c.Send(string(sent))
-					}
-					if err := Receive(t, paused); err != nil {
-						t.Fatal("reading after a pause: ", err)
-					}
-				}
-				c.Want(http.StatusOK)
-				s.WantNone()
-			})
+		t := intime.Of(t0, limit/2)
+		to := All(limit)
+		to.HandshakeTimeout, to.KeepAliveTimeout = Patience, Patience
+		to.BodyRate = idle.Rate{BytesPerSecond: 10 << 10, Grace: limit}
+		const parts = 3
+		paused := make(chan error, parts)
+		s := u.start(t, to, func(r Request) {
+			body, b := r.Body(), make([]byte, len(half))
+			for range parts {
+				time.Sleep(2 * limit) // while some is there
+				_, err := io.ReadFull(body, b)
+				time.Sleep(2 * limit) // and nothing is
+				paused <- err
+			}
+		}, streamBodies)
+		c := s.Dial()
+		c.Send(Post(parts * len(half)))
+		for range parts {
+			c.Send(half)
+			if err := Receive(t, paused); err != nil {
+				t.Fatal("reading after a pause: ", err)
+			}
 		}
+		c.Want(http.StatusOK)
+		s.WantNone()
 	}},
 
 	// A handler's own read deadline takes the place of the body's limits, for this request

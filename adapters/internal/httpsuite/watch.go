@@ -1,9 +1,7 @@
 package httpsuite
 
 import (
-	"errors"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -50,96 +48,27 @@ var ofWatch = []promise{
 		}
 	}},
 
-	// Watch can take back what it has said.
-	{"WatchTwice", usual, func(t0 *testing.T, u under) {
-		t := intime.Of(t0, 100*ms)
-		h, ended := hijack(func(h hijacked) error {
-			for _, p := range []idle.Policy{{IdleTimeout: limit}, {}} {
-				if err := h.watch(p, nil); err != nil {
-					t.Error(err)
-				}
-			}
-			return echoLines(h)
-		})
-		s := u.start(t, Off(), h)
-		c := s.Dial()
-		c.upgrade()
-		time.Sleep(2 * limit)
-		c.Send("hello\n")
-		c.Line("hello")
-		c.Close()
-		Receive(t, ended)
-		s.WantNone()
-	}},
-
-	// Watch refuses what makes no sense, which does no harm.
+	// Watch refuses what makes no sense, and a connection that was not hijacked, which does no
+	// harm.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
-		h, _ := hijack(func(h hijacked) error {
+		refuses := func(err error, says string) { WantError(t, err, u.Package+": ", says) }
+		takeOver, _ := hijack(func(h hijacked) error {
 			ping := func() error { return nil }
-			WantError(t, h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), u.Package+": ", "ping is nil")
-			WantError(t, h.watch(idle.Policy{IdleTimeout: -1}, ping), u.Package+": ", "IdleTimeout is -1ns")
-			WantError(t, h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit}}, ping), u.Package+": ", "Heartbeat.Timeout is 0")
+			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), "ping is nil")
+			refuses(h.watch(idle.Policy{IdleTimeout: -1}, ping), "IdleTimeout is -1ns")
 			return echoLines(h)
 		})
-		c := u.start(t, Only(time.Minute), h).Dial()
-		c.upgrade()
-		c.Send("hello\n")
-		c.Line("hello")
-	}},
-
-	// Watch of a connection that was not hijacked is refused, and does no harm.
-	{"WatchWithoutHijack", usual, func(t *testing.T, u under) {
-		s := u.start(t, Only(limit, "HeaderTimeout"), func(r Request) {
-			WantError(t, r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, nil), u.Package+": ", "was not hijacked")
+		s := u.start(t, Only(time.Minute), func(r Request) {
+			refuses(r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, nil), "was not hijacked")
+			takeOver(r)
 		})
 		c := s.Dial()
 		c.Get("/")
-		begun := c.Send("GET")
-		NotBefore(t, c.Refused(408), begun, limit)
+		c.upgrade()
+		c.Send("hello\n")
+		c.Line("hello")
 		if n := s.Stats().Panics; n > 0 {
 			t.Errorf("%d panics", n)
-		}
-		s.WantOnly(1, "request header", idle.ReasonReadTotal)
-	}},
-
-	// Watch takes limits that are shorter than the tick of all others, and counts what it
-	// times out.
-	{"WatchShorterThanTheTick", wraps, func(t *testing.T, u under) {
-		h, ended := hijack(func(h hijacked) error {
-			if err := h.watch(idle.Policy{IdleTimeout: 50 * ms}, nil); err != nil {
-				h.Close()
-				return err
-			}
-			return echoLines(h)
-		})
-		s := u.start(t, Only(time.Minute), h)
-		c := s.Dial()
-		c.Send(Upgrade)
-		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
-		c.Drain()
-		s.WantOnly(1, "hijacked", idle.ReasonIdle)
-	}},
-
-	// Watch after the server's end is refused if nothing is left that could watch.
-	{"WatchAfterTheEnd", usual, func(t *testing.T, u under) {
-		kept := make(chan hijacked, 1)
-		h, _ := hijack(func(h hijacked) error { kept <- h; return nil })
-		s := u.start(t, Off(), h, keepHijacked)
-		s.Dial().upgrade()
-		nc := Receive(t, kept)
-		defer nc.Close()
-		for _, p := range []idle.Policy{{IdleTimeout: time.Hour}, {}} {
-			if err := nc.watch(p, nil); err != nil {
-				t.Error(err)
-			}
-		}
-		s.End()
-		err := nc.watch(idle.Policy{IdleTimeout: time.Hour}, nil)
-		if WantError(t, err, "listener"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Watch after the end of the listener gives %v", err)
-		}
-		if err := nc.watch(idle.Policy{}, nil); err != nil {
-			t.Errorf("Watch without limits after the end of the listener gives %v", err)
 		}
 	}},
 }

@@ -1,0 +1,157 @@
+package httpsuite
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// half is half of the large body that a test sends, more than servers read before they
+// call the handler.
+var half = strings.Repeat("x", 50<<10)
+
+// An honest is a promise of clients that are served, however slow they or their handlers
+// are, as they pass no limit.
+type honest struct {
+	name  string
+	in    func(Flavour) bool
+	to    Timeouts
+	limit time.Duration // the one that matters
+	long  time.Duration // how long handlers of /long and of /unread take; the latter does not read the body
+	steps []step
+}
+
+// A step is what a client sends, how long it waits then, and the responses that it reads: a
+// response is the path of the request and its body.
+type step struct {
+	sends string
+	pause time.Duration
+	gets  []string
+}
+
+// both is one request and its response.
+func both(request, response string) step { return step{request, 0, []string{response}} }
+
+var honestClients = func() []honest {
+	const limit = 2 * limit
+	bodyRate := Only(limit, "BodyTimeout")
+	bodyRate.BodyRate = idle.Rate{BytesPerSecond: 500, Grace: limit}
+	keepAlive := All(limit / 4)
+	keepAlive.HandshakeTimeout, keepAlive.KeepAliveTimeout = limit, limit
+	keepAlive.BodyRate = idle.Rate{BytesPerSecond: 100, Grace: limit / 4}
+	latePipeline := All(limit)
+	latePipeline.HandshakeTimeout = Patience
+	all := []honest{
+		// A connection that is made ahead of need, as browsers do, may be silent for as long
+		// as HandshakeTimeout says.
+		{"AheadOfNeed", secure, Only(limit, "HeaderTimeout"), limit, 0, []step{{"", 2 * limit, nil}, both(Get("/"), "/")}},
+		// What arrives within the limit is served, however it is cut, and each request has a
+		// limit of its own.
+		{"HeadersInPieces", plain, Only(limit, "HeaderTimeout"), limit, 0,
+			slices.Repeat([]step{{Get("/")[:10], limit / 3, nil}, both(Get("/")[10:], "/")}, 4)},
+		// A slow body that is above the rate lives for much longer than the limits, in each
+		// request. Here it is twice the rate.
+		{"BodyAboveTheRate", usual, bodyRate, limit, 0, slices.Repeat(slices.Concat([]step{{Post(30 * 50), 0, nil}},
+			slices.Repeat([]step{{half[:50], 50 * ms, nil}}, 29), []step{both(half[:50], "/"+half[:30*50])}), 2)},
+		// The wait for a request begins anew with each response, and is not that of the
+		// handshake, the header or the body.
+		{"KeepAliveBeginsAnew", usual, keepAlive, limit, 0, slices.Repeat([]step{both(Post(3)+"abc", "/abc"), {"", limit / 2, nil}}, 4)},
+		// A client that goes on sending while a long handler runs is not cut, nor is its next
+		// request.
+		{"PipeliningBehindALongHandler", usual, latePipeline, limit, 3 * limit,
+			[]step{{Get("/long"), limit / 2, nil}, {Get("/next"), 0, []string{"/long", "/next"}}}},
+		// The limit of handlers is one of requests, not of connections, nor of the wait between
+		// two.
+		{"HandlerTimeoutBeginsAnew", plain, Only(limit, "HandlerTimeout"), limit, limit / 3, []step{
+			{strings.Repeat(Get("/long"), 3), 0, []string{"/long", "/long", "/long"}}, both(Get("/long"), "/long"),
+			{"", limit * 3 / 2, nil}, both(Get("/long"), "/long")}},
+		// A connection without limits is left alone.
+		{"Off", usual, Off(), limit, 0, []step{{"", limit, nil}, {Post(3)[:5], limit, nil}, {Post(3)[5:], limit, nil},
+			both("abc", "/abc"), {"", limit, nil}, both(Get("/"), "/")}},
+	}
+
+	// Many requests at once are served, wherever they are cut.
+	pipelining := honest{name: "Pipelining", in: everywhere, to: All(Patience), limit: Patience}
+	for text := strings.Repeat(Get("/a")+Post(5)+"hello", 20); text != ""; {
+		cut := min(len(text), 37)
+		pipelining.steps = append(pipelining.steps, step{sends: text[:cut]})
+		text = text[cut:]
+	}
+	pipelining.steps = append(pipelining.steps, step{gets: slices.Repeat([]string{"/a", "/hello"}, 20)})
+	all = append(all, pipelining)
+
+	// A handler may take as long as it likes, which is not the client's fault, whatever
+	// came before it.
+	handlers := All(limit)
+	handlers.BodyRate = idle.Rate{BytesPerSecond: 1000, Grace: limit}
+	handlers.WriteRate = handlers.BodyRate
+	quick, long := both(Get("/"), "/"), both(Get("/long"), "/long")
+	longAfter := func(name string, in func(Flavour) bool, steps ...step) {
+		all = append(all, honest{"LongHandler" + name, in, handlers, limit, 3 * limit, steps})
+	}
+	longAfter("First", usual, long)
+	longAfter("Second", usual, quick, long)
+	longAfter("OneByOne", everywhere, long, quick, quick, quick, long)
+	longAfter("AfterABody", usual, both(PostTo("/long", 5)+"hello", "/longhello"))
+	longAfter("AfterTwo", everywhere, both(Post(5)+"hello", "/hello"), both(PostTo("/long", 5)+"hello", "/longhello"))
+	longAfter("UnreadBody", usual, both(PostTo("/unread", 5)+"hello", "/unread"))
+	longAfter("HTTP10", usual, both("GET /long HTTP/1.0\r\n\r\n", "/long"))
+	longAfter("Chunked", usual, both(strings.Replace(Chunked, "/", "/long", 1)+"2\r\nhi\r\n0\r\n\r\n", "/longhi"))
+	longAfter("HeaderInParts", usual, step{Get("/long")[:7], 20 * ms, nil}, both(Get("/long")[7:], "/long"))
+	longAfter("BodyToCome", usual, both("POST /unread HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 5\r\n\r\n", "/unread"))
+	longAfter("AskedToCome", usual, both("POST /unread HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", "/unread"))
+	return all
+}()
+
+// ofHonestClients are those promises.
+func ofHonestClients() (all []promise) {
+	for _, h := range honestClients {
+		all = append(all, promise{h.name, h.in, h.test})
+	}
+	return all
+}
+
+func (h honest) test(t0 *testing.T, u under) {
+	toCome := strings.HasSuffix(h.name, "ToCome") // the body, after the response
+	if toCome && !u.CallsEarly {
+		t0.Skip("the handler is not called before the body has come")
+	}
+	t := intime.Of(t0, min(h.limit/4, 100*ms))
+	s := u.start(t, h.to, func(r Request) {
+		answer := r.Path()
+		if answer != "/unread" {
+			b, err := io.ReadAll(r.Body())
+			if err != nil {
+				t.Error(err)
+			}
+			answer += string(b)
+		}
+		if r.Path() == "/long" || r.Path() == "/unread" {
+			select {
+			case <-r.Done():
+				t.Error("the request is cancelled")
+			case <-time.After(h.long):
+			}
+		}
+		io.WriteString(r, answer)
+	})
+	c := s.Dial()
+	for _, step := range h.steps {
+		c.Send(step.sends)
+		time.Sleep(step.pause)
+		for _, want := range step.gets {
+			if got := c.Want(http.StatusOK); got != want {
+				t.Errorf("got %.40q, want %.40q", got, want)
+			}
+		}
+	}
+	if !toCome {
+		s.WantNone()
+	}
+}
