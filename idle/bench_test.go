@@ -146,16 +146,28 @@ func BenchmarkTimerResetRandom(b *testing.B) {
 	}
 }
 
+// BenchmarkTrackClose is what a connection pays for its beginning and its end, without a
+// Capacity and with one that it does not reach.
 func BenchmarkTrackClose(b *testing.B) {
-	t, _ := benchTracker(b, minute, 1)
-	var o idleOwner
-	hooks := hooksOf(&o)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := t.Track(&o.Conn, &o, hooks); err != nil {
-			b.Fatal(err)
-		}
-		o.Close()
+	for _, c := range []struct {
+		name string
+		Capacity
+	}{{"unlimited", Capacity{}}, {"most", Capacity{Most: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}}} {
+		b.Run(c.name, func(b *testing.B) {
+			t, _ := benchTracker(b, minute, 1)
+			if err := t.SetCapacity(c.Capacity); err != nil {
+				b.Fatal(err)
+			}
+			var o idleOwner
+			hooks := hooksOf(&o)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := t.Track(&o.Conn, &o, hooks); err != nil {
+					b.Fatal(err)
+				}
+				o.Close()
+			}
+		})
 	}
 }
 

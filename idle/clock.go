@@ -254,6 +254,13 @@ func (m moment) end(tick int64) int64 {
 	return m.clock.end(tick)
 }
 
+// since returns how long ago all activities with the given stamp were, at least. The
+// stamp may have been in use for a slack longer than end knows. If it was computed from
+// Evidence, the result may be too long by a tick.
+func (m moment) since(stamp uint32) time.Duration {
+	return max(0, m.after(m.end(m.tick(stamp)))-m.clock.slack)
+}
+
 // gaps records stamps that ended late, and when. It forgets the oldest, but keeps
 // the greatest lateness among those, and assumes that for every stamp as old as
 // them.

@@ -153,7 +153,20 @@ func (c *Conn) Beat() {
 func (c *Conn) beatSlow() {
 	now := c.lane.stamp()
 	c.Touch()
-	raise(&c.beat, now)
+	for {
+		last := c.beat.Load()
+		gap := int64(int32(now - last))
+		if gap <= 0 {
+			return
+		}
+		if !c.beat.CompareAndSwap(last, now) {
+			continue
+		}
+		if p := c.phase.Load(); p.least > 0 && c.state.strike(gap+1, p.least, p.strikes) {
+			c.lane.flooded(&c.entry, gap)
+		}
+		return
+	}
 }
 
 // Enter puts the connection in phase p. All its limits but the age start anew.
@@ -162,17 +175,32 @@ func (c *Conn) beatSlow() {
 // any goroutine; on a loop-driven shard, call it on the loop.
 func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
-	now := c.lane.stamp()
+	if left := c.phase.Load(); left != left.latest() { // else a grace could go on by an age that is replaced
+		c.follow(c.lane.clock)
+	}
+	version := p.latest()
+	now := c.enter(version)
+	for version != p.latest() { // replaced meanwhile, and the walk may have been here already
+		version = p.latest()
+		now = c.enter(version)
+	}
+	p = version
+	c.lane.hasten(&c.entry, now+p.soonest)
+	if p.aged { // counts from long before
+		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.recent()}).at))
+	}
+}
+
+// enter puts c under p as it is, and returns the stamp at which its limits begin.
+func (c *Conn) enter(p *Phase) (now uint32) {
+	now = c.lane.stamp()
 	c.begin(p, now)
 	for later := c.lane.stamp(); later != now; later = c.lane.stamp() { // a wait may have started in the new tick
 		now = later
 		c.begin(p, now)
 	}
 	c.phase.Store(p)
-	c.lane.hasten(&c.entry, now+p.soonest)
-	if p.aged { // age counts from long before now
-		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.recent()}).at))
-	}
+	return now
 }
 
 // begin starts all limits of p but the age at the given stamp. The caller must
@@ -208,7 +236,7 @@ func (c *Conn) mustFit(p *Phase) {
 	if p.clock != c.lane.clock {
 		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
-	if err := c.hooks.Check(p.policy); err != nil {
+	if err := c.hooks.Check(p.Policy()); err != nil {
 		panic(err.Error())
 	}
 }
@@ -226,15 +254,15 @@ func (c *Conn) Close() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if c.state.Load()&(live|expired) != 0 { // otherwise the timer may be in another wheel by now
-		l.wheel.Cancel(&c.timer)
+		l.unschedule(&c.entry)
 	}
 	was, ok := c.state.end()
 	if !ok || was&live == 0 {
 		return false
 	}
 	l.counts.gone.Add(1)
-	if l.retiring.Load() {
-		l.ended()
+	if l.watched.Load() {
+		l.ended(&c.entry)
 	}
 	return true
 }

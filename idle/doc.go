@@ -24,6 +24,7 @@
 //	Heartbeat     the peer has left pings unanswered, or has not beaten
 //	MinReadRate   bytes come too slowly while the server waits for them
 //	MinWriteRate  bytes go out too slowly while they wait to
+//	Beats         the peer beats more often than agreed
 //
 // ReadTimeout, ReadTotal and MinReadRate are for times in which the peer owes bytes, such
 // as the rest of a request. A server that always reads closes quiet clients by them.
@@ -55,17 +56,33 @@
 // Entering a phase replaces the whole policy: a limit that the phase does not set is off.
 // All limits start anew but MaxAge, which has counted since tracking began.
 //
+// # Steering
+//
+// The adapter's [Tracker] also changes connections that are open, from any goroutine:
+//
+//	SetPolicy, Replace   limits change, for new connections and for those that have them
+//	SetPressure          limits become tighter while memory or descriptors run out
+//	SetCapacity          so many connections at most; the most idle make room for new ones
+//	Drain                all are told, and then ended, the most idle first, at an even rate
+//	Shed                 some are, for a cause of the caller's own
+//
+// [Conn.End] ends a single one, and the connections of the adapters have it too.
+//
+// SetCapacity, Drain and Shed do not end a connection while it is busy: in a phase whose
+// policy says so, while its server works on a request, or while it has bytes that are not
+// read or sent yet. [Tracker.Drain] has the details. Conn.End ends a busy one too.
+//
 // # Counts
 //
 // [Tracker.Stats] tells how many connections have been tracked, are live, have gone by
-// themselves and have timed out, by reason.
+// themselves, have timed out, by reason, and were drained, shed or evicted.
 //
 // # What is promised
 //
 // No connection is timed out before its limit has passed. The timeout comes at most 1⅛
 // ticks of 10 ms later; [Policy] lists the limits that take longer. When very many are
-// due at once, [Options].Budget defers some. A connection has one outcome: it has timed
-// out for one reason, or it has gone by itself.
+// due at once, [Options].Budget defers some. A connection has one outcome: it has ended
+// for one reason, or it has gone by itself.
 //
 // Time during which the process did not run is not held against a peer. After a stall
 // all connections have a moment to catch up, and before one is timed out the adapter

@@ -72,7 +72,7 @@ func (t *Tracker) runDue() {
 	now := t.clock.settled()
 	for s := range t.each {
 		switch {
-		case s.due.Load() > now:
+		case s.due.Load() > now && !s.hasOther():
 		case !s.loop:
 			s.pass(max(t.opts.Budget/time.Duration(len(t.own)), 1)) // 1, as 0 would mean no limit
 		default:
@@ -90,9 +90,12 @@ func (t *Tracker) rest(mercy int64) time.Duration {
 	}
 	now, due := t.clock.settled(), int64(never)
 	for s := range t.each {
-		if s.isBehind(now) {
+		switch {
+		case s.isBehind(now):
 			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.elapsed(), t.clock.until(mercy)))
-		} else {
+		case !s.loop && s.hasOther():
+			due = now
+		default:
 			due = min(due, s.due.Load())
 		}
 	}

@@ -92,6 +92,67 @@ func (e *entry) direction(f *flow) *direction {
 	return &p.in
 }
 
+// follow moves e to the current version of its phase, if the policy of that was
+// replaced. It reports whether it has. Limits go on counting from where they did. A
+// limit for which the old version kept no account counts from now.
+func (e *entry) follow(k *clock) (followed bool) {
+	for {
+		old := e.phase.Load()
+		p := old.latest()
+		if p == old {
+			return followed
+		}
+		if !p.in.continues(old.in) {
+			e.countFromNow(&e.in, old, k)
+		}
+		if !p.out.continues(old.out) {
+			e.countFromNow(&e.out, old, k)
+		}
+		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
+			raise(&e.pinged, stampOf(k.now()))
+			e.state.set(0, unanswered|missMask)
+		}
+		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
+			e.state.set(0, draining) // the owner is asked to finish again, and has the new grace
+		}
+		followed = e.phase.CompareAndSwap(old, p) || followed // if not, another phase has been entered
+	}
+}
+
+// countFromNow starts the accounts of f anew at the current time, and takes back
+// what is paid beyond it, as long as e is in the given phase:
+//
+//	judge:  loads paid
+//	other:  Enter another phase: stores paid, then phase
+//	reader: pays for what arrives in that phase
+//	judge:  CompareAndSwap of paid fails, or phase is another
+func (e *entry) countFromNow(f *flow, in *Phase, k *clock) {
+	for {
+		paid, now := f.paid.Load(), k.instant()
+		if int64(paid-now) <= 0 || e.phase.Load() != in || f.paid.CompareAndSwap(paid, now) {
+			break
+		}
+	}
+	f.letOff(k.instant)
+	e.state.set(0, spent)
+}
+
+// lastActivity returns the stamp of the last byte in either direction.
+func (e *entry) lastActivity() uint32 {
+	in, out := e.in.stamp.Load(), e.out.stamp.Load()
+	if int32(out-in) > 0 {
+		return out
+	}
+	return in
+}
+
+// isBusy reports whether e is in the middle of something: in a phase that says so,
+// while its owner does not wait for input, or while its owner is being asked to finish.
+// What is unread or unsent is not looked at, see isInUse.
+func (e *entry) isBusy() bool {
+	return e.phase.Load().latest().policy.Busy || !e.in.waits() || e.state.Load()&telling != 0
+}
+
 // restart starts the clock of one limit anew at stamp, and others as little as
 // possible.
 func (e *entry) restart(t *terms, stamp uint32, k *clock) {

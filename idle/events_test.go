@@ -3,6 +3,7 @@ package idle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -35,6 +36,14 @@ const (
 	arriveUnread
 	closeIt
 	jumpClock
+	walkAll
+	replaceOne
+	pressAll
+	drainAll
+	shedSome
+	controlOp
+	endByHand
+	setCapacity
 )
 
 var deeds = [...]string{
@@ -42,6 +51,8 @@ var deeds = [...]string{
 	awaitRead: "await a read", pauseRead: "pause reading",
 	awaitWrite: "await a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
+	walkAll: "walk", replaceOne: "replace a policy", pressAll: "set the pressure",
+	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
 }
 
 // odds are out of how many each deed is drawn.
@@ -52,7 +63,7 @@ var odds = []int{
 }
 
 // traceOf makes the events of a world. They are at odd instants, at which no
-// pass runs: those begin at multiples of a slack.
+// pass runs: those begin at multiples of a slack, and are over soon after.
 func traceOf(seed int64, steps int) []happening {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	tick := tickOf(seed)
@@ -71,12 +82,32 @@ func traceOf(seed int64, steps int) []happening {
 			most *= 300 // the clock falls asleep
 		}
 		at += time.Duration(1 + rng.Int64N(int64(most)))
-		if at%slack == 0 {
-			at += time.Duration(1 + rng.Int64N(int64(slack)-1))
+		if at%slack < mostVisits {
+			at += mostVisits + time.Duration(rng.Int64N(int64(slack-2*mostVisits)))
 		}
 		trace[i] = happening{i, at, rng.IntN(len(simSlots)), odds[rng.IntN(len(odds))], rng.Uint64()}
 		if seed%2 == 1 && rng.IntN(50) == 0 {
 			trace[i].what = jumpClock
+		}
+		switch rng.IntN(40) {
+		case 0:
+			trace[i].what = walkAll
+		case 1:
+			trace[i].what = replaceOne
+		case 2:
+			trace[i].what = pressAll
+		}
+		switch r := rng.IntN(600); {
+		case r == 0:
+			trace[i].what = drainAll
+		case r < 6:
+			trace[i].what = shedSome
+		case r < 18:
+			trace[i].what = controlOp
+		case r < 24:
+			trace[i].what = endByHand
+		case r < 27:
+			trace[i].what = setCapacity
 		}
 	}
 	return trace
@@ -84,9 +115,26 @@ func traceOf(seed int64, steps int) []happening {
 
 // play waits until h is to happen, and lets it.
 func (w *world) play(h happening) {
-	time.Sleep(h.at - time.Since(w.start))
-	if h.what == jumpClock {
+	if wait := h.at - time.Since(w.start); wait > 0 {
+		time.Sleep(wait)
+	} else { // a loop stood still, and others may go on at this very instant
+		time.Sleep(773)
+	}
+	switch h.what {
+	case jumpClock:
 		w.jump(1 + int(h.pick%12))
+		return
+	case walkAll, replaceOne, pressAll:
+		w.steer(h.what, h.pick)
+		return
+	case drainAll, shedSome, controlOp:
+		w.operate(h.what, h.pick)
+		return
+	case endByHand:
+		w.endOne(w.slots[h.slot])
+		return
+	case setCapacity:
+		w.capacitate(h.pick)
 		return
 	}
 	s := w.slots[h.slot]
@@ -110,9 +158,12 @@ func (w *world) happen(s *slot, what int, pick uint64) {
 
 // begin tracks a connection in s; w.mu is held.
 func (w *world) begin(s *slot, pick uint64) {
+	if pick/8%32 > 0 && slices.ContainsFunc(w.ops, func(o *simOp) bool { return o.drain && !o.op.isDone() }) {
+		return // a server that is drained tracks few new ones
+	}
 	l := w.newLife(s, pick)
 	if err := s.home.track(&s.conn, l.owner, hooksOf(l.owner)); err != nil {
-		if err != ErrClosed || !w.closing {
+		if (err != ErrClosed || !w.closing) && (err != ErrFull || !w.refuses()) {
 			w.errorf("at %v: Track: %v", w.now(), err)
 		}
 		return
@@ -153,7 +204,7 @@ func (l *life) underWay() bool {
 		return false
 	}
 	st := l.slot.conn.state.Load()
-	return l.expired || l.asked || l.answeredAt == l.world.now() || st&(asking|pinging) != 0 || st&draining != 0 && !l.ledger.drained
+	return l.expired || l.asked || l.answeredAt == l.world.now() || st&(asking|pinging|telling) != 0 || st&draining != 0 && !l.ledger.drained
 }
 
 // event lets something happen to the connection in s; w.mu is held.
@@ -191,6 +242,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		c.Beat()
 	case enterPhase:
 		ph := w.phases[pick%uint64(len(w.phases))]
+		l.phase = ph
 		g.enter(w.told(ph), now)
 		c.Enter(ph)
 	case trackAgain:

@@ -28,6 +28,8 @@ type thread struct {
 	name  string
 	steps []threadStep
 	at    map[string]int
+
+	follows bool // a phase may be replaced: see follow
 }
 
 type threadStep struct {

@@ -23,20 +23,22 @@ type Hooks struct {
 	Ping func(owner any) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit named in err starts anew. While
-	// OnTimeout runs, no limit of the connection is checked, so a write that it
-	// makes needs a deadline. Activity in the meantime averts the timeout. So an
-	// adapter must not report a farewell that its user writes here.
+	// the connection is kept, and the limit named in err starts anew. Operations
+	// such as [Tracker.Drain] and [Conn.End] do not call it. While OnTimeout runs,
+	// no limit of the connection is checked, so a write that it makes needs a
+	// deadline. Activity in the meantime averts the timeout. So an adapter must not
+	// report a farewell that its user writes here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
-	// OnEnd is called once when a connection has timed out; Expire follows when
-	// it has returned. OnEnd may write to the peer. That write needs a deadline,
-	// as no limit ends it any more.
+	// OnEnd is called once when a connection has timed out, or was ended by an
+	// operation; Expire follows when it has returned. OnEnd may write to the peer.
+	// That write needs a deadline, as no limit ends it any more.
 	OnEnd func(owner any, err *TimeoutError)
 
 	// OnDrain is called when a connection has passed Policy.MaxAge, so that it
 	// can finish within Policy.MaxAgeGrace. It is not called if MaxAgeGrace is
-	// zero.
+	// zero. It is also called when the connection has its turn in a Drain or
+	// Shed. So it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
 	// Examine returns what the owner can find out about a connection that seems
@@ -45,8 +47,9 @@ type Hooks struct {
 	// PhaseTimeout. The Evidence may concern other limits too.
 	Examine func(owner any, about Reason) Evidence
 
-	// Expire is called once when a connection has timed out. It must make pending
-	// reads and writes fail, and may close the connection.
+	// Expire is called once when a connection has timed out, or was ended by an
+	// operation. It must make pending reads and writes fail, and may close the
+	// connection.
 	Expire func(owner any, err *TimeoutError)
 
 	// Reap is called Options.Linger after Expire unless [Conn.Close] has been

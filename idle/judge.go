@@ -1,8 +1,5 @@
 package idle
 
-// job returns the job of c. The lock must be held.
-func (c *Conn) job() job { return job{c, c.owner, c.hooks, c.state.Load()} }
-
 // A verdict is what is due for a connection at a moment.
 type verdict struct {
 	deadline
@@ -20,10 +17,12 @@ func (s *Shard) verdict(j job) (v verdict, due bool) {
 	//	judge: loads the phase
 	//	Enter: starts all clocks anew, and stores a phase with longer limits
 	//	judge: is preempted, reads the clock, and finds a limit of the old phase passed
-	v.moment, v.phase = s.clock.moment(), j.c.phase.Load()
+	v.moment = s.clock.moment()
+	j.c.follow(s.clock)
+	v.phase = j.c.phase.Load()
 	v.deadline = j.c.look(v.phase, v.moment)
 	switch {
-	case !s.holds(j):
+	case !j.holds():
 		return v, false
 	case v.at > v.now || v.what == again:
 		s.replace(j)
@@ -65,7 +64,7 @@ func (s *Shard) judge(j job) {
 	case j.hooks.OnTimeout != nil:
 		s.ask(j, v)
 	default:
-		s.end(j, v)
+		s.timeOut(j, v)
 	}
 }
 
@@ -90,7 +89,7 @@ func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s
 // examine asks the owner for Evidence, and applies it.
 func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	s.tracker.calls.guard("Examine", func() { e = j.hooks.Examine(j.owner, about) })
-	if !s.holds(j) {
+	if !j.holds() {
 		return e
 	}
 	c, now := j.c, uint32(s.clock.settled())
@@ -151,7 +150,7 @@ func (s *Shard) ping(j job) {
 		return
 	}
 	s.call("Ping", func() {
-		if s.holds(j) {
+		if j.holds() {
 			s.counts.pings.Add(1)
 			_ = j.hooks.Ping(j.owner)
 		}
@@ -166,33 +165,41 @@ func (s *Shard) drain(j job, v verdict) {
 	// The grace counts from now, even if MaxAge passed some time ago.
 	raise(&j.c.born, uint32(s.clock.settled()-(v.at-v.from)))
 	s.replace(j)
-	if j.hooks.OnDrain != nil {
-		s.call("OnDrain", func() {
-			if s.holds(j) {
-				j.hooks.OnDrain(j.owner)
-			}
-		}, func() {})
-	}
+	s.tell(j)
 }
 
-// ask calls OnTimeout and acts on the answer.
+// tell asks the owner to finish, unless it is being asked already.
+func (s *Shard) tell(j job) {
+	if j.hooks.OnDrain == nil || !j.c.state.move(j.state, live, telling, 0) {
+		return
+	}
+	s.call("OnDrain", func() {
+		if j.holds() {
+			j.hooks.OnDrain(j.owner)
+		}
+	}, func() { j.c.state.move(j.state, 0, 0, telling) })
+}
+
+// ask calls OnTimeout and acts on the answer. The flag asking is set until the
+// connection has ended or is in the wheel again.
 func (s *Shard) ask(j job, v verdict) {
 	if !j.c.state.move(j.state, live, asking, 0) {
 		s.replace(j)
 		return
 	}
 	err, keep := v.error(), false
-	s.call("OnTimeout", func() { keep = s.holds(j) && j.hooks.OnTimeout(j.owner, err) }, func() {
+	s.call("OnTimeout", func() { keep = j.holds() && j.hooks.OnTimeout(j.owner, err) }, func() {
+		defer j.c.state.move(j.state, 0, 0, asking)
 		if keep {
 			s.counts.kept.Add(1)
-			if !j.c.state.move(j.state, live, 0, asking|granted) {
+			if !j.c.state.move(j.state, live, 0, granted) {
 				return
 			}
 			j.c.restart(v.terms, s.stamp(), s.clock)
 			s.replace(j)
 			return
 		}
-		if !j.c.state.move(j.state, live, 0, asking) {
+		if !j.holds() {
 			return
 		}
 		// If the answer took long, Examine must be called once more. If it did
@@ -204,7 +211,7 @@ func (s *Shard) ask(j job, v verdict) {
 			last, due = s.verdict(j)
 		}
 		if due && last.isSame(v) {
-			s.end(j, last)
+			s.timeOut(j, last)
 		} else if due {
 			s.replace(j)
 		}
@@ -215,29 +222,34 @@ func (s *Shard) ask(j job, v verdict) {
 // immediate.
 const answeredAtOnce = 2
 
-// end times c out. The transition of its state can happen only once, so the
-// connection has only one outcome.
-func (s *Shard) end(j job, v verdict) {
+// timeOut ends a connection that has passed a limit.
+func (s *Shard) timeOut(j job, v verdict) {
+	if s.end(j, v.error()) && v.at < v.now {
+		s.counts.deferred.Add(1)
+	}
+}
+
+// end ends a connection, which must not be in the wheel. The transition of its state
+// can happen only once, so the connection has only one outcome. end reports whether
+// that is this one.
+func (s *Shard) end(j job, err *TimeoutError) bool {
 	become := uint32(0)
 	if j.hooks.Reap != nil {
 		become = expired
 	}
 	if !j.c.state.move(j.state, live, become, live) {
-		return
+		return false
 	}
-	s.counts.timedOut[v.terms.reason].Add(1)
-	if v.at < v.now {
-		s.counts.deferred.Add(1)
+	s.counts.ended[err.Reason].Add(1)
+	if s.watched.Load() {
+		s.wentAway(&j.c.entry)
 	}
-	if s.retiring.Load() {
-		s.ended()
-	}
-	err := v.error()
 	if j.hooks.OnEnd == nil {
 		s.expire(j, err)
-		return
+	} else {
+		s.call("OnEnd", func() { j.hooks.OnEnd(j.owner, err) }, func() { s.expire(j, err) })
 	}
-	s.call("OnEnd", func() { j.hooks.OnEnd(j.owner, err) }, func() { s.expire(j, err) })
+	return true
 }
 
 func (s *Shard) expire(j job, err *TimeoutError) {
@@ -276,19 +288,14 @@ func (v *verdict) error() *TimeoutError {
 	}
 }
 
-// holds reports whether the connection of j is still live and has not been
-// tracked anew.
-func (s *Shard) holds(j job) bool {
-	st := j.c.state.Load()
-	return sameGen(st, j.state) && st&live != 0
-}
-
 // replace puts a connection back into the wheel after a pass has taken it out, if
-// it is still live.
+// it is still live. A walk may have missed it in between, so it follows a replaced
+// policy here.
 func (s *Shard) replace(j job) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.holds(j) && !j.c.timer.Pending() {
+	if j.holds() && !j.c.timer.Pending() {
+		j.c.follow(s.clock)
 		s.place(&j.c.entry, s.clock.moment())
 	}
 }

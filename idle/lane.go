@@ -17,15 +17,18 @@ type lane struct {
 	clock *clock
 	loop  bool // the shard belongs to an event loop, and lock does nothing
 
-	lock  sync.Locker // guards wheel and the timers in it
+	lock  sync.Locker // guards wheel, the timers in it, and tour
 	wheel wheel.Wheel
+	tour
 
 	due     atomic.Int64 // the tick at which a pass has work, or never
 	stirred atomic.Bool  // there was an activity since the driver last looked
 	counts  counters
 
-	retiring *atomic.Bool // the tracker's
-	ended    func()       // called while retiring is set, after a connection has ended and been counted
+	flooded func(e *entry, gap int64) // called when too many beats have come, the last one so many ticks after the one before
+
+	watched *atomic.Bool   // the tracker's
+	ended   func(e *entry) // called while watched is set, after a connection has ended and been counted
 }
 
 // noLock is the lock of a shard that belongs to an event loop.
@@ -104,11 +107,23 @@ func (l *lane) placeAt(e *entry, at int64, m moment) {
 
 // schedule puts e in the wheel for the tick at. The lock must be held.
 func (l *lane) schedule(e *entry, at int64) {
+	if e.timer.Pending() && !l.hasSeen(e) {
+		at = min(at, int64(l.wheel.Now()))
+	} else {
+		l.see(e)
+	}
 	e.placed.Store(uint32(at))
 	next := int64(l.wheel.Schedule(&e.timer, uint64(max(at, 0))))
 	if next < l.due.Load() { // not during a pass: due has come then, and announce sets it at the end
 		l.due.Store(next)
 		l.stamp() // wake the clock, because a sleeping driver does not look at due
+	}
+}
+
+// unschedule takes e out of the wheel. The lock must be held.
+func (l *lane) unschedule(e *entry) {
+	if l.wheel.Cancel(&e.timer) && !l.hasSeen(e) {
+		l.unseen--
 	}
 }
 

@@ -11,6 +11,7 @@ type life struct {
 	world  *world
 	slot   *slot
 	owner  any
+	phase  *Phase
 	ledger *ledger
 
 	probed   bool
@@ -24,6 +25,10 @@ type life struct {
 	expired    bool
 	endedAt    time.Duration
 	closed     atomic.Bool // Close has returned
+
+	trackedAt time.Duration
+	told      []time.Duration // when OnDrain was called, in the bubble's time
+	byHand    time.Duration   // when somebody called End
 }
 
 func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
@@ -35,7 +40,7 @@ func (l *life) String() string {
 
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
-	l := &life{world: w, slot: s, answeredAt: -1}
+	l := &life{world: w, slot: s, answeredAt: -1, phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
 	if w.stalls {
@@ -63,9 +68,9 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 // told is the policy that the ledger goes by.
 func (w *world) told(ph *Phase) Policy {
 	if w.lie != nil {
-		return w.lie(ph.policy)
+		return w.lie(ph.InForce())
 	}
-	return ph.policy
+	return ph.InForce()
 }
 
 // enter is how every callback begins. It returns false if the life is over
@@ -91,15 +96,20 @@ func (l *life) Expire(err *TimeoutError) {
 	if l.expired {
 		w.errorf("at %v: expired twice: %v", now, l)
 	}
-	l.checkTimeout("Expire", err, now)
-	if l.keeps() && (l.asking != err.Reason || l.answer) {
+	limit := err.Reason < numLimits
+	if limit {
+		l.checkTimeout("Expire", err, now)
+	} else {
+		l.checkOperation(err, now)
+	}
+	if limit && l.keeps() && (l.asking != err.Reason || l.answer) {
 		w.errorf("at %v: Expire by %v, but OnTimeout was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
 	}
 	recently := time.Duration(0) // before an OnTimeout that has answered at once
 	if l.keeps() {
 		recently = (answeredAtOnce + 1) * w.tick
 	}
-	if l.probed && err.Reason != ReasonMaxAge && err.Reason != ReasonPhase && !w.stalls && now-l.probedAt > recently {
+	if limit && l.probed && err.Reason != ReasonMaxAge && err.Reason != ReasonPhase && !w.stalls && now-l.probedAt > recently {
 		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
 	}
 	l.expired, l.endedAt = true, now
@@ -117,6 +127,9 @@ func (l *life) Expire(err *TimeoutError) {
 func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	w := l.world
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
+	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
+		return // the verdict was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
+	}
 	if !ok {
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
 	}
@@ -140,10 +153,20 @@ func (l *life) OnDrain() {
 	if !ok || l.expired {
 		return
 	}
+	l.told = append(l.told, l.world.real())
+	if l.slot.conn.state.Load()&draining == 0 || l.ledger.drained {
+		if !l.world.explains(l) {
+			l.world.errorf("at %v: OnDrain for no reason: %v", now, l)
+		}
+		if l.slot.home.loop != nil {
+			l.meddle("told", false)
+		}
+		return
+	}
 	if s, ok := l.ledger.may(0, "drain", now); !ok {
 		l.world.errorf("at %v: Drain too early: %v\n%v", now, s, l)
 	}
-	l.ledger.drained, l.ledger.drainedT = true, now
+	l.ledger.drained, l.ledger.again, l.ledger.drainedT = true, false, now
 	if l.slot.home.loop != nil { // else others may be judged at this moment
 		l.meddle("Drain", false)
 	}
@@ -195,6 +218,7 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 		l.checkTimeout("OnTimeout", err, now)
 	}
 	l.asked, l.asking = true, err.Reason
+	w.passOver(l)
 	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
 	answer := w.chance("answer", l.slot.n)%3 > 0
 	if ok {
@@ -210,6 +234,7 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 		l.meddle("kept", true)
 	}
 	l.asked, l.answer, l.answeredAt = false, answer, w.now()
+	w.answered = w.real()
 	l.ledger.excused = w.now()
 	if answer {
 		w.kept++
@@ -257,7 +282,9 @@ func (p proberLife) Examine() (e Evidence) {
 	l.meddle("Examine", p.keeps())
 	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
-		l.ledger.arrived(l.kernelIn)
+		if l.kernelIn > l.ledger.in {
+			l.ledger.arrived(l.kernelIn)
+		}
 	}
 	return e
 }

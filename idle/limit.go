@@ -45,9 +45,9 @@ type field struct {
 	value func(p *Policy) time.Duration
 }
 
-// limits is the table of limits, with one row for each reason. If two limits pass
+// limits is the table of limits, with one row for each. If two limits pass
 // in the same tick, the first row wins.
-var limits = [numReasons]limit{
+var limits = [numLimits]limit{
 	ReasonIdle: {
 		name: "idle", setting: "IdleTimeout", counts: ofActivity,
 		allowed: func(p *Policy) time.Duration { return p.IdleTimeout },
@@ -99,21 +99,27 @@ var limits = [numReasons]limit{
 
 // setting returns the field of [Policy] that sets the limit.
 func (r Reason) setting() string {
-	if r > 0 && r < numReasons {
+	if r > 0 && r < numLimits {
 		return limits[r].setting
+	}
+	if r == ReasonBeats {
+		return "Beats"
 	}
 	return r.String()
 }
 
 // String returns the reason's name in snake_case, as metrics need it: "idle",
 // "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate",
-// "phase" or "read_total". It returns "none" for the zero Reason.
+// "phase", "read_total" or "beats" for limits, and "drain", "shed" or "evict" for operations. It returns
+// "none" for the zero Reason.
 func (r Reason) String() string {
 	switch {
 	case r == 0:
 		return "none"
-	case r < numReasons:
+	case r < numLimits:
 		return limits[r].name
+	case r < numReasons:
+		return others[r-numLimits]
 	}
 	return "reason " + strconv.Itoa(int(r))
 }

@@ -28,6 +28,8 @@ type memory struct {
 	locked bool // the shard
 	kernel modelEvidence
 
+	replaced, by int8 // a phase, and its next version once there is one
+
 	// truth is what was done to the connection, noted in the same step in which a
 	// method does the last of what it does.
 	truth    modelWords
@@ -52,6 +54,7 @@ type registers struct {
 	state        modelState
 	wait         modelWait
 	look         modelWords // what next has read so far
+	old, version int8       // of a phase
 
 	// The judge's.
 	what     int8  // what was due when it last looked, 0 if nothing
@@ -66,7 +69,11 @@ type registers struct {
 // is passed: it ends the thread if the connection has ended, and goes to replace
 // if nothing is due, or to the ping if that is.
 func (t *thread) verdict(name, flaw string) {
-	t.look(name, flaw, true, goOn)
+	if t.follows {
+		t.step(name+" moment", func(m *memory, r *registers) string { r.now, r.then = m.now, m.due(m.now); return "" })
+		t.follow(name+" follow", flaw)
+	}
+	t.look(name, flaw, !t.follows, goOn)
 	t.step(name+" holds", func(m *memory, r *registers) string {
 		switch {
 		case m.state.gen != r.gen || !m.state.live:
@@ -123,12 +130,12 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	phaseAt := slices.IndexFunc(steps, func(s threadStep) bool { return s.name == "phase" })
 	for i, s := range steps {
 		t.step(name+" "+s.name, func(m *memory, r *registers) string {
-			if i == 0 {
+			if i == 0 && !t.follows {
 				r.then = 0
 			}
 			s.do(m, r)
 			at := m.now
-			if steps[0].name == "clock" {
+			if steps[0].name == "clock" || t.follows {
 				at = r.now
 			}
 			r.then |= m.due(at)

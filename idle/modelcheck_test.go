@@ -1,6 +1,9 @@
 package idle
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // atEnd looks for what is wrong once all is done.
 func atEnd(m *memory) {
@@ -37,6 +40,8 @@ func atEnd(m *memory) {
 		m.fault = "a wait does not count"
 	case m.wait.on && !m.truth.wait.on:
 		m.fault = "a wait that is over counts"
+	case m.phase != m.latest(m.phase):
+		m.fault = "under an older version of its phase"
 	case m.placed > at:
 		m.fault = "placed too late"
 	case at < must:
@@ -58,7 +63,7 @@ func atEndExactly(m *memory) {
 // variants, which must be found faulty.
 func TestModel(t *testing.T) {
 	states, ways := 0, 0.0
-	for _, s := range scenarios {
+	for _, s := range slices.Concat(scenarios, followScenarios, orderScenarios) {
 		try := func(flaw string, final func(*memory)) *exploration {
 			x := &exploration{threads: s.threads(flaw), final: final}
 			ways += x.explore(s.memory)

@@ -7,6 +7,7 @@ type modelOwner struct {
 	examines    bool // has Examine
 	asked, keep bool // has OnTimeout, and answers yes
 	reaped      bool // has Reap
+	follows     bool // its phase may be replaced
 }
 
 // judging is Shard.judge, of a job of generation 1 that a pass has in hand:
@@ -14,6 +15,7 @@ type modelOwner struct {
 // connection is to be replaced instead.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
+	t.follows = o.follows
 	t.step("job", func(m *memory, r *registers) string { r.gen = 1; return "" })
 	t.verdict("look", flaw)
 	if o.examines {
@@ -54,8 +56,17 @@ func judging(flaw string, o modelOwner) *thread {
 		}
 		return ""
 	})
+	if o.follows && flaw != "what was in hand is placed by an older version" {
+		t.follow("replace follow", flaw)
+	}
 	t.place("replace place", flaw)
-	t.unlock("replace", "end")
+	t.unlock("replace", "")
+	t.step("asked", func(m *memory, r *registers) string { // the end of ask, wherever that has gone
+		if r.asked != 0 && m.state.gen == r.gen {
+			m.state.asking = false
+		}
+		return ""
+	})
 	return t
 }
 
@@ -69,7 +80,6 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
 	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
 	t.move("answered", "end", flaw, always, func(s *modelState) {
-		s.asking = false
 		// The answer is as good as activity. It raises the stamp as well, so that a
 		// Touch in this tick would not take back the grant.
 		if o.keep && flaw != "an answer leaves the grant" {

@@ -6,9 +6,21 @@ import "slices"
 
 // entering is Conn.Enter. The stamp comes before the ping, or a ping that was
 // answered would look unanswered in between.
-func entering(flaw string, phase int8) *thread {
+func entering(flaw string, phase int8) *thread { return enteringVersions(flaw, phase, false) }
+
+// enteringVersions is Conn.Enter of a phase that may be replaced meanwhile.
+func enteringVersions(flaw string, phase int8, versions bool) *thread {
 	t := newThread("enter")
-	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	if versions {
+		t.follow("leave", flaw)
+		t.step("version", func(m *memory, r *registers) string { r.version = m.latest(phase); return "" })
+	}
+	t.step("stamp", func(m *memory, r *registers) string {
+		if r.now = m.now; !versions {
+			r.version = phase
+		}
+		return ""
+	})
 	steps := []threadStep{
 		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
 		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
@@ -36,7 +48,7 @@ func entering(flaw string, phase int8) *thread {
 			m.excused, m.truth.state.pinged = 0, false
 			return ""
 		}},
-		{"phase", func(m *memory, r *registers) string { m.phase = phase; return "" }},
+		{"phase", func(m *memory, r *registers) string { m.phase = r.version; return "" }},
 	}
 	if flaw == "enter starts over when the clock has moved on" {
 		steps = slices.Insert(steps, len(steps)-1, threadStep{"clock", func(m *memory, r *registers) string {
@@ -62,16 +74,24 @@ func entering(flaw string, phase int8) *thread {
 				return to
 			}
 			tr := &m.truth
-			tr.phase = phase
+			tr.phase = m.latest(phase)
 			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
 				raiseTo(w, r.now)
 			}
-			p := modelPhases[phase]
+			p := modelPhases[r.version]
 			r.at = far
 			for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
 				if limit > 0 {
 					r.at = min(r.at, r.now+1+limit)
 				}
+			}
+			return ""
+		})
+	}
+	if versions && flaw != "enter stays in an older version" {
+		t.step("again", func(m *memory, r *registers) string {
+			if m.latest(phase) != r.version {
+				return "version"
 			}
 			return ""
 		})

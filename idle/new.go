@@ -9,10 +9,10 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p == (Policy{Name: p.Name}) {
+	if !p.setsLimit() {
 		return nil, errNoLimit()
 	}
-	t := &Tracker{stop: make(chan struct{}), stopped: make(chan struct{})}
+	t := &Tracker{}
 	t.base.init(full)
 	t.whenEmpty = t.closeIfEmpty
 	if t.phase, err = t.Phase(p); err != nil {

@@ -30,7 +30,10 @@ type ledger struct {
 	stall     time.Duration   // how long the process may stand still
 	wraps     bool            // one tick has no stamp of its own, and takes the next
 	drained   bool
+	again     bool // drained is to be so once more
 	drainedT  time.Duration
+	bornLate  time.Duration // by which the core may take it for born later, as draining was late
+	replaced  time.Duration // when the policy last was, in this phase
 }
 
 // waits is the account of a direction since the phase began.
@@ -47,6 +50,10 @@ type waits struct {
 	// whether the last one surely has.
 	rate          Rate
 	spent, surely bool
+
+	// Until the walk is over the core may go by the rate that was replaced.
+	was   Rate
+	walks time.Duration
 
 	turns int // beginnings and ends of waits
 }
@@ -73,7 +80,7 @@ func (w *waits) forgive(r Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent, was: w.was, walks: w.walks}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -100,8 +107,13 @@ func (w *waits) paid(r Rate) time.Duration {
 func (w *waits) await(now, tick time.Duration) {
 	if !w.on {
 		used := w.served - w.paid(w.rate) - w.rate.Grace
-		w.spent = w.spent || used+w.lax > 0
-		w.surely = used-w.lax > 3*tick
+		least, most := used, used
+		if now <= w.walks {
+			usedBefore := w.served - w.paid(w.was) - w.was.Grace
+			least, most = min(used, usedBefore), max(used, usedBefore)
+		}
+		w.spent = w.spent || most+w.lax > 0
+		w.surely = least-w.lax > 3*tick
 		w.on, w.since = true, now
 		w.turns++
 	}
@@ -130,14 +142,18 @@ func newLedger(p Policy, tick, now time.Duration) *ledger {
 func (l *ledger) enter(p Policy, now time.Duration) {
 	l.policy = p
 	l.began, l.out, l.beat, l.excused = now, now, now, now
-	l.averted = 0
-	reads := p.MinReadRate
-	if p.ReadTotal > 0 {
-		reads = Rate{Grace: p.ReadTotal}
-	}
-	l.read.restart(now, reads)
+	l.averted, l.replaced = 0, 0
+	l.read.restart(now, readsOf(p))
 	l.write.restart(now, p.MinWriteRate)
 	l.arrived(now)
+}
+
+// readsOf is what limits all reads under p.
+func readsOf(p Policy) Rate {
+	if p.ReadTotal > 0 {
+		return Rate{Grace: p.ReadTotal}
+	}
+	return p.MinReadRate
 }
 
 func (l *ledger) arrived(now time.Duration) {
@@ -165,7 +181,7 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 	case ReasonPhase:
 		l.began = now
 	case ReasonMaxAge:
-		l.born, l.drained = now, false
+		l.born, l.drained, l.again, l.bornLate = now, false, false, 0
 	case ReasonMinReadRate, ReasonReadTotal:
 		l.read.forgive(l.policy.MinReadRate, now, l.in)
 	case ReasonMinWriteRate:
@@ -260,7 +276,7 @@ func (l *ledger) addAge(add adder) {
 	if p.MaxAge == 0 {
 		return
 	}
-	least, most := l.born+p.MaxAge, l.born+p.MaxAge+p.MaxAgeJitter
+	least, most := l.born+p.MaxAge, l.born+l.bornLate+p.MaxAge+p.MaxAgeJitter
 	late := l.late(p.MaxAge, p.MaxAgeJitter)
 	switch {
 	case p.MaxAgeGrace == 0:
@@ -286,7 +302,11 @@ func (l *ledger) addBeat(add adder) {
 		// While a ping blocks there is no other, but there are misses.
 		lo := max(l.in, l.beat) + h.Interval
 		hi := max(lo+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
-		add(ReasonHeartbeat, "heartbeat", lo+misses*h.Timeout, hi, late)
+		least := lo + misses*h.Timeout
+		if l.replaced > 0 { // misses may have counted before
+			least, lo = min(least, l.replaced), min(lo, l.replaced)
+		}
+		add(ReasonHeartbeat, "heartbeat", least, hi, late)
 		add(0, "ping", lo, never, 0)
 	case len(l.pings) == 0:
 		at := max(l.in, l.beat) + h.Interval
@@ -295,7 +315,11 @@ func (l *ledger) addBeat(add adder) {
 		// Each ping may be late, and the next counts from it.
 		first, last := l.pings[0], l.pings[len(l.pings)-1]
 		hi := max(first, l.excused) + misses*(h.Timeout+late) - late
-		add(ReasonHeartbeat, "heartbeat", first+misses*h.Timeout, hi, late)
+		lo := first + misses*h.Timeout
+		if l.replaced > 0 { // each miss took what was allowed then
+			lo = min(lo, last+max(1, misses-time.Duration(len(l.pings))+1)*h.Timeout)
+		}
+		add(ReasonHeartbeat, "heartbeat", lo, hi, late)
 		if len(l.pings) < int(misses) {
 			add(0, "ping", last+h.Timeout, last+h.Timeout, l.late(h.Timeout))
 		}

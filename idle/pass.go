@@ -1,19 +1,6 @@
 package idle
 
-import (
-	"time"
-	"unsafe"
-
-	"github.com/idlewheel/idlewheel/wheel"
-)
-
-// Between unlocking and locking again, a pass looks at no more than looksPerLock
-// connections, and takes no more than jobsPerLock that are due. On a loop, where
-// nothing is locked, it takes one, and then checks its budget.
-const (
-	looksPerLock = 256
-	jobsPerLock  = 16
-)
+import "time"
 
 // pass looks at the connections that came up and judges those that are due. If
 // budget is not zero it stops when that is used up, and reports that it has. Only
@@ -25,6 +12,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
+		s.visit()
 		for _, j := range s.jobs {
 			s.judge(j)
 		}
@@ -33,6 +21,19 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 			break
 		}
 		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is still due, and comes first in the next pass
+	}
+	// What operations want comes last, but a little of it is done in any case, or a herd
+	// could hold them up for ever.
+	for more := s.orders.some.Load(); more && s.obey(); {
+		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
+			break
+		}
+	}
+	s.postpone()
+	for s.hasToWalk() && s.step() {
+		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
+			break
+		}
 	}
 	s.announce()
 	took := time.Since(begun)
@@ -61,17 +62,16 @@ func (s *Shard) collect(now int64) (more bool) {
 		if t == nil {
 			break
 		}
-		if c := connOf(t); s.isDue(c, moment{now: now}) {
+		c := connOf(t)
+		if !s.hasSeen(&c.entry) {
+			s.meet(c)
+		}
+		if s.isDue(c, moment{now: now}) {
 			s.jobs = append(s.jobs, c.job())
 		}
 	}
 	next, ok := s.wheel.Next()
 	return ok && int64(next) <= now
-}
-
-// connOf returns the connection whose timer is t.
-func connOf(t *wheel.Timer) *Conn {
-	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.entry)+unsafe.Offsetof(entry{}.timer))))
 }
 
 // isDue looks at c, which has just been popped. If c is not due, isDue puts it
@@ -89,6 +89,7 @@ func (s *Shard) isDue(c *Conn, m moment) bool {
 		return false
 	}
 	c.refresh(m.now)
+	c.follow(s.clock)
 	at := c.next(m).at
 	if at <= m.now {
 		return true
@@ -142,14 +143,14 @@ func (s *Shard) passOnLoop() {
 	}
 	s.posted.Store(false)
 	if s.isBehind(k.settled()) {
-		select {
-		case s.tracker.backlog <- struct{}{}:
-		default:
-		}
+		s.tracker.hurry()
 	}
 }
 
+// hasOther reports whether operations want something of s.
+func (s *Shard) hasOther() bool { return s.orders.some.Load() || s.hasToWalk() }
+
 // isBehind reports whether a loop has a pass due and none pending.
 func (s *Shard) isBehind(now int64) bool {
-	return s.loop && s.due.Load() <= now && !s.posted.Load() && !s.closed.Load()
+	return s.loop && (s.due.Load() <= now || s.hasOther()) && !s.posted.Load() && !s.closed.Load()
 }

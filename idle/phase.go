@@ -1,15 +1,28 @@
 package idle
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// Phase is a [Policy] prepared for the connections of one tracker. It is
-// immutable. Any number of connections and goroutines may use it; see
-// [Conn.Enter].
+// Phase is a [Policy] prepared for the connections of one tracker. Any number of
+// connections and goroutines may use it; see [Conn.Enter]. [Tracker.Replace] replaces
+// its policy.
 type Phase struct {
-	policy Policy
-	clock  *clock // the tracker's
+	policy Policy  // of this version
+	rest   *Policy // what policy was scaled from, if there is a Pressure
+
+	// Each policy that the phase has had is a version of it. A version is immutable.
+	// Users hold the first version, which points to the current one. A connection
+	// holds the version that was current when it entered, until it follows.
+	first   *Phase
+	current atomic.Pointer[Phase] // only in the first version
+
+	clock *clock // the tracker's
 
 	limits  []terms // those that are on
+	least   int64   // of Policy.Beats, in ticks; 0 if that is off
+	strikes int64
 	in, out direction
 	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
 	aged    bool   // MaxAge is on
@@ -22,8 +35,34 @@ type direction struct {
 	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
 }
 
-// Policy returns the policy that the phase was made from.
-func (p *Phase) Policy() Policy { return p.policy }
+// continues reports whether the account of waits that was kept under another version
+// is valid under d.
+func (d direction) continues(other direction) bool {
+	return d.counted == 0 || other.counted != 0 && (d.perByte == 0) == (other.perByte == 0)
+}
+
+// Policy returns the policy that the phase was given last. Under [Pressure] that is the
+// one at rest.
+func (p *Phase) Policy() Policy {
+	v := p.latest()
+	if v.rest != nil {
+		return *v.rest
+	}
+	return v.policy
+}
+
+// InForce returns the policy that the phase has now. It differs from Policy while there
+// is [Pressure].
+func (p *Phase) InForce() Policy { return p.latest().policy }
+
+// latest returns the current version of p.
+func (p *Phase) latest() *Phase { return p.first.current.Load() }
+
+// replace makes next the current version of p.
+func (p *Phase) replace(next *Phase) {
+	next.first = p.first
+	p.first.current.Store(next)
+}
 
 // newPhase returns the phase for p, which must be valid, in ticks of the clock k.
 func newPhase(k *clock, p Policy) *Phase {
@@ -33,7 +72,10 @@ func newPhase(k *clock, p Policy) *Phase {
 		in:  direction{perByte: perByte(p.MinReadRate, k.tick), soonest: maxTicks + 1},
 		out: direction{perByte: perByte(p.MinWriteRate, k.tick), soonest: maxTicks + 1},
 	}
-	for r := ReasonIdle; r < numReasons; r++ {
+	if p.Beats.Least > 0 {
+		ph.least, ph.strikes = int64(p.Beats.Least/k.tick), int64(p.Beats.strikes())
+	}
+	for r := ReasonIdle; r < numLimits; r++ {
 		l := &limits[r]
 		allowed := l.allowed(&p)
 		if allowed == 0 {
@@ -51,6 +93,8 @@ func newPhase(k *clock, p Policy) *Phase {
 		ph.limits = append(ph.limits, t)
 		ph.bringsUp(l.counts, first)
 	}
+	ph.first = ph
+	ph.current.Store(ph)
 	return ph
 }
 

@@ -34,6 +34,11 @@ type Policy struct {
 	// empty.
 	Name string
 
+	// Busy says that connections in this phase are in the middle of something, such
+	// as a request. No limit depends on it. Operations such as [Tracker.Drain] do not
+	// end a busy connection until it enters another phase, though they call OnDrain.
+	Busy bool
+
 	// IdleTimeout limits the time without a byte in either direction. A ping that
 	// is written counts as activity, so use Heartbeat to find dead peers.
 	IdleTimeout time.Duration
@@ -66,6 +71,9 @@ type Policy struct {
 	MaxAgeGrace  time.Duration
 
 	Heartbeat Heartbeat
+
+	// Beats limits peers that beat too often.
+	Beats Beats
 
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since
 	// the phase began, over the time in which bytes were awaited, or waited to be
@@ -100,6 +108,27 @@ type Heartbeat struct {
 	Passive  bool
 }
 
+// Beats ends peers that keep a connection alive by needless beats ([Conn.Beat]). It is off
+// when Least is zero. It cannot be combined with an active [Heartbeat], which has no beats.
+//
+// Least is the least time from one beat to the next. A beat that is earlier by d runs up a
+// debt of d, and one that is later by d pays for as much. The connection is ended when the
+// debt exceeds Strikes times Least. So a peer that keeps to Least on average is never
+// ended, unless the network delays its beats by more than that and then delivers them
+// together. The debt is exact to a hundredth, in favour of the peer. It begins anew with
+// each phase. This is the generic cell rate algorithm of ATM (ITU-T I.371).
+type Beats struct {
+	Least   time.Duration
+	Strikes int // 0 means 2, as in gRPC; at most 100
+}
+
+func (b *Beats) strikes() int {
+	if b.Strikes == 0 {
+		return 2
+	}
+	return b.Strikes
+}
+
 // Rate is a minimum speed. It is off when BytesPerSecond is zero. Grace is the
 // time for a slow start, and must not be zero. A sender that has sent nothing
 // exceeds the limit after Grace, and each byte adds 1/BytesPerSecond seconds to
@@ -109,6 +138,9 @@ type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration
 }
+
+// setsLimit reports whether p sets a limit.
+func (p Policy) setsLimit() bool { return p != Policy{Name: p.Name, Busy: p.Busy} }
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 

@@ -163,7 +163,7 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "reason 10"}
+	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "beats", "drain", "shed", "evict", "reason 14"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)
@@ -173,7 +173,7 @@ func TestReasonString(t *testing.T) {
 
 // TestReasonsNameAField of Policy, which is what the error calls the limit.
 func TestReasonsNameAField(t *testing.T) {
-	for r := ReasonIdle; r < numReasons; r++ {
+	for r := ReasonIdle; r < numLimits; r++ {
 		setting := limits[r].setting
 		if _, ok := reflect.TypeFor[Policy]().FieldByName(setting); !ok {
 			t.Errorf("the setting of %v is %q, which is no field of Policy", r, setting)

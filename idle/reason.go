@@ -1,10 +1,10 @@
 package idle
 
-// Reason identifies the limit that a connection has passed. The zero Reason means
-// none.
+// Reason says why a connection has ended: it names the limit that it has passed, or
+// the operation that has ended it. The zero Reason means none.
 type Reason uint8
 
-// The reasons. There is one for each limit of a [Policy].
+// The reasons. First there is one for each limit of a [Policy].
 const (
 	_ Reason = iota
 	ReasonIdle
@@ -16,5 +16,18 @@ const (
 	ReasonMinWriteRate
 	ReasonPhase
 	ReasonReadTotal
+	numLimits
+)
+
+// ReasonBeats is the reason of Policy.Beats, which is no deadline.
+const ReasonBeats = numLimits
+
+// These are the reasons of operations.
+const (
+	ReasonDrain Reason = ReasonBeats + 1 + iota // [Tracker.Drain]
+	ReasonShed                                  // [Tracker.Shed] and [Conn.End]
+	ReasonEvict                                 // [Capacity]
 	numReasons
 )
+
+var others = [...]string{"beats", "drain", "shed", "evict"} // from ReasonBeats on

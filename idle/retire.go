@@ -16,6 +16,7 @@ import "context"
 func (t *Tracker) Retire() {
 	t.mustBeMade()
 	t.retiring.Store(true)
+	t.watched.Store(true)
 	t.closeIfEmpty()
 }
 

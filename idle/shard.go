@@ -1,9 +1,10 @@
 package idle
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/wheel"
 )
 
 // Shard is a set of connections with a wheel of its own. A [Tracker] makes the
@@ -20,6 +21,16 @@ type Shard struct {
 	closed  atomic.Bool
 	passing bool  // on a loop: a pass is running, maybe in a callback
 	jobs    []job // connections found due by the current pass
+
+	orders orders  // given by operations
+	todo   []order // those that are being carried out
+	later  []order // those that are put off to the next pass
+
+	walk   *walk                // the walk that is passing through the shard, if any
+	sweep  wheel.Sweep          // how far that has come
+	visits []job                // connections that are to be visited
+	stride int                  // how many connections a step handles; looksPerLock but in tests
+	walked atomic.Pointer[walk] // the last walk that is done with the shard
 }
 
 // A base is what the shards of a tracker share, and the list of them.
@@ -33,13 +44,46 @@ type base struct {
 
 	own []*Shard // shards that the driver passes over
 
+	pingless atomic.Bool // a connection has Hooks without Ping
+
+	stop, stopped chan struct{} // the driver is to end, has ended
+
+	watched atomic.Bool          // connections that end are told of: there are keys, or the tracker is retiring
+	gate    atomic.Pointer[gate] // nil without a Capacity
+	refused atomic.Uint64
+
 	retiring  atomic.Bool
 	whenEmpty func() // closes the tracker if it is still empty
 
 	mu     sync.Mutex
 	loops  []*Shard // shards of event loops
 	closed bool
-	past   Stats // counts of shards that were closed
+	past   Stats             // counts of shards that were closed
+	causes map[string]uint64 // of connections that were shed
+	walks  walks
+}
+
+// A gate counts new connections, or refuses them.
+type gate interface {
+	admit(s *Shard, e *entry, owner any) error
+	leave(e *entry) // after e has ended, or was not tracked after all
+}
+
+// A walk visits all connections of a tracker, see tour.
+type walk struct {
+	// visit is called without a lock, on the goroutine of the pass. The connection
+	// was live a moment ago.
+	visit func(s *Shard, j job)
+
+	shards int           // shards that are not done; guarded by base.mu
+	done   chan struct{} // closed when all are, or the tracker is closed
+}
+
+// walks are the walks of a tracker. They run one after the other.
+type walks struct {
+	current atomic.Pointer[walk]
+	waiting []*walk // guarded by base.mu, as follows is
+	follows *walk   // the walk in waiting that will follow replaced policies, if any
 }
 
 // init prepares b for shards.
@@ -49,6 +93,7 @@ func (b *base) init(opts Options) {
 	b.clock = newClock(opts.Tick)
 	b.past = Stats{TimedOut: map[Reason]uint64{}}
 	b.backlog = make(chan struct{}, 1)
+	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
 	b.calls.logger = opts.Logger
 	b.calls.reapers.running = &b.calls.running
 }
@@ -56,13 +101,14 @@ func (b *base) init(opts Options) {
 // newShard returns a shard that b does not list yet. execute is nil for a shard
 // that the driver passes over.
 func (b *base) newShard(execute func(func()) error) *Shard {
-	s := &Shard{tracker: b, execute: execute}
+	s := &Shard{tracker: b, execute: execute, stride: looksPerLock}
 	s.lane.clock, s.lane.loop, s.lane.lock = b.clock, execute != nil, noLock{}
 	if execute == nil {
 		s.lane.lock = &sync.Mutex{}
 	}
 	s.due.Store(never)
-	s.lane.retiring, s.lane.ended = &b.retiring, s.wentAway
+	s.lane.watched, s.lane.ended = &b.watched, s.wentAway
+	s.lane.flooded = s.tooManyBeats
 	b.clock.attach(&s.now)
 	return s
 }
@@ -84,25 +130,22 @@ func (b *base) each(yield func(*Shard) bool) {
 	}
 }
 
-// forget removes a loop's shard. It reports whether b had it.
-func (b *base) forget(s *Shard) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.Index(b.loops, s)
-	if i < 0 {
-		return false
+// hurry makes the driver look for shards that have work to do.
+func (b *base) hurry() {
+	select {
+	case b.backlog <- struct{}{}:
+	default:
 	}
-	s.closed.Store(true)
-	b.clock.detach(&s.now)
-	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
-	return true
 }
 
-// keepCounts adds the counts of a forgotten shard to b.past.
-func (b *base) keepCounts(s *Shard) {
+// countCause counts a connection that was shed.
+func (b *base) countCause(cause string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.counts.addTo(&b.past)
+	if b.causes == nil {
+		b.causes = map[string]uint64{}
+	}
+	b.causes[cause]++
 }
 
 // isEmpty reports whether no connection is live. b.mu must be held.
@@ -125,6 +168,14 @@ func (b *base) isEmpty() bool {
 	return true
 }
 
+// live returns the number of live connections.
+func (b *base) live() (n int) {
+	for s := range b.each {
+		n += int(s.counts.live())
+	}
+	return n
+}
+
 // errClosed returns the error for a closed shard: ErrClosed if its tracker is
 // closed too.
 func (b *base) errClosed() error {
@@ -134,14 +185,6 @@ func (b *base) errClosed() error {
 		return ErrClosed
 	}
 	return ErrShardClosed
-}
-
-// A job is a connection that a look has found due.
-type job struct {
-	c     *Conn
-	owner any
-	hooks *Hooks
-	state uint32 // at the time of the look; its generation tells whether c has been tracked anew since
 }
 
 // Track starts tracking c under the tracker's policy, as if it had been active
@@ -166,7 +209,11 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	if s.closed.Load() {
 		return s.tracker.errClosed()
 	}
-	if err := h.Check(s.tracker.phase.policy); err != nil {
+	if h.Ping == nil && !s.tracker.pingless.Load() {
+		s.tracker.noPing()
+	}
+	phase := s.tracker.phase.latest()
+	if err := h.Check(phase.policy); err != nil {
 		return err
 	}
 	if !c.state.start() {
@@ -175,22 +222,41 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	c.lane, c.owner, c.hooks = &s.lane, owner, h
 	stamp := s.stamp()
 	c.start(stamp)
-	c.begin(s.tracker.phase, stamp)
-	c.phase.Store(s.tracker.phase)
+	c.begin(phase, stamp)
+	c.phase.Store(phase)
 
+	if err := s.admit(c, owner); err != nil { // before closed is loaded, see isEmpty
+		c.state.end()
+		return err
+	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.counts.tracked.Add(1) // before closed is loaded, see isEmpty
-	if s.isClosed() {       // the tracker's Close may have missed the connection
+	err := error(nil)
+	if s.isClosed() { // the tracker's Close may have missed the connection
+		err = s.tracker.errClosed()
+	} else if c.follow(s.clock) { // the walk may have been here before the policy was loaded
+		err = h.Check(c.phase.Load().policy)
+	}
+	if err != nil {
 		if _, ok := c.state.end(); ok {
 			s.counts.tracked.Add(^uint64(0))
-			return s.tracker.errClosed()
+			s.leave(&c.entry)
+			return err
 		}
 	}
+	s.see(&c.entry)
 	if c.Live() { // another goroutine may have closed it
 		s.place(&c.entry, moment{now: s.clock.recent()})
 	}
 	return nil
+}
+
+// noPing notes that a connection cannot be pinged. A Replace that does not see the
+// note has replaced the policy by the time that noPing returns, so Track sees that.
+func (b *base) noPing() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pingless.Store(true)
 }
 
 // isClosed reports whether s is closed, for a connection that is already counted.
@@ -203,11 +269,40 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// wentAway is called while the tracker is retiring, after a connection has ended
-// and been counted. It closes the tracker if that was the last one. If the
+// tooManyBeats has a connection ended whose peer beats too often.
+func (s *Shard) tooManyBeats(e *entry, gap int64) {
+	c := connOf(&e.timer)
+	o := order{
+		candidate: candidate{conn: c, lane: &s.lane, state: e.state.Load()}, what: terminate, forced: true, reason: ReasonBeats,
+		gap: gap,
+	}
+	if s.orders.add(o) {
+		s.tracker.hurry()
+	}
+}
+
+// admit counts a new connection, if there is room for it.
+func (s *Shard) admit(c *Conn, owner any) error {
+	if g := s.tracker.gate.Load(); g != nil {
+		return (*g).admit(s, &c.entry, owner)
+	}
+	s.counts.tracked.Add(1)
+	return nil
+}
+
+// leave makes room for another connection of the same key.
+func (s *Shard) leave(e *entry) {
+	if g := s.tracker.gate.Load(); g != nil {
+		(*g).leave(e)
+	}
+}
+
+// wentAway is called while the tracker is watched, after a connection has ended and been
+// counted. It closes a tracker that is retiring if that was the last one. If the
 // connection ended before Retire set retiring, Retire sees its count.
-func (s *Shard) wentAway() {
-	if s.counts.live() == 0 {
+func (s *Shard) wentAway(e *entry) {
+	s.leave(e)
+	if s.tracker.retiring.Load() && s.counts.live() == 0 {
 		s.tracker.whenEmpty()
 	}
 }

@@ -3,6 +3,7 @@ package idle
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Close ends the driver and the tracking of all connections on the tracker's own
@@ -55,6 +56,7 @@ func (t *Tracker) markClosed() bool {
 		return false
 	}
 	t.closed = true
+	t.endWalks()
 	for _, s := range t.own {
 		s.closed.Store(true)
 	}
@@ -88,6 +90,7 @@ func (t *Tracker) awaitDriver(patience context.Context) int {
 // takeAll takes all connections out of the wheel. It returns the owners of those
 // that were live, and reaps the others. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
+	cancel(s.orders.close())
 	s.lock.Lock()
 	var left []job
 	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
@@ -99,6 +102,7 @@ func (s *Shard) takeAll() (owners []any) {
 			s.reap(j)
 		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
+			s.leave(&j.c.entry)
 			owners = append(owners, j.owner)
 		}
 	}
@@ -123,8 +127,30 @@ func (s *Shard) Close() (live []any, err error) {
 	}
 	live = s.takeAll()
 	s.tracker.keepCounts(s)
-	if s.retiring.Load() {
-		s.wentAway()
+	if s.tracker.retiring.Load() {
+		s.wentAway(nil)
 	}
 	return live, nil
+}
+
+// forget removes a loop's shard. It reports whether b had it.
+func (b *base) forget(s *Shard) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.loops, s)
+	if i < 0 {
+		return false
+	}
+	s.closed.Store(true)
+	b.clock.detach(&s.now)
+	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
+	b.finishWalk(s)                                        // after the deletion, as it may begin the next walk
+	return true
+}
+
+// keepCounts adds the counts of a forgotten shard to b.past.
+func (b *base) keepCounts(s *Shard) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.counts.addTo(&b.past)
 }

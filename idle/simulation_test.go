@@ -50,15 +50,24 @@ func TestSimulation(t *testing.T) {
 
 // An account is how much has happened.
 type account struct {
-	steps, meddled                    int
-	tracked, timedOut, late, deferred uint64
+	steps, meddled, visits, replaced, pressed, begun, finished         int
+	tracked, timedOut, drained, shed, evicted, refused, late, deferred uint64
 }
 
 func (a *account) add(b account) {
 	a.steps += b.steps
 	a.meddled += b.meddled
+	a.visits += b.visits
+	a.replaced += b.replaced
+	a.pressed += b.pressed
+	a.evicted += b.evicted
+	a.refused += b.refused
+	a.begun += b.begun
+	a.finished += b.finished
 	a.tracked += b.tracked
 	a.timedOut += b.timedOut
+	a.drained += b.drained
+	a.shed += b.shed
 	a.late += b.late
 	a.deferred += b.deferred
 }
@@ -126,8 +135,12 @@ func playTrace(t *testing.T, seed int64, trace []happening, lie func(Policy) Pol
 		}
 		w.finish()
 		faults = w.faults
-		sum.add(account{meddled: w.meddled, tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred})
-		for _, n := range w.timedOut {
+		sum.add(account{
+			meddled: w.meddled, visits: w.visits, replaced: w.replaced, pressed: w.pressed, begun: w.begun, finished: w.finished,
+			tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred, drained: w.timedOut[ReasonDrain], shed: w.timedOut[ReasonShed],
+			evicted: w.timedOut[ReasonEvict], refused: w.capacity.refused,
+		})
+		for _, n := range w.timedOut[:numLimits] {
 			sum.timedOut += n
 		}
 	})
@@ -140,6 +153,7 @@ func (w *world) finish() {
 		w.mu.Lock()
 		w.quiet = true
 		w.mu.Unlock()
+		w.resumeAll()
 		time.Sleep(time.Minute) // let nothing be under way
 		slack := w.tick / slackShare
 		if time.Since(w.start)%slack == 0 {
@@ -148,6 +162,9 @@ func (w *world) finish() {
 		synctest.Wait()
 	}
 	w.mu.Lock()
+	if !w.abrupt {
+		w.checkBusy()
+	}
 	w.quiet, w.closing = true, true
 	w.mu.Unlock()
 	left := w.tracker.Stats().Live
@@ -207,7 +224,14 @@ func (w *world) balance() {
 			w.errorf("Stats say %d timed out by %v, Expire was called %d times", n, r, w.timedOut[r])
 		}
 	}
-	if st.Live != 0 || st.Tracked != w.tracked || st.Gone != w.gone || st.Tracked != st.Gone+timedOut {
+	causes := uint64(0)
+	for _, n := range st.Causes {
+		causes += n
+	}
+	if st.Drained != w.timedOut[ReasonDrain] || st.Shed != w.timedOut[ReasonShed] || causes != st.Shed || st.Evicted != w.timedOut[ReasonEvict] || st.Refused != w.capacity.refused {
+		w.errorf("Stats say %d drained, %d shed for %d causes; it was %v", st.Drained, st.Shed, causes, w.timedOut)
+	}
+	if st.Live != 0 || st.Tracked != w.tracked || st.Gone != w.gone || st.Tracked != st.Gone+timedOut+st.Drained+st.Shed+st.Evicted {
 		w.errorf("Stats do not add up: %+v; tracked %d, gone %d, timed out %v", st, w.tracked, w.gone, w.timedOut)
 	}
 	if st.Pings != w.pings || st.Kept != w.kept || st.Panics != 0 {
@@ -225,7 +249,7 @@ func (w *world) checkZero() {
 		if l := s.life; l != nil && l.live() {
 			w.errorf("neither timed out nor closed nor handed back: %v", l)
 		}
-		if st := s.conn.state.Load() &^ genMask; st != 0 && st&(live|expired|asking|pinging) != 0 {
+		if st := s.conn.state.Load() &^ genMask; st != 0 && st&(live|expired|asking|pinging|telling) != 0 {
 			w.errorf("the state of slot %d is %#x", s.n, st)
 		}
 		if s.conn.timer.Pending() {

@@ -7,19 +7,26 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is
 // exact. They are not loaded at one moment, so they may disagree by what happens
-// meanwhile. When nothing happens, Tracked is the sum of Live, Gone and all of
-// TimedOut.
+// meanwhile. When nothing happens, Tracked is the sum of Live, Gone, all of TimedOut,
+// Drained, Shed and Evicted.
 type Stats struct {
 	Tracked  uint64            // connections tracked so far
 	Live     uint64            // of those, the ones still tracked
 	Gone     uint64            // of those, the ones closed by their owners or handed back
-	TimedOut map[Reason]uint64 // of those, the ones timed out; only reasons that have occurred
+	TimedOut map[Reason]uint64 // of those, the ones timed out; only limits that some have passed
+	Drained  uint64            // of those, the ones ended by Tracker.Drain
+	Shed     uint64            // of those, the ones ended by Tracker.Shed or Conn.End
+	Evicted  uint64            // of those, the ones ended to make room for others
+
+	Causes  map[string]uint64 // Shed by the causes that were given
+	Refused uint64            // connections that were not tracked, as there was no room
 
 	Kept     uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
-	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that
+	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that; one by a limit that was made shorter may have been due long before
 	Panics   uint64 // panics in callbacks
+	Misread  uint64 // readings of a Pressure that have failed, but for panics
 
 	Looks   uint64 // looks at a connection because its slot came up
 	Relinks uint64 // places in the wheel moved because a deadline was brought forward
@@ -40,11 +47,22 @@ func (s *Stats) Add(other Stats) {
 		}
 		s.TimedOut[r] += n
 	}
+	s.Drained += other.Drained
+	s.Shed += other.Shed
+	s.Evicted += other.Evicted
+	s.Refused += other.Refused
+	for cause, n := range other.Causes {
+		if s.Causes == nil {
+			s.Causes = map[string]uint64{}
+		}
+		s.Causes[cause] += n
+	}
 	s.Kept += other.Kept
 	s.Pings += other.Pings
 	s.Misses += other.Misses
 	s.Deferred += other.Deferred
 	s.Panics += other.Panics
+	s.Misread += other.Misread
 	s.Looks += other.Looks
 	s.Relinks += other.Relinks
 	s.Passes += other.Passes
@@ -57,7 +75,7 @@ func (s *Stats) Add(other Stats) {
 type counters struct {
 	tracked, gone, kept, pings, misses, deferred, looks, relinks, passes atomic.Uint64
 
-	timedOut      [numReasons]atomic.Uint64
+	ended         [numReasons]atomic.Uint64 // by the tracker
 	busy, longest atomic.Int64
 }
 
@@ -73,10 +91,18 @@ func (n *counters) passed(took time.Duration) {
 func (n *counters) addTo(st *Stats) {
 	ended := n.gone.Load()
 	st.Gone += ended
-	for r := range n.timedOut {
-		if v := n.timedOut[r].Load(); v > 0 {
-			st.TimedOut[Reason(r)] += v
-			ended += v
+	for r := range n.ended {
+		v := n.ended[r].Load()
+		ended += v
+		switch r := Reason(r); {
+		case r == ReasonDrain:
+			st.Drained += v
+		case r == ReasonShed:
+			st.Shed += v
+		case r == ReasonEvict:
+			st.Evicted += v
+		case v > 0:
+			st.TimedOut[r] += v
 		}
 	}
 	tracked := n.tracked.Load()
@@ -97,8 +123,8 @@ func (n *counters) addTo(st *Stats) {
 // may be too high, but not too low, because it loads the ends first.
 func (n *counters) live() uint64 {
 	ended := n.gone.Load()
-	for r := range n.timedOut {
-		ended += n.timedOut[r].Load()
+	for r := range n.ended {
+		ended += n.ended[r].Load()
 	}
 	return n.tracked.Load() - ended
 }

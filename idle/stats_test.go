@@ -20,6 +20,8 @@ func TestStatsAdd(t *testing.T) {
 			f.SetInt(int64(10 + i))
 		case map[Reason]uint64:
 			f.Set(reflect.ValueOf(map[Reason]uint64{ReasonIdle: 2, ReasonRead: 4}))
+		case map[string]uint64:
+			f.Set(reflect.ValueOf(map[string]uint64{"too old": 3}))
 		default:
 			t.Fatalf("how does one add a %s?", v.Type().Field(i).Name)
 		}

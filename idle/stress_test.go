@@ -28,20 +28,27 @@ func TestStress(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	var sum Stats
-	begun, ops := time.Now(), left
+	begun, ops, walks, replaced, pressed := time.Now(), left, int64(0), int64(0), int64(0)
 	for round := uint64(0); left > 0 && !t.Failed(); round++ {
 		n := min(left, 500_000)
-		st := newStress(t, seed+round).run(n)
+		s := newStress(t, seed+round)
+		st := s.run(n)
 		left -= n
+		walks += s.walks.Load()
+		replaced += s.replaced.Load()
+		pressed += s.pressed.Load()
 		sum.Tracked += st.Tracked
 		sum.Gone += st.Gone
 		sum.Live += st.Live
 		for _, n := range st.TimedOut {
 			sum.Misses += n
 		}
+		sum.Drained += st.Drained
+		sum.Shed += st.Shed
 	}
 	t.Logf("%d operations in %v: %d tracked, of which %d gone, %d timed out", ops, time.Since(begun), sum.Tracked, sum.Gone, sum.Misses)
-	if sum.Gone == 0 || sum.Misses == 0 {
+	t.Logf("%d walks, %d policies replaced, and %d readings of a pressure; %d drained, %d shed", walks, replaced, pressed, sum.Drained, sum.Shed)
+	if sum.Gone == 0 || sum.Misses == 0 || walks == 0 || replaced == 0 || pressed == 0 || sum.Drained == 0 || sum.Shed == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -55,6 +62,12 @@ type stress struct {
 	slots   []stressed
 	mu      sync.Mutex
 	all     []*racer
+	stayers []*stayer
+	lasting []*Phase // that stayers are in
+	exempt  *Phase   // without limits
+
+	walks, replaced, pressed atomic.Int64
+	endedByOps               atomic.Int64 // as their Progress says
 }
 
 // A stressed connection is used by all workers, but by one reader and one
@@ -85,6 +98,7 @@ func newStress(t *testing.T, seed uint64) *stress {
 		}
 		s.phases = append(s.phases, ph)
 	}
+	s.readyToWalk()
 	return s
 }
 
@@ -104,7 +118,12 @@ func (s *stress) run(n int) Stats {
 		})
 	}
 	wg.Go(func() { s.loop(n/(workers+1), &done) })
-	for done.Load() < int64(n*9/10) && !s.t.Failed() {
+	s.steer(&wg)
+	begun := time.Now()
+	for (done.Load() < int64(n*9/10) || s.walks.Load() == 0 && time.Since(begun) < 20*time.Second) && !s.t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	for begun := time.Now(); !s.isSteered() && !s.t.Failed() && time.Since(begun) < 10*time.Second; { // on a busy machine one takes its time
 		time.Sleep(time.Millisecond)
 	}
 	live, err := s.tracker.Close()
@@ -239,6 +258,8 @@ func (s *stress) loop(n int, done *atomic.Int64) {
 	}
 	rng := rand.New(rand.NewPCG(s.seed, 1000))
 	slots := make([]slotted, 16)
+	shard.stride = 1 + int(s.seed%2)
+	stay := s.stay(8, shard.Track)
 	for range n {
 		select {
 		case pass := <-passes:
@@ -246,7 +267,11 @@ func (s *stress) loop(n int, done *atomic.Int64) {
 		default:
 		}
 		s.operateOnLoop(rng, &slots[rng.IntN(len(slots))], shard)
+		s.disturb(rng, stay[rng.IntN(len(stay))])
 		done.Add(1)
+	}
+	for _, k := range stay {
+		k.leaves.Store(true)
 	}
 	live, err := shard.Close()
 	if err != nil {
@@ -302,6 +327,13 @@ func (s *stress) check() Stats {
 	st := s.tracker.Stats()
 	for _, n := range st.TimedOut {
 		timedOut += n
+	}
+	timedOut += st.Drained + st.Shed
+	if st.Causes["shed"]+st.Causes["by hand"] != st.Shed || len(st.Causes) > 2 {
+		s.t.Errorf("seed %d: %+v", s.seed, st)
+	}
+	if n := st.Drained + st.Causes["shed"]; uint64(s.endedByOps.Load()) > n || uint64(s.endedByOps.Load()) < n-min(n, 2*mostGiven) {
+		s.t.Errorf("seed %d: operations say that they have ended %d, stats that it were %d", s.seed, s.endedByOps.Load(), n)
 	}
 	if none+more > 0 {
 		s.t.Errorf("seed %d: of %d outcomes %d are lost, and %d double: %+v", s.seed, len(s.all), none, more, st)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TimeoutError says which limit a connection has passed. It is a net.Error and
-// matches os.ErrDeadlineExceeded, so servers treat it like the error after a
-// deadline set by SetReadDeadline.
+// TimeoutError says why a connection was ended: which limit it has passed, or by which
+// operation. It is a net.Error and matches os.ErrDeadlineExceeded, so servers treat it
+// like the error after a deadline set by SetReadDeadline.
 //
 // A library between a connection and its user may replace the error by its own,
 // as gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no
@@ -16,23 +16,35 @@ import (
 // OnTimeout and OnEnd, which get the original.
 type TimeoutError struct {
 	Reason  Reason
-	Setting string        // the field of Policy that sets the limit, or an adapter's name for it
+	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
 	Phase   string        // Policy.Name of the connection's phase
-	Limit   time.Duration // as configured
-	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks
+	Limit   time.Duration // as configured; 0 for operations
+	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks; for operations, since the last activity, a farewell of OnDrain included; for Beats, between the last two
+	Cause   string        // for operations: the cause that was given to Shed or End
 }
 
 // Error returns the phase, setting, limit and elapsed time. The text contains
 // "i/o timeout", by which servers recognise a timeout that they need not log:
 //
 //	i/o timeout: request header: HeaderTimeout of 10s passed after 10.01s
+//	i/o timeout: chat: ended by shed (too old a version), idle for 3.2s
 func (e *TimeoutError) Error() string {
 	where, setting := "", e.Setting
 	if e.Phase != "" {
 		where = e.Phase + ": "
 	}
+	if e.Reason > ReasonBeats {
+		cause := e.Cause
+		if cause != "" {
+			cause = " (" + cause + ")"
+		}
+		return fmt.Sprintf("i/o timeout: %sended by %v%s, idle for %v", where, e.Reason, cause, e.Elapsed)
+	}
 	if setting == "" {
 		setting = e.Reason.setting()
+	}
+	if e.Reason == ReasonBeats {
+		return fmt.Sprintf("i/o timeout: %s%s: too many beats; there may be one every %v, and the last one came after %v", where, setting, e.Limit, e.Elapsed)
 	}
 	return fmt.Sprintf("i/o timeout: %s%s of %v passed after %v", where, setting, e.Limit, e.Elapsed)
 }

@@ -10,8 +10,9 @@ import (
 // nothing to do. [Tracker.Close] and [Tracker.Retire] end it.
 type Tracker struct {
 	base
-	turn          atomic.Uint32 // Track uses it to take shards in turn
-	stop, stopped chan struct{}
+	turn     atomic.Uint32 // Track uses it to take shards in turn
+	draining atomic.Bool   // a Drain is under way
+	pressing *pressing     // nil without a Pressure; guarded by mu
 }
 
 // Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
@@ -31,10 +32,17 @@ func (t *Tracker) mustBeMade() {
 	}
 }
 
-// Policy returns the policy of new connections.
+// Initial returns the phase of new connections. A connection that has entered another one
+// can return to it.
+func (t *Tracker) Initial() *Phase {
+	t.mustBeMade()
+	return t.phase
+}
+
+// Policy returns the policy of new connections. Under [Pressure] that is the one at rest.
 func (t *Tracker) Policy() Policy {
 	t.mustBeMade()
-	return t.phase.policy
+	return t.phase.Policy()
 }
 
 // Track starts tracking c; see [Shard.Track]. It chooses the shard. It may be
@@ -65,6 +73,7 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 		return nil, ErrClosed
 	}
 	s := t.newShard(execute)
+	s.walked.Store(t.walks.current.Load())
 	t.loops = append(t.loops, s)
 	return s, nil
 }
@@ -76,6 +85,8 @@ func (t *Tracker) Stats() Stats {
 	defer t.mu.Unlock()
 	st := t.past
 	st.TimedOut = maps.Clone(st.TimedOut)
+	st.Causes = maps.Clone(t.causes)
+	st.Refused = t.refused.Load()
 	st.Panics = t.calls.panics.Load()
 	for _, s := range t.own {
 		s.counts.addTo(&st)

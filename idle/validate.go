@@ -10,7 +10,7 @@ import (
 
 // fields yields the fields of a policy that have to be a number of ticks, or 0.
 func fields(yield func(field) bool) {
-	for r := ReasonIdle; r < numReasons; r++ {
+	for r := ReasonIdle; r < numLimits; r++ {
 		own := limits[r].fields
 		if own == nil {
 			own = []field{{limits[r].setting, limits[r].allowed}}
@@ -26,9 +26,10 @@ func fields(yield func(field) bool) {
 // errNoLimit is the error for a tracker whose policy sets no limit.
 func errNoLimit() error {
 	var settings []string
-	for r := ReasonIdle; r < numReasons; r++ {
+	for r := ReasonIdle; r < numLimits; r++ {
 		settings = append(settings, limits[r].setting)
 	}
+	settings = append(settings, ReasonBeats.setting())
 	return errors.New("idle: the policy sets no limit; set at least one of " + strings.Join(settings, ", "))
 }
 
@@ -58,6 +59,7 @@ func (p *Policy) validate(tick time.Duration) error {
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
+		p.Beats.validate(p.Heartbeat, tick, longest),
 		p.MinReadRate.validate("MinReadRate", tick),
 		p.MinWriteRate.validate("MinWriteRate", tick),
 	)
@@ -97,4 +99,28 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 func maxRate(tick time.Duration) int64 {
 	const fine = 100 // the least price of a byte, in 2⁻³² ticks
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
+}
+
+func (b *Beats) validate(h Heartbeat, tick, longest time.Duration) error {
+	switch {
+	case b.Strikes < 0 || b.Strikes > maxMisses:
+		return fmt.Errorf("idle: Beats.Strikes is %d; it must be 1 to %d, or 0 for 2", b.Strikes, maxMisses)
+	case b.Least < 0 || b.Least > longest/time.Duration(b.strikes()+1):
+		return fmt.Errorf("idle: Beats.Least is %v; it must be at most %v, or 0 to disable it", b.Least, longest/time.Duration(b.strikes()+1))
+	case b.Least == 0 && b.Strikes > 0:
+		return fmt.Errorf("idle: Beats.Strikes is %d, but Least is 0; set Least too", b.Strikes)
+	case 0 < b.Least && b.Least < 2*tick:
+		return fmt.Errorf("idle: Beats.Least is %v; with a tick of %v it must be at least %v, as the beats of a tick count as one", b.Least, tick, 2*tick)
+	case b.Least > 0 && h.Interval > 0 && !h.Passive:
+		return fmt.Errorf("idle: Beats.Least is %v, but the Heartbeat is active, so the peer sends no beats; use the Passive form, or set only one of them", b.Least)
+	}
+	return nil
+}
+
+// notNegative returns an error if the named value is negative.
+func notNegative(name string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("idle: %s is %v; it must not be negative", name, d)
+	}
+	return nil
 }

@@ -197,12 +197,15 @@ const (
 	granted                // unread input has averted a timeout
 	draining               // MaxAge has passed, and MaxAgeGrace is running
 	spent                  // a wait has begun after all waits together had passed their limit
+	walked                 // its meaning alternates, see tour
+	listed                 // the tracker's Drain has met the connection
+	telling                // OnDrain is running
 
-	missUnit = 1 << 8
-	missMask = 0xff * missUnit
+	missUnit = 1 << 11
+	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
-	genUnit  = 1 << 16
-	genMask  = 0xffff * genUnit
+	genUnit  = 1 << 18
+	genMask  = 0x3fff * genUnit
 )
 
 // misses returns the number of misses in a state.
@@ -259,6 +262,24 @@ func (s *state) move(gen, need, set, clear uint32) bool {
 // mark sets bits if the generation is that of gen and none of them is set.
 func (s *state) mark(gen, bits uint32) {
 	s.move(gen, 0, bits, 0)
+}
+
+// strike notes a beat that came gap ticks after the last one, where least are due. The
+// debt is kept where misses are, which only active heartbeats have, in hundredths of what
+// is allowed. strike reports whether that is exceeded.
+func (s *state) strike(gap, least, strikes int64) (out bool) {
+	allowed := strikes * least
+	for {
+		was := s.Load()
+		debt := max(0, int64(misses(was))*allowed/100+least-gap)
+		if debt > allowed {
+			return true
+		}
+		next := was&^missMask | uint32(debt*100/allowed)*missUnit
+		if was == next || s.CompareAndSwap(was, next) {
+			return false
+		}
+	}
 }
 
 // addMiss counts a miss and returns the number of misses. It returns 0 if the

@@ -31,6 +31,9 @@ type world struct {
 	homes   []*home
 	slots   []*slot
 	lie     func(Policy) Policy // what the ledger is told of a policy
+	given   []Policy            // those that the phases had first
+	walks   []*simWalk          // that are not over
+	ops     []*simOp            // that are not over, as far as is known
 
 	complaints sync.Mutex
 	faults     []fault
@@ -46,6 +49,13 @@ type world struct {
 	kept     uint64
 	late     uint64 // timeouts that came after they had to
 	meddled  int
+	visits   int
+	replaced int
+	pressed  int
+	capacity simCapacity
+	begun    int           // operations
+	finished int           // of these, those that were not cancelled
+	answered time.Duration // the last OnTimeout
 	timedOut [numReasons]uint64
 }
 
@@ -55,7 +65,7 @@ type stop struct{ at, took time.Duration }
 // held returns for how long what was due at an instant may have been held up, by all
 // stalls since its limit began to count; w.mu is held.
 func (w *world) held(due time.Duration) time.Duration {
-	const horizon = 400 // more ticks than any limit has, and a stall before it
+	const horizon = 600 // more ticks than any limit has, and a stall before it
 	return w.standing(due - horizon*w.tick)
 }
 
@@ -129,6 +139,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		Tick: w.tick, Shards: 1 + w.rng.IntN(3), Linger: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnPass: func(time.Duration) { w.stall() },
+		Budget: visitTakes,
 	}
 	first := w.anyPolicy()
 	first.Name = "phase 0"
@@ -146,6 +157,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 			p = w.anyPolicy()
 		}
 		p.Name = fmt.Sprint("phase ", i+1)
+		p.Busy = (int(seed)+i)%5 == 0
 		ph, err := tr.Phase(p)
 		if err != nil {
 			t.Fatal(err)
@@ -154,6 +166,12 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	}
 	w.abrupt = w.rng.IntN(2) == 0
 	w.settle(int(seed / 4 % 3))
+	for _, ph := range w.phases {
+		w.given = append(w.given, ph.policy)
+	}
+	for s := range tr.each {
+		s.stride = 1 + int(seed/2%3)
+	}
 	return w
 }
 
@@ -258,10 +276,14 @@ func (w *world) chance(where string, slot int) uint64 {
 }
 
 // stall has whoever calls it stand still for a while, now and then.
-func (w *world) stall() {
+func (w *world) stall() { w.stallAs(0) }
+
+// stallAs is stall for one of those that may call it at the same instant, by their
+// numbers. They do not go on at the same one.
+func (w *world) stallAs(n int) {
 	w.mu.Lock()
-	stall := w.stalls && !w.quiet && w.chance("stall", 0)%8 == 1
-	d := w.tick*time.Duration(w.chance("stalled", 0)%mostStall) + 12345
+	stall := w.stalls && !w.quiet && w.chance("stall", n)%8 == 1
+	d := w.tick*time.Duration(w.chance("stalled", n)%mostStall) + 12345 + time.Duration(n)*1009
 	if stall {
 		w.stands(d)
 	}
@@ -288,6 +310,8 @@ func (w *world) jump(ticks int) {
 
 // checkAll looks for what should have happened and did not; w.mu is held.
 func (w *world) checkAll() {
+	w.checkWalks()
+	w.checkOps()
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked {
 			if late, ok := l.ledger.overdue(w.now(), w.held); ok {

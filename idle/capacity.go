@@ -1,0 +1,55 @@
+package idle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrFull is returned by Track when there is no room for another connection; see
+// [Capacity].
+var ErrFull = errors.New("idle: no room for another connection, and none can be evicted")
+
+// Capacity limits how many connections a tracker has. Every field is off when zero.
+type Capacity struct {
+	// Most is how many connections there may be. When there are as many, a new one takes
+	// the place of one that is among the most idle 1 %. That one is ended with
+	// [ReasonEvict], which takes a few milliseconds, so there may be a few more for as
+	// long. If none can be evicted, Track fails with [ErrFull], and Stats.Refused counts
+	// that.
+	Most int
+
+	// Grace is how long a connection has to have been idle before it may be evicted. Use
+	// more than honest clients are silent, or an attacker flushes them out by opening
+	// connections. An attacker who opens them all the time keeps newcomers waiting, or
+	// has them refused, for as long; PerKey helps against one with few addresses.
+	Grace time.Duration
+
+	// Exempt are phases whose connections are not evicted. Busy connections never are;
+	// see [Tracker.Drain].
+	Exempt []*Phase
+
+	// PerKey is how many connections there may be with the same key. More are refused
+	// with [ErrFull]; none is evicted for them. Key returns the key of a connection, and
+	// is [ByAddress] by default. It is called once for each connection, by Track, when
+	// the connection has just been accepted. The empty key is not limited.
+	PerKey int
+	Key    func(owner any) string
+}
+
+func (c *Capacity) validate(k *clock) error {
+	switch {
+	case c.Most < 0:
+		return fmt.Errorf("idle: Capacity.Most is %d; use 0 for no limit", c.Most)
+	case c.PerKey < 0:
+		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
+	case c.Key != nil && c.PerKey == 0:
+		return errors.New("idle: Capacity.Key is set, but PerKey is 0; set PerKey too")
+	}
+	for i, p := range c.Exempt {
+		if p == nil || p.clock != k {
+			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
+		}
+	}
+	return notNegative("Capacity.Grace", c.Grace)
+}

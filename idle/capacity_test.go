@@ -1,0 +1,297 @@
+package idle
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (r *rig) mustHold(c Capacity) {
+	r.Helper()
+	if err := r.SetCapacity(c); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestEvictsFromTheMostIdle opens connections beyond the capacity, while others are
+// active, and holds each eviction against all idle times.
+func TestEvictsFromTheMostIdle(t *testing.T) {
+	const most, grace = 2000, 5 * time.Second
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		active := map[*guest]time.Time{}
+		var evicted []*guest
+		for range most {
+			g := &guest{}
+			r.track(&g.conn, g)
+			active[g] = time.Now()
+		}
+		r.mustHold(Capacity{Most: most, Grace: grace})
+		for range 3000 {
+			for g := range active { // a few at random
+				if g.err == nil {
+					r.do(g.conn.Touch)
+					active[g] = time.Now()
+				}
+				if rng.IntN(3) == 0 {
+					break
+				}
+			}
+			r.wait(time.Duration(rng.IntN(30)) * time.Millisecond)
+			for g := range active {
+				if g.err != nil {
+					evicted = append(evicted, g)
+				}
+			}
+			for _, g := range evicted {
+				if active[g].IsZero() {
+					continue
+				}
+				if idle := g.endedAt.Sub(active[g]); idle < grace-r.opts.Tick || g.err.Reason != ReasonEvict {
+					t.Fatalf("%v, idle for %v", g.err, idle)
+				}
+				moreIdle := 0
+				for _, at := range active {
+					if at.Before(active[g].Add(-2 * r.opts.Tick)) {
+						moreIdle++
+					}
+				}
+				if moreIdle > most/100 {
+					t.Fatalf("%d of %d were more idle than the one that was evicted", moreIdle, most)
+				}
+				delete(active, g)
+			}
+			if time.Since(r.clock.start) < grace+time.Second {
+				continue
+			}
+			g := &guest{}
+			if err := r.tryTrack(&g.conn, g); err != nil {
+				t.Fatalf("after %d evictions: %v", len(evicted), err)
+			}
+			active[g] = time.Now()
+		}
+		r.wait(time.Second)
+		st := r.Stats()
+		if st.Live > most || st.Evicted < 1000 || st.Refused > 0 || st.Tracked != st.Live+st.Evicted {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		vip := r.phaseOf(Policy{Name: "vip"})
+		busy := r.phaseOf(Policy{Name: "busy", Busy: true})
+		all := r.guests(3)
+		r.do(func() {
+			all[0].conn.Enter(vip)
+			all[1].conn.Enter(busy)
+			all[2].conn.PauseRead()
+		})
+		r.mustHold(Capacity{Most: 3, Grace: time.Second, Exempt: []*Phase{vip}})
+		r.wait(time.Minute)
+		tries := func(want error) {
+			t.Helper()
+			g := &guest{}
+			for range 3 { // the first may be let in before it is known that none can be evicted
+				if err := r.tryTrack(&g.conn, g); err == nil {
+					r.wait(50 * time.Millisecond)
+					r.do(func() { g.conn.Close() })
+				} else if !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				} else {
+					return
+				}
+			}
+			t.Errorf("not refused")
+		}
+		tries(ErrFull)
+		if st := r.Stats(); st.Refused == 0 || st.Evicted > 0 || st.Live != 3 {
+			t.Errorf("%+v", st)
+		}
+		r.do(func() { all[1].conn.Enter(r.phase) }) // counts as no activity
+		r.wait(2 * time.Second)
+		r.track(&(&guest{}).conn, &guest{})
+		r.wait(time.Second)
+		if all[1].err == nil || all[1].err.Reason != ReasonEvict {
+			t.Errorf("%v", all[1].err)
+		}
+		r.mustHold(Capacity{})
+		r.guests(3)
+		r.mustHold(Capacity{Most: 3})
+		r.wait(2 * time.Second)
+		if st := r.Stats(); st.Live > 4 {
+			t.Errorf("after the capacity was lowered: %+v", st)
+		}
+	})
+}
+
+func TestMakeRoom(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(10)
+		if n := r.MakeRoom(1); n != 0 {
+			t.Errorf("%d evicted without a capacity", n)
+		}
+		r.mustHold(Capacity{Grace: time.Millisecond})
+		r.wait(time.Second)
+		for range 3 {
+			r.MakeRoom(1)
+			r.wait(time.Second)
+		}
+		if st := r.Stats(); st.Evicted != 3 || all[0].err == nil || all[3].err != nil {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A caller is a guest with an address.
+type caller struct {
+	guest
+	from string
+}
+
+func (c *caller) RemoteAddr() net.Addr {
+	addr, err := net.ResolveTCPAddr("tcp", c.from)
+	if err != nil {
+		panic(err)
+	}
+	return addr
+}
+
+func TestPerKey(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		call := func(from string) (*caller, error) {
+			c := &caller{from: from}
+			return c, r.tryTrack(&c.conn, c)
+		}
+		before, err := call("10.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.mustHold(Capacity{PerKey: 2})
+		r.wait(time.Second)
+		second, err := call("10.0.0.1:2")
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := call("[::ffff:10.0.0.1]:3"); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "2 connections of 10.0.0.1") {
+			t.Errorf("the third: %v", err)
+		}
+		if _, err := call("10.0.0.2:1"); err != nil {
+			t.Error(err)
+		}
+		r.do(func() { before.conn.Close() })
+		third, err := call("10.0.0.1:4")
+		if err != nil {
+			t.Error(err)
+		}
+		second.conn.End("test")
+		r.wait(time.Second)
+		if _, err := call("10.0.0.1:5"); err != nil {
+			t.Errorf("after one was ended: %v", err)
+		}
+		if _, err := call("10.0.0.1:6"); !errors.Is(err, ErrFull) {
+			t.Errorf("%v", err)
+		}
+		for _, from := range []string{"[2001:db8::1]:1", "[2001:db8::2:1]:1"} {
+			if _, err := call(from); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := call("[2001:db8::3:3]:1"); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "2001:db8::/64") {
+			t.Errorf("a third of the /64: %v", err)
+		}
+		if st := r.Stats(); st.Refused != 3 {
+			t.Errorf("%+v", st)
+		}
+		_ = third
+		keys := (*r.gate.Load()).(*room).keys
+		r.closeShard()
+		r.Tracker.Close()
+		if len(keys.of) > 0 || len(keys.count) > 0 {
+			t.Errorf("left: %v, %v", keys.of, keys.count)
+		}
+	})
+}
+
+func TestKeyThatPanics(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
+		r.mustHold(Capacity{PerKey: 1, Key: func(any) string { panic("no key") }})
+		r.wait(time.Second)
+		r.guests(3)
+		if st := r.Stats(); st.Panics != 3 || st.Live != 3 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestCapacityOfNonsense(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		for want, c := range map[string]Capacity{
+			"Most is -1":          {Most: -1},
+			"PerKey is -2":        {PerKey: -2},
+			"PerKey is 0":         {Key: ByAddress},
+			"Capacity.Grace is -": {Most: 1, Grace: -1},
+			"Exempt[1] is nil":    {Most: 1, Exempt: []*Phase{r.phase, nil}},
+		} {
+			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		if r.gate.Load() != nil {
+			t.Error("something was changed")
+		}
+		r.Tracker.Close()
+		if err := r.SetCapacity(Capacity{Most: 1}); err != ErrClosed {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestMostIdleKeepsTheMostIdle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		m := mostIdle{most: 1 + rng.IntN(20)}
+		var all []uint32
+		for range rng.IntN(200) {
+			at := uint32(rng.IntN(100)) - 50 // wraps around
+			all = append(all, at)
+			m.add(candidate{last: at})
+		}
+		slices.SortFunc(all, func(a, b uint32) int { return int(int32(a - b)) })
+		got := m.sorted()
+		for i, c := range got {
+			if want := all[len(got)-1-i]; c.last != want {
+				t.Fatalf("%d: %d, want %d", i, c.last, want)
+			}
+		}
+		if len(got) != min(m.most, len(all)) {
+			t.Fatalf("%d of %d are kept, want %d", len(got), len(all), m.most)
+		}
+	}
+}
+
+// TestVisitAfterTheWalk has Close end a walk for room in the midst of a step:
+//
+//	driver: steps, and has connections to visit
+//	Close:  ends the walk, so that the room takes what was found
+//	driver: visits them
+func TestVisitAfterTheWalk(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		g := &guest{}
+		r.track(&g.conn, g)
+		r.mustHold(Capacity{Most: 1})
+		r.wait(time.Second)
+		room := (*r.gate.Load()).(*room)
+		room.take()
+		room.meet(shardOf(g.conn.lane), g.conn.job())
+		if len(room.found.heap) != 0 {
+			t.Errorf("kept %d that nobody looks for", len(room.found.heap))
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package idle
+
+import (
+	"sync"
+	"time"
+)
+
+// Operation is a [Tracker.Drain] or [Tracker.Shed] that is under way. Its methods may be
+// called from any goroutine, callbacks included.
+type Operation struct {
+	tracker *base
+	plan    plan
+	done    chan struct{}
+	wake    chan struct{} // something has been said to the operation
+
+	mu        sync.Mutex // guards what follows
+	cancelled bool       // or finished
+	paused    bool
+	changed   time.Time     // when paused was, or when o began
+	ran       time.Duration // until then, without pauses
+	progress  Progress
+	fresh     []candidate // met by a walk that is under way
+	results   []result    // of orders
+}
+
+// A plan is what an operation does.
+type plan struct {
+	pace   pace
+	grace  time.Duration // between OnDrain and the end
+	stop   time.Duration // when all are ended, busy or not; 0: never
+	reason Reason
+	cause  string
+	most   int     // how many are ended at most
+	share  float64 // 0, or which share of those that are met is
+	lasts  bool    // the operation includes connections that are tracked meanwhile, and goes on until none is left
+
+	wants func(c *candidate) bool // nil for all; called when a walk meets a connection, and again at its turn
+	picks func(owner any) bool    // nil for all; the user's, called when a walk meets a connection
+	after func()                  // nil, or called when the operation has finished
+}
+
+// A result is what has come of an order.
+type result struct {
+	order
+	as outcome
+}
+
+// Progress is how far an operation has come.
+type Progress struct {
+	Met   int // connections that are to be ended, as far as they have been found
+	Ended int // of those, the ones that the operation has ended
+	Gone  int // of those, the ones that ended otherwise
+	Left  int // of those, the ones that are live
+
+	Told  int // of those left, the ones that have been asked to finish, and have time for that
+	InUse int // of those left, the ones that will be ended when they fall idle
+
+	Elapsed  time.Duration // since the operation began, without the time in which it was paused
+	Expected time.Duration // until the last one that is known has its turn, at most
+	Paused   bool
+	Finished bool
+}
+
+// Progress returns how far o has come. It is brought up to date a hundred times a
+// second.
+func (o *Operation) Progress() Progress {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.progress
+}
+
+// Done returns a channel that is closed when o has finished: when nothing is left to do,
+// or when it has been cancelled, or the tracker is closed.
+func (o *Operation) Done() <-chan struct{} { return o.done }
+
+// Cancel ends the operation. Connections that it has not ended stay open, even if it has
+// asked them to finish. After o has finished Cancel has no effect.
+func (o *Operation) Cancel() { o.say(func() { o.cancelled = true }) }
+
+// Pause suspends the operation until [Operation.Resume]. Time in which it is paused does
+// not count for Over, Rate, Grace and Stop.
+func (o *Operation) Pause() { o.say(func() { o.pause(true) }) }
+
+// Resume continues a paused operation at the rate that it had.
+func (o *Operation) Resume() { o.say(func() { o.pause(false) }) }
+
+// pause pauses o, or resumes it. o.mu must be held.
+func (o *Operation) pause(paused bool) {
+	if paused != o.paused {
+		o.ran = o.hasRun()
+		o.changed, o.paused = time.Now(), paused
+	}
+}
+
+// hasRun returns for how long o has run, without pauses. o.mu must be held.
+func (o *Operation) hasRun() time.Duration {
+	if o.paused {
+		return o.ran
+	}
+	return o.ran + time.Since(o.changed)
+}
+
+// say changes what o is to do, and wakes it.
+func (o *Operation) say(change func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// report receives what has come of an order. It is called in a pass.
+func (o *Operation) report(of order, as outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.results = append(o.results, result{of, as})
+}
+
+// meet notes a connection that a walk visits, if the operation wants it. The walk goes
+// on when the operation has been cancelled.
+func (o *Operation) meet(s *Shard, j job) {
+	c := candidate{j.c, &s.lane, j.state, j.c.lastActivity()}
+	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(&c) || o.plan.picks != nil && !o.asks(j.owner) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cancelled || o.plan.lasts && !j.c.state.move(j.state, live, listed, 0) {
+		return
+	}
+	o.fresh = append(o.fresh, c)
+}
+
+// isCancelled reports whether o has been cancelled, or has finished.
+func (o *Operation) isCancelled() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cancelled
+}
+
+// asks calls a predicate of the user's. One that panics picks nobody.
+func (o *Operation) asks(owner any) (yes bool) {
+	o.tracker.calls.guard("Pick", func() { yes = o.plan.picks(owner) })
+	return yes
+}

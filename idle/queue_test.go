@@ -1,0 +1,242 @@
+package idle
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestQueueOrder takes candidates from a queue while others are active, end, and are
+// added. With looks enough, each has to be the most idle one of the moment. The stamps
+// wrap around.
+func TestQueueOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const start = 1<<32 - 500
+	var q queue
+	left := map[*Conn]bool{}
+	add := func(now uint32, n int) {
+		var some []candidate
+		for range n {
+			c := new(Conn)
+			c.state.Store(live)
+			c.in.stamp.Store(now - uint32(rnd.IntN(300)))
+			left[c] = true
+			some = append(some, candidate{conn: c, state: live, last: c.lastActivity()})
+		}
+		q.add(some...)
+	}
+	add(start, 1000)
+	for now := uint32(start); len(left) > 0; now++ {
+		for c := range left {
+			switch rnd.IntN(400) {
+			case 0, 1, 2:
+				c.in.stamp.Store(now)
+			case 3:
+				c.state.Store(0)
+				delete(left, c)
+			}
+		}
+		if rnd.IntN(10) == 0 && now-start < 1000 {
+			add(now, 5)
+		}
+		q.grant(1000)
+		got, ok := q.next()
+		if ok != (len(left) > 0) || ok && !left[got.conn] {
+			t.Fatalf("got %v, %v with %d left", got.conn, ok, len(left))
+		}
+		for c := range left {
+			if int32(c.lastActivity()-got.last) < 0 {
+				t.Fatalf("at %d one came that was active at %d, before one at %d", now, got.last, c.lastActivity())
+			}
+		}
+		delete(left, got.conn)
+		if now%4 == 0 {
+			q.lookAhead()
+		}
+	}
+	if q.len() != 0 {
+		t.Errorf("%d are left", q.len())
+	}
+}
+
+// TestQueueLooks has all connections be active after the queue was told. It must not look
+// at all of them for one turn, and those that it takes have to be among the most idle of
+// those that it has looked at.
+func TestQueueLooks(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const n, steps = 100_000, 4
+	var q queue
+	var all []candidate
+	for range n {
+		c := new(Conn)
+		c.state.Store(live)
+		all = append(all, candidate{conn: c, state: live})
+	}
+	q.add(all...)
+	for _, c := range all {
+		c.conn.in.stamp.Store(1 + uint32(rnd.IntN(1000)))
+	}
+	for range steps {
+		q.grant(10)
+		for range 10 {
+			if got, ok := q.next(); !ok || got.last > 10 {
+				t.Errorf("got one that was active at %d of 1 to 1000, %v", got.last, ok)
+			}
+		}
+	}
+	if want := n - steps*leastLooks; len(q.sorted) != want {
+		t.Errorf("%d were not looked at, want %d", len(q.sorted), want)
+	}
+}
+
+// TestQueueLooksAhead has a few silent connections among many that are active, which had
+// the same stamp at first. They must be found before the turn comes to those.
+func TestQueueLooksAhead(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const before, among = 5000, 50_000
+	var q queue
+	var all []candidate
+	for i := range before + among {
+		c := new(Conn)
+		c.state.Store(live)
+		if i >= before {
+			c.in.stamp.Store(1)
+		}
+		all = append(all, candidate{conn: c, state: live, last: c.lastActivity()})
+	}
+	silent := before
+	active := slices.Clone(all[before:])
+	q.add(all...)
+	for i, c := range active {
+		if i%200 == 0 {
+			silent++
+		} else {
+			c.conn.in.stamp.Store(2 + uint32(rnd.IntN(1000)))
+		}
+	}
+	for n := 0; n < silent; {
+		q.grant(50)
+		q.looks = q.spare
+		for range 50 {
+			if got, ok := q.next(); ok && n < silent && got.last > 1 {
+				t.Fatalf("connection %d was active at %d; %d are silent", n, got.last, silent-n)
+			}
+			n++
+		}
+		q.lookAhead()
+	}
+}
+
+// A queuer is a connection in a queue, as the oracle knows it.
+type queuer struct {
+	conn *Conn
+	last uint32
+}
+
+// TestQueue holds a queue against a sorted list, while connections are active, end, and
+// are added. The stamps wrap.
+func TestQueue(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		now := uint32(1<<32 - 100)
+		if seed%2 == 0 {
+			now = 1000
+		}
+		var q queue
+		var want []*queuer
+		swept := 0
+		add := func(n int) {
+			var all []candidate
+			for range n {
+				w := &queuer{conn: &Conn{}, last: now - uint32(rng.IntN(300))}
+				w.conn.state.start()
+				w.conn.in.stamp.Store(w.last)
+				w.conn.out.stamp.Store(w.last - uint32(rng.IntN(10)))
+				want = append(want, w)
+				all = append(all, candidate{conn: w.conn, state: w.conn.state.Load(), last: w.last})
+			}
+			q.add(all...)
+		}
+		add(rng.IntN(200))
+		for range 400 {
+			switch now++; rng.IntN(8) {
+			case 0:
+				add(rng.IntN(4))
+			case 1, 2, 3:
+				if len(want) > 0 {
+					w := want[rng.IntN(len(want))]
+					w.last = now
+					[]*flow{&w.conn.in, &w.conn.out}[rng.IntN(2)].stamp.Store(now)
+				}
+			case 4:
+				if len(want) > 0 {
+					i := rng.IntN(len(want))
+					want[i].conn.state.end()
+					if rng.IntN(2) == 0 {
+						want[i].conn.state.start() // tracked anew, for somebody else
+					}
+					want = slices.Delete(want, i, i+1)
+				}
+			case 5:
+				swept = q.sweep(swept, 1+rng.IntN(50))
+			default:
+				q.grant(1000)
+				c, ok := q.next()
+				if ok != (len(want) > 0) {
+					t.Fatalf("seed %d: next returns %v, %d are left", seed, ok, len(want))
+				}
+				if !ok {
+					continue
+				}
+				i := slices.IndexFunc(want, func(w *queuer) bool { return w.conn == c.conn })
+				first := slices.MinFunc(want, func(a, b *queuer) int { return cmp.Compare(int32(a.last-now), int32(b.last-now)) })
+				if i < 0 || want[i].last != first.last || c.last != first.last {
+					t.Fatalf("seed %d: next returns one of %d, index %d; the most idle is of %d", seed, c.last, i, first.last)
+				}
+				want = slices.Delete(want, i, i+1)
+			}
+		}
+		for range 5 { // one that is dropped may move another one to where the sweep has been
+			q.sweep(0, 1000)
+		}
+		if q.len() != len(want) {
+			t.Fatalf("seed %d: %d in the queue after a sweep, want %d", seed, q.len(), len(want))
+		}
+	}
+}
+
+// TestQueueKeepsNothing looks for connections that a queue holds although they have left
+// it.
+func TestQueueKeepsNothing(t *testing.T) {
+	var q queue
+	var all []candidate
+	for i := range uint32(50) {
+		c := &Conn{}
+		c.state.start()
+		all = append(all, candidate{conn: c, state: c.state.Load(), last: i})
+		c.in.stamp.Store(i + i%2*100) // half of them have moved
+	}
+	q.add(all...)
+	q.grant(1000)
+	for range 10 {
+		q.next()
+	}
+	for _, c := range q.all()[:20] {
+		c.conn.state.end()
+	}
+	for range 5 {
+		q.sweep(0, 100)
+	}
+	held := 0
+	for _, some := range [][]candidate{q.sorted[:cap(q.sorted)], q.looked[:cap(q.looked)]} {
+		for _, c := range some {
+			if c.conn != nil {
+				held++
+			}
+		}
+	}
+	if q.len() != 20 || held != 20 {
+		t.Errorf("%d are in the queue, %d are held", q.len(), held)
+	}
+}

@@ -1,0 +1,92 @@
+package idle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+// SetPolicy replaces the policy under which connections begin: see [Tracker.Replace].
+// It must set a limit, as the policy given to [New] must.
+func (t *Tracker) SetPolicy(p Policy) error {
+	t.mustBeMade()
+	if !p.setsLimit() {
+		return errNoLimit()
+	}
+	return t.Replace(t.phase, p)
+}
+
+// Replace replaces the policy of a phase, for the connections that are in it too. Any
+// goroutine may call it.
+//
+// No connection is ended by the old policy once Replace has returned. A longer limit
+// therefore holds at once. A shorter limit counts from where it always counts, such as
+// the last activity: a connection that has been idle for longer than a new IdleTimeout
+// is ended as soon as the tracker has looked at it. It looks at all connections in the
+// background, at a million of them in less than a second.
+//
+// Some limits need an account that the old policy may not have kept: ReadTotal, the
+// minimum rates, and a Heartbeat of the other form. These count from now.
+//
+// If p has no Name, the phase keeps its name. Replace fails with [ErrClosed] if the
+// tracker is closed. It also fails if p is not valid for [Tracker.Phase], if the phase
+// was made by another tracker, and if p has an active Heartbeat but connections were
+// tracked with Hooks that have no Ping. Then nothing changes. It panics if phase is nil.
+//
+// Under [Pressure], p is the policy at rest. A limit of p that is tighter than under
+// full pressure stays as it is. Replace fails if p and the policy at full pressure do
+// not go together, such as a ReadTotal and a MinReadRate.
+func (t *Tracker) Replace(phase *Phase, p Policy) error {
+	t.mustBeMade()
+	switch {
+	case phase == nil:
+		panic("idle: Replace(nil, ...); did Phase return an error?")
+	case phase.clock != t.clock:
+		return errors.New("idle: Replace of a phase of another tracker; call it on the one that made the phase")
+	}
+	p.Name = cmp.Or(p.Name, phase.Policy().Name)
+	if err := p.validate(t.opts.Tick); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch beat := p.Heartbeat; {
+	case t.closed:
+		return ErrClosed
+	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
+		return fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
+	}
+	next, err := t.pressing.version(phase, p)
+	if err != nil {
+		return err
+	}
+	phase.replace(next)
+	t.follow()
+	return nil
+}
+
+// follow starts a walk by which all connections follow replaced policies, unless one
+// that has not started will do. t.mu must be held.
+func (t *Tracker) follow() {
+	if t.walks.follows != nil {
+		return
+	}
+	t.startWalk(followed)
+	if w := t.walks.waiting; len(w) > 0 {
+		t.walks.follows = w[len(w)-1]
+	}
+}
+
+// followed is what a walk visits connections with after a policy was replaced.
+func followed(s *Shard, j job) {
+	if p := j.c.phase.Load(); p == p.latest() {
+		return
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if j.holds() && j.c.follow(s.clock) && j.c.timer.Pending() {
+		if m := (moment{now: s.clock.recent()}); int32(j.c.placed.Load()-uint32(j.c.next(m).at)) > 0 {
+			s.place(&j.c.entry, m)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package idle
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func (r *rig) setPolicy(p Policy) {
+	r.Helper()
+	if err := r.Tracker.SetPolicy(p); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func TestLongerLimitHoldsAtOnce(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p, since := r.peer(), time.Now()
+		r.lives(p, 990*time.Millisecond)
+		r.setPolicy(Policy{IdleTimeout: 10 * time.Second})
+		r.dies(p, since, 10*time.Second, ReasonIdle)
+	})
+}
+
+func TestShorterLimitCountsFromTheLastActivity(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		silent, talks := r.peer(), r.peer()
+		r.wait(3 * time.Second)
+		r.do(talks.Touch)
+		last := time.Now()
+		r.wait(time.Second)
+		r.lives(silent, 0)
+		since := time.Now()
+		r.setPolicy(Policy{IdleTimeout: 2 * time.Second})
+		r.dies(silent, since, 0, ReasonIdle)
+		r.dies(talks, last, 2*time.Second, ReasonIdle)
+	})
+}
+
+// TestReplacedLimitsCountFromNow covers those that need what was not noted before.
+func TestReplacedLimitsCountFromNow(t *testing.T) {
+	const limit = 2 * time.Second
+	for _, was := range []Policy{{IdleTimeout: time.Hour}, {ReadTotal: time.Hour}, {MinReadRate: Rate{1, time.Hour}, MinWriteRate: Rate{1, time.Hour}}} {
+		for reason, p := range map[Reason]Policy{
+			ReasonReadTotal:    {ReadTotal: limit},
+			ReasonMinReadRate:  {MinReadRate: Rate{100, limit}},
+			ReasonMinWriteRate: {MinWriteRate: Rate{100, limit}},
+			ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: limit, Passive: true}},
+		} {
+			if was.ReadTotal > 0 && p.ReadTotal > 0 || was.MinReadRate.Grace > 0 && (p.MinReadRate.Grace > 0 || p.MinWriteRate.Grace > 0) {
+				continue // it goes on
+			}
+			onBoth(t, was, nil, func(r *rig) {
+				c := r.peer()
+				r.do(c.AwaitWrite)
+				r.lives(c, time.Minute)
+				since := time.Now()
+				r.setPolicy(p)
+				r.wait(limit - 1)
+				r.lives(c, 0)
+				r.wait(r.late() + r.opts.Tick)
+				if len(c.expired) != 1 || c.expired[0].Reason != reason {
+					r.Fatalf("%v after it was replaced: expired by %v", time.Since(since), c.expired)
+				}
+			})
+		}
+	}
+}
+
+func TestReplacedPhase(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		phase := r.phaseOf(Policy{Name: "login", PhaseTimeout: time.Minute})
+		in, out := r.peer(), r.peer()
+		r.do(func() { in.Enter(phase) })
+		since := time.Now()
+		r.wait(time.Second)
+		if err := r.Tracker.Replace(phase, Policy{PhaseTimeout: 3 * time.Second}); err != nil {
+			r.Fatal(err)
+		}
+		if got, want := phase.Policy(), (Policy{Name: "login", PhaseTimeout: 3 * time.Second}); got != want {
+			r.Errorf("the phase has %+v, want %+v", got, want)
+		}
+		r.dies(in, since, 3*time.Second, ReasonPhase)
+		r.lives(out, time.Minute)
+		late := time.Now()
+		r.do(func() { out.Enter(phase) })
+		r.dies(out, late, 3*time.Second, ReasonPhase)
+	})
+}
+
+// TestReplacedAge has the owner told again when the age changes in its grace.
+func TestReplacedAge(t *testing.T) {
+	onBoth(t, Policy{MaxAge: time.Second, MaxAgeGrace: time.Minute}, nil, func(r *rig) {
+		p := &toldTwice{}
+		r.track(&p.Conn, p)
+		since := time.Now()
+		r.wait(2 * time.Second)
+		r.setPolicy(Policy{MaxAge: 10 * time.Second, MaxAgeGrace: 5 * time.Second})
+		r.wait(time.Until(since.Add(15 * time.Second)))
+		r.lives(&p.peer, 0)
+		r.wait(3 * r.late()) // each time that it is told may be late
+		if p.drained != 2 || len(p.expired) != 1 || p.expired[0].Reason != ReasonMaxAge {
+			r.Errorf("told %d times, expired by %v", p.drained, p.expired)
+		}
+	})
+}
+
+type toldTwice struct {
+	peer
+	drained int
+}
+
+func (d *toldTwice) OnDrain() { d.drained++ }
+
+func TestRefusedPolicyChangesNothing(t *testing.T) {
+	policy := Policy{IdleTimeout: time.Second}
+	onDriver(t, policy, nil, func(r *rig) {
+		other, err := New(policy, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer other.Close()
+		theirs, err := other.Phase(Policy{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		exempt := r.phaseOf(Policy{})
+		p := r.peer()
+		for want, got := range map[string]error{
+			"IdleTimeout is -1s":           r.Tracker.SetPolicy(Policy{IdleTimeout: -time.Second}),
+			"ReadTotal, Beats":             r.Tracker.SetPolicy(Policy{Name: "nothing"}),
+			"shorter than the tick":        r.Tracker.Replace(exempt, Policy{ReadTimeout: 1}),
+			"a phase of another tracker":   r.Tracker.Replace(theirs, policy),
+			"active Heartbeat (every 1s)":  r.Tracker.SetPolicy(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}}),
+			"active Heartbeat (every 10s)": r.Tracker.Replace(exempt, Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second}}),
+		} {
+			if got == nil || !strings.Contains(got.Error(), want) {
+				r.Errorf("got %v, want %s", got, want)
+			}
+		}
+		if r.Tracker.Policy() != policy || exempt.Policy() != (Policy{}) || theirs.Policy() != (Policy{}) {
+			r.Errorf("changed: %+v, %+v, %+v", r.Tracker.Policy(), exempt.Policy(), theirs.Policy())
+		}
+		r.dies(p, time.Now(), time.Second, ReasonIdle)
+		panics(r.T, "Replace(nil", func() { r.Tracker.Replace(nil, policy) })
+	})
+	onDriver(t, policy, nil, func(r *rig) {
+		r.Tracker.Close()
+		if err := r.Tracker.SetPolicy(policy); err != ErrClosed {
+			r.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// TestReplaceDuringOnTimeout has the policy replaced, and all others visited, while an
+// OnTimeout is running that then answers yes.
+func TestReplaceDuringOnTimeout(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		k := &slowKeeper{}
+		r.track(&k.Conn, k)
+		r.wait(time.Hour + r.late())
+		asked := k.at
+		if asked.IsZero() {
+			r.Fatal("OnTimeout was not asked")
+		}
+		r.wait(100 * time.Millisecond)
+		r.setPolicy(Policy{IdleTimeout: 2 * time.Second})
+		r.wait(time.Until(asked.Add(slowKeeps + 2*time.Second - 1)))
+		if k.at != asked {
+			r.Fatalf("asked again too early, after %v", k.at.Sub(asked))
+		}
+		r.wait(r.late())
+		if k.at == asked {
+			r.Error("the limit that the policy was replaced by has passed, and OnTimeout was not asked")
+		}
+	})
+}
+
+// TestReplacedTotalDoesNotCountAdvance has bytes paid far ahead at a rate, which is
+// replaced by a limit that bytes cannot extend.
+func TestReplacedTotalDoesNotCountAdvance(t *testing.T) {
+	rate, total := Policy{MinReadRate: Rate{1, time.Hour}}, Policy{ReadTotal: 2 * time.Second}
+	for _, between := range []Policy{rate, {IdleTimeout: time.Hour}} {
+		for _, waits := range []bool{true, false} {
+			onBoth(t, rate, nil, func(r *rig) {
+				p := r.peer()
+				r.do(func() {
+					p.Received(1000)
+					if !waits {
+						p.PauseRead()
+					}
+				})
+				r.wait(time.Second)
+				r.setPolicy(between)
+				r.wait(time.Second)
+				r.setPolicy(total)
+				r.wait(time.Second)
+				since := time.Now()
+				if r.do(p.AwaitRead); waits {
+					since = since.Add(-time.Second)
+				}
+				r.wait(time.Until(since.Add(total.ReadTotal - 1)))
+				r.lives(p, 0)
+				r.wait(r.late() + 2*r.opts.Tick)
+				if len(p.expired) != 1 || p.expired[0].Reason != ReasonReadTotal {
+					r.Errorf("%v after it was replaced: expired by %v", time.Since(since), p.expired)
+				}
+			})
+		}
+	}
+}
+
+// TestReplacedJitter has the grace, which the owner was told of, last in full though the
+// age is another one.
+func TestReplacedJitter(t *testing.T) {
+	onBoth(t, Policy{MaxAge: time.Second, MaxAgeJitter: time.Hour, MaxAgeGrace: 10 * time.Second}, nil, func(r *rig) {
+		p := &drainedAt{}
+		r.track(&p.Conn, p)
+		for p.told.IsZero() {
+			r.wait(time.Second)
+		}
+		r.setPolicy(Policy{MaxAge: time.Second, MaxAgeGrace: time.Hour})
+		r.wait(time.Second)
+		r.lives(&p.peer, time.Until(p.told.Add(time.Hour-1)))
+		r.wait(2 * r.late())
+		if len(p.expired) != 1 {
+			r.Error("not ended after the grace")
+		}
+	})
+}
+
+type drainedAt struct {
+	peer
+	told time.Time
+}
+
+func (d *drainedAt) OnDrain() { d.told = time.Now() }
+
+// TestEnterAfterReplacedAge has the policies of two phases replaced while a connection
+// is in its grace, which goes from one to the other before it is visited.
+func TestEnterAfterReplacedAge(t *testing.T) {
+	inBubble(t, Policy{MaxAge: 10 * time.Second, MaxAgeGrace: time.Hour}, nil, true, func(r *rig) {
+		next := r.phaseOf(r.Tracker.Policy())
+		p := &drainedAt{}
+		r.track(&p.Conn, p)
+		r.wait(20 * time.Second)
+		r.do(func() { // no pass in between
+			to := Policy{MaxAge: 5 * time.Second, MaxAgeGrace: 10 * time.Second}
+			r.setPolicy(to)
+			if err := r.Tracker.Replace(next, to); err != nil {
+				r.Error(err)
+			}
+			p.Enter(next)
+		})
+		again := time.Now()
+		r.lives(&p.peer, 10*time.Second-1)
+		r.dies(&p.peer, again, 10*time.Second, ReasonMaxAge)
+		if p.told.Before(again) {
+			r.Error("not told again")
+		}
+	})
+}
+
+// TestFollowWhileReplaced has a policy replaced again and again while a connection
+// follows:
+//
+//	driver: follows to a version
+//	user:   Replace
+//	driver: finds yet another version, to which it has to follow too
+func TestFollowWhileReplaced(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	c, replaced, followed := &Conn{}, make(chan struct{}), make(chan struct{})
+	c.phase.Store(tr.phase)
+	go func() {
+		defer close(replaced)
+		for range 20_000 {
+			tr.phase.replace(newPhase(tr.clock, tr.phase.policy))
+		}
+	}()
+	go func() {
+		defer close(followed)
+		for {
+			c.follow(tr.clock)
+			select {
+			case <-replaced:
+				return
+			default:
+			}
+		}
+	}()
+	select {
+	case <-followed:
+	case <-time.After(time.Minute):
+		t.Fatal("follow does not return")
+	}
+}

@@ -1,0 +1,233 @@
+package idle
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
+// If there are more connections than Most, all that can be are evicted. Those that exceed
+// PerKey stay.
+//
+// SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
+// c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
+func (t *Tracker) SetCapacity(c Capacity) error {
+	t.mustBeMade()
+	if err := c.validate(t.clock); err != nil {
+		return err
+	}
+	if t.isClosed() {
+		return ErrClosed
+	}
+	if c.Most == 0 && c.PerKey == 0 && c.Grace == 0 && len(c.Exempt) == 0 {
+		t.gate.Store(nil)
+		return nil
+	}
+	c.Exempt = slices.Clone(c.Exempt)
+	r := &room{Capacity: c, tracker: &t.base, keys: newKeys(&c, &t.calls), refused: &t.refused}
+	if c.PerKey > 0 {
+		t.watched.Store(true)
+	}
+	g := gate(r)
+	t.gate.Store(&g)
+	if c.PerKey > 0 {
+		t.walk(func(s *Shard, j job) {
+			r.keys.adopt(&j.c.entry, j.owner)
+			if !j.holds() { // it has ended meanwhile, maybe before it was counted
+				r.keys.leave(&j.c.entry)
+			}
+		})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if over := r.excess(); c.Most > 0 && over > 0 {
+		r.owed = over
+		r.look()
+	}
+	return nil
+}
+
+// Capacity returns the capacity of t. ok is false if it has none.
+func (t *Tracker) Capacity() (c Capacity, ok bool) {
+	t.mustBeMade()
+	if g := t.gate.Load(); g != nil {
+		c = (*g).(*room).Capacity
+		c.Exempt = slices.Clone(c.Exempt)
+		return c, true
+	}
+	return c, false
+}
+
+// MakeRoom evicts n of the most idle connections, as [Capacity] allows, and returns how
+// many will be ended shortly. It is for adapters that run out of something else than the
+// number of connections, such as descriptors. Without a Capacity it does nothing.
+func (t *Tracker) MakeRoom(n int) (evicted int) {
+	t.mustBeMade()
+	g := t.gate.Load()
+	if g == nil {
+		return 0
+	}
+	r := (*g).(*room)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.make(n)
+}
+
+// A room is what keeps a tracker within its [Capacity]. It evicts the most idle
+// connections to make room for new ones.
+//
+// To find them, a walk collects the most idle share of all connections, and evictions
+// take from these until half are left. Then the next walk is due. So an eviction costs
+// its part of a walk, the same with ten thousand connections as with a million. Nobody
+// was more idle than those that a walk has collected, and as long as one of them has no
+// activity, only others of them can be. So each of them is among the most idle share for
+// as long as it may be taken.
+type room struct {
+	Capacity
+	tracker *base
+	keys    *keys
+	refused *atomic.Uint64
+
+	mu         sync.Mutex  // guards what follows, and is locked before that of a shard
+	candidates []candidate // the most idle one is the last one
+	enough     int         // when fewer are left, the next walk is due
+	found      mostIdle    // by the walk that is under way
+	walking    bool
+	barren     time.Time // until then no walk begins, as it would find none that can be evicted
+	evicting   int       // connections that shards have orders to evict
+	owed       int       // connections that are to be evicted as soon as a walk has found them
+}
+
+const (
+	shareCollected = 200 // of all connections, 1 in so many is collected
+	minCollected   = 16  // or so many
+	mostOwed       = 100 // of the capacity, 1 in so many may be owed, or 1
+	barrenFor      = 100 * time.Millisecond
+)
+
+// admit counts a new connection of s if there is room, or room can be made.
+func (r *room) admit(s *Shard, e *entry, owner any) error {
+	if err := r.keys.enter(e, owner); err != nil {
+		r.refused.Add(1)
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if over := r.excess() + 1; r.Most > 0 && over > 0 && r.make(over) < over {
+		r.keys.leave(e)
+		r.refused.Add(1)
+		return ErrFull
+	}
+	s.counts.tracked.Add(1)
+	if r.Most > 0 && r.excess() > -r.Most/16 {
+		r.look() // it will be needed soon
+	}
+	return nil
+}
+
+// leave makes room for another connection of the same key.
+func (r *room) leave(e *entry) { r.keys.leave(e) }
+
+// excess returns by how many connections there are too many, without those that are
+// about to be evicted. r.mu must be held.
+func (r *room) excess() int { return r.tracker.live() - r.evicting - r.owed - r.Most }
+
+// make evicts n connections. It returns for how many there will be room: some may be owed
+// until a walk has found them. r.mu must be held.
+func (r *room) make(n int) (made int) {
+	for ; made < n && r.evict(); made++ {
+	}
+	r.look()
+	if r.walking {
+		more := max(0, min(n-made, max(r.Most/mostOwed, 1)-r.owed))
+		r.owed += more
+		made += more
+	}
+	return made
+}
+
+// evict orders to evict the most idle candidate. It reports whether there is one. r.mu
+// must be held.
+func (r *room) evict() bool {
+	for len(r.candidates) > 0 {
+		c := r.candidates[len(r.candidates)-1]
+		r.candidates = r.candidates[:len(r.candidates)-1]
+		if c.isLive() && c.conn.lastActivity() == c.last && r.wants(&c) {
+			if shardOf(c.lane).command(order{candidate: c, what: terminate, still: true, reason: ReasonEvict, report: r.report}) {
+				r.evicting++
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wants reports whether a connection may be evicted.
+func (r *room) wants(c *candidate) bool {
+	e := &c.conn.entry
+	phase := e.phase.Load().first
+	for _, exempt := range r.Exempt {
+		if exempt.first == phase {
+			return false
+		}
+	}
+	return !e.isBusy() && r.tracker.clock.moment().since(e.lastActivity()) >= r.Grace
+}
+
+// report receives what has come of an order. It is called in a pass.
+func (r *room) report(_ order, as outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.evicting--
+	if as == inUse {
+		r.barren = time.Now().Add(barrenFor) // the next walk would find it again
+	}
+	if over := r.excess(); r.Most > 0 && as == inUse && over > 0 {
+		r.make(over) // another one
+	}
+}
+
+// look begins a walk if candidates run short, unless it would find none. r.mu must be
+// held.
+func (r *room) look() {
+	if r.walking || len(r.candidates) > r.enough || time.Now().Before(r.barren) {
+		return
+	}
+	r.walking = true
+	r.found = mostIdle{most: max(minCollected, r.tracker.live()/shareCollected)}
+	done := r.tracker.walk(r.meet)
+	go func() {
+		<-done
+		r.take()
+	}()
+}
+
+// meet notes a connection that a walk visits, if it is among the most idle.
+func (r *room) meet(s *Shard, j job) {
+	c := candidate{j.c, &s.lane, j.state, j.c.lastActivity()}
+	if r.wants(&c) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.walking { // else the tracker has been closed in the midst of the step
+			r.found.add(c)
+		}
+	}
+}
+
+// take takes over what a walk has found.
+func (r *room) take() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.walking = false
+	r.candidates, r.enough = r.found.sorted(), len(r.found.heap)/2
+	r.found = mostIdle{}
+	if len(r.candidates) == 0 {
+		r.barren = time.Now().Add(barrenFor)
+	}
+	for owed := r.owed; owed > 0; owed-- {
+		r.owed--
+		r.evict()
+	}
+}

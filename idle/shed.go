@@ -1,0 +1,91 @@
+package idle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if all
+// conditions hold that are set; without any, all are. Of those that are chosen, the most
+// idle ones are ended first.
+type Shed struct {
+	// Most is how many connections are ended at most. Share says it as a share of those
+	// that are chosen, between 0 and 1, to the nearest whole number. If both are 0, all
+	// that are chosen are ended.
+	Most  int
+	Share float64
+
+	Idle  time.Duration        // without a byte in either direction for at least so long
+	Age   time.Duration        // tracked for at least so long
+	Phase *Phase               // in this phase
+	Pick  func(owner any) bool // chosen by this function
+
+	// Cause is why, in a word or two of the caller's. TimeoutError.Cause has it, and
+	// Stats.Causes counts by it.
+	Cause string
+
+	// Over, Rate, Grace and Stop are as for [Drain].
+	Over  time.Duration
+	Rate  float64
+	Grace time.Duration
+	Stop  time.Duration
+}
+
+// Shed ends the connections that s chooses, with [ReasonShed], as [Tracker.Drain] ends
+// all. Connections that are tracked later are not included, nor those whose OnTimeout is
+// running. Idle is looked at once more when a connection has its turn.
+//
+// Pick is called for every connection to which the other conditions apply, in a pass of
+// its shard: on the driver's goroutine, or on the connection's loop. So it must be quick,
+// and must not block. If it panics, that is logged and counted as in a callback, and the
+// connection is not chosen. To end a single connection, call [Conn.End].
+//
+// Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is
+// invalid, and the error names it.
+func (t *Tracker) Shed(s Shed) (*Operation, error) {
+	t.mustBeMade()
+	d := Drain{s.Over, s.Rate, s.Grace, s.Stop}
+	if err := cmp.Or(d.validate("Shed"), s.validate(t)); err != nil {
+		return nil, err
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	p := d.plan()
+	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Share, s.Pick
+	if s.Most > 0 {
+		p.most = s.Most
+	}
+	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
+	return t.begin(p), nil
+}
+
+// wants reports whether the conditions apply that the tracker can check by itself.
+func (s *Shed) wants(c *candidate, k *clock) bool {
+	switch e, m := &c.conn.entry, k.moment(); {
+	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
+		return false
+	case s.Idle > 0 && m.since(e.lastActivity()) < s.Idle:
+		return false
+	case s.Age > 0 && m.since(e.born.Load()) < s.Age:
+		return false
+	}
+	return true
+}
+
+func (s *Shed) validate(t *Tracker) error {
+	switch {
+	case s.Most < 0:
+		return fmt.Errorf("idle: Shed.Most is %d; it must not be negative", s.Most)
+	case math.IsNaN(s.Share) || s.Share < 0 || s.Share > 1:
+		return fmt.Errorf("idle: Shed.Share is %v; it must be 0 to 1", s.Share)
+	case s.Most > 0 && s.Share > 0:
+		return fmt.Errorf("idle: Shed.Most is %d and Shed.Share is %v; set only one of them", s.Most, s.Share)
+	case s.Phase != nil && s.Phase.clock != t.clock:
+		return errors.New("idle: Shed.Phase is of another tracker; call Shed on the one that made the phase")
+	}
+	return cmp.Or(notNegative("Shed.Idle", s.Idle), notNegative("Shed.Age", s.Age))
+}

@@ -1,0 +1,60 @@
+package idle
+
+import "time"
+
+// A simCapacity is the capacity that the tracker has had since a moment, and the one that
+// it had before, by which an eviction may still be under way.
+type simCapacity struct {
+	now, before Capacity
+	since       time.Duration
+	refused     uint64
+}
+
+// capacitate sets a capacity, or lifts it.
+func (w *world) capacitate(pick uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checkAll()
+	c := Capacity{}
+	if pick%3 > 0 {
+		c = Capacity{Most: 1 + int(pick/8%uint64(len(w.slots))), Grace: time.Duration(1+pick/64%40) * w.tick}
+		if pick/4096%2 == 0 {
+			c.Exempt = []*Phase{w.phases[pick/8192%uint64(len(w.phases))]}
+		}
+	}
+	if err := w.tracker.SetCapacity(c); err != nil {
+		w.errorf("at %v: SetCapacity(%+v): %v", w.now(), c, err)
+	}
+	w.capacity.before, w.capacity.now, w.capacity.since = w.capacity.now, c, w.now()
+}
+
+// refuses reports whether a connection may be refused at this moment; w.mu is held.
+func (w *world) refuses() bool {
+	live := 0
+	for _, s := range w.slots {
+		if s.conn.lane != nil && s.conn.Live() {
+			live++
+		}
+	}
+	w.capacity.refused++
+	return w.capacity.now.Most > 0 && live >= w.capacity.now.Most
+}
+
+// checkEviction checks that l may make room at this moment; w.mu is held.
+func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
+	w, g := l.world, l.ledger
+	lax := 2 * w.tick
+	allowed := func(c Capacity) bool {
+		exempt := len(c.Exempt) > 0 && c.Exempt[0] == l.phase
+		return c.Most > 0 && !exempt && now-max(g.in, g.out)+lax >= c.Grace
+	}
+	recently := w.stalls || now-w.capacity.since <= 4*w.tick+2*stepsEvery
+	switch {
+	case !allowed(w.capacity.now) && !(recently && allowed(w.capacity.before)):
+		w.errorf("at %v: evicted by %+v: %v", now, w.capacity, l)
+	case g.policy.Busy || !g.read.on || g.write.on:
+		w.errorf("at %v: evicted, but busy: %v", now, l)
+	case err.Elapsed > now-max(g.in, g.out)+lax || err.Cause != "":
+		w.errorf("at %v: evicted with %+v: %v", now, err, l)
+	}
+}

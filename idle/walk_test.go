@@ -1,0 +1,532 @@
+package idle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A walkLog notes whom a walk visits.
+type walkLog struct {
+	done <-chan struct{}
+	mu   sync.Mutex
+	seen []any // owners, in their order
+}
+
+// goWalking begins a walk. Each visit takes so long.
+func (r *rig) goWalking(took time.Duration) *walkLog {
+	w := &walkLog{}
+	w.done = r.walk(func(_ *Shard, j job) {
+		w.mu.Lock()
+		w.seen = append(w.seen, j.owner)
+		w.mu.Unlock()
+		time.Sleep(took)
+	})
+	return w
+}
+
+// goSlowly begins a walk that visits one connection a pass.
+func (r *rig) goSlowly() *walkLog {
+	for s := range r.each {
+		s.stride = 1
+	}
+	return r.goWalking(r.opts.Budget)
+}
+
+// ended reports whether the walk is over.
+func (w *walkLog) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// visited returns how many visits there were.
+func (w *walkLog) visited() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.seen)
+}
+
+// times returns how often o was visited.
+func (w *walkLog) times(o any) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, seen := range w.seen {
+		if seen == o {
+			n++
+		}
+	}
+	return n
+}
+
+// finishes waits for the end of a walk of n connections one a pass. On a loop a walk
+// may use half of the time.
+func (r *rig) finishes(w *walkLog, n int) {
+	r.Helper()
+	r.wait(time.Duration(n+3) * r.opts.Tick)
+	if !w.ended() {
+		r.Fatalf("the walk has not ended; it has visited %d", w.visited())
+	}
+}
+
+func (r *rig) peers(n int) (all []*peer) {
+	r.Helper()
+	for range n {
+		all = append(all, r.peer())
+	}
+	return all
+}
+
+// visitsOnce asserts that a walk has visited these, each once, and no other ones.
+func (r *rig) visitsOnce(w *walkLog, all []*peer) {
+	r.Helper()
+	for i, p := range all {
+		if n := w.times(p); n != 1 {
+			r.Errorf("%d of %d was visited %d times", i, len(all), n)
+		}
+	}
+	if n := w.visited(); n != len(all) {
+		r.Errorf("%d visits, want %d", n, len(all))
+	}
+}
+
+func TestWalkVisitsEachOnce(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		r.finishes(r.goWalking(0), 0) // of nobody
+		all := r.peers(3*looksPerLock + 17)
+		for range 3 {
+			w := r.goWalking(0)
+			r.finishes(w, 0)
+			r.visitsOnce(w, all)
+		}
+	})
+}
+
+// TestWalkIsInSteps has visits that take half of a tick, which is the budget: there is
+// one a tick, and the rest of it is left to others.
+func TestWalkIsInSteps(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {
+		all, begun := r.peers(20), time.Now()
+		w := r.goSlowly()
+		<-w.done
+		if took := time.Since(begun) / r.opts.Tick; took < 18 || took > 22 {
+			r.Errorf("the walk took %d ticks, want 20", took)
+		}
+		r.visitsOnce(w, all)
+	})
+}
+
+func TestWalksComeOneAfterTheOther(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(5)
+		var walks []*walkLog
+		for range 3 {
+			walks = append(walks, r.goSlowly())
+		}
+		r.finishes(walks[2], 3*len(all)+6)
+		for _, w := range walks {
+			r.visitsOnce(w, all)
+		}
+	})
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(5)
+		first, second := r.goSlowly(), r.goSlowly()
+		for !first.ended() {
+			if second.visited() > 0 {
+				r.Fatal("the second walk has begun before the first has ended")
+			}
+			r.wait(r.opts.Tick)
+		}
+		r.finishes(second, len(all))
+	})
+}
+
+// TestWalkAmongChanges has connections come, go, move and time out between the steps of
+// a walk.
+func TestWalkAmongChanges(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			p := Policy{IdleTimeout: time.Hour, ReadTimeout: 10 * time.Minute}
+			onBoth(t, p, &Options{Linger: 100 * time.Millisecond}, func(r *rig) { r.walkAmongChanges(rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+// A changing is a peer of which OnTimeout may be running, or was, during a walk.
+type changing struct {
+	peer
+	answers  []bool // of OnTimeout
+	wasAsked bool
+}
+
+func (c *changing) OnTimeout(*TimeoutError) (keep bool) {
+	c.wasAsked = true
+	if len(c.answers) > 0 {
+		keep, c.answers = c.answers[0], c.answers[1:]
+	}
+	time.Sleep(25 * time.Millisecond)
+	return keep
+}
+
+// A reapedChanging lingers once it has timed out.
+type reapedChanging struct{ changing }
+
+func (c *reapedChanging) Reap() { c.Close() }
+
+func (r *rig) walkAmongChanges(rng *rand.Rand) {
+	var phases []*Phase
+	for _, idle := range []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, time.Second, time.Minute, 2 * time.Hour} {
+		phases = append(phases, r.phaseOf(Policy{IdleTimeout: idle, ReadTimeout: idle * 3 / 4}))
+	}
+	var all []*changing
+	begin := func() {
+		c := &changing{}
+		var owner any = c
+		if rng.IntN(2) == 0 {
+			l := &reapedChanging{}
+			c, owner = &l.changing, l
+		}
+		for range rng.IntN(3) {
+			c.answers = append(c.answers, true)
+		}
+		r.track(&c.Conn, owner)
+		all = append(all, c)
+	}
+	change := func() {
+		c := all[rng.IntN(len(all))]
+		switch what := rng.IntN(12); what {
+		case 0:
+			begin()
+		case 1:
+			r.do(func() { c.Close() })
+		case 2, 3, 4:
+			r.do(func() {
+				if c.Live() {
+					c.Enter(phases[rng.IntN(len(phases))])
+				}
+			})
+		case 5, 6:
+			r.do(c.AwaitRead)
+		case 7, 8:
+			r.do(c.PauseRead)
+		default:
+			r.do(c.Touch)
+		}
+	}
+	for range 40 {
+		begin()
+	}
+	for range 300 {
+		change()
+		r.wait(r.opts.Tick / 4)
+	}
+	for range 5 {
+		var throughout []*changing
+		for _, c := range all {
+			if c.wasAsked = false; c.Live() && c.state.Load()&asking == 0 {
+				throughout = append(throughout, c)
+			}
+		}
+		w := r.goSlowly()
+		for n := 0; !w.ended(); n++ {
+			if n > 1000 {
+				r.Fatalf("the walk does not end; it has visited %d", w.visited())
+			}
+			change()
+			r.wait(time.Duration(1 + rng.Int64N(int64(r.opts.Tick))))
+		}
+		visited := 0
+		for i, c := range all {
+			n := w.times(c.owner)
+			if n == 0 && !c.wasAsked && c.Live() && slices.Contains(throughout, c) {
+				r.Errorf("%d was live throughout and not visited", i)
+			}
+			if n > 1 {
+				r.Errorf("%d was visited %d times", i, n)
+			}
+			visited += n
+		}
+		if visited != w.visited() || visited == 0 {
+			r.Errorf("%d visits, of which %d of these", w.visited(), visited)
+		}
+	}
+}
+
+// TestWalkPassesOverOnTimeout has an OnTimeout run from before a walk until after it.
+func TestWalkPassesOverOnTimeout(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		asked := &slowKeeper{}
+		r.track(&asked.Conn, asked)
+		r.wait(time.Second + r.late())
+		others := r.peers(5)
+		w := r.goSlowly()
+		r.finishes(w, len(others))
+		r.visitsOnce(w, others)
+		r.wait(time.Until(asked.at.Add(slowKeeps)))
+		w = r.goSlowly()
+		r.finishes(w, len(others)+1)
+		if w.times(asked) != 1 {
+			r.Errorf("visited %d times after OnTimeout", w.times(asked))
+		}
+	})
+}
+
+// A slowKeeper thinks for a while before it says yes.
+type slowKeeper struct{ peer }
+
+const slowKeeps = 800 * time.Millisecond
+
+func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
+	k.at = time.Now()
+	time.Sleep(slowKeeps)
+	return true
+}
+
+// TestWalkPassesOverWhatLingers has connections wait to be reaped during a walk, which
+// does not bring that forward.
+func TestWalkPassesOverWhatLingers(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+		lingers := &lingering{}
+		r.track(&lingers.Conn, lingers)
+		r.wait(time.Second + r.late())
+		ended := time.Now()
+		if len(lingers.expired) != 1 {
+			r.Fatal("not expired")
+		}
+		others := r.peers(5)
+		w := r.goSlowly()
+		r.finishes(w, len(others)+1)
+		r.visitsOnce(w, others)
+		r.wait(time.Until(ended.Add(time.Second - r.late())))
+		if lingers.reaped > 0 {
+			r.Error("reaped too early")
+		}
+		r.wait(3 * r.late())
+		if lingers.reaped != 1 {
+			r.Errorf("reaped %d times", lingers.reaped)
+		}
+	})
+}
+
+type lingering struct {
+	peer
+	reaped int
+}
+
+func (l *lingering) Reap() { l.reaped++; l.Close() }
+
+// TestWalkOfWhatComesUp has all connections come up, and some time out, while a walk
+// lasts.
+func TestWalkOfWhatComesUp(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		all := r.peers(30)
+		r.wait(time.Second - 10*r.opts.Tick)
+		r.do(func() {
+			for _, p := range all[:10] {
+				p.Touch()
+			}
+		})
+		w := r.goSlowly()
+		r.finishes(w, 2*len(all))
+		r.visitsOnce(w, all)
+		for i, p := range all {
+			if p.Live() != (i < 10) {
+				r.Errorf("%d is live: %v", i, p.Live())
+			}
+		}
+	})
+}
+
+// TestWalkBesideHerd has more time out than the budget allows, for longer than a walk
+// may take.
+func TestWalkBesideHerd(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {
+		herd := r.phaseOf(Policy{IdleTimeout: time.Second})
+		for range 1000 {
+			p := &slowToExpire{took: r.opts.Budget / 4}
+			r.track(&p.Conn, p)
+			r.do(func() { p.Enter(herd) })
+		}
+		r.wait(time.Second + r.late())
+		all := r.peers(10)
+		for s := range r.each {
+			s.stride = 1
+		}
+		w := r.goWalking(0)
+		r.wait(6 * time.Duration(len(all)) * r.opts.Tick)
+		for i, p := range all {
+			if w.times(p) != 1 {
+				r.Errorf("%d of %d was visited %d times", i, len(all), w.times(p))
+			}
+		}
+		if left := r.Stats().Live; left < 200 {
+			r.Errorf("the herd has passed; %d are left", left)
+		}
+	})
+}
+
+type slowToExpire struct {
+	peer
+	took time.Duration
+}
+
+func (s *slowToExpire) Expire(*TimeoutError) { time.Sleep(s.took) }
+
+// TestCloseEndsWalks closes the tracker during a walk, while another one waits.
+func TestCloseEndsWalks(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		r.peers(20)
+		first, second := r.goSlowly(), r.goSlowly()
+		r.wait(3 * r.opts.Tick)
+		if _, err := r.Tracker.Close(); err != nil || first.visited() == 0 {
+			r.Fatalf("after %d visits: %v", first.visited(), err)
+		}
+		if third := r.goWalking(0); !first.ended() || !second.ended() || !third.ended() {
+			r.Error("a walk of a closed tracker goes on")
+		}
+		r.wait(time.Second)
+		if second.visited() > 0 || first.visited() > 10 {
+			r.Errorf("visited after Close: %d and %d", first.visited(), second.visited())
+		}
+	})
+}
+
+// TestRetireEndsWalks has the last connection end during a walk.
+func TestRetireEndsWalks(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		w := r.goSlowly()
+		r.Tracker.Retire()
+		r.wait(2 * r.opts.Tick)
+		r.do(func() {
+			for _, p := range all {
+				p.Close()
+			}
+		})
+		r.wait(r.opts.Tick)
+		if !w.ended() || w.visited() == len(all) {
+			r.Errorf("the walk has ended: %v, after %d visits", w.ended(), w.visited())
+		}
+	})
+}
+
+// TestShardClosedDuringWalks closes a loop's shard, which is the last that a walk is not
+// through with, while another walk waits.
+func TestShardClosedDuringWalks(t *testing.T) {
+	for _, left := range []int{1, 3} { // of those on the loop
+		inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) {
+			r.peers(8)
+			driven := &peer{}
+			if err := r.Tracker.Track(&driven.Conn, driven, hooksOf(driven)); err != nil {
+				r.Fatal(err)
+			}
+			walks := []*walkLog{r.goSlowly(), r.goSlowly(), r.goSlowly()}
+			for walks[0].visited() < 9-left {
+				r.wait(r.opts.Tick / 2)
+			}
+			r.closeShard()
+			r.finishes(walks[2], 3)
+			for i, w := range walks[1:] {
+				if w.times(driven) != 1 || w.visited() != 1 {
+					r.Errorf("walk %d: %d visits", i+1, w.visited())
+				}
+			}
+		})
+	}
+}
+
+// TestNewShardDuringWalk has a loop come whose connections are visited by the next walk.
+func TestNewShardDuringWalk(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		first, second := r.goSlowly(), r.goSlowly()
+		r.wait(2 * r.opts.Tick)
+		r.loop = newLoop()
+		var err error
+		if r.shard, err = r.NewShard(func(pass func()) error { r.loop.post(pass); return nil }); err != nil {
+			r.Fatal(err)
+		}
+		late := r.peer()
+		r.finishes(second, 2*len(all)+2)
+		r.visitsOnce(first, all)
+		r.visitsOnce(second, append(all, late))
+	})
+}
+
+// TestWalkLetsTheClockSleep walks while nothing is active.
+func TestWalkLetsTheClockSleep(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		r.wait(2 * time.Second)
+		if !r.clock.sleeping() {
+			r.Fatal("the clock is awake")
+		}
+		w := r.goSlowly()
+		r.finishes(w, len(all))
+		r.visitsOnce(w, all)
+		if !r.clock.sleeping() {
+			r.Error("the walk has woken the clock")
+		}
+	})
+}
+
+// TestWalkOfLoopThatRefuses has a loop refuse its passes for a while.
+func TestWalkOfLoopThatRefuses(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		r.loop = newLoop()
+		refuses := true
+		var err error
+		r.shard, err = r.NewShard(func(pass func()) error {
+			if refuses {
+				return fmt.Errorf("refused")
+			}
+			r.loop.post(pass)
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		all := r.peers(3)
+		w := r.goSlowly()
+		r.wait(time.Second)
+		if w.visited() > 0 || w.ended() {
+			r.Fatal("visited without a pass")
+		}
+		refuses = false
+		r.finishes(w, len(all))
+		r.visitsOnce(w, all)
+	})
+}
+
+// BenchmarkWalk visits a million connections.
+func BenchmarkWalk(b *testing.B) {
+	const n = 1_000_000
+	tr, err := New(Policy{IdleTimeout: time.Minute, MaxAge: time.Hour}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tr.Close()
+	peers := make([]peer, n)
+	for i := range peers {
+		if err := tr.Track(&peers[i].Conn, &peers[i], hooksOf(&peers[i])); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		var seen atomic.Int64
+		<-tr.walk(func(s *Shard, j job) { seen.Add(1) })
+		if seen.Load() != n {
+			b.Fatalf("%d visited of %d", seen.Load(), n)
+		}
+	}
+	st := tr.Stats()
+	b.ReportMetric(float64(st.Longest.Microseconds()), "longest-pass-µs")
+	b.ReportMetric(float64(st.Busy.Milliseconds())/float64(b.N), "busy-ms/op")
+}

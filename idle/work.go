@@ -1,0 +1,345 @@
+package idle
+
+import "time"
+
+// work is what the goroutine of an operation knows. A connection that is to be ended is
+// in one place at a time: in queue until its turn, given while a shard has an order
+// about it, asked while its OnTimeout is running at its turn, told while its owner has
+// time to finish, or inUse until it falls idle.
+type work struct {
+	op   *Operation
+	plan plan
+	ran  time.Duration // until this step, without pauses
+	paid time.Duration // the part of ran that the pace was told of
+
+	met    []candidate // by the walk that is under way
+	queue  queue
+	given  int
+	ending int // of given, orders to end a connection
+	asked  []candidate
+	told   []waiter // the first one is due first
+	inUse  []candidate
+
+	sweptQueue, sweptTold int // how far sweep has come
+	toldGone              int // of told, those of connections that have ended
+
+	walking  <-chan struct{} // closed when a walk has met all connections; nil if none is under way
+	walked   bool            // one has
+	walkedAt time.Duration   // when the last one began
+
+	taken, ended, gone int
+}
+
+// A waiter is a connection whose owner has been asked to finish. It is zero if the
+// connection has ended.
+type waiter struct {
+	candidate
+	since time.Duration // as work.ran
+}
+
+const (
+	walksEvery    = time.Second // for connections that are tracked meanwhile
+	inUseEachStep = 4096        // so many connections in use are looked at
+	sweptEachStep = 4096        // and so many that wait, for those that have ended
+	mostGiven     = 1 << 14     // so many orders are under way at most
+)
+
+// stepsEvery is how often an operation takes a step.
+const stepsEvery = 10 * time.Millisecond
+
+// begin starts an operation. It has a goroutine, which ends when it has finished.
+func (b *base) begin(p plan) *Operation {
+	o := &Operation{tracker: b, plan: p, done: make(chan struct{}), wake: make(chan struct{}, 1), changed: time.Now()}
+	go o.run()
+	return o
+}
+
+// run is the goroutine of an operation.
+func (o *Operation) run() {
+	w := &work{op: o, plan: o.plan}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for finished := false; !finished; timer.Reset(stepsEvery) {
+		select {
+		case <-o.tracker.stop:
+			w.letFinish()
+			finished = true
+		case <-o.wake:
+			finished = w.step()
+		case <-timer.C:
+			finished = w.step()
+		}
+	}
+	w.finish()
+	if o.plan.after != nil {
+		o.plan.after()
+	}
+	close(o.done)
+}
+
+// step does what is due. It reports whether nothing is left to do.
+func (w *work) step() (finished bool) {
+	paused, cancelled := w.hear()
+	w.sweep()
+	if !paused && !cancelled {
+		w.walk()
+		w.advance()
+	}
+	switch {
+	case w.given > 0 || w.walking != nil && !cancelled:
+	case cancelled:
+		finished = true
+	case w.plan.lasts:
+		finished = w.left() == 0 && w.op.tracker.live() == 0
+	default:
+		finished = w.left() == 0 && w.walked
+	}
+	w.publish(paused, finished)
+	return finished
+}
+
+// hear takes note of what the user wants, of the time, and of what has come of orders.
+// Those that were told since the last step have their grace from now.
+func (w *work) hear() (paused, cancelled bool) {
+	o := w.op
+	o.mu.Lock()
+	results := o.results
+	o.results = nil
+	paused, cancelled = o.paused, o.cancelled
+	w.ran = o.hasRun()
+	o.mu.Unlock()
+	for _, r := range results {
+		w.given--
+		if r.what == terminate {
+			w.ending--
+		}
+		switch {
+		case r.as == ended:
+			w.ended++
+		case r.as == gone:
+			w.gone++
+			if r.what == tell {
+				w.taken-- // another one may have its turn
+			}
+		case r.as == told:
+			w.told = append(w.told, waiter{r.candidate, w.ran})
+		case r.what == tell: // OnTimeout is running
+			w.asked = append(w.asked, r.candidate)
+		default:
+			w.inUse = append(w.inUse, r.candidate)
+		}
+	}
+	return paused, cancelled
+}
+
+// sweep looks for connections that have ended by themselves, at a few in each step.
+func (w *work) sweep() {
+	before := w.waiting()
+	w.sweptQueue = w.queue.sweep(w.sweptQueue, sweptEachStep)
+	w.gone += before - w.waiting()
+	for range min(len(w.told), sweptEachStep) {
+		w.sweptTold = (w.sweptTold + 1) % len(w.told)
+		if c := &w.told[w.sweptTold]; c.conn != nil && !c.isLive() {
+			*c = waiter{}
+			w.gone++
+			w.toldGone++
+		}
+	}
+}
+
+// walk begins a walk if there are connections that the operation has not met, and takes
+// over those that a walk has met. They are taken over bit by bit, as they are added in a
+// pass, which must not have to move a million of them.
+func (w *work) walk() {
+	o := w.op
+	if w.walking != nil {
+		over := false
+		select {
+		case <-w.walking:
+			over = true
+		default:
+		}
+		o.mu.Lock()
+		fresh := o.fresh
+		o.fresh = nil
+		o.mu.Unlock()
+		w.met = append(w.met, fresh...)
+		if over {
+			w.walking, w.walked = nil, true
+			if w.plan.share > 0 {
+				w.plan.most = int(w.plan.share*float64(len(w.met)) + 0.5)
+			}
+			w.queue.add(w.met...)
+			w.met = nil
+		}
+		return
+	}
+	if !w.walked || w.plan.lasts && w.ran-w.walkedAt >= walksEvery && o.tracker.live() > w.left() {
+		w.walkedAt = w.ran
+		w.walking = o.tracker.walk(o.meet)
+	}
+}
+
+// advance gives the orders that are due.
+func (w *work) advance() {
+	if w.plan.stop > 0 && w.ran >= w.plan.stop {
+		w.endAll()
+		return
+	}
+	asked := w.asked
+	w.asked = nil
+	for _, c := range asked {
+		if w.plan.wants != nil && !w.plan.wants(&c) {
+			w.taken-- // it has been active meanwhile
+			continue
+		}
+		w.give(c, tell, false)
+	}
+	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.mayGive())
+	w.paid = w.ran
+	w.queue.grant(due)
+	w.inTurn(due, tell, false)
+	w.queue.lookAhead()
+	w.endTold(w.plan.grace, false)
+	w.endIdle()
+}
+
+// inTurn gives an order about each of the next n connections in the queue.
+func (w *work) inTurn(n int, what command, forced bool) {
+	for range min(n, w.mayGive()) {
+		if c, ok := w.next(); ok {
+			w.give(c, what, forced)
+		}
+	}
+}
+
+// endTold ends connections that were told the given time ago.
+func (w *work) endTold(ago time.Duration, forced bool) {
+	for len(w.told) > 0 && w.mayGive() > 0 {
+		switch first := w.told[0]; {
+		case first.conn == nil:
+			w.toldGone--
+		case w.ran-first.since < ago:
+			return
+		default:
+			w.give(first.candidate, terminate, forced)
+		}
+		w.told = w.told[1:]
+	}
+}
+
+// mayGive returns how many more orders may be given.
+func (w *work) mayGive() int { return max(0, mostGiven-w.given) }
+
+// waiting returns how many connections wait for their turn.
+func (w *work) waiting() int {
+	return min(w.queue.len(), w.plan.most-w.taken)
+}
+
+// next takes the most idle connection from the queue that is wanted still.
+func (w *work) next() (c candidate, ok bool) {
+	for {
+		before := w.waiting()
+		if c, ok = w.queue.next(); !ok {
+			w.gone += before
+			return c, false
+		}
+		w.taken++
+		w.gone += before - 1 - w.waiting()
+		if w.plan.wants == nil || w.plan.wants(&c) {
+			return c, true
+		}
+		w.taken--
+	}
+}
+
+// endIdle ends connections that have fallen idle.
+func (w *work) endIdle() {
+	some := w.inUse[:min(len(w.inUse), inUseEachStep, w.mayGive())]
+	w.inUse = w.inUse[len(some):]
+	for _, c := range some {
+		switch {
+		case !c.isLive():
+			w.gone++
+		case c.conn.isBusy():
+			w.inUse = append(w.inUse, c)
+		default:
+			w.give(c, terminate, false)
+		}
+	}
+}
+
+// endAll ends all that is left, at once.
+func (w *work) endAll() {
+	w.inUse = append(w.inUse, w.asked...)
+	w.asked = nil
+	some := w.inUse[:min(len(w.inUse), w.mayGive())]
+	w.inUse = w.inUse[len(some):]
+	for _, c := range some {
+		w.give(c, terminate, true)
+	}
+	w.endTold(0, true)
+	w.inTurn(w.waiting(), terminate, true)
+}
+
+// give gives an order about c to its shard.
+func (w *work) give(c candidate, what command, forced bool) {
+	if !shardOf(c.lane).command(order{
+		candidate: c, what: what, forced: forced, reason: w.plan.reason, cause: w.plan.cause, report: w.op.report,
+	}) {
+		w.gone++ // the shard is closed, and has handed the connection back
+		return
+	}
+	w.given++
+	if what == terminate {
+		w.ending++
+	}
+}
+
+// left returns how many connections are to be ended still.
+func (w *work) left() int {
+	return w.waiting() + w.given + len(w.asked) + len(w.told) - w.toldGone + len(w.inUse)
+}
+
+// publish brings the progress up to date.
+func (w *work) publish(paused, finished bool) {
+	p := Progress{
+		Ended: w.ended, Gone: w.gone, Left: w.left(), Told: len(w.told) - w.toldGone, InUse: len(w.inUse) + len(w.asked) + w.ending,
+		Elapsed: w.ran, Expected: w.plan.pace.expected(w.waiting()), Paused: paused, Finished: finished,
+	}
+	p.Met = p.Ended + p.Gone + p.Left
+	w.op.mu.Lock()
+	defer w.op.mu.Unlock()
+	w.op.progress = p
+}
+
+// letFinish waits until orders that are being carried out while the tracker is closed
+// have been reported. On a loop they may not be: that one may not run any more.
+func (w *work) letFinish() {
+	<-w.op.tracker.stopped
+	if w.given > 0 {
+		time.Sleep(stepsEvery)
+	}
+}
+
+// finish makes the connections that are left as if the operation had not met them.
+func (w *work) finish() {
+	w.hear()
+	w.publish(false, true)
+	w.op.mu.Lock()
+	w.op.cancelled = true // so that a walk that goes on adds nothing
+	all := w.op.fresh
+	w.op.fresh = nil
+	w.op.mu.Unlock()
+	for _, some := range [][]candidate{w.met, w.queue.all(), w.asked, w.inUse} {
+		all = append(all, some...)
+	}
+	for _, t := range w.told {
+		if t.conn != nil {
+			all = append(all, t.candidate)
+		}
+	}
+	for _, c := range all {
+		c.conn.state.move(c.state, 0, 0, listed)
+	}
+}
