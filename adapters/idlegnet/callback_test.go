@@ -142,7 +142,7 @@ func TestOnTimeoutThatCloses(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
+func TestOnDrainAtMaxAge(t *testing.T) {
 	const age, grace = 50 * ms, 100 * ms
 	closed, onClose := closings()
 	drained := make(chan time.Time, 1)

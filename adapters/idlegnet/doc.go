@@ -32,8 +32,10 @@
 // time, and must not block. They may write to it, as OnTraffic may. gnet sends what it
 // can at once and the rest by itself, so there is nothing to flush.
 //
-// A farewell is written in OnTimeout, which then returns false. The connection is closed
-// right after, so what the kernel does not take at once may be lost.
+// A farewell to a client that has passed a limit is written in OnTimeout, which then
+// returns false. In a Drain or Shed it is written in OnDrain. Before [Conn.End] the caller
+// writes it, by AsyncWrite for example. The connection is closed right after, so what the
+// kernel does not take at once may be lost.
 //
 // # Goroutines
 //
@@ -47,6 +49,18 @@
 //
 // Timeouts go on until the OnShutdown of the wrapped handler has returned, which may
 // wait there for connections to end. gnet closes those that are left, without a farewell.
+// To tell and end them at an even rate, call Drain of the handler's tracker, and stop the
+// engine when that is done: see [idle.Tracker.Drain]. gnet goes on accepting meanwhile, and
+// the drain includes those who come. A callback that works on another goroutine enters a
+// phase with Policy.Busy for as long, so that its connection is not ended meanwhile.
+//
+// # Descriptors
+//
+// gnet accepts connections itself. When that fails for lack of descriptors, gnet stops the
+// whole server, and the handler can neither prevent that nor make room. So limit the number
+// of connections with an [idle.Capacity] whose Most is well below the limit of descriptors.
+// A connection above Most exists until OnOpen, and one that is evicted until its loop has
+// closed it, so leave some to spare.
 //
 // # What counts
 //

@@ -2,6 +2,7 @@ package idlegnet
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +22,13 @@ type Options struct {
 	Ping func(c gnet.Conn) []byte
 
 	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts anew.
+	// the connection is kept, and the limit starts anew. Operations such as Drain,
+	// Shed and End do not call it.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnDrain is called when a connection has passed MaxAge, so that it can
-	// finish within MaxAgeGrace. It is not called if MaxAgeGrace is zero.
+	// OnDrain asks the peer to finish. It is called when a connection has its turn
+	// in a Drain or Shed, even if the connection is busy. It is also called when
+	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c gnet.Conn)
 
 	// Idle has the options of the tracker. Its Budget limits how long a loop is
@@ -82,6 +85,8 @@ type Handler struct {
 	opts   Options
 	hooks  idle.Hooks
 	run    atomic.Pointer[run] // the run that OnBoot has begun last
+
+	refused sync.Map // connections for which there was no room, until OnClose
 }
 
 var _ gnet.EventHandler = (*Handler)(nil)
@@ -157,9 +162,14 @@ func (h *Handler) OnShutdown(eng gnet.Engine) {
 	h.user.OnShutdown(eng)
 }
 
-// OnOpen implements gnet.EventHandler.
+// OnOpen implements gnet.EventHandler. If the tracker has an [idle.Capacity], a connection
+// for which there is no room is closed, and the user does not hear of it.
 func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
-	s := h.track(c) // before the user's OnOpen, which may call Enter
+	s, refused := h.track(c) // before the user's OnOpen, which may call Enter
+	if refused {
+		h.refused.Store(c, nil)
+		return nil, gnet.Close
+	}
 	out, action = h.user.OnOpen(c)
 	if s != nil {
 		s.afterOpen(len(out))
@@ -194,6 +204,8 @@ func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
 		if s.loop.passing {
 			defer s.loop.notePanic()
 		}
+	} else if _, refused := h.refused.LoadAndDelete(c); refused {
+		return gnet.None
 	}
 	return h.user.OnClose(c, err)
 }

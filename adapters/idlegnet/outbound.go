@@ -54,7 +54,7 @@ func (s *conn) updateBacklog(n int) {
 func (s *conn) startBacklog(n int) {
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
 	s.backlog = &backlog{held: n, hasTimes: tcp && kernel.SeesOutput}
-	if !tcp || s.phase.Policy().MinWriteRate.BytesPerSecond > 0 {
+	if !tcp || s.phase.InForce().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
 		s.backlog.hasAcked, s.backlog.kernelQueue = r.AckedKnown, r.Queued
 	}
@@ -93,7 +93,7 @@ func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 		// part of the limit. Doubt puts off WriteTimeout only. IdleTimeout needs
 		// no such doubt, as Conn.Sent reports what AsyncWrite has sent.
 		b.stillProbes++
-		limit := s.phase.Policy().WriteTimeout
+		limit := s.phase.InForce().WriteTimeout
 		e.Doubt = limit - limit/maxStillProbes
 	}
 }

@@ -59,6 +59,14 @@ func (c *Conn) Beat() {
 	}
 }
 
+// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
+// has; see [idle.Conn.End]. It may be called from any goroutine.
+func (c *Conn) End(cause string) {
+	if c != nil {
+		c.track.End(cause)
+	}
+}
+
 // Sent records that n bytes have been sent, for example in the callback of an
 // AsyncWrite. It is needed only where the kernel does not tell, that is on Unix
 // sockets and on systems other than Linux. There it is needed only for writes to

@@ -16,8 +16,7 @@ import (
 // A run is the time from OnBoot to OnShutdown.
 type run struct {
 	tracker *idle.Tracker
-	initial *idle.Phase // the phase of new connections
-	loops   sync.Map    // maps gnet.EventLoop to *loop
+	loops   sync.Map // maps gnet.EventLoop to *loop
 
 	// mu is held for reading while something is handed to a loop. Execute writes
 	// to a descriptor of the loop's poller. After OnShutdown gnet closes that,
@@ -43,11 +42,7 @@ func (h *Handler) boot() error {
 	if err != nil {
 		return err
 	}
-	first, err := tracker.Phase(h.policy)
-	if err != nil {
-		return err
-	}
-	h.run.Store(&run{tracker: tracker, initial: first})
+	h.run.Store(&run{tracker: tracker})
 	return nil
 }
 
@@ -141,25 +136,25 @@ func (l *loop) notePanic() {
 }
 
 // track starts tracking c, which has just been opened. It returns nil if c cannot
-// be tracked.
-func (h *Handler) track(c gnet.Conn) *conn {
+// be tracked. refused says that there is no room for c.
+func (h *Handler) track(c gnet.Conn) (s *conn, refused bool) {
 	if _, udp := c.LocalAddr().(*net.UDPAddr); udp { // a client's connection; for a server's, gnet does not call OnOpen
-		return nil
+		return nil, false
 	}
 	r := h.run.Load()
 	l, err := r.loop(c.EventLoop())
 	if err != nil { // the run has ended
-		return nil
+		return nil, false
 	}
-	s := &conn{c: c, loop: l, phase: r.initial}
+	s = &conn{c: c, loop: l, phase: r.tracker.Initial()}
 	if err := l.shard.Track(&s.track, s, &h.hooks); err != nil {
-		return nil
+		return nil, errors.Is(err, idle.ErrFull)
 	}
 	if !h.table.put(s) {
 		logging.Errorf("idlegnet: %v has the descriptor %d, which is too large; it has no timeouts", c.RemoteAddr(), c.Fd())
 		s.track.Close()
-		return nil
+		return nil, false
 	}
 	s.track.AwaitWrite() // always, see backlog
-	return s
+	return s, false
 }

@@ -328,6 +328,10 @@ func (c *Conn) ReadAhead(on bool) {
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 
+// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
+// has; see [idle.Conn.End].
+func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
+
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
 

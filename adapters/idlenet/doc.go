@@ -75,6 +75,11 @@
 // enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does
 // not tell whether the peer has closed the connection, so be ready to try another one.
 //
+// Drain, Shed and Capacity are made for servers. A connection in a pool is busy to them, as
+// nobody reads from it, and one that waits for a response is not. So let the policy of those
+// in use be Busy. To empty the pool, give the policy of those that rest a short IdleTimeout
+// by [idle.Tracker.Replace]: each is closed when it has rested for so long.
+//
 // # Proxies
 //
 // A proxy wraps both connections of a pair, the client's by Wrap and the server's by
@@ -91,6 +96,17 @@
 // close both as soon as one fails.
 //
 // # Shutting down
+//
+// To end connections at an even rate, after telling their clients by Options.OnDrain,
+// close the listener and call Drain of its tracker:
+//
+//	l.Close()
+//	drain, err := l.Tracker().Drain(idle.Drain{Over: time.Minute, Stop: 2 * time.Minute})
+//	...
+//	<-drain.Done()
+//
+// A connection is not ended while its server works, that is while no Read of it waits.
+// What follows is how to do without.
 //
 // Close of the [Listener] closes no connection: they keep their timeouts, and the
 // listener's tracker ends with the last of them. To end them all, close the tracker,

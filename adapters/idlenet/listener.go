@@ -7,6 +7,7 @@ import (
 	"net"
 	"reflect"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/admit"
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -21,19 +22,22 @@ type Options struct {
 	Ping func(c *Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts anew. OnTimeout may write a
+	// the connection is kept, and the limit starts anew. Operations such as Drain,
+	// Shed and End do not call it. OnTimeout may write a
 	// farewell, which does not count as activity. No timeout ends that write, so
 	// set a write deadline first.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is called when a connection has timed out, before its reads and
-	// writes fail. It may change err, which is the error they fail with. It may
+	// OnEnd is called when a connection has timed out, or was ended by an
+	// operation such as Drain, Shed or End. Its reads and writes fail when OnEnd
+	// has returned. It may change err, which is the error they fail with. It may
 	// write a last message. No timeout ends that write, so set a write deadline
 	// first.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
-	// OnDrain is called when a connection has passed MaxAge, so that it can
-	// finish within MaxAgeGrace. It is not called if MaxAgeGrace is zero.
+	// OnDrain asks the peer to finish. It is called when a connection has its turn
+	// in a Drain or Shed, even if the connection is busy. It is also called when
+	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
 
 	// Idle has the tick and other settings for the tracker that [Wrap] makes.
@@ -111,23 +115,33 @@ func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 // Accept waits for the next connection and returns it as a [*Conn]. If the
 // tracker is closed, Accept closes the connection and fails with an error that is
 // both net.ErrClosed and idle.ErrClosed.
+//
+// If the tracker has an [idle.Capacity], connections for which there is no room are
+// closed, and Accept goes on waiting. If the process runs out of descriptors, connections
+// are evicted to make room, and Accept goes on too.
 func (l *Listener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	c := new(Conn)
-	if err := c.Init(nc, l.tracker, l.setup); err != nil {
-		nc.Close()
-		if errors.Is(err, idle.ErrClosed) {
-			err = fmt.Errorf("idlenet: Accept: %w: %w", net.ErrClosed, err)
+	for {
+		nc, err := admit.Accept(l.Listener, l.tracker)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		c := new(Conn)
+		switch err := c.Init(nc, l.tracker, l.setup); {
+		case err == nil:
+			if l.phase != nil {
+				c.Enter(l.phase)
+			}
+			return c, nil
+		case errors.Is(err, idle.ErrFull):
+			nc.Close()
+		case errors.Is(err, idle.ErrClosed):
+			nc.Close()
+			return nil, fmt.Errorf("idlenet: Accept: %w: %w", net.ErrClosed, err)
+		default:
+			nc.Close()
+			return nil, err
+		}
 	}
-	if l.phase != nil {
-		c.Enter(l.phase)
-	}
-	return c, nil
 }
 
 // Close closes the listener but none of its connections, which keep their

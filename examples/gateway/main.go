@@ -8,6 +8,14 @@
 // A device has two seconds, all in all, to say hello. In it, it may promise to
 // beat at some interval; it is closed when it breaks the promise, whatever else
 // it sends. One that promises nothing is closed when it is silent for too long.
+//
+// SIGTERM or Ctrl-C drains the gateway: each device is told, and ended within seconds,
+// at an even rate. SIGHUP reads the limits again, and they hold for all devices that are
+// connected:
+//
+//	echo '{"idle": "1m"}' > limits.json
+//	go run ./examples/gateway -limits limits.json
+//	pkill -HUP gateway
 package main
 
 import (
@@ -19,8 +27,10 @@ import (
 
 func main() {
 	address := flag.String("address", "127.0.0.1:9003", "where to listen, or to connect to")
-	handshake := flag.Duration("handshake", 2*time.Second, "how long a device may take to say hello")
-	idle := flag.Duration("idle", 3*time.Second, "how long one that does not beat may be silent")
+	l := limits{Handshake: duration(2 * time.Second), Idle: duration(3 * time.Second)}
+	flag.DurationVar((*time.Duration)(&l.Handshake), "handshake", 2*time.Second, "how long a device may take to say hello")
+	flag.DurationVar((*time.Duration)(&l.Idle), "idle", 3*time.Second, "how long one that does not beat may be silent")
+	file := flag.String("limits", "", "a `file` with both, like {\"handshake\": \"2s\", \"idle\": \"3s\"}, which SIGHUP has read again")
 	show := flag.Bool("show", false, "run into the timeouts of the gateway, instead of serving")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gateway [flags]")
@@ -33,5 +43,7 @@ func main() {
 		}
 		return
 	}
-	log.Fatal(serve(*address, *handshake, *idle))
+	if err := serve(*address, *file, l); err != nil {
+		log.Fatal(err)
+	}
 }

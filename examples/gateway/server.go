@@ -17,8 +17,12 @@ import (
 type gateway struct {
 	gnet.BuiltinEventEngine
 	timeouts *idlegnet.Handler
-	silence  time.Duration
-	phases   sync.Map // from a device to the *idle.Phase of those that are like it
+	engine   gnet.Engine
+	file     string // with the limits; empty if there is none
+
+	mu     sync.Mutex // guards what follows
+	limits limits
+	phases map[device]*idle.Phase // of devices that are alike
 }
 
 type device struct {
@@ -31,12 +35,15 @@ const (
 	maxInterval = time.Minute
 )
 
-func serve(address string, handshake, silence time.Duration) error {
-	g := &gateway{silence: silence}
-	// A device that trickles would extend a ReadTimeout. It does not extend a PhaseTimeout.
-	login := idle.Policy{Name: "handshake", PhaseTimeout: handshake}
+func serve(address, file string, l limits) error {
+	if file != "" {
+		if err := l.read(file); err != nil {
+			return err
+		}
+	}
+	g := &gateway{file: file, limits: l, phases: map[device]*idle.Phase{}}
 	var err error
-	g.timeouts, err = idlegnet.Wrap(g, login, &idlegnet.Options{OnTimeout: sayBye})
+	g.timeouts, err = idlegnet.Wrap(g, l.handshake(), &idlegnet.Options{OnTimeout: sayBye, OnDrain: sayMove})
 	if err != nil {
 		return err
 	}
@@ -115,18 +122,32 @@ func (g *gateway) admit(c gnet.Conn, interval time.Duration) bool {
 
 // phase returns the timeouts for a device. Devices that are alike share them.
 func (g *gateway) phase(d device) (*idle.Phase, error) {
-	if p, ok := g.phases.Load(d); ok {
-		return p.(*idle.Phase), nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p, ok := g.phases[d]; ok {
+		return p, nil
 	}
-	policy := idle.Policy{WriteTimeout: 5 * time.Second}
-	if d.interval > 0 { // half an interval of grace, as MQTT has it
-		policy.Heartbeat = idle.Heartbeat{Interval: d.interval, Timeout: d.interval / 2, Passive: true}
-	} else {
-		policy.IdleTimeout = g.silence
-	}
-	p, err := g.timeouts.Phase(policy)
+	p, err := g.timeouts.Phase(g.limits.policy(d))
 	if err == nil {
-		g.phases.Store(d, p)
+		g.phases[d] = p
 	}
 	return p, err
+}
+
+// handshake is the policy of a device that has not said hello. One that trickles would
+// extend a ReadTimeout. It does not extend a PhaseTimeout.
+func (l limits) handshake() idle.Policy {
+	return idle.Policy{Name: "handshake", PhaseTimeout: time.Duration(l.Handshake)}
+}
+
+// policy is the policy of a device that has.
+func (l limits) policy(d device) idle.Policy {
+	p := idle.Policy{WriteTimeout: 5 * time.Second}
+	if d.interval > 0 { // half an interval of grace, as MQTT has it
+		p.Heartbeat = idle.Heartbeat{Interval: d.interval, Timeout: d.interval / 2, Passive: true}
+		p.Beats = idle.Beats{Least: d.interval / 4} // no device has to beat more often
+	} else {
+		p.IdleTimeout = time.Duration(l.Idle)
+	}
+	return p
 }

@@ -1,0 +1,461 @@
+package idlenet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// narrow makes the buffers between server and client small, so that what the
+// client takes is soon felt by the server.
+func narrow(t *testing.T, server *Conn, client *net.TCPConn) {
+	t.Helper()
+	if err := client.SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.NetConn().(*net.TCPConn).SetWriteBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A drain reads a few bytes every so often, until told to stop, or it fails.
+type drain struct {
+	bytes int
+	every time.Duration
+
+	stop, ended chan struct{}
+	pace        metronome // to be read when ended
+}
+
+func startDrain(client net.Conn, bytes int, every time.Duration) *drain {
+	d := &drain{bytes: bytes, every: every, stop: make(chan struct{}), ended: make(chan struct{})}
+	go d.run(client)
+	return d
+}
+
+func (d *drain) run(client net.Conn) {
+	defer close(d.ended)
+	defer d.pace.beat() // the last gap counts too
+	b := make([]byte, d.bytes)
+	for {
+		d.pace.beat()
+		client.SetReadDeadline(time.Now().Add(d.every))
+		if _, err := io.ReadFull(client, b); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		select {
+		case <-d.stop:
+			return
+		case <-time.After(d.every):
+		}
+	}
+}
+
+func (d *drain) end() {
+	close(d.stop)
+	<-d.ended
+}
+
+// The ways of sending much. What they send is made before they are called.
+var senders = map[string]func(*testing.T) func(*Conn) error{
+	"one Write": func(*testing.T) func(*Conn) error {
+		b := make([]byte, 8<<20)
+		return func(c *Conn) error {
+			_, err := c.Write(b)
+			return err
+		}
+	},
+	"sendfile": func(t *testing.T) func(*Conn) error {
+		file := randomFile(t, 8<<20)
+		return func(c *Conn) error {
+			_, err := c.ReadFrom(file)
+			return err
+		}
+	},
+	"io.Copy of a file": func(t *testing.T) func(*Conn) error {
+		file := randomFile(t, 8<<20)
+		return func(c *Conn) error {
+			_, err := io.Copy(c, file)
+			return err
+		}
+	},
+}
+
+func TestSlowButSteadyReaderIsNeverCut(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit, long = 2 * time.Second, 5 * time.Second // the kernel moves bytes in bursts, larger ones on a busy machine
+	g := together{t: t}
+	defer g.wait.Wait()
+	for how, send := range senders {
+		for name, policy := range map[string]idle.Policy{
+			"by WriteTimeout": {WriteTimeout: limit},
+			"by IdleTimeout":  {IdleTimeout: limit},
+			"by MinWriteRate": {MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: limit}},
+			"by any":          {WriteTimeout: limit, IdleTimeout: limit, MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: limit}},
+		} {
+			g.run(how+" "+name, func(t *testing.T) {
+				send := send(t)
+				server, client := connect(t, newTracker(t, policy), nil)
+				narrow(t, server, client)
+				d := startDrain(client, 8<<10, 50*time.Millisecond)
+				result := make(chan error, 1)
+				go func() { result <- send(server) }()
+				select {
+				case err := <-result:
+					d.end()
+					d.pace.mustHaveBeen(t, limit/2)
+					t.Errorf("ended with %v", err)
+				case <-time.After(long):
+					d.end()
+				}
+				server.Close()
+			})
+		}
+	}
+}
+
+// A download: the server reads a request, and then writes for longer than all
+// its limits. ReadTimeout does not count meanwhile, and the client drains.
+func TestSlowDownloadAfterRequestIsNeverCut(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit, long = 2 * time.Second, 5 * time.Second // the kernel moves bytes in bursts, larger ones on a busy machine
+	rate := idle.Rate{BytesPerSecond: 20 << 10, Grace: limit}
+	g := together{t: t}
+	defer g.wait.Wait()
+	for name, policy := range map[string]idle.Policy{
+		"idle, read":               {IdleTimeout: limit, ReadTimeout: limit},
+		"read, write":              {ReadTimeout: limit, WriteTimeout: limit},
+		"idle, read, write":        {IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit},
+		"idle, read, write, rates": {IdleTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, MinReadRate: rate, MinWriteRate: rate},
+	} {
+		g.run(name, func(t *testing.T) {
+			send := senders["one Write"](t)
+			server, client := connect(t, newTracker(t, policy), nil)
+			narrow(t, server, client)
+			inTime := intime.Of(t, limit/3)
+			client.Write([]byte("request"))
+			if err := read1(server); err != nil {
+				inTime.Fatal(err)
+			}
+			d := startDrain(client, 8<<10, 50*time.Millisecond)
+			result := make(chan error, 1)
+			go func() { result <- send(server) }()
+			select {
+			case err := <-result:
+				d.end()
+				d.pace.mustHaveBeen(t, limit/3)
+				t.Errorf("ended with %v", err)
+			case <-time.After(long):
+				d.end()
+			}
+			server.Close()
+		})
+	}
+}
+
+// The same, but the kernel has taken all of the response, so that no Write
+// waits, and the server computes. Nobody reads, so ReadTimeout does not count.
+func TestClientThatDrainsWhileHandlerComputesIsNotCut(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 700 * time.Millisecond
+	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: limit, ReadTimeout: limit}), nil)
+	if err := client.SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	client.Write([]byte("request"))
+	if err := read1(server); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	d := startDrain(client, 8<<10, 20*time.Millisecond)
+	time.Sleep(3 * limit)
+	err := server.Timeout()
+	d.end()
+	if err != nil {
+		d.pace.mustHaveBeen(t, limit/3)
+		t.Error(err)
+	}
+}
+
+func TestReaderThatStopsIsCutByWriteTimeout(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = time.Second
+	g := together{t: t}
+	defer g.wait.Wait()
+	for how, send := range senders {
+		g.run(how, func(t *testing.T) {
+			send := send(t)
+			server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+			narrow(t, server, client)
+			d := startDrain(client, 8<<10, 20*time.Millisecond)
+			stopped := make(chan time.Time, 1)
+			time.AfterFunc(2*limit, func() { stopped <- time.Now(); d.end() })
+			err, at := await(t, func() error { return send(server) })
+			wantTimeout(t, err, idle.ReasonWrite)
+			if stop := <-stopped; at.Before(stop) {
+				d.pace.mustHaveBeen(t, limit/3)
+				t.Errorf("cut %v before the client stopped", stop.Sub(at))
+			}
+		})
+	}
+}
+
+func TestReaderBelowTheRateIsCutByMinWriteRate(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	g := together{t: t}
+	defer g.wait.Wait()
+	for how, send := range senders {
+		g.run(how, func(t *testing.T) {
+			// 4 KiB every 100 ms are 40 KiB/s, too little.
+			grace := 500 * time.Millisecond
+			send := send(t)
+			server, client := connect(t, newTracker(t, idle.Policy{
+				WriteTimeout: 5 * time.Second, MinWriteRate: idle.Rate{BytesPerSecond: 400 << 10, Grace: grace}}), nil)
+			narrow(t, server, client)
+			d := startDrain(client, 4<<10, 100*time.Millisecond)
+			start := time.Now()
+			err, at := await(t, func() error { return send(server) })
+			wantTimeout(t, err, idle.ReasonMinWriteRate)
+			notBefore(t, at, start, grace)
+			d.end()
+		})
+	}
+}
+
+// What the kernel holds back for a client that takes nothing is not taken: it
+// buys no time.
+func TestBytesInTheKernelAreNotTaken(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	// The client's side takes up to 64 KiB by itself, ours a MiB or more. At
+	// this rate that is 2 s, or more than a minute.
+	server, client := connect(t, newTracker(t, idle.Policy{
+		MinWriteRate: idle.Rate{BytesPerSecond: 16 << 10, Grace: 200 * time.Millisecond}}), nil)
+	if err := client.SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+	wantTimeout(t, err, idle.ReasonMinWriteRate)
+}
+
+// A WrapConn may come late, when much has been sent. That is no advance on what is
+// sent after it, nor a debt.
+func TestBytesBeforeWrapAreNoDebt(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	bare, client := tcpPair(t)
+	go bare.Write(make([]byte, 4<<20))
+	if _, err := io.ReadFull(client, make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	server, err := WrapConn(bare, newTracker(t, idle.Policy{
+		MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: 500 * time.Millisecond}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	narrow(t, server, client)
+	d := startDrain(client, 8<<10, 50*time.Millisecond)
+	result := make(chan error, 1)
+	go func() { _, err := server.Write(make([]byte, 8<<20)); result <- err }()
+	select {
+	case err := <-result:
+		d.end()
+		d.pace.mustHaveBeen(t, 200*time.Millisecond)
+		t.Errorf("ended with %v", err)
+	case <-time.After(2 * time.Second):
+		d.end()
+	}
+}
+
+// And not an advance: who takes nothing more is cut all the same.
+func TestBytesBeforeWrapAreNoAdvance(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	bare, client := tcpPair(t)
+	if err := client.SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	go bare.Write(make([]byte, 2<<20)) // a minute's worth
+	if _, err := io.ReadFull(client, make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	server, err := WrapConn(bare, newTracker(t, idle.Policy{
+		MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: 200 * time.Millisecond}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	err, _ = await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+	wantTimeout(t, err, idle.ReasonMinWriteRate)
+}
+
+// A write that failed at the user's own deadline leaves nothing waiting. The
+// limit on writing must not feed the limit on silence from then on.
+func TestAbandonedWriteDoesNotPutOffIdleTimeout(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, newTracker(t, idle.Policy{
+		IdleTimeout: 1200 * time.Millisecond, WriteTimeout: 400 * time.Millisecond}), nil)
+	inTime := intime.Of(t, 100*time.Millisecond)
+	server.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+	wantUserTimeout(inTime, err)
+	go readAll(client)
+	err, _ = await(t, func() error { return read1(server) })
+	wantTimeout(t, err, idle.ReasonIdle)
+}
+
+// Where the kernel does not tell of progress, steps must be small enough.
+func TestSlowButSteadyReaderOfUnixSocketIsNeverCut(t *testing.T) {
+	t.Parallel()
+	const limit = 700 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	slowlyDrained(t, bare, client, idle.Policy{WriteTimeout: limit})
+}
+
+// Nor is it idle, though the writer is not woken before most of the queue is empty.
+func TestSlowButSteadyReaderOfUnixSocketIsNotIdle(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 700 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	slowlyDrained(t, bare, client, idle.Policy{IdleTimeout: limit})
+}
+
+func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	server, err := WrapConn(bare, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if _, err := server.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if err := read1(client); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Now() // and nothing is taken any more
+	err, at := await(t, func() error { return writeHuge(server) })
+	wantTimeout(t, err, idle.ReasonWrite)
+	notBefore(t, at, last, limit)
+	t.Logf("cut %v after the last read, for a limit of %v", at.Sub(last), limit)
+}
+
+// A peer that takes nothing of what a write has put into the queue is given no more
+// than the limit, whichever it is, and neither is one that takes nothing after a
+// write that needed not wait.
+func TestPeerOfUnixSocketThatTakesNothingIsCutOnTime(t *testing.T) {
+	needLinux(t)
+	const limit = 500 * time.Millisecond
+	writes := func(size int) func(*Conn) error {
+		return func(server *Conn) error {
+			if _, err := server.Write(make([]byte, size)); err != nil {
+				return err
+			}
+			return read1(server)
+		}
+	}
+	for name, c := range map[string]struct {
+		policy idle.Policy
+		reason idle.Reason
+		op     func(*Conn) error
+	}{
+		"idle, in a write":     {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writes(8 << 20)},
+		"idle, after a write":  {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writes(20 << 10)},
+		"write":                {idle.Policy{WriteTimeout: limit}, idle.ReasonWrite, writes(8 << 20)},
+		"idle, small writes":   {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writeBits},
+		"write, and then idle": {idle.Policy{WriteTimeout: limit, IdleTimeout: limit + limit/2}, idle.ReasonWrite, writeBits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTime := intime.Of(t, limit/4)
+			bare, _ := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+			server, err := WrapConn(bare, newTracker(t, c.policy), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			begun := time.Now()
+			err, at := await(t, func() error { return c.op(server) })
+			wantTimeout(t, err, c.reason)
+			notBefore(t, at, begun, limit)
+			if took := at.Sub(begun); took > limit+limit/2 {
+				inTime.Errorf("cut after %v", took)
+			}
+		})
+	}
+}
+
+// writeBits writes without end, a little at a time.
+func writeBits(c *Conn) error {
+	for b := make([]byte, 1000); ; {
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+}
+
+// The first look at the queue of a write says that it moves. That the queue of the
+// write before was as long is no answer.
+func TestQueueOfEachWriteIsLookedAtAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pipe(t, newTracker(t, idle.Policy{WriteTimeout: time.Minute}), nil)
+		go readAll(client)
+		for range 2 {
+			if !server.movedSince(7) {
+				t.Error("it has not moved at the first look")
+			}
+			if server.movedSince(7) {
+				t.Error("it has moved, though it is as it was")
+			}
+			if _, err := server.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestSlowButSteadyReaderOfPipeIsNeverCut(t *testing.T) {
+	t.Parallel()
+	bare, client := net.Pipe()
+	defer client.Close()
+	slowlyDrained(t, bare, client, idle.Policy{WriteTimeout: 700 * time.Millisecond})
+}
+
+func slowlyDrained(t *testing.T, bare, client net.Conn, p idle.Policy) {
+	limit := max(p.WriteTimeout, p.IdleTimeout)
+	server, err := WrapConn(bare, newTracker(t, p), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	d := startDrain(client, 4<<10, 50*time.Millisecond) // 80 KiB/s
+	result := make(chan error, 1)
+	go func() { result <- writeHuge(server) }()
+	select {
+	case err := <-result:
+		d.end()
+		d.pace.mustHaveBeen(t, limit/2)
+		t.Errorf("ended with %v", err)
+	case <-time.After(3 * limit):
+		d.end()
+	}
+}

@@ -1,0 +1,41 @@
+// Package admit accepts connections for trackers that have a capacity.
+package admit
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const (
+	evictedAtOnce = 8                // connections are evicted when descriptors run out
+	soonClosed    = time.Millisecond // is what it takes at best until they are closed
+	lateClosed    = 8 * soonClosed   // is what it takes on a busy machine
+)
+
+// Accept accepts a connection from ln. If that fails for lack of descriptors and t has a
+// capacity, it evicts some connections of t and tries again, until it succeeds. While none
+// can be evicted it waits for some to end by themselves.
+func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
+	for wait := time.Duration(0); ; wait *= 2 {
+		nc, err := ln.Accept()
+		if err == nil || !isShort(err) {
+			return nc, err
+		}
+		if _, limited := t.Capacity(); !limited {
+			return nil, err
+		}
+		if wait == 0 || wait > lateClosed {
+			t.MakeRoom(evictedAtOnce)
+			wait = soonClosed
+		}
+		time.Sleep(wait)
+	}
+}
+
+// isShort reports whether err says that the process, or the system, has no descriptor
+// left.
+func isShort(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
