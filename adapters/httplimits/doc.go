@@ -54,9 +54,56 @@
 // [idle.TimeoutError]. In HTTP/2 it gets a stream error, in which errors.As finds none,
 // and its context is cancelled; OnTimeout and Stats tell which limit was passed.
 //
-// A route whose clients may pause in a body, for an upload by hand for example, sets a
-// read deadline of its own (HTTP/1) and flushes the header of its response before it
+// A route whose clients may pause in a body, for an upload by hand for example, has
+// limits of its own (HTTP/1, see below) and flushes the header of its response before it
 // reads (HTTP/2).
+//
+// # Changing timeouts
+//
+// SetTimeouts of a listener replaces its Timeouts, also for the connections and streams
+// that are open. It does not set single fields: here too, zero means the default.
+//
+// Once SetTimeouts has returned, no connection is ended by a limit that was replaced. A
+// longer limit therefore holds at once. A shorter one counts from where it always counts,
+// such as the last byte. A connection that has waited for longer than that is ended as
+// soon as the tracker has looked at it, within a second even if there are a million. A
+// rate that was off, and a limit on a total time that was, count from now.
+//
+// Three things are decided when they begin:
+//
+//   - If HandlerTimeout was off, requests have it whose header is read from now on. If it
+//     was on, it also changes for those that are being handled.
+//   - Hijacked changes for connections that were hijacked with a limit. Those without are
+//     not tracked, and stay so. A policy that Watch has applied does not change.
+//   - Limits that SetLimits has given to a request stay. What it has left to the listener
+//     changes.
+//
+// The tracker stays, and so do the options in Idle: each of them must be zero or what it
+// was. So a limit that is shorter than the tick is refused, and one that is shorter than
+// 50 ticks is less exact than from the beginning. If you plan for such limits, set Idle.Tick when the
+// listener is made. A nil OnTimeout keeps the present function, and another one takes its
+// place. It cannot be given to a listener that was made without.
+//
+// If anything is refused nothing is changed. The error names the field. After the end of
+// the listener and of all its connections, the error matches [idle.ErrClosed].
+//
+// # Pressure
+//
+// SetPressure of the listener makes timeouts shorter while memory or descriptors run out,
+// for open connections too. Its Timeouts are those at full pressure, where zero means as
+// at rest:
+//
+//	err := l.SetPressure(idle.Pressure{Read: pressure.Descriptors, From: 0.8, Upto: 0.95},
+//		Timeouts{KeepAliveTimeout: 2 * time.Second})
+//
+// Requests with limits of their own keep these, and so do hijacked connections under Watch.
+//
+// # Limits of one request
+//
+// SetLimits gives a request of HTTP/1 [RequestLimits] of its own, until its end: a longer
+// BodyTimeout for an upload, or another WriteRate for a download. A request of HTTP/2
+// cannot have any, as net/http does not tell which stream it is; SetLimits says so by an
+// error that matches [errors.ErrUnsupported].
 //
 // # Listeners
 //
@@ -66,10 +113,16 @@
 //
 // Stats returns the listener's counts. Its maps have an entry for each phase and for each
 // field of Timeouts, even if that is zero. A field of idle.Policy, by which a hijacked
-// connection timed out, has an entry as soon as that has occurred. Tracker returns the [idle.Tracker] of its connections,
-// for everything else. The tracker's own policy never applies: each connection is in a
-// phase, and its policy is made from Timeouts. Two kinds have other trackers: streams of
-// HTTP/2, and connections that Watch put under limits too short for the listener's tick.
+// connection timed out, has an entry as soon as that has occurred.
+//
+// Tracker returns the [idle.Tracker] of its connections, for everything else, such as
+// SetCapacity and Shed. A connection for which there is no room is closed; if the header
+// of its request is there already, it is answered with 503 and a Retry-After. The
+// tracker's own policy never applies: each connection is in a phase, and its policy is
+// made from Timeouts. So use SetTimeouts and SetPressure of the listener. SetPolicy of the
+// tracker has no effect, and its SetPressure would end that of the listener. Two kinds have
+// other trackers: streams of HTTP/2, and connections that Watch put under limits too short
+// for the listener's tick.
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.
 //

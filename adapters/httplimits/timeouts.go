@@ -128,14 +128,16 @@ type Timeouts struct {
 	// of HTTP/2 is reset; c is then the stream's connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
-	// Idle has the options of the tracker. If its Tick is 0, the tick is a 50th
+	// Idle has the options of the tracker, which SetTimeouts cannot change. If its Tick is 0, the tick is a 50th
 	// of the shortest limit here, but 10 ms at least and 100 ms at most. A policy
 	// of Watch that needs a finer tick then gets 10 ms.
 	Idle idle.Options
 }
 
 // Stats holds the counts of a listener's connections. A hijacked connection
-// without limits counts as gone, unless Watch gives it some.
+// without limits counts as gone, unless Watch gives it some. Limits names the fields of
+// Timeouts. TimedOut has the limits of idle.Policy that they are made of: KeepAliveTimeout
+// of HTTP/1 is a ReadTimeout.
 type Stats struct {
 	idle.Stats
 

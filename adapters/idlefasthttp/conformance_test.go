@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -76,6 +77,8 @@ func setup(f *fasthttp.Server, c httpsuite.Config, secure bool) (httpsuite.Setup
 	s := bareSetup(f, c.Listener, c, secure)
 	l, err := NewListener(f, c.Listener, c.Timeouts)
 	s.Listener = l
+	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
+	s.Told = func() int { return httpconn.CountTold(l.Listener) }
 	s.Serve = func() error { return serve(f, l, secure) }
 	return s, err
 }

@@ -13,8 +13,11 @@
 //
 // # Shutting down
 //
-// Shutdown of the server works as usual. The timeouts go on meanwhile, so slow clients
-// cannot hold it up. It does not wait for connections that were hijacked.
+// [Shutdown] asks the clients to leave at an even rate, hijacked connections included, and
+// then shuts the server down.
+//
+// Shutdown of the server itself works as usual. The timeouts go on meanwhile, so slow
+// clients cannot hold it up. It does not wait for connections that were hijacked.
 //
 // # WebSockets
 //
@@ -22,7 +25,8 @@
 // [Listener.Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
 // ping function may write to the connection. What it writes goes out at once. If the
 // handler writes by a bufio.Writer, the ping function has to use that too, under a lock,
-// and flush it.
+// and flush it. [Listener.WatchWith] takes more functions, by which a WebSocket can say
+// farewell.
 //
 // # Testing
 //

@@ -1,6 +1,8 @@
 package idlefasthttp
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +30,7 @@ type Stats = httplimits.Stats
 // httplimits.
 type Listener struct {
 	*httpconn.Listener
+	server       *fasthttp.Server
 	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
 }
 
@@ -66,8 +69,8 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	if err := check(s); err != nil {
 		return nil, err
 	}
-	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
-		return nil, fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
+	if err := checkTimeouts(t); err != nil {
+		return nil, err
 	}
 	if config := httpconn.TLSConfig(ln); config != nil {
 		if err := checkProtos("the listener's tls.Config", config.NextProtos); err != nil {
@@ -78,9 +81,17 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner, s.ReduceMemoryUsage}
-	l.hook(s, t.HandlerTimeout)
+	l := &Listener{inner, s, s.ReduceMemoryUsage}
+	l.hook(s)
 	return l, nil
+}
+
+// checkTimeouts returns an error if t has a timeout that fasthttp has no use for.
+func checkTimeouts(t Timeouts) error {
+	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
+		return fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
+	}
+	return nil
 }
 
 // check returns an error if s has timeouts of its own, or protocols that it hands
@@ -114,7 +125,7 @@ func checkProtos(config string, protos []string) error {
 }
 
 // hook makes s report what happens to the connections of l.
-func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
+func (l *Listener) hook(s *fasthttp.Server) {
 	state, header, handler := s.ConnState, s.HeaderReceived, s.Handler
 	onState := func(nc net.Conn, to fasthttp.ConnState) {
 		// This runs twice a request. Most calls change nothing or take a fast
@@ -143,13 +154,61 @@ func (l *Listener) hook(s *fasthttp.Server, handlerLimit time.Duration) {
 			return own
 		}
 	}
-	if handlerLimit > 0 {
-		s.Handler = func(ctx *fasthttp.RequestCtx) {
-			if c := httpconn.Find(l.Listener, ctx.Conn()); c != nil {
-				c.HeaderRead()
-			}
-			handler(ctx)
+	s.Handler = func(ctx *fasthttp.RequestCtx) {
+		if httpconn.LimitsHandlers(l.Listener) {
+			l.headerRead(ctx.Conn())
 		}
+		if l.IsDraining() {
+			if c := httpconn.Find(l.Listener, ctx.Conn()); c != nil && c.IsTold() {
+				ctx.SetConnectionClose()
+			}
+		}
+		handler(ctx)
+	}
+}
+
+// Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
+// more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
+// included. Then it calls ShutdownWithContext of each fasthttp.Server. Pass all listeners
+// of a server together.
+//
+// The most idle connections are closed first. A client that is being served is asked to
+// close its connection by the header of its next response, and closed when it falls idle.
+// No response that has begun is cut before d.Stop; set it, as otherwise a client that is
+// never idle is waited for until ctx is done. A client between two requests may have sent
+// one that is not read, and then has to try again elsewhere. HTTP clients do so by
+// themselves if the method is idempotent.
+//
+// OnDrain of [Listener.WatchWith] is called for hijacked connections that have limits.
+// They are ended d.Grace later. Those without limits are closed last, as nothing is known
+// of them.
+//
+// Shutdown fails if a value in d is invalid, if a listener is being drained already, and
+// with the error of ctx when that is done first. Connections that are left then stay open.
+func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
+	var inner []*httpconn.Listener
+	servers := map[*fasthttp.Server]bool{}
+	for _, l := range listeners {
+		if l == nil {
+			return errors.New("idlefasthttp: Shutdown: a listener is nil; did NewListener return an error?")
+		}
+		inner = append(inner, l.Listener)
+		servers[l.server] = true
+	}
+	return httpconn.Shutdown(ctx, d, func(ctx context.Context) (err error) {
+		for s := range servers {
+			if e := s.ShutdownWithContext(ctx); !errors.Is(e, net.ErrClosed) {
+				err = cmp.Or(err, e)
+			}
+		}
+		return err
+	}, inner...)
+}
+
+// headerRead reports that a request has been read as far as its handler needs it.
+func (l *Listener) headerRead(nc net.Conn) {
+	if c := httpconn.Find(l.Listener, nc); c != nil {
+		c.HeaderRead()
 	}
 }
 
@@ -221,4 +280,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 //     timeouts.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
 	return httpconn.Watch(l.Listener, c, p, ping)
+}
+
+// Callbacks are the functions that [Listener.WatchWith] is given. See
+// [httplimits.Callbacks], which both HTTP adapters share.
+type Callbacks = httplimits.Callbacks
+
+// WatchWith is like [Listener.Watch] with more than a ping: the connection can be told
+// to finish, as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed
+// out.
+//
+// fasthttp reuses c when the HijackHandler has returned. So the handler must not return
+// while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
+// that waits may fail before.
+func (l *Listener) WatchWith(c net.Conn, p idle.Policy, on Callbacks) error {
+	return httpconn.WatchWith(l.Listener, c, p, on)
 }

@@ -2,6 +2,7 @@ package idlehttp
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"log"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -47,7 +49,7 @@ var conforming = httpsuite.Server{
 		}
 		return ended(err)
 	},
-	Phases: 7, Limits: 9,
+	Phases: 7, Limits: 9, SpeaksHTTP2: true,
 	PipelinedAnswer: true, CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
 }
 
@@ -64,6 +66,8 @@ func setup(server *http.Server, c httpsuite.Config, secure bool, prepare ...func
 	s := bareSetup(server, c.Listener, c, secure, prepare...)
 	l, err := NewListener(server, c.Listener, c.Timeouts)
 	s.Listener = l
+	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
+	s.Told = func() int { return httpconn.CountTold(l.Listener) }
 	s.Serve = func() error { return serve(server, l, secure) }
 	return s, err
 }

@@ -11,15 +11,20 @@
 //
 // # Shutting down
 //
-// Shutdown and Close of the server work as usual. The timeouts go on meanwhile, so slow
-// clients cannot hold up a Shutdown. As without this package, Shutdown does not wait for
-// connections that were hijacked, such as WebSockets: the application ends those.
+// [Shutdown] asks the clients to leave at an even rate, hijacked connections included, and
+// then shuts the server down.
+//
+// Shutdown and Close of the server itself work as usual. The timeouts go on meanwhile, so
+// slow clients cannot hold up a Shutdown. As without this package, the server's Shutdown
+// closes all idle connections at once, and does not wait for those that were hijacked,
+// such as WebSockets.
 //
 // # WebSockets
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
 // [Watch] gives it limits and heartbeats of its own, once the WebSocket is accepted. The
 // ping function writes by the WebSocket's library, which flushes what it writes.
+// [WatchWith] takes more functions, by which a WebSocket can say farewell.
 //
 // # What clients see
 //

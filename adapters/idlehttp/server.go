@@ -1,6 +1,7 @@
 package idlehttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,10 @@ type Stats = httplimits.Stats
 
 // Listener is a net.Listener whose connections have timeouts; see package
 // httplimits.
-type Listener struct{ *httpconn.Listener }
+type Listener struct {
+	*httpconn.Listener
+	server *http.Server
+}
 
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.Listener.Stats() }
@@ -56,8 +60,8 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// NewListener replaces ConnState, ConnContext, ErrorLog and TLSNextProto of s by
-// functions that call the previous ones, so set these before and do not change
+// NewListener replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s
+// by functions that call the previous ones, so set these before and do not change
 // them afterwards. The new ErrorLog drops lines about handshakes that timed out.
 // Set Protocols, HTTP2 and TLSConfig before as well, and call
 // x/net/http2.ConfigureServer before if you use it, but see the package's
@@ -75,7 +79,7 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner}
+	l := &Listener{inner, s}
 	l.hook(s)
 	l.hookHTTP2(s)
 	return l, nil
@@ -134,6 +138,60 @@ func (l *Listener) hook(s *http.Server) {
 		return ctx
 	}
 	s.ErrorLog = quiet(s.ErrorLog)
+	s.Handler = l.askToClose(s.Handler)
+}
+
+// askToClose returns a handler that asks the clients of h to close their connections, if
+// these are to finish. HTTP/2 has GOAWAY for that.
+func (l *Listener) askToClose(h http.Handler) http.Handler {
+	if h == nil {
+		h = http.DefaultServeMux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.IsDraining() && r.ProtoMajor == 1 {
+			if own, ok := r.Context().Value(connKey{}).(watched); ok && own.listener == l.Listener && own.conn.IsTold() {
+				w.Header().Set("Connection", "close")
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
+// more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
+// included. Then it calls Shutdown of each http.Server. Only then does Serve
+// return, with http.ErrServerClosed. Pass all listeners of a server together.
+//
+// The most idle connections are closed first. A client that is being served is asked to
+// close its connection, by the header of its next response or, in HTTP/2, by GOAWAY. It
+// is closed when it falls idle. No response that has begun is cut before d.Stop; set it,
+// as otherwise a client that is never idle is waited for until ctx is done. A client
+// between two requests may have sent one that is not read, and then has to try again
+// elsewhere. HTTP clients do so by themselves if the method is idempotent.
+//
+// OnDrain of [WatchWith] is called for hijacked connections that have limits. They are
+// ended d.Grace later. Those without limits are closed last, as nothing is known of them.
+//
+// Shutdown fails if a value in d is invalid, if a listener is being drained already, and
+// with the error of ctx when that is done first. Connections that are left then stay open.
+func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
+	var inner []*httpconn.Listener
+	servers := map[*http.Server]bool{}
+	for _, l := range listeners {
+		if l == nil {
+			return errors.New("idlehttp: Shutdown: a listener is nil; did NewListener return an error?")
+		}
+		inner = append(inner, l.Listener)
+		servers[l.server] = true
+	}
+	return httpconn.Shutdown(ctx, d, func(ctx context.Context) (err error) {
+		for s := range servers {
+			if e := s.Shutdown(ctx); !errors.Is(e, net.ErrClosed) {
+				err = cmp.Or(err, e)
+			}
+		}
+		return err
+	}, inner...)
 }
 
 // onState reports a new state to c. nc is c as its server knows it: c or a

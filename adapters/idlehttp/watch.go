@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -55,6 +56,16 @@ type connKey struct{}
 //   - the listener is closed and no connection with limits is left, which has
 //     ended its timeouts.
 func Watch(r *http.Request, p idle.Policy, ping func() error) error {
+	return WatchWith(r, p, Callbacks{Ping: ping})
+}
+
+// Callbacks are the functions that [WatchWith] is given. See [httplimits.Callbacks],
+// which both HTTP adapters share.
+type Callbacks = httplimits.Callbacks
+
+// WatchWith is like [Watch] with more than a ping: the connection can be told to finish,
+// as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed out.
+func WatchWith(r *http.Request, p idle.Policy, on Callbacks) error {
 	w, ok := r.Context().Value(connKey{}).(watched)
 	if !ok {
 		return errors.New("idlehttp: Watch: the request did not arrive on a listener of this package")
@@ -62,5 +73,5 @@ func Watch(r *http.Request, p idle.Policy, ping func() error) error {
 	if r.ProtoMajor != 1 {
 		return errors.New("idlehttp: Watch: an HTTP/2 request does not have a connection of its own; use an HTTP/1 request")
 	}
-	return httpconn.Watch(w.listener, w.conn, p, ping)
+	return httpconn.WatchWith(w.listener, w.conn, p, on)
 }

@@ -5,8 +5,14 @@
 //	go run ./examples/http
 //
 // Then open http://localhost:9005, or https://localhost:9006 for HTTP/2, which
-// has a certificate that no browser trusts. Ctrl-C shuts the server down in good
-// order, and prints what it has counted.
+// has a certificate that no browser trusts. Ctrl-C or SIGTERM drains the server: within
+// three seconds all clients are asked to close their connections, the most idle first, and
+// none is cut in a response. It then prints what it has counted. SIGHUP reads the timeouts
+// again, and they hold for connections that are open:
+//
+//	echo '{"KeepAliveTimeout": "20s", "BodyTimeout": "1m"}' > timeouts.json
+//	go run ./examples/http -timeouts timeouts.json
+//	pkill -HUP http
 package main
 
 import (
@@ -19,6 +25,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
@@ -32,6 +39,7 @@ func main() {
 	flag.DurationVar(&beat.Interval, "heartbeat", 3*time.Second, "silence after which a WebSocket is pinged")
 	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
 	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
+	file := flag.String("timeouts", "", "a `file` with Timeouts, which SIGHUP has read again")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
 		flag.PrintDefaults()
@@ -46,15 +54,15 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat); err != nil {
+	if err := serve(ctx, plainListener, tlsListener, beat, *file, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve serves on both listeners, and ends in good order when ctx does.
-func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat) error {
+func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file string, drain idle.Drain) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cert, err := selfSigned()
@@ -71,10 +79,14 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat)
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}},
 	}
 	// What is not set has the defaults, which are made for the real world.
-	timeouts := idlehttp.Timeouts{OnTimeout: func(c net.Conn, err *idle.TimeoutError) (keep bool) {
+	timeouts, err := readTimeouts(file)
+	if err != nil {
+		return err
+	}
+	timeouts.OnTimeout = func(c net.Conn, err *idle.TimeoutError) (keep bool) {
 		log.Printf("%v: %v", c.RemoteAddr(), err)
 		return false
-	}}
+	}
 	plainHTTP, err := idlehttp.NewListener(server, plain, timeouts)
 	if err != nil {
 		return err
@@ -89,13 +101,12 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat)
 	done := make(chan error, 2)
 	go func() { done <- server.Serve(plainHTTP) }()
 	go func() { done <- server.ServeTLS(tlsHTTP, "", "") }()
+	go reload(ctx, file, plainHTTP, tlsHTTP)
 	select {
 	case err = <-done:
 		server.Close()
 	case <-ctx.Done():
-		patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		err = server.Shutdown(patience) // which leaves WebSockets alone
+		err = idlehttp.Shutdown(context.Background(), drain, plainHTTP, tlsHTTP)
 		rm.live.Wait()
 	}
 	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {

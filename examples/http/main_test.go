@@ -41,7 +41,7 @@ func start(t *testing.T, beat idle.Heartbeat) site {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, plain, secure, beat) }()
+	go func() { done <- serve(ctx, plain, secure, beat, "", idle.Drain{Stop: patience}) }()
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()

@@ -45,12 +45,14 @@ func (rm *room) talk(w http.ResponseWriter, r *http.Request, m *member) error {
 		return err
 	}
 	defer ws.CloseNow()
-	defer context.AfterFunc(rm.ctx, func() { ws.Close(websocket.StatusGoingAway, "the server stops") })()
 	policy := idle.Policy{Name: "websocket", Heartbeat: rm.beat, WriteTimeout: 10 * time.Second}
-	err = idlehttp.Watch(r, policy, func() error {
-		rm.pinged(m)
-		go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait
-		return nil
+	err = idlehttp.WatchWith(r, policy, idlehttp.Callbacks{
+		Ping: func() error {
+			rm.pinged(m)
+			go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait
+			return nil
+		},
+		OnDrain: func() { ws.Close(websocket.StatusGoingAway, "the server stops") },
 	})
 	if err != nil {
 		return err

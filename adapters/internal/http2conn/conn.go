@@ -41,7 +41,7 @@ type Host interface {
 	Enter(State)
 
 	// Track starts tracking a stream with the hooks that [Hooks] returns. It
-	// fails if streams have no limits.
+	// fails if the server has ended.
 	Track(c *idle.Conn, stream any) error
 
 	// Unread reports whether the kernel has unread input for the connection.
@@ -284,13 +284,44 @@ func (c *Conn) GoAway() {
 	}
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	last, between := c.lastClient, c.out.between() && !c.serverBlock.open
+	last := c.lastClient
+	c.mu.Unlock()
+	c.goAway(last)
+}
+
+// Announce sends the client a GOAWAY frame that still accepts all streams, so that it
+// opens new ones elsewhere, and goes on with those that it has (RFC 9113, 6.8). It waits
+// while the server is writing or in the middle of a frame.
+func (c *Conn) Announce() {
+	const (
+		all   = 1<<31 - 1
+		tries = 100
+		rest  = 10 * time.Millisecond
+	)
+	for range tries {
+		c.writing.Lock()
+		sent := c.goAway(all)
+		c.writing.Unlock()
+		if sent {
+			return
+		}
+		time.Sleep(rest)
+	}
+}
+
+// goAway sends a GOAWAY frame whose last stream is the given one, unless the server is in
+// the middle of a frame. c.writing must be held.
+func (c *Conn) goAway(last uint32) (sent bool) {
+	c.mu.Lock()
+	between := c.out.between() && !c.serverBlock.open
 	c.mu.Unlock()
 	if between {
 		const patience = time.Second
 		c.Conn.SetWriteDeadline(time.Now().Add(patience))
 		c.Conn.Write([]byte{0, 0, 8, typeGoAway, 0, 0, 0, 0, 0, byte(last >> 24), byte(last >> 16), byte(last >> 8), byte(last), 0, 0, 0, 0})
+		c.Conn.SetWriteDeadline(time.Time{})
 	}
+	return between
 }
 
 // End stops tracking all streams. It is called when the server is done with c.

@@ -13,23 +13,39 @@ import (
 // onTimeout asks the user whether to keep the connection.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 	c.explain(err)
-	return c.listener.timeouts.OnTimeout(c, err)
+	return c.listener.now.Load().timeouts.OnTimeout(c, err)
 }
 
 // onEnd counts the timeout that has ended the connection. It answers the request
 // if possible.
 func (c *Conn) onEnd(err *idle.TimeoutError) {
 	c.explain(err)
-	c.listener.counts.add(err, 1)
+	if err.Limit > 0 { // not for an operation
+		c.listener.counts.add(err, 1)
+	}
+	if c.state.Load()&^flags == hijacked {
+		defer c.listener.release(c) // the tracker closes it; nobody else may
+		c.farewell(err)
+		return
+	}
 	if status := c.status(err); status != 0 {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() {
 		c.sendGoAway()
 	}
-	if c.state.Load()&^flags == hijacked {
-		c.listener.release(c) // the tracker closes it; nobody else may
+}
+
+// farewell calls the OnEnd of a watched connection. No limit ends what it writes, so
+// that gets a deadline.
+func (c *Conn) farewell(err *idle.TimeoutError) {
+	if x := c.extra.Load(); x != nil && x.on.OnEnd != nil {
+		c.Conn.SetWriteDeadline(time.Now().Add(patience))
+		x.on.OnEnd(err)
 	}
 }
+
+// patience is how long a last write to a connection that has timed out may take.
+const patience = time.Second
 
 // explain sets Phase and Setting of err to what the user knows. In HTTP/1 a
 // response may be written while any phase is entered, so a timeout of writing is
@@ -39,7 +55,7 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 	if ofWriting && c.state.Load()&^flags < http2 {
 		err.Phase = Request.String()
 	}
-	if setting, ok := c.listener.settingOf[limitKey{err.Phase, err.Reason}]; ok {
+	if setting, ok := c.listener.now.Load().settingOf[limitKey{err.Phase, err.Reason}]; ok {
 		err.Setting = setting
 	}
 }
@@ -47,7 +63,7 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 // status returns the status with which to answer the request that has timed out.
 // It returns 0 if there is no request, or if the response has begun or may have.
 func (c *Conn) status(err *idle.TimeoutError) int {
-	state := c.state.Load()
+	state := c.state.Load() &^ limited
 	switch {
 	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == awaitingHeader:
 		return http.StatusRequestTimeout
@@ -70,7 +86,6 @@ func (c *Conn) answer(status int) {
 		}
 		w = x.secure
 	}
-	const patience = time.Second
 	c.Conn.SetWriteDeadline(time.Now().Add(patience))
 	text := http.StatusText(status)
 	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+text+"\r\n"+

@@ -1,13 +1,13 @@
 package httpconn
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 )
@@ -49,9 +49,9 @@ const (
 
 // extra holds what few connections need. It is never changed, only replaced.
 type extra struct {
-	secure *tls.Conn       // writes plaintext to a connection that carries TLS; nil if unknown
-	ping   func() error    // Watch's ping for a hijacked connection
-	frames *http2conn.Conn // reads the frames of an HTTP/2 connection; nil if nobody does
+	secure *tls.Conn            // writes plaintext to a connection that carries TLS; nil if unknown
+	on     httplimits.Callbacks // Watch's, for a hijacked connection
+	frames *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
 }
 
 // connOf returns the Conn that embeds c.
@@ -70,19 +70,35 @@ const (
 
 	responded = 1 << 7 // part of the response has been written
 	closed    = 1 << 8
-	released  = 1 << 9 // the listener does not count it as open (see hold)
-	flags     = responded | closed | released
+	released  = 1 << 9  // the listener does not count it as open (see hold)
+	limited   = 1 << 10 // the request has limits of its own (see SetLimits)
+	flags     = responded | closed | released | limited
+	ofRequest = responded | limited // the flags that end with the request
 )
 
+// inRequest reports whether the state is one within a request of HTTP/1, from the
+// end of its header on.
+func inRequest(state uint32) bool {
+	state &^= flags
+	return state == readingBody || state == handling
+}
+
 // transition changes the state from one to another. It reports whether the state
-// was from. It clears responded unless to contains it.
+// was from. If the transition ends a request, so do the request's flags and limits.
 func (c *Conn) transition(from, to uint32) bool {
 	for {
 		was := c.state.Load()
 		if was&^flags != from {
 			return false
 		}
-		if c.state.CompareAndSwap(was, was&(closed|released)|to) {
+		keep := uint32(flags)
+		if !inRequest(to) {
+			keep &^= ofRequest
+		}
+		if c.state.CompareAndSwap(was, was&keep|to) {
+			if was&^keep&limited != 0 {
+				c.endLimits()
+			}
 			return true
 		}
 	}
@@ -109,8 +125,13 @@ func (c *Conn) readSlow(b []byte) (int, error) {
 
 // enterWaitPhase enters the phase that a Read is about to wait in.
 func (c *Conn) enterWaitPhase() {
-	if s := c.state.Load() &^ responded; s <= readingBody {
-		if p := c.waitPhase(s); p != c.phase {
+	state := c.state.Load()
+	if s := state &^ ofRequest; s <= readingBody {
+		switch p := c.waitPhase(s); {
+		case p == c.phase:
+		case state&limited != 0:
+			c.phase = p // SetLimits has entered the request's own
+		default:
 			c.enter(p)
 		}
 	}
@@ -178,16 +199,16 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	return c.Conn.ReadFrom(r)
 }
 
-// noteResponse records that the response has begun, if that can matter: after
-// that, a timeout can no longer be answered.
+// noteResponse records that the response has begun. After that, a timeout can no
+// longer be answered.
 //
 //go:noinline
 func (c *Conn) noteResponse(b []byte) {
-	s := c.state.Load()
-	if s == readingBody || s == handling && c.listener.timeouts.HandlerTimeout > 0 {
-		if !bytes.Equal(b, []byte("HTTP/1.1 100 Continue\r\n\r\n")) {
-			c.transition(s, s|responded)
-		}
+	if string(b) == "HTTP/1.1 100 Continue\r\n\r\n" {
+		return
+	}
+	for s := c.state.Load(); inRequest(s) && s&responded == 0; s = c.state.Load() {
+		c.state.CompareAndSwap(s, s|responded)
 	}
 }
 
@@ -195,6 +216,7 @@ func (c *Conn) noteResponse(b []byte) {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.state.Or(closed)
+	c.listener.drain.forget(c)
 	c.listener.release(c)
 	return err
 }
@@ -229,8 +251,8 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 
 // ping sends an active heartbeat's ping on a hijacked connection.
 func (c *Conn) ping() error {
-	if x := c.extra.Load(); x != nil && x.ping != nil {
-		return x.ping()
+	if x := c.extra.Load(); x != nil && x.on.Ping != nil {
+		return x.on.Ping()
 	}
 	return nil
 }

@@ -15,15 +15,15 @@ type counts struct {
 }
 
 // zero sets all counts to 0, so that each of them has an entry.
-func (n *counts) zero(l *Listener) {
+func (n *counts) zero(h2 HTTP2) {
 	n.phases, n.limits = map[string]uint64{}, map[string]uint64{}
 	for p := range numPhases {
 		n.phases[p.String()] = 0
 	}
-	for _, s := range settings(&l.timeouts) {
+	for _, s := range settings(new(httplimits.Timeouts)) {
 		n.limits[s.name] = 0
 	}
-	if l.http2 == NoHTTP2 {
+	if h2 == NoHTTP2 {
 		delete(n.phases, Streams.String())
 		delete(n.phases, stream.String())
 		delete(n.limits, "StreamTimeout")

@@ -60,7 +60,7 @@ func (c *Conn) HeaderRead() {
 			to |= responded
 		}
 		c.transition(awaitingHeader, to)
-		if c.listener.timeouts.HandlerTimeout > 0 {
+		if LimitsHandlers(c.listener) {
 			c.enter(Request)
 		}
 	case http2:

@@ -125,7 +125,7 @@ func (p *play) waits() {
 		if got.err.Phase != due.String() || got.err.Setting != due.setting() || got.err.Limit != limit || got.status != p.m.status() {
 			t.Errorf("timed out by %+v with status %d, want %v of %v with %d (%+v)", got.err, got.status, due, limit, p.m.status(), p.m)
 		}
-		if took > limit+2*p.c.listener.timeouts.Idle.Tick || took < limit && !partly {
+		if took > limit+2*p.c.listener.options.Tick || took < limit && !partly {
 			t.Errorf("timed out after %v, the limit is %v (%+v)", took, limit, p.m)
 		}
 	}

@@ -18,39 +18,79 @@ type streams struct {
 
 	mu      sync.Mutex
 	tracker *idle.Tracker // nil until the first stream is tracked
+	phase   *idle.Phase   // of all streams; nil like tracker
 	closed  bool
+	press   func(*idle.Tracker, *idle.Phase) error // sets the pressure; nil if there has been none
 }
 
-var (
-	errNoLimits = errors.New("httpconn: streams have no limits")
-	errClosed   = errors.New("httpconn: the listener is closed and its last connection is gone")
-)
+var errClosed = errors.New("httpconn: the listener is closed and its last connection is gone")
 
-// trackStream starts tracking a stream.
+// trackStream starts tracking a stream. It does so even if streams have no limits,
+// because SetTimeouts may give them some.
 func (l *Listener) trackStream(c *idle.Conn, owner any) error {
-	policy := l.phases[stream].Policy()
-	if !setsLimit(policy) {
-		return errNoLimits
-	}
-	t, err := l.streams.open(policy, l.timeouts.Idle)
+	t, phase, err := l.streams.open(l)
 	if err != nil {
 		return err
 	}
-	return t.Track(c, owner, l.streams.hooks)
+	if err := t.Track(c, owner, l.streams.hooks); err != nil {
+		return err
+	}
+	c.Enter(phase)
+	return nil
 }
 
-// open returns the tracker. It makes it at the first call.
-func (s *streams) open(p idle.Policy, opts idle.Options) (t *idle.Tracker, err error) {
+// open returns the tracker and the phase of l's streams. It makes them at the first
+// call.
+func (s *streams) open(l *Listener) (*idle.Tracker, *idle.Phase, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, errClosed
-	case s.tracker == nil:
-		opts.OnPass = nil // OnPass must not run concurrently, and the connections' tracker calls it
-		s.tracker, err = idle.New(p, &opts)
+		return nil, nil, errClosed
+	case s.tracker != nil:
+		return s.tracker, s.phase, nil
 	}
-	return s.tracker, err
+	opts := l.options
+	opts.OnPass = nil // OnPass must not run concurrently, and the connections' tracker calls it
+	t, err := newTracker(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	phase, err := t.Phase(l.phases[stream].Policy())
+	if err != nil {
+		t.Close()
+		return nil, nil, err
+	}
+	if s.press != nil {
+		if err := s.press(t, phase); err != nil {
+			t.Close()
+			return nil, nil, err
+		}
+	}
+	s.tracker, s.phase = t, phase
+	return t, phase, nil
+}
+
+// setPressure calls press for the tracker of the streams, now and whenever it is made.
+func (s *streams) setPressure(press func(*idle.Tracker, *idle.Phase) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.press = press
+	if s.closed || s.tracker == nil {
+		return nil
+	}
+	return press(s.tracker, s.phase)
+}
+
+// replace replaces the policy of streams, if there have been any. The policy that
+// [streams.open] gives the first is replaced before.
+func (s *streams) replace(p idle.Policy) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.tracker == nil || s.phase.Policy() == p {
+		return nil
+	}
+	return s.tracker.Replace(s.phase, p)
 }
 
 // close ends the tracking of streams.

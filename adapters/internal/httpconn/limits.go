@@ -98,10 +98,11 @@ func writeLimits(r idle.Reason) (all []limit) {
 	return all
 }
 
-// complete replaces 0 by the default and Off by 0.
-func (s *setting) complete() error {
+// complete replaces 0 by the default and Off by 0. Errors say what 0 stands for by
+// zero.
+func (s *setting) complete(zero func(byDefault any) string) error {
 	if s.rate != nil {
-		return s.completeRate()
+		return s.completeRate(zero)
 	}
 	switch d := s.duration; {
 	case *d == 0:
@@ -109,19 +110,19 @@ func (s *setting) complete() error {
 	case *d == httplimits.Off:
 		*d = 0
 	case *d < 0:
-		return fmt.Errorf("%s is %v; use 0 for the default of %v, or Off to disable it", s.name, *d, s.byDefault)
+		return fmt.Errorf("%s is %v; use 0 for %s, or Off to disable it", s.name, *d, zero(s.byDefault))
 	}
 	return nil
 }
 
-func (s *setting) completeRate() error {
+func (s *setting) completeRate(zero func(byDefault any) string) error {
 	switch r := s.rate; {
 	case *r == idle.Rate{}:
 		*r = idle.Rate{BytesPerSecond: defaultBytesPerSecond, Grace: s.byDefault}
 	case r.BytesPerSecond == httplimits.Off:
 		*r = idle.Rate{}
 	case r.BytesPerSecond < 0:
-		return fmt.Errorf("%s.BytesPerSecond is %d; use 0 for the default of %d, or Off to disable it", s.name, r.BytesPerSecond, defaultBytesPerSecond)
+		return fmt.Errorf("%s.BytesPerSecond is %d; use 0 for %s, or Off to disable it", s.name, r.BytesPerSecond, zero(defaultBytesPerSecond))
 	case r.BytesPerSecond == 0:
 		return fmt.Errorf("%s.BytesPerSecond is 0, but its Grace is %v; set both, or none for the default", s.name, r.Grace)
 	case r.Grace < 0:
@@ -163,11 +164,23 @@ type limitKey struct {
 // the setting behind each limit, except for the limits of policies that the user
 // has made.
 func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string, err error) {
-	settingOf = map[limitKey]string{}
+	zero := func(byDefault any) string { return fmt.Sprint("the default of ", byDefault) }
 	for _, s := range settings(t) {
-		if err := s.complete(); err != nil {
+		if err := s.complete(zero); err != nil {
 			return all, nil, err
 		}
+	}
+	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
+		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
+	}
+	all, settingOf = assignLimits(t)
+	return all, settingOf, nil
+}
+
+// assignLimits is buildPolicies for timeouts that are complete.
+func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf map[limitKey]string) {
+	settingOf = map[limitKey]string{}
+	for _, s := range settings(t) {
 		for _, l := range s.limits {
 			duration, rate := l.fieldOf(&all[l.phase])
 			switch {
@@ -186,14 +199,14 @@ func buildPolicies(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingO
 	if all[resetPending].MinReadRate.BytesPerSecond > 0 {
 		all[resetPending].ReadTotal = 0
 	}
-	if h := t.Hijacked.Heartbeat; h.Interval > 0 && !h.Passive {
-		return all, nil, fmt.Errorf("Hijacked.Heartbeat is active (every %v), but there is no function that pings; use Watch, which takes one", h.Interval)
-	}
 	all[Hijacked] = t.Hijacked
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
-	return all, settingOf, nil
+	for _, p := range []Phase{Header, Request, Streams, resetPending} {
+		all[p].Busy = true
+	}
+	return all, settingOf
 }
 
 // Bounds of the tick that tickFor chooses. idle allows shorter ones.
@@ -233,7 +246,7 @@ func checkTick(t *httplimits.Timeouts, tick time.Duration) error {
 			d = *s.duration
 		}
 		if 0 < d && d < tick {
-			return fmt.Errorf("%s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Idle.Tick", name, d, tick)
+			return fmt.Errorf("%s is %v, shorter than the tick of %v; use a longer timeout (with a unit, like 60*time.Second) or a shorter Idle.Tick when the listener is made", name, d, tick)
 		}
 	}
 	return nil

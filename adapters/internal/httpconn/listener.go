@@ -11,6 +11,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/adapters/internal/admit"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -20,16 +21,19 @@ import (
 // methods.
 type Listener struct {
 	net.Listener
-	pkg       string // the adapter's name, for errors
-	http2     HTTP2
-	secure    bool // TLS with config runs on top of the connections
-	config    *tls.Config
-	tracker   *idle.Tracker
-	phases    [numPhases]*idle.Phase
-	settingOf map[limitKey]string // names the setting behind each limit
-	setup     *idlenet.Setup
-	timeouts  httplimits.Timeouts
-	autoTick  bool // the tracker chooses the tick, because the user has not
+	pkg      string // the adapter's name, for errors
+	http2    HTTP2
+	secure   bool // TLS with config runs on top of the connections
+	config   *tls.Config
+	tracker  *idle.Tracker
+	phases   [numPhases]*idle.Phase
+	setup    *idlenet.Setup
+	options  idle.Options // the tracker's
+	autoTick bool         // the listener chooses the tick, because the user has not
+
+	// now is what SetTimeouts replaces. The phases have the policies of it.
+	now atomic.Pointer[terms]
+	own ownPhases
 
 	mu          sync.Mutex
 	open        int // tracked connections, plus 1 while the listener is open
@@ -44,6 +48,7 @@ type Listener struct {
 
 	counts  counts
 	streams streams
+	drain   drain
 }
 
 // HTTP2 says which connections of a server may speak HTTP/2.
@@ -80,36 +85,32 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	case *idlenet.Listener:
 		return nil, errors.New("the listener is an *idlenet.Listener; pass the one that it wraps")
 	}
-	policies, settingOf, err := buildPolicies(&t)
+	now, err := newTerms(t)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, settingOf: settingOf, timeouts: t, open: 1}
+	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
 	if l.autoTick = t.Idle.Tick == 0; l.autoTick {
-		l.timeouts.Idle.Tick = tickFor(policies[:]...)
+		l.options.Tick = tickFor(now.policies[:]...)
 	}
+	l.now.Store(now)
 	opts := &idlenet.Options{
-		Ping:  func(c *idlenet.Conn) error { return connOf(c).ping() },
-		OnEnd: func(c *idlenet.Conn, err *idle.TimeoutError) { connOf(c).onEnd(err) },
+		Ping:    func(c *idlenet.Conn) error { return connOf(c).ping() },
+		OnEnd:   func(c *idlenet.Conn, err *idle.TimeoutError) { connOf(c).onEnd(err) },
+		OnDrain: func(c *idlenet.Conn) { connOf(c).onDrain() },
 	}
 	if t.OnTimeout != nil {
 		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return connOf(c).onTimeout(err) }
 	}
 	l.setup, l.streams.hooks = idlenet.NewSetup(opts), http2conn.Hooks(t.OnTimeout != nil)
-	if l.tracker, err = newTracker(l.timeouts.Idle); err != nil {
+	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err
 	}
-	if err := checkTick(&t, l.timeouts.Idle.Tick); err != nil {
+	if l.phases, err = l.makePhases(now); err != nil {
 		l.tracker.Close()
 		return nil, err
 	}
-	for p, policy := range policies {
-		if l.phases[p], err = l.tracker.Phase(policy); err != nil {
-			l.tracker.Close()
-			return nil, fmt.Errorf("the policy of phase %q: %w", Phase(p), err)
-		}
-	}
-	l.counts.zero(l)
+	l.counts.zero(h2)
 	return l, nil
 }
 
@@ -139,7 +140,7 @@ func newTracker(opts idle.Options) (*idle.Tracker, error) {
 // need a finer tick share a second tracker. A tick that the user has set is not
 // changed.
 func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
-	if !l.autoTick || tickFor(p) >= l.timeouts.Idle.Tick {
+	if !l.autoTick || tickFor(p) >= l.options.Tick {
 		return l.tracker, nil
 	}
 	l.mu.Lock()
@@ -147,7 +148,7 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 	if l.fineTracker != nil {
 		return l.fineTracker, nil
 	}
-	opts := l.timeouts.Idle
+	opts := l.options
 	opts.Tick, opts.Budget = minTick, min(opts.Budget, minTick)
 	fine, err := newTracker(opts)
 	if err != nil {
@@ -159,30 +160,48 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
 // top of one.
+//
+// If the tracker has an [idle.Capacity], connections for which there is no room are
+// refused, and Accept goes on waiting. It does so too if the process has no descriptor
+// left, and evicts connections meanwhile.
 func (l *Listener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		nc, err := admit.Accept(l.Listener, l.tracker)
+		if err != nil {
+			l.drain.awaitStop()
+			return nil, err
+		}
+		c, err := l.take(nc)
+		if errors.Is(err, idle.ErrFull) {
+			go l.refuse(nc)
+			continue
+		}
+		if err != nil {
+			nc.Close()
+			return nil, err
+		}
+		if l.secure {
+			return tls.Server(c, l.config), nil
+		}
+		return c, nil
 	}
+}
+
+// take returns nc with timeouts.
+func (l *Listener) take(nc net.Conn) (*Conn, error) {
 	if carriesTLS(nc) {
-		nc.Close()
 		return nil, fmt.Errorf("%s: %w", l.pkg, errHiddenTLS(nc))
 	}
 	if !l.addOpen() {
-		nc.Close()
 		return nil, net.ErrClosed
 	}
 	c := &Conn{listener: l}
 	if err := c.Init(nc, l.tracker, l.setup); err != nil {
 		l.doneOpen()
-		nc.Close()
 		return nil, err
 	}
 	c.state.Store(unserved)
 	c.Conn.Enter(l.phases[Handshake])
-	if l.secure {
-		return tls.Server(c, l.config), nil
-	}
 	return c, nil
 }
 
@@ -191,6 +210,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 // during a graceful shutdown.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
+	if l.drain.isStopped() {
+		err = nil // as Shutdown has closed it
+	}
+	l.drain.mayFail()
 	l.mu.Lock()
 	first := !l.closed
 	l.closed = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -29,6 +30,7 @@ func (c *Conn) Hijack() {
 // letGo ends the tracking of a connection that stays open.
 func (c *Conn) letGo() {
 	c.Untrack()
+	c.listener.drain.remember(c)
 	c.listener.release(c)
 }
 
@@ -54,14 +56,19 @@ func (l *Listener) track(c *Conn, t *idle.Tracker) error {
 	return nil
 }
 
-// Watch applies the policy p to a hijacked connection of l and calls ping for p's
-// active heartbeat. If p sets no limit, the connection is no longer tracked.
+// Watch is WatchWith for a connection that has only a ping.
 func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
+	return WatchWith(l, nc, p, httplimits.Callbacks{Ping: ping})
+}
+
+// WatchWith applies the policy p to a hijacked connection of l, which calls the
+// functions of on. If p sets no limit, the connection is no longer tracked.
+func WatchWith(l *Listener, nc net.Conn, p idle.Policy, on httplimits.Callbacks) error {
 	c := Find(l, nc)
 	switch {
 	case c == nil || c.state.Load()&^flags != hijacked:
 		return fmt.Errorf("%s: Watch of a %T: %w", l.pkg, nc, ErrForeign)
-	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && ping == nil:
+	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && on.Ping == nil:
 		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil; pass a function that pings, or use the Passive form", l.pkg, p.Heartbeat.Interval)
 	}
 	if p.Name == "" {
@@ -73,7 +80,7 @@ func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
 		c.letGo()
 		return nil
 	}
-	if err := l.watch(c, p, ping); err != nil {
+	if err := l.watch(c, p, on); err != nil {
 		return fmt.Errorf("%s: Watch: %w", l.pkg, err)
 	}
 	return nil
@@ -81,7 +88,7 @@ func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
 
 // watch tracks c, which must be hijacked, under p. If p is invalid it changes
 // nothing. l.watching must be held.
-func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
+func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error {
 	added, err := l.hold(c)
 	if err != nil {
 		return err
@@ -101,13 +108,13 @@ func (l *Listener) watch(c *Conn, p idle.Policy, ping func() error) error {
 		l.release(c)
 		return err
 	}
-	c.extra.Store(&extra{ping: ping}) // the new owner writes its own protocol, so timeouts are not answered any more
+	c.extra.Store(&extra{on: on}) // the new owner writes its own protocol, so timeouts are not answered any more
 	c.Conn.Enter(phase)
 	return nil
 }
 
 // setsLimit reports whether p sets any limit.
-func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name} }
+func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name, Busy: p.Busy} }
 
 // errEnded is returned for a connection that is to be tracked after the trackers
 // have ended.

@@ -77,6 +77,9 @@ func (g *Gate) Keep(net.Conn, *idle.TimeoutError) bool { return !g.isOpen.Load()
 // Open lets connections time out.
 func (g *Gate) Open() { g.isOpen.Store(true) }
 
+// Shut keeps them again.
+func (g *Gate) Shut() { g.isOpen.Store(false) }
+
 // FailWriter takes what is written, a line in a server's log, for a failure of T.
 type FailWriter struct{ T testing.TB }
 

@@ -19,6 +19,7 @@ type Listener interface {
 	net.Listener
 	Stats() httplimits.Stats
 	Tracker() *idle.Tracker
+	SetTimeouts(Timeouts) error
 }
 
 // Unlimited is a listener of a bare server, which has no counts.
@@ -28,6 +29,7 @@ type unlimited struct{ net.Listener }
 
 func (unlimited) Stats() (st httplimits.Stats) { return st }
 func (unlimited) Tracker() *idle.Tracker       { return nil }
+func (unlimited) SetTimeouts(Timeouts) error   { return nil }
 
 // A Setup is a server that is ready to be served.
 type Setup struct {
@@ -35,6 +37,9 @@ type Setup struct {
 	Serve    func() error // returns nil when the server has been shut down or closed
 	Shutdown func(context.Context) error
 	Close    func() // ends the server without waiting for its connections
+
+	Drain func(context.Context, idle.Drain) error // the adapter's Shutdown
+	Told  func() int                              // connections that have been asked to finish
 }
 
 // A Site is a server with timeouts that is being served.
@@ -98,7 +103,7 @@ func (s *Site) Settled() httplimits.Stats {
 		st = s.Stats()
 		reasons, phases, settings := sum(st.TimedOut), sum(st.Phases), sum(st.Limits)
 		connections := phases - st.Phases["request stream"]
-		return st.Live == 0 && st.Tracked == st.Gone+reasons && reasons == connections && phases == settings
+		return st.Live == 0 && st.Tracked == st.Gone+reasons+st.Drained+st.Shed+st.Evicted && reasons == connections && phases == settings
 	})
 	return st
 }

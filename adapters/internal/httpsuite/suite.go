@@ -45,6 +45,7 @@ type Server struct {
 	Cancels           bool // a timeout cancels the request's context
 	WriteErrors       bool // a handler's Write fails with the timeout
 	ZeroDeadlineLifts bool // a zero read deadline lifts the limits of a body
+	SpeaksHTTP2       bool // with TLS
 	ServesOn          bool // a connection is kept alive after Shutdown has given up
 	LogsTrailers      bool // a timeout in a trailer is logged
 }
@@ -94,6 +95,9 @@ type Request interface {
 	// Watch is the adapter's. c is what Hijack gave, nil for a connection that was not
 	// hijacked.
 	Watch(c net.Conn, p idle.Policy, ping func() error) error
+
+	WatchWith(c net.Conn, p idle.Policy, on httplimits.Callbacks) error
+	SetLimits(httplimits.RequestLimits) error // the adapter's
 }
 
 // A promise is a test of what every server does, and the flavours that matter for it.
@@ -114,7 +118,7 @@ func secure(f Flavour) bool   { return f.Secure }
 func Run(t *testing.T, server Server) {
 	t.Parallel()
 	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofBodies, ofUploads, ofResponses, ofHandlers,
-		ofHijacking, ofWatch, ofShutdown, ofServe) {
+		ofHijacking, ofWatch, ofShutdown, ofServe, ofSteering, ofDrain, ofOwnLimits, ofFarewells) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range server.Flavours {

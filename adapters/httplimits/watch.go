@@ -1,0 +1,24 @@
+package httplimits
+
+import "github.com/idlewheel/idlewheel/idle"
+
+// Callbacks are functions that a watched connection calls; see WatchWith of the
+// adapter. Each runs on a goroutine of its own, and any of them may be nil. A panic is
+// logged and counted.
+type Callbacks struct {
+	// Ping pings the peer. An active Heartbeat requires it.
+	Ping func() error
+
+	// OnDrain asks the peer to finish. It is called in a Shutdown, Drain or Shed, and the
+	// connection ends Drain.Grace later. It is also called when the connection has passed
+	// MaxAge of its policy, and that ends when MaxAgeGrace has passed too. A WebSocket sends
+	// a close frame here, and goes on reading until the peer's has come.
+	OnDrain func()
+
+	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout,
+	// or was ended by an operation, which does not call OnTimeout.
+	// It may write a farewell, for which it has a second. The connection ends when it has
+	// returned. Nothing is read any more, so it must not wait for an answer: send the
+	// close frame of a WebSocket, but do not do the close handshake.
+	OnEnd func(err *idle.TimeoutError)
+}

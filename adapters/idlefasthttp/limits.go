@@ -1,0 +1,58 @@
+package idlefasthttp
+
+import (
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// SetTimeouts replaces the timeouts of l, also for the connections that are open. A
+// longer limit holds at once. A shorter one counts from where it always counts, such
+// as the last byte. Package httplimits has the details. If t is not valid for
+// [NewListener], or changes what cannot be changed, nothing is changed. Any goroutine
+// may call SetTimeouts at any time.
+func (l *Listener) SetTimeouts(t Timeouts) error {
+	if err := checkTimeouts(t); err != nil {
+		return err
+	}
+	return l.Listener.SetTimeouts(t)
+}
+
+// SetPressure makes the timeouts of l tighter while a resource runs out, also for the
+// connections that are open. See [idle.Pressure] for p, whose Policy and Phases must not
+// be set. At full pressure the timeouts are those of full, where zero means as at rest.
+// idle.Pressure{} ends it. If SetPressure fails, nothing is changed. Any goroutine may
+// call it, but p.Read may not.
+func (l *Listener) SetPressure(p idle.Pressure, full Timeouts) error {
+	if err := checkTimeouts(full); err != nil {
+		return err
+	}
+	return l.Listener.SetPressure(p, full)
+}
+
+// RequestLimits are the limits of one request. See [httplimits.RequestLimits], which
+// both HTTP adapters share.
+type RequestLimits = httplimits.RequestLimits
+
+// SetLimits gives the request of ctx limits of its own, until its end. Call it in the
+// handler:
+//
+//	ln.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute})
+//
+// The handler runs when the body has been read. With Server.StreamRequestBody it runs when
+// 8 KiB of the body have been read, or all of a shorter one. So limits of a body are of
+// use with that only, and for what comes after.
+//
+// WriteTimeout and WriteRate apply to the response, which is sent after the handler has
+// returned. Small responses to pipelined requests are sent together, by the limits of the
+// request for which that happens.
+//
+// SetLimits fails if ctx is not of a request that arrived on l, or was hijacked, and if a
+// field is invalid; the error names the field. Then the request keeps the limits that it
+// has.
+func (l *Listener) SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) error {
+	l.headerRead(ctx.Conn()) // the server does not tell if there is no body
+	return httpconn.SetLimits(l.Listener, ctx.Conn(), limits)
+}

@@ -1,0 +1,41 @@
+package idlefasthttp
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestShutdownOfNil passes a listener that NewListener has not returned.
+func TestShutdownOfNil(t *testing.T) {
+	err := Shutdown(context.Background(), idle.Drain{}, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "idlefasthttp: Shutdown: a listener is nil") {
+		t.Error(err)
+	}
+}
+
+// TestPressureOnStreams tightens a limit that fasthttp does not have.
+func TestPressureOnStreams(t *testing.T) {
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewListener(&fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}, bare, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := idle.Pressure{Read: func() (float64, error) { return 1, nil }}
+	if err := l.SetPressure(p, Timeouts{StreamTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "StreamTimeout is 1s") {
+		t.Error(err)
+	}
+	if err := l.SetPressure(p, Timeouts{KeepAliveTimeout: time.Second}); err != nil {
+		t.Error(err)
+	}
+}

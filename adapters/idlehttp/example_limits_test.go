@@ -1,0 +1,84 @@
+package idlehttp_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A server reloads its configuration. Connections that are open follow.
+func ExampleListener_SetTimeouts() {
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	ln, err := idlehttp.NewListener(server, listen(), idlehttp.Timeouts{KeepAliveTimeout: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	go server.Serve(ln)
+
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+	in := bufio.NewReader(client)
+	if _, err := http.ReadResponse(in, nil); err != nil {
+		log.Fatal(err)
+	}
+
+	fmt.Println(ln.SetTimeouts(idlehttp.Timeouts{KeepAliveTimeout: -5}))
+	if err := ln.SetTimeouts(idlehttp.Timeouts{KeepAliveTimeout: 100 * time.Millisecond}); err != nil {
+		log.Fatal(err)
+	}
+	io.Copy(io.Discard, in) // until the end of the connection
+	fmt.Println(ln.Stats().Limits["KeepAliveTimeout"], "by KeepAliveTimeout")
+	// Output:
+	// idlehttp: KeepAliveTimeout is -5ns; use 0 for the default of 1m15s, or Off to disable it
+	// 1 by KeepAliveTimeout
+}
+
+// A route for uploads over bad links is more patient than the rest of the server.
+func ExampleSetLimits() {
+	upload := func(w http.ResponseWriter, r *http.Request) {
+		err := idlehttp.SetLimits(r, idlehttp.RequestLimits{
+			BodyTimeout: 10 * time.Minute,                                      // for a pause
+			BodyRate:    idle.Rate{BytesPerSecond: 50, Grace: 5 * time.Minute}, // on average
+		})
+		if err != nil {
+			log.Print(err) // such as for a request of HTTP/2
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			return
+		}
+		fmt.Fprint(w, n, " bytes")
+	}
+	server := &http.Server{Handler: http.HandlerFunc(upload)}
+	ln := listen()
+	defer server.Close()
+	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: 100 * time.Millisecond})
+
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n\r\nhello")
+	time.Sleep(300 * time.Millisecond)
+	io.WriteString(client, "world")
+	response, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	body, _ := io.ReadAll(response.Body)
+	fmt.Println(response.Status, string(body))
+	// Output: 200 OK 10 bytes
+}

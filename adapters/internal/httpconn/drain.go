@@ -1,0 +1,203 @@
+package httpconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// drain is what a listener knows about a drain.
+type drain struct {
+	some atomic.Bool // connections have been asked to finish
+	told sync.Map    // those that are open still: *Conn
+
+	mu       sync.Mutex
+	stopped  chan struct{}                   // nil unless a Shutdown has begun; closed when Accept may fail
+	hijacked map[weak.Pointer[Conn]]struct{} // open, without limits, and so not tracked
+}
+
+// onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
+// and in HTTP/2 a GOAWAY. The owner of a hijacked connection is asked by its callback.
+func (c *Conn) onDrain() {
+	switch x := c.extra.Load(); {
+	case c.state.Load()&^flags == hijacked:
+		if x != nil && x.on.OnDrain != nil {
+			x.on.OnDrain()
+		}
+	case x != nil && x.frames != nil:
+		x.frames.Announce()
+	default:
+		c.listener.drain.some.Store(true)
+		c.listener.drain.told.Store(c, nil)
+	}
+}
+
+// IsDraining reports whether connections of l have been asked to finish.
+func (l *Listener) IsDraining() bool { return l.drain.some.Load() }
+
+// IsTold reports whether c has been asked to finish, so that its next response is to ask
+// the client to close the connection.
+func (c *Conn) IsTold() bool {
+	_, told := c.listener.drain.told.Load(c)
+	return told
+}
+
+// CountTold returns how many connections have been asked to finish by a response.
+func CountTold(l *Listener) (n int) {
+	l.drain.told.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// forget is called when c has ended.
+func (d *drain) forget(c *Conn) {
+	if d.some.Load() {
+		d.told.Delete(c)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hijacked != nil {
+		delete(d.hijacked, weak.Make(c))
+	}
+}
+
+// remember notes c, which is hijacked and not tracked, for Shutdown. It does not keep c
+// from the garbage collector.
+func (d *drain) remember(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hijacked == nil {
+		d.hijacked = map[weak.Pointer[Conn]]struct{}{}
+	}
+	p := weak.Make(c)
+	d.hijacked[p] = struct{}{}
+	runtime.AddCleanup(c, func(p weak.Pointer[Conn]) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.hijacked, p)
+	}, p)
+}
+
+// closeHijacked closes hijacked connections that are not tracked.
+func (d *drain) closeHijacked() {
+	d.mu.Lock()
+	var all []*Conn
+	for p := range d.hijacked {
+		if c := p.Value(); c != nil {
+			all = append(all, c)
+		}
+	}
+	d.mu.Unlock()
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// stopAccepting closes the socket of l. Accept does not fail until mayFail is called, as a
+// server would then end with an error before it is shut down. It returns false if l is
+// shutting down already.
+func (l *Listener) stopAccepting() bool {
+	l.drain.mu.Lock()
+	defer l.drain.mu.Unlock()
+	if l.drain.stopped != nil {
+		return false
+	}
+	l.drain.stopped = make(chan struct{})
+	l.Listener.Close()
+	return true
+}
+
+// mayFail lets Accept fail. It may be called more than once.
+func (d *drain) mayFail() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped == nil {
+		return
+	}
+	select {
+	case <-d.stopped:
+	default:
+		close(d.stopped)
+	}
+}
+
+// awaitStop is called when Accept has failed. During a Shutdown it waits for the end of
+// that.
+func (d *drain) awaitStop() {
+	d.mu.Lock()
+	stopped := d.stopped
+	d.mu.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
+}
+
+// isStopped reports whether a Shutdown has closed the socket.
+func (d *drain) isStopped() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopped != nil
+}
+
+// Shutdown drains the connections of all listeners, which are those of one server or of
+// several, and then calls shut, which shuts the servers down. It fails if d is not valid,
+// or with the error of ctx.
+func Shutdown(ctx context.Context, d idle.Drain, shut func(context.Context) error, all ...*Listener) error {
+	var drains []*idle.Operation
+	for _, l := range all {
+		more, err := l.beginDrain(d)
+		drains = append(drains, more...)
+		if err != nil {
+			for _, o := range drains {
+				o.Cancel()
+			}
+			return fmt.Errorf("%s: Shutdown: %w", l.pkg, err)
+		}
+	}
+	for _, l := range all {
+		l.stopAccepting()
+	}
+	for _, o := range drains {
+		select {
+		case <-o.Done():
+		case <-ctx.Done():
+			o.Cancel()
+		}
+	}
+	if ctx.Err() == nil {
+		for _, l := range all {
+			l.drain.closeHijacked()
+		}
+	}
+	defer func() {
+		for _, l := range all {
+			l.drain.mayFail()
+		}
+	}()
+	return shut(ctx)
+}
+
+// beginDrain begins to drain the tracked connections of l.
+func (l *Listener) beginDrain(d idle.Drain) (drains []*idle.Operation, err error) {
+	l.mu.Lock()
+	trackers := []*idle.Tracker{l.tracker}
+	if l.fineTracker != nil {
+		trackers = append(trackers, l.fineTracker)
+	}
+	l.mu.Unlock()
+	for _, t := range trackers {
+		o, err := t.Drain(d)
+		if err != nil && !errors.Is(err, idle.ErrClosed) {
+			return drains, err
+		}
+		if err == nil {
+			drains = append(drains, o)
+		}
+	}
+	return drains, nil
+}

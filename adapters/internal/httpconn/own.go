@@ -1,0 +1,149 @@
+package httpconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// ownPhases are the phases of requests that have limits of their own.
+type ownPhases struct {
+	// mu is held while the terms are replaced, and while a request gets limits of
+	// its own or loses them. So a phase is made by the terms that are in force, and
+	// is not entered after the end of the request:
+	//
+	//	handler: SetLimits: locks, sets limited, enters the phase, unlocks
+	//	server:  transition to the end of the request: sees limited
+	//	server:  endLimits: locks, enters another phase
+	mu sync.Mutex
+
+	made map[httplimits.RequestLimits]*idle.Phase
+}
+
+// maxOwnPhases is how many phases are kept. If there are more different limits, for
+// example because a server computes them from the length of a file, some phases are
+// made again and again. SetTimeouts does not reach a request whose phase was dropped.
+const maxOwnPhases = 256
+
+// SetLimits gives the request that is being handled on a connection of l limits of
+// its own, until its end. nc is the connection or a wrapper.
+func SetLimits(l *Listener, nc net.Conn, own httplimits.RequestLimits) error {
+	c := Find(l, nc)
+	if c == nil {
+		return fmt.Errorf("%s: SetLimits: the request did not arrive on this listener, or its %T hides the connection", l.pkg, nc)
+	}
+	if err := c.setLimits(own); err != nil {
+		return fmt.Errorf("%s: SetLimits: %w", l.pkg, err)
+	}
+	return nil
+}
+
+func (c *Conn) setLimits(own httplimits.RequestLimits) error {
+	l := c.listener
+	l.own.mu.Lock()
+	defer l.own.mu.Unlock()
+	phase, err := l.ownPhase(own)
+	if err != nil {
+		return err
+	}
+	for {
+		was := c.state.Load()
+		switch {
+		case was&^flags == hijacked:
+			return errors.New("the connection was hijacked; use Watch")
+		case was&closed != 0 || !inRequest(was):
+			return errors.New("the request has ended; call SetLimits in its handler")
+		}
+		if c.state.CompareAndSwap(was, was|limited) {
+			c.Conn.Enter(phase)
+			return nil
+		}
+	}
+}
+
+// endLimits ends the limits of a request that had its own. The server's goroutine
+// calls it when the request has ended.
+func (c *Conn) endLimits() {
+	own := &c.listener.own
+	own.mu.Lock() // a SetLimits that is under way enters its phase before
+	defer own.mu.Unlock()
+	c.enter(KeepAlive)
+}
+
+// ownPhase returns the phase for requests with the given limits. l.own.mu must be
+// held.
+func (l *Listener) ownPhase(own httplimits.RequestLimits) (*idle.Phase, error) {
+	if phase := l.own.made[own]; phase != nil {
+		return phase, nil
+	}
+	policy, err := l.ownPolicy(l.now.Load(), own)
+	if err != nil {
+		return nil, err
+	}
+	phase, err := l.makePhase(Request, policy)
+	if err != nil {
+		return nil, err
+	}
+	if l.own.made == nil {
+		l.own.made = map[httplimits.RequestLimits]*idle.Phase{}
+	}
+	if len(l.own.made) == maxOwnPhases {
+		for any := range l.own.made {
+			delete(l.own.made, any)
+			break
+		}
+	}
+	l.own.made[own] = phase
+	return phase, nil
+}
+
+// ownPolicy returns the policy of a request with the given limits under the terms.
+func (l *Listener) ownPolicy(to *terms, own httplimits.RequestLimits) (idle.Policy, error) {
+	t := to.timeouts
+	for _, f := range [...]struct {
+		set      bool
+		from, to setting
+	}{
+		{own.BodyTimeout != 0, setting{name: "BodyTimeout", duration: &own.BodyTimeout}, setting{duration: &t.BodyTimeout}},
+		{own.BodyRate != idle.Rate{}, setting{name: "BodyRate", rate: &own.BodyRate, byDefault: defaultGrace}, setting{rate: &t.BodyRate}},
+		{own.HandlerTimeout != 0, setting{name: "HandlerTimeout", duration: &own.HandlerTimeout}, setting{duration: &t.HandlerTimeout}},
+		{own.WriteTimeout != 0, setting{name: "WriteTimeout", duration: &own.WriteTimeout}, setting{duration: &t.WriteTimeout}},
+		{own.WriteRate != idle.Rate{}, setting{name: "WriteRate", rate: &own.WriteRate, byDefault: defaultGrace}, setting{rate: &t.WriteRate}},
+	} {
+		if !f.set { // as the listener's
+			continue
+		}
+		if err := f.from.complete(func(any) string { return "the listener's" }); err != nil {
+			return idle.Policy{}, err
+		}
+		if f.from.rate != nil {
+			*f.to.rate = *f.from.rate
+		} else {
+			*f.to.duration = *f.from.duration
+		}
+	}
+	if err := checkTick(&t, l.options.Tick); err != nil {
+		return idle.Policy{}, err
+	}
+	policies, _ := assignLimits(&t)
+	return policies[Request], nil
+}
+
+// replaceOwn replaces the policies of requests with limits of their own by those
+// under other terms. l.own.mu must be held.
+func (l *Listener) replaceOwn(to *terms) error {
+	for own, phase := range l.own.made {
+		policy, err := l.ownPolicy(to, own)
+		if err != nil {
+			return err
+		}
+		if err := l.replace(phase, policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package httpconn
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestPressureOnKeepAlive has a connection wait for its next request while the pressure
+// rises and falls.
+func TestPressureOnKeepAlive(t *testing.T) {
+	inBubble(t, httplimits.Timeouts{KeepAliveTimeout: 100 * time.Second}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
+		reading := 0.0
+		_, streams, err := l.streams.open(l) // which have a tracker of their own
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := idle.Pressure{Read: func() (float64, error) { return reading, nil }}
+		if err := l.SetPressure(p, httplimits.Timeouts{KeepAliveTimeout: 10 * time.Second, WriteTimeout: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		want := func(pressure float64, keepAlive, write time.Duration) {
+			t.Helper()
+			reading = pressure
+			time.Sleep(20 * time.Second)
+			if got := l.phases[KeepAlive].InForce(); got.ReadTimeout != keepAlive || got.WriteTimeout != write {
+				t.Errorf("at %v: %v and %v", pressure, got.ReadTimeout, got.WriteTimeout)
+			}
+			if got := streams.InForce(); got.WriteTimeout != write {
+				t.Errorf("at %v, streams: %v", pressure, got.WriteTimeout)
+			}
+		}
+		want(0, 100*time.Second, 30*time.Second)
+		want(0.5, 55*time.Second, 15500*time.Millisecond)
+		want(1, 10*time.Second, time.Second)
+		if err := l.SetTimeouts(httplimits.Timeouts{KeepAliveTimeout: 40 * time.Second}); err != nil {
+			t.Error(err)
+		}
+		want(0.5, 25*time.Second, 15500*time.Millisecond)
+		if err := l.SetPressure(idle.Pressure{}, httplimits.Timeouts{}); err != nil {
+			t.Error(err)
+		}
+		want(1, 40*time.Second, 30*time.Second)
+	})
+}
+
+func TestPressureRefuses(t *testing.T) {
+	inBubble(t, httplimits.Timeouts{}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
+		read := func() (float64, error) { return 0, nil }
+		for want, test := range map[string]struct {
+			p    idle.Pressure
+			full httplimits.Timeouts
+		}{
+			"BodyTimeout is 1m0s at full pressure, longer than the 30s at rest": {idle.Pressure{Read: read}, httplimits.Timeouts{BodyTimeout: time.Minute}},
+			"BodyTimeout is -1ns at full pressure":                              {idle.Pressure{Read: read}, httplimits.Timeouts{BodyTimeout: httplimits.Off}},
+			"BodyRate.BytesPerSecond is 100 at full pressure":                   {idle.Pressure{Read: read}, httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 100}}},
+			"WriteRate.Grace is 1m0s at full pressure":                          {idle.Pressure{Read: read}, httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 500, Grace: time.Minute}}},
+			"no field of the Timeouts":                                          {idle.Pressure{Read: read}, httplimits.Timeouts{}},
+			"Pressure.Policy or Phases is set":                                  {idle.Pressure{Read: read, Policy: idle.Policy{IdleTimeout: 1}}, httplimits.Timeouts{BodyTimeout: 1}},
+			"Pressure.From is 2":                                                {idle.Pressure{Read: read, From: 2, Upto: 3}, httplimits.Timeouts{BodyTimeout: time.Second}},
+		} {
+			if err := l.SetPressure(test.p, test.full); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	})
+}

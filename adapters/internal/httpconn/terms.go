@@ -1,0 +1,129 @@
+package httpconn
+
+import (
+	"fmt"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// terms are what the Timeouts of a listener come to. They are immutable;
+// SetTimeouts replaces them.
+type terms struct {
+	timeouts  httplimits.Timeouts // complete: zero is no limit
+	policies  [numPhases]idle.Policy
+	settingOf map[limitKey]string // names the setting behind each limit
+}
+
+// newTerms returns the terms for t, or an error that names an invalid field.
+func newTerms(t httplimits.Timeouts) (*terms, error) {
+	policies, settingOf, err := buildPolicies(&t)
+	if err != nil {
+		return nil, err
+	}
+	return &terms{t, policies, settingOf}, nil
+}
+
+// makePhases makes the phases for the terms. It fails if a limit does not fit the
+// tracker's tick.
+func (l *Listener) makePhases(to *terms) (all [numPhases]*idle.Phase, err error) {
+	if err := checkTick(&to.timeouts, l.options.Tick); err != nil {
+		return all, err
+	}
+	for p, policy := range to.policies {
+		if all[p], err = l.makePhase(Phase(p), policy); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (l *Listener) makePhase(p Phase, policy idle.Policy) (*idle.Phase, error) {
+	phase, err := l.tracker.Phase(policy)
+	if err != nil {
+		return nil, fmt.Errorf("the policy of phase %q: %w", p, err)
+	}
+	return phase, nil
+}
+
+// SetTimeouts replaces the Timeouts, also for connections that are open. Package
+// httplimits has the details. If t is refused, nothing is changed.
+func (l *Listener) SetTimeouts(t httplimits.Timeouts) error {
+	if err := l.setTimeouts(t); err != nil {
+		return fmt.Errorf("%s: %w", l.pkg, err)
+	}
+	return nil
+}
+
+func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
+	if err := l.checkIdle(&t.Idle); err != nil {
+		return err
+	}
+	next, err := newTerms(t)
+	if err != nil {
+		return err
+	}
+	l.own.mu.Lock()
+	defer l.own.mu.Unlock()
+	was := l.now.Load().timeouts.OnTimeout
+	switch {
+	case t.OnTimeout == nil:
+		next.timeouts.OnTimeout = was
+	case was == nil:
+		return fmt.Errorf("OnTimeout is set, but the listener was made without one; give one to NewListener, or leave it nil")
+	}
+	if _, err := l.makePhases(next); err != nil { // so that none is replaced if one cannot be
+		return err
+	}
+	for p, policy := range next.policies {
+		if err := l.replace(l.phases[p], policy); err != nil {
+			return err
+		}
+	}
+	if err := l.replaceOwn(next); err != nil {
+		return err
+	}
+	if err := l.streams.replace(next.policies[stream]); err != nil {
+		return err
+	}
+	// New terms come last. If HandlerTimeout is on in them, requests enter a phase
+	// that has it already.
+	l.now.Store(next)
+	return nil
+}
+
+// replace replaces the policy of a phase. It fails only if the tracker is closed.
+func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
+	if phase.Policy() == policy {
+		return nil
+	}
+	if err := l.tracker.Replace(phase, policy); err != nil {
+		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)
+	}
+	return nil
+}
+
+// checkIdle returns an error if o differs from the tracker's options.
+func (l *Listener) checkIdle(o *idle.Options) error {
+	refuse := func(field string, value, was any) error {
+		return fmt.Errorf("%s is %v, but the listener was made with %v, and its tracker stays; leave it 0", "Idle."+field, value, was)
+	}
+	switch was := &l.options; {
+	case o.Tick != 0 && o.Tick != was.Tick:
+		return refuse("Tick", o.Tick, was.Tick)
+	case o.Shards != 0 && o.Shards != was.Shards:
+		return refuse("Shards", o.Shards, was.Shards)
+	case o.Budget != 0 && o.Budget != was.Budget:
+		return refuse("Budget", o.Budget, was.Budget)
+	case o.Linger != 0 && o.Linger != was.Linger:
+		return refuse("Linger", o.Linger, was.Linger)
+	case o.Logger != nil && o.Logger != was.Logger:
+		return refuse("Logger", "another one", "its own")
+	case o.OnPass != nil && was.OnPass == nil:
+		return refuse("OnPass", "set", "none")
+	}
+	return nil
+}
+
+// LimitsHandlers reports whether l has a HandlerTimeout at present.
+func LimitsHandlers(l *Listener) bool { return l.now.Load().timeouts.HandlerTimeout > 0 }

@@ -1,0 +1,312 @@
+package httpconn
+
+import (
+	"errors"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A steered is a setting of which a wait is under way when SetTimeouts is called.
+type steered struct {
+	phase  string
+	reason idle.Reason
+	begin  func(c *Conn, w *wire) // gets to the wait
+	wait   func(c *Conn, w *wire) // nil for a Read
+	total  bool                   // the limit needs an account, which begins with it
+}
+
+var steerings = map[string]steered{
+	"HandshakeTimeout": {phase: "handshake", reason: idle.ReasonReadTotal},
+	"HeaderTimeout": {phase: "request header", reason: idle.ReasonReadTotal, begin: func(c *Conn, w *wire) {
+		w.sends("G")
+		c.Read(make([]byte, 1))
+	}},
+	"BodyTimeout":    {phase: "request", reason: idle.ReasonRead, begin: func(c *Conn, _ *wire) { c.HeaderRead() }},
+	"BodyRate":       {phase: "request", reason: idle.ReasonMinReadRate, total: true, begin: func(c *Conn, _ *wire) { c.HeaderRead() }},
+	"HandlerTimeout": {phase: "request", reason: idle.ReasonPhase, begin: func(c *Conn, _ *wire) { c.HeaderRead() }},
+	"WriteTimeout":   {phase: "request", reason: idle.ReasonWrite, begin: fill, wait: write},
+	"WriteRate":      {phase: "request", reason: idle.ReasonMinWriteRate, total: true, begin: fill, wait: write},
+	"KeepAliveTimeout": {phase: "keep-alive", reason: idle.ReasonRead, begin: func(c *Conn, _ *wire) {
+		c.HeaderRead()
+		c.Idle()
+	}},
+	"StreamTimeout": {phase: "streams", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) {
+		c.prefaceLen = uint8(len(preface))
+		c.HeaderRead()
+	}},
+	"IdleTimeout": {phase: "hijacked", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) { c.SetDeadline(time.Time{}) }},
+}
+
+// fill has the wire take nothing for as long as the test lasts.
+func fill(_ *Conn, w *wire) { w.full, w.until = true, time.Now().Add(2*time.Minute) }
+
+// write waits until the connection ends, as a Write to the wire would.
+func write(c *Conn, w *wire) {
+	go c.Write(make([]byte, 100))
+	for c.Timeout() == nil && !w.isClosed() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// just has every limit be off, but for the named one.
+func just(name string, d time.Duration) httplimits.Timeouts {
+	const off = httplimits.Off
+	none := idle.Rate{BytesPerSecond: off}
+	t := httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: none, HandlerTimeout: off,
+		WriteTimeout: off, WriteRate: none, KeepAliveTimeout: off, StreamTimeout: off, Hijacked: idle.Policy{MaxAge: 24 * time.Hour}}
+	if name == "IdleTimeout" {
+		t.Hijacked.IdleTimeout = max(d, 0)
+		return t
+	}
+	switch field := reflect.ValueOf(&t).Elem().FieldByName(name).Addr().Interface().(type) {
+	case *time.Duration:
+		*field = d
+	case *idle.Rate:
+		if d != off {
+			*field = idle.Rate{BytesPerSecond: 1, Grace: d}
+		}
+	}
+	return t
+}
+
+// TestSetTimeoutsOfOpenConnections: in every phase, a longer limit holds at once, and a
+// shorter one counts from the beginning of the wait.
+func TestSetTimeoutsOfOpenConnections(t *testing.T) {
+	const changed = time.Second // after the beginning of the wait
+	const late = 100 * time.Millisecond
+	for name, s := range steerings {
+		for _, c := range []struct {
+			what    string
+			old, to time.Duration
+			ends    time.Duration // after the beginning of the wait
+		}{
+			{"longer", 1500 * time.Millisecond, 5 * time.Second, 5 * time.Second},
+			{"shorter", time.Hour, 3 * time.Second, 3 * time.Second},
+			{"passed", time.Hour, 300 * time.Millisecond, changed},
+			{"on", httplimits.Off, 3 * time.Second, 3 * time.Second},
+			{"off", 1500 * time.Millisecond, httplimits.Off, time.Minute},
+		} {
+			if c.what == "on" && name == "HandlerTimeout" {
+				continue // see TestHandlerTimeoutSwitchedOn
+			}
+			t.Run(name+" "+c.what, func(t *testing.T) {
+				from := just(name, c.old)
+				from.Idle.Tick = 10 * time.Millisecond
+				inBubble(t, from, func(t *testing.T, l *Listener, conn *Conn, w *wire) {
+					if s.begin != nil {
+						s.begin(conn, w)
+					}
+					begun, ends := time.Now(), c.ends
+					if c.what == "on" && (s.total || s.reason == idle.ReasonReadTotal) {
+						ends += changed // as it counts from the change
+					}
+					go func() {
+						time.Sleep(changed)
+						if err := l.SetTimeouts(just(name, c.to)); err != nil {
+							t.Error(err)
+						}
+						time.Sleep(time.Minute - changed)
+						w.Close()
+					}()
+					if s.wait != nil {
+						s.wait(conn, w)
+					} else {
+						conn.Read(make([]byte, 1))
+					}
+					took, err := time.Since(begun), conn.Timeout()
+					if took < ends || took > ends+late || (err == nil) != (c.what == "off") {
+						t.Errorf("ended after %v by %v, want %v", took, err, ends)
+					}
+					if err != nil && (err.Phase != s.phase || err.Reason != s.reason || err.Setting != name || err.Limit != c.to) {
+						t.Errorf("timed out by %v, want %s of %v in %q", err, name, c.to, s.phase)
+					}
+					time.Sleep(2 * time.Minute) // for the Write
+				})
+			})
+		}
+	}
+}
+
+// TestHandlerTimeoutSwitchedOn applies to the next request, and switched off no longer to
+// the present one.
+func TestHandlerTimeoutSwitchedOn(t *testing.T) {
+	inBubble(t, just("HandlerTimeout", httplimits.Off), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		serve := func(d time.Duration) { c.Write([]byte("done")); c.Idle(); time.Sleep(d); c.HeaderRead() }
+		c.HeaderRead()
+		if err := l.SetTimeouts(just("HandlerTimeout", time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		serve(time.Minute)
+		time.Sleep(time.Second / 2)
+		if err := l.SetTimeouts(just("HandlerTimeout", httplimits.Off)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := l.SetTimeouts(just("HandlerTimeout", 2*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		serve(0)
+		begun := time.Now()
+		c.Read(make([]byte, 1))
+		if err, took := c.Timeout(), time.Since(begun); err == nil || err.Setting != "HandlerTimeout" || took < 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if !strings.Contains(string(w.written), " 503 ") {
+			t.Errorf("the client got %q", w.written)
+		}
+	})
+}
+
+// TestHijackedPolicySwitched: a connection that was hijacked without a limit stays
+// untracked, one that had some has what comes, and what Watch has applied stays.
+func TestHijackedPolicySwitched(t *testing.T) {
+	set := func(t *testing.T, l *Listener, d time.Duration) {
+		to := unlimited()
+		to.Hijacked.IdleTimeout = d
+		if err := l.SetTimeouts(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(t *testing.T, c *Conn, w *wire, want time.Duration) {
+		t.Helper()
+		begun := time.Now()
+		stop := time.AfterFunc(time.Hour, func() { w.Close() })
+		defer stop.Stop()
+		c.Read(make([]byte, 1))
+		if took := time.Since(begun); took < want || took > want+want/10 {
+			t.Errorf("ended after %v by %v, want %v", took, c.Timeout(), want)
+		}
+	}
+	t.Run("without", func(t *testing.T) {
+		inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.Hijack()
+			set(t, l, time.Minute)
+			read(t, c, w, time.Hour)
+		})
+	})
+	t.Run("before", func(t *testing.T) {
+		inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			set(t, l, time.Minute)
+			c.Hijack()
+			read(t, c, w, time.Minute)
+		})
+	})
+	t.Run("with, then without", func(t *testing.T) {
+		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.Hijack()
+			set(t, l, 0)
+			read(t, c, w, time.Hour)
+		})
+	})
+	t.Run("watched", func(t *testing.T) {
+		limits := distinct()
+		limits.Hijacked = idle.Policy{}
+		limits.Idle.Tick = 10 * time.Millisecond
+		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.Hijack()
+			if err := Watch(l, c, idle.Policy{IdleTimeout: 3 * time.Second}, nil); err != nil {
+				t.Fatal(err)
+			}
+			set(t, l, time.Minute)
+			begun := time.Now()
+			c.Read(make([]byte, 1))
+			if took := time.Since(begun); took < 3*time.Second || took > 4*time.Second {
+				t.Errorf("ended after %v", took)
+			}
+		})
+	})
+}
+
+// TestSetTimeoutsRefuses what NewListener refuses, and what cannot be changed. Nothing is
+// changed then.
+func TestSetTimeoutsRefuses(t *testing.T) {
+	limits := distinct()
+	limits.Idle.Tick = 20 * time.Millisecond
+	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		was := l.now.Load()
+		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
+		for _, test := range []struct {
+			to   httplimits.Timeouts
+			says string
+		}{
+			{httplimits.Timeouts{HandshakeTimeout: -2}, "HandshakeTimeout is -2ns; use 0 for the default of 10s, or Off to disable it"},
+			{httplimits.Timeouts{HeaderTimeout: time.Second, BodyTimeout: 15 * time.Millisecond}, "BodyTimeout is 15ms, shorter than the tick of 20ms"},
+			{httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -1}}, "WriteRate.Grace is -1ns"},
+			{httplimits.Timeouts{KeepAliveTimeout: 1 << 62}, "keep-alive"},
+			{httplimits.Timeouts{Hijacked: idle.Policy{Heartbeat: beat}}, "Hijacked.Heartbeat is active"},
+			{httplimits.Timeouts{Hijacked: idle.Policy{IdleTimeout: -2}}, "IdleTimeout is -2ns"},
+			{httplimits.Timeouts{Idle: idle.Options{Tick: time.Second}}, "Idle.Tick is 1s, but the listener was made with 20ms"},
+			{httplimits.Timeouts{Idle: idle.Options{Shards: 3}}, "Idle.Shards is 3"},
+			{httplimits.Timeouts{Idle: idle.Options{Budget: 3}}, "Idle.Budget is 3ns"},
+			{httplimits.Timeouts{Idle: idle.Options{Linger: 3}}, "Idle.Linger is 3ns"},
+			{httplimits.Timeouts{Idle: idle.Options{OnPass: func(time.Duration) {}}}, "Idle.OnPass"},
+			{httplimits.Timeouts{OnTimeout: func(net.Conn, *idle.TimeoutError) bool { return true }}, "OnTimeout is set"},
+		} {
+			err := l.SetTimeouts(test.to)
+			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.HasPrefix(err.Error(), "httpconn: ") {
+				t.Errorf("%+v: %v, want one that says %q", test.to, err, test.says)
+			}
+			if l.now.Load() != was {
+				t.Errorf("%+v: the terms have changed", test.to)
+			}
+			for p, phase := range l.phases {
+				if phase.Policy() != was.policies[p] {
+					t.Errorf("%+v: the phase %q has changed", test.to, Phase(p))
+				}
+			}
+		}
+		same := limits
+		same.BodyTimeout = time.Minute
+		if err := l.SetTimeouts(same); err != nil {
+			t.Errorf("the same options: %v", err)
+		}
+	})
+}
+
+// TestSetTimeoutsAfterTheEnd fails, and says so.
+func TestSetTimeoutsAfterTheEnd(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		c.Close()
+		l.Close()
+		time.Sleep(time.Second)
+		if err := l.SetTimeouts(httplimits.Timeouts{}); !errors.Is(err, idle.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestSetTimeoutsOnTimeout: another function takes the place of the first, and nil does
+// not.
+func TestSetTimeoutsOnTimeout(t *testing.T) {
+	asked := make(chan string, 10)
+	ask := func(name string) func(net.Conn, *idle.TimeoutError) bool {
+		return func(net.Conn, *idle.TimeoutError) bool { asked <- name; return len(asked) < 3 }
+	}
+	limits := distinct()
+	limits.OnTimeout = ask("first")
+	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		go func() {
+			time.Sleep(limits.HandshakeTimeout * 3 / 2)
+			second := limits
+			second.OnTimeout = ask("second")
+			for _, to := range []httplimits.Timeouts{second, distinct()} {
+				if err := l.SetTimeouts(to); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(limits.HandshakeTimeout)
+			}
+		}()
+		c.Read(make([]byte, 1))
+		if a, b, c := <-asked, <-asked, <-asked; a != "first" || b != "second" || c != "second" {
+			t.Errorf("asked %s, %s and %s", a, b, c)
+		}
+		time.Sleep(time.Minute)
+	})
+}

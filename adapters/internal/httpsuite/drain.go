@@ -1,0 +1,341 @@
+package httpsuite
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// drain begins the adapter's Shutdown. Its result is received from the channel.
+func (s *Site) drain(d idle.Drain) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Setup.Drain(context.Background(), d) }()
+	return ended
+}
+
+var ofDrain = []promise{
+	// Idle connections are ended over the time that was asked for, the most idle first.
+	// Nobody comes in meanwhile, and the server ends when all have gone.
+	{"DrainEndsTheMostIdleFirst", usual, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		var clients []*Client
+		for range 4 {
+			c := s.Dial()
+			c.Get("/")
+			clients = append(clients, c)
+			time.Sleep(200 * ms) // more than a tick
+		}
+		const over = 400 * time.Millisecond
+		begun := time.Now()
+		ended := s.drain(idle.Drain{Over: over})
+		var last time.Time
+		for i, c := range clients {
+			at := c.WantClosed()
+			if at.Before(last) {
+				t.Errorf("client %d was closed before the one that was more idle", i)
+			}
+			last = at
+		}
+		NotBefore(t, last, begun, over-100*time.Millisecond)
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+		if err := s.Served(); err != nil {
+			t.Error(err)
+		}
+		if st := s.Settled(); st.Drained != 4 || st.Gone != 0 || len(st.TimedOut) > 0 {
+			t.Errorf("%+v", st)
+		}
+		if _, err := net.Dial("tcp", s.Addr().String()); err == nil {
+			t.Error("a connection was accepted after the end")
+		}
+	}},
+
+	// A response that has begun is sent to its end. One that begins later asks the client
+	// to close the connection.
+	{"DrainWaitsForResponses", usual, func(t *testing.T, u under) {
+		goOn, begun := make(chan struct{}), make(chan struct{}, 10)
+		s := u.start(t, Timeouts{}, func(r Request) {
+			io.Copy(io.Discard, r.Body())
+			if r.Path() != "/slow" {
+				return
+			}
+			r.Stream(func(w io.Writer, flush func() error) {
+				io.WriteString(w, "one")
+				flush()
+				begun <- struct{}{}
+				<-goOn
+				io.WriteString(w, "two")
+			})
+		})
+		slow, pipelined := s.Dial(), s.Dial()
+		slow.Send(Get("/slow"))
+		pipelined.Send(Get("/slow") + Get("/"))
+		<-begun
+		<-begun
+		ended := s.drain(idle.Drain{})
+		Eventually(t, "both are told", func() bool { return s.Setup.Told() == 2 })
+		select {
+		case err := <-ended:
+			t.Fatal("Shutdown did not wait: ", err)
+		default:
+		}
+		close(goOn)
+		if body := slow.Want(http.StatusOK); body != "onetwo" {
+			t.Errorf("%q", body)
+		}
+		if body := pipelined.Want(http.StatusOK); body != "onetwo" {
+			t.Errorf("%q", body)
+		}
+		if r := pipelined.Response(); !r.Close {
+			t.Error("the next response does not ask to close the connection")
+		}
+		slow.WantClosed()
+		pipelined.WantClosed()
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}},
+
+	// What is left after Stop is cut.
+	{"DrainStops", usual, func(t *testing.T, u under) {
+		s := u.start(t, Off(), func(r Request) {
+			r.Stream(func(w io.Writer, flush func() error) {
+				for {
+					if _, err := w.Write(Large); err != nil {
+						return
+					}
+					flush()
+				}
+			})
+		})
+		c := s.Dial()
+		c.Send(Get("/"))
+		c.Response()
+		const stop = 200 * time.Millisecond
+		begun := time.Now()
+		if err := Receive(t, s.drain(idle.Drain{Stop: stop})); err != nil {
+			t.Error(err)
+		}
+		NotBefore(t, time.Now(), begun, stop)
+		if st := s.Settled(); st.Drained != 1 {
+			t.Errorf("%+v", st)
+		}
+	}},
+
+	// Hijacked connections are ended too. The owner of one that is watched is asked before.
+	{"DrainEndsHijacked", usual, func(t *testing.T, u under) {
+		told := make(chan struct{}, 1)
+		s := u.start(t, Timeouts{}, func(r Request) {
+			path := r.Path()
+			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
+				defer c.Close()
+				if path == "/watched" {
+					if err := r.WatchWith(c, idle.Policy{IdleTimeout: time.Hour, WriteTimeout: limit}, httplimits.Callbacks{OnDrain: func() {
+						io.WriteString(c, "bye\n")
+						told <- struct{}{}
+					}}); err != nil {
+						t.Error(err)
+					}
+				}
+				io.WriteString(c, "ready\n")
+				io.Copy(io.Discard, c)
+			})
+		})
+		watched, alone := s.Dial(), s.Dial()
+		watched.Send(strings.Replace(Upgrade, "/hijack", "/watched", 1))
+		watched.Line("ready")
+		alone.Send(Upgrade)
+		alone.Line("ready")
+		ended := s.drain(idle.Drain{})
+		watched.Line("bye")
+		Receive(t, told)
+		watched.WantClosed()
+		alone.WantClosed()
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}},
+
+	{"DrainRefuses", plain, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Over: -time.Second}), u.Package+": Shutdown: ", "Drain.Over is -1s")
+		c := s.Dial()
+		c.Get("/") // goes on
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Setup.Drain(ctx, idle.Drain{Over: time.Hour}) }()
+		Eventually(t, "no connection is accepted", func() bool {
+			nc, err := net.Dial("tcp", s.Addr().String())
+			if err == nil {
+				nc.Close()
+			}
+			return err != nil
+		})
+		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{}), "another one is under way")
+		cancel()
+		if err := Receive(t, ended); !errors.Is(err, context.Canceled) && err != nil {
+			t.Error(err)
+		}
+		if err := s.Served(); err != nil {
+			t.Error(err)
+		}
+	}},
+
+	// A connection for which there is no room is closed. One whose request is there already
+	// is answered.
+	{"CapacityRefuses", usual, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
+			t.Fatal(err)
+		}
+		first := s.Dial()
+		first.Get("/")
+		raw, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		raw.SetDeadline(time.Now().Add(Patience))
+		io.WriteString(raw, Get("/"))
+		answer, err := io.ReadAll(raw)
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		if s := string(answer); s != "" && (!strings.HasPrefix(s, "HTTP/1.1 503 ") || !strings.Contains(s, "\r\nRetry-After: ")) {
+			t.Errorf("%q", s)
+		}
+		first.Get("/") // goes on
+		first.Close()
+		Eventually(t, "there is room again", func() bool { return s.Stats().Live == 0 })
+		s.Dial().Get("/")
+		if st := s.Stats(); st.Refused != 1 {
+			t.Errorf("%+v", st)
+		}
+	}},
+
+	// Idle connections make room, those with a request do not.
+	{"CapacityEvicts", usual, func(t *testing.T, u under) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		s := u.start(t, Timeouts{}, func(r Request) {
+			io.Copy(io.Discard, r.Body())
+			if r.Path() == "/slow" {
+				begun <- struct{}{}
+				<-goOn
+			}
+		})
+		busy := s.Dial()
+		busy.Send(Get("/slow"))
+		<-begun
+		idler := s.Dial()
+		idler.Get("/")
+		time.Sleep(300 * ms)
+		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 2, Grace: 100 * ms}); err != nil {
+			t.Fatal(err)
+		}
+		s.Dial().Get("/")
+		idler.WantClosed()
+		close(goOn)
+		busy.Want(http.StatusOK)
+		if st := s.Stats(); st.Evicted != 1 || st.Refused != 0 {
+			t.Errorf("%+v", st)
+		}
+	}},
+
+	// A client that tries idempotent requests again, as all of them do, sees no failure
+	// when one of two servers is drained under load.
+	{"DrainUnderLoad", usual, func(t *testing.T, u under) {
+		for _, protocol := range protocolsOf(u) {
+			t.Run(protocol, func(t *testing.T) {
+				t.Parallel()
+				underLoad(t, u, protocol)
+			})
+		}
+	}},
+}
+
+// protocolsOf returns the protocols that the server speaks.
+func protocolsOf(u under) []string {
+	if u.SpeaksHTTP2 && u.Secure {
+		return []string{"HTTP/1", "HTTP/2"}
+	}
+	return []string{"HTTP/1"}
+}
+
+// underLoad drains one of two servers while clients use both.
+func underLoad(t *testing.T, u under, protocol string) {
+	handler := func(r Request) {
+		io.Copy(io.Discard, r.Body())
+		r.Write(Large[:32<<10])
+	}
+	drained, other := u.start(t, Timeouts{}, handler), u.start(t, Timeouts{}, handler)
+	var dialer net.Dialer
+	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		nc, err := dialer.DialContext(ctx, "tcp", drained.Addr().String())
+		if err != nil {
+			nc, err = dialer.DialContext(ctx, "tcp", other.Addr().String())
+		}
+		return nc, err
+	}}
+	defer tr.CloseIdleConnections()
+	tr.Protocols.SetHTTP1(protocol == "HTTP/1")
+	tr.Protocols.SetHTTP2(protocol == "HTTP/2")
+	scheme := "http"
+	if u.Secure {
+		_, tr.TLSClientConfig = Identity()
+		tr.TLSClientConfig = withProtocol(tr.TLSClientConfig, protocol)
+		scheme = "https"
+	}
+	client := http.Client{Transport: tr, Timeout: Patience}
+	var stop atomic.Bool
+	var served atomic.Int64
+	var load sync.WaitGroup
+	for range 10 {
+		load.Go(func() {
+			for !stop.Load() {
+				r, err := client.Get(scheme + "://" + drained.Addr().String() + "/")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err = io.Copy(io.Discard, r.Body); err != nil {
+					t.Error(err)
+				}
+				r.Body.Close()
+				served.Add(1)
+			}
+		})
+	}
+	Eventually(t, "the load runs", func() bool { return served.Load() > 100 })
+	err := Receive(t, drained.drain(idle.Drain{Over: 300 * time.Millisecond, Stop: Patience}))
+	if err != nil {
+		t.Error(err)
+	}
+	before := served.Load()
+	Eventually(t, "the other server has the load", func() bool { return served.Load() > before+100 })
+	stop.Store(true)
+	load.Wait()
+	if st := drained.Stats(); st.Live > 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// withProtocol returns a copy of c that offers only the protocol.
+func withProtocol(c *tls.Config, protocol string) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = map[string][]string{"HTTP/1": {"http/1.1"}, "HTTP/2": {"h2"}}[protocol]
+	return c
+}

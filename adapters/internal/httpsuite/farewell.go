@@ -1,0 +1,131 @@
+package httpsuite
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// watching returns a handler that takes connections over, watches them and uses them
+// until their end, which it tells.
+func watching(t *testing.T, p idle.Policy, callbacks func(net.Conn) httplimits.Callbacks, use func(net.Conn) error) (func(Request), chan error) {
+	ended := make(chan error, 10)
+	return func(r Request) {
+		r.Hijack(func(c net.Conn, _ *bufio.Reader) {
+			defer c.Close()
+			io.WriteString(c, "ready\n")
+			if err := r.WatchWith(c, p, callbacks(c)); err != nil {
+				t.Error(err)
+			}
+			ended <- use(c)
+		})
+	}, ended
+}
+
+// readAll reads until the end.
+func readAll(c net.Conn) error {
+	_, err := io.Copy(io.Discard, c)
+	return err
+}
+
+var ofFarewells = []promise{
+	// A watched connection that has timed out can say so, and then ends.
+	{"Farewell", wraps, func(t *testing.T, u under) {
+		h, ended := watching(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
+			return httplimits.Callbacks{OnEnd: func(err *idle.TimeoutError) { io.WriteString(c, "bye after "+err.Setting+"\n") }}
+		}, readAll)
+		s := u.start(t, Off(), h)
+		c := s.Dial()
+		begun := c.Send(Upgrade)
+		c.Line("ready")
+		c.Line("bye after IdleTimeout")
+		NotBefore(t, c.WantClosed(), begun, limit)
+		WantTimeout(t, Receive(t, ended), "hijacked", idle.ReasonIdle)
+		s.WantOnly(1, "hijacked", idle.ReasonIdle)
+	}},
+
+	// A farewell that its client does not take, or that panics, keeps nothing.
+	{"FarewellFails", usual, func(t *testing.T, u under) {
+		for _, name := range []string{"not taken", "panics"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				told, over := make(chan error, 1), make(chan bool)
+				use := readAll
+				if name == "not taken" {
+					use = func(c net.Conn) error {
+						_, err := c.Write(Large)
+						<-over // fasthttp reuses c when the handler has returned
+						return err
+					}
+				}
+				h, ended := watching(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
+					return httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
+						if name == "panics" {
+							panic("on purpose")
+						}
+						defer close(over)
+						_, err := c.Write(Large)
+						told <- err
+					}}
+				}, use)
+				to := Off()
+				to.Idle.Logger = slog.New(slog.DiscardHandler)
+				s := u.start(t, to, h)
+				c := s.Dial()
+				c.Narrow(16 << 10)
+				c.Send(Upgrade)
+				c.Line("ready")
+				if name != "panics" {
+					if err := Receive(t, told); err == nil {
+						t.Error("the farewell was taken")
+					}
+				}
+				if err := Receive(t, ended); err == nil {
+					t.Error("the connection goes on")
+				}
+				s.WantOnly(1, "hijacked", idle.ReasonIdle)
+				if n := s.Stats().Panics; n > 0 != (name == "panics") {
+					t.Errorf("%d panics", n)
+				}
+			})
+		}
+	}},
+
+	// A watched connection is asked to finish when it is old enough.
+	{"AskedToFinish", wraps, func(t *testing.T, u under) {
+		h, ended := watching(t, idle.Policy{MaxAge: limit, MaxAgeGrace: Patience}, func(c net.Conn) httplimits.Callbacks {
+			return httplimits.Callbacks{OnDrain: func() { io.WriteString(c, "enough\n") }}
+		}, readAll)
+		s := u.start(t, Off(), h)
+		c := s.Dial()
+		begun := c.Send(Upgrade)
+		c.Line("ready")
+		c.Line("enough")
+		NotBefore(t, time.Now(), begun, limit)
+		c.Close()
+		if err := Receive(t, ended); !IsEnd(err) {
+			t.Errorf("it ended with %v", err)
+		}
+		s.WantNone()
+	}},
+
+	// Ping is the one of Watch, and is missed likewise.
+	{"WatchWithRefuses", plain, func(t *testing.T, u under) {
+		ended := make(chan error, 1)
+		s := u.start(t, Off(), func(r Request) {
+			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
+				defer c.Close()
+				ended <- r.WatchWith(c, idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, httplimits.Callbacks{OnDrain: func() {}})
+			})
+		})
+		c := s.Dial()
+		c.Send(Upgrade)
+		WantError(t, Receive(t, ended), u.Package+": Watch: ", "ping is nil")
+	}},
+}

@@ -1,0 +1,182 @@
+package httpsuite
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// ofSteering are about timeouts that are replaced while connections are open.
+var ofSteering = []promise{
+	// Whatever a connection waits for: a longer limit holds at once, and a shorter one ends
+	// it when that has passed since the wait began.
+	{"SetTimeouts", usual, func(t *testing.T, u under) {
+		for setting, requests := range map[string][]string{
+			"HandshakeTimeout": {""},
+			"HeaderTimeout":    {Get("/"), "GET"},
+			"BodyTimeout":      {Get("/"), Post(10_000) + "hello"},
+			"BodyRate":         {Get("/"), Post(10_000) + "hello"},
+			"HandlerTimeout":   {Get("/"), Get("/long")},
+			"WriteTimeout":     {Get("/large")},
+			"WriteRate":        {Get("/large")},
+			"KeepAliveTimeout": {Get("/"), ""},
+			"IdleTimeout":      {Upgrade},
+		} {
+			t.Run(setting, func(t *testing.T) {
+				t.Parallel()
+				const first = 4 * limit
+				inTime := intime.Of(t, first/2)
+				k := kinds[setting]
+				h, _, release := routes(t, u, false)
+				defer release()
+				s := u.start(t, Only(first, setting), h)
+				c := s.DialBare()
+				if u.Secure && setting != "HandshakeTimeout" {
+					c.Shake()
+				}
+				if strings.HasPrefix(setting, "Write") {
+					c.Narrow(16 << 10)
+				}
+				begun, last := c.Begun, len(requests)-1
+				for _, request := range requests[:last] {
+					begun = c.Send(request)
+					c.Want(http.StatusOK)
+				}
+				if requests[last] != "" {
+					begun = c.Send(requests[last])
+				}
+				s.set(Only(time.Minute, setting))
+				time.Sleep(first + limit)
+				if st := s.Stats(); len(st.TimedOut) > 0 {
+					inTime.Errorf("timed out: %v, by %v", st.TimedOut, st.Limits)
+				}
+				s.set(Only(first+2*limit, setting))
+				s.WantOnly(1, k.phase, k.reason)
+				NotBefore(t, time.Now(), begun, first+2*limit)
+				if k.status != 0 {
+					c.Refused(k.status)
+				}
+			})
+		}
+	}},
+
+	// A HandlerTimeout that comes later is one of the requests after that.
+	{"HandlerTimeoutComesAndGoes", everywhere, func(t0 *testing.T, u under) {
+		t := intime.Of(t0, limit/2)
+		h, _, release := routes(t0, u, false)
+		defer release()
+		s := u.start(t0, Only(time.Minute), func(r Request) {
+			if r.Path() == "/slow" {
+				time.Sleep(2 * limit)
+				return
+			}
+			h(r)
+		})
+		c := s.Dial()
+		c.Get("/slow")
+		s.set(Only(2*Patience, "HandlerTimeout"))
+		c.Get("/slow")
+		s.set(Only(time.Minute))
+		c.Get("/slow")
+		if st := s.Stats(); len(st.TimedOut) > 0 {
+			t.Errorf("timed out: %v", st.TimedOut)
+		}
+		s.set(Only(limit, "HandlerTimeout"))
+		begun := c.Send(Get("/long"))
+		NotBefore(t0, c.Refused(http.StatusServiceUnavailable), begun, limit)
+		s.WantOnly(1, "request", idle.ReasonPhase)
+	}},
+
+	// What makes no sense is refused, and nothing is changed then.
+	{"SetTimeoutsRefuses", plain, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "KeepAliveTimeout"), echo)
+		c := s.Dial()
+		far := Only(time.Minute)
+		far.HeaderTimeout = -2
+		WantError(t, s.SetTimeouts(far), u.Package+": ", "HeaderTimeout is -2ns")
+		far = Only(time.Minute)
+		far.StreamTimeout = -2
+		WantError(t, s.SetTimeouts(far), u.Package+": ", "StreamTimeout is -2ns")
+		far = Only(time.Minute)
+		far.Idle.Tick = time.Second
+		WantError(t, s.SetTimeouts(far), u.Package+": ", "Idle.Tick is 1s")
+		begun := c.Send(Get("/"))
+		c.Want(http.StatusOK)
+		NotBefore(t, c.WantClosed(), begun, limit)
+		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+	}},
+
+	// Timeouts can be replaced at any time, and requests can have their own meanwhile.
+	{"SetTimeoutsWhileServing", wraps, func(t *testing.T, u under) {
+		takeOver, _ := hijack(echoLines)
+		s := u.start(t, Only(time.Minute), func(r Request) {
+			if r.Path() == "/own" {
+				if err := r.SetLimits(httplimits.RequestLimits{BodyTimeout: time.Minute, WriteTimeout: httplimits.Off}); err != nil {
+					t.Error(err)
+				}
+			}
+			if r.Path() == "/hijack" {
+				takeOver(r)
+				return
+			}
+			echo(r)
+		})
+		var over atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() {
+			for i := 0; !over.Load(); i++ {
+				to := Only(time.Minute, [][]string{{}, {"HandlerTimeout"}, {"IdleTimeout", "BodyRate"}}[i%3]...)
+				to.KeepAliveTimeout = []time.Duration{Patience, httplimits.Off}[i%2]
+				if err := s.SetTimeouts(to); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for range 4 {
+			c := s.Dial()
+			all.Go(func() {
+				for i := range 60 {
+					path := []string{"/", "/own", "/own"}[i%3]
+					if _, err := io.WriteString(c, PostTo(path, 5)+"hello"+Get(path)); err != nil {
+						t.Error(err)
+						return
+					}
+					for _, want := range []string{"hello", ""} {
+						response, err := http.ReadResponse(c.In, nil)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if b, err := io.ReadAll(response.Body); string(b) != want || err != nil {
+							t.Errorf("got %q and %v", b, err)
+						}
+					}
+				}
+				c.upgrade()
+				c.Send("over\n")
+				c.Line("over")
+				c.Close()
+			})
+		}
+		go func() { time.Sleep(Patience); over.Store(true) }()
+		all.Go(func() { time.Sleep(limit); over.Store(true) })
+		all.Wait()
+		s.WantNone()
+	}},
+}
+
+// set replaces the timeouts of the site.
+func (s *Site) set(to Timeouts) {
+	s.T.Helper()
+	if err := s.SetTimeouts(to); err != nil {
+		s.T.Fatal(err)
+	}
+}
