@@ -7,9 +7,13 @@
 //	go -C bench run ./attack -server http
 //	go -C bench run ./attack -server https
 //	go -C bench run ./attack -server fasthttp -json
+//	go -C bench run ./attack -server net -capacity 1s
 //
 // Every variant is attacked twice: with ample descriptors, and with only as many
 // as there are attackers, who come first.
+//
+// With -capacity, silent connections flood a server that has too few descriptors,
+// and idle.Capacity has to keep it open for honest clients.
 //
 // It runs on Linux only: it asks the kernel what slow readers have taken.
 package main
@@ -42,6 +46,7 @@ func newProgram(c *attack.Config) *program.Program[*attack.Report] {
 			fs.IntVar(&c.Attackers, "attackers", 2000, "how many attackers there are, a connection each")
 			fs.IntVar(&c.Honest, "honest", 50, "how many honest clients there are, a connection each; a tenth as many slow ones come on top")
 			fs.DurationVar(&c.Duration, "duration", 20*time.Second, "how long each attack takes; there are six")
+			fs.DurationVar(&c.Capacity, "capacity", 0, "instead of the six attacks, flood with silent connections: ours evicts connections that have been idle for so long; also of net servers")
 			fs.DurationVar(&c.Every, "every", 200*time.Millisecond, "how often an honest client makes a request")
 			fs.DurationVar(&c.Patience, "patience", 5*time.Second, "how long an honest client waits for an answer")
 			fs.DurationVar(&c.Late, "late", 3*time.Second, "how late the cut of an attacker may be, on a machine that does other things as well")
@@ -60,11 +65,17 @@ func newProgram(c *attack.Config) *program.Program[*attack.Report] {
 				table.Entry(w, k[0], k[1], 22)
 			}
 		},
-		Exits: "Exit status: 0 if with idlewheel's timeouts all attackers were cut, none early or long after its limit, and no honest request failed; 1 if not; 2 if the test could not be run, 130 after Ctrl-C.",
+		Exits: "Exit status: 0 if with idlewheel's timeouts all attackers were cut, none early or long after its limit, and no honest request failed, or with -capacity, if newcomers were served and no idle honest client lost its connection; 1 if not; 2 if the test could not be run, 130 after Ctrl-C.",
 		Begin: func() string {
+			if c.Capacity > 0 {
+				return fmt.Sprintf("attack: %s, flooded by %d attackers; %d honest clients that are idle, and as many newcomers; a flood of %v for each variant", c.Server, c.Attackers, c.Honest, c.Duration)
+			}
 			return fmt.Sprintf("attack: %s, %d attackers, %d honest clients, a tenth as many slow ones; six attacks of %v", c.Server, c.Attackers, c.Honest, c.Duration)
 		},
 		Run: func(ctx context.Context, stderr io.Writer) (*attack.Report, error) {
+			if c.Capacity > 0 {
+				return attack.Flood(ctx, *c, stderr)
+			}
 			return attack.Run(ctx, *c, stderr)
 		},
 	}

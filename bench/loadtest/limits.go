@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
@@ -11,6 +12,7 @@ import (
 // sent them.
 type limits struct {
 	Idle      time.Duration
+	Rest      time.Duration // what connections begin with if the limit is changed later; 0: Idle
 	Heartbeat time.Duration // 0: none
 	Tick      time.Duration
 	Shards    int  // 0: the tracker's default
@@ -51,7 +53,9 @@ func (l *limits) of(k kind) limit {
 }
 
 // policy is what all connections begin under.
-func (l *limits) policy() idle.Policy { return idle.Policy{IdleTimeout: l.Idle} }
+func (l *limits) policy() idle.Policy {
+	return idle.Policy{IdleTimeout: cmp.Or(l.Rest, l.Idle)}
+}
 
 // phases returns those for connections that beat, and for those that are pinged.
 //

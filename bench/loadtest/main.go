@@ -4,13 +4,15 @@
 //
 //	go -C bench run ./loadtest                  # a million mock connections, about 25 s
 //	go -C bench run ./loadtest -conns 10000000  # ten million
+//	go -C bench run ./loadtest -scenario drain  # drained while they are open, about 40 s
 //	go -C bench run ./loadtest -sockets 5000    # real TCP connections over loopback
 //	go -C bench run ./loadtest -json            # one JSON object on stdout
 //	go -C bench run ./loadtest -report r.html   # a page with plots, too
 //
 // Some connections are active all the time, some fall silent, some beat, some
 // end by themselves before their deadline. The exit status is 0 if the tracker
-// closed exactly those that were due, 1 if not, and 2 if the test could not be
+// closed exactly those that were due, and a scenario has kept to its figures,
+// 1 if not, and 2 if the test could not be
 // run as asked.
 package main
 
@@ -41,7 +43,7 @@ func newProgram() *program.Program[*report] {
 	return &program.Program[*report]{
 		Name: "loadtest",
 		Does: "Loadtest puts connections through idlewheel's tracker and checks who was closed,\nwhen, and why.",
-		Exits: "Exit status: 0 if all is right, 1 if a connection was closed early, not at all, or for the wrong reason, " +
+		Exits: "Exit status: 0 if all is right, 1 if a connection was closed early, not at all, or for the wrong reason, or a figure of a scenario is too bad, " +
 			"2 if the test could not be run, 130 after Ctrl-C.",
 		Flags: c.define,
 		Check: c.check,
@@ -64,6 +66,8 @@ func newProgram() *program.Program[*report] {
 // config is what the flags say.
 type config struct {
 	limits
+	scenario *scenario // nil: idle
+	over     time.Duration
 	conns    int
 	sockets  int // 0: mock connections
 	duration time.Duration
@@ -77,7 +81,11 @@ func (c *config) title() string {
 	if c.sockets > 0 {
 		return fmt.Sprintf("loadtest: %s TCP connections over loopback, to a server process", table.Group(c.sockets))
 	}
-	return fmt.Sprintf("loadtest: %s mock connections", table.Group(c.conns))
+	text := fmt.Sprintf("loadtest: %s mock connections", table.Group(c.conns))
+	if c.scenario.steers() {
+		text += ", " + c.scenario.name
+	}
+	return text
 }
 
 const (
@@ -89,7 +97,9 @@ const (
 func (c *config) define(fs *flag.FlagSet) {
 	fs.IntVar(&c.conns, "conns", 1_000_000, "how many mock connections there are")
 	fs.IntVar(&c.sockets, "sockets", 0, "instead, how many real TCP connections over loopback, to a server in a process of its own")
-	fs.DurationVar(&c.duration, "duration", 20*time.Second, "how long the connections live; setting up and measuring comes on top")
+	fs.Func("scenario", scenarioUsage(), c.setScenario)
+	fs.DurationVar(&c.over, "over", 0, "with -scenario drain or shed, over how long connections are ended; 0 for half of -duration")
+	fs.DurationVar(&c.duration, "duration", 0, "how long the connections live; setting up and measuring comes on top; 0 for 20s, or 40s with a scenario other than idle")
 	fs.DurationVar(&c.Idle, "idle", 5*time.Second, "the idle timeout")
 	fs.DurationVar(&c.Heartbeat, "heartbeat", 2*time.Second, "the heartbeat interval of the connections that beat; half as long again makes them stale; 0 for none")
 	fs.Float64Var(&c.active, "active", 0.5, "the share of connections, from 0 to 1, that are active all the time")
@@ -101,11 +111,23 @@ func (c *config) define(fs *flag.FlagSet) {
 
 func (c *config) check() error {
 	c.Remote = c.sockets > 0
+	if c.scenario.steers() {
+		return c.checkSteering()
+	}
+	c.duration = cmp.Or(c.duration, 20*time.Second)
 	if c.Heartbeat != 0 {
 		if err := program.Within("heartbeat", c.Heartbeat, minTicks*c.Tick, day, "; or 0 for none"); err != nil {
 			return err
 		}
 	}
+	return cmp.Or(
+		c.checkCommon(),
+		program.Within("duration", c.duration, c.longest()+c.longest()/4, day,
+			fmt.Sprintf(" with -idle %v and -heartbeat %v, so that what falls silent is due before the end", c.Idle, c.Heartbeat)),
+	)
+}
+
+func (c *config) checkCommon() error {
 	return cmp.Or(
 		program.Within("conns", c.conns, 1, maxConns, ""),
 		program.Within("sockets", c.sockets, 0, maxConns, "; 0 is for mock connections"),
@@ -113,7 +135,5 @@ func (c *config) check() error {
 		program.Within("idle", c.Idle, minTicks*c.Tick, day, fmt.Sprintf(", %d ticks or more", minTicks)),
 		program.Within("active", c.active, 0, 1, ""),
 		program.Within("shards", c.Shards, 0, 1<<12, "; 0 is for GOMAXPROCS"),
-		program.Within("duration", c.duration, c.longest()+c.longest()/4, day,
-			fmt.Sprintf(" with -idle %v and -heartbeat %v, so that what falls silent is due before the end", c.Idle, c.Heartbeat)),
 	)
 }

@@ -89,6 +89,10 @@ func TestWrongFlags(t *testing.T) {
 		{"-heartbeat 1ms", "-heartbeat is 1ms"},
 		{"-active NaN", "-active is NaN"},
 		{"-duration 5s", "-duration is 5s"},
+		{"-scenario flood", "must be idle, reload"},
+		{"-scenario drain -sockets 5", "-scenario is drain with -sockets"},
+		{"-scenario drain -duration 10s", "-duration is 10s"},
+		{"-scenario drain -over 1ms", "-over is 1ms"},
 		{"-progress=often", `"often" for -progress`},
 	} {
 		status, stdout, stderr := invoke(strings.Fields(c.args)...)

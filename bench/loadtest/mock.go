@@ -24,18 +24,49 @@ type load struct {
 	// little else in its connections. Each is owned by its peer.
 	conns []idle.Conn
 
+	part    part
+	passes  *spread.Spread // of the tracker
 	begun   atomic.Int64   // how many are tracked
 	perSlab *spread.Spread // how long a slab of touches took
 }
 
+// A part is what a run does once all connections are tracked, and what it makes of
+// those that end.
+type part interface {
+	play(ctx context.Context, t *idle.Tracker) error
+	left(p *peer, now int64)
+	expired(p *peer, now int64, err *idle.TimeoutError)
+	judge(end int64) judgement
+}
+
+// waiting is the part of a run in which connections are left to themselves.
+type waiting struct{ *load }
+
+func (w waiting) play(ctx context.Context, _ *idle.Tracker) error {
+	w.awaitEnd(ctx)
+	return nil
+}
+
+func (w waiting) left(p *peer, _ int64) { w.oracle.left(p) }
+
+func (w waiting) expired(p *peer, now int64, err *idle.TimeoutError) {
+	w.oracle.expired(p, now, err.Reason)
+}
+
+func (w waiting) judge(end int64) judgement { return w.oracle.judge(end, w.peers) }
+
 func (l *load) conn(p *peer) *idle.Conn { return &l.conns[p.id] }
 
-// hooks have the oracle judge, and the peer answer pings.
+// hooks have the part judge, and the peer answer pings.
 func (l *load) hooks() *idle.Hooks {
-	return &idle.Hooks{
-		Expire: func(owner any, err *idle.TimeoutError) { l.oracle.expired(owner.(*peer), l.now(), err.Reason) },
+	h := &idle.Hooks{
+		Expire: func(owner any, err *idle.TimeoutError) { l.part.expired(owner.(*peer), l.now(), err) },
 		Ping:   func(owner any) error { return l.ping(owner.(*peer)) },
 	}
+	if s, steers := l.part.(*steering); steers {
+		h.OnDrain = func(any) { s.told.add(l.now() - s.begun) }
+	}
+	return h
 }
 
 // ping has the peer answer at once, unless it is no longer there.
@@ -52,15 +83,14 @@ func (l *load) ping(p *peer) error {
 
 // runMock runs the test over mock connections.
 func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	l := &load{run: newRun(cfg, cfg.conns), perSlab: spread.New()}
+	l := newLoad(cfg)
 	bar := progress.New(stderr, cfg.progress)
 	bar.Say("measuring the tracker with %s connections and nothing else", table.Group(cfg.conns))
 	var err error
-	if l.rep.Figures, l.conns, err = measure(cfg.conns, cfg.options(nil)); err != nil {
+	if l.rep.Figures, l.conns, err = measure(len(l.peers), cfg.options(nil)); err != nil {
 		return nil, err
 	}
-	pauses := spread.New()
-	tracker, err := idle.New(cfg.policy(), cfg.options(pauses))
+	tracker, err := idle.New(cfg.policy(), l.options())
 	if err != nil {
 		return nil, err
 	}
@@ -68,17 +98,17 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	stopSampling := inParallel(ctx, 1, 1, func(ctx context.Context, _, _ int) {
 		for ok := true; ok; ok = program.Sleep(ctx, max(cfg.duration/100, time.Millisecond)) {
 			st := tracker.Stats()
-			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.Busy, int(st.Live), int(timedOut(st))})
+			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.Busy, int(st.Live), int(ended(st))})
 		}
 	})
-	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), len(l.peers), func(ctx context.Context, from, to int) {
+	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), cfg.conns, func(ctx context.Context, from, to int) {
 		l.sweep(ctx, from, to, 32*slab, (&sweeper{load: l}).sweep)
 	})
 	stopBar := bar.Show(func() string { return l.line() + fmt.Sprintf("  %s live", table.Group(tracker.Stats().Live)) })
-	trackErr := l.track(ctx, tracker)
+	partErr := l.track(ctx, tracker)
 	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
-	if trackErr == nil {
-		l.awaitEnd(ctx)
+	if partErr == nil {
+		partErr = l.part.play(ctx, tracker)
 	}
 	stopTouching()
 	stopBar()
@@ -86,15 +116,34 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 
 	end := l.now()
 	handedBack, err := tracker.Close()
-	if trackErr != nil {
-		err = trackErr
+	if partErr != nil {
+		err = partErr
 	}
 	if err != nil {
 		return nil, err
 	}
 	l.rep.LoadedNS = float64(l.perSlab.At(50)) / slab
-	l.finish(ctx, end, account{tracker.Stats(), len(handedBack), pauses.Summary()})
+	l.finish(ctx, end, l.part.judge(end), account{tracker.Stats(), len(handedBack), l.passes.Summary()})
 	return l.rep, nil
+}
+
+// newLoad returns a load that has its connections yet to make.
+func newLoad(cfg config) *load {
+	l := &load{run: newRun(cfg, cfg.conns, cfg.newcomers()), perSlab: spread.New(), passes: spread.New()}
+	l.part = waiting{l}
+	if cfg.scenario.steers() {
+		l.part = newSteering(l)
+	}
+	return l
+}
+
+// options are the tracker's.
+func (l *load) options() *idle.Options {
+	o := l.cfg.options(l.passes)
+	if s, ok := l.part.(*steering); ok {
+		o.OnPass = s.passed
+	}
+	return o
 }
 
 // track begins to track all connections.
@@ -104,7 +153,7 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 		return err
 	}
 	hooks := l.hooks()
-	for i := range l.peers {
+	for i := range l.cfg.conns {
 		p := &l.peers[i]
 		state := uint32(open)
 		if p.kind.beats() {
@@ -112,7 +161,7 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 		}
 		p.begin(l.now(), state)
 		if err := t.Track(l.conn(p), p, hooks); err != nil {
-			return fmt.Errorf("connection %d of %d: %w", i, len(l.peers), err)
+			return fmt.Errorf("connection %d of %d: %w", i, l.cfg.conns, err)
 		}
 		switch p.kind {
 		case beater:
@@ -128,6 +177,6 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 			}
 		}
 	}
-	l.begun.Store(int64(len(l.peers)))
+	l.begun.Store(int64(l.cfg.conns))
 	return nil
 }

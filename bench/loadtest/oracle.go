@@ -59,8 +59,11 @@ type peer struct {
 
 // The states of a peer.
 const (
-	settling = iota // its own limit is about to take the place of the idle timeout
+	unborn   = iota
+	settling // its own limit is about to take the place of the idle timeout
 	open
+	working
+	rested // after work
 	expired
 	left
 )
@@ -76,10 +79,12 @@ const (
 	beats
 	talks // without being active
 	leaves
+	works
+	rests
 )
 
 // does returns what p does at the given time.
-func (p *peer) does(now int64, idle time.Duration) action {
+func (p *peer) does(now int64, cfg *config) action {
 	quiet := p.quiet(now)
 	switch {
 	case p.kind == pinged:
@@ -88,10 +93,23 @@ func (p *peer) does(now int64, idle time.Duration) action {
 		return beats
 	case p.kind == beater && p.id%2 == 0:
 		return talks // it stops to beat, but not to talk, which must not save it
-	case p.leaves(now, idle):
+	case p.kind == worker && quiet:
+		return p.job(now, cfg.longestWork())
+	case p.leaves(now, cfg.Idle):
 		return leaves
 	case !quiet:
 		return touches
+	}
+	return nothing
+}
+
+// job returns what a worker does that has ceased to be active.
+func (p *peer) job(now int64, longest time.Duration) action {
+	switch state := p.state.Load(); {
+	case state == open:
+		return works
+	case state == working && !p.works(now, longest):
+		return rests
 	}
 	return nothing
 }
@@ -107,7 +125,7 @@ func (p *peer) begin(before int64, state uint32) {
 }
 
 // began reports whether begin was called, as an interrupted set-up may not have.
-func (p *peer) began() bool { return p.last.Load() != 0 }
+func (p *peer) began() bool { return p.state.Load() != unborn }
 
 // settled notes that p is under its own limit now.
 func (p *peer) settled() { p.state.CompareAndSwap(settling, open) }

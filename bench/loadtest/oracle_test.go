@@ -109,7 +109,7 @@ func TestOracle(t *testing.T) {
 			s.touch(9500)
 		}, judgement{Live: 1}},
 		{"never begun", active, func(s *story) {
-			s.peer().last.Store(0)
+			s.peer().state.Store(unborn)
 		}, judgement{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -47,6 +47,8 @@ type report struct {
 	Kept       uint64         `json:"kept"`
 	Gone       uint64         `json:"gone"`
 
+	Steered
+
 	Interrupted bool `json:"interrupted"`
 
 	cfg     config
@@ -70,6 +72,7 @@ func newReport(cfg config, conns int) *report {
 		Plan: map[string]int{},
 		cfg:  cfg,
 	}
+	r.Scenario = cfg.scenario.String()
 	if cfg.sockets > 0 {
 		r.Mode = "sockets"
 	}
@@ -81,7 +84,7 @@ func newReport(cfg config, conns int) *report {
 
 // passed reports whether the tracker did all that it had to, and no more.
 func (r *report) passed() bool {
-	return r.Early == 0 && r.Missed == 0 && r.WrongReason == 0 && r.Unaccounted == 0
+	return r.Early == 0 && r.Missed == 0 && r.WrongReason == 0 && r.Unaccounted == 0 && len(r.Failures) == 0
 }
 
 // Status is the exit status.
@@ -101,6 +104,9 @@ func (r *report) verdict() string {
 	if !r.passed() {
 		text = fmt.Sprintf("FAIL: %s had to be closed; %s closed too early, %s not closed though due, %s closed for a wrong reason, %s counted differently by the tracker.",
 			table.Group(r.Expected), table.Group(r.Early), table.Group(r.Missed), table.Group(r.WrongReason), table.Group(r.Unaccounted))
+		for _, f := range r.Failures {
+			text += " " + f + "."
+		}
 	}
 	if r.Interrupted {
 		text += "\nInterrupted: this covers what happened until then."
@@ -125,7 +131,11 @@ func (r *report) Table(w io.Writer) {
 	if r.cfg.Heartbeat > 0 {
 		beats = fmt.Sprintf("a heartbeat every %v, closed after %v without", r.cfg.Heartbeat, r.cfg.staleAfter())
 	}
-	add("limits", "closed after %v without activity; %s", r.cfg.Idle, beats)
+	if r.cfg.scenario.steers() {
+		add("scenario", "%s", r.cfg.scenario.does)
+	} else {
+		add("limits", "closed after %v without activity; %s", r.cfg.Idle, beats)
+	}
 	add("tracker", "tick %v, shards %d", r.cfg.Tick, r.Shards)
 	add("time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, table.Group(r.Touches))
 	add("where", "%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)
@@ -141,6 +151,7 @@ func (r *report) Table(w io.Writer) {
 	add("alive at the end", "%s", table.Group(r.Live))
 	add("late", "median %v ms, p99 %v ms, at most %v ms", r.Late.P50, r.Late.P99, r.Late.Max)
 	add("deferred", "%s came a tick (%v) or more after they were due", table.Group(r.Deferred), r.cfg.Tick)
+	r.Steered.table(w, add)
 
 	table.Paragraph(w, "\nwhat it cost")
 	add("an activity", "%v ns of a random connection, %v ns of the same one; %v allocations", r.TouchNS, r.HotNS, r.AllocsPerTouch)
@@ -155,12 +166,30 @@ func (r *report) Table(w io.Writer) {
 	if r.Mode == "sockets" {
 		table.Paragraph(w, "The first lines are of as many mock connections, in a process without sockets. Lateness is as the peers see it.")
 	}
-	if r.Deferred > uint64(r.Closed/10) { // so many that it has to be explained
+	if !r.cfg.scenario.steers() && r.Deferred > uint64(r.Closed/10) { // so many that it has to be explained
 		table.Paragraph(w, fmt.Sprintf("\n%s of %s were late by a tick or more. That is normal where many are due together: "+
 			"the tracker takes half of each tick for them and leaves the rest to the connections that are alive. "+
 			"A machine that is busy with other things adds to it. With longer limits (-idle, -heartbeat) or fewer "+
 			"connections (-conns), fewer are due together.", table.Group(r.Deferred), table.Group(r.Closed)))
 	}
+	table.Paragraph(w, "\n"+r.lastLine())
+}
+
+// lastLine says in a word whether r has passed.
+func (r *report) lastLine() string {
+	if r.passed() {
+		return "PASS"
+	}
+	what := []string{"FAIL"}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"early", r.Early}, {"missed", r.Missed}, {"wrong_reason", r.WrongReason}, {"unaccounted", r.Unaccounted}} {
+		if f.n > 0 {
+			what = append(what, fmt.Sprintf("%s %d", f.name, f.n))
+		}
+	}
+	return strings.Join(append(what, r.Failures...), "; ")
 }
 
 // plots are of a run of mock connections.

@@ -23,13 +23,16 @@ type run struct {
 	touches *atomic.Int64
 }
 
-// newRun gives n peers their lives.
-func newRun(cfg config, n int) run {
-	r := run{cfg: &cfg, peers: make([]peer, n), oracle: newOracle(cfg.limits), rep: newReport(cfg, n), touches: new(atomic.Int64)}
+// newRun gives n peers their lives, and others, if more are to come, an id only.
+func newRun(cfg config, n, more int) run {
+	r := run{cfg: &cfg, peers: make([]peer, n+more), oracle: newOracle(cfg.limits), rep: newReport(cfg, n), touches: new(atomic.Int64)}
 	plan := newPlanner(cfg)
 	for i := range r.peers {
 		p := &r.peers[i]
-		p.id, p.life = uint32(i), plan.next()
+		if p.id = uint32(i); i >= n {
+			continue
+		}
+		p.life = plan.next()
 		r.rep.Plan[p.kind.String()]++
 		if p.doomed() {
 			r.rep.doomed++
@@ -114,9 +117,9 @@ func (r *run) line() string {
 
 // finish completes the report of a run that ended at the given time, with what the
 // tracker says.
-func (r *run) finish(ctx context.Context, end int64, a account) {
+func (r *run) finish(ctx context.Context, end int64, j judgement, a account) {
 	rep := r.rep
-	rep.judgement = r.oracle.judge(end, r.peers)
+	rep.judgement = j
 	rep.Late = r.oracle.late.Summary()
 	rep.Duration = table.Round(time.Duration(end).Seconds(), 3)
 	rep.Touches = r.touches.Load()
@@ -127,7 +130,8 @@ func (r *run) finish(ctx context.Context, end int64, a account) {
 	rep.Pings, rep.Misses, rep.Kept, rep.Gone = st.Pings, st.Misses, st.Kept, st.Gone
 	rep.TrackerCPU = table.Round(100*float64(st.Busy)/float64(end), 3)
 	rep.Pause = a.Pause
-	rep.Unaccounted = apart(timedOut(st), rep.Closed) + apart(st.Gone, rep.Left+a.HandedBack) + apart(st.Live, 0)
+	rep.Drained, rep.Shed, rep.Evicted, rep.Refused = st.Drained, st.Shed, st.Evicted, st.Refused
+	rep.Unaccounted = apart(ended(st), rep.Closed) + apart(st.Gone, rep.Left+a.HandedBack) + apart(st.Live, 0) + apart(st.Tracked-st.Gone, int(ended(st)))
 }
 
 func apart(a uint64, b int) int {
@@ -135,7 +139,9 @@ func apart(a uint64, b int) int {
 	return max(d, -d)
 }
 
-func timedOut(st idle.Stats) (sum uint64) {
+// ended returns how many connections the tracker has ended.
+func ended(st idle.Stats) uint64 {
+	sum := st.Drained + st.Shed + st.Evicted
 	for _, n := range st.TimedOut {
 		sum += n
 	}

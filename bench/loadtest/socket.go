@@ -134,7 +134,7 @@ func (s *sock) unexplained(by int64) bool {
 
 // act does what the connection's life says.
 func (s *sock) act() {
-	switch now := s.load.now(); s.does(now, s.load.cfg.Idle) {
+	switch now := s.load.now(); s.does(now, s.load.cfg) {
 	case touches:
 		s.send(talk)
 	case beats:

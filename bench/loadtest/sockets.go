@@ -34,7 +34,7 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	if err := usage.Enough("sockets", cfg.sockets, 1, ownFiles); err != nil {
 		return nil, err
 	}
-	l := &socketLoad{run: newRun(cfg, cfg.sockets), socks: make([]sock, cfg.sockets)}
+	l := &socketLoad{run: newRun(cfg, cfg.sockets, 0), socks: make([]sock, cfg.sockets)}
 	for i := range l.socks {
 		l.socks[i].peer, l.socks[i].load = &l.peers[i], l
 	}
@@ -83,7 +83,7 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 			return nil, errors.New("the server process ended before its time")
 		}
 		l.hangUp()
-		l.finish(ctx, end, *done)
+		l.finish(ctx, end, l.oracle.judge(end, l.peers), *done)
 	case <-time.After(shutdownTime):
 		return nil, fmt.Errorf("the server process has not ended %v after it was told to", shutdownTime)
 	}

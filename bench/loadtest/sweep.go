@@ -11,6 +11,7 @@ const slab = 64
 type sweeper struct {
 	load               *load
 	touch, beat, leave []*peer // what a slab has to do
+	work, rest         []*peer
 }
 
 // sweep comes past connections slab by slab.
@@ -24,19 +25,24 @@ func (s *sweeper) sweep(from, to int) {
 // pass comes past a slab of connections.
 func (s *sweeper) pass(from, to int) {
 	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
+	s.work, s.rest = s.work[:0], s.rest[:0]
 	now := s.load.now()
 	for i := from; i < to; i++ {
 		p := &s.load.peers[i]
 		if p.ended() {
 			continue
 		}
-		switch p.does(now, s.load.cfg.Idle) {
+		switch p.does(now, s.load.cfg) {
 		case touches, talks:
 			s.touch = append(s.touch, p)
 		case beats:
 			s.beat = append(s.beat, p)
 		case leaves:
 			s.leave = append(s.leave, p)
+		case works:
+			s.work = append(s.work, p)
+		case rests:
+			s.rest = append(s.rest, p)
 		}
 	}
 	before := s.load.now()
@@ -55,8 +61,28 @@ func (s *sweeper) pass(from, to int) {
 	}
 	for _, p := range s.leave {
 		if s.load.conn(p).Close() {
-			s.load.oracle.left(p)
+			s.load.part.left(p, s.load.now())
 		}
+	}
+	s.passWork()
+}
+
+// passWork has workers begin and finish. Both are activities. They are noted as busy
+// no longer than they are.
+func (s *sweeper) passWork() {
+	for _, p := range s.work {
+		c, before := s.load.conn(p), s.load.now()
+		c.Touch()
+		c.PauseRead()
+		p.state.CompareAndSwap(open, working)
+		s.load.oracle.touched(p, before, s.load.now())
+	}
+	for _, p := range s.rest {
+		c, before := s.load.conn(p), s.load.now()
+		c.Touch()
+		s.load.oracle.touched(p, before, s.load.now())
+		p.state.CompareAndSwap(working, rested)
+		c.AwaitRead()
 	}
 }
 

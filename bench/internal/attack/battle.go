@@ -75,7 +75,7 @@ func fight(ctx context.Context, cfg Config, variant, descriptors string, stderr 
 }
 
 func (b *battle) clients(request func(int) request, patience time.Duration) *clients {
-	return &clients{Config: b.Config, address: b.server.Address, patience: patience, request: request, latency: spread.New()}
+	return &clients{Config: b.Config, address: b.server.Address, patience: patience, request: request, perConn: 10, latency: spread.New()}
 }
 
 // calm is how long things may take that should take no time.
@@ -99,12 +99,12 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	for i := range b.Honest {
 		honest.Go(func() {
 			if program.Sleep(asking, b.Every*time.Duration(i)/time.Duration(b.Honest)) {
-				b.quick.run(asking)
+				b.quick.run(asking, nil)
 			}
 		})
 	}
 	for i := range b.slow() {
-		honest.Go(func() { []*clients{b.uploads, b.downloads}[i%2].run(asking) })
+		honest.Go(func() { []*clients{b.uploads, b.downloads}[i%2].run(asking, nil) })
 	}
 
 	program.Sleep(asking, calm)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // A Config says how Run attacks.
@@ -25,6 +26,7 @@ type Config struct {
 	Every     time.Duration // between two requests of an honest client
 	Patience  time.Duration // of honest clients
 	Late      time.Duration // by which the cut of an attacker may be late
+	Capacity  time.Duration // the grace of a Capacity, if this is a Flood; else 0
 	Limits
 }
 
@@ -39,7 +41,7 @@ type Limits struct {
 	KeepAlive time.Duration
 }
 
-// Servers returns the servers that Run can attack.
+// Servers returns the servers that Run can attack. Flood can attack server.Net too.
 func Servers() []string { return []string{"http", "https", "fasthttp"} }
 
 const (
@@ -50,11 +52,20 @@ const (
 
 // Validate returns an error that names the flag and its value if c cannot be run.
 func (c *Config) Validate() error {
-	if !slices.Contains(Servers(), c.Server) {
-		return fmt.Errorf("-server is %q; it must be one of %s", c.Server, strings.Join(Servers(), ", "))
+	if c.Capacity > 0 {
+		return cmp.Or(
+			c.oneOf(append(Servers(), server.Net)),
+			program.Within("attackers", c.Attackers, 4*sources, maxClients, " with -capacity"),
+			program.Within("honest", c.Honest, 1, maxClients, ""),
+			program.Within("capacity", c.Capacity, minLimit, time.Minute, ""),
+			program.Within("patience", c.Patience, minLimit, time.Hour, ""),
+			program.Within("every", c.Every, time.Millisecond, time.Minute, ""),
+			program.Within("duration", c.Duration, 4*c.Capacity, time.Hour, ", so that attackers pass -capacity"),
+		)
 	}
 	fast := max(10, int(4*float64(c.piece())/max(c.Body, minLimit).Seconds())+1) // a trickle of half of it never pauses for too long
 	return cmp.Or(
+		c.oneOf(Servers()),
 		program.Within("attackers", c.Attackers, 1, maxClients, ""),
 		program.Within("honest", c.Honest, 1, maxClients, ""),
 		program.Within("write-rate", c.WriteRate, 10, maxRate, ""),
@@ -69,6 +80,13 @@ func (c *Config) Validate() error {
 		program.Within("every", c.Every, time.Millisecond, c.KeepAlive/2, fmt.Sprintf(", so that honest clients stay below -keepalive %v", c.KeepAlive)),
 		program.Within("duration", c.Duration, c.shortest(), time.Hour, ", so that every attacker passes its limit"),
 	)
+}
+
+func (c *Config) oneOf(servers []string) error {
+	if slices.Contains(servers, c.Server) {
+		return nil
+	}
+	return fmt.Errorf("-server is %q; it must be one of %s", c.Server, strings.Join(servers, ", "))
 }
 
 func (c *Config) secure() bool { return c.Server == "https" }

@@ -29,6 +29,7 @@ type clients struct {
 	patience time.Duration
 	request  func(i int) request
 	receive  int // the size of their sockets' receive buffers; 0: as the system has it
+	perConn  int // after how many requests a client comes by a new connection
 
 	latency *spread.Spread // of requests that succeeded, from when they were to be made
 
@@ -82,20 +83,17 @@ func (l *Limits) download(int) request {
 	return request{head: getRequest(len(film)), answer: len(film), chunk: len(film) / int(l.slowness()/slowPause), pause: slowPause}
 }
 
-// requestsPerConn is after how many requests a client comes by a new connection.
-const requestsPerConn = 10
-
-// run has a client make requests until ctx is done. Latency is counted from when
+// run has a client make requests from an address, or any, until ctx is done. Latency is counted from when
 // a request was to be made. One that was not made in time because the client was
 // still waiting for an answer is missed.
-func (c *clients) run(ctx context.Context) {
-	v := visit{clients: c}
+func (c *clients) run(ctx context.Context, from net.Addr) {
+	v := visit{clients: c, from: from}
 	defer v.leave()
 	next := time.Now()
 	for i := 0; program.Sleep(ctx, time.Until(next)); i++ {
 		err := v.ask(c.request(i))
 		c.done(next, err)
-		if err != nil || i%requestsPerConn == requestsPerConn-1 {
+		if err != nil || i%c.perConn == c.perConn-1 {
 			v.leave()
 		}
 		if c.every == 0 {
@@ -137,6 +135,7 @@ func (c *clients) miss(requests int) {
 // A visit is a client's connection, if it has one.
 type visit struct {
 	*clients
+	from net.Addr // nil for any
 	conn net.Conn
 	in   *bufio.Reader
 }
@@ -166,6 +165,10 @@ func (v *visit) ask(r request) error {
 		}
 		time.Sleep(r.pause)
 	}
+	if v.Server == server.Net { // it echoes
+		_, err := io.CopyN(io.Discard, v.in, int64(len(r.head)+r.pieces*len(r.piece)))
+		return err
+	}
 	res, err := http.ReadResponse(v.in, nil)
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (v *visit) ask(r request) error {
 }
 
 func (v *visit) connect(deadline time.Time) error {
-	d := net.Dialer{Deadline: deadline}
+	d := net.Dialer{Deadline: deadline, LocalAddr: v.from}
 	if v.receive > 0 {
 		d.Control = func(_, _ string, c syscall.RawConn) error { return setReceiveBuffer(c, v.receive) }
 	}

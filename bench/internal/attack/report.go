@@ -23,6 +23,7 @@ type Report struct {
 	Limits    map[string]float64 `json:"limits"` // in seconds, and in bytes a second
 	machine.Where
 	Runs   []*outcome `json:"runs"`
+	Floods []*flood   `json:"floods,omitempty"`
 	Passed bool       `json:"passed"`
 	Faults []string   `json:"faults"` // of ours
 
@@ -152,6 +153,9 @@ func (r *Report) judge() {
 				fault("%s: %d of %d outlived their limit by more than %v", d.Kind, d.Outlived, d.Attackers, r.cfg.Late)
 			}
 		}
+	}
+	for _, f := range r.Floods {
+		r.Faults = append(r.Faults, f.faults()...)
 	}
 	r.Passed = len(r.Faults) == 0
 }

@@ -33,6 +33,12 @@ type order struct {
 	Kind, Variant string // as in server.Config
 	Limits        Limits
 	Clients       int // there are descriptors for so many connections; 0: no limit
+
+	// Of a Flood.
+	Echo   bool          // a server of net echoes
+	Evict  time.Duration // the grace of a Capacity; 0 for none
+	Most   int           // of the Capacity, as PerKey is
+	PerKey int
 }
 
 // Serve is the server process.
@@ -44,6 +50,11 @@ func Serve(p *child.Parent) error {
 	s, err := newServer(&o)
 	if err != nil {
 		return err
+	}
+	if o.Evict > 0 {
+		if err := s.Tracker.SetCapacity(idle.Capacity{Most: o.Most, Grace: o.Evict, PerKey: o.PerKey}); err != nil {
+			return err
+		}
 	}
 	if o.Clients > 0 {
 		if err := limitDescriptors(o.Clients); err != nil {
@@ -58,7 +69,7 @@ func Serve(p *child.Parent) error {
 func newServer(o *order) (*server.Server, error) {
 	l := o.Limits
 	c := server.Config{
-		Kind: o.Kind, Variant: o.Variant, Serve: takeBeats,
+		Kind: o.Kind, Variant: o.Variant, Own: l.KeepAlive, Serve: takeBeats,
 		Policy: idle.Policy{
 			IdleTimeout: l.KeepAlive, ReadTimeout: l.Body, WriteTimeout: l.Write, MaxAge: 10 * l.KeepAlive,
 			Heartbeat:    idle.Heartbeat{Interval: l.KeepAlive, Timeout: l.KeepAlive, Passive: true},
@@ -97,9 +108,15 @@ func newServer(o *order) (*server.Server, error) {
 		}
 		return s, err
 	}
+	if o.Echo {
+		c.Serve = nil
+	}
 	var err error
 	if c.Listener, err = listen(); err != nil {
 		return nil, err
+	}
+	if o.Evict == 0 {
+		c.Listener = patient{c.Listener}
 	}
 	return server.New(c)
 }
@@ -109,12 +126,11 @@ func newServer(o *order) (*server.Server, error) {
 // it takes less than a film to fill them.
 func listen() (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return setSendBuffer(c, 32<<10) }}
-	ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	return patient{ln}, err
+	return config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 }
 
 // patient is a listener that waits for a descriptor if there is none. net/http
-// does so itself, but fasthttp would end.
+// does so itself, but fasthttp would end. With a Capacity ours does so.
 type patient struct{ net.Listener }
 
 func (p patient) Accept() (net.Conn, error) {

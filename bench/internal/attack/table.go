@@ -10,11 +10,15 @@ import (
 
 // Table writes r for people.
 func (r *Report) Table(w io.Writer) {
-	if r.Passed {
+	if r.Passed && len(r.Floods) == 0 {
 		table.Paragraph(w, fmt.Sprintf("\nPASS: with ours every attacker was cut, none before its limit or more than %v after, and no honest request failed.", r.cfg.Late))
 	}
 	for _, f := range r.Faults {
 		table.Paragraph(w, "\nFAIL: "+f)
+	}
+	if len(r.Floods) > 0 {
+		r.floods(w)
+		return
 	}
 	l := r.cfg.Limits
 	table.Paragraph(w, fmt.Sprintf("\nlimits: header and handshake %v; body %v, %d B/s after %v; response %v, %d B/s after %v; keep-alive %v",
