@@ -242,7 +242,17 @@ var ofDrain = []promise{
 		<-begun
 		idler := s.Dial()
 		idler.Get("/")
-		time.Sleep(300 * ms)
+		Eventually(t, "both are idle for longer than the grace, as the tracker reckons", func() bool {
+			probe, err := s.Tracker().Shed(idle.Shed{Idle: time.Second, Rate: 1e-9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer probe.Cancel()
+			for probe.Progress().Met == 0 && !probe.Progress().Finished {
+				time.Sleep(ms)
+			}
+			return probe.Progress().Met == 2
+		})
 		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 2, Grace: 100 * ms}); err != nil {
 			t.Fatal(err)
 		}
