@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,18 +14,18 @@ import (
 // rises and falls.
 func TestPressureOnKeepAlive(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{KeepAliveTimeout: 100 * time.Second}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
-		reading := 0.0
+		var percent atomic.Int64
 		_, streams, err := l.streams.open(l) // which have a tracker of their own
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := idle.Pressure{Read: func() (float64, error) { return reading, nil }}
+		p := idle.Pressure{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}
 		if err := l.SetPressure(p, httplimits.Timeouts{KeepAliveTimeout: 10 * time.Second, WriteTimeout: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		want := func(pressure float64, keepAlive, write time.Duration) {
 			t.Helper()
-			reading = pressure
+			percent.Store(int64(100 * pressure))
 			time.Sleep(20 * time.Second)
 			if got := l.phases[KeepAlive].InForce(); got.ReadTimeout != keepAlive || got.WriteTimeout != write {
 				t.Errorf("at %v: %v and %v", pressure, got.ReadTimeout, got.WriteTimeout)
