@@ -326,6 +326,9 @@ func TestNonsenseIsRefused(t *testing.T) {
 
 // BenchmarkDrain drains a million connections at once.
 func BenchmarkDrain(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it takes seconds each time")
+	}
 	const n = 1_000_000
 	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
 	if err != nil {
