@@ -131,6 +131,24 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 	})
 }
 
+// TestEvictsWhenGraceIsOver has more connections than Most while none may be evicted, and
+// no newcomer that would have anybody look again.
+func TestEvictsWhenGraceIsOver(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(10)
+		r.mustHold(Capacity{Most: 7, Grace: 10 * time.Second})
+		r.wait(9 * time.Second)
+		if st := r.Stats(); st.Evicted != 0 {
+			t.Errorf("within the grace: %+v", st)
+		}
+		r.do(all[0].conn.Touch)
+		r.wait(2 * time.Second)
+		if st := r.Stats(); st.Evicted != 3 || st.Live != 7 || all[0].err != nil {
+			t.Errorf("after the grace: %+v, %v", st, all[0].err)
+		}
+	})
+}
+
 func TestMakeRoom(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(10)

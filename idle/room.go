@@ -8,8 +8,8 @@ import (
 )
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
-// If there are more connections than Most, all that can be are evicted. Those that exceed
-// PerKey stay.
+// If there are more connections than Most, the most idle ones are evicted, and those that
+// may not be evicted yet follow when they may. Those that exceed PerKey stay.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
@@ -42,10 +42,7 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if over := r.excess(); c.Most > 0 && over > 0 {
-		r.owed = over
-		r.look()
-	}
+	r.settle()
 	return nil
 }
 
@@ -72,7 +69,7 @@ func (t *Tracker) MakeRoom(n int) (evicted int) {
 	r := (*g).(*room)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.make(n)
+	return r.make(n, r.credit())
 }
 
 // A room is what keeps a tracker within its [Capacity]. It evicts the most idle
@@ -95,16 +92,21 @@ type room struct {
 	enough     int         // when fewer are left, the next walk is due
 	found      mostIdle    // by the walk that is under way
 	walking    bool
+	ended      int       // of the candidates that the last walk has found, and of some before
 	barren     time.Time // until then no walk begins, as it would find none that can be evicted
 	evicting   int       // connections that shards have orders to evict
 	owed       int       // connections that are to be evicted as soon as a walk has found them
+	settling   bool      // settle will be called when a walk may begin again
 }
 
 const (
 	shareCollected = 200 // of all connections, 1 in so many is collected
 	minCollected   = 16  // or so many
 	mostOwed       = 100 // of the capacity, 1 in so many may be owed, or 1
-	barrenFor      = 100 * time.Millisecond
+
+	// So a walk that finds none takes at most a fifth of a core, however often it begins.
+	leastBarren = 100 * time.Millisecond
+	barrenEach  = time.Microsecond // for each connection
 )
 
 // admit counts a new connection of s if there is room, or room can be made.
@@ -115,7 +117,7 @@ func (r *room) admit(s *Shard, e *entry, owner any) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if over := r.excess() + 1; r.Most > 0 && over > 0 && r.make(over) < over {
+	if over := r.excess() + 1; r.Most > 0 && over > 0 && r.make(over, r.credit()) < over {
 		r.keys.leave(e)
 		r.refused.Add(1)
 		return ErrFull
@@ -134,18 +136,39 @@ func (r *room) leave(e *entry) { r.keys.leave(e) }
 // about to be evicted. r.mu must be held.
 func (r *room) excess() int { return r.tracker.live() - r.evicting - r.owed - r.Most }
 
-// make evicts n connections. It returns for how many there will be room: some may be owed
-// until a walk has found them. r.mu must be held.
-func (r *room) make(n int) (made int) {
+// credit returns how many more evictions may be owed for newcomers. r.mu must be held.
+func (r *room) credit() int { return max(r.Most/mostOwed, 1) - r.owed }
+
+// make evicts n connections. It returns for how many there will be room: as many as credit
+// allows may be owed until a walk has found them. r.mu must be held.
+func (r *room) make(n, credit int) (made int) {
 	for ; made < n && r.evict(); made++ {
 	}
 	r.look()
 	if r.walking {
-		more := max(0, min(n-made, max(r.Most/mostOwed, 1)-r.owed))
+		more := max(0, min(n-made, credit))
 		r.owed += more
 		made += more
 	}
 	return made
+}
+
+// settle evicts those that are too many, now or as soon as they may be evicted. r.mu must
+// be held.
+func (r *room) settle() {
+	over := r.excess()
+	if r.Most == 0 || over <= 0 || r.make(over, over) == over || r.settling {
+		return
+	}
+	r.settling = true
+	time.AfterFunc(time.Until(r.barren), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.settling = false
+		if g := r.tracker.gate.Load(); g != nil && *g == gate(r) {
+			r.settle()
+		}
+	})
 }
 
 // evict orders to evict the most idle candidate. It reports whether there is one. r.mu
@@ -181,12 +204,19 @@ func (r *room) report(_ order, as outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.evicting--
-	if as == inUse {
-		r.barren = time.Now().Add(barrenFor) // the next walk would find it again
+	switch {
+	case as != inUse:
+		r.ended++
+		return
+	case r.ended == 0 && r.evicting == 0 && len(r.candidates) == 0:
+		r.wither() // none could be evicted, and the next walk would find the same ones
 	}
-	if over := r.excess(); r.Most > 0 && as == inUse && over > 0 {
-		r.make(over) // another one
-	}
+	r.settle() // by another one
+}
+
+// wither puts off the next walk. r.mu must be held.
+func (r *room) wither() {
+	r.barren = time.Now().Add(leastBarren + time.Duration(r.tracker.live())*barrenEach)
 }
 
 // look begins a walk if candidates run short, unless it would find none. r.mu must be
@@ -222,12 +252,13 @@ func (r *room) take() {
 	defer r.mu.Unlock()
 	r.walking = false
 	r.candidates, r.enough = r.found.sorted(), len(r.found.heap)/2
-	r.found = mostIdle{}
+	r.found, r.ended = mostIdle{}, 0
 	if len(r.candidates) == 0 {
-		r.barren = time.Now().Add(barrenFor)
+		r.wither()
 	}
-	for owed := r.owed; owed > 0; owed-- {
-		r.owed--
-		r.evict()
+	owed := r.owed
+	r.owed = 0
+	for ; owed > 0 && r.evict(); owed-- {
 	}
+	r.settle()
 }

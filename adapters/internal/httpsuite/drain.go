@@ -228,7 +228,7 @@ var ofDrain = []promise{
 	}},
 
 	// Idle connections make room, those with a request do not.
-	{"CapacityEvicts", plain, func(t *testing.T, u under) {
+	{"CapacityEvicts", usual, func(t *testing.T, u under) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		s := u.start(t, Timeouts{}, func(r Request) {
 			io.Copy(io.Discard, r.Body())
@@ -256,20 +256,14 @@ var ofDrain = []promise{
 		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 2, Grace: 100 * ms}); err != nil {
 			t.Fatal(err)
 		}
-		// Whoever is not evicted for one newcomer, as the kernel had input for him at that
-		// moment, is for a later one.
-		Eventually(t, "one of the idle makes room", func() bool {
-			nc, err := net.Dial("tcp", s.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { nc.Close() })
-			time.Sleep(150 * ms) // more than the time in which nobody is looked for
-			return s.Stats().Evicted > 0
-		})
+		s.Dial().Get("/")
+		Eventually(t, "an idle one makes room", func() bool { return s.Stats().Evicted == 1 })
 		idler.WantClosed()
 		close(goOn)
 		busy.Want(http.StatusOK)
+		if st := s.Stats(); st.Refused != 0 || st.Evicted != 1 {
+			t.Errorf("%+v", st)
+		}
 	}},
 
 	// A client that tries idempotent requests again, as all of them do, sees no failure
