@@ -149,6 +149,39 @@ func TestEvictsWhenGraceIsOver(t *testing.T) {
 	})
 }
 
+// TestRaisedCapacityEvictsNobody raises a capacity that waits for the grace to be over.
+func TestRaisedCapacityEvictsNobody(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.guests(10)
+		r.mustHold(Capacity{Most: 7, Grace: 10 * time.Second})
+		r.wait(time.Second)
+		r.mustHold(Capacity{Most: 10})
+		r.wait(time.Minute)
+		if st := r.Stats(); st.Evicted != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestOneInUsePutsOffNoWalk has one of several candidates be in use when its turn comes.
+func TestOneInUsePutsOffNoWalk(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.guests(3)
+		r.mustHold(Capacity{Most: 3})
+		r.wait(time.Second)
+		room := (*r.gate.Load()).(*room)
+		room.mu.Lock()
+		room.look()
+		room.mu.Unlock()
+		r.wait(time.Second)
+		room.evicting++
+		room.report(order{}, inUse)
+		if len(room.candidates) != 3 || !room.barren.IsZero() {
+			t.Errorf("%d candidates, and no walk until %v", len(room.candidates), room.barren)
+		}
+	})
+}
+
 func TestMakeRoom(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(10)

@@ -284,3 +284,31 @@ type racingOwner struct {
 
 func (o *racingOwner) Expire(*TimeoutError) { o.outcomes.Add(1) }
 func (o *racingOwner) Ping() error          { return nil }
+
+// TestStartBesideFlags starts generations while another goroutine changes flags, as a pass
+// does that still holds the generation before.
+func TestStartBesideFlags(t *testing.T) {
+	var s state
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.set(walked, 0)
+				s.set(0, walked)
+			}
+		}
+	}()
+	for i := range 100_000 {
+		if !s.start() {
+			t.Errorf("generation %d was not started", i)
+			break
+		}
+		s.end()
+	}
+	close(stop)
+	<-stopped
+}

@@ -216,8 +216,15 @@ func sameGen(a, b uint32) bool { return a&genMask == b&genMask }
 
 // start begins a new generation. It returns false if the last one has not ended.
 func (s *state) start() bool {
-	was := s.Load()
-	return was&(live|expired) == 0 && s.CompareAndSwap(was, was&genMask+genUnit|live)
+	for {
+		was := s.Load()
+		if was&(live|expired) != 0 {
+			return false
+		}
+		if s.CompareAndSwap(was, was&genMask+genUnit|live) { // else a flag of the last one has changed
+			return true
+		}
+	}
 }
 
 // end ends the generation and returns the state before. ok is false if it has
