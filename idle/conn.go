@@ -1,5 +1,7 @@
 package idle
 
+import "time"
+
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 112 bytes on 64-bit systems. Embed it in the connection's own type,
 // and do not copy it. The zero value is ready for [Tracker.Track] or
@@ -272,3 +274,12 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 
 // Ending reports whether the connection has timed out and is not closed yet.
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
+
+// Idle returns how long ago the last activity of a tracked connection was, in either
+// direction, less up to two ticks.
+func (c *Conn) Idle() time.Duration { return c.lane.clock.moment().since(c.lastActivity()) }
+
+// Age returns how long a connection has been tracked, less up to two ticks. If OnTimeout
+// has kept it beyond MaxAge, it is the time since then. It is at most 2²⁹ ticks, which are
+// 62 days by default.
+func (c *Conn) Age() time.Duration { return c.lane.clock.moment().since(c.born.Load()) }

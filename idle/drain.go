@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -59,6 +60,14 @@ func (t *Tracker) Drain(d Drain) (*Operation, error) {
 	p.reason, p.lasts = ReasonDrain, true
 	p.after = func() { t.draining.Store(false) }
 	return t.begin(p), nil
+}
+
+// Operations returns the operations that are under way, the oldest first.
+func (t *Tracker) Operations() []*Operation {
+	t.mustBeMade()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.operations)
 }
 
 // isClosed reports whether the tracker is closed.

@@ -69,6 +69,12 @@ func (o *Operation) Progress() Progress {
 	return o.progress
 }
 
+// Reason returns [ReasonDrain] or [ReasonShed].
+func (o *Operation) Reason() Reason { return o.plan.reason }
+
+// Cause returns the cause that was given to Shed.
+func (o *Operation) Cause() string { return o.plan.cause }
+
 // Done returns a channel that is closed when o has finished: when nothing is left to do,
 // or when it has been cancelled, or the tracker is closed.
 func (o *Operation) Done() <-chan struct{} { return o.done }

@@ -49,6 +49,24 @@ type Options struct {
 	// that the pass has taken. It is called by the driver, or on the shard's
 	// loop.
 	OnPass func(took time.Duration)
+
+	// Label returns what a connection is called in [End], [Info] and the log. It is
+	// called when the connection ends, and when it is listed, by the goroutine that ends
+	// it or by the driver, and on the loop if there is one. It must not block. Only the
+	// first 128 bytes are kept. The default is the text of the owner's RemoteAddr, or
+	// empty if it has none.
+	Label func(owner any) string
+
+	// OnEnds, if not nil, is called with connections that have ended, each exactly once,
+	// however it has ended. ends is valid until OnEnds returns. Several ends come in one
+	// call, at most one call a tick for each shard. OnEnds is called by one goroutine at a
+	// time, which is not that of a pass, so it may block. Beyond 65,536 ends of a shard
+	// that are waiting meanwhile, more are lost: Stats.EndsLost counts them.
+	OnEnds func(ends []End)
+
+	// LogEnds, if not nil, is the level at which Logger logs each end, at most 100 a
+	// second. The next record after that says how many were left out.
+	LogEnds slog.Leveler
 }
 
 const (

@@ -61,6 +61,8 @@ type base struct {
 	past   Stats             // counts of shards that were closed
 	causes map[string]uint64 // of connections that were shed
 	walks  walks
+
+	operations []*Operation // those that have not finished
 }
 
 // A gate counts new connections, or refuses them.

@@ -34,6 +34,29 @@ type Stats struct {
 	Passes  uint64        // passes over a shard with something due
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
+
+	// Phases holds, for each name of a Policy that some have been under, how many were
+	// ended while they were under it, by each of [Reasons]; zeros are included. Beyond 100
+	// names the rest is counted as "(others)".
+	Phases map[string]map[Reason]uint64
+
+	EndsLost uint64 // ends that were not reported, as Options.OnEnds or the log was too slow
+
+	// These are histograms over all connections that have ended, whatever the reason,
+	// but for Lateness. Times are in whole ticks.
+	Lifetime Histogram // how long they were tracked
+	Idle     Histogram // how long before the end the last activity was
+	Lateness Histogram // of those that were timed out by a limit: how long after they were due
+	PassTime Histogram // of passes: how long they took
+}
+
+// Reasons returns all reasons for which a tracker ends connections.
+func Reasons() []Reason {
+	all := make([]Reason, 0, numReasons-1)
+	for r := ReasonIdle; r < numReasons; r++ {
+		all = append(all, r)
+	}
+	return all
 }
 
 // Add adds the counts of another tracker to s. Longest becomes the maximum.

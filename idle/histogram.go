@@ -1,0 +1,103 @@
+package idle
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// NumBuckets is the number of buckets of a [Histogram].
+const NumBuckets = 46
+
+// leastBound is the upper bound of the first bucket: 2 to this power of a second, or
+// 0.95 µs. That of the last but one is 2²⁴ s, or 194 days.
+const leastBound = -20
+
+// A Histogram counts durations in buckets whose bounds are the powers of 2 of a second.
+// They are those of Prometheus's native histograms with schema 0.
+type Histogram struct {
+	// Buckets[i] counts durations of at most BucketBound(i) that are longer than
+	// BucketBound(i-1).
+	Buckets [NumBuckets]uint64
+
+	// Sum is the sum of all durations in seconds. Each counts in whole microseconds.
+	Sum float64
+}
+
+// BucketBound returns the upper bound of bucket i of a [Histogram] in seconds: 2 to the
+// power of i-20. It belongs to the bucket. The bound of the last bucket is infinite.
+func BucketBound(i int) float64 {
+	if i >= NumBuckets-1 {
+		return math.Inf(1)
+	}
+	return math.Ldexp(1, leastBound+i)
+}
+
+// Count returns the number of durations in h.
+func (h *Histogram) Count() (n uint64) {
+	for _, in := range h.Buckets {
+		n += in
+	}
+	return n
+}
+
+// Quantile returns the duration that a share q of all durations, from 0 to 1, does not
+// exceed, in seconds. It is the bound of a bucket, so it may be up to twice as long. It is
+// 0 if h is empty.
+func (h *Histogram) Quantile(q float64) float64 {
+	rank := uint64(math.Ceil(q * float64(h.Count())))
+	sum := uint64(0)
+	for i, in := range h.Buckets {
+		if sum += in; in > 0 && sum >= rank {
+			return BucketBound(i)
+		}
+	}
+	return 0
+}
+
+// Add adds the durations that another histogram has counted.
+func (h *Histogram) Add(other *Histogram) {
+	for i, n := range other.Buckets {
+		h.Buckets[i] += n
+	}
+	h.Sum += other.Sum
+}
+
+// note counts a duration.
+func (h *Histogram) note(d time.Duration) {
+	h.Buckets[bucketOf(d)]++
+	h.Sum += float64(d.Microseconds()) / 1e6
+}
+
+// bucketOf returns the index of the bucket of d. The bounds belong to the buckets below
+// them.
+func bucketOf(d time.Duration) int {
+	if d <= 0 {
+		return 0
+	}
+	fraction, power := math.Frexp(d.Seconds()) // fraction is from 0.5 to less than 1
+	if fraction == 0.5 {
+		power--
+	}
+	return min(max(power-leastBound, 0), NumBuckets-1)
+}
+
+// A tally is a Histogram that any goroutine may add to.
+type tally struct {
+	buckets [NumBuckets]atomic.Uint64
+	micros  atomic.Uint64 // the sum
+}
+
+// note counts a duration.
+func (t *tally) note(d time.Duration) {
+	t.buckets[bucketOf(d)].Add(1)
+	t.micros.Add(uint64(max(d, 0).Microseconds()))
+}
+
+// addTo adds what t has counted to h.
+func (t *tally) addTo(h *Histogram) {
+	for i := range t.buckets {
+		h.Buckets[i] += t.buckets[i].Load()
+	}
+	h.Sum += float64(t.micros.Load()) / 1e6
+}
