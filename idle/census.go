@@ -2,6 +2,9 @@ package idle
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -26,17 +29,24 @@ const (
 	Oldest                 // the greatest age first
 	NextToEnd              // the soonest to end if nothing moves first
 	MostMisses             // the most unanswered pings first
+	numSorts
 )
 
-// A Census is what a tracker's connections were at a moment. It holds memory for each
-// connection that it lists: 32 bytes, and the connection itself.
+// A Census is what a tracker's connections were at a moment. It is read-only, and any
+// goroutine may use it. It holds memory for each connection that it lists: 32 bytes, and
+// the connection itself.
 type Census struct {
 	At     time.Time     // when it began
-	Took   time.Duration // until all were visited
+	Took   time.Duration // until all were visited and sorted
 	Live   int           // connections that were visited
 	Phases map[string]PhaseCensus
 	Idle   Histogram // time since their last activity
 	Age    Histogram // see [Conn.Age]
+
+	tracker *base
+	at      moment
+	ending  []uint32    // how many end in each tick from at.now on
+	list    []candidate // the first one is the first of the order
 }
 
 // A PhaseCensus is what a census has found out about the phases of one name.
@@ -45,58 +55,167 @@ type PhaseCensus struct {
 	Phase *Phase // one of the phases with that name
 }
 
-// Info describes a live connection.
-type Info struct {
-	Label string // see Options.Label
-	Owner any    // what was passed to Track; on a loop, use it only there
-	Phase string // Policy.Name of its phase
-
-	Age     time.Duration // see [Conn.Age]
-	IdleIn  time.Duration // since something arrived
-	IdleOut time.Duration // since something was sent
-	Busy    bool          // see [Tracker.Drain]
-	Misses  int           // pings that were not answered, in a row
-
-	// Next is what is due next if nothing moves: "ping", "miss", "drain" or "end", or
-	// empty if no limit counts. NextIn is how soon that is, and is not positive if it is
-	// due. NextBy is the limit that causes it.
-	Next   string
-	NextIn time.Duration
-	NextBy Reason
-
-	// EndsIn is how soon the connection ends if nothing moves, and EndsBy is the limit
-	// that causes it, or 0 if none does.
-	EndsIn time.Duration
-	EndsBy Reason
-}
-
-// End ends the connection as [Conn.End] does, unless it has ended since, even if its Conn
-// is used for another connection by now. Any goroutine may call it.
-func (i *Info) End(cause string) {}
-
-// Census visits all connections, in the passes of their shards, and counts them. It
-// allocates nothing for a connection that is not listed, and no activity waits for it.
-// Connections are not all visited at the same moment. One whose OnTimeout is running is
-// not counted. Several censuses run one after the other.
+// Census visits all connections, in the passes of their shards, and counts them. No
+// activity waits for it, and nothing is allocated for a connection that is not listed.
+// Times are those at the beginning of the census, as far as later activity allows. A
+// connection is not counted while its OnTimeout is running. Several censuses run one after
+// the other.
 //
 // Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
-// and with ctx's error if ctx is done first, for example as an event loop is blocked.
-// Any goroutine may call it, but a callback of a loop must not, as it would wait for
+// and with that of ctx if ctx is done first, for example because an event loop is blocked.
+// Any goroutine may call it, but a callback on a loop must not, as it would wait for
 // itself.
 func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	t.mustBeMade()
-	return nil, nil
+	if q.Sort >= numSorts {
+		return nil, fmt.Errorf("idle: Query.Sort is %d; it must be one of the constants, such as MostIdle", q.Sort)
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	n := newCount(&t.base, q)
+	select {
+	case <-t.walk(n.meet):
+	case <-ctx.Done():
+		n.stop()
+		return nil, fmt.Errorf("idle: the census was not finished: %w", context.Cause(ctx))
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	return n.finish(), nil
 }
 
-// Ending returns how many of the connections end within d of c.At if nothing moves: no
-// byte, no beat, no close. d is rounded down to whole ticks, and is at most a minute.
-func (c *Census) Ending(d time.Duration) int { return 0 }
+// Ending returns how many connections end within d of c.At if nothing moves: no byte, no
+// beat, no close. Those that are overdue are included. d is at most a minute.
+func (c *Census) Ending(d time.Duration) (n int) {
+	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.slack)/c.tracker.clock.tick) - c.at.now
+	for i, ends := range c.ending {
+		if int64(i) <= within {
+			n += int(ends)
+		}
+	}
+	return n
+}
+
+const forecastFor = time.Minute
 
 // Len returns the number of connections that are listed.
-func (c *Census) Len() int { return 0 }
+func (c *Census) Len() int { return len(c.list) }
 
-// Page describes n connections of the list, or fewer at its end, from number from on,
-// which counts from 0. Each is described as it is now. Those that have ended since are left
-// out. The order is that of the census. Page has the same errors as [Tracker.Census], and
-// one if from or n is negative.
-func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) { return nil, nil }
+// Page describes n connections of the list from the given one on, which counts from 0.
+// At the end of the list there are fewer, and beyond it there are none. Each is described as
+// it is now. Those that have ended since the census are left out. The order is that of the
+// census. Page has the same errors as [Tracker.Census], and one if from or n is negative.
+func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
+	if from < 0 || n < 0 {
+		return nil, fmt.Errorf("idle: Page from %d of %d connections; neither can be negative", from, n)
+	}
+	if c.tracker.isClosed() {
+		return nil, ErrClosed
+	}
+	from = min(from, len(c.list))
+	return c.tracker.describe(ctx, c.list[from:from+min(n, len(c.list)-from)])
+}
+
+// A counting is a census that is under way.
+type counting struct {
+	sort   Sort
+	phases []string
+
+	mu      sync.Mutex // guards what follows
+	stopped bool
+	census  *Census
+	met     [][]candidate // in pieces, so that no step has to copy all
+	name    string        // of the phase of the last one
+	inPhase *PhaseCensus
+	byName  map[string]*PhaseCensus
+	listed  bool // that phase is
+}
+
+// pieceOf is how many connections are in a piece of the list.
+const pieceOf = 4096
+
+func newCount(b *base, q Query) *counting {
+	c := &Census{At: time.Now(), tracker: b, at: b.clock.moment()}
+	c.ending = make([]uint32, int(forecastFor/b.opts.Tick)+2)
+	return &counting{sort: q.Sort, phases: q.Phases, census: c, byName: map[string]*PhaseCensus{}}
+}
+
+// stop has the walk go on without the census.
+func (n *counting) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped, n.met = true, nil
+}
+
+// meet counts a connection that the walk visits.
+func (n *counting) meet(s *Shard, j job) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
+		return
+	}
+	c, e := n.census, &j.c.entry
+	c.Live++
+	phase := e.phase.Load()
+	if name := phase.policy.Name; n.inPhase == nil || name != n.name {
+		if n.byName[name] == nil {
+			n.byName[name] = &PhaseCensus{Phase: phase.first}
+		}
+		n.name, n.inPhase = name, n.byName[name]
+		n.listed = n.sort != Unlisted && (n.phases == nil || slices.Contains(n.phases, name))
+	}
+	n.inPhase.Live++
+	c.Idle.note(c.at.since(e.lastActivity()))
+	c.Age.note(c.at.since(e.born.Load()))
+	snap := snapshot{moment: c.at}
+	e.snapshot(&snap)
+	misses := misses(snap.state)
+	f := snap.forecast(phase.limits)
+	if f.end.terms != nil {
+		if in := max(f.end.at-c.at.now, 0); in < int64(len(c.ending)) {
+			c.ending[in]++
+		}
+	}
+	if !n.listed {
+		return
+	}
+	key := uint32(c.at.now + maxTicks) // of those that do not end
+	switch {
+	case n.sort == MostIdle:
+		key = e.lastActivity()
+	case n.sort == Oldest:
+		key = e.born.Load()
+	case n.sort == MostMisses:
+		key = uint32(-misses)
+	case f.end.terms != nil:
+		key = uint32(f.end.at)
+	}
+	if last := len(n.met) - 1; last < 0 || len(n.met[last]) == pieceOf {
+		n.met = append(n.met, make([]candidate, 0, pieceOf))
+	}
+	last := &n.met[len(n.met)-1]
+	*last = append(*last, candidate{j.c, &s.lane, j.state, key})
+}
+
+// finish returns the census after the walk.
+func (n *counting) finish() *Census {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.census
+	c.Phases = map[string]PhaseCensus{}
+	for name, in := range n.byName {
+		c.Phases[name] = *in
+	}
+	c.list = slices.Concat(n.met...)
+	n.met, n.stopped = nil, true
+	sortByStamp(c.list)
+	c.Took = time.Since(c.At)
+	return c
+}
+
+// sortByStamp puts the candidate with the earliest stamp first.
+func sortByStamp(all []candidate) {
+	slices.SortFunc(all, func(a, b candidate) int { return int(int32(a.last - b.last)) })
+}

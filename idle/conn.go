@@ -254,17 +254,23 @@ func (c *Conn) Close() bool {
 		return false
 	}
 	l.lock.Lock()
-	defer l.lock.Unlock()
 	if c.state.Load()&(live|expired) != 0 { // otherwise the timer may be in another wheel by now
 		l.unschedule(&c.entry)
 	}
+	p := c.parting()
+	watched := l.watched.Load()
+	if watched {
+		p.owner = c.owner
+	}
 	was, ok := c.state.end()
+	l.lock.Unlock()
 	if !ok || was&live == 0 {
 		return false
 	}
 	l.counts.gone.Add(1)
-	if l.watched.Load() {
-		l.ended(&c.entry)
+	l.counts.part(&p, l.clock)
+	if watched || l.watched.Load() {
+		l.parted(&c.entry, &p)
 	}
 	return true
 }

@@ -67,6 +67,10 @@ const (
 	again              // look again, as the deadline may have changed
 )
 
+func (what event) String() string {
+	return [...]string{end: "end", ping: "ping", miss: "miss", drain: "drain", again: "again"}[what]
+}
+
 // count returns the state of the limit's clock in s.
 func (t *terms) count(s *snapshot) count {
 	switch t.counts {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -59,22 +58,7 @@ func (t *Tracker) Drain(d Drain) (*Operation, error) {
 	p := d.plan()
 	p.reason, p.lasts = ReasonDrain, true
 	p.after = func() { t.draining.Store(false) }
-	return t.begin(p), nil
-}
-
-// Operations returns the operations that are under way, the oldest first.
-func (t *Tracker) Operations() []*Operation {
-	t.mustBeMade()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.operations)
-}
-
-// isClosed reports whether the tracker is closed.
-func (b *base) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+	return t.operate(p), nil
 }
 
 // plan returns the plan of an operation at the pace of d.

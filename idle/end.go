@@ -1,6 +1,9 @@
 package idle
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // An End says how a tracked connection has ended.
 type End struct {
@@ -15,10 +18,12 @@ type End struct {
 	Late time.Duration // how long after it was due, for the Reason of a limit
 }
 
-// RecentEnds returns the last ends, the newest first, at most 1,024. The first call
-// returns none, and has the tracker keep them from then on, unless Options.OnEnds or
-// LogEnds does so already. Any goroutine may call it.
-func (t *Tracker) RecentEnds() []End {
-	t.mustBeMade()
-	return nil
+// remoteAddr is the default of Options.Label.
+func remoteAddr(owner any) string {
+	if peer, ok := owner.(interface{ RemoteAddr() net.Addr }); ok {
+		if addr := peer.RemoteAddr(); addr != nil {
+			return addr.String()
+		}
+	}
+	return ""
 }

@@ -15,11 +15,11 @@ import (
 // floors are the files of this package. Each uses only what stands in those before it,
 // so that a reader who begins at the end walks down, and never back.
 var floors = []string{
-	"doc", "policy", "reason", "clock", "options", "limit", "timeout", "validate", "scale", "gauge",
-	"words", "deadline", "phase", "pressure", "hooks", "stats", "callbacks",
-	"entry", "tour", "lane", "conn", "wait", "job", "order", "shard", "walk", "judge", "obey", "pass",
+	"doc", "policy", "reason", "clock", "end", "options", "limit", "timeout", "validate", "scale", "gauge",
+	"words", "deadline", "forecast", "phase", "pressure", "hooks", "histogram", "callbacks",
+	"entry", "parting", "stats", "ends", "tour", "lane", "conn", "wait", "job", "order", "shard", "walk", "judge", "obey", "pass",
 	"pace", "queue", "operation", "work", "capacity", "keys", "mostidle",
-	"tracker", "replace", "press", "drain", "shed", "room", "shutdown", "retire", "driver", "new",
+	"tracker", "info", "census", "replace", "press", "drain", "shed", "room", "shutdown", "retire", "driver", "new",
 }
 
 // TestFloors looks for arrows between files that run back.

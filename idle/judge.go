@@ -1,5 +1,7 @@
 package idle
 
+import "time"
+
 // A verdict is what is due for a connection at a moment.
 type verdict struct {
 	deadline
@@ -224,7 +226,12 @@ const answeredAtOnce = 2
 
 // timeOut ends a connection that has passed a limit.
 func (s *Shard) timeOut(j job, v verdict) {
-	if s.end(j, v.error()) && v.at < v.now {
+	late := max(v.after(v.at), 0)
+	if !s.end(j, v.error(), late) {
+		return
+	}
+	s.counts.lateness.note(late)
+	if v.at < v.now {
 		s.counts.deferred.Add(1)
 	}
 }
@@ -232,7 +239,9 @@ func (s *Shard) timeOut(j job, v verdict) {
 // end ends a connection, which must not be in the wheel. The transition of its state
 // can happen only once, so the connection has only one outcome. end reports whether
 // that is this one.
-func (s *Shard) end(j job, err *TimeoutError) bool {
+func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
+	p := j.c.parting()
+	p.owner, p.err, p.late = j.owner, err, late
 	become := uint32(0)
 	if j.hooks.Reap != nil {
 		become = expired
@@ -241,8 +250,10 @@ func (s *Shard) end(j job, err *TimeoutError) bool {
 		return false
 	}
 	s.counts.ended[err.Reason].Add(1)
+	s.counts.part(&p, s.clock)
+	s.phases.count(err.Phase, err.Reason)
 	if s.watched.Load() {
-		s.wentAway(&j.c.entry)
+		s.wentAway(&j.c.entry, &p)
 	}
 	if j.hooks.OnEnd == nil {
 		s.expire(j, err)

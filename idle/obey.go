@@ -42,6 +42,9 @@ func (s *Shard) carryOut(o *order) {
 		s.later = append(s.later, *o)
 	case j.c == nil:
 		o.done(inUse)
+	case o.what == show:
+		o.show(j)
+		o.done(told)
 	case o.what == tell:
 		s.tell(j)
 		o.done(told)
@@ -109,7 +112,7 @@ func (s *Shard) terminate(j job, o *order) bool {
 	}
 	s.unschedule(&j.c.entry)
 	s.lock.Unlock()
-	if !s.end(j, s.errorOf(j, o)) {
+	if !s.end(j, s.errorOf(j, o), 0) {
 		return false
 	}
 	if o.cause != "" {

@@ -58,10 +58,10 @@ type Options struct {
 	Label func(owner any) string
 
 	// OnEnds, if not nil, is called with connections that have ended, each exactly once,
-	// however it has ended. ends is valid until OnEnds returns. Several ends come in one
-	// call, at most one call a tick for each shard. OnEnds is called by one goroutine at a
-	// time, which is not that of a pass, so it may block. Beyond 65,536 ends of a shard
-	// that are waiting meanwhile, more are lost: Stats.EndsLost counts them.
+	// however it has ended. ends is valid until OnEnds returns. The ends of about a tick
+	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
+	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
+	// Stats.EndsLost counts them.
 	OnEnds func(ends []End)
 
 	// LogEnds, if not nil, is the level at which Logger logs each end, at most 100 a
@@ -110,6 +110,9 @@ func (o *Options) complete() (Options, error) {
 	}
 	if full.Logger == nil {
 		full.Logger = slog.Default()
+	}
+	if full.Label == nil {
+		full.Label = remoteAddr
 	}
 	return full, nil
 }

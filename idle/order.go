@@ -29,6 +29,7 @@ type order struct {
 	reason Reason
 	cause  string
 	gap    int64                // for ReasonBeats, in ticks
+	show   func(job)            // for the command show: called while the connection is in the wheel
 	report func(order, outcome) // called with what has come of the order; nil if nobody wants to know
 }
 
@@ -42,6 +43,7 @@ type command uint8
 const (
 	tell      command = iota // ask the owner to finish
 	terminate                // end the connection
+	show                     // call order.show
 )
 
 // An outcome is what has come of an order.

@@ -22,6 +22,8 @@ type Shard struct {
 	passing bool  // on a loop: a pass is running, maybe in a callback
 	jobs    []job // connections found due by the current pass
 
+	phases phaseCounts
+
 	orders orders  // given by operations
 	todo   []order // those that are being carried out
 	later  []order // those that are put off to the next pass
@@ -48,7 +50,8 @@ type base struct {
 
 	stop, stopped chan struct{} // the driver is to end, has ended
 
-	watched atomic.Bool          // connections that end are told of: there are keys, or the tracker is retiring
+	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
+	ends    ends
 	gate    atomic.Pointer[gate] // nil without a Capacity
 	refused atomic.Uint64
 
@@ -61,8 +64,6 @@ type base struct {
 	past   Stats             // counts of shards that were closed
 	causes map[string]uint64 // of connections that were shed
 	walks  walks
-
-	operations []*Operation // those that have not finished
 }
 
 // A gate counts new connections, or refuses them.
@@ -97,6 +98,7 @@ func (b *base) init(opts Options) {
 	b.backlog = make(chan struct{}, 1)
 	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
 	b.calls.logger = opts.Logger
+	b.ends.init(b.clock, &b.opts, &b.calls, &b.watched, b.stop)
 	b.calls.reapers.running = &b.calls.running
 }
 
@@ -109,7 +111,7 @@ func (b *base) newShard(execute func(func()) error) *Shard {
 		s.lane.lock = &sync.Mutex{}
 	}
 	s.due.Store(never)
-	s.lane.watched, s.lane.ended = &b.watched, s.wentAway
+	s.lane.watched, s.lane.parted = &b.watched, s.wentAway
 	s.lane.flooded = s.tooManyBeats
 	b.clock.attach(&s.now)
 	return s
@@ -176,6 +178,13 @@ func (b *base) live() (n int) {
 		n += int(s.counts.live())
 	}
 	return n
+}
+
+// isClosed reports whether the tracker is closed.
+func (b *base) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
 }
 
 // errClosed returns the error for a closed shard: ErrClosed if its tracker is
@@ -300,10 +309,13 @@ func (s *Shard) leave(e *entry) {
 }
 
 // wentAway is called while the tracker is watched, after a connection has ended and been
-// counted. It closes a tracker that is retiring if that was the last one. If the
+// counted, without a lock. e is nil if a shard has been closed. It closes a tracker that is retiring if that was the last one. If the
 // connection ended before Retire set retiring, Retire sees its count.
-func (s *Shard) wentAway(e *entry) {
-	s.leave(e)
+func (s *Shard) wentAway(e *entry, p *parting) {
+	if e != nil {
+		s.leave(e)
+		s.tracker.ends.part(p)
+	}
 	if s.tracker.retiring.Load() && s.counts.live() == 0 {
 		s.tracker.whenEmpty()
 	}

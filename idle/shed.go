@@ -60,7 +60,7 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 		p.most = s.Most
 	}
 	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
-	return t.begin(p), nil
+	return t.operate(p), nil
 }
 
 // wants reports whether the conditions apply that the tracker can check by itself.

@@ -100,9 +100,15 @@ func (s *Shard) takeAll() (owners []any) {
 	for _, j := range left {
 		if j.state&expired != 0 {
 			s.reap(j)
-		} else if was, ok := j.c.state.end(); ok && was&live != 0 {
+			continue
+		}
+		p := j.c.parting()
+		p.owner = j.owner
+		if was, ok := j.c.state.end(); ok && was&live != 0 {
 			s.counts.gone.Add(1)
+			s.counts.part(&p, s.clock)
 			s.leave(&j.c.entry)
+			s.tracker.ends.part(&p)
 			owners = append(owners, j.owner)
 		}
 	}
@@ -128,7 +134,7 @@ func (s *Shard) Close() (live []any, err error) {
 	live = s.takeAll()
 	s.tracker.keepCounts(s)
 	if s.tracker.retiring.Load() {
-		s.wentAway(nil)
+		s.wentAway(nil, nil)
 	}
 	return live, nil
 }
@@ -153,4 +159,5 @@ func (b *base) keepCounts(s *Shard) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.counts.addTo(&b.past)
+	s.phases.addTo(&b.past)
 }

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -91,6 +92,84 @@ func (s *Stats) Add(other Stats) {
 	s.Passes += other.Passes
 	s.Busy += other.Busy
 	s.Longest = max(s.Longest, other.Longest)
+	s.addPhases(other.Phases)
+	s.EndsLost += other.EndsLost
+	s.Lifetime.Add(&other.Lifetime)
+	s.Idle.Add(&other.Idle)
+	s.Lateness.Add(&other.Lateness)
+	s.PassTime.Add(&other.PassTime)
+}
+
+// addPhases adds how many connections were ended under policies of each name.
+func (s *Stats) addPhases(all map[string]map[Reason]uint64) {
+	for name, ended := range all {
+		s.addPhase(name, ended)
+	}
+}
+
+// addPhase adds how many connections were ended under policies of one name.
+func (s *Stats) addPhase(name string, ended map[Reason]uint64) {
+	if s.Phases == nil {
+		s.Phases = map[string]map[Reason]uint64{}
+	}
+	sum := s.Phases[name]
+	if sum == nil {
+		if len(s.Phases) >= mostPhases {
+			name = otherPhases
+		}
+		if sum = s.Phases[name]; sum == nil {
+			sum = map[Reason]uint64{}
+			s.Phases[name] = sum
+		}
+	}
+	for _, r := range Reasons() {
+		sum[r] += ended[r]
+	}
+}
+
+// Beyond mostPhases names of policies, ends are counted under otherPhases.
+const (
+	mostPhases  = 100
+	otherPhases = "(others)"
+)
+
+// phaseCounts are the ends of a shard by the names of policies.
+type phaseCounts struct {
+	mu    sync.Mutex
+	ended map[string]*[numReasons]uint64
+}
+
+// count counts an end.
+func (n *phaseCounts) count(name string, r Reason) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	counts := n.ended[name]
+	if counts == nil {
+		if len(n.ended) >= mostPhases {
+			name = otherPhases
+		}
+		if counts = n.ended[name]; counts == nil {
+			if n.ended == nil {
+				n.ended = map[string]*[numReasons]uint64{}
+			}
+			counts = new([numReasons]uint64)
+			n.ended[name] = counts
+		}
+	}
+	counts[r]++
+}
+
+// addTo adds the counts to st.
+func (n *phaseCounts) addTo(st *Stats) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, counts := range n.ended {
+		ended := map[Reason]uint64{}
+		for r, v := range counts {
+			ended[Reason(r)] = v
+		}
+		st.addPhase(name, ended)
+	}
 }
 
 // counters are the counts of a shard. They are atomic because Stats reads them at
@@ -100,6 +179,15 @@ type counters struct {
 
 	ended         [numReasons]atomic.Uint64 // by the tracker
 	busy, longest atomic.Int64
+
+	lifetime, idle, lateness, passTime tally
+}
+
+// part counts the times of a connection that has ended.
+func (n *counters) part(p *parting, k *clock) {
+	age, idle := p.ages(k)
+	n.lifetime.note(age)
+	n.idle.note(idle)
 }
 
 // passed counts a pass.
@@ -107,6 +195,7 @@ func (n *counters) passed(took time.Duration) {
 	n.passes.Add(1)
 	n.busy.Add(int64(took))
 	n.longest.Store(max(n.longest.Load(), int64(took)))
+	n.passTime.note(took)
 }
 
 // addTo adds the counts to st. It loads the ends before tracked, so that Live is
@@ -140,6 +229,10 @@ func (n *counters) addTo(st *Stats) {
 	st.Passes += n.passes.Load()
 	st.Busy += time.Duration(n.busy.Load())
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
+	n.lifetime.addTo(&st.Lifetime)
+	n.idle.addTo(&st.Idle)
+	n.lateness.addTo(&st.Lateness)
+	n.passTime.addTo(&st.PassTime)
 }
 
 // live returns the number of live connections. If some end meanwhile the result

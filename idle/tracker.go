@@ -2,6 +2,7 @@ package idle
 
 import (
 	"maps"
+	"slices"
 	"sync/atomic"
 )
 
@@ -13,6 +14,8 @@ type Tracker struct {
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way
 	pressing *pressing     // nil without a Pressure; guarded by mu
+
+	operations []*Operation // those that have not finished; guarded by mu
 }
 
 // Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
@@ -78,6 +81,42 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 	return s, nil
 }
 
+// Operations returns the operations that are under way, the oldest first.
+func (t *Tracker) Operations() []*Operation {
+	t.mustBeMade()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.operations)
+}
+
+// operate starts an operation, and lists it until it has finished.
+func (t *Tracker) operate(p plan) *Operation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var o *Operation
+	after := p.after
+	p.after = func() {
+		t.mu.Lock()
+		t.operations = slices.DeleteFunc(t.operations, func(have *Operation) bool { return have == o })
+		t.mu.Unlock()
+		if after != nil {
+			after()
+		}
+	}
+	o = t.begin(p)
+	t.operations = append(t.operations, o)
+	return o
+}
+
+// RecentEnds returns the last ends, the newest first, at most 1,024. The first call has
+// the tracker keep them from then on, unless Options.OnEnds or LogEnds does so already. Any
+// goroutine may call it.
+func (t *Tracker) RecentEnds() []End {
+	t.mustBeMade()
+	t.ends.record()
+	return t.ends.recent()
+}
+
 // Stats returns the current counts.
 func (t *Tracker) Stats() Stats {
 	t.mustBeMade()
@@ -88,11 +127,14 @@ func (t *Tracker) Stats() Stats {
 	st.Causes = maps.Clone(t.causes)
 	st.Refused = t.refused.Load()
 	st.Panics = t.calls.panics.Load()
-	for _, s := range t.own {
-		s.counts.addTo(&st)
-	}
-	for _, s := range t.loops {
-		s.counts.addTo(&st)
+	st.Phases = nil
+	st.addPhases(t.past.Phases)
+	st.EndsLost = t.ends.lost.Load()
+	for _, of := range [][]*Shard{t.own, t.loops} {
+		for _, s := range of {
+			s.counts.addTo(&st)
+			s.phases.addTo(&st)
+		}
 	}
 	return st
 }

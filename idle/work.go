@@ -1,9 +1,6 @@
 package idle
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // work is what the goroutine of an operation knows. A connection that is to be ended is
 // in one place at a time: in queue until its turn, given while a shard has an order
@@ -53,18 +50,8 @@ const stepsEvery = 10 * time.Millisecond
 // begin starts an operation. It has a goroutine, which ends when it has finished.
 func (b *base) begin(p plan) *Operation {
 	o := &Operation{tracker: b, plan: p, done: make(chan struct{}), wake: make(chan struct{}, 1), changed: time.Now()}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.operations = append(b.operations, o)
 	go o.run()
 	return o
-}
-
-// forgetOperation takes an operation that has finished off the list.
-func (b *base) forgetOperation(o *Operation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.operations = slices.DeleteFunc(b.operations, func(have *Operation) bool { return have == o })
 }
 
 // run is the goroutine of an operation.
@@ -87,7 +74,6 @@ func (o *Operation) run() {
 	if o.plan.after != nil {
 		o.plan.after()
 	}
-	o.tracker.forgetOperation(o)
 	close(o.done)
 }
 

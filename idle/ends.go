@@ -1,0 +1,209 @@
+package idle
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+// ends are the ends that a tracker keeps and reports. Whoever ends a connection adds to
+// them, and a goroutine of their own reports them, so no pass waits for the user. The
+// goroutine exists only while there are ends to report.
+type ends struct {
+	opts    *Options
+	clock   *clock
+	calls   *callbacks
+	watched *atomic.Bool    // the tracker's
+	stop    <-chan struct{} // closed when the tracker is
+
+	on   atomic.Bool // ends are recorded
+	lost atomic.Uint64
+	full chan struct{} // tells the reporter that many are waiting
+
+	mu        sync.Mutex // guards what follows
+	ring      []End      // the last ones
+	next      int        // where the next one goes in ring
+	waiting   []End      // to be reported
+	reporting bool       // the reporter exists
+
+	log endLog // the reporter's
+}
+
+const (
+	keptEnds    = 1024
+	mostWaiting = 1 << 16
+	mostLabel   = 128 // bytes
+)
+
+func (n *ends) init(k *clock, opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
+	n.clock, n.opts, n.calls, n.watched, n.stop = k, opts, calls, watched, stop
+	n.full = make(chan struct{}, 1)
+	if opts.OnEnds != nil || opts.LogEnds != nil {
+		n.record()
+	}
+}
+
+// record has ends recorded from now on.
+func (n *ends) record() {
+	if !n.on.Swap(true) {
+		n.watched.Store(true)
+	}
+}
+
+// add records an end.
+func (n *ends) add(e End) (startReporter bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ring == nil {
+		n.ring = make([]End, 0, keptEnds)
+	}
+	if len(n.ring) < keptEnds {
+		n.ring = append(n.ring, e)
+	} else {
+		n.ring[n.next%keptEnds] = e
+	}
+	n.next++
+	switch {
+	case n.opts.OnEnds == nil && n.opts.LogEnds == nil:
+		return false
+	case len(n.waiting) == mostWaiting:
+		n.lost.Add(1)
+		return false
+	}
+	if n.waiting = append(n.waiting, e); len(n.waiting) == mostWaiting/2 {
+		select {
+		case n.full <- struct{}{}:
+		default:
+		}
+	}
+	startReporter = !n.reporting
+	n.reporting = true
+	return startReporter
+}
+
+// recent returns the ends that are kept, the newest first.
+func (n *ends) recent() []End {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([]End, len(n.ring))
+	for i := range all {
+		all[i] = n.ring[(n.next-1-i)%keptEnds]
+	}
+	return all
+}
+
+// take returns the ends that wait, and has later ones gathered in buf. If there are none,
+// the reporter has to end.
+func (n *ends) take(buf []End) []End {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.waiting
+	n.waiting = buf[:0]
+	if len(all) == 0 {
+		n.waiting, n.reporting = nil, false
+	}
+	return all
+}
+
+// part records the end of a connection, if ends are recorded.
+func (n *ends) part(p *parting) {
+	if !n.on.Load() {
+		return
+	}
+	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Late: p.late}
+	e.Age, e.Idle = p.ages(n.clock)
+	if p.err != nil {
+		e.Reason, e.Cause = p.err.Reason, p.err.Cause
+	}
+	if n.add(e) {
+		n.calls.running.begin()
+		go n.report()
+	}
+}
+
+// report is the reporter. It collects for a tick before each report, unless the tracker
+// is closed.
+func (n *ends) report() {
+	defer n.calls.running.end()
+	timer := time.NewTimer(n.opts.Tick)
+	defer timer.Stop()
+	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {
+		select {
+		case <-timer.C:
+		case <-n.full:
+		case <-n.stop:
+		}
+		buf = n.take(buf)
+		if len(buf) == 0 {
+			return
+		}
+		if n.opts.LogEnds != nil {
+			n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf)
+		}
+		if n.opts.OnEnds != nil {
+			n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })
+		}
+		clear(buf)
+	}
+}
+
+// label returns what a connection is called.
+func (n *ends) label(owner any) (label string) {
+	n.calls.guard("Label", func() { label = n.opts.Label(owner) })
+	if len(label) <= mostLabel {
+		return label
+	}
+	end := mostLabel
+	for end > mostLabel-utf8.UTFMax && !utf8.RuneStart(label[end]) {
+		end--
+	}
+	return strings.Clone(label[:end])
+}
+
+// An endLog logs ends, loggedASecond at most.
+type endLog struct {
+	second  time.Time // when the current second began
+	logged  int       // in it
+	leftOut int       // since the last record
+}
+
+const loggedASecond = 100
+
+func (l *endLog) write(to *slog.Logger, at slog.Level, all []End) {
+	ctx := context.Background()
+	if !to.Enabled(ctx, at) {
+		return
+	}
+	for _, e := range all {
+		if e.Time.Sub(l.second) >= time.Second {
+			l.second, l.logged = e.Time, 0
+		}
+		if l.logged == loggedASecond {
+			l.leftOut++
+			continue
+		}
+		l.logged++
+		reason := "closed"
+		if e.Reason != 0 {
+			reason = e.Reason.String()
+		}
+		attrs := []slog.Attr{slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle)}
+		for _, text := range []slog.Attr{slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
+			if text.Value.String() != "" {
+				attrs = append(attrs, text)
+			}
+		}
+		if e.Late > 0 {
+			attrs = append(attrs, slog.Duration("late", e.Late))
+		}
+		if l.leftOut > 0 {
+			attrs = append(attrs, slog.Int("left_out", l.leftOut))
+			l.leftOut = 0
+		}
+		to.LogAttrs(ctx, at, "idle: a connection has ended", attrs...)
+	}
+}

@@ -1,0 +1,95 @@
+package idle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Info describes a live connection.
+type Info struct {
+	Label string // see Options.Label
+	Owner any    // what was passed to Track; on a loop, use it only there
+	Phase string // Policy.Name of its phase
+
+	Age     time.Duration // see [Conn.Age]
+	IdleIn  time.Duration // since something arrived
+	IdleOut time.Duration // since something was sent
+	Busy    bool          // see [Tracker.Drain]
+	Misses  int           // pings that were not answered, in a row
+
+	// Next is what is due next if nothing moves: "ping", "miss", "drain" or "end", or
+	// empty if no limit counts. NextIn is how soon that is, and is not positive if it is
+	// due. NextBy is the limit that causes it.
+	Next   string
+	NextIn time.Duration
+	NextBy Reason
+
+	// EndsIn is how soon the connection ends if nothing moves, and EndsBy is the limit
+	// that causes it, or 0 if none does.
+	EndsIn time.Duration
+	EndsBy Reason
+
+	of candidate
+}
+
+// End ends the connection as [Conn.End] does, unless it has ended since, even if its Conn
+// is used for another connection by now. Any goroutine may call it.
+func (i *Info) End(cause string) {
+	if i.of.conn == nil {
+		panic("idle: End of a zero Info; get one from Census.Page")
+	}
+	shardOf(i.of.lane).command(order{candidate: i.of, what: terminate, forced: true, reason: ReasonShed, cause: cause})
+}
+
+// describe describes connections that a census has met. Their shards do that.
+func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
+	infos := make([]Info, len(all))
+	done := make(chan struct{})
+	var left atomic.Int64
+	left.Store(int64(len(all)) + 1)
+	one := func() {
+		if left.Add(-1) == 0 {
+			close(done)
+		}
+	}
+	for i, c := range all {
+		s := shardOf(c.lane)
+		describe := func(j job) { infos[i] = s.info(j) }
+		if !s.command(order{candidate: c, what: show, show: describe, report: func(order, outcome) { one() }}) {
+			one()
+		}
+	}
+	one()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("idle: the page was not finished: %w", context.Cause(ctx))
+	}
+	return slices.DeleteFunc(infos, func(i Info) bool { return i.of.conn == nil }), nil
+}
+
+// info describes the connection of j, which is in the wheel.
+func (s *Shard) info(j job) Info {
+	e, m := &j.c.entry, s.clock.moment()
+	phase := e.phase.Load()
+	i := Info{
+		Label: s.tracker.ends.label(j.owner), Owner: j.owner, Phase: phase.policy.Name,
+		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
+		Busy: e.isBusy(), Misses: misses(e.state.Load()),
+		of: candidate{conn: j.c, lane: &s.lane, state: j.state},
+	}
+	snap := snapshot{moment: m}
+	e.snapshot(&snap)
+	f := snap.forecast(phase.limits)
+	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.slack }
+	if f.next.terms != nil {
+		i.Next, i.NextIn, i.NextBy = f.next.what.String(), until(f.next), f.next.terms.reason
+	}
+	if f.end.terms != nil {
+		i.EndsIn, i.EndsBy = until(f.end), f.end.terms.reason
+	}
+	return i
+}

@@ -1,0 +1,27 @@
+package idle
+
+import "time"
+
+// A parting is what is known of a connection when it ends. It is noted before the
+// connection's state changes, as the connection may be tracked anew after that.
+type parting struct {
+	owner        any // nil unless the tracker is watched
+	phase        *Phase
+	born, active uint32 // stamps: when it was tracked, and its last activity
+
+	err  *TimeoutError // nil if the owner has closed it, or it was handed back
+	late time.Duration // how long after it was due
+}
+
+// parting returns the parting of e, but for its owner.
+func (e *entry) parting() parting {
+	return parting{phase: e.phase.Load(), born: e.born.Load(), active: e.lastActivity()}
+}
+
+// ages returns how long ago p's connection was tracked, and how long it has been idle, in
+// whole ticks.
+func (p *parting) ages(k *clock) (age, idle time.Duration) {
+	m := moment{now: k.recent()}
+	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
+	return since(p.born), since(p.active)
+}
