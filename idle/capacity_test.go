@@ -34,7 +34,7 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 		}
 		r.mustHold(Capacity{Most: most, Grace: grace})
 		for range 3000 {
-			synctest.Wait() // evictions are under way
+			synctest.Wait()         // evictions are under way
 			for g := range active { // a few at random
 				if g.err == nil {
 					r.do(g.conn.Touch)

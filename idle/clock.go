@@ -211,7 +211,7 @@ func (k *clock) end(stamp int64) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if last := k.last.Load(); last != asleep && stamp >= last {
-		return k.now() + 1 // it has not ended yet
+		return max(k.now(), stamp) + 1 // it has not ended yet; forecasts have stamps in the future
 	}
 	return k.gaps.end(stamp)
 }

@@ -270,7 +270,7 @@ func (c *Conn) Close() bool {
 	l.counts.gone.Add(1)
 	l.counts.part(&p, l.clock)
 	if watched || l.watched.Load() {
-		l.parted(&c.entry, &p)
+		l.parted(&c.entry, p)
 	}
 	return true
 }

@@ -110,7 +110,7 @@ func (n *ends) take(buf []End) []End {
 }
 
 // part records the end of a connection, if ends are recorded.
-func (n *ends) part(p *parting) {
+func (n *ends) part(p parting) {
 	if !n.on.Load() {
 		return
 	}

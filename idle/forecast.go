@@ -8,30 +8,36 @@ type forecast struct {
 }
 
 // mostEvents is how many events a forecast follows. An active heartbeat has the most:
-// a ping, and maxMisses misses.
-const mostEvents = maxMisses + 16
+// for each of maxMisses a wait and a miss.
+const mostEvents = 2*maxMisses + 16
 
 // forecast computes what happens to s under the given limits. It changes s, to what it
 // will be at the end.
 func (s *snapshot) forecast(of []terms) (f forecast) {
-	f.next = next(s, of)
-	for d, n := f.next, 0; n < mostEvents; d, n = next(s, of), n+1 {
-		s.now = max(s.now, d.at)
-		switch {
-		case d.terms == nil:
+	for range mostEvents {
+		d := next(s, of)
+		if d.terms == nil {
 			return f
-		case d.what == end:
+		}
+		if f.next.terms == nil && d.what != again {
+			f.next = d
+		}
+		s.now = max(s.now, d.at)
+		switch d.what {
+		case end:
 			f.end = d
 			return f
-		case d.what == ping:
+		case ping:
 			s.state = s.state&^missMask | unanswered
 			s.pinged = s.now
-		case d.what == miss:
+		case miss:
 			s.state += missUnit
 			s.pinged = s.now
-		case d.what == drain:
+		case drain:
 			s.state |= draining
 			s.born = s.now - (d.at - d.from)
+		case again: // until the ping is answered, which it is not
+			s.now = max(s.now, s.pinged+d.terms.pong-d.terms.interval)
 		}
 	}
 	return f

@@ -253,7 +253,7 @@ func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
 	s.counts.part(&p, s.clock)
 	s.phases.count(err.Phase, err.Reason)
 	if s.watched.Load() {
-		s.wentAway(&j.c.entry, &p)
+		s.wentAway(&j.c.entry, p)
 	}
 	if j.hooks.OnEnd == nil {
 		s.expire(j, err)

@@ -27,8 +27,8 @@ type lane struct {
 
 	flooded func(e *entry, gap int64) // called when too many beats have come, the last one so many ticks after the one before
 
-	watched *atomic.Bool               // the tracker's
-	parted  func(e *entry, p *parting) // called while watched is set, after a connection has ended and been counted
+	watched *atomic.Bool              // the tracker's
+	parted  func(e *entry, p parting) // called while watched is set, after a connection has ended and been counted
 }
 
 // noLock is the lock of a shard that belongs to an event loop.

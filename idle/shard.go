@@ -311,7 +311,7 @@ func (s *Shard) leave(e *entry) {
 // wentAway is called while the tracker is watched, after a connection has ended and been
 // counted, without a lock. e is nil if a shard has been closed. It closes a tracker that is retiring if that was the last one. If the
 // connection ended before Retire set retiring, Retire sees its count.
-func (s *Shard) wentAway(e *entry, p *parting) {
+func (s *Shard) wentAway(e *entry, p parting) {
 	if e != nil {
 		s.leave(e)
 		s.tracker.ends.part(p)

@@ -108,7 +108,7 @@ func (s *Shard) takeAll() (owners []any) {
 			s.counts.gone.Add(1)
 			s.counts.part(&p, s.clock)
 			s.leave(&j.c.entry)
-			s.tracker.ends.part(&p)
+			s.tracker.ends.part(p)
 			owners = append(owners, j.owner)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Shard) Close() (live []any, err error) {
 	live = s.takeAll()
 	s.tracker.keepCounts(s)
 	if s.tracker.retiring.Load() {
-		s.wentAway(nil, nil)
+		s.wentAway(nil, parting{})
 	}
 	return live, nil
 }

@@ -22,6 +22,14 @@ func TestStatsAdd(t *testing.T) {
 			f.Set(reflect.ValueOf(map[Reason]uint64{ReasonIdle: 2, ReasonRead: 4}))
 		case map[string]uint64:
 			f.Set(reflect.ValueOf(map[string]uint64{"too old": 3}))
+		case map[string]map[Reason]uint64:
+			ended := map[Reason]uint64{}
+			for _, r := range Reasons() {
+				ended[r] = uint64(r)
+			}
+			f.Set(reflect.ValueOf(map[string]map[Reason]uint64{"chat": ended}))
+		case Histogram:
+			f.Set(reflect.ValueOf(Histogram{Buckets: [NumBuckets]uint64{3: uint64(i)}, Sum: float64(i)}))
 		default:
 			t.Fatalf("how does one add a %s?", v.Type().Field(i).Name)
 		}
