@@ -1,8 +1,6 @@
 package idlegnet
 
 import (
-	"net"
-
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
@@ -26,9 +24,6 @@ type conn struct {
 
 	_ [16]byte // pads conn to 192 bytes, which Go allocates at the start of a cache line
 }
-
-// RemoteAddr returns the peer's address, by which idle.Capacity counts.
-func (s *conn) RemoteAddr() net.Addr { return s.c.RemoteAddr() }
 
 // markClosed records that OnClose has been called.
 func (s *conn) markClosed() { s.inbound = -1 }

@@ -33,7 +33,8 @@ type Options struct {
 
 	// Idle has the options of the tracker. Its Budget limits how long a loop is
 	// kept from its other work at a time. The default is 1 ms, or half a tick if
-	// that is less. Its Shards is ignored: each loop has one shard.
+	// that is less. Its Shards is ignored: each loop has one shard. The owner that
+	// Label and a census get is the [*Conn].
 	Idle idle.Options
 }
 
@@ -53,21 +54,24 @@ func (o *Options) complete() Options {
 	return full
 }
 
+// connOf returns the connection that is tracked with the given owner.
+func connOf(owner any) *conn { return (*conn)(owner.(*Conn)) }
+
 // hooks returns the hooks for a tracker.
 func (o *Options) hooks() idle.Hooks {
 	h := idle.Hooks{
-		Examine: func(owner any, about idle.Reason) idle.Evidence { return owner.(*conn).examine(about) },
-		Expire:  func(owner any, err *idle.TimeoutError) { owner.(*conn).expire(err) },
+		Examine: func(owner any, about idle.Reason) idle.Evidence { return connOf(owner).examine(about) },
+		Expire:  func(owner any, err *idle.TimeoutError) { connOf(owner).expire(err) },
 	}
 	if o.Ping != nil {
-		h.Ping = func(owner any) error { return owner.(*conn).ping(o.Ping) }
+		h.Ping = func(owner any) error { return connOf(owner).ping(o.Ping) }
 	}
 	if o.OnTimeout != nil {
-		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*conn).onTimeout(o.OnTimeout, err) }
+		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return connOf(owner).onTimeout(o.OnTimeout, err) }
 	}
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) {
-			s := owner.(*conn)
+			s := connOf(owner)
 			defer s.afterCallback()
 			o.OnDrain(s.c)
 		}

@@ -2,6 +2,8 @@ package idlegnet
 
 import (
 	"errors"
+	"net"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -66,6 +68,32 @@ func (c *Conn) End(cause string) {
 		c.track.End(cause)
 	}
 }
+
+// Idle returns how long ago the last activity was, in either direction, less up to two
+// ticks. It is 0 after the connection was closed.
+func (c *Conn) Idle() time.Duration {
+	if c == nil || (*conn)(c).closed() {
+		return 0
+	}
+	return c.track.Idle()
+}
+
+// Age returns how long the connection has been open, less up to two ticks; see
+// [idle.Conn.Age]. It is 0 after the connection was closed.
+func (c *Conn) Age() time.Duration {
+	if c == nil || (*conn)(c).closed() {
+		return 0
+	}
+	return c.track.Age()
+}
+
+// Gnet returns gnet's connection, for example for its Context. It may be called from any
+// goroutine, but gnet says which of its methods may.
+func (c *Conn) Gnet() gnet.Conn { return c.c }
+
+// RemoteAddr returns the peer's address, by which idle.Capacity counts, and which is
+// the default of idle.Options.Label.
+func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
 
 // Sent records that n bytes have been sent, for example in the callback of an
 // AsyncWrite. It is needed only where the kernel does not tell, that is on Unix

@@ -147,7 +147,7 @@ func (h *Handler) track(c gnet.Conn) (s *conn, refused bool) {
 		return nil, false
 	}
 	s = &conn{c: c, loop: l, phase: r.tracker.Initial()}
-	if err := l.shard.Track(&s.track, s, &h.hooks); err != nil {
+	if err := l.shard.Track(&s.track, (*Conn)(s), &h.hooks); err != nil {
 		return nil, errors.Is(err, idle.ErrFull)
 	}
 	if !h.table.put(s) {

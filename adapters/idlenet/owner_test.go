@@ -263,3 +263,16 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 		}
 	}
 }
+
+func TestIdleAndAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Hour}), nil)
+		time.Sleep(3 * time.Second)
+		go client.Write([]byte("x"))
+		read1(server)
+		time.Sleep(time.Second)
+		if age, idle := server.Age(), server.Idle(); age > 4*time.Second || age < 4*time.Second-2*tick || idle > time.Second || idle < time.Second-2*tick {
+			t.Errorf("%v old, idle for %v", age, idle)
+		}
+	})
+}
