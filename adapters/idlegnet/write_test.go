@@ -232,14 +232,14 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 
 	// The callbacks of a pass.
 	track := h.table.get(c)
-	h.hooks.OnTimeout(track, &idle.TimeoutError{Reason: idle.ReasonIdle})
+	h.hooks.OnTimeout((*Conn)(track), &idle.TimeoutError{Reason: idle.ReasonIdle})
 	want("what OnTimeout wrote", 101, 40)
 	if track.inbound != 0 {
 		t.Errorf("OnTimeout left %d bytes", track.inbound)
 	}
-	h.hooks.Ping(track)
+	h.hooks.Ping((*Conn)(track))
 	want("what Ping wrote", 102, 40)
-	h.hooks.OnDrain(track)
+	h.hooks.OnDrain((*Conn)(track))
 	want("what OnDrain wrote", 103, 40)
 
 	// What waits as a phase is entered begins to wait then, by its limits.
