@@ -72,10 +72,18 @@
 // policy says so, while its server works on a request, or while it has bytes that are not
 // read or sent yet. [Tracker.Drain] has the details. Conn.End ends a busy one too.
 //
-// # Counts
+// # Seeing
 //
-// [Tracker.Stats] tells how many connections have been tracked, are live, have gone by
-// themselves, have timed out, by reason, and were drained, shed or evicted.
+// Any goroutine may ask what there is, what will be, and what was:
+//
+//	Stats        counts by reason and by phase, and histograms of lifetimes and lateness
+//	Census       live connections by phase, idle time and age; how many will end, and when;
+//	             a list of them, such as the most idle first
+//	Operations   the drains and sheds that are under way
+//	RecentEnds   the last connections that have ended, and why
+//
+// [Options].OnEnds is told of each connection that ends, and LogEnds logs them. Package
+// adapters/idleprom gives all of it to Prometheus, and adapters/idledebug is a page of it.
 //
 // # What is promised
 //
