@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// ends are the ends that a tracker keeps and reports. Whoever ends a connection adds to
-// them, and a goroutine of their own reports them, so no pass waits for the user. The
-// goroutine exists only while there are ends to report.
+// ends are the ends that a tracker keeps and reports. Each end is added by the
+// goroutine that ends the connection, and reported by another one, so no pass waits for
+// the user. That goroutine exists only while there are ends to report.
 type ends struct {
 	opts    *Options
 	clock   *clock

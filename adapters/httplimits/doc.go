@@ -120,8 +120,8 @@
 // of its request is there already, it is answered with 503 and a Retry-After. The
 // tracker's own policy never applies: each connection is in a phase, and its policy is
 // made from Timeouts. So use SetTimeouts and SetPressure of the listener. SetPolicy of the
-// tracker has no effect, and its SetPressure would end that of the listener. Two kinds have
-// other trackers: streams of HTTP/2, and connections that Watch put under limits too short
+// tracker has no effect, and SetPressure of the tracker would replace that of the listener.
+// Two kinds of connections have other trackers: streams of HTTP/2, and connections that Watch put under limits too short
 // for the listener's tick.
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.

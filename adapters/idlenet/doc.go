@@ -71,7 +71,7 @@
 // [WrapConn] gives a client's connection timeouts, by a tracker that [idle.New] makes and
 // all connections share. In a pool, a connection enters a phase with an IdleTimeout when
 // it is put back, and another one when it is taken out. A connection that has timed out
-// in the pool is closed, but the pool may still refer to it. So whoever takes one out
+// in the pool is closed, but the pool may still refer to it. So the one who takes it out
 // enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does
 // not tell whether the peer has closed the connection, so be ready to try another one.
 //

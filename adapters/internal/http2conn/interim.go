@@ -3,8 +3,7 @@ package http2conn
 // interim reports whether a header block of the server's is a "100 Continue"
 // response. Such a block has a single field, the status. A final response either
 // has more fields, such as Date, or a status that HPACK's static table has.
-// length is the length of the block and start its first bytes, of which 16 are
-// enough.
+// length is the length of the block. start has its first bytes; 16 are enough.
 func interim(start []byte, length int) bool {
 	for len(start) > 0 && start[0]>>5 == 1 { // a dynamic table size update
 		n := integerLength(start, 5)
