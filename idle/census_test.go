@@ -340,8 +340,8 @@ func TestEndsAreToldOnce(t *testing.T) {
 			}
 		}
 		st := r.Stats()
-		if n := st.Phases["first"]; n[ReasonShed] != 10 || n[ReasonEvict] != 5 || st.Phases["chat"][ReasonIdle] != 5 || len(n) != len(Reasons()) {
-			r.Errorf("%v", st.Phases)
+		if n := st.ByPhase["first"]; n[ReasonShed] != 10 || n[ReasonEvict] != 5 || st.ByPhase["chat"][ReasonIdle] != 5 || len(n) != len(Reasons()) {
+			r.Errorf("%v", st.ByPhase)
 		}
 		if st.Lifetime.Count() != 40 || st.Idle.Count() != 40 || st.Lateness.Count() != 5 || st.PassTime.Count() != st.Passes || st.EndsLost != 0 {
 			r.Errorf("%+v", st)
@@ -510,8 +510,8 @@ func TestManyPhaseNames(t *testing.T) {
 		}
 		r.wait(3 * time.Second)
 		st := r.Stats()
-		if len(st.Phases) > mostPhases+1 || st.Phases[otherPhases][ReasonIdle] < 50 {
-			r.Errorf("%d names, %d others", len(st.Phases), st.Phases[otherPhases][ReasonIdle])
+		if len(st.ByPhase) > mostPhases+1 || st.ByPhase[otherPhases][ReasonIdle] < 50 {
+			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherPhases][ReasonIdle])
 		}
 	})
 }

@@ -36,10 +36,10 @@ type Stats struct {
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
 
-	// Phases holds, for each name of a Policy that some have been under, how many were
+	// ByPhase holds, for each name of a Policy that some have been under, how many were
 	// ended while they were under it, by each of [Reasons]; zeros are included. Beyond 100
 	// names the rest is counted as "(others)".
-	Phases map[string]map[Reason]uint64
+	ByPhase map[string]map[Reason]uint64
 
 	EndsLost uint64 // ends that were not reported, as Options.OnEnds or the log was too slow
 
@@ -92,7 +92,7 @@ func (s *Stats) Add(other Stats) {
 	s.Passes += other.Passes
 	s.Busy += other.Busy
 	s.Longest = max(s.Longest, other.Longest)
-	s.addPhases(other.Phases)
+	s.addPhases(other.ByPhase)
 	s.EndsLost += other.EndsLost
 	s.Lifetime.Add(&other.Lifetime)
 	s.Idle.Add(&other.Idle)
@@ -109,17 +109,17 @@ func (s *Stats) addPhases(all map[string]map[Reason]uint64) {
 
 // addPhase adds how many connections were ended under policies of one name.
 func (s *Stats) addPhase(name string, ended map[Reason]uint64) {
-	if s.Phases == nil {
-		s.Phases = map[string]map[Reason]uint64{}
+	if s.ByPhase == nil {
+		s.ByPhase = map[string]map[Reason]uint64{}
 	}
-	sum := s.Phases[name]
+	sum := s.ByPhase[name]
 	if sum == nil {
-		if len(s.Phases) >= mostPhases {
+		if len(s.ByPhase) >= mostPhases {
 			name = otherPhases
 		}
-		if sum = s.Phases[name]; sum == nil {
+		if sum = s.ByPhase[name]; sum == nil {
 			sum = map[Reason]uint64{}
-			s.Phases[name] = sum
+			s.ByPhase[name] = sum
 		}
 	}
 	for _, r := range Reasons() {

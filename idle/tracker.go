@@ -127,8 +127,8 @@ func (t *Tracker) Stats() Stats {
 	st.Causes = maps.Clone(t.causes)
 	st.Refused = t.refused.Load()
 	st.Panics = t.calls.panics.Load()
-	st.Phases = nil
-	st.addPhases(t.past.Phases)
+	st.ByPhase = nil
+	st.addPhases(t.past.ByPhase)
 	st.EndsLost = t.ends.lost.Load()
 	for _, of := range [][]*Shard{t.own, t.loops} {
 		for _, s := range of {
