@@ -16,8 +16,8 @@ import (
 // so that a reader who begins at the end walks down, and never back.
 var floors = []string{
 	"doc", "policy", "reason", "clock", "end", "options", "limit", "timeout", "validate", "scale", "gauge",
-	"words", "deadline", "forecast", "phase", "pressure", "hooks", "histogram", "callbacks",
-	"entry", "parting", "stats", "ends", "tour", "lane", "conn", "wait", "job", "order", "shard", "walk", "judge", "obey", "pass",
+	"words", "deadline", "forecast", "histogram", "stats", "phase", "pressure", "hooks", "callbacks",
+	"entry", "parting", "ends", "tour", "lane", "conn", "wait", "job", "order", "shard", "walk", "judge", "obey", "pass",
 	"pace", "queue", "operation", "work", "capacity", "keys", "mostidle",
 	"tracker", "info", "census", "replace", "press", "drain", "shed", "room", "shutdown", "retire", "driver", "new",
 }

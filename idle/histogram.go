@@ -2,6 +2,7 @@ package idle
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -70,16 +71,16 @@ func (h *Histogram) note(d time.Duration) {
 }
 
 // bucketOf returns the index of the bucket of d. The bounds belong to the buckets below
-// them.
+// them. A length in bits tells the index but for one.
 func bucketOf(d time.Duration) int {
 	if d <= 0 {
 		return 0
 	}
-	fraction, power := math.Frexp(d.Seconds()) // fraction is from 0.5 to less than 1
-	if fraction == 0.5 {
-		power--
+	i := max(bits.Len64(uint64(d))-10, 0) // as 2⁹ ns < BucketBound(0) < 2¹⁰ ns
+	if shift := i + leastBound; shift < 0 && d > time.Second>>-shift || shift >= 0 && d > time.Second<<shift {
+		i++
 	}
-	return min(max(power-leastBound, 0), NumBuckets-1)
+	return min(i, NumBuckets-1)
 }
 
 // A tally is a Histogram that any goroutine may add to.

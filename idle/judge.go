@@ -251,7 +251,7 @@ func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
 	}
 	s.counts.ended[err.Reason].Add(1)
 	s.counts.part(&p, s.clock)
-	s.phases.count(err.Phase, err.Reason)
+	p.phase.ended[err.Reason].Add(1)
 	if s.watched.Load() {
 		s.wentAway(&j.c.entry, p)
 	}

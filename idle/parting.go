@@ -25,3 +25,10 @@ func (p *parting) ages(k *clock) (age, idle time.Duration) {
 	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
 	return since(p.born), since(p.active)
 }
+
+// part counts the times of a connection that has ended.
+func (n *counters) part(p *parting, k *clock) {
+	age, idle := p.ages(k)
+	n.lifetime.note(age)
+	n.idle.note(idle)
+}

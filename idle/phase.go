@@ -18,7 +18,8 @@ type Phase struct {
 	first   *Phase
 	current atomic.Pointer[Phase] // only in the first version
 
-	clock *clock // the tracker's
+	clock *clock       // the tracker's
+	ended *reasonCount // of all phases with the name of policy
 
 	limits  []terms // those that are on
 	least   int64   // of Policy.Beats, in ticks; 0 if that is off

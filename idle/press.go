@@ -96,7 +96,7 @@ func (t *Tracker) press(n *pressing) error {
 	}
 	t.pressing = n
 	for phase, next := range versions {
-		phase.replace(next)
+		t.renew(phase, next)
 	}
 	t.follow()
 	if n != nil {
@@ -169,7 +169,7 @@ func (t *Tracker) noteReading(n *pressing, reading float64) {
 	}
 	for phase := range n.full {
 		if next, err := n.version(phase, phase.Policy()); err == nil { // as at the beginning
-			phase.replace(next)
+			t.renew(phase, next)
 		}
 	}
 	t.follow()

@@ -60,7 +60,7 @@ func (t *Tracker) Replace(phase *Phase, p Policy) error {
 	if err != nil {
 		return err
 	}
-	phase.replace(next)
+	t.renew(phase, next)
 	t.follow()
 	return nil
 }

@@ -278,7 +278,7 @@ func TestFollowWhileReplaced(t *testing.T) {
 	go func() {
 		defer close(replaced)
 		for range 20_000 {
-			tr.phase.replace(newPhase(tr.clock, tr.phase.policy))
+			tr.renew(tr.phase, newPhase(tr.clock, tr.phase.policy))
 		}
 	}()
 	go func() {

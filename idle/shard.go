@@ -22,8 +22,6 @@ type Shard struct {
 	passing bool  // on a loop: a pass is running, maybe in a callback
 	jobs    []job // connections found due by the current pass
 
-	phases phaseCounts
-
 	orders orders  // given by operations
 	todo   []order // those that are being carried out
 	later  []order // those that are put off to the next pass
@@ -52,6 +50,7 @@ type base struct {
 
 	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
 	ends    ends
+	byPhase phaseCounts
 	gate    atomic.Pointer[gate] // nil without a Capacity
 	refused atomic.Uint64
 

@@ -159,5 +159,4 @@ func (b *base) keepCounts(s *Shard) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.counts.addTo(&b.past)
-	s.phases.addTo(&b.past)
 }

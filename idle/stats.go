@@ -36,9 +36,9 @@ type Stats struct {
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
 
-	// ByPhase holds, for each name of a Policy that some have been under, how many were
-	// ended while they were under it, by each of [Reasons]; zeros are included. Beyond 100
-	// names the rest is counted as "(others)".
+	// ByPhase holds, for each name of a Policy that the tracker has had, how many
+	// connections were ended under it, by each of [Reasons]; zeros are included. Beyond
+	// 100 names the rest is counted as "(others)".
 	ByPhase map[string]map[Reason]uint64
 
 	EndsLost uint64 // ends that were not reported, as Options.OnEnds or the log was too slow
@@ -92,7 +92,17 @@ func (s *Stats) Add(other Stats) {
 	s.Passes += other.Passes
 	s.Busy += other.Busy
 	s.Longest = max(s.Longest, other.Longest)
-	s.addPhases(other.ByPhase)
+	for name, counts := range other.ByPhase {
+		if s.ByPhase == nil {
+			s.ByPhase = map[string]map[Reason]uint64{}
+		}
+		if s.ByPhase[name] == nil {
+			s.ByPhase[name] = map[Reason]uint64{}
+		}
+		for r, n := range counts {
+			s.ByPhase[name][r] += n
+		}
+	}
 	s.EndsLost += other.EndsLost
 	s.Lifetime.Add(&other.Lifetime)
 	s.Idle.Add(&other.Idle)
@@ -100,31 +110,13 @@ func (s *Stats) Add(other Stats) {
 	s.PassTime.Add(&other.PassTime)
 }
 
-// addPhases adds how many connections were ended under policies of each name.
-func (s *Stats) addPhases(all map[string]map[Reason]uint64) {
-	for name, ended := range all {
-		s.addPhase(name, ended)
-	}
-}
+// A reasonCount counts the ends under the policies of one name.
+type reasonCount [numReasons]atomic.Uint64
 
-// addPhase adds how many connections were ended under policies of one name.
-func (s *Stats) addPhase(name string, ended map[Reason]uint64) {
-	if s.ByPhase == nil {
-		s.ByPhase = map[string]map[Reason]uint64{}
-	}
-	sum := s.ByPhase[name]
-	if sum == nil {
-		if len(s.ByPhase) >= mostPhases {
-			name = otherPhases
-		}
-		if sum = s.ByPhase[name]; sum == nil {
-			sum = map[Reason]uint64{}
-			s.ByPhase[name] = sum
-		}
-	}
-	for _, r := range Reasons() {
-		sum[r] += ended[r]
-	}
+// phaseCounts are the ends by the names of policies. Phases with the same name share a count.
+type phaseCounts struct {
+	mu     sync.Mutex
+	counts map[string]*reasonCount
 }
 
 // Beyond mostPhases names of policies, ends are counted under otherPhases.
@@ -133,43 +125,34 @@ const (
 	otherPhases = "(others)"
 )
 
-// phaseCounts are the ends of a shard by the names of policies.
-type phaseCounts struct {
-	mu    sync.Mutex
-	ended map[string]*[numReasons]uint64
-}
-
-// count counts an end.
-func (n *phaseCounts) count(name string, r Reason) {
+// of returns the count for a name.
+func (n *phaseCounts) of(name string) *reasonCount {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	counts := n.ended[name]
-	if counts == nil {
-		if len(n.ended) >= mostPhases {
-			name = otherPhases
-		}
-		if counts = n.ended[name]; counts == nil {
-			if n.ended == nil {
-				n.ended = map[string]*[numReasons]uint64{}
-			}
-			counts = new([numReasons]uint64)
-			n.ended[name] = counts
-		}
+	if n.counts[name] == nil && len(n.counts) >= mostPhases {
+		name = otherPhases
 	}
-	counts[r]++
+	if n.counts[name] == nil {
+		if n.counts == nil {
+			n.counts = map[string]*reasonCount{}
+		}
+		n.counts[name] = new(reasonCount)
+	}
+	return n.counts[name]
 }
 
-// addTo adds the counts to st.
-func (n *phaseCounts) addTo(st *Stats) {
+// get returns all counts.
+func (n *phaseCounts) get() map[string]map[Reason]uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for name, counts := range n.ended {
-		ended := map[Reason]uint64{}
-		for r, v := range counts {
-			ended[Reason(r)] = v
+	all := map[string]map[Reason]uint64{}
+	for name, counts := range n.counts {
+		all[name] = map[Reason]uint64{}
+		for _, r := range Reasons() {
+			all[name][r] = counts[r].Load()
 		}
-		st.addPhase(name, ended)
 	}
+	return all
 }
 
 // counters are the counts of a shard. They are atomic because Stats reads them at
@@ -181,13 +164,6 @@ type counters struct {
 	busy, longest atomic.Int64
 
 	lifetime, idle, lateness, passTime tally
-}
-
-// part counts the times of a connection that has ended.
-func (n *counters) part(p *parting, k *clock) {
-	age, idle := p.ages(k)
-	n.lifetime.note(age)
-	n.idle.note(idle)
 }
 
 // passed counts a pass.

@@ -25,7 +25,15 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 	if err := p.validate(t.opts.Tick); err != nil {
 		return nil, err
 	}
-	return newPhase(t.clock, p), nil
+	ph := newPhase(t.clock, p)
+	ph.ended = t.byPhase.of(p.Name)
+	return ph, nil
+}
+
+// renew makes next the current version of a phase.
+func (t *Tracker) renew(p, next *Phase) {
+	next.ended = t.byPhase.of(next.policy.Name)
+	p.replace(next)
 }
 
 // mustBeMade panics if t was not made by New.
@@ -127,13 +135,11 @@ func (t *Tracker) Stats() Stats {
 	st.Causes = maps.Clone(t.causes)
 	st.Refused = t.refused.Load()
 	st.Panics = t.calls.panics.Load()
-	st.ByPhase = nil
-	st.addPhases(t.past.ByPhase)
+	st.ByPhase = t.byPhase.get()
 	st.EndsLost = t.ends.lost.Load()
 	for _, of := range [][]*Shard{t.own, t.loops} {
 		for _, s := range of {
 			s.counts.addTo(&st)
-			s.phases.addTo(&st)
 		}
 	}
 	return st
