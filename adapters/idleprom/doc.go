@@ -70,8 +70,8 @@
 //	idlewheel_census_late_total                scrapes that have used an older census, or none
 //
 // The metrics with (*) come from a census, which visits all connections. A scrape takes
-// one, and scrapes that come meanwhile share it. It takes about half a microsecond for
-// each connection. If it is not finished within Options.CensusTimeout, the scrape has the
+// one, and scrapes that come meanwhile share it. It takes about a quarter of a microsecond
+// for each connection. If it is not finished within Options.CensusTimeout, the scrape has the
 // values of the last one that was, and is counted as late. Once a tracker is closed there
 // is no census, and these metrics are absent. All others remain.
 //
@@ -86,5 +86,11 @@
 // No label has a value that a peer can choose, such as an address. Names of phases and
 // causes become valid UTF-8 of at most 128 bytes. After the first 100 phases and the first
 // 50 causes, others are counted together as "(others)". A tracker has about 130 series,
-// and 15 for each phase.
+// and 14 for each phase.
+//
+// # HTTP
+//
+// The Tracker of an HTTP adapter's listener has its connections. Streams of HTTP/2 have a
+// tracker of their own, and so have watched connections that need a finer tick. Only
+// Listener.Stats includes these.
 package idleprom

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -188,6 +189,21 @@ func TestHostileNames(t *testing.T) {
 	}
 	g.want(t, "connections_shed_total", "cause=<script>", 1)
 	g.want(t, "connections_shed_total", "cause=\x00\uFFFD", 2)
+}
+
+// TestFullNames: there are no others as long as all names have their labels.
+func TestFullNames(t *testing.T) {
+	n := names{most: 2}
+	for range 2 {
+		n.admit([]string{"a", "b"})
+		if got := n.all(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("labels are %q", got)
+		}
+	}
+	n.admit([]string{"c"})
+	if a, c := n.label("a"), n.label("c"); a != "a" || c != others {
+		t.Errorf("a is %q, and c is %q", a, c)
+	}
 }
 
 // TestManyNames: series are bounded, none is lost, and none that was there goes away.
