@@ -28,12 +28,12 @@ func goCommand(t *testing.T, dir string, env []string, args ...string) (stdout s
 	return strings.TrimSpace(string(out)), err
 }
 
-// foreign reports whether a package or a file belongs to what only idleprom needs.
+// foreign reports whether a package or file belongs to a module that only idleprom needs.
 func foreign(path string) bool {
 	return strings.Contains(path, "github.com/prometheus") || strings.Contains(path, "google.golang.org/protobuf")
 }
 
-// TestPackageGraph: whoever imports another package of the module compiles nothing of
+// TestPackageGraph: a user who imports other packages of the module compiles nothing of
 // Prometheus.
 func TestPackageGraph(t *testing.T) {
 	all, err := goCommand(t, "../..", nil, "list", "./idle/...", "./wheel", "./adapters/...")

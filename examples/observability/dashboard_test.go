@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -45,6 +47,7 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("%q, %q, variables %v", d.Title, d.UID, variables)
 	}
 	known := scrape(t, first(newRegistry(t)))
+	data := grow(known)
 	used, ids := map[string]bool{}, map[int]bool{}
 	for i, p := range d.Panels {
 		if p.ID == 0 || ids[p.ID] {
@@ -69,6 +72,9 @@ func TestDashboard(t *testing.T) {
 			}
 			expr := strings.NewReplacer("$__rate_interval", "5m", "$tracker", "test").Replace(target.Expr)
 			names, results := check(t, p.Title, expr, known)
+			if v := evaluate(t, data, expr, 10); len(v) == 0 && !strings.Contains(expr, "> 0") {
+				t.Errorf("%q shows nothing by %s", p.Title, expr)
+			}
 			for name := range names {
 				used[name] = true
 			}
@@ -84,6 +90,26 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("the dashboard does not show %s", base)
 		}
 	}
+}
+
+// grow returns the series of a scrape as if it had been repeated for ten minutes while all
+// values grew.
+func grow(known map[string]*metric) storage.Queryable {
+	m := &memory{Querier: storage.NoopQuerier()}
+	for _, k := range known {
+		for _, one := range k.series {
+			s := promql.Series{Metric: one.labels}
+			for i := range 11 {
+				if one.native != nil {
+					s.Histograms = append(s.Histograms, promql.HPoint{T: minute(i).UnixMilli(), H: one.native.ToFloat(nil).Mul(float64(i))})
+				} else {
+					s.Floats = append(s.Floats, promql.FPoint{T: minute(i).UnixMilli(), F: one.value * float64(i)})
+				}
+			}
+			m.series = append(m.series, s)
+		}
+	}
+	return &storage.MockQueryable{MockQuerier: m}
 }
 
 // TestConfiguration: prometheus.yaml loads the rules, and takes histograms of both kinds.

@@ -136,28 +136,17 @@ func TestNativeLateness(t *testing.T) {
 // minute for as long as the rule says.
 func firing(t *testing.T, all []rulefmt.Rule, series []string) (alerts []string) {
 	t.Helper()
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
 	data := load(t, series)
 	for _, r := range all {
 		count := map[uint64]int{} // by labels
 		minutes := int(time.Duration(r.For).Minutes())
 		for m := now - minutes; m <= now; m++ {
-			query, err := engine.NewInstantQuery(t.Context(), data, nil, r.Expr, minute(m))
-			if err != nil {
-				t.Fatal(r.Alert, err)
-			}
-			result := query.Exec(t.Context())
-			vector, err := result.Vector()
-			if err != nil || len(result.Warnings) > 0 {
-				t.Fatal(r.Alert, err, result.Warnings)
-			}
-			for _, s := range vector {
+			for _, s := range evaluate(t, data, r.Expr, m) {
 				if s.Metric.Get("tracker") != "test" || s.Metric.Get("instance") != "host" {
 					t.Errorf("%s has the labels %v, and its summary names the tracker and the instance", r.Alert, s.Metric)
 				}
 				count[s.Metric.Hash()]++
 			}
-			query.Close()
 		}
 		for _, n := range count {
 			if n == minutes+1 {
@@ -166,6 +155,22 @@ func firing(t *testing.T, all []rulefmt.Rule, series []string) (alerts []string)
 		}
 	}
 	return alerts
+}
+
+// evaluate returns the value of an expression at a minute. There must be no warning.
+func evaluate(t *testing.T, data storage.Queryable, expr string, at int) promql.Vector {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
+	query, err := engine.NewInstantQuery(t.Context(), data, nil, expr, minute(at))
+	if err != nil {
+		t.Fatal(expr, err)
+	}
+	result := query.Exec(t.Context())
+	vector, err := result.Vector()
+	if err != nil || len(result.Warnings) > 0 {
+		t.Fatal(expr, err, result.Warnings)
+	}
+	return vector
 }
 
 func minute(m int) time.Time { return time.Unix(0, 0).Add(time.Duration(m) * time.Minute) }

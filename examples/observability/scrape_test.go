@@ -47,10 +47,11 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 			c.End("tests")
 		}
 	}
-	for deadline := time.Now().Add(30 * time.Second); tracker.Stats().Live > 2; time.Sleep(time.Millisecond) {
+	for st, deadline := tracker.Stats(), time.Now().Add(30*time.Second); st.Live > 2 || st.Lifetime.Count() < 3; st = tracker.Stats() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%+v", tracker.Stats())
+			t.Fatalf("%+v", st)
 		}
+		time.Sleep(time.Millisecond)
 	}
 	metrics, err := idleprom.New(map[string]*idle.Tracker{"test": tracker}, nil)
 	if err != nil {
@@ -64,8 +65,14 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 // A metric is what a scrape has of a name.
 type metric struct {
 	labels map[string]bool // names
-	native []*histogram.Histogram
-	values []float64
+	series []sample
+}
+
+// A sample is a series at the time of a scrape. native is nil if it is not a native histogram.
+type sample struct {
+	labels labels.Labels
+	value  float64
+	native *histogram.Histogram
 }
 
 // scrape returns what Prometheus makes of a registry by its own parser, if it takes native
@@ -93,15 +100,16 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]*metric {
 		t.Fatal(err)
 	}
 	all := map[string]*metric{}
-	add := func() *metric {
+	add := func(value float64, native *histogram.Histogram) {
 		var ls labels.Labels
 		p.Labels(&ls)
-		name := ls.Get("__name__")
-		if all[name] == nil {
-			all[name] = &metric{labels: map[string]bool{}}
+		m := all[ls.Get("__name__")]
+		if m == nil {
+			m = &metric{labels: map[string]bool{}}
+			all[ls.Get("__name__")] = m
 		}
-		ls.Range(func(l labels.Label) { all[name].labels[l.Name] = true })
-		return all[name]
+		ls.Range(func(l labels.Label) { m.labels[l.Name] = true })
+		m.series = append(m.series, sample{ls, value, native})
 	}
 	for {
 		switch entry, err := p.Next(); {
@@ -110,16 +118,14 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]*metric {
 		case err != nil:
 			t.Fatal(err)
 		case entry == textparse.EntrySeries:
-			m := add()
 			_, _, v := p.Series()
-			m.values = append(m.values, v)
+			add(v, nil)
 		case entry == textparse.EntryHistogram:
-			m := add()
 			_, _, h, _ := p.Histogram()
 			if err := h.Validate(); err != nil {
 				t.Error(err)
 			}
-			m.native = append(m.native, h)
+			add(0, h)
 		}
 	}
 }
@@ -137,7 +143,7 @@ func TestHistograms(t *testing.T) {
 			t.Errorf("%s: not both forms are there", name)
 			continue
 		}
-		h, count := all[name].native[0], all[name+"_count"].values[0]
+		h, count := all[name].series[0].native, all[name+"_count"].series[0].value
 		if h.Count != want.Count() || h.Sum != want.Sum || count != float64(want.Count()) || want.Count() == 0 {
 			t.Errorf("%s: native %v, classic %v; want %d that sum up to %v", name, h, count, want.Count(), want.Sum)
 		}
