@@ -7,7 +7,8 @@
 //
 // The limits are short, so that one can watch; those of the library's zero
 // Timeouts are meant for the real world. Ctrl-C shuts the server down in good
-// order, and prints what it has counted.
+// order, and prints what it has counted. With -ops 127.0.0.1:6060 it serves /metrics for
+// Prometheus on that port.
 package main
 
 import (
@@ -35,6 +36,7 @@ func main() {
 	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
 	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
 	flag.DurationVar(&t.KeepAliveTimeout, "keep-alive", 5*time.Second, "how long the next request may take to begin")
+	ops := flag.String("ops", "", "where to serve /metrics, such as 127.0.0.1:6060; nowhere by default")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/fasthttp [flags]")
 		flag.PrintDefaults()
@@ -54,7 +56,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log.Printf("serving /, /upload, /slow and /download on http://%v", ln.Addr())
-	stats, err := serve(ctx, ln, t)
+	stats, err := serve(ctx, ln, *ops, t)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func start(t *testing.T, timeouts idlefasthttp.Timeouts) (address string, stop f
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		stats, err = serve(ctx, ln, timeouts)
+		stats, err = serve(ctx, ln, "", timeouts)
 		done <- err
 	}()
 	return ln.Addr().String(), func() idlefasthttp.Stats {

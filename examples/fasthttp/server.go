@@ -15,7 +15,7 @@ import (
 )
 
 // serve serves on ln, and ends in good order when ctx does.
-func serve(ctx context.Context, ln net.Listener, t idlefasthttp.Timeouts) (idlefasthttp.Stats, error) {
+func serve(ctx context.Context, ln net.Listener, ops string, t idlefasthttp.Timeouts) (idlefasthttp.Stats, error) {
 	server := &fasthttp.Server{Handler: handle, StreamRequestBody: true, CloseOnShutdown: true}
 	t.OnTimeout = func(c net.Conn, err *idle.TimeoutError) (keep bool) {
 		log.Printf("%v: %v", c.RemoteAddr(), err)
@@ -28,6 +28,9 @@ func serve(ctx context.Context, ln net.Listener, t idlefasthttp.Timeouts) (idlef
 		return idlefasthttp.Stats{}, err
 	}
 	defer l.Close()
+	if err := serveOps(ops, map[string]*idle.Tracker{"fasthttp": l.Tracker()}); err != nil {
+		return idlefasthttp.Stats{}, err
+	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	select {

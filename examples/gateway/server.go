@@ -19,6 +19,7 @@ type gateway struct {
 	timeouts *idlegnet.Handler
 	engine   gnet.Engine
 	file     string // with the limits; empty if there is none
+	ops      string // see serveOps
 
 	mu     sync.Mutex // guards what follows
 	limits limits
@@ -35,13 +36,13 @@ const (
 	maxInterval = time.Minute
 )
 
-func serve(address, file string, l limits) error {
+func serve(address, file, ops string, l limits) error {
 	if file != "" {
 		if err := l.read(file); err != nil {
 			return err
 		}
 	}
-	g := &gateway{file: file, limits: l, phases: map[device]*idle.Phase{}}
+	g := &gateway{file: file, ops: ops, limits: l, phases: map[device]*idle.Phase{}}
 	var err error
 	g.timeouts, err = idlegnet.Wrap(g, l.handshake(), &idlegnet.Options{OnTimeout: sayBye, OnDrain: sayMove})
 	if err != nil {

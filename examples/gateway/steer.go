@@ -79,9 +79,13 @@ func (g *gateway) drain() {
 	}
 }
 
-// OnBoot begins to listen to signals.
+// OnBoot begins to listen to signals and to operators. The tracker exists from here on.
 func (g *gateway) OnBoot(e gnet.Engine) gnet.Action {
 	g.engine = e
+	if err := serveOps(g.ops, map[string]*idle.Tracker{"gateway": g.timeouts.Tracker()}); err != nil {
+		log.Print(err)
+		return gnet.Shutdown
+	}
 	go g.steer(g.file)
 	return gnet.None
 }

@@ -13,6 +13,10 @@
 //	echo '{"KeepAliveTimeout": "20s", "BodyTimeout": "1m"}' > timeouts.json
 //	go run ./examples/http -timeouts timeouts.json
 //	pkill -HUP http
+//
+// With -ops it serves /metrics for Prometheus on a port of its own:
+//
+//	go run ./examples/http -ops 127.0.0.1:6060
 package main
 
 import (
@@ -40,6 +44,7 @@ func main() {
 	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
 	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
 	file := flag.String("timeouts", "", "a `file` with Timeouts, which SIGHUP has read again")
+	ops := flag.String("ops", "", "where to serve /metrics, such as 127.0.0.1:6060; nowhere by default")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
 		flag.PrintDefaults()
@@ -56,13 +61,13 @@ func main() {
 	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat, *file, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
+	if err := serve(ctx, plainListener, tlsListener, beat, *file, *ops, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve serves on both listeners, and ends in good order when ctx does.
-func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file string, drain idle.Drain) error {
+func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, ops string, drain idle.Drain) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cert, err := selfSigned()
@@ -97,6 +102,9 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 		return err
 	}
 	defer tlsHTTP.Close()
+	if err := serveOps(ops, map[string]*idle.Tracker{"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker()}); err != nil {
+		return err
+	}
 
 	done := make(chan error, 2)
 	go func() { done <- server.Serve(plainHTTP) }()

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func start(t *testing.T, beat idle.Heartbeat) site {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, plain, secure, beat, "", idle.Drain{Stop: patience}) }()
+	go func() { done <- serve(ctx, plain, secure, beat, "", "", idle.Drain{Stop: patience}) }()
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()
@@ -176,6 +177,23 @@ func TestHeartbeat(t *testing.T) {
 			}
 			return n.Member.ID == honest && n.Text == "answers"
 		})
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracker.Close()
+	ops, err := opsHandler(map[string]*idle.Tracker{"http": tracker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := httptest.NewRecorder()
+	ops.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	if want := "idlewheel_connections{tracker=\"http\"} 0\n"; page.Code != http.StatusOK || !strings.Contains(page.Body.String(), want) {
+		t.Errorf("status %d, and no %q in %s", page.Code, want, page.Body)
 	}
 }
 

@@ -1,0 +1,295 @@
+package idleprom
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A loop is an event loop with a shard of its own.
+type loop struct {
+	tasks chan func()
+	shard *idle.Shard
+}
+
+// newLoop returns a loop, which ends before the test does.
+func newLoop(t *testing.T, tr *idle.Tracker) *loop {
+	t.Helper()
+	l := &loop{tasks: make(chan func(), 64)}
+	var err error
+	if l.shard, err = tr.NewShard(func(pass func()) error { l.tasks <- pass; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for task := range l.tasks {
+			task()
+		}
+	}()
+	t.Cleanup(func() {
+		l.do(func() { l.shard.Close() })
+		close(l.tasks)
+	})
+	return l
+}
+
+// do runs task on the loop, and waits for it.
+func (l *loop) do(task func()) {
+	done := make(chan struct{})
+	l.tasks <- func() {
+		defer close(done)
+		task()
+	}
+	<-done
+}
+
+func TestPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: 30 * time.Second}, nil)
+		soon := phase(t, tr, idle.Policy{Name: "soon", PhaseTimeout: 5 * time.Second})
+		twin := phase(t, tr, idle.Policy{Name: "soon", PhaseTimeout: time.Hour})
+		track(t, tr, 4)
+		for i, c := range track(t, tr, 5) {
+			c.Enter([]*idle.Phase{soon, twin}[i%2])
+		}
+		for i, c := range track(t, tr, 2) { // two names, one label
+			c.Enter(phase(t, tr, idle.Policy{Name: []string{"bad\xff", "bad\xfe"}[i], IdleTimeout: 30 * time.Second}))
+		}
+		l := newLoop(t, tr)
+		on := new(idle.Conn)
+		l.do(func() {
+			if err := l.shard.Track(on, on, hooks); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		g := gather(t, c)
+		g.want(t, "connections", "", 12)
+		g.want(t, "phase_connections", "phase=(unnamed)", 5)
+		g.want(t, "phase_connections", "phase=soon", 5)
+		g.want(t, "phase_connections", "phase=bad\uFFFD", 2)
+		g.want(t, "ending_connections", "within=1", 0)
+		g.want(t, "ending_connections", "within=10", 3)
+		g.want(t, "ending_connections", "within=60", 10)
+		g.want(t, "census_late_total", "", 0)
+		if at := g.value(t, "census_timestamp_seconds", "") - float64(began.UnixMilli())/1e3; at < 0 || at > 1 {
+			t.Errorf("the census began %v s after the scrape", at)
+		}
+		time.Sleep(40 * time.Second)
+		g = gather(t, c)
+		g.want(t, "phase_connections", "phase=(unnamed)", 0)
+		g.want(t, "phase_connections", "phase=soon", 2)
+		g.want(t, "phase_connections_ended_total", "phase=soon,reason=phase", 3)
+		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle", 5)
+	})
+}
+
+// TestBlockedLoop: a census that is not finished in time goes on, and the scrape has the
+// last one.
+func TestBlockedLoop(t *testing.T) {
+	t.Run("default", func(t *testing.T) { testBlockedLoop(t, nil, time.Second) })
+	t.Run("3s", func(t *testing.T) { testBlockedLoop(t, &Options{CensusTimeout: 3 * time.Second}, 3*time.Second) })
+}
+
+func testBlockedLoop(t *testing.T, opts *Options, timeout time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
+		c := collectorOf(t, tr, opts)
+		l := newLoop(t, tr)
+		track(t, tr, 2)
+		block := func() (release func()) {
+			blocked := make(chan struct{})
+			l.tasks <- func() { <-blocked }
+			return func() { close(blocked) }
+		}
+		scrape := func() (g gathering, took time.Duration) {
+			began := time.Now()
+			return gather(t, c), time.Since(began)
+		}
+
+		release := block()
+		g, took := scrape()
+		if took != timeout || g["idlewheel_phase_connections"] != nil || g["idlewheel_census_timestamp_seconds"] != nil {
+			t.Errorf("without a census a scrape takes %v, and has phases %v", took, g["idlewheel_phase_connections"])
+		}
+		g.want(t, "census_late_total", "", 1)
+		g.want(t, "connections", "", 2)
+		release()
+
+		g, took = scrape()
+		if took >= timeout {
+			t.Errorf("a scrape takes %v", took)
+		}
+		g.want(t, "phase_connections", "phase=(unnamed)", 2)
+		g.want(t, "census_late_total", "", 1)
+		at := g.value(t, "census_timestamp_seconds", "")
+
+		release = block()
+		track(t, tr, 1)
+		const scrapes = 10
+		var all sync.WaitGroup
+		for range scrapes { // all at once
+			all.Go(func() {
+				g, took := scrape()
+				if took != timeout {
+					t.Errorf("a late scrape takes %v", took)
+				}
+				g.want(t, "connections", "", 3)
+				g.want(t, "phase_connections", "phase=(unnamed)", 2)
+				g.want(t, "census_timestamp_seconds", "", at)
+			})
+		}
+		all.Wait()
+		release()
+		g, _ = scrape()
+		g.want(t, "phase_connections", "phase=(unnamed)", 3)
+		g.want(t, "census_late_total", "", 1+scrapes)
+	})
+}
+
+// TestSharedCensus: scrapes that come while a census is under way begin no other one.
+func TestSharedCensus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
+		l := newLoop(t, tr)
+		blocked := make(chan struct{})
+		l.tasks <- func() { <-blocked }
+		shared := c.sources[0].census
+		first := shared.begin()
+		for range 100 {
+			if shared.begin() != first {
+				t.Fatal("two censuses at a time")
+			}
+		}
+		close(blocked)
+		<-first
+		if shared.begin() == first {
+			t.Error("there is no other census after the first")
+		}
+	})
+}
+
+// TestClosed: what Stats has remains, even if the tracker is closed during a scrape.
+func TestClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Second}, nil)
+		l := newLoop(t, tr)
+		track(t, tr, 2)
+		time.Sleep(2 * time.Second)
+		track(t, tr, 3)
+		gather(t, c).want(t, "phase_connections", "phase=(unnamed)", 3)
+
+		blocked := make(chan struct{})
+		l.tasks <- func() { <-blocked }
+		began, done := time.Now(), make(chan gathering)
+		go func() { done <- gather(t, c) }()
+		synctest.Wait()
+		if live, err := tr.Close(); len(live) != 3 || err != nil {
+			t.Fatal(live, err)
+		}
+		during := <-done
+		if took := time.Since(began); took >= defaultTimeout {
+			t.Errorf("the scrape takes %v", took)
+		}
+		close(blocked)
+		after := gather(t, c)
+		for _, g := range []gathering{during, after} {
+			g.want(t, "connections_ended_total", "reason=idle", 2)
+			g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle", 2)
+			g.want(t, "census_late_total", "", 0)
+			for _, f := range []family{phaseConnections, endingConnections, censusTime, censusTook} {
+				if m := g["idlewheel_"+families[f].name]; m != nil {
+					t.Error("there is a census of a closed tracker:", m)
+				}
+			}
+		}
+		after.want(t, "connections", "", 0) // during the scrape Close was handing them back
+		after.want(t, "connections_closed_total", "", 3)
+	})
+}
+
+func TestNoCensus(t *testing.T) {
+	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
+	track(t, tr, 1)
+	g := gather(t, collectorOf(t, tr, &Options{NoCensus: true}))
+	g.want(t, "connections", "", 1)
+	for _, f := range []family{phaseConnections, endingConnections, censusTime, censusTook, censusLate} {
+		if m := g["idlewheel_"+families[f].name]; m != nil {
+			t.Error("there is a census:", m)
+		}
+	}
+}
+
+// TestScrapeWhileEnding: while connections come and go no count goes back.
+func TestScrapeWhileEnding(t *testing.T) {
+	tr, c := newTracker(t, idle.Policy{Name: "a", IdleTimeout: 5 * time.Millisecond}, &idle.Options{Tick: time.Millisecond})
+	b := phase(t, tr, idle.Policy{Name: "b", PhaseTimeout: 2 * time.Millisecond})
+	stop := make(chan struct{})
+	var all, scrapers sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for {
+				for i, c := range track(t, tr, 20) {
+					switch i % 4 {
+					case 0:
+						c.Close()
+					case 1:
+						c.Enter(b)
+					case 2:
+						c.End("why")
+					}
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(3 * time.Millisecond):
+				}
+			}
+		})
+	}
+	for range 2 {
+		scrapers.Go(func() {
+			var before gathering
+			for range 30 {
+				g := gather(t, c)
+				for name, series := range before {
+					for labels, m := range series {
+						now := g[name][labels]
+						if now.GetCounter().GetValue() < m.GetCounter().GetValue() || now.GetHistogram().GetSampleCount() < m.GetHistogram().GetSampleCount() {
+							t.Errorf("%s{%s} was %v, and is %v", name, labels, m, now)
+						}
+					}
+				}
+				before = g
+			}
+		})
+	}
+	scrapers.Wait()
+	close(stop)
+	all.Wait()
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, bench := range []struct {
+		name     string
+		n        int
+		noCensus bool
+	}{{"conns=1000", 1000, false}, {"conns=100000", 100_000, false}, {"conns=100000,census=no", 100_000, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			tr, _ := newTracker(b, idle.Policy{IdleTimeout: time.Hour}, nil)
+			track(b, tr, bench.n)
+			reg := prometheus.NewRegistry()
+			reg.MustRegister(collectorOf(b, tr, &Options{NoCensus: bench.noCensus, CensusTimeout: patience}))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := reg.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

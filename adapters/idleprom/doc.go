@@ -1,0 +1,96 @@
+// Package idleprom shows trackers to Prometheus. A [Collector] is registered like any
+// other:
+//
+//	metrics, err := idleprom.New(map[string]*idle.Tracker{"mqtt": ln.Tracker()}, nil)
+//	if err != nil {
+//		return err
+//	}
+//	prometheus.MustRegister(metrics)
+//
+// All metrics have the label tracker, and are read when they are scraped. Nothing happens
+// in between. OpenTelemetry gets them by the bridge
+// go.opentelemetry.io/contrib/bridges/prometheus. The directory examples/observability has
+// alert rules and a dashboard.
+//
+// # Connections
+//
+//	idlewheel_connections                      live connections
+//	idlewheel_phase_connections{phase}         those in a phase (*)
+//	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
+//	idlewheel_connections_tracked_total        all so far
+//	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
+//	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
+//	idlewheel_phase_connections_ended_total{phase,reason}
+//	idlewheel_connections_shed_total{cause}    those with the reason "shed", by the cause that was given
+//	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
+//	idlewheel_connection_idle_at_end_seconds   how long before its end a connection had its last activity
+//
+// The reasons include "evict", for connections that were ended to make room, "drain", and
+// "shed". The initial phase of a Policy without a Name is "(unnamed)".
+//
+// # Timeouts
+//
+//	idlewheel_timeout_lateness_seconds         how long after they were due the timeouts came
+//	idlewheel_timeouts_deferred_total          timeouts that came a tick or more after they were due
+//	idlewheel_timeouts_kept_total              timeouts after which OnTimeout has kept the connection
+//	idlewheel_pings_total                      pings that were sent
+//	idlewheel_pings_missed_total               pings that were not answered
+//	idlewheel_callback_panics_total            panics in callbacks
+//	idlewheel_end_reports_lost_total           ends that were not reported, as Options.OnEnds or the log was too slow
+//
+// # Capacity and pressure
+//
+//	idlewheel_connections_max                  Most of the tracker's Capacity; absent if it is 0
+//	idlewheel_connections_refused_total        connections that were not tracked, as there was no room
+//	idlewheel_pressure_ratio                   the pressure that the limits follow, from 0 to 1
+//	idlewheel_pressure_read_failures_total     readings of the pressure that have failed
+//
+// # Drain and shed
+//
+//	idlewheel_operations{operation,state}              those under way; state is "running" or "paused"
+//	idlewheel_operation_connections{operation,state}   the connections that they have met
+//	idlewheel_operation_expected_seconds{operation}    until the last connection has its turn
+//
+// The operation is "drain" or "shed". A connection is "waiting" for its turn, was "told"
+// to finish, is "in_use" and so is ended when it falls idle, was "ended", or is "gone", as
+// it has ended otherwise. All are 0 when the operation has finished.
+//
+// # Work of the tracker
+//
+//	idlewheel_pass_duration_seconds            how long the passes over a shard took
+//	idlewheel_pass_busy_seconds_total          time of all passes
+//	idlewheel_pass_longest_seconds             time of the longest pass so far
+//	idlewheel_looks_total                      looks at a connection because its slot of the wheel came up
+//	idlewheel_relinks_total                    places in the wheel that were moved forward
+//
+// # The census
+//
+//	idlewheel_census_timestamp_seconds         when the census began that the scrape has used (*)
+//	idlewheel_census_duration_seconds          how long that took (*)
+//	idlewheel_census_late_total                scrapes that have used an older census, or none
+//
+// The metrics with (*) come from a census, which visits all connections. A scrape takes
+// one, and scrapes that come meanwhile share it. It takes about a quarter of a microsecond
+// for each connection. If it is not finished within Options.CensusTimeout, the scrape has the
+// values of the last one that was, and is counted as late. Once a tracker is closed there
+// is no census, and these metrics are absent. All others remain.
+//
+// # Histograms
+//
+// Each histogram has classic buckets and native ones. The native ones have schema 0, so
+// their bounds are the powers of 2 of a second, as those of [idle.Histogram] are. The
+// classic ones are every one or every second of these, in the range that matters.
+//
+// # How many series there are
+//
+// No label has a value that a peer can choose, such as an address. Names of phases and
+// causes become valid UTF-8 of at most 128 bytes. After the first 100 phases and the first
+// 50 causes, others are counted together as "(others)". A tracker has about 130 series,
+// and 14 for each phase.
+//
+// # HTTP
+//
+// The Tracker of an HTTP adapter's listener has its connections. Streams of HTTP/2 have a
+// tracker of their own, and so have watched connections that need a finer tick. Only
+// Listener.Stats includes these.
+package idleprom

@@ -1,0 +1,102 @@
+package idleprom
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// A family is a metric with all its labels.
+type family int
+
+const (
+	connections family = iota
+	phaseConnections
+	endingConnections
+	tracked
+	closed
+	ended
+	phaseEnded
+	shed
+	refused
+	most
+	pressure
+	misread
+	pings
+	missed
+	kept
+	deferred
+	panics
+	operations
+	operationConnections
+	operationExpected
+	lifetime
+	idleAtEnd
+	lateness
+	passes
+	busy
+	longest
+	looks
+	relinks
+	endsLost
+	censusTime
+	censusTook
+	censusLate
+	numFamilies
+)
+
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+// families describes all metrics. Those without a kind are histograms.
+var families = [numFamilies]struct {
+	kind       prometheus.ValueType
+	name, help string
+	labels     []string
+}{
+	connections:       {gauge, "connections", "Live connections.", nil},
+	phaseConnections:  {gauge, "phase_connections", "Live connections by the phase they are in, as the census of the scrape has found them.", []string{"phase"}},
+	endingConnections: {gauge, "ending_connections", "Live connections that end within so many seconds if nothing moves, as the census of the scrape has found them.", []string{"within"}},
+
+	tracked:    {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
+	closed:     {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
+	ended:      {counter, "connections_ended_total", "Connections that the tracker has ended, by reason.", []string{"reason"}},
+	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in and by reason.", []string{"phase", "reason"}},
+	shed:       {counter, "connections_shed_total", "Connections that were shed or ended one by one, by the cause that was given.", []string{"cause"}},
+
+	refused:  {counter, "connections_refused_total", "Connections that were not tracked, as there was no room.", nil},
+	most:     {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
+	pressure: {gauge, "pressure_ratio", "The pressure that the limits follow, from 0 at rest to 1.", nil},
+	misread:  {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},
+
+	pings:    {counter, "pings_total", "Pings that were sent.", nil},
+	missed:   {counter, "pings_missed_total", "Pings that were not answered.", nil},
+	kept:     {counter, "timeouts_kept_total", "Timeouts after which OnTimeout has kept the connection.", nil},
+	deferred: {counter, "timeouts_deferred_total", "Timeouts that came a tick or more after they were due.", nil},
+	panics:   {counter, "callback_panics_total", "Panics in callbacks.", nil},
+
+	operations:           {gauge, "operations", "Drains and sheds that are under way.", []string{"operation", "state"}},
+	operationConnections: {gauge, "operation_connections", "Connections that the operations under way have met, by what has become of them.", []string{"operation", "state"}},
+	operationExpected:    {gauge, "operation_expected_seconds", "How long the operations under way still take at most until the last connection has its turn.", []string{"operation"}},
+
+	lifetime:  {0, "connection_lifetime_seconds", "How long the connections that have ended were tracked.", nil},
+	idleAtEnd: {0, "connection_idle_at_end_seconds", "How long before their end the connections had their last activity.", nil},
+	lateness:  {0, "timeout_lateness_seconds", "How long after they were due the timeouts came.", nil},
+
+	passes:  {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
+	busy:    {counter, "pass_busy_seconds_total", "Time of all passes.", nil},
+	longest: {gauge, "pass_longest_seconds", "Time of the longest pass so far.", nil},
+	looks:   {counter, "looks_total", "Looks at a connection because its slot of the wheel came up.", nil},
+	relinks: {counter, "relinks_total", "Places in the wheel that were moved because a deadline was brought forward.", nil},
+
+	endsLost:   {counter, "end_reports_lost_total", "Ends that were not reported, as Options.OnEnds or the log was too slow.", nil},
+	censusTime: {gauge, "census_timestamp_seconds", "When the census began that this scrape has used.", nil},
+	censusTook: {gauge, "census_duration_seconds", "How long the census took that this scrape has used.", nil},
+	censusLate: {counter, "census_late_total", "Scrapes that have used an older census or none, as theirs was not finished in time.", nil},
+}
+
+// describe returns the descriptions of all families for the tracker with a name.
+func describe(tracker string) (descs [numFamilies]*prometheus.Desc) {
+	for i, f := range families {
+		descs[i] = prometheus.NewDesc("idlewheel_"+f.name, f.help, f.labels, prometheus.Labels{"tracker": tracker})
+	}
+	return descs
+}

@@ -1,0 +1,90 @@
+package idleprom
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// bounds chooses the bounds of classic buckets: 2 to the powers from first to last of a
+// second, by steps. They are among those of idle.Histogram, so no count is estimated.
+type bounds struct{ first, last, step int }
+
+var (
+	span  = bounds{-10, 24, 2} // 1 ms to 194 days, as lifetimes are
+	delay = bounds{-10, 6, 1}  // 1 ms to 64 s
+	work  = bounds{-20, 4, 2}  // 1 µs to 16 s
+)
+
+// schema is that of native histograms whose bounds are the powers of 2. zeroPower is that
+// of the first bound of idle.Histogram. What is less counts as zero.
+const (
+	schema    = int32(0)
+	zeroPower = -20
+)
+
+// A histogram is a prometheus.Metric that has classic and native buckets.
+type histogram struct {
+	desc *prometheus.Desc
+	dto  dto.Histogram
+}
+
+func (h *histogram) Desc() *prometheus.Desc { return h.desc }
+
+func (h *histogram) Write(m *dto.Metric) error {
+	m.Label = prometheus.MakeLabelPairs(h.desc, nil)
+	m.Histogram = &h.dto
+	return nil
+}
+
+// putHistogram writes a histogram.
+func (o output) putHistogram(f family, from *idle.Histogram, b bounds) {
+	h := &histogram{desc: o.descs[f]}
+	n := from.Count()
+	h.dto.SampleCount, h.dto.SampleSum = &n, &from.Sum
+	h.setClassic(from, b)
+	h.setNative(from)
+	o.ch <- h
+}
+
+// setClassic sets the classic buckets. Each counts all that is below its bound. That of
+// +Inf goes without saying.
+func (h *histogram) setClassic(from *idle.Histogram, b bounds) {
+	below, power := uint64(0), b.first
+	for i, n := range from.Buckets {
+		below += n
+		if i+zeroPower == power && power <= b.last {
+			below, bound := below, math.Ldexp(1, power)
+			h.dto.Bucket = append(h.dto.Bucket, &dto.Bucket{CumulativeCount: &below, UpperBound: &bound})
+			power += b.step
+		}
+	}
+}
+
+// setNative sets the native buckets: one span from the first that is not empty to the last
+// one. Their index is the power of their upper bounds. idle.Histogram has no bound for the
+// last one, which has the next power here.
+func (h *histogram) setNative(from *idle.Histogram) {
+	schema, zero, zeros := schema, math.Ldexp(1, zeroPower), from.Buckets[0]
+	h.dto.Schema, h.dto.ZeroThreshold, h.dto.ZeroCount = &schema, &zero, &zeros
+	first, last := 1, len(from.Buckets)-1
+	for first <= last && from.Buckets[first] == 0 {
+		first++
+	}
+	for last > first && from.Buckets[last] == 0 {
+		last--
+	}
+	if first > last {
+		return
+	}
+	offset, length := int32(first+zeroPower), uint32(last-first+1)
+	h.dto.PositiveSpan = []*dto.BucketSpan{{Offset: &offset, Length: &length}}
+	before := int64(0)
+	for _, n := range from.Buckets[first : last+1] {
+		h.dto.PositiveDelta = append(h.dto.PositiveDelta, int64(n)-before)
+		before = int64(n)
+	}
+}

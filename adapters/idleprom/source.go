@@ -1,0 +1,166 @@
+package idleprom
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A source makes the metrics of one tracker.
+type source struct {
+	tracker *idle.Tracker
+	descs   [numFamilies]*prometheus.Desc
+	phases  names
+	causes  names
+	census  *census // nil if none is to be taken
+}
+
+func newSource(name string, t *idle.Tracker, o Options) *source {
+	s := &source{tracker: t, descs: describe(name), phases: names{most: 100}, causes: names{most: 50}}
+	if !o.NoCensus {
+		s.census = &census{tracker: t, timeout: o.CensusTimeout}
+	}
+	return s
+}
+
+// An output takes the metrics of a source.
+type output struct {
+	descs *[numFamilies]*prometheus.Desc
+	ch    chan<- prometheus.Metric
+}
+
+// put writes a number. Labels are valid, as New and names see to that.
+func (o output) put(f family, value float64, labels ...string) {
+	o.ch <- prometheus.MustNewConstMetric(o.descs[f], families[f].kind, value, labels...)
+}
+
+// collect writes all metrics.
+func (s *source) collect(ch chan<- prometheus.Metric) {
+	o := output{&s.descs, ch}
+	var last *idle.Census
+	if s.census != nil {
+		var late uint64
+		last, late = s.census.take()
+		o.put(censusLate, float64(late))
+	}
+	st := s.tracker.Stats()
+	s.phases.admit(keys(st.ByPhase))
+	if last != nil {
+		s.putCensus(o, last)
+	}
+	s.putEnds(o, &st)
+	s.putOperations(o)
+	putCounts(o, &st)
+	o.put(pressure, s.tracker.Pressure())
+	if c, ok := s.tracker.Capacity(); ok && c.Most > 0 {
+		o.put(most, float64(c.Most))
+	}
+}
+
+// putCounts writes what needs no label.
+func putCounts(o output, st *idle.Stats) {
+	for f, n := range map[family]uint64{
+		connections: st.Live, tracked: st.Tracked, closed: st.Gone, refused: st.Refused,
+		misread: st.Misread, pings: st.Pings, missed: st.Misses, kept: st.Kept, deferred: st.Deferred,
+		panics: st.Panics, looks: st.Looks, relinks: st.Relinks, endsLost: st.EndsLost,
+	} {
+		o.put(f, float64(n))
+	}
+	o.put(busy, st.Busy.Seconds())
+	o.put(longest, st.Longest.Seconds())
+	o.putHistogram(lifetime, &st.Lifetime, span)
+	o.putHistogram(idleAtEnd, &st.Idle, span)
+	o.putHistogram(lateness, &st.Lateness, delay)
+	o.putHistogram(passes, &st.PassTime, work)
+}
+
+// forecasts are the times for which a census tells how many connections end.
+var forecasts = [...]time.Duration{time.Second, 10 * time.Second, time.Minute}
+
+// putCensus writes what a census has found. Phases that had connections once go on being
+// written with 0.
+func (s *source) putCensus(o output, c *idle.Census) {
+	s.phases.admit(keys(c.Phases))
+	in := map[string]int{}
+	for name, p := range c.Phases {
+		in[s.phases.label(name)] += p.Live
+	}
+	for _, label := range s.phases.all() {
+		o.put(phaseConnections, float64(in[label]), label)
+	}
+	for _, within := range forecasts {
+		o.put(endingConnections, float64(c.Ending(within)), strconv.Itoa(int(within.Seconds())))
+	}
+	o.put(censusTime, float64(c.At.UnixMilli())/1e3)
+	o.put(censusTook, c.Took.Seconds())
+}
+
+// putEnds writes how many connections were ended, and why.
+func (s *source) putEnds(o output, st *idle.Stats) {
+	in := map[string]map[idle.Reason]uint64{}
+	for name, reasons := range st.ByPhase {
+		label := s.phases.label(name)
+		if in[label] == nil {
+			in[label] = map[idle.Reason]uint64{}
+		}
+		for r, n := range reasons {
+			in[label][r] += n
+		}
+	}
+	labels := s.phases.all()
+	operations := map[idle.Reason]uint64{idle.ReasonDrain: st.Drained, idle.ReasonShed: st.Shed, idle.ReasonEvict: st.Evicted}
+	for _, r := range idle.Reasons() {
+		o.put(ended, float64(st.TimedOut[r]+operations[r]), r.String())
+		for _, label := range labels {
+			o.put(phaseEnded, float64(in[label][r]), label, r.String())
+		}
+	}
+
+	s.causes.admit(keys(st.Causes))
+	of := map[string]uint64{}
+	for cause, n := range st.Causes {
+		of[s.causes.label(cause)] += n
+	}
+	for cause, n := range of {
+		o.put(shed, float64(n), cause)
+	}
+}
+
+// putOperations writes how far the operations have come that are under way. Those of a
+// kind are added up. They are zero if there is none.
+func (s *source) putOperations(o output) {
+	type sum struct {
+		running, paused int
+		idle.Progress
+	}
+	sums := map[idle.Reason]*sum{idle.ReasonDrain: {}, idle.ReasonShed: {}}
+	for _, op := range s.tracker.Operations() {
+		all, p := sums[op.Reason()], op.Progress()
+		if p.Paused {
+			all.paused++
+		} else {
+			all.running++
+		}
+		all.Ended += p.Ended
+		all.Gone += p.Gone
+		all.Left += p.Left
+		all.Told += p.Told
+		all.InUse += p.InUse
+		all.Expected = max(all.Expected, p.Expected)
+	}
+	for r, all := range sums {
+		kind := r.String()
+		o.put(operations, float64(all.running), kind, "running")
+		o.put(operations, float64(all.paused), kind, "paused")
+		o.put(operationExpected, all.Expected.Seconds(), kind)
+		for state, n := range map[string]int{
+			"ended": all.Ended, "gone": all.Gone, "told": all.Told, "in_use": all.InUse,
+			"waiting": max(all.Left-all.Told-all.InUse, 0),
+		} {
+			o.put(operationConnections, float64(n), kind, state)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package idleprom
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestCounts gives each field of Stats another value, and looks for it.
+func TestCounts(t *testing.T) {
+	var st idle.Stats
+	fields := reflect.ValueOf(&st).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() == reflect.Uint64 {
+			f.SetUint(uint64(i) + 1)
+		}
+	}
+	st.Busy, st.Longest = 1500*time.Millisecond, 250*time.Millisecond
+	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Idle, &st.Lateness, &st.PassTime} {
+		h.Buckets[30], h.Sum = uint64(i)+1, float64(i)+0.5
+	}
+	g := gather(t, collect(func(ch chan<- prometheus.Metric) {
+		descs := describe("test")
+		putCounts(output{&descs, ch}, &st)
+	}))
+	for name, want := range map[string]float64{
+		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Gone),
+		"connections_refused_total": float64(st.Refused), "pressure_read_failures_total": float64(st.Misread),
+		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
+		"timeouts_kept_total": float64(st.Kept), "timeouts_deferred_total": float64(st.Deferred),
+		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Looks), "relinks_total": float64(st.Relinks),
+		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25,
+	} {
+		g.want(t, name, "", want)
+	}
+	for i, name := range []string{"connection_lifetime_seconds", "connection_idle_at_end_seconds", "timeout_lateness_seconds", "pass_duration_seconds"} {
+		h := g["idlewheel_"+name][""].GetHistogram()
+		if h.GetSampleCount() != uint64(i)+1 || h.GetSampleSum() != float64(i)+0.5 {
+			t.Errorf("%s has %d that sum up to %v", name, h.GetSampleCount(), h.GetSampleSum())
+		}
+	}
+}
+
+// TestEnds has connections end in several ways, and compares with Stats.
+func TestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{Name: "first", IdleTimeout: time.Second}, nil)
+		old := phase(t, tr, idle.Policy{Name: "old", MaxAge: time.Second})
+		track(t, tr, 3)
+		for _, c := range track(t, tr, 2) {
+			c.Enter(old)
+		}
+		time.Sleep(2 * time.Second)
+		for _, c := range track(t, tr, 4) {
+			c.Close()
+		}
+		all := track(t, tr, 10)
+		all[0].End("one")
+		all[1].End("one")
+		all[2].End("")
+		time.Sleep(100 * time.Millisecond)
+		if _, err := tr.Drain(idle.Drain{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+
+		st, g := tr.Stats(), gather(t, c)
+		g.want(t, "connections", "", 0)
+		g.want(t, "connections_tracked_total", "", 19)
+		g.want(t, "connections_closed_total", "", 4)
+		want := map[idle.Reason]float64{idle.ReasonIdle: 3, idle.ReasonMaxAge: 2, idle.ReasonShed: 3, idle.ReasonDrain: 7}
+		for _, r := range idle.Reasons() {
+			g.want(t, "connections_ended_total", "reason="+r.String(), want[r])
+			for name, reasons := range st.ByPhase {
+				g.want(t, "phase_connections_ended_total", "phase="+name+",reason="+r.String(), float64(reasons[r]))
+			}
+		}
+		g.want(t, "connections_shed_total", "cause=one", 2)
+		if causes := g["idlewheel_connections_shed_total"]; len(causes) != len(st.Causes) {
+			t.Errorf("causes are %q, and Stats has %v", keys(causes), st.Causes)
+		}
+		if h := g["idlewheel_connection_lifetime_seconds"][""].GetHistogram(); h.GetSampleCount() != st.Lifetime.Count() || h.GetSampleSum() != st.Lifetime.Sum {
+			t.Errorf("lifetimes are %v, and Stats has %v", h, st.Lifetime)
+		}
+	})
+}
+
+// TestOperations looks at a drain that is under way.
+func TestOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+		all := track(t, tr, 20)
+		busy := phase(t, tr, idle.Policy{Name: "busy", Busy: true})
+		all[0].Enter(busy)
+		o, err := tr.Drain(idle.Drain{Over: 10 * time.Second, Grace: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5*time.Second + 5*time.Millisecond)
+		all[1].Close()
+		time.Sleep(50 * time.Millisecond)
+		p, g := o.Progress(), gather(t, c)
+		if p.Ended == 0 || p.Told == 0 || p.Left == 0 {
+			t.Fatalf("%+v", p)
+		}
+		states := map[string]int{"ended": p.Ended, "gone": p.Gone, "told": p.Told, "in_use": p.InUse, "waiting": p.Met - p.Ended - p.Gone - p.Told - p.InUse}
+		for state, n := range states {
+			g.want(t, "operation_connections", "operation=drain,state="+state, float64(n))
+			g.want(t, "operation_connections", "operation=shed,state="+state, 0)
+		}
+		g.want(t, "operations", "operation=drain,state=running", 1)
+		g.want(t, "operations", "operation=drain,state=paused", 0)
+		g.want(t, "operations", "operation=shed,state=running", 0)
+		g.want(t, "operation_expected_seconds", "operation=drain", p.Expected.Seconds())
+		o.Pause()
+		time.Sleep(50 * time.Millisecond)
+		g = gather(t, c)
+		g.want(t, "operations", "operation=drain,state=running", 0)
+		g.want(t, "operations", "operation=drain,state=paused", 1)
+		o.Cancel()
+		<-o.Done()
+		time.Sleep(50 * time.Millisecond)
+		g = gather(t, c)
+		g.want(t, "operations", "operation=drain,state=paused", 0)
+		for state := range states {
+			g.want(t, "operation_connections", "operation=drain,state="+state, 0)
+		}
+	})
+}
+
+func TestCapacityAndPressure(t *testing.T) {
+	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+	if g := gather(t, c); g["idlewheel_connections_max"] != nil || g.value(t, "pressure_ratio", "") != 0 {
+		t.Error("there is no capacity, and no pressure, but", g["idlewheel_connections_max"], g["idlewheel_pressure_ratio"])
+	}
+	if err := tr.SetCapacity(idle.Capacity{Most: 3, Grace: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.SetPressure(idle.Pressure{Read: func() (float64, error) { return 0.75, nil }, Policy: idle.Policy{IdleTimeout: time.Second}, Every: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for range 10 {
+		if err := tr.Track(new(idle.Conn), t, hooks); errors.Is(err, idle.ErrFull) {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatal("there is room for ten")
+	}
+	g := gather(t, c)
+	g.want(t, "connections_max", "", 3)
+	g.want(t, "connections_refused_total", "", float64(refused))
+	g.want(t, "pressure_ratio", "", 0.75)
+	if err := tr.SetCapacity(idle.Capacity{PerKey: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if g := gather(t, c); g["idlewheel_connections_max"] != nil {
+		t.Error("there is no Most, but", g["idlewheel_connections_max"])
+	}
+}
+
+func TestHostileNames(t *testing.T) {
+	s := &source{descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
+	end := func(n uint64) map[idle.Reason]uint64 { return map[idle.Reason]uint64{idle.ReasonIdle: n} }
+	long := strings.Repeat("é", 100) // 200 bytes
+	st := idle.Stats{
+		ByPhase: map[string]map[idle.Reason]uint64{
+			"": end(1), "a\n\"b\"\\": end(2), "bad\xff": end(3), "bad\xfe": end(4), long: end(5), long + "more": end(6), "(others)": end(7),
+		},
+		Causes: map[string]uint64{"<script>": 1, "\x00\xff": 2},
+	}
+	g := gather(t, collect(func(ch chan<- prometheus.Metric) {
+		s.phases.admit(keys(st.ByPhase))
+		s.putEnds(output{&s.descs, ch}, &st)
+	}))
+	for label, n := range map[string]float64{"(unnamed)": 1, "a\n\"b\"\\": 2, "bad\uFFFD": 7, strings.Repeat("é", 64): 11, "(others)": 7} {
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=idle", n)
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=drain", 0)
+	}
+	g.want(t, "connections_shed_total", "cause=<script>", 1)
+	g.want(t, "connections_shed_total", "cause=\x00\uFFFD", 2)
+}
+
+// TestFullNames: there are no others as long as all names have their labels.
+func TestFullNames(t *testing.T) {
+	n := names{most: 2}
+	for range 2 {
+		n.admit([]string{"a", "b"})
+		if got := n.all(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("labels are %q", got)
+		}
+	}
+	n.admit([]string{"c"})
+	if a, c := n.label("a"), n.label("c"); a != "a" || c != others {
+		t.Errorf("a is %q, and c is %q", a, c)
+	}
+}
+
+// TestManyNames: series are bounded, none is lost, and none that was there goes away.
+func TestManyNames(t *testing.T) {
+	s := &source{descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
+	var first gathering
+	for round := range 3 {
+		st := idle.Stats{ByPhase: map[string]map[idle.Reason]uint64{}, Causes: map[string]uint64{}}
+		for i := range 80 * (round + 1) {
+			name := fmt.Sprintf("%03d", 1000-i) // newer ones come first in the alphabet
+			st.ByPhase[name] = map[idle.Reason]uint64{idle.ReasonIdle: 1}
+			st.Causes[name] = 1
+		}
+		g := gather(t, collect(func(ch chan<- prometheus.Metric) {
+			s.phases.admit(keys(st.ByPhase))
+			s.putEnds(output{&s.descs, ch}, &st)
+		}))
+		phases, causes := g["idlewheel_phase_connections_ended_total"], g["idlewheel_connections_shed_total"]
+		if len(phases) > 101*len(idle.Reasons()) || len(causes) > 51 {
+			t.Errorf("%d and %d series", len(phases), len(causes))
+		}
+		sum := 0.0
+		for labels := range causes {
+			sum += g.value(t, "connections_shed_total", labels)
+		}
+		if sum != float64(len(st.Causes)) {
+			t.Errorf("%v of %d are counted", sum, len(st.Causes))
+		}
+		for name, series := range first {
+			for labels := range series {
+				if g.value(t, strings.TrimPrefix(name, "idlewheel_"), labels) < first.value(t, strings.TrimPrefix(name, "idlewheel_"), labels) {
+					t.Errorf("%s{%s} has become less", name, labels)
+				}
+			}
+		}
+		first = g
+	}
+}

@@ -1,0 +1,256 @@
+package observability
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// rules returns the rules as promtool reads them.
+func rules(t *testing.T) (all []rulefmt.Rule) {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile("alerts.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.Default())
+	for _, err := range errs {
+		t.Error(err)
+	}
+	if groups == nil {
+		t.FailNow()
+	}
+	for _, g := range groups.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+func TestRules(t *testing.T) {
+	known := scrape(t, first(newRegistry(t)))
+	for _, r := range rules(t) {
+		if !strings.HasPrefix(r.Alert, "Idlewheel") || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			t.Errorf("%s%s lacks a name, a summary or a description", r.Alert, r.Record)
+		}
+		if s := r.Labels["severity"]; s != "warning" && s != "critical" {
+			t.Errorf("%s has the severity %q", r.Alert, s)
+		}
+		check(t, r.Alert, r.Expr, known)
+	}
+}
+
+// calm is what a healthy server looks like, in samples of a minute: `value+increment x times`.
+var calm = []string{
+	`idlewheel_connections 5000x1600`,
+	`idlewheel_connections_max 10000x1600`,
+	`idlewheel_connections_refused_total 3x1600`,
+	`idlewheel_connections_ended_total{reason="idle"} 0+60x1600`,
+	`idlewheel_connections_ended_total{reason="heartbeat"} 0+60x1600`,
+	`idlewheel_connections_ended_total{reason="read"} 0x1600`,
+	`idlewheel_connections_ended_total{reason="drain"} 0x1590 5000x10`,
+	`idlewheel_connections_ended_total{reason="evict"} 0x1600`,
+	`idlewheel_timeout_lateness_seconds_bucket{le="0.015625"} 0+119x1600`,
+	`idlewheel_timeout_lateness_seconds_bucket{le="0.03125"} 0+120x1600`,
+	`idlewheel_timeout_lateness_seconds_bucket{le="+Inf"} 0+120x1600`,
+	`idlewheel_timeouts_deferred_total 0+2x1600`,
+	`idlewheel_pings_total 0+1000x1600`,
+	`idlewheel_pings_missed_total 0+50x1600`,
+	`idlewheel_pass_busy_seconds_total 0+3x1600`,
+	`idlewheel_pressure_ratio 0.2x1600`,
+	`idlewheel_pressure_read_failures_total 1x1600`,
+	`idlewheel_callback_panics_total 2x1600`,
+	`idlewheel_end_reports_lost_total 100x1600`,
+	`idlewheel_census_late_total 1x1600`,
+	`idlewheel_operations{operation="drain",state="running"} 0x1590 1x10`,
+	`idlewheel_operations{operation="drain",state="paused"} 0x1600`,
+}
+
+// now is the minute at which rules are evaluated.
+const now = 1600
+
+// troubles are series that have a rule fire. They replace calm ones of the same name and
+// labels.
+var troubles = map[string][]string{
+	"IdlewheelTimeoutsLate": {
+		`idlewheel_timeout_lateness_seconds_bucket{le="0.015625"} 0+99x1600`,
+		`idlewheel_timeout_lateness_seconds_bucket{le="0.03125"} 0+100x1600`, // a sixth takes longer
+		`idlewheel_timeout_lateness_seconds_bucket{le="4"} 0+120x1600`,
+	},
+	"IdlewheelTimeoutsDeferred": {`idlewheel_timeouts_deferred_total 0+30x1600`},
+	"IdlewheelDriverBusy":       {`idlewheel_pass_busy_seconds_total 0+29x1600`},
+	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
+	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
+	"IdlewheelRefusing":         {`idlewheel_connections_refused_total 0x1590 0+5x10`},
+	"IdlewheelNearlyFull":       {`idlewheel_connections 5000x1580 9500x20`},
+	"IdlewheelUnusualReason":    {`idlewheel_connections_ended_total{reason="read"} 0x1560 0+300x40`},
+	"IdlewheelEndReportsLost":   {`idlewheel_end_reports_lost_total 0x1598 10x2`},
+	"IdlewheelCallbackPanics":   {`idlewheel_callback_panics_total 2x1598 3x2`},
+	"IdlewheelPressure":         {`idlewheel_pressure_ratio 0.2x1580 0.9x20`},
+	"IdlewheelPressureUnknown":  {`idlewheel_pressure_read_failures_total 1x1580 1+1x20`},
+	"IdlewheelDrainSlow":        {`idlewheel_operations{operation="drain",state="paused"} 0x1530 1x70`},
+	"IdlewheelCensusLate":       {`idlewheel_census_late_total 1x1570 1+4x30`},
+}
+
+// TestAlerts has each alert fire alone, and none on calm series.
+func TestAlerts(t *testing.T) {
+	all := rules(t)
+	for _, r := range all {
+		if troubles[r.Alert] == nil {
+			t.Errorf("there is no test of %s", r.Alert)
+		}
+	}
+	if got := firing(t, all, calm); len(got) > 0 {
+		t.Errorf("%q fire on calm series", got)
+	}
+	for alert, series := range troubles {
+		if got := firing(t, all, slices.Concat(series, calm)); !slices.Equal(got, []string{alert}) {
+			t.Errorf("%q fire on the trouble of %s", got, alert)
+		}
+	}
+}
+
+// TestNativeLateness: the rule on lateness works with native histograms, as well.
+func TestNativeLateness(t *testing.T) {
+	native := func(buckets string) []string {
+		return slices.DeleteFunc(slices.Concat(calm, []string{`idlewheel_timeout_lateness_seconds {{schema:0 count:0 sum:0}}+{{schema:0 count:120 sum:10 offset:-6 buckets:[` + buckets + `]}}x1600`}),
+			func(s string) bool { return strings.Contains(s, "_bucket") })
+	}
+	all := rules(t)
+	if got := firing(t, all, native("119 1")); len(got) > 0 {
+		t.Errorf("%q fire on calm series", got)
+	}
+	if got := firing(t, all, native("100 0 0 0 0 0 0 0 20")); !slices.Equal(got, []string{"IdlewheelTimeoutsLate"}) {
+		t.Errorf("%q fire on late timeouts", got)
+	}
+}
+
+// firing returns the alerts that fire at the minute now: those with a result at each
+// minute for as long as the rule says.
+func firing(t *testing.T, all []rulefmt.Rule, series []string) (alerts []string) {
+	t.Helper()
+	data := load(t, series)
+	for _, r := range all {
+		count := map[uint64]int{} // by labels
+		minutes := int(time.Duration(r.For).Minutes())
+		for m := now - minutes; m <= now; m++ {
+			for _, s := range evaluate(t, data, r.Expr, m) {
+				if s.Metric.Get("tracker") != "test" || s.Metric.Get("instance") != "host" {
+					t.Errorf("%s has the labels %v, and its summary names the tracker and the instance", r.Alert, s.Metric)
+				}
+				count[s.Metric.Hash()]++
+			}
+		}
+		for _, n := range count {
+			if n == minutes+1 {
+				alerts = append(alerts, r.Alert)
+			}
+		}
+	}
+	return alerts
+}
+
+// evaluate returns the value of an expression at a minute. There must be no warning.
+func evaluate(t *testing.T, data storage.Queryable, expr string, at int) promql.Vector {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
+	query, err := engine.NewInstantQuery(t.Context(), data, nil, expr, minute(at))
+	if err != nil {
+		t.Fatal(expr, err)
+	}
+	result := query.Exec(t.Context())
+	vector, err := result.Vector()
+	if err != nil || len(result.Warnings) > 0 {
+		t.Fatal(expr, err, result.Warnings)
+	}
+	return vector
+}
+
+func minute(m int) time.Time { return time.Unix(0, 0).Add(time.Duration(m) * time.Minute) }
+
+// A memory has series, and answers queries.
+type memory struct {
+	storage.Querier
+	series []promql.Series
+}
+
+// load returns the series that are described as promtool's tests describe them, with
+// sequences one after the other. Of several with the same labels the first is taken.
+func load(t *testing.T, described []string) storage.Queryable {
+	t.Helper()
+	m := &memory{Querier: storage.NoopQuerier()}
+	taken := map[uint64]bool{}
+	for _, text := range described {
+		metric, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(text)
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		metric = labels.NewBuilder(metric).Set("tracker", "test").Set("instance", "host").Labels()
+		if taken[metric.Hash()] {
+			continue
+		}
+		taken[metric.Hash()] = true
+		s := promql.Series{Metric: metric}
+		for i, v := range values {
+			if v.Histogram != nil {
+				s.Histograms = append(s.Histograms, promql.HPoint{T: minute(i).UnixMilli(), H: v.Histogram})
+			} else {
+				s.Floats = append(s.Floats, promql.FPoint{T: minute(i).UnixMilli(), F: v.Value})
+			}
+		}
+		m.series = append(m.series, s)
+	}
+	return &storage.MockQueryable{MockQuerier: m}
+}
+
+func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	set := &seriesSet{}
+next:
+	for _, s := range m.series {
+		for _, want := range matchers {
+			if !want.Matches(s.Metric.Get(want.Name)) {
+				continue next
+			}
+		}
+		set.left = append(set.left, s)
+	}
+	return set
+}
+
+// A seriesSet implements storage.SeriesSet.
+type seriesSet struct {
+	at   promql.Series
+	left []promql.Series
+}
+
+func (s *seriesSet) Next() bool {
+	if len(s.left) == 0 {
+		return false
+	}
+	s.at, s.left = s.left[0], s.left[1:]
+	return true
+}
+
+func (s *seriesSet) At() storage.Series                { return promql.NewStorageSeries(s.at) }
+func (s *seriesSet) Err() error                        { return nil }
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
+
+// first returns the first of two values.
+func first[A, B any](a A, _ B) A { return a }
+
+// readFile returns a file of this directory.
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
