@@ -1,0 +1,181 @@
+package idledebug
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestAccess asks from here and there, by good and bad names of the host.
+func TestAccess(t *testing.T) {
+	for _, c := range []struct {
+		peer, host, header string
+		ok                 bool
+	}{
+		{"127.0.0.1:1", "localhost:6060", "", true},
+		{"127.0.0.1:1", "LOCALHOST", "", true},
+		{"127.9.9.9:1", "127.0.0.1:6060", "", true},
+		{"[::1]:1", "[::1]:6060", "", true},
+		{"[::1]:1", "[::1]", "", true},
+		{"[::ffff:127.0.0.1]:1", "localhost", "", true},
+		{"192.0.2.1:1", "localhost:6060", "", false},
+		{"192.0.2.1:1", "localhost:6060", "X-Forwarded-For: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "X-Forwarded-For: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "Forwarded: for=127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "Via: 1.1 proxy", false},
+		{"127.0.0.1:1", "rebound.example:6060", "", false},
+		{"127.0.0.1:1", "localhost.rebound.example:6060", "", false},
+		{"127.0.0.1:1", "127.0.0.1.rebound.example", "", false},
+		{"127.0.0.1:1", "192.0.2.1:6060", "", false},
+		{"127.0.0.1:1", "", "", false},
+		{"@", "localhost", "", false},
+		{"", "localhost", "", false},
+	} {
+		withSite(t, Options{Steer: true}, func(s *site) {
+			for _, target := range []string{"/", "/page.js", "/api/state"} {
+				r := request("GET", target, "")
+				r.RemoteAddr, r.Host = c.peer, c.host
+				if name, value, ok := strings.Cut(c.header, ": "); ok {
+					r.Header.Set(name, value)
+				}
+				if status, _ := s.serve(r); (status == http.StatusOK) != c.ok || !c.ok && status != http.StatusForbidden {
+					s.Errorf("%s from %q with Host %q and %q: %d", target, c.peer, c.host, c.header, status)
+				}
+			}
+		})
+	}
+}
+
+func TestAuthorize(t *testing.T) {
+	allow := func(r *http.Request) bool { return r.Header.Get("Key") == "right" }
+	withSite(t, Options{Authorize: allow}, func(s *site) {
+		s.wantError(request("GET", "/api/state", ""), http.StatusForbidden, "Authorize")
+		r := request("GET", "/api/state", "")
+		r.RemoteAddr, r.Host = "192.0.2.1:1", "idle.example"
+		r.Header.Set("Key", "right")
+		if status, text := s.serve(r); status != http.StatusOK {
+			s.Errorf("%d, %s", status, text)
+		}
+	})
+}
+
+var posts = map[string]string{
+	"/api/drain":     `{}`,
+	"/api/shed":      `{"most": 1}`,
+	"/api/operation": `{"id": 1, "do": "cancel"}`,
+	"/api/end":       `{"id": "1"}`,
+	"/api/limits":    `{"phase": "open", "limits": {"IdleTimeout": "1s"}}`,
+}
+
+// TestWhatChangesNothing sends requests that must not change anything: GETs, POSTs from
+// another site or by a form, and POSTs where steering is not allowed.
+func TestWhatChangesNothing(t *testing.T) {
+	from := func(r *http.Request, name, value string) *http.Request {
+		r.Header.Set(name, value)
+		return r
+	}
+	unchanged := func(s *site, c *idle.Conn, live uint64) {
+		s.Helper()
+		if st := s.tracker().Stats(); st.Live != live || !c.Live() || len(s.tracker().Operations()) != 0 || s.tracker().Policy().IdleTimeout.Seconds() != 60 {
+			s.Errorf("%d live, %d operations, %v", st.Live, len(s.tracker().Operations()), s.tracker().Policy())
+		}
+	}
+	withSite(t, Options{Steer: true}, func(s *site) {
+		c := s.track("a")
+		get[list](s, "/api/connections")
+		for target, body := range posts {
+			for _, method := range []string{"GET", "HEAD", "PUT"} {
+				if status, _ := s.serve(request(method, target, body)); status != http.StatusMethodNotAllowed {
+					s.Errorf("%s %s: %d", method, target, status)
+				}
+			}
+			s.wantError(from(request("POST", target, body), "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "another site")
+			s.wantError(from(request("POST", target, body), "Sec-Fetch-Site", "same-site"), http.StatusForbidden, "another site")
+			s.wantError(from(request("POST", target, body), "Origin", "https://evil.example"), http.StatusForbidden, "another site")
+			s.wantError(from(request("POST", target, body), "Content-Type", "text/plain"), http.StatusUnsupportedMediaType, "application/json")
+		}
+		for _, target := range []string{"/", "/api/state", "/api/connections"} {
+			s.wantError(request("POST", target, "{}"), http.StatusMethodNotAllowed, "it must be GET")
+		}
+		unchanged(s, c, 1)
+		s.post("/api/shed", `{"most": 1}`) // the same as before, from this site
+	})
+	withSite(t, Options{}, func(s *site) {
+		c := s.track("a")
+		if l := get[list](s, "/api/connections"); l.Rows[0].ID != "" {
+			s.Errorf("a row has the id %s", l.Rows[0].ID)
+		}
+		for target, body := range posts {
+			s.wantError(request("POST", target, body), http.StatusNotFound, "nothing at this path")
+		}
+		unchanged(s, c, 1)
+	})
+}
+
+// TestHeaders looks at those of all answers.
+func TestHeaders(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for _, target := range []string{"/", "/index.html", "/page.css", "/page.js", "/icon.svg", "/api/state", "/none"} {
+			w := httptest.NewRecorder()
+			s.h.ServeHTTP(w, request("GET", target, ""))
+			for name, want := range map[string]string{
+				"Content-Security-Policy": "default-src 'self'", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			} {
+				if got := w.Header().Get(name); !strings.HasPrefix(got, want) {
+					s.Errorf("%s: %s is %q", target, name, got)
+				}
+			}
+			if !strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+				s.Errorf("%s can be framed", target)
+			}
+			kind := w.Header().Get("Content-Type")
+			if want := map[string]string{"/": "text/html", "/page.js": "text/javascript", "/none": "application/json"}[target]; !strings.HasPrefix(kind, want) || kind == "" {
+				s.Errorf("%s: Content-Type is %q", target, kind)
+			}
+		}
+	})
+}
+
+// TestPrefix has the page under a prefix, with and without a slash at the end.
+func TestPrefix(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for _, prefix := range []string{"/debug/idle", "/debug/idle/"} {
+			stripped := http.StripPrefix(prefix, s.h)
+			for _, target := range []string{"/debug/idle/", "/debug/idle/page.css", "/debug/idle/api/state"} {
+				if prefix+"" == target { // nothing is left of the path
+					continue
+				}
+				w := httptest.NewRecorder()
+				stripped.ServeHTTP(w, request("GET", target, ""))
+				if w.Code != http.StatusOK {
+					s.Errorf("%s below %s: %d", target, prefix, w.Code)
+				}
+			}
+		}
+		w := httptest.NewRecorder()
+		http.StripPrefix("/debug/idle", s.h).ServeHTTP(w, request("GET", "/debug/idle?tracker=main", ""))
+		if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "./idle/" {
+			s.Errorf("without a slash: %d to %q", w.Code, w.Header().Get("Location"))
+		}
+	})
+}
+
+func TestNewErrors(t *testing.T) {
+	tracker, err := idle.New(idle.Policy{IdleTimeout: 1e9}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracker.Close()
+	for want, trackers := range map[string]map[string]*idle.Tracker{
+		"trackers is empty":         nil,
+		`trackers["chat"] is nil`:   {"main": tracker, "chat": nil},
+		`trackers[""] has no name;`: {"": tracker},
+	} {
+		if h, err := New(trackers, nil); h != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v; want %q", h, err, want)
+		}
+	}
+}

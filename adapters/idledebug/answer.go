@@ -1,0 +1,110 @@
+package idledebug
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A refusal is an error with the status of the answer.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// invalid returns the refusal of a parameter.
+func invalid(name string, value any, want string) error {
+	if text, ok := value.(string); ok {
+		value = strconv.Quote(text)
+	}
+	return &refusal{http.StatusBadRequest, fmt.Sprintf("%s is %v; it must be %s", name, value, want)}
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// answer writes v as JSON.
+func answer(w http.ResponseWriter, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(text)
+	return err
+}
+
+// answerError writes err as JSON. Errors of package idle are about what was asked for.
+func answerError(w http.ResponseWriter, err error) {
+	status := http.StatusBadRequest
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		status = no.status
+	case errors.Is(err, idle.ErrClosed):
+		status = http.StatusConflict
+	}
+	text, _ := json.Marshal(map[string]string{"error": err.Error()})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(text)
+}
+
+// whole returns the value of a parameter that is a whole number.
+func whole(q url.Values, name string, otherwise, least, most int) (int, error) {
+	text := q.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, invalid(name, text, fmt.Sprintf("a whole number from %d to %d", least, most))
+	}
+	return n, nil
+}
+
+// maxBody is how long the body of a POST may be.
+const maxBody = 64 << 10
+
+// body reads the body of a POST to v. An unknown field is an error, as a misspelt condition
+// would be none.
+func body(w http.ResponseWriter, r *http.Request, v any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return &refusal{http.StatusBadRequest, "the body is not what is asked for: " + strings.TrimPrefix(err.Error(), "json: ")}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return &refusal{http.StatusBadRequest, "the body has more than one JSON object"}
+	}
+	return nil
+}
+
+// durations parses fields of a body. The empty text is 0.
+type durations struct{ err error }
+
+func (d *durations) parse(name, text string) time.Duration {
+	if text == "" || d.err != nil {
+		return 0
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		d.err = invalid(name, text, "a duration such as 90s or 1m30s")
+	}
+	return v
+}

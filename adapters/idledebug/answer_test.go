@@ -1,0 +1,246 @@
+package idledebug
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func TestState(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		gone := s.track("gone")
+		get[state](s, "/api/state") // from now on ends are kept
+		for i := range 3 {
+			s.track(fmt.Sprint(i))
+			time.Sleep(10 * time.Second)
+		}
+		gone.Close()
+		get[state](s, "/api/state")
+		time.Sleep(500 * time.Millisecond)
+		st := get[state](s, "/api/state")
+		if st.Counts.Live != 3 || st.Counts.Tracked != 4 || st.Ended["closed"] != 1 || st.Ended["idle"] != 0 || len(st.Ended) != len(idle.Reasons())+1 {
+			s.Errorf("counts %+v, ended %v", st.Counts, st.Ended)
+		}
+		if c := st.Census; c == nil || c.Live != 3 || c.Ending["1"] != 0 || c.Ending["10"] != 0 || c.Ending["60"] != 3 {
+			s.Errorf("census %+v", c)
+		}
+		sum := uint64(0)
+		for _, b := range st.Census.Idle {
+			sum += b.Count
+		}
+		if sum != 3 || st.Census.Idle[0].Count == 0 {
+			s.Errorf("buckets of idle time: %+v", st.Census.Idle)
+		}
+		if len(st.Phases) != 1 || st.Phases[0].Name != "open" || !st.Phases[0].Initial || st.Phases[0].Live != 3 || fmt.Sprint(st.Phases[0].Rest) != "[{IdleTimeout 1m0s}]" {
+			s.Errorf("phases %+v", st.Phases)
+		}
+		if len(st.Ends) != 1 || st.Ends[0].Label != "gone" || st.Ends[0].Reason != "closed" || st.Ends[0].Age < 29 {
+			s.Errorf("ends %+v", st.Ends)
+		}
+		time.Sleep(time.Minute)
+		st = get[state](s, "/api/state?ends=2")
+		if st.Ended["idle"] != 3 || st.Counts.Live != 0 || len(st.Ends) != 2 || st.Ends[0].Reason != "idle" || st.Ends[0].Label != "2" || st.Lateness.Count != 3 {
+			s.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestPressure shows limits at rest and in force.
+func TestPressure(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		s.track("a")
+		err := s.tracker().SetPressure(idle.Pressure{Read: func() (float64, error) { return 0.5, nil }, Policy: idle.Policy{IdleTimeout: 10 * time.Second}})
+		if err != nil {
+			s.Fatal(err)
+		}
+		if err := s.tracker().SetCapacity(idle.Capacity{Most: 7, Grace: time.Second}); err != nil {
+			s.Fatal(err)
+		}
+		st := get[state](s, "/api/state")
+		if p := st.Phases[0]; st.Pressure != 0.5 || fmt.Sprint(p.Rest, p.InForce) != "[{IdleTimeout 1m0s}] [{IdleTimeout 35s}]" || st.Capacity.Most != 7 || st.Capacity.Grace != 1 {
+			s.Errorf("pressure %v, %+v, capacity %+v", st.Pressure, p, st.Capacity)
+		}
+	})
+}
+
+func TestConnections(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		other, err := s.tracker().Phase(idle.Policy{Name: "other <b>", IdleTimeout: 30 * time.Second})
+		if err != nil {
+			s.Fatal(err)
+		}
+		first := s.track("first")
+		time.Sleep(time.Second)
+		s.track("second")
+		time.Sleep(time.Second)
+		s.track("third").Enter(other)
+		time.Sleep(time.Second)
+		first.Touch()
+		for target, want := range map[string]string{
+			"":                         "second third first",
+			"?sort=idle":               "second third first",
+			"?sort=age":                "first second third",
+			"?sort=end":                "third second first",
+			"?sort=age&size=2":         "first second",
+			"?sort=age&size=2&page=2":  "third",
+			"?sort=age&size=2&page=3":  "",
+			"?page=100000000":          "",
+			"?phase=other+%3Cb%3E":     "third",
+			"?phase=open&sort=age":     "first second",
+			"?phase=open&size=1000":    "second first",
+			"?tracker=main&phase=open": "second first",
+		} {
+			l := get[list](s, "/api/connections"+target)
+			total := 3
+			if strings.Contains(target, "phase=open") {
+				total = 2
+			} else if strings.Contains(target, "phase=") {
+				total = 1
+			}
+			if l.labels() != want || l.Total != total || l.Pages != (total+l.Size-1)/l.Size || l.Rows == nil {
+				s.Errorf("%s: %q of %d, %d pages; want %q of %d", target, l.labels(), l.Total, l.Pages, want, total)
+			}
+		}
+		r := get[list](s, "/api/connections?sort=end").Rows[0]
+		if r.Phase != "other <b>" || r.EndsBy != "idle" || r.Next != "end" || r.EndsIn+r.Idle < 30 || r.EndsIn+r.Idle > 30.1 || r.Idle < 1 {
+			s.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestBadRequests(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		for target, want := range map[string]string{
+			"/api/state?ends=-1":              `ends is "-1"; it must be a whole number from 0 to 1024`,
+			"/api/state?tracker=mian":         `tracker is "mian"; it must be one of "main"`,
+			"/api/connections?sort=size":      `sort is "size"; it must be "idle", "age", "end" or "misses"`,
+			"/api/connections?sort=":          `sort is ""`,
+			"/api/connections?page=0":         `page is "0"`,
+			"/api/connections?page=1e3":       `page is "1e3"`,
+			"/api/connections?page=100000001": `page is "100000001"`,
+			"/api/connections?size=1001":      `size is "1001"; it must be a whole number from 1 to 1000`,
+			"/api/connections?size=%00":       `size is "\x00"`,
+			"/api/connections?phase=none":     `phase is "none"`,
+		} {
+			s.wantError(request("GET", target, ""), http.StatusBadRequest, want)
+		}
+		s.wantError(request("GET", "/api/nothing", ""), http.StatusNotFound, "nothing at this path")
+		s.wantError(request("GET", "/../page.js", ""), http.StatusNotFound, "nothing at this path")
+		for _, c := range []struct {
+			target, body string
+			status       int
+			want         string
+		}{
+			{"drain", ``, 400, "the body is not what is asked for: EOF"},
+			{"drain", `{"ovr": "1s"}`, 400, `unknown field "ovr"`},
+			{"drain", `{} {}`, 400, "more than one JSON object"},
+			{"drain", `{"over": "` + strings.Repeat("1", maxBody) + `"}`, 400, "too large"},
+			{"drain", `{"over": "soon"}`, 400, `over is "soon"; it must be a duration`},
+			{"drain", `{"over": "-1s"}`, 400, "Drain.Over is -1s"},
+			{"drain", `{"over": "1s", "rate": 5}`, 400, "set only one"},
+			{"shed", `{}`, 400, "to end all, drain"},
+			{"shed", `{"share": 2}`, 400, "Shed.Share is 2"},
+			{"shed", `{"most": 1, "share": 0.5}`, 400, "set only one"},
+			{"shed", `{"phase": "none"}`, 400, `phase is "none"`},
+			{"shed", `{"most": 1, "cause": "` + strings.Repeat("x", 101) + `"}`, 400, "at most 100 bytes"},
+			{"operation", `{"id": 9, "do": "pause"}`, 404, "id is 9"},
+			{"end", `{"id": "x"}`, 400, `id is "x"`},
+			{"end", `{"id": "9"}`, 410, "look again"},
+			{"limits", `{"limits": {"IdleTimeout": "1s"}}`, 400, "phase or limits is missing"},
+			{"limits", `{"phase": "open"}`, 400, "phase or limits is missing"},
+			{"limits", `{"phase": "open", "limits": {"Idle": "1s"}}`, 400, `limits is "Idle"; it must be a field of idle.Policy`},
+			{"limits", `{"phase": "open", "limits": {"IdleTimeout": "1"}}`, 400, `IdleTimeout is "1"; it must be a duration`},
+			{"limits", `{"phase": "open", "limits": {"Heartbeat.Misses": "many"}}`, 400, `Heartbeat.Misses is "many"`},
+			{"limits", `{"phase": "open", "limits": {"Busy": "so"}}`, 400, `Busy is "so"`},
+			{"limits", `{"phase": "open", "limits": {"IdleTimeout": "-1s"}}`, 400, "IdleTimeout is -1s"},
+			{"limits", `{"phase": "open", "limits": {"IdleTimeout": ""}}`, 400, "idle: "},
+		} {
+			s.wantError(request("POST", "/api/"+c.target, c.body), c.status, c.want)
+		}
+		if st := s.tracker().Stats(); st.Live != 1 || len(s.tracker().Operations()) != 0 {
+			s.Errorf("a bad request did something: %+v", st)
+		}
+	})
+}
+
+// TestHostileLabels has labels that would do harm on a careless page.
+func TestHostileLabels(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for _, label := range []string{"</script><script>alert(1)</script>", "a\nb\x00\x1b[31m", "\u202eevil\u2028", "\xff\xfe", strings.Repeat("x", 1000)} {
+			c := s.track(label)
+			_, text := s.serve(request("GET", "/api/connections?sort=idle", ""))
+			if strings.ContainsAny(text, "<>\n\x00\x1b\u2028") {
+				s.Errorf("%q is not escaped in %q", label, text)
+			}
+			want := strings.ToValidUTF8(label, "\ufffd")
+			l := get[list](s, "/api/connections")
+			if got := l.Rows[0].Label; got != want && !(len(got) < 200 && strings.HasPrefix(label, got)) && strings.Trim(got, "\ufffd") != "" {
+				s.Errorf("%q is shown as %q", label, got)
+			}
+			c.Close()
+			time.Sleep(kept + time.Second)
+		}
+	})
+}
+
+// TestLabelPanics has a function that panics. Its connections are shown all the same.
+func TestLabelPanics(t *testing.T) {
+	withLabels(t, Options{}, func(owner any) string { panic(owner) }, func(s *site) {
+		s.track("a").Close()
+		s.track("b")
+		get[state](s, "/api/state")
+		s.track("c").Close()
+		l, st := get[list](s, "/api/connections"), get[state](s, "/api/state")
+		if len(l.Rows) != 1 || l.Rows[0].Label != "" || st.Counts.Live != 1 {
+			s.Errorf("%+v, %+v", l, st.Counts)
+		}
+	})
+}
+
+func TestClosedTracker(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		s.tracker().Close()
+		st := get[state](s, "/api/state")
+		if !st.Closed || st.Census != nil || st.Counts.Tracked != 1 || !strings.Contains(st.CensusError, "closed") {
+			s.Errorf("%+v", st)
+		}
+		s.wantError(request("GET", "/api/connections", ""), http.StatusConflict, "the tracker is closed")
+		s.wantError(request("POST", "/api/drain", "{}"), http.StatusConflict, "the tracker is closed")
+	})
+}
+
+func TestTwoTrackers(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		s.track("a")
+		st := get[state](s, "/api/state")
+		if st.Tracker != "chat" || fmt.Sprint(st.Trackers) != "[chat web <1>]" || st.Counts.Live != 1 {
+			s.Errorf("%+v", st)
+		}
+		if st := get[state](s, "/api/state?tracker=web+%3C1%3E"); st.Tracker != "web <1>" || st.Counts.Live != 0 {
+			s.Errorf("%+v", st)
+		}
+		if l := get[list](s, "/api/connections?tracker=web+%3C1%3E"); l.Total != 0 || len(l.Rows) != 0 {
+			s.Errorf("%+v", l)
+		}
+	}, "web <1>", "chat")
+}
+
+// TestDependencies keeps out what hinders the linker from dropping unused methods.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if p == "text/template" || p == "html/template" || p == "expvar" || p == "net/http/pprof" {
+			t.Errorf("idledebug depends on %s", p)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package idledebug
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Options configures a [Handler]. A nil *Options means all defaults.
+type Options struct {
+	// Authorize reports whether a request is answered, whatever its method. Others get
+	// 403. The default is to answer to loopback only, as the package's page describes. A
+	// function of yours replaces all of that, so it has to check who asks.
+	Authorize func(*http.Request) bool
+
+	// Steer allows those who may look to drain trackers, to shed and end connections,
+	// and to change limits.
+	Steer bool
+}
+
+// Handler serves the page and its JSON. It is made by [New].
+type Handler struct {
+	authorize func(*http.Request) bool
+	steer     bool
+	names     []string // of trackers, sorted
+	looks     map[string]*look
+	routes    map[string]route
+	guarded   http.Handler // the routes, protected against cross-site requests
+}
+
+// A route answers requests for one path.
+type route struct {
+	method string
+	serve  func(http.ResponseWriter, *http.Request) error
+}
+
+//go:embed page
+var files embed.FS
+
+// New returns a Handler for trackers by name. The page shows the names. opts may be nil.
+// New fails if there is no tracker, if one is nil, and if a name is empty. A tracker may
+// be closed while the Handler is in use; then the page shows its last counts.
+func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
+	if len(trackers) == 0 {
+		return nil, errors.New("idledebug: trackers is empty; pass at least one tracker")
+	}
+	h := &Handler{authorize: isLocal, looks: map[string]*look{}}
+	if opts != nil {
+		h.steer = opts.Steer
+		if opts.Authorize != nil {
+			h.authorize = opts.Authorize
+		}
+	}
+	h.names = slices.Sorted(maps.Keys(trackers))
+	for _, name := range h.names {
+		switch t := trackers[name]; {
+		case name == "":
+			return nil, errors.New(`idledebug: trackers[""] has no name; the page shows the name, so choose one`)
+		case t == nil:
+			return nil, fmt.Errorf("idledebug: trackers[%q] is nil; make the tracker with idle.New, and check its error", name)
+		default:
+			h.looks[name] = newLook(t, h.steer)
+		}
+	}
+	h.routes = map[string]route{
+		"api/state":       {http.MethodGet, h.state},
+		"api/connections": {http.MethodGet, h.connections},
+	}
+	if h.steer {
+		maps.Copy(h.routes, map[string]route{
+			"api/drain":     {http.MethodPost, h.drain},
+			"api/shed":      {http.MethodPost, h.shed},
+			"api/operation": {http.MethodPost, h.operation},
+			"api/end":       {http.MethodPost, h.end},
+			"api/limits":    {http.MethodPost, h.limits},
+		})
+	}
+	if err := h.addFiles(); err != nil {
+		return nil, err
+	}
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answerError(w, &refusal{http.StatusForbidden, "a request from another site; only this page may send " + r.Method})
+	}))
+	h.guarded = protection.Handler(http.HandlerFunc(h.route))
+	return h, nil
+}
+
+// addFiles adds a route for each file of the page.
+func (h *Handler) addFiles() error {
+	entries, err := files.ReadDir("page")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		content, err := files.ReadFile("page/" + e.Name())
+		if err != nil {
+			return err
+		}
+		kind := kinds[path.Ext(e.Name())]
+		serve := func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", kind)
+			_, err := w.Write(content)
+			return err
+		}
+		h.routes[e.Name()] = route{http.MethodGet, serve}
+	}
+	h.routes[""] = h.routes["index.html"]
+	return nil
+}
+
+// kinds are the types of the page's files. Those that package mime knows depend on the
+// machine.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// ServeHTTP answers a request for the page, for a file of it, or for its JSON.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-store")
+	if !h.authorize(r) {
+		answerError(w, &refusal{http.StatusForbidden, "you may not look at this page; see idledebug.Options.Authorize"})
+		return
+	}
+	h.guarded.ServeHTTP(w, r)
+}
+
+// route has the route answer that belongs to the path.
+func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "" { // the prefix without a slash, to which the page's URLs would not be relative
+		asked, _, _ := strings.Cut(r.RequestURI, "?")
+		w.Header().Set("Location", "./"+path.Base(asked)+"/")
+		w.WriteHeader(http.StatusPermanentRedirect)
+		return
+	}
+	to, ok := h.routes[strings.TrimPrefix(r.URL.Path, "/")]
+	if !ok {
+		answerError(w, &refusal{http.StatusNotFound, "there is nothing at this path"})
+		return
+	}
+	if r.Method != to.method && !(r.Method == http.MethodHead && to.method == http.MethodGet) {
+		w.Header().Set("Allow", to.method)
+		answerError(w, &refusal{http.StatusMethodNotAllowed, "the method is " + r.Method + "; it must be " + to.method})
+		return
+	}
+	if to.method == http.MethodPost {
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+			answerError(w, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type is %q; it must be application/json", r.Header.Get("Content-Type"))})
+			return
+		}
+	}
+	if err := to.serve(w, r); err != nil {
+		answerError(w, err)
+	}
+}
+
+// look returns the look at the tracker that a request names.
+func (h *Handler) look(r *http.Request) (name string, l *look, err error) {
+	name = cmp.Or(r.URL.Query().Get("tracker"), h.names[0])
+	l, ok := h.looks[name]
+	if !ok {
+		return "", nil, invalid("tracker", name, "one of "+quoteAll(h.names))
+	}
+	return name, l, nil
+}

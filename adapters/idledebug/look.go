@@ -1,0 +1,239 @@
+package idledebug
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const (
+	every    = time.Second      // a census of a tracker begins at most so often
+	kept     = 10 * time.Second // a census is dropped then, as it holds its connections
+	patience = 3 * time.Second  // a request waits for a census, or for a page of it, at most so long
+	longest  = 30 * time.Second // a census that takes longer is given up
+
+	maxKept   = 4 // censuses
+	maxPhases = 100
+)
+
+// A view is what a census lists.
+type view struct {
+	sort     idle.Sort
+	filtered bool   // only the phase is listed
+	phase    string // Policy.Name
+}
+
+// A census is one of a look.
+type census struct {
+	*idle.Census
+	view view
+	rows pages
+}
+
+// A look is what all who look at a tracker share: its censuses, its phases, its operations
+// and the rows that were listed last.
+//
+// A request takes the census that there is, and wants a new one if that is a second old.
+// Only if there is none it waits. A goroutine takes the censuses that are wanted, one a
+// second, and ends when none is wanted. So what is shown is one to two seconds old, or more
+// if several lists are looked at.
+type look struct {
+	tracker  *idle.Tracker
+	ops      operations
+	listed   listed
+	changing sync.Mutex // held while limits are changed
+
+	mu      sync.Mutex
+	kept    []*census    // the newest last, one for a view
+	wanted  map[view]int // how many requests wait for it
+	begun   time.Time    // when a census was begun last
+	taking  bool         // it has not ended
+	failed  error        // of the last census
+	news    chan struct{}
+	running bool
+
+	// phases are those that were seen in a census, by name, and the initial one.
+	phases map[string]*idle.Phase
+}
+
+func newLook(t *idle.Tracker, steer bool) *look {
+	l := &look{tracker: t, listed: listed{on: steer}, news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{}}
+	l.phases[t.Policy().Name] = t.Initial()
+	return l
+}
+
+// newest returns the newest census, whatever it lists.
+func (l *look) newest(ctx context.Context) (*census, error) {
+	return l.await(ctx, func() (*census, view) {
+		if n := len(l.kept); n > 0 {
+			return l.kept[n-1], l.kept[n-1].view
+		}
+		return nil, view{}
+	})
+}
+
+// list returns a census that lists what v says.
+func (l *look) list(ctx context.Context, v view) (*census, error) {
+	return l.await(ctx, func() (*census, view) { return l.find(v), v })
+}
+
+// find returns a census that is kept, or nil. l.mu must be held.
+func (l *look) find(v view) *census {
+	for _, c := range l.kept {
+		if c.view == v {
+			return c
+		}
+	}
+	return nil
+}
+
+// await returns the census that find returns, and has a new one taken if that is a second
+// old. If there is none, it waits. A census may come with an error: that no newer one
+// could be taken.
+func (l *look) await(ctx context.Context, find func() (*census, view)) (*census, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, v := find()
+	if c != nil {
+		if time.Since(c.At) >= every {
+			l.want(v, 0)
+		}
+		if l.taking && time.Since(l.begun) > patience {
+			return c, errSlow()
+		}
+		return c, l.failed
+	}
+	l.want(v, 1)
+	defer l.forgo(v)
+	for c == nil {
+		news := l.news
+		l.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		switch c, _ = find(); {
+		case c != nil:
+		case l.failed != nil:
+			return nil, l.failed
+		case ctx.Err() != nil:
+			return nil, errSlow()
+		}
+	}
+	return c, nil
+}
+
+func errSlow() error {
+	return &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the census has not finished within %v; perhaps an event loop is blocked, or others look at many lists", patience)}
+}
+
+// want has a census taken, for which so many more wait. l.mu must be held.
+func (l *look) want(v view, waiting int) {
+	l.wanted[v] += waiting
+	if !l.running {
+		l.running = true
+		go l.run()
+	}
+}
+
+// forgo takes back a wish for which one has waited. l.mu must be held.
+func (l *look) forgo(v view) {
+	if l.wanted[v]--; l.wanted[v] <= 0 {
+		delete(l.wanted, v)
+	}
+}
+
+// run takes the censuses that are wanted.
+func (l *look) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.wanted) > 0 {
+		pause := time.Until(l.begun.Add(every))
+		l.mu.Unlock()
+		time.Sleep(pause)
+		l.mu.Lock()
+		if v, ok := l.next(); ok {
+			l.take(v)
+		}
+	}
+	l.running = false
+}
+
+// next returns the view that is wanted most: one that has no census, so that requests
+// wait for it, or else the one with the oldest. l.mu must be held.
+func (l *look) next() (next view, ok bool) {
+	age := func(v view) time.Duration {
+		if c := l.find(v); c != nil {
+			return time.Since(c.At)
+		}
+		return math.MaxInt64
+	}
+	for v := range l.wanted {
+		if !ok || age(v) > age(next) {
+			next, ok = v, true
+		}
+	}
+	return next, ok
+}
+
+// take takes a census. l.mu must be held, but is not while the census is under way.
+func (l *look) take(v view) {
+	l.begun, l.taking = time.Now(), true
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	q := idle.Query{Sort: v.sort}
+	if v.filtered {
+		q.Phases = []string{v.phase}
+	}
+	taken, err := l.tracker.Census(ctx, q)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errSlow()
+	}
+
+	l.mu.Lock()
+	l.failed, l.taking = err, false
+	if err == nil {
+		l.keep(&census{Census: taken, view: v})
+	}
+	maps.DeleteFunc(l.wanted, func(v view, waiting int) bool { return waiting == 0 }) // who still looks wants it again
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// keep keeps c for some time. l.mu must be held.
+func (l *look) keep(c *census) {
+	l.kept = slices.DeleteFunc(l.kept, func(old *census) bool { return old.view == c.view })
+	l.kept = append(l.kept, c)
+	if len(l.kept) > maxKept {
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+	for name, p := range c.Phases {
+		if _, known := l.phases[name]; !known && len(l.phases) < maxPhases {
+			l.phases[name] = p.Phase
+		}
+	}
+	time.AfterFunc(kept, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.kept = slices.DeleteFunc(l.kept, func(old *census) bool { return old == c })
+	})
+}
+
+// phase returns a phase by its name, or nil.
+func (l *look) phase(name string) *idle.Phase {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phases[name]
+}

@@ -1,0 +1,141 @@
+// Operations, and the dialogs that change something.
+import { byId, count, duration, fill, make, options, phaseName, plain, write } from "./text.js";
+import { post } from "./server.js";
+
+let changed = () => {};
+let name = "";
+let known = { phases: [], settings: [] };
+
+// open shows a dialog. send makes a request of its form.
+function open(id, subject, send) {
+  const dialog = byId(id), form = dialog.querySelector("form"), error = dialog.querySelector(".error");
+  write(dialog.querySelector(".name"), subject);
+  write(error, "");
+  dialog.querySelector(".cancel").onclick = () => dialog.close();
+  form.onsubmit = async e => {
+    e.preventDefault();
+    const submit = form.querySelector(".strong");
+    submit.disabled = true;
+    try {
+      await send(new FormData(form));
+      dialog.close();
+      changed();
+    } catch (problem) {
+      write(error, problem.message);
+    } finally {
+      submit.disabled = false;
+    }
+  };
+  dialog.showModal();
+}
+
+// number reads a number that may be left out.
+function number(text, what) {
+  if (text.trim() === "") return 0;
+  const n = Number(text);
+  if (!Number.isFinite(n)) throw new Error(`${what} is "${text}"; it must be a number`);
+  return n;
+}
+
+function drain() {
+  open("drain", name, form => post("drain", { over: form.get("over"), grace: form.get("grace"), stop: form.get("stop") }));
+}
+
+function shed() {
+  options(byId("shed").querySelector("select"), [["*", "all"], ...known.phases.map(p => [p.name, phaseName(p.name)])]);
+  open("shed", name, form => {
+    const body = {};
+    for (const key of ["idle", "cause", "over", "grace"]) body[key] = form.get(key);
+    body.share = number(form.get("share"), "The percentage") / 100;
+    body.most = number(form.get("most"), "The number");
+    if (form.get("phase") !== "*") body.phase = form.get("phase");
+    return post("shed", body);
+  });
+}
+
+// end asks whether a connection is to be ended.
+export function end(row) {
+  open("end", plain(row.label) || "(no label)", form => post("end", { id: row.id, cause: form.get("cause") }));
+}
+
+// change shows the limits of a phase, and sends those that were changed.
+export function change(phase) {
+  const before = Object.fromEntries(phase.rest.map(l => [l.name, l.value]));
+  const fields = byId("change").querySelector(".fields");
+  fields.replaceChildren(...known.settings.map(setting => {
+    const label = make("label", "", setting), input = make("input");
+    input.name = setting;
+    input.value = before[setting] || "";
+    input.autocomplete = "off";
+    label.append(input);
+    return label;
+  }));
+  open("change", phase.name === "" ? "the phase without a name" : plain(phase.name), form => {
+    const limits = {};
+    for (const [key, value] of form) {
+      if (value.trim() !== (before[key] || "")) limits[key] = value.trim();
+    }
+    if (!Object.keys(limits).length) return null;
+    return post("limits", { phase: phase.name, limits });
+  });
+}
+
+// listen calls then when something was changed.
+export function listen(then) {
+  changed = then;
+  byId("begin-drain").onclick = drain;
+  byId("begin-shed").onclick = shed;
+  byId("running").onclick = async e => {
+    const button = e.target.closest("button");
+    if (!button) return;
+    try {
+      await post("operation", { id: button.closest("li").shown.id, do: button.dataset.do });
+    } catch { /* it has finished meanwhile, which the next look shows */ }
+    changed();
+  };
+}
+
+const finished = new Map(); // ids of operations, and whether they were seen to have finished
+
+// show shows the operations, and returns what is to be announced.
+export function show(state) {
+  name = state.tracker;
+  known = { phases: state.phases, settings: state.settings || [] };
+  byId("operations").hidden = !state.steer && state.operations.length === 0;
+  byId("begin").hidden = !state.steer || state.closed;
+  byId("nothing-runs").hidden = state.operations.length > 0;
+  let news = "";
+  fill(byId("running"), [...state.operations].reverse(), item, (li, o) => {
+    li.shown = o;
+    const title = (o.kind === "drain" ? "Drain" : "Shed") + (o.cause ? `, ${plain(o.cause)}` : "");
+    const [head, bar, detail] = li.children, [label, pause, cancel] = head.children;
+    const over = o.met - o.left;
+    write(label, title + (o.finished ? ": finished" : o.paused ? ": paused" : ""));
+    li.classList.toggle("finished", o.finished);
+    bar.max = Math.max(o.met, 1);
+    bar.value = o.finished && o.met === 0 ? 1 : over;
+    bar.setAttribute("aria-label", `${title}: ${count(over)} of ${count(o.met)}`);
+    const parts = [`${count(o.ended)} ended`, `${count(o.gone)} gone by themselves`, `${count(o.left)} left`];
+    if (o.told) parts.push(`${count(o.told)} told`);
+    if (o.in_use) parts.push(`${count(o.in_use)} in use`);
+    parts.push(duration(o.elapsed) + (o.finished || !o.expected ? "" : `, about ${duration(o.expected)} to go`));
+    write(detail, parts.join(" · "));
+    pause.hidden = cancel.hidden = o.finished || !state.steer;
+    pause.dataset.do = o.paused ? "resume" : "pause";
+    write(pause, o.paused ? "Resume" : "Pause");
+    if (o.finished && finished.get(o.id) === false) news = `${title} has finished.`;
+    finished.set(o.id, o.finished);
+  });
+  return news;
+}
+
+// forget forgets the operations, as those of another tracker have other numbers.
+export function forget() { finished.clear(); }
+
+function item() {
+  const li = make("li"), head = make("div", "bar"), cancel = make("button", "", "Cancel");
+  cancel.dataset.do = "cancel";
+  head.append(make("strong"), make("button"), cancel);
+  li.append(head, make("progress"), make("p", "note"));
+  return li;
+}

@@ -1,0 +1,157 @@
+package idledebug
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func TestDrain(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		for i := range 10 {
+			s.track(fmt.Sprint(i))
+		}
+		s.post("/api/drain", `{"over": "10s"}`)
+		time.Sleep(4500 * time.Millisecond)
+		o := get[state](s, "/api/state").Operations
+		if len(o) != 1 || o[0].Kind != "drain" || o[0].Finished || o[0].Met != 10 || o[0].Ended < 3 || o[0].Left > 7 {
+			s.Fatalf("%+v", o)
+		}
+		s.wantError(request("POST", "/api/drain", "{}"), http.StatusBadRequest, "another one is under way")
+		s.post("/api/operation", fmt.Sprintf(`{"id": %d, "do": "pause"}`, o[0].ID))
+		time.Sleep(time.Second)
+		paused := get[state](s, "/api/state").Operations[0]
+		time.Sleep(10 * time.Second)
+		if still := get[state](s, "/api/state").Operations[0]; !still.Paused || still.Ended != paused.Ended {
+			s.Errorf("%+v, and ten seconds later %+v", paused, still)
+		}
+		s.wantError(request("POST", "/api/operation", fmt.Sprintf(`{"id": %d, "do": "stop"}`, o[0].ID)), http.StatusBadRequest, `do is "stop"`)
+		s.post("/api/operation", fmt.Sprintf(`{"id": %d, "do": "resume"}`, o[0].ID))
+		time.Sleep(10 * time.Second)
+		st := get[state](s, "/api/state")
+		if o := st.Operations; st.Ended["drain"] != 10 || len(o) != 1 || !o[0].Finished || o[0].Ended != 10 {
+			s.Errorf("%v, %+v", st.Ended, st.Operations)
+		}
+	})
+}
+
+// TestListOfEnded has the first connections of a list end after the census. Those that
+// follow take their places.
+func TestListOfEnded(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		var conns []*idle.Conn
+		for i := range 2500 {
+			if conns = append(conns, s.track(fmt.Sprint(i))); i%500 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		get[state](s, "/api/state?ends=0")
+		c, err := s.h.looks["main"].list(s.Context(), view{sort: idle.Oldest})
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, c := range conns[:2490] {
+			c.Close()
+		}
+		l := get[list](s, "/api/connections?sort=age&size=5")
+		if len(l.Rows) != 5 || l.Total != c.Len() || l.Total != 2500 {
+			s.Errorf("%d rows of %d: %s", len(l.Rows), l.Total, l.labels())
+		}
+	})
+}
+
+func TestCancel(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		s.track("b")
+		s.post("/api/drain", `{"over": "40s"}`)
+		s.post("/api/operation", `{"id": 1, "do": "cancel"}`)
+		time.Sleep(50 * time.Second)
+		if st := get[state](s, "/api/state"); st.Counts.Live == 0 || len(st.Operations) != 1 || !st.Operations[0].Finished {
+			s.Errorf("%+v, %+v", st.Counts, st.Operations)
+		}
+	})
+}
+
+func TestShed(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		for i := range 10 {
+			s.track(fmt.Sprint(i))
+			time.Sleep(time.Second)
+		}
+		s.post("/api/shed", `{"idle": "5500ms", "share": 0.4, "cause": "rebalance"}`)
+		time.Sleep(time.Second)
+		st := get[state](s, "/api/state")
+		if st.Ended["shed"] != 2 || st.Causes["rebalance"] != 2 { // of the five that were idle for so long
+			s.Errorf("%v, %v", st.Ended, st.Causes)
+		}
+		s.post("/api/shed", `{"phase": "open", "most": 3}`)
+		time.Sleep(time.Second)
+		if l := get[list](s, "/api/connections"); l.labels() != "5 6 7 8 9" {
+			s.Errorf("left: %s", l.labels())
+		}
+	})
+}
+
+// TestEnd ends a connection by the id of its row, and then another one whose Conn is used
+// again meanwhile.
+func TestEnd(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		time.Sleep(time.Second)
+		b := s.track("b")
+		rows := get[list](s, "/api/connections").Rows
+		s.post("/api/end", fmt.Sprintf(`{"id": %q, "cause": "rude"}`, rows[0].ID))
+		b.Close()
+		if err := s.tracker().Track(b, "c", &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
+			s.Fatal(err)
+		}
+		s.post("/api/end", fmt.Sprintf(`{"id": %q}`, rows[1].ID))
+		time.Sleep(time.Second)
+		if st := s.tracker().Stats(); st.Shed != 1 || st.Causes["rude"] != 1 || !b.Live() {
+			s.Errorf("%+v", st)
+		}
+		time.Sleep(rowsLast)
+		s.wantError(request("POST", "/api/end", fmt.Sprintf(`{"id": %q}`, rows[1].ID)), http.StatusGone, "look again")
+	})
+}
+
+func TestLimits(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		other, err := s.tracker().Phase(idle.Policy{Name: "other", WriteTimeout: time.Minute, Busy: true})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.track("a")
+		s.track("b").Enter(other)
+		get[state](s, "/api/state") // which sees the phases
+		s.post("/api/limits", `{"phase": "open", "limits": {"IdleTimeout": "2m", "MaxAge": "1h"}}`)
+		s.post("/api/limits", `{"phase": "other", "limits": {"WriteTimeout": "", "Heartbeat.Interval": "5s", "Heartbeat.Passive": "true", "Heartbeat.Misses": "2", "Busy": "false"}}`)
+		if p := s.tracker().Policy(); p != (idle.Policy{Name: "open", IdleTimeout: 2 * time.Minute, MaxAge: time.Hour}) {
+			s.Errorf("%+v", p)
+		}
+		if p := other.Policy(); p != (idle.Policy{Name: "other", Heartbeat: idle.Heartbeat{Interval: 5 * time.Second, Passive: true, Misses: 2}}) {
+			s.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestSettings has every field of a policy that is a limit among the settings.
+func TestSettings(t *testing.T) {
+	full := idle.Policy{
+		Busy: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
+		Heartbeat: idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true}, Beats: idle.Beats{Least: 12, Strikes: 13},
+		MinReadRate: idle.Rate{BytesPerSecond: 14, Grace: 15}, MinWriteRate: idle.Rate{BytesPerSecond: 16, Grace: 17},
+	}
+	to := map[string]string{}
+	for _, l := range limitsOf(full) {
+		to[l.Name] = l.Value
+	}
+	var p idle.Policy
+	if err := setLimits(&p, to); err != nil || p != full || len(to) != len(settings) {
+		t.Errorf("%+v, %v; %d of %d", p, err, len(to), len(settings))
+	}
+}
