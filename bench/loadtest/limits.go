@@ -54,7 +54,7 @@ func (l *limits) of(k kind) limit {
 
 // policy is what all connections begin under.
 func (l *limits) policy() idle.Policy {
-	return idle.Policy{IdleTimeout: cmp.Or(l.Rest, l.Idle)}
+	return idle.Policy{Name: "open", IdleTimeout: cmp.Or(l.Rest, l.Idle)}
 }
 
 // phases returns those for connections that beat, and for those that are pinged.
@@ -64,7 +64,7 @@ func (l *limits) policy() idle.Policy {
 // the last byte arrived, so that the idle timeout may rightly come first. Servers
 // therefore do without it.
 func (l *limits) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
-	var beat, ping idle.Policy // of nobody, without heartbeats
+	beat, ping := idle.Policy{Name: "beating"}, idle.Policy{Name: "pinged"} // of nobody, without heartbeats
 	if l.Heartbeat > 0 {
 		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter()}
 		beat.Heartbeat = ping.Heartbeat

@@ -5,6 +5,7 @@
 //	go -C bench run ./loadtest                  # a million mock connections, about 25 s
 //	go -C bench run ./loadtest -conns 10000000  # ten million
 //	go -C bench run ./loadtest -scenario drain  # drained while they are open, about 40 s
+//	go -C bench run ./loadtest -http :6060      # with a page about it while it runs
 //	go -C bench run ./loadtest -sockets 5000    # real TCP connections over loopback
 //	go -C bench run ./loadtest -json            # one JSON object on stdout
 //	go -C bench run ./loadtest -report r.html   # a page with plots, too
@@ -73,6 +74,7 @@ type config struct {
 	duration time.Duration
 	active   float64
 	seed     uint64
+	http     string // address; empty: none
 	progress progress.Flag
 }
 
@@ -106,11 +108,15 @@ func (c *config) define(fs *flag.FlagSet) {
 	fs.IntVar(&c.Shards, "shards", 0, "how many shards the tracker has; 0 for GOMAXPROCS")
 	fs.DurationVar(&c.Tick, "tick", 10*time.Millisecond, "the tracker's tick")
 	fs.Uint64Var(&c.seed, "seed", 1, "what the connections' lives are drawn from")
+	fs.StringVar(&c.http, "http", "", httpUsage)
 	fs.Var(&c.progress, "progress", "show progress on stderr: true, false, or auto for if it is a terminal")
 }
 
 func (c *config) check() error {
 	c.Remote = c.sockets > 0
+	if err := c.checkHTTP(); err != nil {
+		return err
+	}
 	if c.scenario.steers() {
 		return c.checkSteering()
 	}

@@ -93,6 +93,9 @@ func TestWrongFlags(t *testing.T) {
 		{"-scenario drain -sockets 5", "-scenario is drain with -sockets"},
 		{"-scenario drain -duration 10s", "-duration is 10s"},
 		{"-scenario drain -over 1ms", "-over is 1ms"},
+		{"-http 6060", `-http is "6060"; it must be host:port`},
+		{"-http localhost:", `-http is "localhost:"; it must be host:port`},
+		{"-http :6060 -sockets 5", `-http is ":6060" with -sockets`},
 		{"-progress=often", `"often" for -progress`},
 	} {
 		status, stdout, stderr := invoke(strings.Fields(c.args)...)

@@ -50,6 +50,10 @@ func (w waiting) play(ctx context.Context, _ *idle.Tracker) error {
 func (w waiting) left(p *peer, _ int64) { w.oracle.left(p) }
 
 func (w waiting) expired(p *peer, now int64, err *idle.TimeoutError) {
+	if err.Reason == idle.ReasonDrain || err.Reason == idle.ReasonShed {
+		w.oracle.endedByHand(p)
+		return
+	}
 	w.oracle.expired(p, now, err.Reason)
 }
 
@@ -84,14 +88,21 @@ func (l *load) ping(p *peer) error {
 // runMock runs the test over mock connections.
 func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
 	l := newLoad(cfg)
+	site, err := cfg.listen()
+	if err != nil {
+		return nil, err
+	}
+	defer site.close()
 	bar := progress.New(stderr, cfg.progress)
 	bar.Say("measuring the tracker with %s connections and nothing else", table.Group(cfg.conns))
-	var err error
 	if l.rep.Figures, l.conns, err = measure(len(l.peers), cfg.options(nil)); err != nil {
 		return nil, err
 	}
 	tracker, err := idle.New(cfg.policy(), l.options())
 	if err != nil {
+		return nil, err
+	}
+	if err := site.serve(tracker, stderr); err != nil {
 		return nil, err
 	}
 	l.start = time.Now()
@@ -142,6 +153,9 @@ func (l *load) options() *idle.Options {
 	o := l.cfg.options(l.passes)
 	if s, ok := l.part.(*steering); ok {
 		o.OnPass = s.passed
+	}
+	if l.cfg.http != "" {
+		o.Label = label
 	}
 	return o
 }

@@ -42,6 +42,7 @@ type judgement struct {
 	Closed      int     `json:"closed"`       // by the tracker
 	Early       int     `json:"early"`        // of those, before they were due, or when they had ended
 	EarliestMS  float64 `json:"earliest_ms"`  // how early the earliest was
+	ByHand      int     `json:"by_hand"`      // of those closed, from the page of -http
 	WrongReason int     `json:"wrong_reason"` // of those closed, for another reason than theirs
 	Draws       int     `json:"draws"`        // of those closed, while they were coming back or ending too late
 	Missed      int     `json:"missed"`       // not closed, though due for longer than the allowance
@@ -186,6 +187,17 @@ func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
 	default:
 		o.late.Add(silence - due.after)
 	}
+}
+
+// endedByHand notes that somebody has ended p from the page. That is always right.
+func (o *oracle) endedByHand(p *peer) {
+	if p.state.Swap(expired) < expired && p.doomed() {
+		o.doomed.Add(1)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.judgement.Closed++
+	o.judgement.ByHand++
 }
 
 // judge completes the judgement with those that were not closed by the given

@@ -143,6 +143,9 @@ func (r *report) Table(w io.Writer) {
 	table.Paragraph(w, "\nwho was closed")
 	add("had to be closed", "%s", table.Group(r.Expected))
 	add("closed", "%s", table.Group(r.Closed))
+	if r.ByHand > 0 {
+		add("of those, by hand", "%s", table.Group(r.ByHand))
+	}
 	add("too early", "%s, by up to %v ms", table.Group(r.Early), r.EarliestMS)
 	add("missed", "%s", table.Group(r.Missed))
 	add("wrong reason", "%s", table.Group(r.WrongReason))

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+)
+
+// TestPageInBrowser looks at a run with a real browser, and drains it from the page.
+// PAGE_SCREENSHOT names a file for a picture of the page.
+func TestPageInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	address, stop := serveRun(t, "-conns", "20000", "-duration", "10m", "-idle", "8s", "-heartbeat", "2s", "-active", "0.4")
+	b.watch(address)
+
+	b.await("all are live", `number("#live") > 15000`)
+	b.await("the census has counted them", `number("#in-60") > 0 && document.querySelectorAll("#idle-histogram .bucket").length > 1`)
+	b.await("ends appear", `document.querySelectorAll("#ends tbody tr").length > 3 && text("#reasons").includes("heartbeat")`)
+	b.await("counts move", `text("#ended") !== "-" && number("#ended") > 0 && document.querySelector("#ended-spark .line").getAttribute("d").length > 20`)
+	b.await("the most idle are listed", `rows().length === 20 && sorted() === "idle"`)
+
+	b.press("the list is sorted by age", `th[data-sort="age"] button`, kb.Enter, `sorted() === "age" && rows().length === 20`)
+	b.press("the second page", "#following", " ", `text("#where").startsWith("2 of") && rows().length > 0`)
+	b.press("the last page", "#last", kb.Enter, `text("#where").split(" of ")[0] === text("#where").split(" of ")[1]`)
+	b.press("the first page", "#first", kb.Enter, `text("#where").startsWith("1 of") && rows().length === 20`)
+	b.press("the list is sorted by idle time", `th[data-sort="idle"] button`, " ", `sorted() === "idle"`)
+	b.await("no horizontal scroll", `document.documentElement.scrollWidth <= innerWidth`)
+	b.do("narrow", chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile))
+	b.await("none on a phone", `document.documentElement.scrollWidth <= 360`)
+	b.do("wide again", chromedp.EmulateViewport(1180, 1340))
+
+	if pictureFile() != "" {
+		b.do("something to show", chromedp.Sleep(70*time.Second))
+	}
+	b.press("a dialog opens", "#begin-drain", kb.Enter, `document.querySelector("#drain").open`)
+	over := "6s"
+	if pictureFile() != "" {
+		over = "25s"
+	}
+	b.do("over some time", chromedp.SetValue(`#drain [name="over"]`, over), chromedp.Focus(`#drain [name="over"]`), chromedp.KeyEvent(kb.Enter))
+	b.await("the drain is under way", `!document.querySelector("#drain").open && document.querySelectorAll("#running progress").length === 1`)
+	b.await("connections end by it", `text("#reasons").includes("drain") && document.querySelector("#running progress").value > 5000`)
+	b.picture()
+	b.await("the drain has finished", `text("#running").includes("finished") && text("#live") === "0"`)
+
+	b.evaluate("the page is hidden", `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
+	before := b.requests()
+	b.do("a while", chromedp.Sleep(2500*time.Millisecond))
+	if n := b.requests() - before; n > 0 {
+		t.Errorf("the page sent %d requests though nobody saw it", n)
+	}
+	b.evaluate("the page is seen", `delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`)
+	b.await("it is up to date", `performance.getEntriesByType("resource").at(-1).startTime > performance.now() - 1000 && text("#status") === "Live"`)
+	b.check()
+
+	stop()
+	b.await("the server is gone", `!document.querySelector("#trouble").hidden && text("#trouble").includes("has not answered since")`)
+}
+
+// serveRun runs loadtest until stop is called, or the test ends, and returns the address
+// of its page.
+func serveRun(t *testing.T, args ...string) (address string, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer w.Close()
+		status := newProgram().Invoke(ctx, append(args, "-http", ":0", "-json"), io.Discard, w)
+		if status != program.Interrupted { // it fails if what was done on the page was wrong
+			t.Errorf("loadtest has ended with status %d", status)
+		}
+	})
+	stop = func() {
+		cancel()
+		wg.Wait()
+	}
+	t.Cleanup(stop)
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if _, address, ok := strings.Cut(lines.Text(), "the page is at "); ok {
+			if !strings.HasPrefix(address, "http://127.0.0.1:") {
+				t.Errorf("without a host, the page is at %s", address)
+			}
+			wg.Go(func() { io.Copy(io.Discard, r) })
+			return address, stop
+		}
+		t.Log(lines.Text())
+	}
+	t.Fatal("loadtest has not said where the page is")
+	return "", nil
+}
+
+// A browser is one that looks at a page.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string // what was on the console, and requests that went elsewhere
+	asked int      // requests
+}
+
+// openBrowser starts chromium. It skips the test if there is none.
+func openBrowser(t *testing.T) *browser {
+	if testing.Short() {
+		t.Skip("a browser takes its time")
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("there is no chromium; install it from the packages of the distribution: apt-get install chromium")
+	}
+	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1180, 1500),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	if os.Geteuid() == 0 {
+		flags = append(flags, chromedp.NoSandbox)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, flags...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return &browser{t: t, ctx: ctx}
+}
+
+// helpers are for the conditions that are awaited.
+const helpers = `
+	globalThis.text = s => document.querySelector(s).textContent;
+	globalThis.number = s => Number(text(s).replaceAll(",", ""));
+	globalThis.rows = () => document.querySelectorAll("#connections tbody tr");
+	globalThis.sorted = () => document.querySelector("[aria-sort]").dataset.sort;
+	true`
+
+// watch opens the page at an address, and notes from then on what goes wrong.
+func (b *browser) watch(address string) {
+	home, err := url.Parse(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = chromedp.Listen(b.ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			b.asked++
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != home.Host {
+				b.wrong = append(b.wrong, "a request to "+e.Request.URL)
+			}
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+				for _, a := range e.Args {
+					b.wrong = append(b.wrong, fmt.Sprintf("on the console: %s %s", a.Value, a.Description))
+				}
+			}
+		case *runtime.EventExceptionThrown:
+			b.wrong = append(b.wrong, fmt.Sprintf("thrown: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.wrong = append(b.wrong, "logged: "+e.Entry.Text+" "+e.Entry.URL)
+			}
+		}
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.do("open the page", chromedp.Navigate(address))
+	b.evaluate("helpers", helpers)
+}
+
+// do carries out actions.
+func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.check()
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// evaluate runs a script.
+func (b *browser) evaluate(what, script string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script)); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// await waits until a condition holds.
+func (b *browser) await(what, condition string) {
+	b.t.Helper()
+	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second)))
+	if err != nil {
+		shown, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		b.check()
+		b.t.Fatalf("%s: %v; the page shows\n%s", what, err, shown)
+	}
+}
+
+// press presses a key on an element, and waits for what comes of it.
+func (b *browser) press(what, element, key, condition string) {
+	b.t.Helper()
+	b.do(what, chromedp.Focus(element), chromedp.KeyEvent(key))
+	b.await(what, condition)
+}
+
+// pictureFile is where a screenshot goes, or empty.
+func pictureFile() string { return os.Getenv("PAGE_SCREENSHOT") }
+
+// picture writes the screenshot.
+func (b *browser) picture() {
+	if pictureFile() == "" {
+		return
+	}
+	b.evaluate("scroll to the top", `document.activeElement.blur(); scrollTo(0, 0); true`)
+	b.do("until bars have moved", chromedp.Sleep(500*time.Millisecond))
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(pictureFile(), png, 0o644)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// requests returns how many were sent.
+func (b *browser) requests() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
+// check fails the test if something went wrong.
+func (b *browser) check() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.wrong {
+		b.t.Error(w)
+	}
+	if b.asked == 0 {
+		b.t.Error("no request was seen; the test does not see the network")
+	}
+}
