@@ -9,11 +9,15 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/idlewheel/idlewheel/adapters/idledebug"
+	"github.com/idlewheel/idlewheel/adapters/idleprom"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-const httpUsage = "while it runs, serve a page about the tracker at this `address`, such as :6060, which is on loopback only; " +
+const httpUsage = "while it runs, serve a page about the tracker, and /metrics, at this `address`, such as :6060, which is on loopback only; " +
 	"on loopback it can also end connections, without -scenario, and those count as closed rightly; " +
 	"at another host, who reaches it may look, but not more"
 
@@ -70,8 +74,15 @@ func (s *site) serve(t *idle.Tracker, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	metrics, err := idleprom.New(map[string]*idle.Tracker{"loadtest": t}, nil)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	quiet := log.New(io.Discard, "", 0) // a browser that goes away is none of this program's errors
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: quiet}

@@ -36,7 +36,7 @@ func main() {
 	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
 	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
 	flag.DurationVar(&t.KeepAliveTimeout, "keep-alive", 5*time.Second, "how long the next request may take to begin")
-	ops := flag.String("ops", "", "where to serve /metrics, such as 127.0.0.1:6060; nowhere by default")
+	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/fasthttp [flags]")
 		flag.PrintDefaults()
@@ -56,7 +56,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log.Printf("serving /, /upload, /slow and /download on http://%v", ln.Addr())
-	stats, err := serve(ctx, ln, *ops, t)
+	stats, err := serve(ctx, ln, *opsAddress, t)
 	if err != nil {
 		log.Fatal(err)
 	}

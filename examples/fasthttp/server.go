@@ -11,11 +11,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
+	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // serve serves on ln, and ends in good order when ctx does.
-func serve(ctx context.Context, ln net.Listener, ops string, t idlefasthttp.Timeouts) (idlefasthttp.Stats, error) {
+func serve(ctx context.Context, ln net.Listener, opsAddress string, t idlefasthttp.Timeouts) (idlefasthttp.Stats, error) {
 	server := &fasthttp.Server{Handler: handle, StreamRequestBody: true, CloseOnShutdown: true}
 	t.OnTimeout = func(c net.Conn, err *idle.TimeoutError) (keep bool) {
 		log.Printf("%v: %v", c.RemoteAddr(), err)
@@ -28,7 +29,7 @@ func serve(ctx context.Context, ln net.Listener, ops string, t idlefasthttp.Time
 		return idlefasthttp.Stats{}, err
 	}
 	defer l.Close()
-	if err := serveOps(ops, map[string]*idle.Tracker{"fasthttp": l.Tracker()}); err != nil {
+	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{"fasthttp": l.Tracker()}); err != nil {
 		return idlefasthttp.Stats{}, err
 	}
 	done := make(chan error, 1)

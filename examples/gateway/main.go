@@ -34,7 +34,7 @@ func main() {
 	flag.DurationVar((*time.Duration)(&l.Idle), "idle", 3*time.Second, "how long one that does not beat may be silent")
 	file := flag.String("limits", "", "a `file` with both, like {\"handshake\": \"2s\", \"idle\": \"3s\"}, which SIGHUP has read again")
 	show := flag.Bool("show", false, "run into the timeouts of the gateway, instead of serving")
-	ops := flag.String("ops", "", "where to serve /metrics, such as 127.0.0.1:6060; nowhere by default")
+	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gateway [flags]")
 		flag.PrintDefaults()
@@ -46,7 +46,7 @@ func main() {
 		}
 		return
 	}
-	if err := serve(*address, *file, *ops, l); err != nil {
+	if err := serve(*address, *file, *opsAddress, l); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -19,7 +19,7 @@ type gateway struct {
 	timeouts *idlegnet.Handler
 	engine   gnet.Engine
 	file     string // with the limits; empty if there is none
-	ops      string // see serveOps
+	ops      string // where operators look
 
 	mu     sync.Mutex // guards what follows
 	limits limits

@@ -10,6 +10,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -82,7 +83,7 @@ func (g *gateway) drain() {
 // OnBoot begins to listen to signals and to operators. The tracker exists from here on.
 func (g *gateway) OnBoot(e gnet.Engine) gnet.Action {
 	g.engine = e
-	if err := serveOps(g.ops, map[string]*idle.Tracker{"gateway": g.timeouts.Tracker()}); err != nil {
+	if err := ops.Serve(g.ops, map[string]*idle.Tracker{"gateway": g.timeouts.Tracker()}); err != nil {
 		log.Print(err)
 		return gnet.Shutdown
 	}

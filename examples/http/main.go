@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -44,7 +45,7 @@ func main() {
 	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
 	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
 	file := flag.String("timeouts", "", "a `file` with Timeouts, which SIGHUP has read again")
-	ops := flag.String("ops", "", "where to serve /metrics, such as 127.0.0.1:6060; nowhere by default")
+	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
 		flag.PrintDefaults()
@@ -61,13 +62,13 @@ func main() {
 	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat, *file, *ops, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
+	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve serves on both listeners, and ends in good order when ctx does.
-func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, ops string, drain idle.Drain) error {
+func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, opsAddress string, drain idle.Drain) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cert, err := selfSigned()
@@ -102,7 +103,7 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 		return err
 	}
 	defer tlsHTTP.Close()
-	if err := serveOps(ops, map[string]*idle.Tracker{"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker()}); err != nil {
+	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker()}); err != nil {
 		return err
 	}
 

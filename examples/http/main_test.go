@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -186,12 +187,12 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tracker.Close()
-	ops, err := opsHandler(map[string]*idle.Tracker{"http": tracker})
+	handler, err := ops.Handler(map[string]*idle.Tracker{"http": tracker})
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := httptest.NewRecorder()
-	ops.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	handler.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 	if want := "idlewheel_connections{tracker=\"http\"} 0\n"; page.Code != http.StatusOK || !strings.Contains(page.Body.String(), want) {
 		t.Errorf("status %d, and no %q in %s", page.Code, want, page.Body)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package ops is what the operators of the example servers look at.
+package ops
 
 import (
 	"log"
@@ -8,18 +9,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/idlewheel/idlewheel/adapters/idledebug"
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/adapters/idleprom"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// serveOps serves what operators look at on an address of its own, or nowhere if that is
-// empty. It should be an address that only they can reach.
-func serveOps(address string, trackers map[string]*idle.Tracker) error {
+// Serve serves the page of trackers and their metrics at an address of their own, or
+// nowhere if that is empty. The page answers to this machine only. The metrics answer to
+// anyone who reaches the address.
+func Serve(address string, trackers map[string]*idle.Tracker) error {
 	if address == "" {
 		return nil
 	}
-	handler, err := opsHandler(trackers)
+	handler, err := Handler(trackers)
 	if err != nil {
 		return err
 	}
@@ -27,13 +30,17 @@ func serveOps(address string, trackers map[string]*idle.Tracker) error {
 	if err != nil {
 		return err
 	}
-	log.Printf("metrics are on http://%v/metrics", ln.Addr())
+	log.Printf("a page is on http://%v/, metrics are on /metrics", ln.Addr())
 	go func() { log.Print(idlehttp.Serve(&http.Server{Handler: handler}, ln, idlehttp.Timeouts{})) }()
 	return nil
 }
 
-// opsHandler has the metrics of the trackers, for Prometheus.
-func opsHandler(trackers map[string]*idle.Tracker) (http.Handler, error) {
+// Handler has the page of trackers, and their metrics for Prometheus.
+func Handler(trackers map[string]*idle.Tracker) (http.Handler, error) {
+	page, err := idledebug.New(trackers, nil)
+	if err != nil {
+		return nil, err
+	}
 	metrics, err := idleprom.New(trackers, nil)
 	if err != nil {
 		return nil, err
@@ -41,6 +48,7 @@ func opsHandler(trackers map[string]*idle.Tracker) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	mux := http.NewServeMux()
+	mux.Handle("/", page)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux, nil
 }
