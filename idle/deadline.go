@@ -9,6 +9,7 @@ type snapshot struct {
 	state   uint32
 	seed    uint32 // differs between connections, for jitter
 	in, out flowSnapshot
+	silent  bool // no ping will be answered, as a forecast assumes
 
 	born, began, beat, pinged int64
 }
@@ -124,7 +125,7 @@ func (s *snapshot) heartbeat(t *terms) count {
 		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
 	case s.state&unanswered == 0 || s.in.last >= s.pinged:
 		return count{ticks: t.interval, from: max(s.in.last, s.pinged), what: ping}
-	case s.pinged+t.pong > s.now+t.interval: // if it is answered before, the next ping may be due earlier than the miss
+	case s.pinged+t.pong > s.now+t.interval && !s.silent: // if it is answered before, the next ping may be due earlier than the miss
 		return count{ticks: t.interval, from: s.now, what: again}
 	case misses(s.state)+1 < t.misses:
 		return count{ticks: t.pong, from: s.pinged, what: miss}

@@ -49,8 +49,9 @@ func (n *ends) init(k *clock, opts *Options, calls *callbacks, watched *atomic.B
 
 // record has ends recorded from now on.
 func (n *ends) record() {
-	if !n.on.Swap(true) {
-		n.watched.Store(true)
+	if !n.on.Load() {
+		n.watched.Store(true) // before on, as another call returns as soon as that is set
+		n.on.Store(true)
 	}
 }
 
@@ -109,15 +110,16 @@ func (n *ends) take(buf []End) []End {
 	return all
 }
 
-// part records the end of a connection, if ends are recorded.
+// part records the end of a connection, if ends are recorded. If the tracker was not
+// watched yet when the connection ended, its owner is not known. Then it does not count.
 func (n *ends) part(p parting) {
-	if !n.on.Load() {
+	if !n.on.Load() || p.owner == nil {
 		return
 	}
-	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Late: p.late}
+	e := End{Time: time.Now(), Phase: p.phase.latest().policy.Name, Label: n.label(p.owner), Late: p.late}
 	e.Age, e.Idle = p.ages(n.clock)
 	if p.err != nil {
-		e.Reason, e.Cause = p.err.Reason, p.err.Cause
+		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, p.err.Cause
 	}
 	if n.add(e) {
 		n.calls.running.begin()
@@ -142,7 +144,7 @@ func (n *ends) report() {
 			return
 		}
 		if n.opts.LogEnds != nil {
-			n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf)
+			n.calls.guard("LogEnds", func() { n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf) })
 		}
 		if n.opts.OnEnds != nil {
 			n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })

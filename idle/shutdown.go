@@ -104,7 +104,7 @@ func (s *Shard) takeAll() (owners []any) {
 		}
 		p := j.c.parting()
 		p.owner = j.owner
-		if was, ok := j.c.state.end(); ok && was&live != 0 {
+		if j.c.state.move(j.state, live, 0, flags|missMask) { // else its owner has closed it, and maybe uses it for another tracker
 			s.counts.gone.Add(1)
 			s.counts.part(&p, s.clock)
 			s.leave(&j.c.entry)

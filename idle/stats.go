@@ -36,9 +36,9 @@ type Stats struct {
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
 
-	// Phases holds, for each name of a Policy that some have been under, how many were
-	// ended while they were under it, by each of [Reasons]; zeros are included. Beyond 100
-	// names the rest is counted as "(others)".
+	// Phases holds, for each name of a Policy under which the tracker has ended some, how
+	// many those were, by each of [Reasons]; zeros are included. Beyond 100 names the rest
+	// is counted as "(others)".
 	Phases map[string]map[Reason]uint64
 
 	EndsLost uint64 // ends that were not reported, as Options.OnEnds or the log was too slow
