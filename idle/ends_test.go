@@ -228,3 +228,28 @@ func TestPanicInLogLevel(t *testing.T) {
 		}
 	})
 }
+
+// TestAgeAfterClose closes a tracker, and the connections of a loop much later. Nobody
+// advances the clock meanwhile.
+func TestAgeAfterClose(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.RecentEnds()
+		all := r.guests(2)
+		r.wait(time.Second)
+		r.do(all[0].conn.Touch) // the clock runs
+		if _, err := r.Tracker.Close(); err != nil {
+			r.Error(err)
+		}
+		r.wait(time.Minute)
+		r.do(func() { all[0].conn.Close() })
+		r.closeShard()
+		for _, e := range r.RecentEnds() {
+			if e.Age < time.Minute || e.Idle < time.Minute-2*r.opts.Tick {
+				r.Errorf("%+v", e)
+			}
+		}
+		if st := r.Stats(); st.Lifetime.Count() != 2 || st.Lifetime.Sum < 120 {
+			r.Errorf("%v", st.Lifetime)
+		}
+	})
+}

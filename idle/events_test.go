@@ -283,6 +283,7 @@ func (w *world) end(s *slot) {
 	l.closed.Store(true)
 	if was {
 		w.gone++
+		l.hasEnded(0, "", 0)
 	}
 	s.life = nil
 	if s.conn.Close() {

@@ -26,6 +26,8 @@ type life struct {
 	endedAt    time.Duration
 	closed     atomic.Bool // Close has returned
 
+	name      string       // its label
+	labelled  atomic.Int64 // when that was asked for last
 	trackedAt time.Duration
 	told      []time.Duration // when OnDrain was called, in the bubble's time
 	byHand    time.Duration   // when somebody called End
@@ -43,6 +45,8 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	l := &life{world: w, slot: s, answeredAt: -1, phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
+	w.lives++
+	l.name = nameOf(w.lives)
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -96,8 +100,11 @@ func (l *life) Expire(err *TimeoutError) {
 	if l.expired {
 		w.errorf("at %v: expired twice: %v", now, l)
 	}
-	limit := err.Reason < numLimits
+	limit, late := err.Reason < numLimits, time.Duration(0)
 	if limit {
+		if s, ok := l.ledger.may(err.Reason, err.Reason.String(), now); ok {
+			late = now - s.lo
+		}
 		l.checkTimeout("Expire", err, now)
 	} else {
 		l.checkOperation(err, now)
@@ -113,6 +120,7 @@ func (l *life) Expire(err *TimeoutError) {
 		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
 	}
 	l.expired, l.endedAt = true, now
+	l.hasEnded(err.Reason, err.Cause, late)
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
 		if l.slot.conn.Close() {
 			w.errorf("at %v: Close in Expire = true: %v", now, l)
@@ -166,7 +174,7 @@ func (l *life) OnDrain() {
 	if s, ok := l.ledger.may(0, "drain", now); !ok {
 		l.world.errorf("at %v: Drain too early: %v\n%v", now, s, l)
 	}
-	l.ledger.drained, l.ledger.again, l.ledger.drainedT = true, false, now
+	l.ledger.drains(now)
 	if l.slot.home.loop != nil { // else others may be judged at this moment
 		l.meddle("Drain", false)
 	}

@@ -196,6 +196,8 @@ func (w *world) finish() {
 	}
 	time.Sleep(time.Minute)
 	w.balance()
+	w.checkEnds()
+	w.checkSeen()
 	w.checkZero()
 }
 
@@ -209,6 +211,7 @@ func (w *world) handed(owners []any) []any {
 			w.errorf("Close gave back what is not live: %v", l)
 		}
 		l.closed.Store(true)
+		l.hasEnded(0, "", 0)
 		w.gone++
 	}
 	return owners

@@ -43,6 +43,7 @@ type world struct {
 	quiet    bool // nobody stalls, blocks or meddles any more
 	closing  bool // what has expired is reaped at once
 	over     atomic.Bool
+	lives    int
 	tracked  uint64
 	gone     uint64
 	pings    uint64
@@ -53,6 +54,7 @@ type world struct {
 	replaced int
 	pressed  int
 	capacity simCapacity
+	ends     simEnds
 	begun    int           // operations
 	finished int           // of these, those that were not cancelled
 	answered time.Duration // the last OnTimeout
@@ -140,6 +142,11 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnPass: func(time.Duration) { w.stall() },
 		Budget: visitTakes,
+		Label:  w.label,
+	}
+	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[Reason]uint64{}}
+	if w.ends.how == byOnEnds {
+		opts.OnEnds = w.onEnds
 	}
 	first := w.anyPolicy()
 	first.Name = "phase 0"
@@ -148,6 +155,9 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		t.Fatal(err)
 	}
 	w.tracker = tr
+	if w.ends.how == byRecent {
+		tr.RecentEnds()
+	}
 	ageClock(tr, []int64{0, 1<<31 - 300, 1<<32 - 300, 5<<32 - 1000}[seed%4])
 	w.wraps = seed%4 >= 2
 	w.phases = []*Phase{tr.phase}
