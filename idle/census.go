@@ -174,7 +174,7 @@ func (n *counting) meet(s *Shard, j job) {
 	n.inPhase.Live++
 	c.Idle.note(c.at.since(active))
 	c.Age.note(c.at.since(born))
-	misses := phase.misses(snap.state)
+	misses := snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	if f.end.terms != nil {
 		if in := max(f.end.at-c.at.now, 0); in < int64(len(c.ending)) {

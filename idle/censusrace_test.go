@@ -112,6 +112,27 @@ func TestDebtIsNoMiss(t *testing.T) {
 	})
 }
 
+// TestAnsweredIsNoMiss lists a peer that has answered after a miss. Nothing has pinged it
+// since.
+func TestAnsweredIsNoMiss(t *testing.T) {
+	onBoth(t, Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second, Misses: 3}}, nil, func(r *rig) {
+		f := &forecaster{}
+		r.track(&f.Conn, f)
+		misses := func() (listed int, key uint32) {
+			c := r.census(Query{Sort: MostMisses})
+			return r.page(c, 0, 1)[0].Misses, -c.list[0].last
+		}
+		r.wait(11500 * time.Millisecond)
+		if n, key := misses(); n != 1 || key != 1 {
+			r.Errorf("%d misses, sorted by %d", n, key)
+		}
+		r.do(f.Touch)
+		if n, key := misses(); n != 0 || key != 0 {
+			r.Errorf("%d misses after an answer, sorted by %d", n, key)
+		}
+	})
+}
+
 // TestPageBesideTrack has the Conn that is being described used for another connection. It
 // must not be described as what it was, with the phase and times of what it is.
 func TestPageBesideTrack(t *testing.T) {

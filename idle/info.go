@@ -86,11 +86,12 @@ func (s *Shard) info(j job) Info {
 	i := Info{
 		Label: s.tracker.ends.label(j.owner), Owner: j.owner, Phase: phase.policy.Name,
 		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
-		Busy: e.isBusy(), Misses: phase.misses(e.state.Load()),
-		of: candidate{conn: j.c, lane: &s.lane, state: j.state},
+		Busy: e.isBusy(),
+		of:   candidate{conn: j.c, lane: &s.lane, state: j.state},
 	}
 	snap := snapshot{moment: m}
 	e.snapshot(&snap)
+	i.Misses = snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.slack }
 	if f.next.terms != nil {

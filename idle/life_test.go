@@ -28,6 +28,9 @@ type life struct {
 
 	name      string       // its label
 	labelled  atomic.Int64 // when that was asked for last
+	moved     int          // as world.moves, when something happened that a forecast cannot know
+	forecast  *simForecast
+	stillFrom int // moved, when the world became still; -1 when it has passed a limit since
 	trackedAt time.Duration
 	told      []time.Duration // when OnDrain was called, in the bubble's time
 	byHand    time.Duration   // when somebody called End
@@ -47,6 +50,10 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	l.ledger.wraps = w.wraps
 	w.lives++
 	l.name = nameOf(w.lives)
+	l.moves()
+	for _, v := range w.censuses {
+		v.may = append(v.may, l)
+	}
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -134,6 +141,10 @@ func (l *life) Expire(err *TimeoutError) {
 // checkTimeout checks that err is true at this moment; w.mu is held.
 func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	w := l.world
+	if !l.keeps() || name == "OnTimeout" {
+		l.checkForecast(err.Reason, now)
+		l.hasPassed()
+	}
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
 	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
 		return // the verdict was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
@@ -241,6 +252,7 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 	if block {
 		l.meddle("kept", true)
 	}
+	l.moves()
 	l.asked, l.answer, l.answeredAt = false, answer, w.now()
 	w.answered = w.real()
 	l.ledger.excused = w.now()
@@ -291,6 +303,7 @@ func (p proberLife) Examine() (e Evidence) {
 	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		if l.kernelIn > l.ledger.in {
+			l.moves()
 			l.ledger.arrived(l.kernelIn)
 		}
 	}

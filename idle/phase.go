@@ -120,15 +120,6 @@ func (p *Phase) bringsUp(from clockOf, ticks int64) {
 	p.soonest = min(p.soonest, after)
 }
 
-// misses returns the number of unanswered pings in a state. Without an active Heartbeat,
-// what [Beats] run up is kept there.
-func (p *Phase) misses(state uint32) int {
-	if h := &p.policy.Heartbeat; h.Interval == 0 || h.Passive {
-		return 0
-	}
-	return misses(state)
-}
-
 // perByte returns how long a byte pays for at rate r, in ticks as 32.32. It is
 // rounded up, in favour of the sender.
 func perByte(r Rate, tick time.Duration) uint64 {
