@@ -100,7 +100,7 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 	var leastIdle, leastAge, idle, age time.Duration
 	still := map[string]int{}
 	for _, l := range v.live {
-		if v.isStill(l) {
+		if v.isStill(l) && !l.underWay() {
 			g := l.ledger
 			leastIdle += max(0, v.at-max(g.in, g.out, g.idleKept)-w.lax())
 			leastAge += max(0, v.at-g.agesTo-w.lax())
@@ -148,7 +148,7 @@ func (w *world) checkList(v *simCensus, c *Census) {
 		}
 		listed[conn] = true
 		j := slices.IndexFunc(v.live, func(l *life) bool { return &l.slot.conn == conn })
-		if j < 0 || !c.list[i].isLive() || !v.isStill(v.live[j]) {
+		if j < 0 || !c.list[i].isLive() || !v.isStill(v.live[j]) || v.live[j].underWay() {
 			continue
 		}
 		l := v.live[j]
@@ -199,7 +199,7 @@ func (w *world) turnPages(v *simCensus, c *Census) {
 		}
 		for i := range page {
 			l := page[i].Owner.(interface{ self() *life }).self()
-			if l.moved <= began && l.live() && !w.stalls {
+			if l.moved <= began && l.live() && !l.underWay() && !w.stalls {
 				w.checkInfo(l, &page[i])
 			}
 			if w.chance("Info.End", l.slot.n)%16 == 0 && !w.quiet {
