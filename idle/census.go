@@ -107,8 +107,9 @@ func (c *Census) Len() int { return len(c.list) }
 
 // Page describes n connections of the list from the given one on, which counts from 0.
 // At the end of the list there are fewer, and beyond it there are none. Each is described as
-// it is now. Those that have ended since the census are left out. The order is that of the
-// census. Page has the same errors as [Tracker.Census], and one if from or n is negative.
+// it is now. Those that have ended since the census are left out, and those whose OnTimeout
+// is running. The order is that of the census. Page has the same errors as
+// [Tracker.Census], and one if from or n is negative.
 func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
 	if from < 0 || n < 0 {
 		return nil, fmt.Errorf("idle: Page from %d of %d connections; neither can be negative", from, n)

@@ -24,6 +24,8 @@ type ends struct {
 	lost atomic.Uint64
 	full chan struct{} // tells the reporter that many are waiting
 
+	running running // the reporter; apart from other callbacks, as those must not wait for the user
+
 	mu        sync.Mutex // guards what follows
 	ring      []End      // the last ones
 	next      int        // where the next one goes in ring
@@ -122,7 +124,7 @@ func (n *ends) part(p parting) {
 		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, p.err.Cause
 	}
 	if n.add(e) {
-		n.calls.running.begin()
+		n.running.begin()
 		go n.report()
 	}
 }
@@ -130,7 +132,7 @@ func (n *ends) part(p parting) {
 // report is the reporter. It collects for a tick before each report, unless the tracker
 // is closed.
 func (n *ends) report() {
-	defer n.calls.running.end()
+	defer n.running.end()
 	timer := time.NewTimer(n.opts.Tick)
 	defer timer.Stop()
 	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {

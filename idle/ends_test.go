@@ -307,3 +307,49 @@ func TestRaceEndsAndTrackAnew(t *testing.T) {
 		}
 	}
 }
+
+// A reaped is a peer that only notes that it ought to close.
+type reaped struct {
+	peer
+	reaps int
+}
+
+func (p *reaped) Reap() { p.reaps++ }
+
+// TestRetireWhileOnEndsBlocks retires a tracker whose last connection times out and is not
+// closed. It is reaped although OnEnds blocks.
+func TestRetireWhileOnEndsBlocks(t *testing.T) {
+	var goOn chan struct{}
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{OnEnds: func(ends []End) { <-goOn }}, func(r *rig) {
+		goOn = make(chan struct{})
+		p := &reaped{}
+		r.track(&p.Conn, p)
+		r.Retire()
+		r.wait(time.Minute)
+		if len(p.expired) != 1 || p.reaps != 1 {
+			r.Errorf("expired %d times, reaped %d times", len(p.expired), p.reaps)
+		}
+		close(goOn)
+	})
+}
+
+// TestStatsDoNotDecrease reads Stats while a loop's shard is being closed.
+func TestStatsDoNotDecrease(t *testing.T) {
+	var of *rig
+	looks := 0
+	label := func(any) string {
+		if st := of.Stats(); st.Tracked != 6 || st.Gone == 0 || st.Live+st.Gone != 6 || st.Lifetime.Count() != st.Gone {
+			t.Errorf("%+v", st)
+		}
+		looks++
+		return ""
+	}
+	inBubble(t, Policy{IdleTimeout: time.Hour}, &Options{Label: label, OnEnds: func([]End) {}}, true, func(r *rig) {
+		of = r
+		r.guests(6)
+		r.closeShard()
+		if st := r.Stats(); st.Tracked != 6 || st.Gone != 6 || looks != 6 {
+			r.Errorf("%d looks; %+v", looks, st)
+		}
+	})
+}

@@ -31,6 +31,7 @@ type simEnd struct {
 	phase, cause string
 	time         time.Time
 	told         bool
+	handed       bool // back by a Close, which may have waited for OnEnds after that
 
 	leastAge, age, idle time.Duration
 	late                time.Duration // at most
@@ -127,6 +128,10 @@ func (w *world) checkEnd(want *simEnd, e End) {
 	l := want.life
 	if e.Reason != want.reason || e.Phase != want.phase || e.Cause != want.cause {
 		w.errorf("told %+v, but it was %+v: %v", e, *want, l)
+	}
+	if waited := want.time.Sub(e.Time); want.handed && waited <= w.tracker.opts.Linger {
+		want.time = e.Time
+		want.leastAge, want.age, want.idle = want.leastAge-waited, want.age-waited, want.idle-waited
 	}
 	lax := 3 * w.tick
 	if w.wraps {

@@ -138,7 +138,7 @@ func (s *stress) recall(*rand.Rand) {
 
 // checkEnds makes up the balance of ends. All connections have ended.
 func (s *stress) checkEnds(st Stats) {
-	<-s.tracker.calls.running.wait()
+	<-s.tracker.ends.running.wait()
 	n := &s.ends
 	told, twice := uint64(0), 0
 	for _, times := range n.told {

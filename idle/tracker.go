@@ -130,7 +130,7 @@ func (t *Tracker) Stats() Stats {
 	st.Phases = nil
 	st.addPhases(t.past.Phases)
 	st.EndsLost = t.ends.lost.Load()
-	for _, of := range [][]*Shard{t.own, t.loops} {
+	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
 		for _, s := range of {
 			s.counts.addTo(&st)
 			s.phases.addTo(&st)
