@@ -78,6 +78,16 @@ func (r *running) wait() <-chan struct{} {
 	return none
 }
 
+// await waits until n is 0, or patience is done, and returns n.
+func (r *running) await(patience context.Context) int {
+	select {
+	case <-r.wait():
+		return 0
+	case <-patience.Done():
+		return r.count()
+	}
+}
+
 // pool runs tasks on a limited number of goroutines, which exist only while there
 // are tasks.
 type pool struct {

@@ -63,8 +63,8 @@ type PhaseCensus struct {
 //
 // Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
 // and with that of ctx if ctx is done first, for example because an event loop is blocked.
-// Any goroutine may call it, but a callback on a loop must not, as it would wait for
-// itself.
+// Any goroutine may call it, but a callback that is part of a pass must not, as it would
+// wait for itself: one on a loop, Expire, Examine or Options.Label.
 func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	t.mustBeMade()
 	if q.Sort >= numSorts {
@@ -74,9 +74,11 @@ func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 		return nil, ErrClosed
 	}
 	n := newCount(&t.base, q)
+	walked := t.walk(n.meet)
 	select {
-	case <-t.walk(n.meet):
+	case <-walked:
 	case <-ctx.Done():
+		t.abandonWalk(walked)
 		n.stop()
 		return nil, fmt.Errorf("idle: the census was not finished: %w", context.Cause(ctx))
 	}
@@ -105,8 +107,9 @@ func (c *Census) Len() int { return len(c.list) }
 
 // Page describes n connections of the list from the given one on, which counts from 0.
 // At the end of the list there are fewer, and beyond it there are none. Each is described as
-// it is now. Those that have ended since the census are left out. The order is that of the
-// census. Page has the same errors as [Tracker.Census], and one if from or n is negative.
+// it is now. Those that have ended since the census are left out, and those whose OnTimeout
+// is running. The order is that of the census. Page has the same errors as
+// [Tracker.Census], and one if from or n is negative.
 func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
 	if from < 0 || n < 0 {
 		return nil, fmt.Errorf("idle: Page from %d of %d connections; neither can be negative", from, n)
@@ -153,12 +156,15 @@ func (n *counting) stop() {
 func (n *counting) meet(s *Shard, j job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.stopped {
+	c, e := n.census, &j.c.entry
+	phase := e.phase.Load().latest()
+	snap := snapshot{moment: c.at}
+	e.snapshot(&snap)
+	active, born := e.lastActivity(), e.born.Load()
+	if n.stopped || !j.holds() { // what was loaded may be of another connection
 		return
 	}
-	c, e := n.census, &j.c.entry
 	c.Live++
-	phase := e.phase.Load()
 	if name := phase.policy.Name; n.inPhase == nil || name != n.name {
 		if n.byName[name] == nil {
 			n.byName[name] = &PhaseCensus{Phase: phase.first}
@@ -167,11 +173,9 @@ func (n *counting) meet(s *Shard, j job) {
 		n.listed = n.sort != Unlisted && (n.phases == nil || slices.Contains(n.phases, name))
 	}
 	n.inPhase.Live++
-	c.Idle.note(c.at.since(e.lastActivity()))
-	c.Age.note(c.at.since(e.born.Load()))
-	snap := snapshot{moment: c.at}
-	e.snapshot(&snap)
-	misses := misses(snap.state)
+	c.Idle.note(c.at.since(active))
+	c.Age.note(c.at.since(born))
+	misses := snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	if f.end.terms != nil {
 		if in := max(f.end.at-c.at.now, 0); in < int64(len(c.ending)) {
@@ -184,9 +188,9 @@ func (n *counting) meet(s *Shard, j job) {
 	key := uint32(c.at.now + maxTicks) // of those that do not end
 	switch {
 	case n.sort == MostIdle:
-		key = e.lastActivity()
+		key = active
 	case n.sort == Oldest:
-		key = e.born.Load()
+		key = born
 	case n.sort == MostMisses:
 		key = uint32(-misses)
 	case f.end.terms != nil:

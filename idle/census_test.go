@@ -465,7 +465,7 @@ func TestEndsAreLogged(t *testing.T) {
 		if len(lines) != loggedASecond+1 {
 			r.Fatalf("%d lines", len(lines))
 		}
-		for _, want := range []string{"level=INFO", "reason=idle", `label="a b\n"`, "phase=chat", "idle=1.0"} {
+		for _, want := range []string{"level=INFO", "reason=idle", `label="a b\n"`, "phase=chat", "idle=1s"} {
 			if !strings.Contains(lines[0], want) {
 				r.Errorf("no %q in %s", want, lines[0])
 			}

@@ -286,6 +286,7 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 func (c *Conn) Idle() time.Duration { return c.lane.clock.moment().since(c.lastActivity()) }
 
 // Age returns how long a connection has been tracked, less up to two ticks. If OnTimeout
-// has kept it beyond MaxAge, it is the time since then. It is at most 2²⁹ ticks, which are
-// 62 days by default.
+// has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
+// MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
+// moment. It is at most 2²⁹ ticks, which are 62 days by default.
 func (c *Conn) Age() time.Duration { return c.lane.clock.moment().since(c.born.Load()) }

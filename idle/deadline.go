@@ -9,6 +9,7 @@ type snapshot struct {
 	state   uint32
 	seed    uint32 // differs between connections, for jitter
 	in, out flowSnapshot
+	silent  bool // no ping will be answered, as a forecast assumes
 
 	born, began, beat, pinged int64
 }
@@ -122,14 +123,26 @@ func (s *snapshot) heartbeat(t *terms) count {
 	switch {
 	case t.interval == 0:
 		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
-	case s.state&unanswered == 0 || s.in.last >= s.pinged:
+	case s.isAnswered():
 		return count{ticks: t.interval, from: max(s.in.last, s.pinged), what: ping}
-	case s.pinged+t.pong > s.now+t.interval: // if it is answered before, the next ping may be due earlier than the miss
+	case s.pinged+t.pong > s.now+t.interval && !s.silent: // if it is answered before, the next ping may be due earlier than the miss
 		return count{ticks: t.interval, from: s.now, what: again}
 	case misses(s.state)+1 < t.misses:
 		return count{ticks: t.pong, from: s.pinged, what: miss}
 	}
 	return count{ticks: t.pong, from: s.pinged}
+}
+
+// isAnswered reports whether there is no ping that waits for an answer.
+func (s *snapshot) isAnswered() bool { return s.state&unanswered == 0 || s.in.last >= s.pinged }
+
+// misses returns how many pings in a row were not answered under p. The next ping clears
+// those before an answer. Without an active Heartbeat the state holds the debt of [Beats].
+func (s *snapshot) misses(p *Policy) int {
+	if h := &p.Heartbeat; h.Interval == 0 || h.Passive || s.isAnswered() {
+		return 0
+	}
+	return misses(s.state)
 }
 
 // age counts to the start of the grace, or to its end.

@@ -24,6 +24,8 @@ type ends struct {
 	lost atomic.Uint64
 	full chan struct{} // tells the reporter that many are waiting
 
+	running running // the reporter; apart from other callbacks, as those must not wait for the user
+
 	mu        sync.Mutex // guards what follows
 	ring      []End      // the last ones
 	next      int        // where the next one goes in ring
@@ -49,8 +51,9 @@ func (n *ends) init(k *clock, opts *Options, calls *callbacks, watched *atomic.B
 
 // record has ends recorded from now on.
 func (n *ends) record() {
-	if !n.on.Swap(true) {
-		n.watched.Store(true)
+	if !n.on.Load() {
+		n.watched.Store(true) // before on, as another call returns as soon as that is set
+		n.on.Store(true)
 	}
 }
 
@@ -109,18 +112,19 @@ func (n *ends) take(buf []End) []End {
 	return all
 }
 
-// part records the end of a connection, if ends are recorded.
+// part records the end of a connection, if ends are recorded. If the tracker was not
+// watched yet when the connection ended, its owner is not known. Then it does not count.
 func (n *ends) part(p parting) {
-	if !n.on.Load() {
+	if !n.on.Load() || p.owner == nil {
 		return
 	}
 	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Late: p.late}
 	e.Age, e.Idle = p.ages(n.clock)
 	if p.err != nil {
-		e.Reason, e.Cause = p.err.Reason, p.err.Cause
+		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, p.err.Cause
 	}
 	if n.add(e) {
-		n.calls.running.begin()
+		n.running.begin()
 		go n.report()
 	}
 }
@@ -128,7 +132,7 @@ func (n *ends) part(p parting) {
 // report is the reporter. It collects for a tick before each report, unless the tracker
 // is closed.
 func (n *ends) report() {
-	defer n.calls.running.end()
+	defer n.running.end()
 	timer := time.NewTimer(n.opts.Tick)
 	defer timer.Stop()
 	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {
@@ -142,7 +146,7 @@ func (n *ends) report() {
 			return
 		}
 		if n.opts.LogEnds != nil {
-			n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf)
+			n.calls.guard("LogEnds", func() { n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf) })
 		}
 		if n.opts.OnEnds != nil {
 			n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })

@@ -44,6 +44,7 @@ const (
 	controlOp
 	endByHand
 	setCapacity
+	takeCensus
 )
 
 var deeds = [...]string{
@@ -53,6 +54,7 @@ var deeds = [...]string{
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
 	walkAll: "walk", replaceOne: "replace a policy", pressAll: "set the pressure",
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
+	takeCensus: "take a census",
 }
 
 // odds are out of how many each deed is drawn.
@@ -108,6 +110,8 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = endByHand
 		case r < 27:
 			trace[i].what = setCapacity
+		case r < 39:
+			trace[i].what = takeCensus
 		}
 	}
 	return trace
@@ -135,6 +139,9 @@ func (w *world) play(h happening) {
 		return
 	case setCapacity:
 		w.capacitate(h.pick)
+		return
+	case takeCensus:
+		w.takeCensus(h.pick)
 		return
 	}
 	s := w.slots[h.slot]
@@ -212,6 +219,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	l, c, now := s.life, &s.conn, w.now()
 	g := l.ledger
 	n := int(pick % 400)
+	l.moves()
 	switch what {
 	case receive:
 		g.arrived(now)
@@ -283,6 +291,7 @@ func (w *world) end(s *slot) {
 	l.closed.Store(true)
 	if was {
 		w.gone++
+		l.hasEnded(0, "", 0)
 	}
 	s.life = nil
 	if s.conn.Close() {

@@ -14,12 +14,13 @@ const mostEvents = 2*maxMisses + 16
 // forecast computes what happens to s under the given limits. It changes s, to what it
 // will be at the end.
 func (s *snapshot) forecast(of []terms) (f forecast) {
+	s.silent = true
 	for range mostEvents {
 		d := next(s, of)
 		if d.terms == nil {
 			return f
 		}
-		if f.next.terms == nil && d.what != again {
+		if f.next.terms == nil {
 			f.next = d
 		}
 		s.now = max(s.now, d.at)
@@ -36,8 +37,6 @@ func (s *snapshot) forecast(of []terms) (f forecast) {
 		case drain:
 			s.state |= draining
 			s.born = s.now - (d.at - d.from)
-		case again: // until the ping is answered, which it is not
-			s.now = max(s.now, s.pinged+d.terms.pong-d.terms.interval)
 		}
 	}
 	return f

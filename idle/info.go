@@ -57,7 +57,11 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	}
 	for i, c := range all {
 		s := shardOf(c.lane)
-		describe := func(j job) { infos[i] = s.info(j) }
+		describe := func(j job) {
+			if ctx.Err() == nil {
+				infos[i] = s.info(j)
+			}
+		}
 		if !s.command(order{candidate: c, what: show, show: describe, report: func(order, outcome) { one() }}) {
 			one()
 		}
@@ -65,24 +69,29 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	one()
 	select {
 	case <-done:
+	case <-b.stop: // no loop runs a pass any more
 	case <-ctx.Done():
 		return nil, fmt.Errorf("idle: the page was not finished: %w", context.Cause(ctx))
+	}
+	if b.isClosed() {
+		return nil, ErrClosed
 	}
 	return slices.DeleteFunc(infos, func(i Info) bool { return i.of.conn == nil }), nil
 }
 
-// info describes the connection of j, which is in the wheel.
+// info describes the connection of j. The result is zero if that has ended meanwhile.
 func (s *Shard) info(j job) Info {
 	e, m := &j.c.entry, s.clock.moment()
-	phase := e.phase.Load()
+	phase := e.phase.Load().latest()
 	i := Info{
 		Label: s.tracker.ends.label(j.owner), Owner: j.owner, Phase: phase.policy.Name,
 		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
-		Busy: e.isBusy(), Misses: misses(e.state.Load()),
-		of: candidate{conn: j.c, lane: &s.lane, state: j.state},
+		Busy: e.isBusy(),
+		of:   candidate{conn: j.c, lane: &s.lane, state: j.state},
 	}
 	snap := snapshot{moment: m}
 	e.snapshot(&snap)
+	i.Misses = snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.slack }
 	if f.next.terms != nil {
@@ -90,6 +99,9 @@ func (s *Shard) info(j job) Info {
 	}
 	if f.end.terms != nil {
 		i.EndsIn, i.EndsBy = until(f.end), f.end.terms.reason
+	}
+	if !j.holds() { // what was loaded may be of another connection
+		return Info{}
 	}
 	return i
 }

@@ -26,6 +26,11 @@ type life struct {
 	endedAt    time.Duration
 	closed     atomic.Bool // Close has returned
 
+	name      string       // its label
+	labelled  atomic.Int64 // when that was asked for last
+	moved     int          // as world.moves, when something happened that a forecast cannot know
+	forecast  *simForecast
+	stillFrom int // moved, when the world became still; -1 when it has passed a limit since
 	trackedAt time.Duration
 	told      []time.Duration // when OnDrain was called, in the bubble's time
 	byHand    time.Duration   // when somebody called End
@@ -43,6 +48,12 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 	l := &life{world: w, slot: s, answeredAt: -1, phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
+	w.lives++
+	l.name = nameOf(w.lives)
+	l.moves()
+	for _, v := range w.censuses {
+		v.may = append(v.may, l)
+	}
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -96,8 +107,11 @@ func (l *life) Expire(err *TimeoutError) {
 	if l.expired {
 		w.errorf("at %v: expired twice: %v", now, l)
 	}
-	limit := err.Reason < numLimits
+	limit, late := err.Reason < numLimits, time.Duration(0)
 	if limit {
+		if s, ok := l.ledger.may(err.Reason, err.Reason.String(), now); ok {
+			late = now - s.lo
+		}
 		l.checkTimeout("Expire", err, now)
 	} else {
 		l.checkOperation(err, now)
@@ -113,6 +127,7 @@ func (l *life) Expire(err *TimeoutError) {
 		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
 	}
 	l.expired, l.endedAt = true, now
+	l.hasEnded(err.Reason, err.Cause, late)
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
 		if l.slot.conn.Close() {
 			w.errorf("at %v: Close in Expire = true: %v", now, l)
@@ -126,6 +141,10 @@ func (l *life) Expire(err *TimeoutError) {
 // checkTimeout checks that err is true at this moment; w.mu is held.
 func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	w := l.world
+	if !l.keeps() || name == "OnTimeout" {
+		l.checkForecast(err.Reason, now)
+		l.hasPassed()
+	}
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
 	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
 		return // the verdict was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
@@ -166,7 +185,7 @@ func (l *life) OnDrain() {
 	if s, ok := l.ledger.may(0, "drain", now); !ok {
 		l.world.errorf("at %v: Drain too early: %v\n%v", now, s, l)
 	}
-	l.ledger.drained, l.ledger.again, l.ledger.drainedT = true, false, now
+	l.ledger.drains(now)
 	if l.slot.home.loop != nil { // else others may be judged at this moment
 		l.meddle("Drain", false)
 	}
@@ -233,6 +252,7 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 	if block {
 		l.meddle("kept", true)
 	}
+	l.moves()
 	l.asked, l.answer, l.answeredAt = false, answer, w.now()
 	w.answered = w.real()
 	l.ledger.excused = w.now()
@@ -283,6 +303,7 @@ func (p proberLife) Examine() (e Evidence) {
 	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		if l.kernelIn > l.ledger.in {
+			l.moves()
 			l.ledger.arrived(l.kernelIn)
 		}
 	}

@@ -34,6 +34,9 @@ type ledger struct {
 	drainedT  time.Duration
 	bornLate  time.Duration // by which the core may take it for born later, as draining was late
 	replaced  time.Duration // when the policy last was, in this phase
+
+	// From when its age counts, see Conn.Age: from then on, and to then.
+	agesFrom, agesTo time.Duration
 }
 
 // waits is the account of a direction since the phase began.
@@ -133,7 +136,7 @@ func (w *waits) stale(r Rate) time.Duration {
 }
 
 func newLedger(p Policy, tick, now time.Duration) *ledger {
-	l := &ledger{tick: tick, born: now}
+	l := &ledger{tick: tick, born: now, agesFrom: now, agesTo: now}
 	l.read.on = true
 	l.enter(p, now)
 	return l
@@ -182,11 +185,19 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 		l.began = now
 	case ReasonMaxAge:
 		l.born, l.drained, l.again, l.bornLate = now, false, false, 0
+		l.agesFrom, l.agesTo = now, now
 	case ReasonMinReadRate, ReasonReadTotal:
 		l.read.forgive(l.policy.MinReadRate, now, l.in)
 	case ReasonMinWriteRate:
 		l.write.forgive(l.policy.MinWriteRate, now, l.out)
 	}
+}
+
+// drains begins the grace. By then its age is MaxAge, whatever it was.
+func (l *ledger) drains(now time.Duration) {
+	l.drained, l.again, l.drainedT = true, false, now
+	l.agesTo = max(l.agesTo, now-l.policy.MaxAge)
+	l.agesFrom = max(l.agesFrom, now-l.policy.MaxAge-l.policy.MaxAgeJitter)
 }
 
 // late is by how much a timeout may be late that is the sum of the given limits: a

@@ -15,13 +15,13 @@ type parting struct {
 
 // parting returns the parting of e, but for its owner.
 func (e *entry) parting() parting {
-	return parting{phase: e.phase.Load(), born: e.born.Load(), active: e.lastActivity()}
+	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastActivity()}
 }
 
 // ages returns how long ago p's connection was tracked, and how long it has been idle, in
-// whole ticks.
+// whole ticks, at least. It reads the real clock, as the driver may have ended.
 func (p *parting) ages(k *clock) (age, idle time.Duration) {
-	m := moment{now: k.recent()}
+	m := moment{now: k.settled() - 1}
 	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
 	return since(p.born), since(p.active)
 }

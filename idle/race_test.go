@@ -31,6 +31,7 @@ type racer struct {
 	outcomes atomic.Int32
 	expired  atomic.Int32
 	n        int
+	label    string
 }
 
 func (o *racer) Expire(*TimeoutError)         { o.outcomes.Add(1); o.expired.Add(1) }

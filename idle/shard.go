@@ -57,12 +57,13 @@ type base struct {
 	retiring  atomic.Bool
 	whenEmpty func() // closes the tracker if it is still empty
 
-	mu     sync.Mutex
-	loops  []*Shard // shards of event loops
-	closed bool
-	past   Stats             // counts of shards that were closed
-	causes map[string]uint64 // of connections that were shed
-	walks  walks
+	mu      sync.Mutex
+	loops   []*Shard // shards of event loops
+	closed  bool
+	leaving []*Shard          // those that are being closed
+	past    Stats             // counts of shards that were closed
+	causes  map[string]uint64 // of connections that were shed
+	walks   walks
 }
 
 // A gate counts new connections, or refuses them.

@@ -29,13 +29,14 @@ func (t *Tracker) Close() (live []any, err error) {
 // finish is the part of Close after tryClose.
 func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	close(t.stop)
-	left := t.awaitDriver(patience) + t.awaitCallbacks(patience)
+	left := t.awaitDriver(patience) + t.calls.running.await(patience)
 	for _, s := range t.own {
 		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
-		left = t.awaitCallbacks(patience)
+		left = t.calls.running.await(patience)
 	}
+	left += t.ends.running.await(patience)
 	if left > 0 {
 		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; a callback must not call Close, or block for so long", t.opts.Linger, left)
 	}
@@ -66,16 +67,6 @@ func (t *Tracker) markClosed() bool {
 	return true
 }
 
-// awaitCallbacks waits for callbacks and returns how many are still running.
-func (t *Tracker) awaitCallbacks(patience context.Context) int {
-	select {
-	case <-t.calls.running.wait():
-		return 0
-	case <-patience.Done():
-		return t.calls.running.count()
-	}
-}
-
 // awaitDriver waits for the driver. It returns 1 if the driver is still in a
 // callback, and 0 otherwise.
 func (t *Tracker) awaitDriver(patience context.Context) int {
@@ -104,7 +95,7 @@ func (s *Shard) takeAll() (owners []any) {
 		}
 		p := j.c.parting()
 		p.owner = j.owner
-		if was, ok := j.c.state.end(); ok && was&live != 0 {
+		if j.c.state.move(j.state, live, 0, flags|missMask) { // else its owner has closed it, and maybe uses it for another tracker
 			s.counts.gone.Add(1)
 			s.counts.part(&p, s.clock)
 			s.leave(&j.c.entry)
@@ -139,7 +130,8 @@ func (s *Shard) Close() (live []any, err error) {
 	return live, nil
 }
 
-// forget removes a loop's shard. It reports whether b had it.
+// forget removes a loop's shard, but for its counts, which it keeps until keepCounts. It
+// reports whether b had it.
 func (b *base) forget(s *Shard) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,6 +141,7 @@ func (b *base) forget(s *Shard) bool {
 	}
 	s.closed.Store(true)
 	b.clock.detach(&s.now)
+	b.leaving = append(b.leaving, s)
 	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
 	b.finishWalk(s)                                        // after the deletion, as it may begin the next walk
 	return true
@@ -158,5 +151,6 @@ func (b *base) forget(s *Shard) bool {
 func (b *base) keepCounts(s *Shard) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.leaving = slices.DeleteFunc(b.leaving, func(one *Shard) bool { return one == s })
 	s.counts.addTo(&b.past)
 }

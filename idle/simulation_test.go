@@ -51,6 +51,7 @@ func TestSimulation(t *testing.T) {
 // An account is how much has happened.
 type account struct {
 	steps, meddled, visits, replaced, pressed, begun, finished         int
+	counted, foretold, stillEnded                                      int
 	tracked, timedOut, drained, shed, evicted, refused, late, deferred uint64
 }
 
@@ -59,6 +60,9 @@ func (a *account) add(b account) {
 	a.meddled += b.meddled
 	a.visits += b.visits
 	a.replaced += b.replaced
+	a.counted += b.counted
+	a.foretold += b.foretold
+	a.stillEnded += b.stillEnded
 	a.pressed += b.pressed
 	a.evicted += b.evicted
 	a.refused += b.refused
@@ -137,6 +141,7 @@ func playTrace(t *testing.T, seed int64, trace []happening, lie func(Policy) Pol
 		faults = w.faults
 		sum.add(account{
 			meddled: w.meddled, visits: w.visits, replaced: w.replaced, pressed: w.pressed, begun: w.begun, finished: w.finished,
+			counted: w.counted, foretold: w.foretold, stillEnded: w.stillEnded,
 			tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred, drained: w.timedOut[ReasonDrain], shed: w.timedOut[ReasonShed],
 			evicted: w.timedOut[ReasonEvict], refused: w.capacity.refused,
 		})
@@ -154,6 +159,7 @@ func (w *world) finish() {
 		w.quiet = true
 		w.mu.Unlock()
 		w.resumeAll()
+		w.beStill()
 		time.Sleep(time.Minute) // let nothing be under way
 		slack := w.tick / slackShare
 		if time.Since(w.start)%slack == 0 {
@@ -164,8 +170,9 @@ func (w *world) finish() {
 	w.mu.Lock()
 	if !w.abrupt {
 		w.checkBusy()
+		w.checkStill()
 	}
-	w.quiet, w.closing = true, true
+	w.quiet, w.closing, w.closedAt = true, true, w.now()
 	w.mu.Unlock()
 	left := w.tracker.Stats().Live
 	var live []any
@@ -196,6 +203,8 @@ func (w *world) finish() {
 	}
 	time.Sleep(time.Minute)
 	w.balance()
+	w.checkEnds()
+	w.checkSeen()
 	w.checkZero()
 }
 
@@ -209,6 +218,8 @@ func (w *world) handed(owners []any) []any {
 			w.errorf("Close gave back what is not live: %v", l)
 		}
 		l.closed.Store(true)
+		l.hasEnded(0, "", 0)
+		w.ends.expected[l.name].handed = true
 		w.gone++
 	}
 	return owners
@@ -268,7 +279,7 @@ func (w *world) checkZero() {
 			w.errorf("%d connections are left in a wheel", n)
 		}
 	}
-	if n := t.calls.running.count(); n != 0 || t.calls.reapers.workers != 0 || len(t.calls.reapers.queue) != 0 || len(t.loops) != 0 {
+	if n := t.calls.running.count() + t.ends.running.count(); n != 0 || t.calls.reapers.workers != 0 || len(t.calls.reapers.queue) != 0 || len(t.loops) != 0 {
 		w.errorf("left: %d callbacks, %d reapers with %d to do, %d loops", n, t.calls.reapers.workers, len(t.calls.reapers.queue), len(t.loops))
 	}
 }

@@ -50,7 +50,7 @@ func (w *world) steer(what int, pick uint64) {
 // those that are counted: each Replace begins one unless one waits.
 func (w *world) walkTime() time.Duration {
 	steps := len(w.slots) + 3
-	return time.Duration((len(w.walks)+len(w.ops)+3)*steps) * w.tick
+	return time.Duration((len(w.walks)+len(w.ops)+len(w.censuses)+3)*steps) * w.tick
 }
 
 // goWalking begins a walk; w.mu is held.
@@ -99,6 +99,9 @@ func (w *world) passOver(l *life) {
 	}
 	for _, o := range w.ops {
 		o.live = slices.DeleteFunc(o.live, func(one *life) bool { return one == l })
+	}
+	for _, v := range w.censuses {
+		v.live = slices.DeleteFunc(v.live, func(one *life) bool { return one == l })
 	}
 }
 
@@ -181,6 +184,7 @@ func (w *world) replaceBy(ph *Phase, p Policy) {
 func (w *world) follow(ph *Phase, by time.Duration) {
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() && l.phase == ph {
+			l.moves()
 			l.ledger.follow(w.told(ph), w.now(), by)
 		}
 	}

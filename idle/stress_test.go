@@ -2,6 +2,7 @@ package idle
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -28,13 +29,15 @@ func TestStress(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	var sum Stats
-	begun, ops, walks, replaced, pressed := time.Now(), left, int64(0), int64(0), int64(0)
+	begun, ops, walks, replaced, pressed, censuses, endedByPage := time.Now(), left, int64(0), int64(0), int64(0), int64(0), int64(0)
 	for round := uint64(0); left > 0 && !t.Failed(); round++ {
 		n := min(left, 500_000)
 		s := newStress(t, seed+round)
 		st := s.run(n)
 		left -= n
 		walks += s.walks.Load()
+		censuses += s.ends.censuses.Load()
+		endedByPage += s.ends.endedByPage.Load()
 		replaced += s.replaced.Load()
 		pressed += s.pressed.Load()
 		sum.Tracked += st.Tracked
@@ -48,7 +51,8 @@ func TestStress(t *testing.T) {
 	}
 	t.Logf("%d operations in %v: %d tracked, of which %d gone, %d timed out", ops, time.Since(begun), sum.Tracked, sum.Gone, sum.Misses)
 	t.Logf("%d walks, %d policies replaced, and %d readings of a pressure; %d drained, %d shed", walks, replaced, pressed, sum.Drained, sum.Shed)
-	if sum.Gone == 0 || sum.Misses == 0 || walks == 0 || replaced == 0 || pressed == 0 || sum.Drained == 0 || sum.Shed == 0 {
+	t.Logf("%d censuses, by which %d were ended", censuses, endedByPage)
+	if sum.Gone == 0 || sum.Misses == 0 || walks == 0 || replaced == 0 || pressed == 0 || sum.Drained == 0 || sum.Shed == 0 || censuses == 0 || endedByPage == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -68,6 +72,7 @@ type stress struct {
 
 	walks, replaced, pressed atomic.Int64
 	endedByOps               atomic.Int64 // as their Progress says
+	ends                     stressedEnds
 }
 
 // A stressed connection is used by all workers, but by one reader and one
@@ -80,18 +85,24 @@ type stressed struct {
 const busySlots = 16
 
 func newStress(t *testing.T, seed uint64) *stress {
-	tr, err := New(racePolicy, &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), Linger: 5 * time.Second})
+	s := &stress{t: t, seed: seed, slots: make([]stressed, busySlots+256)}
+	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
+	first := racePolicy
+	first.Name = "phase 0"
+	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), Linger: 5 * time.Second, Label: s.label, OnEnds: s.onEnds}
+	tr, err := New(first, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stress{t: t, seed: seed, tracker: tr, phases: []*Phase{tr.phase}, slots: make([]stressed, busySlots+256)}
-	for _, p := range []Policy{
+	s.tracker, s.phases = tr, []*Phase{tr.phase}
+	for i, p := range []Policy{
 		{},
 		{IdleTimeout: time.Millisecond},
 		{PhaseTimeout: 2 * time.Millisecond, ReadTimeout: time.Millisecond},
 		{Heartbeat: Heartbeat{Interval: time.Millisecond, Passive: true}, MaxAge: 10 * time.Millisecond},
 		{MinReadRate: Rate{1e6, time.Millisecond}, MinWriteRate: Rate{1e6, time.Millisecond}},
 	} {
+		p.Name = fmt.Sprint("phase ", i+1)
 		ph, err := tr.Phase(p)
 		if err != nil {
 			t.Fatal(err)
@@ -231,6 +242,7 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks
 		r := &racingReaper{}
 		o, owner = &r.racer, r
 	}
+	o.label = s.newLabel()
 	if k.conn.Close() {
 		k.cur.Load().outcomes.Add(1)
 	}
@@ -346,5 +358,6 @@ func (s *stress) check() Stats {
 			s.t.Errorf("seed %d: %d connections are left in a wheel", s.seed, n)
 		}
 	}
+	s.checkEnds(st)
 	return st
 }

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,9 @@ func (s *stress) readyToWalk() {
 	for _, sh := range s.tracker.own {
 		sh.stride = []int{1, 5, looksPerLock}[s.seed%3]
 	}
-	s.exempt, _ = s.tracker.Phase(Policy{})
-	for _, p := range lastingPolicies {
+	s.exempt, _ = s.tracker.Phase(Policy{Name: "exempt"})
+	for i, p := range lastingPolicies {
+		p.Name = fmt.Sprint("lasting ", i)
 		ph, err := s.tracker.Phase(p)
 		if err != nil {
 			s.t.Fatal(err)
@@ -46,7 +48,7 @@ func (s *stress) readyToWalk() {
 // than that of the tracker is tracked again.
 func (s *stress) stay(n int, track func(*Conn, any, *Hooks) error) (all []*stayer) {
 	for len(all) < n {
-		k := &stayer{owner: &racer{}}
+		k := &stayer{owner: &racer{label: s.newLabel()}}
 		switch err := track(&k.conn, k.owner, hooksOf(k.owner)); err {
 		case nil:
 		case ErrClosed:
@@ -104,6 +106,9 @@ func (s *stress) steer(wg *sync.WaitGroup) {
 	every(2007, time.Millisecond, s.shedOnce)
 	every(2008, 100*time.Microsecond, s.endOne)
 	every(2009, 100*time.Microsecond, s.lastUntilDrained)
+	every(2010, time.Millisecond, s.countOnce)
+	every(2011, time.Millisecond, s.countOnce)
+	every(2012, 500*time.Microsecond, s.recall)
 	for i := range uint64(2) {
 		every(2002+i, time.Millisecond, s.walkOnce)
 	}
@@ -113,7 +118,7 @@ func (s *stress) steer(wg *sync.WaitGroup) {
 // isSteered reports whether all has happened once.
 func (s *stress) isSteered() bool {
 	st := s.tracker.Stats()
-	return s.walks.Load() > 0 && st.Drained > 0 && st.Shed > 0
+	return s.walks.Load() > 0 && st.Drained > 0 && st.Shed > 0 && s.ends.endedByPage.Load() > 0
 }
 
 func (s *stress) isClosed() bool {

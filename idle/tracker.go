@@ -137,7 +137,7 @@ func (t *Tracker) Stats() Stats {
 	st.Panics = t.calls.panics.Load()
 	st.ByPhase = t.byPhase.get()
 	st.EndsLost = t.ends.lost.Load()
-	for _, of := range [][]*Shard{t.own, t.loops} {
+	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
 		for _, s := range of {
 			s.counts.addTo(&st)
 		}

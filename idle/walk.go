@@ -28,6 +28,13 @@ func (b *base) startWalk(visit func(s *Shard, j job)) (done <-chan struct{}) {
 	return w.done
 }
 
+// abandonWalk drops the walk that would close done, unless it has begun.
+func (b *base) abandonWalk(done <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.walks.waiting = slices.DeleteFunc(b.walks.waiting, func(w *walk) bool { return w.done == done })
+}
+
 // nextWalk starts the walk that has waited longest. b.mu must be held.
 func (b *base) nextWalk() {
 	b.walks.current.Store(nil)

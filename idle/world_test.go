@@ -38,25 +38,34 @@ type world struct {
 	complaints sync.Mutex
 	faults     []fault
 
-	mu       sync.Mutex // held while an event and its entry in the ledger are made
-	stood    []stop
-	quiet    bool // nobody stalls, blocks or meddles any more
-	closing  bool // what has expired is reaped at once
-	over     atomic.Bool
-	tracked  uint64
-	gone     uint64
-	pings    uint64
-	kept     uint64
-	late     uint64 // timeouts that came after they had to
-	meddled  int
-	visits   int
-	replaced int
-	pressed  int
-	capacity simCapacity
-	begun    int           // operations
-	finished int           // of these, those that were not cancelled
-	answered time.Duration // the last OnTimeout
-	timedOut [numReasons]uint64
+	mu         sync.Mutex // held while an event and its entry in the ledger are made
+	stood      []stop
+	quiet      bool          // nobody stalls, blocks or meddles any more
+	closing    bool          // what has expired is reaped at once
+	closedAt   time.Duration // when it began to
+	over       atomic.Bool
+	lives      int
+	tracked    uint64
+	gone       uint64
+	pings      uint64
+	kept       uint64
+	late       uint64 // timeouts that came after they had to
+	meddled    int
+	visits     int
+	replaced   int
+	pressed    int
+	capacity   simCapacity
+	ends       simEnds
+	censuses   []*simCensus  // that are not over
+	counted    int           // censuses
+	foretold   int           // of those that were timed out
+	still      *simStill     // nil but at the end of some worlds
+	stillEnded int           // of those that were live then
+	moves      int           // so much has happened to all connections
+	begun      int           // operations
+	finished   int           // of these, those that were not cancelled
+	answered   time.Duration // the last OnTimeout
+	timedOut   [numReasons]uint64
 }
 
 // A stop is a time for which something stood still.
@@ -140,6 +149,11 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnPass: func(time.Duration) { w.stall() },
 		Budget: visitTakes,
+		Label:  w.label,
+	}
+	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[Reason]uint64{}}
+	if w.ends.how == byOnEnds {
+		opts.OnEnds = w.onEnds
 	}
 	first := w.anyPolicy()
 	first.Name = "phase 0"
@@ -148,6 +162,9 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		t.Fatal(err)
 	}
 	w.tracker = tr
+	if w.ends.how == byRecent {
+		tr.RecentEnds()
+	}
 	ageClock(tr, []int64{0, 1<<31 - 300, 1<<32 - 300, 5<<32 - 1000}[seed%4])
 	w.wraps = seed%4 >= 2
 	w.phases = []*Phase{tr.phase}

@@ -1,0 +1,210 @@
+package idle
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAbandonedCensuses takes censuses while a loop is blocked, and gives each of them up.
+// They do not pile up, so what has to walk later does not wait for them.
+func TestAbandonedCensuses(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.guests(5)
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		for range 20 {
+			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+			if _, err := r.Census(ctx, Query{}); err == nil {
+				r.Error("the census of a blocked loop is finished")
+			}
+			cancel()
+		}
+		r.mu.Lock()
+		waiting := len(r.walks.waiting)
+		r.mu.Unlock()
+		if waiting > 0 {
+			r.Errorf("%d walks wait, and nobody waits for them", waiting)
+		}
+		done := r.walk(func(*Shard, job) {})
+		close(goOn)
+		<-done
+		if c := r.census(Query{}); c.Live != 5 {
+			r.Errorf("%+v", c)
+		}
+	})
+}
+
+// TestAbandonedPages does the same with pages. Nobody is asked for labels in vain.
+func TestAbandonedPages(t *testing.T) {
+	labels := 0
+	opts := &Options{Label: func(any) string { labels++; return "" }}
+	inBubble(t, Policy{IdleTimeout: time.Hour}, opts, true, func(r *rig) {
+		r.guests(5)
+		c := r.census(Query{Sort: MostIdle})
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		for range 20 {
+			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+			if _, err := c.Page(ctx, 0, 5); err == nil {
+				r.Error("the page of a blocked loop is finished")
+			}
+			cancel()
+		}
+		close(goOn)
+		r.wait(time.Second)
+		if labels > 0 {
+			r.Errorf("%d labels were asked for in vain", labels)
+		}
+		if len(r.page(c, 0, 9)) != 5 || labels != 5 {
+			r.Errorf("%d labels for the next page", labels)
+		}
+	})
+}
+
+// TestPageOfATrackerThatCloses asks for a page while a loop is blocked, and closes the
+// tracker. The loop runs no pass after that.
+func TestPageOfATrackerThatCloses(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.guests(5)
+		c := r.census(Query{Sort: MostIdle})
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		failed := make(chan error, 1)
+		go func() {
+			_, err := c.Page(context.Background(), 0, 5)
+			failed <- err
+		}()
+		synctest.Wait()
+		if _, err := r.Tracker.Close(); err != nil {
+			r.Error(err)
+		}
+		close(goOn)
+		r.wait(time.Second)
+		select {
+		case err := <-failed:
+			if err != ErrClosed {
+				r.Error(err)
+			}
+		default:
+			r.Error("Page waits for a closed tracker")
+		}
+	})
+}
+
+// TestDebtIsNoMiss lists a peer that beats too often. What it owes for that is kept where
+// misses are.
+func TestDebtIsNoMiss(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour, Beats: Beats{Least: time.Second, Strikes: 5}}, nil, func(r *rig) {
+		p := r.peer()
+		for range 3 {
+			r.wait(100 * time.Millisecond)
+			r.do(p.Beat)
+		}
+		if misses(p.state.Load()) == 0 {
+			r.Fatal("the peer owes nothing")
+		}
+		c := r.census(Query{Sort: MostMisses})
+		if page := r.page(c, 0, 1); page[0].Misses != 0 || c.list[0].last != 0 {
+			r.Errorf("%d misses, sorted by %d", page[0].Misses, int32(-c.list[0].last))
+		}
+	})
+}
+
+// TestAnsweredIsNoMiss lists a peer that has answered after a miss. Nothing has pinged it
+// since.
+func TestAnsweredIsNoMiss(t *testing.T) {
+	onBoth(t, Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second, Misses: 3}}, nil, func(r *rig) {
+		f := &forecaster{}
+		r.track(&f.Conn, f)
+		misses := func() (listed int, key uint32) {
+			c := r.census(Query{Sort: MostMisses})
+			return r.page(c, 0, 1)[0].Misses, -c.list[0].last
+		}
+		r.wait(11500 * time.Millisecond)
+		if n, key := misses(); n != 1 || key != 1 {
+			r.Errorf("%d misses, sorted by %d", n, key)
+		}
+		r.do(f.Touch)
+		if n, key := misses(); n != 0 || key != 0 {
+			r.Errorf("%d misses after an answer, sorted by %d", n, key)
+		}
+	})
+}
+
+// TestPageBesideTrack has the Conn that is being described used for another connection. It
+// must not be described as what it was, with the phase and times of what it is.
+func TestPageBesideTrack(t *testing.T) {
+	var reuse func()
+	opts := &Options{Label: func(any) string {
+		if reuse != nil {
+			reuse()
+		}
+		return "label"
+	}}
+	onDriver(t, Policy{Name: "first", IdleTimeout: time.Hour}, opts, func(r *rig) {
+		other, err := New(Policy{Name: "other", ReadTimeout: time.Minute}, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer other.Close()
+		g := r.guests(1)[0]
+		c := r.census(Query{Sort: MostIdle})
+		reuse = func() {
+			reuse = nil
+			g.conn.Close()
+			if err := other.Track(&g.conn, &guest{}, hooksOf(&guest{})); err != nil {
+				r.Error(err)
+			}
+		}
+		if page := r.page(c, 0, 1); len(page) != 0 {
+			r.Errorf("%+v", page)
+		}
+	})
+}
+
+// TestMeetBesideTrack has a census meet a connection whose Conn is used by another tracker
+// by then.
+func TestMeetBesideTrack(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		other, err := New(Policy{Name: "other", ReadTimeout: time.Minute}, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer other.Close()
+		g := r.guests(1)[0]
+		j := g.conn.job()
+		g.conn.Close()
+		if err := other.Track(&g.conn, g, hooksOf(g)); err != nil {
+			r.Error(err)
+		}
+		n := newCount(&r.Tracker.base, Query{Sort: MostIdle})
+		n.meet(r.own[0], j)
+		if c := n.finish(); c.Live != 0 || c.Len() != 0 || len(c.Phases) != 0 {
+			r.Errorf("%+v", c)
+		}
+	})
+}
+
+// TestPageAfterReplace replaces a policy, and lists a connection that the tracker has not
+// looked at since. No connection ends by the old policy any more.
+func TestPageAfterReplace(t *testing.T) {
+	inBubble(t, Policy{Name: "old", IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.guests(1)
+		c := r.census(Query{Sort: MostIdle})
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		if err := r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		go func() {
+			synctest.Wait()
+			close(goOn)
+		}()
+		i := r.page(c, 0, 1)[0]
+		if i.Phase != "new" || i.EndsIn > time.Minute+r.late() || i.NextIn != i.EndsIn {
+			r.Errorf("%+v", i)
+		}
+	})
+}

@@ -1,0 +1,355 @@
+package idle
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestCloseOfATrackerBesideTrack closes a tracker while the owner of one of its connections
+// closes that, and uses its Conn for a connection of another tracker. The label of the
+// connection that is handed back first is where he does that.
+func TestCloseOfATrackerBesideTrack(t *testing.T) {
+	var reuse func(owner any)
+	told := map[string]int{}
+	opts := &Options{
+		Shards: 1,
+		Label: func(owner any) string {
+			if reuse != nil {
+				reuse(owner)
+			}
+			return fmt.Sprint(owner.(*guest).n)
+		},
+		OnEnds: func(ends []End) {
+			for _, e := range ends {
+				told[e.Label]++
+			}
+		},
+	}
+	onDriver(t, Policy{IdleTimeout: time.Hour}, opts, func(r *rig) {
+		other, err := New(Policy{IdleTimeout: time.Minute}, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer other.Close()
+		all, next := r.guests(2), &guest{}
+		reuse = func(owner any) {
+			reuse = nil
+			left := all[1-owner.(*guest).n]
+			if !left.conn.Close() {
+				r.Error("it has ended already")
+			}
+			if err := other.Track(&left.conn, next, hooksOf(next)); err != nil {
+				r.Error(err)
+			}
+		}
+		if live, err := r.Tracker.Close(); err != nil || len(live) != 1 {
+			r.Errorf("%d are handed back: %v", len(live), err)
+		}
+		if st := r.Stats(); st.Gone != 2 || st.Live != 0 || st.Lifetime.Count() != 2 {
+			r.Errorf("%+v", st)
+		}
+		if st := other.Stats(); st.Live != 1 || st.Gone != 0 {
+			r.Errorf("the other tracker: %+v", st)
+		}
+		r.wait(2 * time.Minute)
+		if next.err == nil {
+			r.Error("the connection of the other tracker does not time out")
+		}
+		if len(told) != 2 || told["0"] != 1 || told["1"] != 1 {
+			r.Errorf("told: %v", told)
+		}
+	})
+}
+
+// A hookedLock is a lock that calls a function whenever it is unlocked.
+type hookedLock struct {
+	sync.Mutex
+	hook func()
+}
+
+func (l *hookedLock) Unlock() {
+	l.Mutex.Unlock()
+	if l.hook != nil {
+		l.hook()
+	}
+}
+
+// TestRecordBesideClose has ends recorded from a moment on at which a connection is being
+// closed. Its owner was not noted, so its label is not known.
+func TestRecordBesideClose(t *testing.T) {
+	label := func(owner any) string { return fmt.Sprint(owner.(*guest).n) }
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Label: label, Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
+		l := &hookedLock{}
+		r.own[0].lock = l
+		g := &guest{}
+		if err := r.own[0].Track(&g.conn, g, hooksOf(g)); err != nil {
+			r.Fatal(err)
+		}
+		l.hook = func() { r.RecentEnds() }
+		if !g.conn.Close() {
+			r.Error("it has ended already")
+		}
+		l.hook = nil
+		if st := r.Stats(); st.Panics != 0 || len(r.RecentEnds()) != 0 {
+			r.Errorf("%d panics, %+v", st.Panics, r.RecentEnds())
+		}
+	})
+}
+
+// TestEndAfterReplace renames a phase, and ends a connection that the tracker has not
+// looked at since, and closes another. Both are told to have ended in the phase as its name
+// is now.
+func TestEndAfterReplace(t *testing.T) {
+	inBubble(t, Policy{Name: "old", IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		all := r.guests(2)
+		r.RecentEnds()
+		goOn := make(chan struct{})
+		r.loop.post(func() {
+			<-goOn
+			all[0].conn.End("test")
+			all[1].conn.Close()
+		})
+		if err := r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		close(goOn)
+		r.wait(time.Second)
+		recent := r.RecentEnds()
+		if len(recent) != 2 || recent[0].Phase != "new" || recent[1].Phase != "new" || all[0].err.Phase != "new" {
+			r.Errorf("%+v; %+v", recent, all[0].err)
+		}
+		if n := r.Stats().ByPhase["new"][ReasonShed]; n != 1 {
+			r.Errorf("%d were ended in the phase", n)
+		}
+	})
+}
+
+// TestCloseWhileOnEndsBlocks closes a tracker whose OnEnds blocks. Close hands back all
+// connections when its time is up, and all ends are told later.
+func TestCloseWhileOnEndsBlocks(t *testing.T) {
+	goOn, told := make(chan struct{}), 0
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{OnEnds: func(ends []End) {
+		<-goOn
+		told += len(ends)
+	}}, func(r *rig) {
+		goOn, told = make(chan struct{}), 0
+		all := r.guests(10)
+		all[0].conn.Close()
+		r.wait(time.Second)
+		begun := time.Now()
+		live, err := r.Tracker.Close()
+		if took := time.Since(begun); err == nil || len(live) != 9 || took != r.opts.Linger {
+			r.Errorf("after %v: %d are handed back: %v", took, len(live), err)
+		}
+		close(goOn)
+		r.wait(time.Second)
+		if told != 10 {
+			r.Errorf("%d of 10 are told", told)
+		}
+	})
+}
+
+// TestOnEndsCallsTheTracker takes a census, lists connections, reads all that can be read and
+// closes the tracker, all in OnEnds.
+func TestOnEndsCallsTheTracker(t *testing.T) {
+	var r *rig
+	calls := 0
+	onEnds := func(ends []End) {
+		if calls++; calls > 1 {
+			return
+		}
+		c, err := r.Census(r.Context(), Query{Sort: Oldest})
+		if err != nil {
+			r.Error(err)
+			return
+		}
+		if page, err := c.Page(r.Context(), 0, 10); err != nil || len(page) != 4 {
+			r.Errorf("%+v: %v", page, err)
+		}
+		if st := r.Stats(); len(r.RecentEnds()) != 1 || st.Gone != 1 {
+			r.Errorf("%+v", r.Stats())
+		}
+		if live, err := r.Tracker.Close(); err == nil || len(live) != 4 { // it waits for this very call
+			r.Errorf("%d are handed back: %v", len(live), err)
+		}
+	}
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{OnEnds: onEnds}, func(rig *rig) {
+		r, calls = rig, 0
+		all := r.guests(5)
+		all[0].conn.Close()
+		r.wait(10 * time.Second)
+		if calls != 2 || r.Stats().Live != 0 {
+			r.Errorf("%d calls: %+v", calls, r.Stats())
+		}
+	})
+}
+
+// TestRetireWithEnds retires a tracker, and ends its last connection, of which it tells.
+func TestRetireWithEnds(t *testing.T) {
+	told := 0
+	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{OnEnds: func(ends []End) { told += len(ends) }}, func(r *rig) {
+		told = 0
+		all := r.guests(2)
+		r.Retire()
+		r.do(func() { all[0].conn.Close() })
+		r.wait(2 * time.Minute)
+		if _, err := r.Tracker.Close(); err != ErrClosed || told != 2 {
+			r.Errorf("%d of 2 are told: %v", told, err)
+		}
+		if _, err := r.Census(r.Context(), Query{}); err != ErrClosed {
+			r.Error(err)
+		}
+	})
+}
+
+// A badLevel panics.
+type badLevel struct{}
+
+func (badLevel) Level() slog.Level { panic("no level") }
+
+// TestPanicInLogLevel has a level for the log panic. OnEnds is called all the same.
+func TestPanicInLogLevel(t *testing.T) {
+	told := 0
+	opts := &Options{LogEnds: badLevel{}, Logger: slog.New(slog.DiscardHandler), OnEnds: func(ends []End) { told += len(ends) }}
+	onDriver(t, Policy{IdleTimeout: time.Hour}, opts, func(r *rig) {
+		told = 0
+		all := r.guests(2)
+		for _, g := range all {
+			g.conn.Close()
+			r.wait(time.Second)
+		}
+		synctest.Wait()
+		if st := r.Stats(); st.Panics != 2 || told != 2 {
+			r.Errorf("%d panics, %d of 2 are told", st.Panics, told)
+		}
+	})
+}
+
+// TestAgeAfterClose closes a tracker, and the connections of a loop much later. Nobody
+// advances the clock meanwhile.
+func TestAgeAfterClose(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.RecentEnds()
+		all := r.guests(2)
+		r.wait(time.Second)
+		r.do(all[0].conn.Touch) // the clock runs
+		if _, err := r.Tracker.Close(); err != nil {
+			r.Error(err)
+		}
+		r.wait(time.Minute)
+		r.do(func() { all[0].conn.Close() })
+		r.closeShard()
+		for _, e := range r.RecentEnds() {
+			if e.Age < time.Minute || e.Idle < time.Minute-2*r.opts.Tick {
+				r.Errorf("%+v", e)
+			}
+		}
+		if st := r.Stats(); st.Lifetime.Count() != 2 || st.Lifetime.Sum < 120 {
+			r.Errorf("%v", st.Lifetime)
+		}
+	})
+}
+
+// TestRaceEndsAndTrackAnew tracks a connection anew as soon as it is no longer live, when
+// the Close that made it so may not have told of its end yet. Each is told under its own
+// label.
+func TestRaceEndsAndTrackAnew(t *testing.T) {
+	told := map[string]int{}
+	tr, err := New(Policy{IdleTimeout: 5 * time.Millisecond}, &Options{
+		Tick: time.Millisecond, Shards: 2,
+		Label: func(owner any) string { return owner.(*racer).label },
+		OnEnds: func(ends []End) {
+			for _, e := range ends {
+				told[e.Label]++
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracked := 0
+	track := func(c *Conn) {
+		o := &racer{label: fmt.Sprint(tracked)}
+		if err := tr.Track(c, o, hooksOf(o)); err != nil {
+			t.Fatal(err)
+		}
+		tracked++
+	}
+	exempt, _ := tr.Phase(Policy{})
+	for begun := time.Now(); time.Since(begun) < raceTime()/2; {
+		c := &Conn{}
+		track(c)
+		for range 20 {
+			c.Enter(exempt)
+			var wg sync.WaitGroup
+			wg.Go(func() { c.Close() })
+			for c.Live() {
+				runtime.Gosched()
+			}
+			track(c)
+			wg.Wait()
+		}
+	}
+	if _, err := tr.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(told) != tracked {
+		t.Errorf("%d of %d are told", len(told), tracked)
+	}
+	for label, n := range told {
+		if n != 1 {
+			t.Errorf("%s is told %d times", label, n)
+		}
+	}
+}
+
+// A reaped is a peer that only notes that it ought to close.
+type reaped struct {
+	peer
+	reaps int
+}
+
+func (p *reaped) Reap() { p.reaps++ }
+
+// TestRetireWhileOnEndsBlocks retires a tracker whose last connection times out and is not
+// closed. It is reaped although OnEnds blocks.
+func TestRetireWhileOnEndsBlocks(t *testing.T) {
+	var goOn chan struct{}
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{OnEnds: func(ends []End) { <-goOn }}, func(r *rig) {
+		goOn = make(chan struct{})
+		p := &reaped{}
+		r.track(&p.Conn, p)
+		r.Retire()
+		r.wait(time.Minute)
+		if len(p.expired) != 1 || p.reaps != 1 {
+			r.Errorf("expired %d times, reaped %d times", len(p.expired), p.reaps)
+		}
+		close(goOn)
+	})
+}
+
+// TestStatsDoNotDecrease reads Stats while a loop's shard is being closed.
+func TestStatsDoNotDecrease(t *testing.T) {
+	var of *rig
+	looks := 0
+	label := func(any) string {
+		if st := of.Stats(); st.Tracked != 6 || st.Gone == 0 || st.Live+st.Gone != 6 || st.Lifetime.Count() != st.Gone {
+			t.Errorf("%+v", st)
+		}
+		looks++
+		return ""
+	}
+	inBubble(t, Policy{IdleTimeout: time.Hour}, &Options{Label: label, OnEnds: func([]End) {}}, true, func(r *rig) {
+		of = r
+		r.guests(6)
+		r.closeShard()
+		if st := r.Stats(); st.Tracked != 6 || st.Gone != 6 || looks != 6 {
+			r.Errorf("%d looks; %+v", looks, st)
+		}
+	})
+}

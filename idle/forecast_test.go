@@ -1,0 +1,122 @@
+package idle
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// oracle does what forecast does, but looks at s at each tick, for a number of ticks.
+func (s *snapshot) oracle(of []terms, ticks int64) (f forecast) {
+	for from := s.now; s.now < from+ticks; s.now++ {
+		for d := next(s, of); d.terms != nil && d.at <= s.now; d = next(s, of) {
+			if f.next.terms == nil {
+				f.next = d
+			}
+			switch d.what {
+			case end:
+				f.end = d
+				return f
+			case ping:
+				s.state = s.state&^missMask | unanswered
+				s.pinged = s.now
+			case miss:
+				s.state += missUnit
+				s.pinged = s.now
+			case drain:
+				s.state |= draining
+				s.born = s.now - (d.at - d.from)
+			}
+		}
+	}
+	return f
+}
+
+// anyForecast returns any policy, and any state that a connection under it may have, with a
+// tick of a second.
+func anyForecast(rng *rand.Rand) (*Phase, snapshot) {
+	seconds := func(least, most int) time.Duration { return time.Duration(least+rng.IntN(most)) * time.Second }
+	maybe := func(d time.Duration) time.Duration { return d * time.Duration(rng.IntN(2)) }
+	p := Policy{
+		IdleTimeout: maybe(seconds(1, 300)), ReadTimeout: maybe(seconds(1, 300)), WriteTimeout: maybe(seconds(1, 300)),
+		PhaseTimeout: maybe(seconds(1, 300)), MaxAge: maybe(seconds(1, 200)),
+	}
+	if p.MaxAge > 0 {
+		p.MaxAgeJitter, p.MaxAgeGrace = maybe(seconds(1, 100)), maybe(seconds(1, 100))
+	}
+	switch rng.IntN(4) {
+	case 0:
+		p.Heartbeat = Heartbeat{Interval: seconds(1, 60), Timeout: seconds(1, 60), Misses: rng.IntN(5)}
+	case 1: // many misses, and Timeout is longer or shorter than Interval
+		p.Heartbeat = Heartbeat{Interval: seconds(1, 10), Timeout: seconds(1, 20), Misses: rng.IntN(maxMisses + 1)}
+	case 2:
+		p.Heartbeat = Heartbeat{Interval: seconds(1, 60), Timeout: maybe(seconds(1, 60)), Misses: rng.IntN(5), Passive: true}
+	}
+	switch rng.IntN(4) {
+	case 0:
+		p.ReadTotal = seconds(1, 200)
+	case 1:
+		p.MinReadRate = Rate{100, seconds(1, 200)}
+	}
+	if rng.IntN(2) == 0 {
+		p.MinWriteRate = Rate{100, seconds(1, 200)}
+	}
+	ph := newPhase(&clock{tick: time.Second}, p)
+
+	const now = 1 << 20
+	past := func() int64 { return now - rng.Int64N(150) }
+	flow := func() flowSnapshot {
+		since := past()
+		return flowSnapshot{last: past(), waits: rng.IntN(2) == 0, since: since, paid: since + rng.Int64N(300) - 200, owed: ticks(rng.Int64N(300) - 50)}
+	}
+	s := snapshot{
+		moment: moment{now: now}, seed: rng.Uint32(), in: flow(), out: flow(),
+		born: past(), began: past(), beat: past(), pinged: past(),
+	}
+	for _, flag := range []uint32{unanswered, draining, spent} {
+		s.state |= flag * rng.Uint32N(2)
+	}
+	if p.MaxAgeGrace == 0 {
+		s.state &^= draining
+	}
+	if beat := p.Heartbeat; beat.Interval > 0 && !beat.Passive && s.state&unanswered != 0 {
+		s.state += missUnit * rng.Uint32N(uint32(beat.misses()))
+	}
+	return ph, s
+}
+
+// TestForecastTickByTick holds forecasts of connections in any state against what happens
+// if one looks at them at each tick.
+func TestForecastTickByTick(t *testing.T) {
+	seed, n := uint64(time.Now().UnixNano()), 20_000
+	if testing.Short() {
+		n /= 10
+	}
+	t.Logf("seed %d", seed)
+	const horizon = 4000
+	ends, happened := 0, map[event]int{}
+	for i := range uint64(n) {
+		ph, s := anyForecast(rand.New(rand.NewPCG(seed, i)))
+		at, begun := s, s.now
+		got := s.forecast(ph.limits)
+		s = at
+		want := s.oracle(ph.limits, horizon)
+		same := func(a, b deadline) bool {
+			return a.terms == b.terms && (a.terms == nil || a.what == b.what && max(a.at, begun) == max(b.at, begun) && a.from == b.from)
+		}
+		if got.end.terms != nil && got.end.at >= begun+horizon {
+			got.end.terms = nil
+		}
+		if !same(got.next, want.next) || !same(got.end, want.end) {
+			t.Fatalf("seed %d, number %d: by the forecast next %v in %d, end in %d; it was next %v in %d, end in %d\n%+v\n%+v", seed, i,
+				got.next.what, got.next.at-begun, got.end.at-begun, want.next.what, want.next.at-begun, want.end.at-begun, ph.policy, at)
+		}
+		if want.end.terms != nil {
+			ends++
+		}
+		happened[want.next.what]++
+	}
+	if ends < n/2 || happened[ping] < n/50 || happened[miss] < n/50 || happened[drain] < n/50 {
+		t.Errorf("only %d have ended; next was: %v", ends, happened)
+	}
+}

@@ -1,0 +1,269 @@
+package idle
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// A simCensus is a census that is under way, and whom it has to count.
+type simCensus struct {
+	query Query
+	began int           // as world.moves
+	at    time.Duration // when it began
+	live  []*life       // since it began, with no OnTimeout running
+	may   []*life       // live when it began, or since
+	pick  uint64
+}
+
+// A simForecast is what a page has said of a connection.
+type simForecast struct {
+	moves    int // life.moved then
+	at, ends time.Duration
+	by       Reason
+}
+
+// moves notes that something happened to l that a forecast cannot know.
+func (l *life) moves() {
+	l.world.moves++
+	l.moved = l.world.moves
+}
+
+// takeCensus begins a census, unless there are enough.
+func (w *world) takeCensus(pick uint64) {
+	w.mu.Lock()
+	w.checkAll()
+	if len(w.censuses) >= 2 {
+		w.mu.Unlock()
+		return
+	}
+	v := &simCensus{began: w.moves, at: w.now(), pick: pick, query: Query{Sort: Sort(pick % uint64(numSorts))}}
+	if pick/8%4 == 0 {
+		v.query.Phases = []string{"phase 0", "phase 3", "phase 5", "none"}
+	}
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() {
+			v.may = append(v.may, l)
+			if !l.asked && s.conn.state.Load()&asking == 0 {
+				v.live = append(v.live, l)
+			}
+		}
+	}
+	w.censuses = append(w.censuses, v)
+	w.mu.Unlock()
+	go func() {
+		c, err := w.tracker.Census(context.Background(), v.query)
+		w.mu.Lock()
+		w.censuses = slices.DeleteFunc(w.censuses, func(one *simCensus) bool { return one == v })
+		if err != nil {
+			if err != ErrClosed || !w.closing {
+				w.errorf("at %v: %v", w.now(), err)
+			}
+			w.mu.Unlock()
+			return
+		}
+		w.counted++
+		w.checkCensus(v, c)
+		w.mu.Unlock()
+		w.turnPages(v, c)
+	}()
+}
+
+// checkCensus holds a census that is over against the ledger; w.mu is held.
+func (w *world) checkCensus(v *simCensus, c *Census) {
+	v.live = slices.DeleteFunc(v.live, func(l *life) bool { return !l.live() || l.slot.conn.state.Load()&asking != 0 })
+	if c.Live < len(v.live) || c.Live > len(v.may) {
+		w.errorf("at %v: a census that began at %v has counted %d; it were %d to %d", w.now(), v.at, c.Live, len(v.live), len(v.may))
+	}
+	if c.Idle.Count() != uint64(c.Live) || c.Age.Count() != uint64(c.Live) || c.Ending(time.Hour) > c.Live {
+		w.errorf("at %v: %d idle times and %d ages of %d, of which %d end", w.now(), c.Idle.Count(), c.Age.Count(), c.Live, c.Ending(time.Hour))
+	}
+	sum := 0
+	for name, in := range c.Phases {
+		sum += in.Live
+		if !slices.ContainsFunc(w.phases, func(ph *Phase) bool { return ph == in.Phase && ph.policy.Name == name }) || in.Live < 1 {
+			w.errorf("at %v: phase %q is %+v", w.now(), name, in)
+		}
+	}
+	if sum != c.Live {
+		w.errorf("at %v: %d of %d are in some phase", w.now(), sum, c.Live)
+	}
+	w.checkTimes(v, c)
+	w.checkList(v, c)
+}
+
+// isStill reports whether nothing has happened to l since the census began.
+func (v *simCensus) isStill(l *life) bool { return l.moved <= v.began }
+
+// checkTimes holds the histograms against the ledger, as far as sums go; w.mu is held.
+func (w *world) checkTimes(v *simCensus, c *Census) {
+	var leastIdle, leastAge, idle, age time.Duration
+	still := map[string]int{}
+	for _, l := range v.live {
+		if v.isStill(l) && !l.underWay() {
+			g := l.ledger
+			leastIdle += max(0, v.at-max(g.in, g.out, g.idleKept)-w.lax())
+			leastAge += max(0, v.at-g.agesTo-w.lax())
+			still[g.policy.Name]++
+		}
+	}
+	for name, n := range still {
+		if c.Phases[name].Live < n {
+			w.errorf("at %v: %d in %q; it were %d at least", w.now(), c.Phases[name].Live, name, n)
+		}
+	}
+	for _, l := range v.may {
+		idle += max(0, v.at-l.trackedAt) // it may have been active since
+		age += max(0, v.at-l.trackedAt) + w.lax()
+	}
+	idle += time.Duration(len(v.may)) * w.lax()
+	micro := time.Duration(len(v.may)) * time.Microsecond
+	within := func(h *Histogram, least, most time.Duration) bool {
+		return h.Sum >= (least-micro).Seconds() && h.Sum <= (most+micro).Seconds()
+	}
+	if !w.stalls && (!within(&c.Idle, leastIdle, idle) || !within(&c.Age, leastAge, age)) {
+		w.errorf("at %v: idle for %v in all, and it was %v to %v; aged %v, and it was %v to %v", w.now(), c.Idle.Sum, leastIdle, idle, c.Age.Sum, leastAge, age)
+	}
+}
+
+// lax is by how much stamps may be off, unless the process stood still.
+func (w *world) lax() time.Duration {
+	if w.wraps {
+		return 4 * w.tick
+	}
+	return 3 * w.tick
+}
+
+// checkList holds the list of a census against the ledger; w.mu is held.
+func (w *world) checkList(v *simCensus, c *Census) {
+	wanted := func(l *life) bool {
+		return v.query.Sort != Unlisted && (v.query.Phases == nil || slices.Contains(v.query.Phases, l.ledger.policy.Name))
+	}
+	listed := map[*Conn]bool{}
+	var last *life
+	for i := range c.list {
+		conn := c.list[i].conn
+		if listed[conn] && !w.stalls { // else one may have been tracked anew meanwhile
+			w.errorf("at %v: listed twice: %v", w.now(), conn)
+		}
+		listed[conn] = true
+		j := slices.IndexFunc(v.live, func(l *life) bool { return &l.slot.conn == conn })
+		if j < 0 || !c.list[i].isLive() || !v.isStill(v.live[j]) || v.live[j].underWay() {
+			continue
+		}
+		l := v.live[j]
+		if !wanted(l) {
+			w.errorf("at %v: listed for %+v: %v", w.now(), v.query, l)
+		}
+		if last != nil && w.isBefore(v.query.Sort, l, last) {
+			w.errorf("at %v: listed for %+v in this order: %v, %v", w.now(), v.query, last, l)
+		}
+		last = l
+	}
+	for _, l := range v.live {
+		if v.isStill(l) && wanted(l) && !listed[&l.slot.conn] {
+			w.errorf("at %v: not listed for %+v: %v", w.now(), v.query, l)
+		}
+	}
+}
+
+// isBefore reports whether l must be listed before other.
+func (w *world) isBefore(by Sort, l, other *life) bool {
+	a, b, lax := l.ledger, other.ledger, w.lax()
+	switch {
+	case w.stalls:
+		return false
+	case by == MostIdle:
+		return max(a.in, a.out, a.idleKept)+lax < max(b.in, b.out, b.idleKept)
+	case by == Oldest:
+		return a.agesTo+lax < b.agesFrom
+	}
+	return false
+}
+
+// turnPages lists what a census has found, now and then ends one of them, and notes the
+// forecasts.
+func (w *world) turnPages(v *simCensus, c *Census) {
+	size := 1 + int(v.pick/64%8)
+	for from := 0; from < c.Len()+size; from += size {
+		w.mu.Lock()
+		began := w.moves
+		w.mu.Unlock()
+		page, err := c.Page(context.Background(), from, size)
+		w.mu.Lock()
+		switch {
+		case err != nil && (err != ErrClosed || !w.closing):
+			w.errorf("at %v: %v", w.now(), err)
+		case len(page) > max(0, min(size, c.Len()-from)):
+			w.errorf("at %v: %d on the page from %d of %d", w.now(), len(page), from, c.Len())
+		}
+		for i := range page {
+			l := page[i].Owner.(interface{ self() *life }).self()
+			if l.moved <= began && l.live() && !l.underWay() && !w.stalls {
+				w.checkInfo(l, &page[i])
+			}
+			if w.chance("Info.End", l.slot.n)%16 == 0 && !w.quiet {
+				page[i].End(byHand)
+				if l.live() && l.byHand == 0 {
+					l.byHand = w.now()
+				}
+			}
+		}
+		w.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// checkInfo holds an Info against the ledger; w.mu is held. Nothing has happened to l since
+// before it was described.
+func (w *world) checkInfo(l *life, i *Info) {
+	g, at, lax := l.ledger, time.Duration(l.labelled.Load()), w.lax()
+	if i.Label != l.name || i.Owner != l.owner || i.Phase != g.policy.Name {
+		w.errorf("at %v: %+v is %v", at, *i, l)
+	}
+	if busy := g.policy.Busy || !g.read.on; i.Busy != busy && l.slot.conn.state.Load()&telling == 0 {
+		w.errorf("at %v: %+v is busy: %v: %v", at, *i, busy, l)
+	}
+	longer := time.Duration(0)
+	if l.probed {
+		longer = lax
+	}
+	is := func(what string, d, since, since2 time.Duration) {
+		if d < 0 || d < at-since2-lax || d > max(0, at-since)+longer {
+			w.errorf("at %v: %s of %+v is %v to %v: %v", at, what, *i, at-since2, at-since, l)
+		}
+	}
+	is("age", i.Age, g.agesFrom, g.agesTo)
+	is("time since input", i.IdleIn, g.in, g.in)
+	is("time since output", i.IdleOut, max(g.out, g.idleKept), max(g.out, g.idleKept))
+	if beat := g.policy.Heartbeat; beat.Passive || beat.Interval == 0 {
+		if i.Misses != 0 {
+			w.errorf("at %v: %+v has no pings: %v", at, *i, l)
+		}
+	} else if g.replaced == 0 && !g.stuck && i.Misses != max(0, len(g.pings)-1) {
+		w.errorf("at %v: %+v has %d pings: %v", at, *i, len(g.pings), l)
+	}
+	if g.replaced > 0 && at <= g.read.walks { // it may have to follow yet
+		return
+	}
+	f := &simForecast{l.moved, at, at + i.EndsIn, i.EndsBy}
+	if i.EndsBy == 0 {
+		f.ends = never
+	}
+	l.forecast = f
+}
+
+// checkForecast holds what was forecast of l against a limit that it has passed now; w.mu is
+// held.
+func (l *life) checkForecast(r Reason, now time.Duration) {
+	w, f := l.world, l.forecast
+	if f == nil || f.moves != l.moved || w.stalls {
+		return
+	}
+	w.foretold++
+	if off := now - f.ends; f.by != r || off < -mostVisits || off > mostVisits {
+		w.errorf("at %v: by %v; the forecast of %v was %v by %v: %v", now, r, f.at, f.ends, f.by, l)
+	}
+}
