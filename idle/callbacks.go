@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // callbacks runs the user's functions, recovers their panics, and counts those
@@ -13,17 +14,49 @@ import (
 type callbacks struct {
 	logger  *slog.Logger
 	panics  atomic.Uint64
-	running running // goroutines that run callbacks or tasks
+	mu      sync.Mutex // guards limit
+	limit   logLimit   // of panics
+	running running    // goroutines that run callbacks or tasks
 	reapers pool
 }
 
 // survive recovers and logs a panic. It is deferred around a callback.
 func (k *callbacks) survive(name string) {
-	if p := recover(); p != nil {
-		k.panics.Add(1)
-		k.logger.LogAttrs(context.Background(), slog.LevelError, "idle: panic in a callback",
-			slog.String("callback", name), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	p := recover()
+	if p == nil {
+		return
 	}
+	k.panics.Add(1)
+	k.mu.Lock()
+	leftOut, ok := k.limit.allow(time.Now())
+	k.mu.Unlock()
+	if ok {
+		k.logger.LogAttrs(context.Background(), slog.LevelError, "idle: panic in a callback",
+			slog.String("callback", name), slog.Any("panic", p), slog.Int("left_out", leftOut), slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// A logLimit limits how much is logged, to loggedASecond records.
+type logLimit struct {
+	second  time.Time // when the current second began
+	logged  int       // in it
+	leftOut int       // since the last record
+}
+
+const loggedASecond = 100
+
+// allow reports whether a record may be logged, and how many were not since the last one.
+func (l *logLimit) allow(now time.Time) (leftOut int, ok bool) {
+	if now.Sub(l.second) >= time.Second {
+		l.second, l.logged = now, 0
+	}
+	if l.logged == loggedASecond {
+		l.leftOut++
+		return 0, false
+	}
+	l.logged++
+	leftOut, l.leftOut = l.leftOut, 0
+	return leftOut, true
 }
 
 // guard runs a callback and recovers its panic.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Query says what a [Tracker.Census] is about. The zero Query counts all connections,
-// and lists none.
+// A Query selects which connections a [Tracker.Census] lists, and their order. The zero
+// Query lists none.
 type Query struct {
 	// Sort has the census list connections in this order.
 	Sort Sort
@@ -36,7 +36,7 @@ const (
 // goroutine may use it. It holds memory for each connection that it lists: 32 bytes, and
 // the connection itself.
 type Census struct {
-	At     time.Time     // when it began
+	At     time.Time     // when it began to visit connections
 	Took   time.Duration // until all were visited and sorted
 	Live   int           // connections that were visited
 	Phases map[string]PhaseCensus
@@ -45,7 +45,7 @@ type Census struct {
 
 	tracker *base
 	at      moment
-	ending  []uint32    // how many end in each tick from at.now on
+	ending  []uint32    // how many end within so many ticks from at.now on
 	list    []candidate // the first one is the first of the order
 }
 
@@ -57,7 +57,7 @@ type PhaseCensus struct {
 
 // Census visits all connections, in the passes of their shards, and counts them. No
 // activity waits for it, and nothing is allocated for a connection that is not listed.
-// Times are those at the beginning of the census, as far as later activity allows. A
+// Times are as of Census.At. Activity after that may be included already. A
 // connection is not counted while its OnTimeout is running. Several censuses run one after
 // the other.
 //
@@ -92,12 +92,10 @@ func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 // beat, no close. Those that are overdue are included. d is at most a minute.
 func (c *Census) Ending(d time.Duration) (n int) {
 	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.slack)/c.tracker.clock.tick) - c.at.now
-	for i, ends := range c.ending {
-		if int64(i) <= within {
-			n += int(ends)
-		}
+	if within < 0 {
+		return 0
 	}
-	return n
+	return int(c.ending[min(within, int64(len(c.ending)-1))])
 }
 
 const forecastFor = time.Minute
@@ -140,9 +138,16 @@ type counting struct {
 const pieceOf = 4096
 
 func newCount(b *base, q Query) *counting {
-	c := &Census{At: time.Now(), tracker: b, at: b.clock.moment()}
-	c.ending = make([]uint32, int(forecastFor/b.opts.Tick)+2)
+	c := &Census{tracker: b, ending: make([]uint32, int(forecastFor/b.opts.Tick)+2)}
 	return &counting{sort: q.Sort, phases: q.Phases, census: c, byName: map[string]*PhaseCensus{}}
+}
+
+// begin sets the time of the census when the first connection is visited, as other walks
+// may come first. n.mu must be held.
+func (n *counting) begin() {
+	if c := n.census; c.At.IsZero() {
+		c.At, c.at = time.Now(), c.tracker.clock.moment()
+	}
 }
 
 // stop has the walk go on without the census.
@@ -156,6 +161,7 @@ func (n *counting) stop() {
 func (n *counting) meet(s *Shard, j job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.begin()
 	c, e := n.census, &j.c.entry
 	phase := e.phase.Load().latest()
 	snap := snapshot{moment: c.at}
@@ -207,7 +213,11 @@ func (n *counting) meet(s *Shard, j job) {
 func (n *counting) finish() *Census {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.begin()
 	c := n.census
+	for i := range c.ending[1:] {
+		c.ending[i+1] += c.ending[i]
+	}
 	c.Phases = map[string]PhaseCensus{}
 	for name, in := range n.byName {
 		c.Phases[name] = *in
@@ -221,5 +231,5 @@ func (n *counting) finish() *Census {
 
 // sortByStamp puts the candidate with the earliest stamp first.
 func sortByStamp(all []candidate) {
-	slices.SortFunc(all, func(a, b candidate) int { return int(int32(a.last - b.last)) })
+	slices.SortFunc(all, byStamp)
 }

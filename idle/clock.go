@@ -44,7 +44,8 @@ type clock struct {
 	last       atomic.Int64 // the tick copied last; asleep while the clock sleeps
 	onTimeFrom atomic.Int64 // all stamps from here to last have ended on time
 
-	woken chan struct{} // tells the driver that the clock has been woken
+	woken   chan struct{} // tells the driver that the clock has been woken
+	stopped atomic.Bool   // the driver has ended, and nobody keeps the copies up to date
 }
 
 const (
@@ -218,7 +219,7 @@ func (k *clock) end(stamp int64) int64 {
 
 // recent returns settled or, when that is cheaper, a tick shortly before it.
 func (k *clock) recent() int64 {
-	if last := k.last.Load(); last != asleep {
+	if last := k.last.Load(); last != asleep && !k.stopped.Load() {
 		return last - 1
 	}
 	return k.settled()

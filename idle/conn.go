@@ -282,10 +282,11 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
 // Idle returns how long ago the last activity of a tracked connection was, in either
-// direction, less up to two ticks.
+// direction. The result may be up to two ticks too short.
 func (c *Conn) Idle() time.Duration { return c.lane.clock.moment().since(c.lastActivity()) }
 
-// Age returns how long a connection has been tracked, less up to two ticks. If OnTimeout
+// Age returns how long a connection has been tracked. The result may be up to two ticks
+// too short. If OnTimeout
 // has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
 // MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
 // moment. It is at most 2²⁹ ticks, which are 62 days by default.

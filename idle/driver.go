@@ -21,6 +21,7 @@ const (
 // a tick to publish the clock. It also wakes up when a shard is due.
 func (t *Tracker) drive() {
 	defer close(t.stopped)
+	defer t.clock.stopped.Store(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	active := t.clock.now()

@@ -28,7 +28,7 @@ type ends struct {
 
 	mu        sync.Mutex // guards what follows
 	ring      []End      // the last ones
-	next      int        // where the next one goes in ring
+	next      uint64     // how many have been kept in ring
 	waiting   []End      // to be reported
 	reporting bool       // the reporter exists
 
@@ -94,7 +94,7 @@ func (n *ends) recent() []End {
 	defer n.mu.Unlock()
 	all := make([]End, len(n.ring))
 	for i := range all {
-		all[i] = n.ring[(n.next-1-i)%keptEnds]
+		all[i] = n.ring[(n.next-1-uint64(i))%keptEnds]
 	}
 	return all
 }
@@ -168,14 +168,8 @@ func (n *ends) label(owner any) (label string) {
 	return strings.Clone(label[:end])
 }
 
-// An endLog logs ends, loggedASecond at most.
-type endLog struct {
-	second  time.Time // when the current second began
-	logged  int       // in it
-	leftOut int       // since the last record
-}
-
-const loggedASecond = 100
+// An endLog logs ends.
+type endLog struct{ limit logLimit }
 
 func (l *endLog) write(to *slog.Logger, at slog.Level, all []End) {
 	ctx := context.Background()
@@ -183,31 +177,27 @@ func (l *endLog) write(to *slog.Logger, at slog.Level, all []End) {
 		return
 	}
 	for _, e := range all {
-		if e.Time.Sub(l.second) >= time.Second {
-			l.second, l.logged = e.Time, 0
-		}
-		if l.logged == loggedASecond {
-			l.leftOut++
+		leftOut, ok := l.limit.allow(e.Time)
+		if !ok {
 			continue
 		}
-		l.logged++
 		reason := "closed"
 		if e.Reason != 0 {
 			reason = e.Reason.String()
 		}
-		attrs := []slog.Attr{slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle)}
+		r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
+		r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
 		for _, text := range []slog.Attr{slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
 			if text.Value.String() != "" {
-				attrs = append(attrs, text)
+				r.AddAttrs(text)
 			}
 		}
 		if e.Late > 0 {
-			attrs = append(attrs, slog.Duration("late", e.Late))
+			r.AddAttrs(slog.Duration("late", e.Late))
 		}
-		if l.leftOut > 0 {
-			attrs = append(attrs, slog.Int("left_out", l.leftOut))
-			l.leftOut = 0
+		if leftOut > 0 {
+			r.AddAttrs(slog.Int("left_out", leftOut))
 		}
-		to.LogAttrs(ctx, at, "idle: a connection has ended", attrs...)
+		_ = to.Handler().Handle(ctx, r)
 	}
 }

@@ -7,37 +7,39 @@ type forecast struct {
 	end  deadline // by which the connection ends; terms is nil if it does not
 }
 
-// mostEvents is how many events a forecast follows. An active heartbeat has the most:
-// for each of maxMisses a wait and a miss.
-const mostEvents = 2*maxMisses + 16
-
-// forecast computes what happens to s under the given limits. It changes s, to what it
-// will be at the end.
+// forecast computes what happens to s under the given limits. If nothing moves, no limit
+// depends on another one. So the connection ends by the one that ends it first.
 func (s *snapshot) forecast(of []terms) (f forecast) {
 	s.silent = true
-	for range mostEvents {
-		d := next(s, of)
+	f.next = next(s, of)
+	for i := range of {
+		d := next(s, of[i:i+1])
 		if d.terms == nil {
-			return f
+			continue
 		}
-		if f.next.terms == nil {
-			f.next = d
+		if d.what != end {
+			d = s.endAfter(d)
 		}
-		s.now = max(s.now, d.at)
-		switch d.what {
-		case end:
+		if f.end.terms == nil || d.at < f.end.at {
 			f.end = d
-			return f
-		case ping:
-			s.state = s.state&^missMask | unanswered
-			s.pinged = s.now
-		case miss:
-			s.state += missUnit
-			s.pinged = s.now
-		case drain:
-			s.state |= draining
-			s.born = s.now - (d.at - d.from)
 		}
 	}
 	return f
+}
+
+// endAfter returns the end by the limit of which d is an earlier event. Each event happens
+// when a pass does it, so not before s.now, and what follows counts from the end of that
+// tick.
+func (s *snapshot) endAfter(d deadline) deadline {
+	t, left := d.terms, 0 // misses that are left after d
+	switch d.what {
+	case ping:
+		left = t.misses
+	case miss:
+		left = t.misses - misses(s.state) - 1
+	case drain:
+		at := max(d.at, s.now) + 1 + t.grace
+		return deadline{at: at, from: at - (d.at - d.from) - t.grace, what: end, terms: t}
+	}
+	return deadline{at: max(d.at, s.now) + int64(left)*(t.pong+1), from: s.end(s.in.last), what: end, terms: t}
 }

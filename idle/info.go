@@ -21,14 +21,14 @@ type Info struct {
 	Misses  int           // pings that were not answered, in a row
 
 	// Next is what is due next if nothing moves: "ping", "miss", "drain" or "end", or
-	// empty if no limit counts. NextIn is how soon that is, and is not positive if it is
-	// due. NextBy is the limit that causes it.
+	// empty if no limit counts. NextIn is the time until then; it is zero or negative if
+	// that is overdue. NextBy is the limit that causes it.
 	Next   string
 	NextIn time.Duration
 	NextBy Reason
 
-	// EndsIn is how soon the connection ends if nothing moves, and EndsBy is the limit
-	// that causes it, or 0 if none does.
+	// EndsIn is the time until the connection ends if nothing moves. EndsBy is the limit
+	// that ends it, or 0 if none does.
 	EndsIn time.Duration
 	EndsBy Reason
 

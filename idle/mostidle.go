@@ -13,7 +13,7 @@ type mostIdle struct {
 }
 
 func (m *mostIdle) Len() int           { return len(m.heap) }
-func (m *mostIdle) Less(i, j int) bool { return int32(m.heap[i].last-m.heap[j].last) > 0 }
+func (m *mostIdle) Less(i, j int) bool { return byStamp(m.heap[i], m.heap[j]) > 0 }
 func (m *mostIdle) Swap(i, j int)      { m.heap[i], m.heap[j] = m.heap[j], m.heap[i] }
 func (m *mostIdle) Push(c any)         { m.heap = append(m.heap, c.(candidate)) }
 func (m *mostIdle) Pop() any           { panic("idle: a mostIdle only drops") }
@@ -23,7 +23,7 @@ func (m *mostIdle) add(c candidate) {
 	switch {
 	case len(m.heap) < m.most:
 		heap.Push(m, c)
-	case int32(m.heap[0].last-c.last) > 0:
+	case byStamp(m.heap[0], c) > 0:
 		m.heap[0] = c
 		heap.Fix(m, 0)
 	}
@@ -31,6 +31,6 @@ func (m *mostIdle) add(c candidate) {
 
 // sorted returns those that are kept, the most idle one last.
 func (m *mostIdle) sorted() []candidate {
-	slices.SortFunc(m.heap, func(a, b candidate) int { return int(int32(b.last - a.last)) })
+	slices.SortFunc(m.heap, byLaterStamp)
 	return m.heap
 }

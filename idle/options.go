@@ -57,15 +57,17 @@ type Options struct {
 	// empty if it has none.
 	Label func(owner any) string
 
-	// OnEnds, if not nil, is called with connections that have ended, each exactly once,
-	// however it has ended. ends is valid until OnEnds returns. The ends of about a tick
+	// OnEnds, if not nil, receives each connection once, after it has ended for any
+	// reason. ends is valid until OnEnds returns. The ends of about a tick
 	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
 	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
-	// Stats.EndsLost counts them.
+	// Stats.EndsLost counts them. If OnEnds panics, that is logged, and the rest of ends is
+	// not repeated.
 	OnEnds func(ends []End)
 
 	// LogEnds, if not nil, is the level at which Logger logs each end, at most 100 a
-	// second. The next record after that says how many were left out.
+	// second. The next record after that says how many were left out. A record has the
+	// time of the end. It may be written later, as the goroutine of OnEnds writes it.
 	LogEnds slog.Leveler
 }
 

@@ -11,8 +11,15 @@ type candidate struct {
 	conn  *Conn
 	lane  *lane  // of its shard
 	state uint32 // when it was met
-	last  uint32 // the stamp of the last activity that is known
+	last  uint32 // the stamp of the last activity that is known; in a census, what it is sorted by
 }
+
+// byStamp compares candidates: one with an earlier stamp comes first. The stamps must be less
+// than 2³¹ ticks apart.
+func byStamp(a, b candidate) int { return int(int32(a.last - b.last)) }
+
+// byLaterStamp is the opposite of byStamp.
+func byLaterStamp(a, b candidate) int { return byStamp(b, a) }
 
 // isLive reports whether c is still tracked as it was.
 func (c *candidate) isLive() bool {

@@ -19,9 +19,9 @@ func (e *entry) parting() parting {
 }
 
 // ages returns how long ago p's connection was tracked, and how long it has been idle, in
-// whole ticks, at least. It reads the real clock, as the driver may have ended.
+// whole ticks, at least.
 func (p *parting) ages(k *clock) (age, idle time.Duration) {
-	m := moment{now: k.settled() - 1}
+	m := moment{now: k.recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
 	return since(p.born), since(p.active)
 }

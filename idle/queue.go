@@ -59,7 +59,7 @@ func (q *queue) add(all ...candidate) {
 // have left their places in sorted.
 func (q *queue) sort() {
 	q.sorted = append(slices.DeleteFunc(q.sorted, candidate.isHole), q.looked...)
-	slices.SortFunc(q.sorted, func(a, b candidate) int { return int(int32(b.last - a.last)) })
+	slices.SortFunc(q.sorted, byLaterStamp)
 	clear(q.looked)
 	q.looked, q.ahead, q.holes = q.looked[:0], len(q.sorted), 0
 }
@@ -139,7 +139,7 @@ func (q *queue) pop() (c candidate) {
 	c = q.sorted[last]
 	if !c.isHole() && len(q.looked) > 0 {
 		mayNotLook := q.looks <= 0 && last < q.ahead
-		if mayNotLook || int32(q.looked[0].last-c.last) < 0 {
+		if mayNotLook || byStamp(q.looked[0], c) < 0 {
 			return q.looked.pop()
 		}
 	}
@@ -156,7 +156,7 @@ func (q *queue) pop() (c candidate) {
 type idleHeap []candidate
 
 func (h idleHeap) Len() int           { return len(h) }
-func (h idleHeap) Less(i, j int) bool { return int32(h[i].last-h[j].last) < 0 }
+func (h idleHeap) Less(i, j int) bool { return byStamp(h[i], h[j]) < 0 }
 func (h idleHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push and Pop are not used, as they would allocate.

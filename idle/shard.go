@@ -309,13 +309,16 @@ func (s *Shard) leave(e *entry) {
 }
 
 // wentAway is called while the tracker is watched, after a connection has ended and been
-// counted, without a lock. e is nil if a shard has been closed. It closes a tracker that is retiring if that was the last one. If the
-// connection ended before Retire set retiring, Retire sees its count.
+// counted, without a lock.
 func (s *Shard) wentAway(e *entry, p parting) {
-	if e != nil {
-		s.leave(e)
-		s.tracker.ends.part(p)
-	}
+	s.leave(e)
+	s.tracker.ends.part(p)
+	s.checkEmpty()
+}
+
+// checkEmpty closes a tracker that is retiring if no connection is left. One that ended
+// before Retire set retiring is no longer counted when Retire looks.
+func (s *Shard) checkEmpty() {
 	if s.tracker.retiring.Load() && s.counts.live() == 0 {
 		s.tracker.whenEmpty()
 	}

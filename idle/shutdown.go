@@ -124,9 +124,7 @@ func (s *Shard) Close() (live []any, err error) {
 	}
 	live = s.takeAll()
 	s.tracker.keepCounts(s)
-	if s.tracker.retiring.Load() {
-		s.wentAway(nil, parting{})
-	}
+	s.checkEmpty()
 	return live, nil
 }
 

@@ -45,10 +45,21 @@ type Stats struct {
 
 	// These are histograms over all connections that have ended, whatever the reason,
 	// but for Lateness. Times are in whole ticks.
-	Lifetime Histogram // how long they were tracked
+	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Idle     Histogram // how long before the end the last activity was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
 	PassTime Histogram // of passes: how long they took
+}
+
+// ByReason returns how many connections the tracker has ended, by each of [Reasons]; zeros
+// are included.
+func (s *Stats) ByReason() map[Reason]uint64 {
+	all := map[Reason]uint64{}
+	for _, r := range Reasons() {
+		all[r] = s.TimedOut[r]
+	}
+	all[ReasonDrain], all[ReasonShed], all[ReasonEvict] = s.Drained, s.Shed, s.Evicted
+	return all
 }
 
 // Reasons returns all reasons for which a tracker ends connections.

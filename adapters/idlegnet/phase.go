@@ -69,8 +69,8 @@ func (c *Conn) End(cause string) {
 	}
 }
 
-// Idle returns how long ago the last activity was, in either direction, less up to two
-// ticks. It is 0 after the connection was closed.
+// Idle returns how long ago the last activity was, in either direction. The result may be
+// up to two ticks too short. It is 0 after the connection was closed.
 func (c *Conn) Idle() time.Duration {
 	if c == nil || (*conn)(c).closed() {
 		return 0
@@ -78,8 +78,7 @@ func (c *Conn) Idle() time.Duration {
 	return c.track.Idle()
 }
 
-// Age returns how long the connection has been open, less up to two ticks; see
-// [idle.Conn.Age]. It is 0 after the connection was closed.
+// Age returns how long the connection has been open; see [idle.Conn.Age]. It is 0 after the connection was closed.
 func (c *Conn) Age() time.Duration {
 	if c == nil || (*conn)(c).closed() {
 		return 0

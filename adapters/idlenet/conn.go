@@ -332,12 +332,11 @@ func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 // has; see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
 
-// Idle returns how long ago the last activity was, in either direction, less up to two
-// ticks. Bytes that the kernel holds do not count before they are read.
+// Idle returns how long ago the last activity was, in either direction. The result may be
+// up to two ticks too short. Bytes that the kernel holds do not count before they are read.
 func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
 
-// Age returns how long the connection has been tracked, less up to two ticks; see
-// [idle.Conn.Age].
+// Age returns how long the connection has been tracked; see [idle.Conn.Age].
 func (c *Conn) Age() time.Duration { return c.trackedBy(c.flags.Load()).Age() }
 
 // LocalAddr returns the local address.
