@@ -130,6 +130,16 @@ func TestAnsweredIsNoMiss(t *testing.T) {
 		if n, key := misses(); n != 0 || key != 0 {
 			r.Errorf("%d misses after an answer, sorted by %d", n, key)
 		}
+		r.wait(11500 * time.Millisecond)
+		if n, _ := misses(); n != 1 {
+			r.Errorf("%d misses", n)
+		}
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
+			r.Fatal(err)
+		}
+		if n, key := misses(); n != 0 || key != 0 {
+			r.Errorf("%d misses without a heartbeat, sorted by %d", n, key)
+		}
 	})
 }
 

@@ -7,9 +7,9 @@ type forecast struct {
 	end  deadline // by which the connection ends; terms is nil if it does not
 }
 
-// mostEvents is how many events a forecast follows. An active heartbeat has the most:
-// for each of maxMisses a wait and a miss.
-const mostEvents = 2*maxMisses + 16
+// mostEvents is how many events a forecast follows. An active heartbeat has the most: a
+// ping, maxMisses less one, and the end. One more is the start of a grace.
+const mostEvents = maxMisses + 2
 
 // forecast computes what happens to s under the given limits. It changes s, to what it
 // will be at the end.
