@@ -143,6 +143,39 @@ func TestAnsweredIsNoMiss(t *testing.T) {
 	})
 }
 
+// TestOverdue has a census meet a connection that is overdue, as its loop is blocked.
+func TestOverdue(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		g := r.guests(1)[0]
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		r.wait(time.Minute)
+		n := newCount(&r.Tracker.base, Query{Sort: NextToEnd})
+		n.meet(r.shard, g.conn.job())
+		if c := n.finish(); c.Ending(0) != 1 || c.Ending(time.Minute) != 1 || c.Len() != 1 {
+			r.Errorf("%d are overdue, %d are to end", c.Ending(0), c.Ending(time.Minute))
+		}
+		close(goOn)
+	})
+}
+
+// TestNextToEnd lists a connection without limits, which comes last.
+func TestNextToEnd(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(3)
+		exempt, soon := r.phaseOf(Policy{}), r.phaseOf(Policy{IdleTimeout: time.Minute})
+		r.do(func() {
+			all[0].conn.Enter(exempt)
+			all[2].conn.Enter(soon)
+		})
+		for i, info := range r.page(r.census(Query{Sort: NextToEnd}), 0, 3) {
+			if want := all[2-i]; info.Owner != want || (info.EndsBy == 0) != (i == 2) || (info.Next == "") != (i == 2) {
+				r.Errorf("number %d: %+v", i, info)
+			}
+		}
+	})
+}
+
 // TestPageBesideTrack has the Conn that is being described used for another connection. It
 // must not be described as what it was, with the phase and times of what it is.
 func TestPageBesideTrack(t *testing.T) {
