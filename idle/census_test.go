@@ -502,16 +502,21 @@ func TestHistogram(t *testing.T) {
 
 // TestManyPhaseNames has more names of phases than are counted one by one.
 func TestManyPhaseNames(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		for i := range mostPhases + 50 {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 2}, func(r *rig) {
+		for i := range 2 * (mostPhases + 50) {
 			g := &guest{}
 			r.track(&g.conn, g)
 			g.conn.Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))
 		}
 		r.wait(3 * time.Second)
 		st := r.Stats()
-		if len(st.Phases) > mostPhases+1 || st.Phases[otherPhases][ReasonIdle] < 50 {
+		if len(st.Phases) > mostPhases+1 || st.Phases[otherPhases][ReasonIdle] < mostPhases+100 {
 			r.Errorf("%d names, %d others", len(st.Phases), st.Phases[otherPhases][ReasonIdle])
+		}
+		for _, s := range r.own {
+			if n := len(s.phases.ended); n != mostPhases+1 {
+				r.Errorf("%d names in a shard", n)
+			}
 		}
 	})
 }
