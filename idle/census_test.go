@@ -502,8 +502,8 @@ func TestHistogram(t *testing.T) {
 
 // TestManyPhaseNames has more names of phases than are counted one by one.
 func TestManyPhaseNames(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		for i := range mostPhases + 50 {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 2}, func(r *rig) {
+		for i := range 2 * (mostPhases + 50) {
 			g := &guest{}
 			r.track(&g.conn, g)
 			g.conn.Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))

@@ -14,6 +14,7 @@ func TestAbandonedCensuses(t *testing.T) {
 		r.guests(5)
 		goOn := make(chan struct{})
 		r.loop.post(func() { <-goOn })
+		first, second := r.walk(func(*Shard, job) {}), r.walk(func(*Shard, job) {})
 		for range 20 {
 			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
 			if _, err := r.Census(ctx, Query{}); err == nil {
@@ -24,12 +25,12 @@ func TestAbandonedCensuses(t *testing.T) {
 		r.mu.Lock()
 		waiting := len(r.walks.waiting)
 		r.mu.Unlock()
-		if waiting > 0 {
-			r.Errorf("%d walks wait, and nobody waits for them", waiting)
+		if waiting != 1 {
+			r.Errorf("%d walks wait, and somebody waits for one of them", waiting)
 		}
-		done := r.walk(func(*Shard, job) {})
 		close(goOn)
-		<-done
+		<-first
+		<-second
 		if c := r.census(Query{}); c.Live != 5 {
 			r.Errorf("%+v", c)
 		}
@@ -129,6 +130,49 @@ func TestAnsweredIsNoMiss(t *testing.T) {
 		r.do(f.Touch)
 		if n, key := misses(); n != 0 || key != 0 {
 			r.Errorf("%d misses after an answer, sorted by %d", n, key)
+		}
+		r.wait(11500 * time.Millisecond)
+		if n, _ := misses(); n != 1 {
+			r.Errorf("%d misses", n)
+		}
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
+			r.Fatal(err)
+		}
+		if n, key := misses(); n != 0 || key != 0 {
+			r.Errorf("%d misses without a heartbeat, sorted by %d", n, key)
+		}
+	})
+}
+
+// TestOverdue has a census meet a connection that is overdue, as its loop is blocked.
+func TestOverdue(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		g := r.guests(1)[0]
+		goOn := make(chan struct{})
+		r.loop.post(func() { <-goOn })
+		r.wait(time.Minute)
+		n := newCount(&r.Tracker.base, Query{Sort: NextToEnd})
+		n.meet(r.shard, g.conn.job())
+		if c := n.finish(); c.Ending(0) != 1 || c.Ending(time.Minute) != 1 || c.Len() != 1 {
+			r.Errorf("%d are overdue, %d are to end", c.Ending(0), c.Ending(time.Minute))
+		}
+		close(goOn)
+	})
+}
+
+// TestNextToEnd lists a connection without limits, which comes last.
+func TestNextToEnd(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(3)
+		exempt, soon := r.phaseOf(Policy{}), r.phaseOf(Policy{IdleTimeout: time.Minute})
+		r.do(func() {
+			all[0].conn.Enter(exempt)
+			all[2].conn.Enter(soon)
+		})
+		for i, info := range r.page(r.census(Query{Sort: NextToEnd}), 0, 3) {
+			if want := all[2-i]; info.Owner != want || (info.EndsBy == 0) != (i == 2) || (info.Next == "") != (i == 2) {
+				r.Errorf("number %d: %+v", i, info)
+			}
 		}
 	})
 }

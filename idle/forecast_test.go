@@ -52,6 +52,9 @@ func anyForecast(rng *rand.Rand) (*Phase, snapshot) {
 	case 2:
 		p.Heartbeat = Heartbeat{Interval: seconds(1, 60), Timeout: maybe(seconds(1, 60)), Misses: rng.IntN(5), Passive: true}
 	}
+	if rng.IntN(20) == 0 { // as many events as there may be
+		p = Policy{Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: seconds(1, 4), Misses: maxMisses}, MaxAge: seconds(1, 100), MaxAgeGrace: time.Hour}
+	}
 	switch rng.IntN(4) {
 	case 0:
 		p.ReadTotal = seconds(1, 200)

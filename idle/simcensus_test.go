@@ -16,6 +16,9 @@ type simCensus struct {
 	pick  uint64
 }
 
+// mostCensuses is how many are under way at a time.
+const mostCensuses = 2
+
 // A simForecast is what a page has said of a connection.
 type simForecast struct {
 	moves    int // life.moved then
@@ -33,7 +36,7 @@ func (l *life) moves() {
 func (w *world) takeCensus(pick uint64) {
 	w.mu.Lock()
 	w.checkAll()
-	if len(w.censuses) >= 2 {
+	if len(w.censuses) == mostCensuses {
 		w.mu.Unlock()
 		return
 	}
@@ -64,8 +67,15 @@ func (w *world) takeCensus(pick uint64) {
 		}
 		w.counted++
 		w.checkCensus(v, c)
+		alone := !w.paging // else life.labelled could be of either
+		w.paging = true
 		w.mu.Unlock()
-		w.turnPages(v, c)
+		if alone {
+			w.turnPages(v, c)
+			w.mu.Lock()
+			w.paging = false
+			w.mu.Unlock()
+		}
 	}()
 }
 

@@ -50,7 +50,7 @@ func (w *world) steer(what int, pick uint64) {
 // those that are counted: each Replace begins one unless one waits.
 func (w *world) walkTime() time.Duration {
 	steps := len(w.slots) + 3
-	return time.Duration((len(w.walks)+len(w.ops)+len(w.censuses)+3)*steps) * w.tick
+	return time.Duration((len(w.walks)+len(w.ops)+mostCensuses+3)*steps) * w.tick
 }
 
 // goWalking begins a walk; w.mu is held.

@@ -57,6 +57,7 @@ type world struct {
 	capacity   simCapacity
 	ends       simEnds
 	censuses   []*simCensus  // that are not over
+	paging     bool          // one of them lists its connections
 	counted    int           // censuses
 	foretold   int           // of those that were timed out
 	still      *simStill     // nil but at the end of some worlds
