@@ -91,7 +91,7 @@ func TestForecast(t *testing.T) {
 		if c.Live != r.tracker().live() || len(infos) != c.Live {
 			r.Fatalf("%d live, %d counted, %d described", r.tracker().live(), c.Live, len(infos))
 		}
-		r.wait(c.At.Add(61 * time.Second).Sub(time.Now()))
+		r.wait(time.Until(c.At.Add(61 * time.Second)))
 		for d := time.Duration(0); d <= time.Minute; d += r.opts.Tick {
 			ended := 0
 			for _, f := range all {
