@@ -56,7 +56,7 @@ type Progress struct {
 	InUse int // of those left, the ones that will be ended when they fall idle
 
 	Elapsed  time.Duration // since the operation began, without the time in which it was paused
-	Expected time.Duration // until the last one that is known has its turn, at most
+	Expected time.Duration // until the last one that is known has its turn, at most; 0 if the rest is due at once
 	Paused   bool
 	Finished bool
 }
