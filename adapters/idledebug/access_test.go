@@ -65,7 +65,7 @@ func TestAuthorize(t *testing.T) {
 var posts = map[string]string{
 	"/api/drain":     `{}`,
 	"/api/shed":      `{"most": 1}`,
-	"/api/operation": `{"id": 1, "do": "cancel"}`,
+	"/api/operation": `{"id": "1", "do": "cancel"}`,
 	"/api/end":       `{"id": "1"}`,
 	"/api/limits":    `{"phase": "open", "limits": {"IdleTimeout": "1s"}}`,
 }
@@ -139,26 +139,73 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// TestPrefix has the page under a prefix, with and without a slash at the end.
+// TestPrefix follows redirects to the page as a browser does, and looks for what it
+// refers to.
 func TestPrefix(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
-		for _, prefix := range []string{"/debug/idle", "/debug/idle/"} {
-			stripped := http.StripPrefix(prefix, s.h)
-			for _, target := range []string{"/debug/idle/", "/debug/idle/page.css", "/debug/idle/api/state"} {
-				if prefix+"" == target { // nothing is left of the path
-					continue
+		for _, c := range []struct{ pattern, prefix, target string }{
+			{"/", "", "/?a=b"},
+			{"/debug/idle/", "/debug/idle", "/debug/idle/?a=b"},
+			{"/debug/idle/", "/debug/idle", "/debug/idle?a=b"},
+			{"/debug/idle", "/debug/idle", "/debug/idle?a=b"}, // a mux that does not redirect
+			{"/debug/idle/", "/debug/idle/", "/debug/idle/?a=b"},
+			{"/debug/idle/", "/debug/idle/", "/debug/idle?a=b"},
+			{"/a%3fb/", "/a?b", "/a%3fb?a=b"},
+			{"/a%20b/", "/a b", "/a%20b?a=b"},
+		} {
+			mux := http.NewServeMux()
+			mux.Handle(c.pattern, http.StripPrefix(c.prefix, s.h))
+			if !strings.HasSuffix(c.pattern, "/") {
+				mux.Handle(c.pattern+"/", http.StripPrefix(c.prefix, s.h))
+			}
+			at := request("GET", c.target, "").URL
+			for range 3 {
+				w := httptest.NewRecorder()
+				mux.ServeHTTP(w, request("GET", at.RequestURI(), ""))
+				if w.Code == http.StatusOK {
+					break
+				}
+				to, err := at.Parse(w.Header().Get("Location"))
+				if w.Code/100 != 3 || err != nil {
+					s.Errorf("%+v: %s answers %d, %v", c, at, w.Code, err)
+					break
+				}
+				at = to
+			}
+			if at.RawQuery != "a=b" {
+				s.Errorf("%+v: the page is at %s", c, at)
+			}
+			for _, file := range []string{"", "page.css", "api/state"} {
+				to, err := at.Parse(file)
+				if err != nil {
+					s.Fatal(err)
 				}
 				w := httptest.NewRecorder()
-				stripped.ServeHTTP(w, request("GET", target, ""))
+				mux.ServeHTTP(w, request("GET", to.RequestURI(), ""))
 				if w.Code != http.StatusOK {
-					s.Errorf("%s below %s: %d", target, prefix, w.Code)
+					s.Errorf("%+v: %s answers %d", c, to, w.Code)
 				}
 			}
 		}
-		w := httptest.NewRecorder()
-		http.StripPrefix("/debug/idle", s.h).ServeHTTP(w, request("GET", "/debug/idle?tracker=main", ""))
-		if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "./idle/" {
-			s.Errorf("without a slash: %d to %q", w.Code, w.Header().Get("Location"))
+	})
+}
+
+// TestGetChangesNothing: ends are recorded before anybody looks, and not because of that.
+// Other sites cannot even have a census taken.
+func TestGetChangesNothing(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		s.track("a").Close()
+		for target, status := range map[string]int{"/": 200, "/page.js": 200, "/api/state": 403, "/api/connections": 403} {
+			for _, method := range []string{"GET", "HEAD"} {
+				r := request(method, target, "")
+				r.Header.Set("Sec-Fetch-Site", "cross-site")
+				if got, _ := s.serve(r); got != status {
+					s.Errorf("%s %s from another site: %d, want %d", method, target, got, status)
+				}
+			}
+		}
+		if st := get[state](s, "/api/state"); len(st.Ends) != 1 {
+			s.Errorf("%d ends were recorded before the first look", len(st.Ends))
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -31,8 +30,9 @@ type list struct {
 	Rows    []row     `json:"rows"`
 }
 
-// row is the JSON of a connection. Those that have ended since the census are left out, and
-// those that follow in the list take their places.
+// row is the JSON of a connection. Those that have ended since the census are left out. Those
+// that follow in the list take their places, unless they are on a later page that somebody
+// has seen.
 type row struct {
 	ID      string  `json:"id,omitempty"` // for api/end
 	Label   string  `json:"label"`
@@ -90,7 +90,7 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 	if number <= answered.Pages {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		p, err := c.rows.fetch(ctx, c.Census, place{(number - 1) * size, size}, &l.listed)
+		p, err := c.pages.fetch(ctx, c.Census, number, size, &l.listed)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the connections could not be looked at within %v; perhaps an event loop is blocked", patience)}
@@ -98,19 +98,15 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		for i := range p.infos {
-			answered.Rows = append(answered.Rows, rowOf(&p.infos[i], p.first+uint64(i), h.steer))
+			answered.Rows = append(answered.Rows, rowOf(&p.infos[i], p.ids.of(i)))
 		}
 	}
 	return answer(w, answered)
 }
 
-func rowOf(i *idle.Info, id uint64, steer bool) row {
-	r := row{
-		Label: i.Label, Phase: i.Phase, Age: inSeconds(i.Age), Idle: inSeconds(min(i.IdleIn, i.IdleOut)), IdleIn: inSeconds(i.IdleIn), IdleOut: inSeconds(i.IdleOut),
+func rowOf(i *idle.Info, id string) row {
+	return row{
+		ID: id, Label: i.Label, Phase: i.Phase, Age: inSeconds(i.Age), Idle: inSeconds(min(i.IdleIn, i.IdleOut)), IdleIn: inSeconds(i.IdleIn), IdleOut: inSeconds(i.IdleOut),
 		Busy: i.Busy, Misses: i.Misses, Next: i.Next, NextIn: inSeconds(i.NextIn), NextBy: i.NextBy.String(), EndsIn: inSeconds(i.EndsIn), EndsBy: i.EndsBy.String(),
 	}
-	if steer {
-		r.ID = strconv.FormatUint(id, 10)
-	}
-	return r
 }

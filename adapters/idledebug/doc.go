@@ -18,6 +18,9 @@
 // A proxy on the same machine that adds no such header makes all its clients loopback
 // peers. Behind one, set Authorize.
 //
+// Requests for the JSON are refused if a browser says that they come from another site
+// (Sec-Fetch-Site).
+//
 // # Steering
 //
 // GET changes nothing. With [Options].Steer, POST requests drain the tracker, shed and end
@@ -28,8 +31,12 @@
 // # What a look costs
 //
 // Nothing runs while nobody looks. While somebody does, there is at most one census a
-// second for each tracker ([idle.Tracker.Census]), however many look. From the first look
-// on, the tracker keeps its last ends ([idle.Tracker.RecentEnds]).
+// second for each tracker ([idle.Tracker.Census]), and its counts and ends are copied at
+// most four times a second, however many look. Each page of the list is described once for
+// a census. Censuses and descriptions run in the passes of the tracker, in small steps.
+//
+// New has the trackers record their last ends ([idle.Tracker.RecentEnds]), for as long as
+// they live. That costs about 90 ns for each connection that ends.
 //
 // # JSON
 //
@@ -40,11 +47,27 @@
 //	GET  api/connections  the list: sort=idle, age, end or misses; phase; page=1; size=20
 //	POST api/drain        {"over": "60s", "rate": 0, "grace": "5s", "stop": "5m"}
 //	POST api/shed         {"idle": "30s", "age": "", "phase": "", "share": 0.1, "most": 0, "cause": "", ...}, and as for drain
-//	POST api/operation    {"id": 1, "do": "pause"}, or resume, or cancel
-//	POST api/end          {"id": "7", "cause": "by hand"}, with the id of a listed connection
+//	POST api/operation    {"id": "...", "do": "pause"}, or resume, or cancel
+//	POST api/end          {"id": "...", "cause": "by hand"}, with the id of a listed connection
 //	POST api/limits       {"phase": "", "limits": {"IdleTimeout": "30s", "Heartbeat.Misses": "2"}}
 //
 // Errors are {"error": "..."}. Limits are called as in [idle.Policy]. Those that are left
-// out stay as they are. A phase is called by Policy.Name, so give each phase a name of its
-// own if limits are to be changed here.
+// out stay as they are.
+//
+// An id is valid for one tracker and one Handler. That of a row is valid for a minute,
+// unless 100,000 rows were listed since. Rows of different pages are never the same
+// connection if the pages have the same size and come from the same census, which the field
+// at tells. If connections have ended since the census, a page may be short.
+//
+// # Phases
+//
+// A phase is called by Policy.Name, so give each phase a name of its own if limits are to
+// be changed here. Of several phases with one name, the page shows and changes one in which
+// the newest census has met connections. The initial phase is shown from the beginning if
+// it has a name. If not, it is shown while connections are in it, or once one has timed out
+// in it.
+//
+// The phases of idlehttp and idlefasthttp are made from their Timeouts. Change those with
+// SetTimeouts of the listener, which says what is refused. It replaces what was changed
+// here.
 package idledebug

@@ -144,13 +144,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // route has the route answer that belongs to the path.
 func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "" { // the prefix without a slash, to which the page's URLs would not be relative
-		asked, _, _ := strings.Cut(r.RequestURI, "?")
-		w.Header().Set("Location", "./"+path.Base(asked)+"/")
+	asked, query, _ := strings.Cut(r.RequestURI, "?")
+	if r.URL.Path == "" && !strings.HasSuffix(asked, "/") { // the page's URLs would not be relative to the prefix
+		to := "./" + path.Base(asked) + "/"
+		if query != "" {
+			to += "?" + query
+		}
+		w.Header().Set("Location", to)
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return
 	}
-	to, ok := h.routes[strings.TrimPrefix(r.URL.Path, "/")]
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if strings.HasPrefix(name, "api/") && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		answerError(w, &refusal{http.StatusForbidden, "a request from another site; only this page may ask for " + name})
+		return
+	}
+	to, ok := h.routes[name]
 	if !ok {
 		answerError(w, &refusal{http.StatusNotFound, "there is nothing at this path"})
 		return

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	every    = time.Second      // a census of a tracker begins at most so often
-	kept     = 10 * time.Second // a census is dropped then, as it holds its connections
-	patience = 3 * time.Second  // a request waits for a census, or for a page of it, at most so long
-	longest  = 30 * time.Second // a census that takes longer is given up
+	every       = time.Second      // a census of a tracker begins at most so often
+	censusLasts = 10 * time.Second // a census is dropped then, as it holds its connections
+	patience    = 3 * time.Second  // a request waits for a census, or for a page of it, at most so long
+	longest     = 30 * time.Second // a census that takes longer is given up
 
-	maxKept   = 4 // censuses
-	maxPhases = 100
+	maxCensuses = 4
+	maxPhases   = 100
 )
 
 // A view is what a census lists.
@@ -34,12 +34,12 @@ type view struct {
 // A census is one of a look.
 type census struct {
 	*idle.Census
-	view view
-	rows pages
+	view  view
+	pages listPages
 }
 
-// A look is what all who look at a tracker share: its censuses, its phases, its operations
-// and the rows that were listed last.
+// A look is what all who look at a tracker share: its censuses, its counts, its phases, its
+// operations and the rows that were listed last.
 //
 // A request takes the census that there is, and wants a new one if that is a second old.
 // Only if there is none it waits. A goroutine takes the censuses that are wanted, one a
@@ -49,32 +49,38 @@ type look struct {
 	tracker  *idle.Tracker
 	ops      operations
 	listed   listed
+	snapshot snapshot
 	changing sync.Mutex // held while limits are changed
 
-	mu      sync.Mutex
-	kept    []*census    // the newest last, one for a view
-	wanted  map[view]int // how many requests wait for it
-	begun   time.Time    // when a census was begun last
-	taking  bool         // it has not ended
-	failed  error        // of the last census
-	news    chan struct{}
-	running bool
-
-	// phases are those that were seen in a census, by name, and the initial one.
-	phases map[string]*idle.Phase
+	mu       sync.Mutex
+	censuses []*census    // the newest last, one for a view
+	wanted   map[view]int // how many requests wait for it
+	begun    time.Time    // when a census was begun last
+	taking   bool         // it has not ended
+	failed   error        // of the last census
+	news     chan struct{}
+	running  bool
+	phases   map[string]*idle.Phase // by name; see phase
 }
 
 func newLook(t *idle.Tracker, steer bool) *look {
-	l := &look{tracker: t, listed: listed{on: steer}, news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{}}
-	l.phases[t.Policy().Name] = t.Initial()
+	t.RecentEnds() // has ends recorded from now on
+	ids := newIssuer()
+	l := &look{
+		tracker: t, ops: operations{ids: ids}, listed: listed{on: steer, ids: ids}, snapshot: snapshot{tracker: t},
+		news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{},
+	}
+	if name := t.Policy().Name; name != "" {
+		l.phases[name] = t.Initial()
+	}
 	return l
 }
 
 // newest returns the newest census, whatever it lists.
 func (l *look) newest(ctx context.Context) (*census, error) {
 	return l.await(ctx, func() (*census, view) {
-		if n := len(l.kept); n > 0 {
-			return l.kept[n-1], l.kept[n-1].view
+		if n := len(l.censuses); n > 0 {
+			return l.censuses[n-1], l.censuses[n-1].view
 		}
 		return nil, view{}
 	})
@@ -85,9 +91,9 @@ func (l *look) list(ctx context.Context, v view) (*census, error) {
 	return l.await(ctx, func() (*census, view) { return l.find(v), v })
 }
 
-// find returns a census that is kept, or nil. l.mu must be held.
+// find returns a census that is held, or nil. l.mu must be held.
 func (l *look) find(v view) *census {
-	for _, c := range l.kept {
+	for _, c := range l.censuses {
 		if c.view == v {
 			return c
 		}
@@ -214,26 +220,43 @@ func (l *look) take(v view) {
 
 // keep keeps c for some time. l.mu must be held.
 func (l *look) keep(c *census) {
-	l.kept = slices.DeleteFunc(l.kept, func(old *census) bool { return old.view == c.view })
-	l.kept = append(l.kept, c)
-	if len(l.kept) > maxKept {
-		l.kept = slices.Delete(l.kept, 0, 1)
+	l.censuses = slices.DeleteFunc(l.censuses, func(old *census) bool { return old.view == c.view })
+	l.censuses = append(l.censuses, c)
+	if len(l.censuses) > maxCensuses {
+		l.censuses = slices.Delete(l.censuses, 0, 1)
+	}
+	if c.Phases[""].Phase == nil && l.phases[""] == l.tracker.Initial() {
+		delete(l.phases, "")
 	}
 	for name, p := range c.Phases {
-		if _, known := l.phases[name]; !known && len(l.phases) < maxPhases {
+		if _, known := l.phases[name]; known || len(l.phases) < maxPhases {
 			l.phases[name] = p.Phase
 		}
 	}
-	time.AfterFunc(kept, func() {
+	time.AfterFunc(censusLasts, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.kept = slices.DeleteFunc(l.kept, func(old *census) bool { return old == c })
+		l.censuses = slices.DeleteFunc(l.censuses, func(old *census) bool { return old == c })
 	})
 }
 
-// phase returns a phase by its name, or nil.
+// phase returns a phase by its name, or nil. Of several with the same name it is one in
+// which the newest census has met connections, or else one in which an earlier one has.
+//
+// The initial phase is there without that, unless it has no name and none has ended in it:
+// connections of adapters such as idlehttp are never in it, and its limits mean nothing.
 func (l *look) phase(name string) *idle.Phase {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.phases[name]
+	p := l.phases[name]
+	l.mu.Unlock()
+	if p != nil || name != l.tracker.Policy().Name {
+		return p
+	}
+	counts, _ := l.snapshot.take()
+	for _, n := range counts.ByPhase[name] {
+		if n > 0 {
+			return l.tracker.Initial()
+		}
+	}
+	return nil
 }

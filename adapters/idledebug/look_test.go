@@ -104,7 +104,7 @@ func (s *site) keeps() int {
 	defer l.mu.Unlock()
 	l.listed.mu.Lock()
 	defer l.listed.mu.Unlock()
-	return len(l.kept) + len(l.listed.batches)
+	return len(l.censuses) + len(l.listed.batches)
 }
 
 // TestBlockedLoop has an event loop that does nothing, so that a census cannot finish. The
@@ -184,7 +184,7 @@ func (s *site) newest() time.Time {
 	l := s.h.looks[s.h.names[0]]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.kept[len(l.kept)-1].At
+	return l.censuses[len(l.censuses)-1].At
 }
 
 // TestClicking has somebody change the order in quick succession, while somebody else

@@ -10,22 +10,23 @@ import (
 // maxFinished is how many operations are shown after they have finished.
 const maxFinished = 3
 
-// operations numbers the operations of a tracker.
+// operations gives ids to the operations of a tracker.
 type operations struct {
+	ids      issuer
 	mu       sync.Mutex
-	next     int
-	current  []*numbered
+	next     uint64
+	current  []*identified
 	finished []operation // the last ones, the newest last
 }
 
-type numbered struct {
-	id int
+type identified struct {
+	id string
 	op *idle.Operation
 }
 
 // operation is the JSON of an operation.
 type operation struct {
-	ID       int     `json:"id"`
+	ID       string  `json:"id"`
 	Kind     string  `json:"kind"` // drain or shed
 	Cause    string  `json:"cause,omitempty"`
 	Met      int     `json:"met"`
@@ -46,10 +47,10 @@ func (o *operations) show(t *idle.Tracker) []operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, op := range t.Operations() {
-		o.number(op)
+		o.identify(op)
 	}
 	running := []operation{}
-	o.current = slices.DeleteFunc(o.current, func(n *numbered) bool {
+	o.current = slices.DeleteFunc(o.current, func(n *identified) bool {
 		now := n.json()
 		if now.Finished {
 			o.finished = append(o.finished, now)
@@ -66,11 +67,11 @@ func (o *operations) show(t *idle.Tracker) []operation {
 func (o *operations) add(op *idle.Operation) operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.number(op).json()
+	return o.identify(op).json()
 }
 
 // find returns an operation that has not finished, or nil.
-func (o *operations) find(id int) *idle.Operation {
+func (o *operations) find(id string) *idle.Operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, n := range o.current {
@@ -81,20 +82,20 @@ func (o *operations) find(id int) *idle.Operation {
 	return nil
 }
 
-// number returns op with its number. o.mu must be held.
-func (o *operations) number(op *idle.Operation) *numbered {
+// identify returns op with its id. o.mu must be held.
+func (o *operations) identify(op *idle.Operation) *identified {
 	for _, n := range o.current {
 		if n.op == op {
 			return n
 		}
 	}
 	o.next++
-	n := &numbered{o.next, op}
+	n := &identified{o.ids.id(o.next), op}
 	o.current = append(o.current, n)
 	return n
 }
 
-func (n *numbered) json() operation {
+func (n *identified) json() operation {
 	p := n.op.Progress()
 	select {
 	case <-n.op.Done():

@@ -4,124 +4,107 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-const (
-	maxPages   = 64          // of a census
-	maxBatches = 64          // of listed connections
-	rowsLast   = time.Minute // the id of a row is valid so long
-)
+// maxPageRows is how many rows of a census are held, on all its pages.
+const maxPageRows = 20_000
 
-// pages are the pages of a census that somebody has looked at. Each is fetched once.
-type pages struct {
+// listPages are the pages of the list of a census that somebody has looked at last. Each
+// is described once, so all who look at it see the same rows with the same ids.
+type listPages struct {
 	once  sync.Once
 	turn  chan struct{} // holds a token while nobody fetches
-	pages map[place]page
+	pages []*listPage   // the oldest first
+	rows  int           // on these
 }
 
-type place struct{ from, n int }
-
-// A page is a part of the list of a census.
-type page struct {
-	infos []idle.Info
-	first uint64 // the id of the first row; the others follow
-	at    time.Time
+// A listPage is a page of the list of a census. Pages of one size are disjoint.
+type listPage struct {
+	number, size int // the number counts from 1
+	from, upto   int // the part of the list that it covers
+	infos        []idle.Info
+	ids          rowIDs
 }
 
 // fetch returns a page. If several ask, one fetches and the others wait.
-func (p *pages) fetch(ctx context.Context, c *idle.Census, at place, ids *listed) (page, error) {
+func (p *listPages) fetch(ctx context.Context, c *idle.Census, number, size int, to *listed) (*listPage, error) {
 	p.once.Do(func() {
-		p.turn, p.pages = make(chan struct{}, 1), map[place]page{}
+		p.turn = make(chan struct{}, 1)
 		p.turn <- struct{}{}
 	})
 	select {
 	case <-p.turn:
 	case <-ctx.Done():
-		return page{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	defer func() { p.turn <- struct{}{} }()
-	if got, ok := p.pages[at]; ok {
-		return got, nil
+	if number > 1 { // the first page takes what it needs, so that a drain does not empty it
+		if _, err := p.one(ctx, c, 1, size, to); err != nil {
+			return nil, err
+		}
 	}
-	infos, err := describe(ctx, c, at)
-	if err != nil {
-		return page{}, err
-	}
-	got := page{infos, ids.add(infos), time.Now()}
-	if len(p.pages) < maxPages {
-		p.pages[at] = got
-	}
-	return got, nil
+	return p.one(ctx, c, number, size, to)
 }
 
-// Where many have ended since the census, a page is filled up with those that follow in
-// the list: so many at a time, and so often.
+// one returns a page. The token must be held.
+func (p *listPages) one(ctx context.Context, c *idle.Census, number, size int, to *listed) (*listPage, error) {
+	at := listPage{number: number, size: size, from: (number - 1) * size, upto: c.Len()}
+	for _, known := range p.pages {
+		switch {
+		case known.size != size:
+		case known.number == number:
+			return known, nil
+		case known.number < number:
+			at.from = max(at.from, known.upto)
+		default:
+			at.upto = min(at.upto, known.from)
+		}
+	}
+	if err := at.describe(ctx, c); err != nil {
+		return nil, err
+	}
+	at.ids = to.add(at.infos)
+	p.pages = append(p.pages, &at)
+	p.rows += size
+	for p.rows > maxPageRows && len(p.pages) > 2 {
+		p.rows -= p.pages[0].size
+		p.pages = slices.Delete(p.pages, 0, 1)
+	}
+	return &at, nil
+}
+
 const (
-	more      = 1000
-	moreOften = 5
+	maxSteps = 100  // in which a page is described
+	maxStep  = 1000 // connections
 )
 
-// describe returns the connections of a page.
-func describe(ctx context.Context, c *idle.Census, at place) ([]idle.Info, error) {
-	infos, err := c.Page(ctx, at.from, at.n)
-	next := at.from + at.n
-	for range moreOften {
-		if err != nil || len(infos) >= at.n || next >= c.Len() {
+// describe describes connections from p.from on until the page is full, and sets p.upto to
+// where it stopped. Connections that have ended since the census are left out, which may be
+// many in a row.
+func (p *listPage) describe(ctx context.Context, c *idle.Census) error {
+	end := max(p.upto, p.from)
+	p.upto = p.from
+	step := p.size
+	for range maxSteps {
+		missing := p.size - len(p.infos)
+		if missing == 0 || p.upto == end {
 			break
 		}
-		var following []idle.Info
-		following, err = c.Page(ctx, next, more)
-		infos = append(infos, following[:min(len(following), at.n-len(infos))]...)
-		next += more
-	}
-	return infos, err
-}
-
-// listed holds the connections that were listed last, so that they can be ended by hand.
-type listed struct {
-	on      bool // somebody may end connections
-	mu      sync.Mutex
-	next    uint64
-	batches []batch
-}
-
-// A batch is what was listed at once.
-type batch struct {
-	first uint64
-	infos []idle.Info
-}
-
-// add returns the id of the first of infos. The others follow.
-func (l *listed) add(infos []idle.Info) (first uint64) {
-	if !l.on || len(infos) == 0 {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first = l.next + 1
-	l.next += uint64(len(infos))
-	l.batches = append(l.batches, batch{first, infos})
-	if len(l.batches) > maxBatches {
-		l.batches = slices.Delete(l.batches, 0, 1)
-	}
-	time.AfterFunc(rowsLast, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.batches = slices.DeleteFunc(l.batches, func(b batch) bool { return b.first == first })
-	})
-	return first
-}
-
-// find returns the connection with an id, or nil if it was listed too long ago.
-func (l *listed) find(id uint64) *idle.Info {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, b := range l.batches {
-		if id >= b.first && id-b.first < uint64(len(b.infos)) {
-			return &b.infos[id-b.first]
+		n := min(max(step, missing), end-p.upto)
+		infos, err := c.Page(ctx, p.upto, n)
+		if err != nil {
+			return err
+		}
+		if len(infos) > missing { // the page would end within this step, but it is not known where
+			step = n / 2
+			continue
+		}
+		p.infos = append(p.infos, infos...)
+		p.upto += n
+		if step = 0; len(infos) == 0 {
+			step = min(2*n, maxStep)
 		}
 	}
 	return nil

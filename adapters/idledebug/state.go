@@ -126,7 +126,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c, err := l.newest(r.Context())
-	st := l.tracker.Stats()
+	st, ends := l.snapshot.take()
 	s := state{
 		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
@@ -136,7 +136,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 		Ended: endedBy(st), Causes: st.Causes,
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
 		Pressure: l.tracker.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
-		Ends: endsOf(l.tracker.RecentEnds(), n),
+		Ends: endsOf(ends, n),
 	}
 	if most, ok := l.tracker.Capacity(); ok {
 		s.Capacity = &capacity{most.Most, inSeconds(most.Grace), most.PerKey}
@@ -174,6 +174,9 @@ func (l *look) phasesOf(st idle.Stats, c *census) []phase {
 	known := maps.Clone(l.phases)
 	l.mu.Unlock()
 	initial := l.tracker.Policy().Name
+	if p := l.phase(initial); p != nil {
+		known[initial] = p
+	}
 	names := slices.Sorted(maps.Keys(known))
 	slices.SortStableFunc(names, func(a, b string) int {
 		switch initial {

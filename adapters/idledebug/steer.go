@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -92,7 +91,7 @@ func (h *Handler) operation(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var in struct {
-		ID int    `json:"id"`
+		ID string `json:"id"`
 		Do string `json:"do"`
 	}
 	if err := body(w, r, &in); err != nil {
@@ -100,7 +99,7 @@ func (h *Handler) operation(w http.ResponseWriter, r *http.Request) error {
 	}
 	op := l.ops.find(in.ID)
 	if op == nil {
-		return &refusal{http.StatusNotFound, fmt.Sprintf("id is %d; no operation with this id is under way", in.ID)}
+		return &refusal{http.StatusNotFound, fmt.Sprintf("id is %q; no operation of this tracker with this id is under way", in.ID)}
 	}
 	switch in.Do {
 	case "pause":
@@ -128,16 +127,12 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in); err != nil {
 		return err
 	}
-	id, err := strconv.ParseUint(in.ID, 10, 64)
-	if err != nil {
-		return invalid("id", in.ID, "the id of a connection from api/connections")
-	}
 	if len(in.Cause) > maxCause {
 		return invalid("cause", in.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
 	}
-	i := l.listed.find(id)
-	if i == nil {
-		return &refusal{http.StatusGone, fmt.Sprintf("id is %s; it was not listed within the last %v, so look again", in.ID, rowsLast)}
+	i, err := l.listed.find(in.ID)
+	if err != nil {
+		return err
 	}
 	i.End(in.Cause)
 	return answer(w, map[string]bool{"done": true})
@@ -184,7 +179,7 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 func (l *look) named(name string) (*idle.Phase, error) {
 	p := l.phase(name)
 	if p == nil {
-		return nil, invalid("phase", name, "the name of a phase in which a connection was seen; api/state lists them")
+		return nil, invalid("phase", name, "the name of a phase that api/state lists")
 	}
 	return p, nil
 }

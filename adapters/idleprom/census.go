@@ -8,6 +8,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// every is how often a census of a tracker begins at most.
+const every = time.Second
+
 // A census takes the censuses of a tracker, one at a time, for all scrapes together.
 type census struct {
 	tracker *idle.Tracker
@@ -19,8 +22,9 @@ type census struct {
 	late    uint64        // scrapes that have not waited for theirs
 }
 
-// take waits for the census under way, or for a new one, but not too long. It returns the
-// last census that has finished, or nil if there is none, and how many scrapes were late.
+// take waits for the census under way, or for a new one if the last one is old, but not too
+// long. It returns the last census that has finished, or nil if there is none, and how many
+// scrapes were late.
 func (c *census) take() (last *idle.Census, late uint64) {
 	patience := time.NewTimer(c.timeout)
 	defer patience.Stop()
@@ -36,12 +40,18 @@ func (c *census) take() (last *idle.Census, late uint64) {
 	return c.last, c.late
 }
 
-// begin begins a census unless one is under way. The channel it returns is closed when
-// that has finished.
+// begin begins a census unless one is under way, or the last one is young enough. The
+// channel it returns is closed when there is nothing to wait for any more.
 func (c *census) begin() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running == nil {
+	switch {
+	case c.running != nil:
+	case c.last != nil && time.Since(c.last.At) < every:
+		finished := make(chan struct{})
+		close(finished)
+		return finished
+	default:
 		c.running = make(chan struct{})
 		go c.run(c.running)
 	}

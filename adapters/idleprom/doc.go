@@ -70,10 +70,10 @@
 //	idlewheel_census_late_total                scrapes that have used an older census, or none
 //
 // The metrics with (*) come from a census, which visits all connections. A scrape takes
-// one, and scrapes that come meanwhile share it. It takes about a quarter of a microsecond
-// for each connection. If it is not finished within Options.CensusTimeout, the scrape has the
-// values of the last one that was, and is counted as late. Once a tracker is closed there
-// is no census, and these metrics are absent. All others remain.
+// one, unless the last one began less than a second ago, and scrapes that come meanwhile
+// share it. It takes about a quarter of a microsecond for each connection. If it is not finished within Options.CensusTimeout, the scrape has the
+// values of the last one that was, and is counted as late. A second after a
+// tracker was closed there is no census, and these metrics are absent. All others remain.
 //
 // # Histograms
 //

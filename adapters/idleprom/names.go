@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 const (
@@ -64,5 +65,10 @@ func clean(name string) string {
 	if name == "" {
 		return unnamed
 	}
-	return strings.ToValidUTF8(name[:min(len(name), longestLabel)], "\uFFFD")
+	label := strings.ToValidUTF8(name, "\uFFFD")
+	end := min(len(label), longestLabel)
+	for end < len(label) && !utf8.RuneStart(label[end]) {
+		end--
+	}
+	return label[:end]
 }

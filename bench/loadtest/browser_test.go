@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,7 +21,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/idlewheel/idlewheel/adapters/idledebug"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // TestPageInBrowser looks at a run with a real browser, and drains it from the page.
@@ -71,6 +75,56 @@ func TestPageInBrowser(t *testing.T) {
 
 	stop()
 	b.await("the server is gone", `!document.querySelector("#trouble").hidden && text("#trouble").includes("has not answered since")`)
+}
+
+// TestTwoTrackersInBrowser chooses another tracker, which does not answer: nothing of the
+// first one may be left to press. Labels are hostile.
+func TestTwoTrackersInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	trackers := map[string]*idle.Tracker{}
+	for _, name := range []string{"A", "B"} {
+		tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: time.Hour}, &idle.Options{Label: func(owner any) string { return owner.(string) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		trackers[name] = tracker
+		for _, label := range []string{"<img src=x onerror=alert(1)>", "a\u202eb\nc"} {
+			if err := tracker.Track(&idle.Conn{}, name+label, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	page, err := idledebug.New(trackers, &idledebug.Options{Steer: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("tracker") == "B" {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		page.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	b.watch(server.URL + "/")
+	b.await("the rows of A", `rows().length === 2 && document.querySelectorAll("#phases tbody tr").length === 1`)
+	b.await("its labels are text", `!document.querySelector("td img") && text("#connections").includes("A<img src=x onerror=alert(1)>") && text("#connections").includes("Aa\\u{202e}b\\u{a}c")`)
+	b.evaluate("a dialog", `rows()[0].querySelector("button").click(); document.querySelector("#end").open`)
+	b.evaluate("choose B", `(() => { const s = document.querySelector("#tracker"); s.value = "B"; s.dispatchEvent(new Event("change")); return true })()`)
+	b.await("nothing of A is left", `rows().length === 0 && !document.querySelector("#phases tbody tr") && !document.querySelector("dialog[open]") && document.querySelector("#operations").hidden`)
+	close(release)
+	b.await("the rows of B", `rows().length === 2 && text("#connections").includes("B<img")`)
+	b.evaluate("end one", `rows()[0].querySelector("button").click(); document.querySelector("#end form").requestSubmit(); true`)
+	b.await("it has ended", `rows().length === 1 && text("#ends").includes("shed: by hand")`)
+	b.check()
+	if a, b := trackers["A"].Stats().Live, trackers["B"].Stats().Live; a != 2 || b != 1 {
+		t.Errorf("%d connections of A and %d of B are live", a, b)
+	}
 }
 
 // serveRun runs loadtest until stop is called, or the test ends, and returns the address

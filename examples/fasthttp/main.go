@@ -7,8 +7,9 @@
 //
 // The limits are short, so that one can watch; those of the library's zero
 // Timeouts are meant for the real world. Ctrl-C shuts the server down in good
-// order, and prints what it has counted. With -ops 127.0.0.1:6060 it serves /metrics for
-// Prometheus on that port.
+// order, and prints what it has counted. A page about the connections is on
+// http://127.0.0.1:6061, and metrics for Prometheus are on /metrics there. -ops names
+// another address.
 package main
 
 import (
@@ -36,7 +37,7 @@ func main() {
 	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
 	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
 	flag.DurationVar(&t.KeepAliveTimeout, "keep-alive", 5*time.Second, "how long the next request may take to begin")
-	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
+	opsAddress := flag.String("ops", "127.0.0.1:6061", "where to serve a page about the connections, and /metrics; empty for nowhere")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/fasthttp [flags]")
 		flag.PrintDefaults()

@@ -17,7 +17,8 @@
 //	go run ./examples/gateway -limits limits.json
 //	pkill -HUP gateway
 //
-// With -ops 127.0.0.1:6060 it serves /metrics for Prometheus on that port.
+// A page about the connections is on http://127.0.0.1:6062, and metrics for Prometheus are
+// on /metrics there. -ops names another address.
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 	flag.DurationVar((*time.Duration)(&l.Idle), "idle", 3*time.Second, "how long one that does not beat may be silent")
 	file := flag.String("limits", "", "a `file` with both, like {\"handshake\": \"2s\", \"idle\": \"3s\"}, which SIGHUP has read again")
 	show := flag.Bool("show", false, "run into the timeouts of the gateway, instead of serving")
-	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
+	opsAddress := flag.String("ops", "127.0.0.1:6062", "where to serve a page about the connections, and /metrics; empty for nowhere")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gateway [flags]")
 		flag.PrintDefaults()

@@ -14,9 +14,8 @@
 //	go run ./examples/http -timeouts timeouts.json
 //	pkill -HUP http
 //
-// With -ops it serves /metrics for Prometheus on a port of its own:
-//
-//	go run ./examples/http -ops 127.0.0.1:6060
+// A page about the connections is on http://127.0.0.1:6060, and metrics for Prometheus are
+// on /metrics there. -ops names another address.
 package main
 
 import (

@@ -85,7 +85,6 @@ var troubles = map[string][]string{
 		`idlewheel_timeout_lateness_seconds_bucket{le="4"} 0+120x1600`,
 	},
 	"IdlewheelTimeoutsDeferred": {`idlewheel_timeouts_deferred_total 0+30x1600`},
-	"IdlewheelDriverBusy":       {`idlewheel_pass_busy_seconds_total 0+29x1600`},
 	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
 	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
 	"IdlewheelRefusing":         {`idlewheel_connections_refused_total 0x1590 0+5x10`},

@@ -42,8 +42,12 @@ export function listen(changed, end) {
   mark();
 }
 
-// reset shows the first page of all again, as for another tracker.
+// reset shows nothing until the first page of another tracker comes.
 export function reset() {
+  fill(body, []);
+  pages = 1;
+  write(byId("where"), "-");
+  for (const id of ["held", "list-note"]) write(byId(id), "");
   view.page = 1;
   view.phase = "*";
   byId("filter").value = "*";
@@ -79,7 +83,7 @@ export function show(list, asked) {
   table.classList.toggle("steered", steer);
   if (hold) return;
   fill(body, list.rows, cells("label", "minor", "number", "number", "number", "minor", "number minor", "act"), (row, c) => {
-    row.shown = c;
+    row.shown = { ...c, tracker: list.tracker };
     const [label, phase, idle, age, ends, next, misses, act] = row.children;
     write(label, plain(c.label) || "(no label)");
     label.title = label.textContent;

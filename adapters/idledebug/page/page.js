@@ -77,7 +77,7 @@ function showCensus(s) {
 function showPhases(s) {
   fill(byId("phases").tBodies[0], s.phases, cells("label", "number", "limits", "number", "act"), (row, p) => {
     const [label, live, limits, ended, act] = row.children;
-    row.shown = p;
+    row.shown = { ...p, tracker: s.tracker };
     write(label, phaseName(p.name) + (p.initial ? ", at the beginning" : ""));
     write(live, s.census ? count(p.live) : "-");
     const rest = Object.fromEntries(p.rest.map(l => [l.name, l.value]));
@@ -115,7 +115,7 @@ function showEnds(s) {
     write(idle, duration(e.idle));
     write(late, e.late ? duration(e.late) : "");
   });
-  write(byId("ends-note"), s.ends.length ? "" : "None since somebody has looked for the first time.");
+  write(byId("ends-note"), s.ends.length ? "" : "No end has been recorded yet.");
 }
 
 function showCounts(s) {
@@ -124,8 +124,8 @@ function showCounts(s) {
     ["pings", c.pings], ["missed", c.misses], ["kept open", c.kept], ["refused", c.refused], ["late by a tick or more", c.deferred],
     ["panics of callbacks", c.panics], ["ends not reported", c.ends_lost], ["passes", c.passes],
   ].map(([name, n]) => [name, count(n)]);
-  shown.push(["time of all passes", duration(c.busy)], ["longest pass", duration(c.longest)], ["a pass, 99 %", "≤ " + duration(s.pass_time.p99)],
-    ["a life, median", "≤ " + duration(s.lifetime.p50)], ["idle at the end, median", "≤ " + duration(s.idle_at_end.p50)]);
+  shown.push(["time of all passes", duration(c.busy)], ["longest pass", duration(c.longest)], ["99th percentile of a pass", "≤ " + duration(s.pass_time.p99)],
+    ["median lifetime", "≤ " + duration(s.lifetime.p50)], ["median idle time at the end", "≤ " + duration(s.idle_at_end.p50)]);
   fill(byId("counts"), shown, () => {
     const e = make("div");
     e.append(make("dt"), make("dd"));
@@ -216,8 +216,10 @@ byId("tracker").onchange = e => {
   choose(e.target.value);
   latest = null;
   history = rates = [];
+  fill(byId("phases").tBodies[0], []);
+  fill(byId("ends").tBodies[0], []);
   connections.reset();
-  steer.forget();
+  steer.reset();
   look();
 };
 byId("phases").onclick = e => {

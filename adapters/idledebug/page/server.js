@@ -7,31 +7,30 @@ let chosen = "";
 // choose sets the tracker that requests are about.
 export function choose(tracker) { chosen = tracker; }
 
-function address(path, parameters) {
+function address(path, parameters, tracker) {
   const q = new URLSearchParams(parameters);
-  if (chosen) q.set("tracker", chosen);
+  if (tracker) q.set("tracker", tracker);
   return `api/${path}?${q}`;
 }
 
 async function answer(response) {
-  const body = await response.json().catch(() => ({ error: `the server answered with status ${response.status}` }));
-  if (!response.ok) {
-    const e = new Error(body.error || `the server answered with status ${response.status}`);
-    e.answered = true;
-    throw e;
-  }
-  return body;
+  if (response.ok) return response.json();
+  const body = await response.json().catch(() => ({}));
+  const e = new Error(body.error || `the server answered with status ${response.status}`);
+  e.answered = true;
+  throw e;
 }
 
 // get fetches an answer. stop is a signal that aborts it.
 export async function get(path, parameters, stop) {
   const signal = AbortSignal.any([stop, AbortSignal.timeout(answerTime)]);
-  return answer(await fetch(address(path, parameters), { signal, cache: "no-store" }));
+  return answer(await fetch(address(path, parameters, chosen), { signal, cache: "no-store" }));
 }
 
-// post sends a request that changes something.
-export async function post(path, body) {
-  return answer(await fetch(address(path, {}), {
+// post sends a request that changes something. The tracker is the one of what was pressed,
+// as another one may have been chosen since.
+export async function post(path, tracker, body) {
+  return answer(await fetch(address(path, {}, tracker), {
     method: "POST", body: JSON.stringify(body),
     headers: { "Content-Type": "application/json" },
   }));

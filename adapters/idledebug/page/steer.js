@@ -3,7 +3,7 @@ import { byId, count, duration, fill, make, options, phaseName, plain, write } f
 import { post } from "./server.js";
 
 let changed = () => {};
-let name = "";
+let name = ""; // of the tracker that is shown
 let known = { phases: [], settings: [] };
 
 // open shows a dialog. send makes a request of its form.
@@ -38,24 +38,26 @@ function number(text, what) {
 }
 
 function drain() {
-  open("drain", name, form => post("drain", { over: form.get("over"), grace: form.get("grace"), stop: form.get("stop") }));
+  const tracker = name;
+  open("drain", plain(tracker), form => post("drain", tracker, { over: form.get("over"), grace: form.get("grace"), stop: form.get("stop") }));
 }
 
 function shed() {
+  const tracker = name;
   options(byId("shed").querySelector("select"), [["*", "all"], ...known.phases.map(p => [p.name, phaseName(p.name)])]);
-  open("shed", name, form => {
+  open("shed", plain(tracker), form => {
     const body = {};
     for (const key of ["idle", "cause", "over", "grace"]) body[key] = form.get(key);
     body.share = number(form.get("share"), "The percentage") / 100;
     body.most = number(form.get("most"), "The number");
     if (form.get("phase") !== "*") body.phase = form.get("phase");
-    return post("shed", body);
+    return post("shed", tracker, body);
   });
 }
 
 // end asks whether a connection is to be ended.
 export function end(row) {
-  open("end", plain(row.label) || "(no label)", form => post("end", { id: row.id, cause: form.get("cause") }));
+  open("end", plain(row.label) || "(no label)", form => post("end", row.tracker, { id: row.id, cause: form.get("cause") }));
 }
 
 // change shows the limits of a phase, and sends those that were changed.
@@ -76,7 +78,7 @@ export function change(phase) {
       if (value.trim() !== (before[key] || "")) limits[key] = value.trim();
     }
     if (!Object.keys(limits).length) return null;
-    return post("limits", { phase: phase.name, limits });
+    return post("limits", phase.tracker, { phase: phase.name, limits });
   });
 }
 
@@ -89,7 +91,8 @@ export function listen(then) {
     const button = e.target.closest("button");
     if (!button) return;
     try {
-      await post("operation", { id: button.closest("li").shown.id, do: button.dataset.do });
+      const { tracker, id } = button.closest("li").shown;
+      await post("operation", tracker, { id, do: button.dataset.do });
     } catch { /* it has finished meanwhile, which the next look shows */ }
     changed();
   };
@@ -106,7 +109,7 @@ export function show(state) {
   byId("nothing-runs").hidden = state.operations.length > 0;
   let news = "";
   fill(byId("running"), [...state.operations].reverse(), item, (li, o) => {
-    li.shown = o;
+    li.shown = { ...o, tracker: state.tracker };
     const title = (o.kind === "drain" ? "Drain" : "Shed") + (o.cause ? `, ${plain(o.cause)}` : "");
     const [head, bar, detail] = li.children, [label, pause, cancel] = head.children;
     const over = o.met - o.left;
@@ -129,8 +132,15 @@ export function show(state) {
   return news;
 }
 
-// forget forgets the operations, as those of another tracker have other numbers.
-export function forget() { finished.clear(); }
+// reset shows nothing, and no dialog, until the state of another tracker comes.
+export function reset() {
+  name = "";
+  known = { phases: [], settings: [] };
+  finished.clear();
+  fill(byId("running"), []);
+  byId("operations").hidden = true;
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+}
 
 function item() {
   const li = make("li"), head = make("div", "bar"), cancel = make("button", "", "Cancel");

@@ -16,8 +16,9 @@ import (
 )
 
 // Serve serves the page of trackers and their metrics at an address of their own, or
-// nowhere if that is empty. The page answers to this machine only. The metrics answer to
-// anyone who reaches the address.
+// nowhere if that is empty. If it cannot listen there, it says so, and the example goes on
+// without. The page answers to this machine only. The metrics answer to anyone who reaches
+// the address.
 func Serve(address string, trackers map[string]*idle.Tracker) error {
 	if address == "" {
 		return nil
@@ -28,7 +29,8 @@ func Serve(address string, trackers map[string]*idle.Tracker) error {
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return err
+		log.Printf("no page about the connections, and no metrics: %v; choose another address by -ops", err)
+		return nil
 	}
 	log.Printf("a page is on http://%v/, metrics are on /metrics", ln.Addr())
 	go func() { log.Print(idlehttp.Serve(&http.Server{Handler: handler}, ln, idlehttp.Timeouts{})) }()
