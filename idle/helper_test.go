@@ -134,7 +134,7 @@ func (r *rig) peer() *peer {
 // from a lock that what the test did before comes first, and what it does after
 // comes last.
 func (r *rig) wait(d time.Duration) {
-	r.Tracker.Stats()
+	r.Tracker.Operations() // takes a lock
 	time.Sleep(d)
 	synctest.Wait()
 }

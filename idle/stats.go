@@ -158,7 +158,7 @@ func (n *phaseCounts) get() map[string]map[Reason]uint64 {
 	defer n.mu.Unlock()
 	all := map[string]map[Reason]uint64{}
 	for name, counts := range n.counts {
-		all[name] = map[Reason]uint64{}
+		all[name] = make(map[Reason]uint64, numReasons)
 		for _, r := range Reasons() {
 			all[name][r] = counts[r].Load()
 		}
