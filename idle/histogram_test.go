@@ -1,0 +1,47 @@
+package idle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestHistogram(t *testing.T) {
+	var h Histogram
+	for d, bucket := range map[time.Duration]int{
+		0: 0, -5: 0, 1: 0, time.Microsecond: 1, time.Second: 20, time.Second + 1: 21, 2 * time.Second: 21, 500 * time.Millisecond: 19,
+		1 << 62: NumBuckets - 1, 365 * 24 * time.Hour: NumBuckets - 1, 194 * 24 * time.Hour: NumBuckets - 2,
+	} {
+		if got := bucketOf(d); got != bucket {
+			t.Errorf("%v is in bucket %d, want %d", d, got, bucket)
+		}
+		if bound := BucketBound(bucketOf(d)); d.Seconds() > bound || bucketOf(d) > 0 && d.Seconds() <= BucketBound(bucketOf(d)-1) {
+			t.Errorf("%v is in the bucket to %v s", d, bound)
+		}
+	}
+	if h.Quantile(0.5) != 0 {
+		t.Error("an empty histogram has a median")
+	}
+	for i := range 100 {
+		h.note(time.Duration(i+1) * time.Second)
+	}
+	if h.Count() != 100 || h.Sum != 5050 || h.Quantile(0.5) != 64 || h.Quantile(0) != 1 || h.Quantile(1) != 128 {
+		t.Errorf("%d, %v, median %v, least %v, most %v", h.Count(), h.Sum, h.Quantile(0.5), h.Quantile(0), h.Quantile(1))
+	}
+}
+
+// TestManyPhaseNames has more names of phases than are counted one by one.
+func TestManyPhaseNames(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 2}, func(r *rig) {
+		for i := range 2 * (mostPhases + 50) {
+			g := &guest{}
+			r.track(&g.conn, g)
+			g.conn.Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))
+		}
+		r.wait(3 * time.Second)
+		st := r.Stats()
+		if len(st.ByPhase) > mostPhases+1 || st.ByPhase[otherPhases][ReasonIdle] < 50 {
+			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherPhases][ReasonIdle])
+		}
+	})
+}
