@@ -78,6 +78,9 @@ func TestDrain(t *testing.T) {
 	if err := echo(busy, "bye"); err != nil {
 		t.Error(err)
 	}
+	if _, err := io.ReadFull(busy, make([]byte, 3)); err != nil { // or the server might read both messages as one
+		t.Error(err)
+	}
 	io.WriteString(busy, "i")
 	receive(t, o.Done())
 	if st := s.Stats(); st.Drained != 6 || st.Live != 0 {
