@@ -24,6 +24,12 @@ func TestAccess(t *testing.T) {
 		{"192.0.2.1:1", "localhost:6060", "", false},
 		{"192.0.2.1:1", "localhost:6060", "X-Forwarded-For: 127.0.0.1", false},
 		{"127.0.0.1:1", "localhost:6060", "X-Forwarded-For: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "X-Forwarded-Proto: https", false},
+		{"127.0.0.1:1", "localhost:6060", "X-Forwarded-Port: 443", false},
+		{"127.0.0.1:1", "localhost:6060", "X-Client-IP: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "X-Real-IP: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "True-Client-IP: 127.0.0.1", false},
+		{"127.0.0.1:1", "localhost:6060", "CF-Connecting-IP: 127.0.0.1", false},
 		{"127.0.0.1:1", "localhost:6060", "Forwarded: for=127.0.0.1", false},
 		{"127.0.0.1:1", "localhost:6060", "Via: 1.1 proxy", false},
 		{"127.0.0.1:1", "rebound.example:6060", "", false},
@@ -63,7 +69,7 @@ func TestAuthorize(t *testing.T) {
 }
 
 var posts = map[string]string{
-	"/api/drain":     `{}`,
+	"/api/drain":     `{"now": true}`,
 	"/api/shed":      `{"most": 1}`,
 	"/api/operation": `{"id": "1", "do": "cancel"}`,
 	"/api/end":       `{"id": "1"}`,
@@ -109,7 +115,7 @@ func TestWhatChangesNothing(t *testing.T) {
 			s.Errorf("a row has the id %s", l.Rows[0].ID)
 		}
 		for target, body := range posts {
-			s.wantError(request("POST", target, body), http.StatusNotFound, "nothing at this path")
+			s.wantError(request("POST", target, body), http.StatusNotFound, "steering is off; Options.Steer")
 		}
 		unchanged(s, c, 1)
 	})
@@ -218,7 +224,7 @@ func TestNewErrors(t *testing.T) {
 	defer tracker.Close()
 	for want, trackers := range map[string]map[string]*idle.Tracker{
 		"trackers is empty":         nil,
-		`trackers["chat"] is nil`:   {"main": tracker, "chat": nil},
+		"before OnBoot":             {"main": tracker, "chat": nil},
 		`trackers[""] has no name;`: {"": tracker},
 	} {
 		if h, err := New(trackers, nil); h != nil || err == nil || !strings.Contains(err.Error(), want) {

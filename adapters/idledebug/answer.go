@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -38,15 +36,16 @@ func quoteAll(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// answer writes v as JSON.
+// answer writes v as JSON. It returns only errors that come before the answer has begun: if the
+// client is gone, there is nobody to tell.
 func answer(w http.ResponseWriter, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(text)
-	return err
+	w.Write(text)
+	return nil
 }
 
 // answerError writes err as JSON. Errors of package idle are about what was asked for.
@@ -76,35 +75,4 @@ func whole(q url.Values, name string, otherwise, least, most int) (int, error) {
 		return 0, invalid(name, text, fmt.Sprintf("a whole number from %d to %d", least, most))
 	}
 	return n, nil
-}
-
-// maxBody is how long the body of a POST may be.
-const maxBody = 64 << 10
-
-// body reads the body of a POST to v. An unknown field is an error, as a misspelt condition
-// would be none.
-func body(w http.ResponseWriter, r *http.Request, v any) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return &refusal{http.StatusBadRequest, "the body is not what is asked for: " + strings.TrimPrefix(err.Error(), "json: ")}
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return &refusal{http.StatusBadRequest, "the body has more than one JSON object"}
-	}
-	return nil
-}
-
-// durations parses fields of a body. The empty text is 0.
-type durations struct{ err error }
-
-func (d *durations) parse(name, text string) time.Duration {
-	if text == "" || d.err != nil {
-		return 0
-	}
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		d.err = invalid(name, text, "a duration such as 90s or 1m30s")
-	}
-	return v
 }

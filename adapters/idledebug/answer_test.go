@@ -1,8 +1,10 @@
 package idledebug
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -152,7 +154,25 @@ func TestBadRequests(t *testing.T) {
 			status       int
 			want         string
 		}{
-			{"drain", ``, 400, "the body is not what is asked for: EOF"},
+			{"drain", ``, 400, "the body must be a JSON object: EOF"},
+			{"drain", `null`, 400, "the body must be a JSON object"},
+			{"drain", `[{}]`, 400, "the body must be a JSON object"},
+			{"drain", `{"over": "1s"`, 400, "the body must be a JSON object: EOF"},
+			{"drain", `{}`, 400, `none of over, rate and now is set; to end all connections at once, set now to true`},
+			{"drain", `{"over": "0s", "now": false}`, 400, "none of over, rate and now is set"},
+			{"drain", `{"now": true, "rate": 5}`, 400, "set only one of over, rate and now"},
+			{"drain", `{"Over": "1s"}`, 400, `unknown field "Over"; it must be one of "grace", "now", "over", "rate", "stop"`},
+			{"drain", `{"over": "1s", "over": "2s"}`, 400, `over is there twice`},
+			{"drain", `{"over": 5}`, 400, `over is 5; it must be a text`},
+			{"drain", `{"over": [` + strings.Repeat("1,", 1000) + `1]}`, 400, `1,1...; it must be a text`},
+			{"drain", `{"rate": "5"}`, 400, `rate is "5"; it must be a number`},
+			{"drain", `{"now": 1}`, 400, `now is 1; it must be true or false`},
+			{"drain", `{"over": "99999999h"}`, 400, `over is "99999999h"; it must be at most 2562047h, some 292 years`},
+			{"shed", `{"most": 1.5}`, 400, `most is 1.5; it must be a whole number`},
+			{"shed", `{"phase": 5}`, 400, `phase is 5; it must be a text`},
+			{"end", `{"id": 5}`, 400, `id is 5; it must be a text`},
+			{"limits", `{"phase": "open", "limits": {"IdleTimeout": 5}}`, 400, `limits is {"IdleTimeout": 5}; it must be an object of texts`},
+			{"limits", `{"phase": "open", "limits": {"IdleTimeout": "99999999h"}}`, 400, `IdleTimeout is "99999999h"; it must be at most 2562047h`},
 			{"drain", `{"ovr": "1s"}`, 400, `unknown field "ovr"`},
 			{"drain", `{} {}`, 400, "more than one JSON object"},
 			{"drain", `{"over": "` + strings.Repeat("1", maxBody) + `"}`, 400, "too large"},
@@ -232,7 +252,7 @@ func TestClosedTracker(t *testing.T) {
 			s.Errorf("%+v", st)
 		}
 		s.wantError(request("GET", "/api/connections", ""), http.StatusConflict, "the tracker is closed")
-		s.wantError(request("POST", "/api/drain", "{}"), http.StatusConflict, "the tracker is closed")
+		s.wantError(request("POST", "/api/drain", `{"now": true}`), http.StatusConflict, "the tracker is closed")
 	})
 }
 
@@ -263,4 +283,50 @@ func TestDependencies(t *testing.T) {
 			t.Errorf("idledebug depends on %s", p)
 		}
 	}
+}
+
+// A goneClient is a ResponseWriter whose client has gone. It counts calls of WriteHeader.
+type goneClient struct {
+	*httptest.ResponseRecorder
+	headers int
+}
+
+func (w *goneClient) WriteHeader(int) { w.headers++ }
+
+func (w *goneClient) Write([]byte) (int, error) {
+	w.headers = max(w.headers, 1)
+	return 0, errors.New("write: broken pipe")
+}
+
+// TestClientGone: an answer is begun once, even if it cannot be written.
+func TestClientGone(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for _, target := range []string{"/", "/page.js", "/api/state", "/api/connections", "/api/none"} {
+			w := &goneClient{ResponseRecorder: httptest.NewRecorder()}
+			s.h.ServeHTTP(w, request("GET", target, ""))
+			if w.headers != 1 {
+				s.Errorf("%s: the header is written %d times", target, w.headers)
+			}
+		}
+	})
+}
+
+// TestClosedAfterLook closes a tracker of which there is a census.
+func TestClosedAfterLook(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		get[list](s, "/api/connections")
+		get[state](s, "/api/state")
+		s.tracker().Close()
+		time.Sleep(snapshotLasts)
+		for range 3 {
+			begun := time.Now()
+			st := get[state](s, "/api/state")
+			if !st.Closed || st.Census != nil || st.Counts.Live != 0 || st.Phases[0].Live != 0 || time.Since(begun) > 0 {
+				s.Errorf("after %v: closed %v, census %+v, counts %+v, phases %+v", time.Since(begun), st.Closed, st.Census, st.Counts, st.Phases)
+			}
+			s.wantError(request("GET", "/api/connections", ""), http.StatusConflict, "the tracker is closed")
+			time.Sleep(every + every/2)
+		}
+	})
 }

@@ -4,7 +4,8 @@
 //	page, err := idledebug.New(map[string]*idle.Tracker{"chat": ln.Tracker()}, nil)
 //	http.Handle("/debug/idle/", http.StripPrefix("/debug/idle", page))
 //
-// Importing the package registers nothing. The page works under any prefix.
+// Importing the package registers nothing. The page works under any prefix. The tracker of a
+// gnet handler exists from OnBoot on, so call New there, as examples/gateway does.
 //
 // # Who may look
 //
@@ -13,7 +14,8 @@
 //   - it comes from a loopback address;
 //   - its Host is localhost or a loopback address, with any port, so that a website cannot
 //     reach the page by a name of its own that resolves to 127.0.0.1 (DNS rebinding);
-//   - it has none of the headers that proxies add, such as X-Forwarded-For.
+//   - it has none of the headers that proxies add: Forwarded, Via, X-Forwarded-*, X-Real-IP,
+//     X-Client-IP, True-Client-IP and CF-Connecting-IP.
 //
 // A proxy on the same machine that adds no such header makes all its clients loopback
 // peers. Behind one, set Authorize.
@@ -24,7 +26,7 @@
 // # Steering
 //
 // GET changes nothing. With [Options].Steer, POST requests drain the tracker, shed and end
-// connections, and change limits. Without it they do not exist. Browsers send them from
+// connections, and change limits. Without it they get 404. Browsers send them from
 // this page only ([http.CrossOriginProtection]), and they must have the Content-Type
 // application/json, which a form cannot have.
 //
@@ -45,17 +47,17 @@
 //
 //	GET  api/state        counts, phases and limits, census, operations, recent ends (ends=50)
 //	GET  api/connections  the list: sort=idle, age, end or misses; phase; page=1; size=20
-//	POST api/drain        {"over": "60s", "rate": 0, "grace": "5s", "stop": "5m"}
+//	POST api/drain        {"over": "60s", "grace": "5s", "stop": "5m"}; or "rate": 100, or "now": true, instead of over
 //	POST api/shed         {"idle": "30s", "age": "", "phase": "", "share": 0.1, "most": 0, "cause": "", ...}, and as for drain
 //	POST api/operation    {"id": "...", "do": "pause"}, or resume, or cancel
 //	POST api/end          {"id": "...", "cause": "by hand"}, with the id of a listed connection
 //	POST api/limits       {"phase": "", "limits": {"IdleTimeout": "30s", "Heartbeat.Misses": "2"}}
 //
-// Errors are {"error": "..."}. Limits are called as in [idle.Policy]. Those that are left
+// Errors are {"error": "..."}. A body with an unknown field, or with one twice, is refused. Limits are called as in [idle.Policy]. Those that are left
 // out stay as they are.
 //
 // An id is valid for one tracker and one Handler. That of a row is valid for a minute,
-// unless 100,000 rows were listed since. Rows of different pages are never the same
+// unless 100,000 rows were listed since, and ends one connection once. Rows of different pages are never the same
 // connection if the pages have the same size and come from the same census, which the field
 // at tells. If connections have ended since the census, a page may be short.
 //
@@ -63,7 +65,10 @@
 //
 // A phase is called by Policy.Name, so give each phase a name of its own if limits are to
 // be changed here. Of several phases with one name, the page shows and changes one in which
-// the newest census has met connections. The initial phase is shown from the beginning if
+// the newest census has met connections. The answer to api/limits names what was changed,
+// as {"phases": 1, "name": "chat", "initial": false, "several": true}. Several is true if
+// censuses have met other phases of the name, which stay as they are. A census names only
+// one phase of a name, so there may be others if it is false. The initial phase is shown from the beginning if
 // it has a name. If not, it is shown while connections are in it, or once one has timed out
 // in it.
 //

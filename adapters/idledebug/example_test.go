@@ -1,9 +1,12 @@
 package idledebug_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idledebug"
@@ -38,8 +41,9 @@ func Example() {
 	}
 }
 
-// Operators may look, and only administrators may steer.
-func ExampleOptions_Authorize() {
+// Operators may look from any host, and only administrators may steer. Client certificates say
+// who is who.
+func ExampleNew_authorize() {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -56,9 +60,17 @@ func ExampleOptions_Authorize() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	http.Handle("/idle/", http.StripPrefix("/idle", page))
+	ops := http.NewServeMux()
+	ops.Handle("/idle/", http.StripPrefix("/idle", page))
+	server := &http.Server{Addr: ":6443", Handler: ops, TLSConfig: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots()}}
+	log.Fatal(server.ListenAndServeTLS("server.pem", "server.key"))
 }
 
 func serve(conn net.Conn) { conn.Close() }
 
-func hasRole(r *http.Request, role string) bool { return r.Header.Get("Role") == role }
+func roots() *x509.CertPool { return x509.NewCertPool() }
+
+// hasRole reports whether the client's certificate, which the server has verified, is of a role.
+func hasRole(r *http.Request, role string) bool {
+	return slices.Contains(r.TLS.PeerCertificates[0].Subject.OrganizationalUnit, role)
+}

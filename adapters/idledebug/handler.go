@@ -34,7 +34,8 @@ type Handler struct {
 	names     []string // of trackers, sorted
 	looks     map[string]*look
 	routes    map[string]route
-	guarded   http.Handler // the routes, protected against cross-site requests
+	off       map[string]route // those that only Steer would allow
+	guarded   http.Handler     // the routes, protected against cross-site requests
 }
 
 // A route answers requests for one path.
@@ -66,7 +67,7 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 		case name == "":
 			return nil, errors.New(`idledebug: trackers[""] has no name; the page shows the name, so choose one`)
 		case t == nil:
-			return nil, fmt.Errorf("idledebug: trackers[%q] is nil; make the tracker with idle.New, and check its error", name)
+			return nil, fmt.Errorf("idledebug: trackers[%q] is nil; make the tracker with idle.New, and check its error; that of a gnet handler is nil before OnBoot, so call New there", name)
 		default:
 			h.looks[name] = newLook(t, h.steer)
 		}
@@ -75,14 +76,17 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 		"api/state":       {http.MethodGet, h.state},
 		"api/connections": {http.MethodGet, h.connections},
 	}
+	steering := map[string]route{
+		"api/drain":     {http.MethodPost, h.drain},
+		"api/shed":      {http.MethodPost, h.shed},
+		"api/operation": {http.MethodPost, h.operation},
+		"api/end":       {http.MethodPost, h.end},
+		"api/limits":    {http.MethodPost, h.limits},
+	}
 	if h.steer {
-		maps.Copy(h.routes, map[string]route{
-			"api/drain":     {http.MethodPost, h.drain},
-			"api/shed":      {http.MethodPost, h.shed},
-			"api/operation": {http.MethodPost, h.operation},
-			"api/end":       {http.MethodPost, h.end},
-			"api/limits":    {http.MethodPost, h.limits},
-		})
+		maps.Copy(h.routes, steering)
+	} else {
+		h.off = steering
 	}
 	if err := h.addFiles(); err != nil {
 		return nil, err
@@ -109,8 +113,8 @@ func (h *Handler) addFiles() error {
 		kind := kinds[path.Ext(e.Name())]
 		serve := func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", kind)
-			_, err := w.Write(content)
-			return err
+			w.Write(content)
+			return nil
 		}
 		h.routes[e.Name()] = route{http.MethodGet, serve}
 	}
@@ -157,6 +161,10 @@ func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if strings.HasPrefix(name, "api/") && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		answerError(w, &refusal{http.StatusForbidden, "a request from another site; only this page may ask for " + name})
+		return
+	}
+	if _, off := h.off[name]; off {
+		answerError(w, &refusal{http.StatusNotFound, "steering is off; Options.Steer of idledebug allows it"})
 		return
 	}
 	to, ok := h.routes[name]

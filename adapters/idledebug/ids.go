@@ -49,10 +49,11 @@ type listed struct {
 }
 
 // A batch is what was listed at once. The first of infos has the number first, and the
-// others follow.
+// others follow. Pages share infos, and have no need to know what is taken.
 type batch struct {
 	first uint64
 	infos []idle.Info
+	taken map[uint64]bool // by number
 }
 
 // rowIDs are the ids of consecutive rows.
@@ -78,7 +79,7 @@ func (l *listed) add(infos []idle.Info) rowIDs {
 	defer l.mu.Unlock()
 	first := l.next + 1
 	l.next += uint64(len(infos))
-	l.batches = append(l.batches, batch{first, infos})
+	l.batches = append(l.batches, batch{first, infos, map[uint64]bool{}})
 	l.rows += len(infos)
 	for l.rows > maxListedRows {
 		l.drop(0)
@@ -99,13 +100,17 @@ func (l *listed) drop(i int) {
 	l.batches = slices.Delete(l.batches, i, i+1)
 }
 
-// find returns the connection with an id.
-func (l *listed) find(id string) (*idle.Info, error) {
+// take returns the connection with an id, once.
+func (l *listed) take(id string) (*idle.Info, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.ids.number(id)
 	for _, b := range l.batches {
 		if n >= b.first && n-b.first < uint64(len(b.infos)) {
+			if b.taken[n] {
+				return nil, &refusal{http.StatusGone, fmt.Sprintf("id is %q; the connection was ended from here before", id)}
+			}
+			b.taken[n] = true
 			return &b.infos[n-b.first], nil
 		}
 	}

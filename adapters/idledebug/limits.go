@@ -94,11 +94,9 @@ func parse(field any, name, text string) (err error) {
 	switch v := field.(type) {
 	case *time.Duration:
 		if *v = 0; text != "" {
-			*v, err = time.ParseDuration(text)
+			*v, err = duration(name, text, ", or empty for none")
 		}
-		if err != nil {
-			return invalid(name, text, "a duration such as 90s or 1m30s, or empty for none")
-		}
+		return err
 	case *int:
 		if *v = 0; text != "" {
 			*v, err = strconv.Atoi(text)

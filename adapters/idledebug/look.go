@@ -1,6 +1,7 @@
 package idledebug
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ const (
 	censusLasts = 10 * time.Second // a census is dropped then, as it holds its connections
 	patience    = 3 * time.Second  // a request waits for a census, or for a page of it, at most so long
 	longest     = 30 * time.Second // a census that takes longer is given up
+
+	tooOld  = 2 * time.Second // a request waits for a newer census than one of this age,
+	freshen = time.Second     // at most so long
 
 	maxCensuses = 4
 	maxPhases   = 100
@@ -42,9 +46,9 @@ type census struct {
 // operations and the rows that were listed last.
 //
 // A request takes the census that there is, and wants a new one if that is a second old.
-// Only if there is none it waits. A goroutine takes the censuses that are wanted, one a
-// second, and ends when none is wanted. So what is shown is one to two seconds old, or more
-// if several lists are looked at.
+// It waits only if there is none, and for a short time if that is older than two seconds. A
+// goroutine takes the censuses that are wanted, one a second, and ends when none is wanted. So
+// what is shown is up to two seconds old, or more if several lists are looked at.
 type look struct {
 	tracker  *idle.Tracker
 	ops      operations
@@ -61,6 +65,7 @@ type look struct {
 	news     chan struct{}
 	running  bool
 	phases   map[string]*idle.Phase // by name; see phase
+	several  map[string]bool        // names of which censuses have met more than one phase
 }
 
 func newLook(t *idle.Tracker, steer bool) *look {
@@ -68,7 +73,7 @@ func newLook(t *idle.Tracker, steer bool) *look {
 	ids := newIssuer()
 	l := &look{
 		tracker: t, ops: operations{ids: ids}, listed: listed{on: steer, ids: ids}, snapshot: snapshot{tracker: t},
-		news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{},
+		news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{}, several: map[string]bool{},
 	}
 	if name := t.Policy().Name; name != "" {
 		l.phases[name] = t.Initial()
@@ -102,8 +107,8 @@ func (l *look) find(v view) *census {
 }
 
 // await returns the census that find returns, and has a new one taken if that is a second
-// old. If there is none, it waits. A census may come with an error: that no newer one
-// could be taken.
+// old. If there is none, it waits, and for a newer one it waits a little. A census may come
+// with an error: that no newer one could be taken. None comes of a tracker that is closed.
 func (l *look) await(ctx context.Context, find func() (*census, view)) (*census, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -111,13 +116,27 @@ func (l *look) await(ctx context.Context, find func() (*census, view)) (*census,
 	defer l.mu.Unlock()
 	c, v := find()
 	if c != nil {
-		if time.Since(c.At) >= every {
+		if _, err := c.Page(ctx, 0, 0); errors.Is(err, idle.ErrClosed) { // this page is empty and costs nothing
+			l.censuses, l.failed = nil, err
+			return nil, err
+		}
+		slow := l.taking && time.Since(l.begun) > patience
+		switch age := time.Since(c.At); {
+		case age >= tooOld && !slow:
+			c = l.refresh(ctx, c, find)
+		case age >= every:
 			l.want(v, 0)
 		}
-		if l.taking && time.Since(l.begun) > patience {
+		switch {
+		case slow:
 			return c, errSlow()
+		case errors.Is(l.failed, idle.ErrClosed):
+			return nil, l.failed
 		}
 		return c, l.failed
+	}
+	if errors.Is(l.failed, idle.ErrClosed) {
+		return nil, l.failed
 	}
 	l.want(v, 1)
 	defer l.forgo(v)
@@ -138,6 +157,29 @@ func (l *look) await(ctx context.Context, find func() (*census, view)) (*census,
 		}
 	}
 	return c, nil
+}
+
+// refresh waits a little for a newer census than c, and returns the newest. l.mu must be
+// held, but is not while it waits.
+func (l *look) refresh(ctx context.Context, c *census, find func() (*census, view)) *census {
+	ctx, cancel := context.WithTimeout(ctx, freshen)
+	defer cancel()
+	v := c.view
+	l.want(v, 1)
+	defer l.forgo(v)
+	for ctx.Err() == nil {
+		news := l.news
+		l.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if now, _ := find(); now != nil && now != c || l.failed != nil {
+			return cmp.Or(now, c)
+		}
+	}
+	return c
 }
 
 func errSlow() error {
@@ -229,7 +271,11 @@ func (l *look) keep(c *census) {
 		delete(l.phases, "")
 	}
 	for name, p := range c.Phases {
-		if _, known := l.phases[name]; known || len(l.phases) < maxPhases {
+		before, known := l.phases[name]
+		if known && before != p.Phase {
+			l.several[name] = true
+		}
+		if known || len(l.phases) < maxPhases {
 			l.phases[name] = p.Phase
 		}
 	}
@@ -238,6 +284,13 @@ func (l *look) keep(c *census) {
 		defer l.mu.Unlock()
 		l.censuses = slices.DeleteFunc(l.censuses, func(old *census) bool { return old == c })
 	})
+}
+
+// isSeveral reports whether censuses have met several phases of a name.
+func (l *look) isSeveral(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.several[name]
 }
 
 // phase returns a phase by its name, or nil. Of several with the same name it is one in

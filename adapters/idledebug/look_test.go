@@ -209,3 +209,28 @@ func TestClicking(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowPolls looks every five seconds. Each look has a census of its own.
+func TestSlowPolls(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for range 3 {
+			begun := time.Now()
+			st, l := get[state](s, "/api/state"), get[list](s, "/api/connections")
+			if st.Census.Age > 1 || time.Since(l.At) > time.Second {
+				s.Errorf("the census is %v s old, the list %v", st.Census.Age, time.Since(l.At))
+			}
+			if took := time.Since(begun); took > time.Second {
+				s.Errorf("a look took %v", took)
+			}
+			s.track("a")
+			time.Sleep(5 * time.Second)
+		}
+		if _, err := s.tracker().NewShard(func(func()) error { return nil }); err != nil { // a loop that is blocked
+			s.Fatal(err)
+		}
+		begun := time.Now()
+		if st := get[state](s, "/api/state"); st.Census == nil || time.Since(begun) != time.Second {
+			s.Errorf("after %v: %+v", time.Since(begun), st.Census)
+		}
+	})
+}

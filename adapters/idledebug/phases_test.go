@@ -89,3 +89,28 @@ func (s *site) recount() state {
 	time.Sleep(every + every/2)
 	return get[state](s, "/api/state")
 }
+
+// TestLimitsSayWhatChanged has one phase of a name, and then several.
+func TestLimitsSayWhatChanged(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		change := func(name, want string) {
+			s.Helper()
+			_, text := s.serve(request("POST", "/api/limits", fmt.Sprintf(`{"phase": %q, "limits": {"IdleTimeout": "50s"}}`, name)))
+			if want = fmt.Sprintf(`{"changed":{"phases":1,"name":%q,%s},"limits":[{"name":"IdleTimeout","value":"50s"}]}`, name, want); text != want {
+				s.Errorf("%s, want %s", text, want)
+			}
+		}
+		change("open", `"initial":true,"several":false`)
+		for i := range 2 {
+			phase, err := s.tracker().Phase(idle.Policy{Name: "chat", IdleTimeout: time.Minute})
+			if err != nil {
+				s.Fatal(err)
+			}
+			c := s.track("a")
+			c.Enter(phase)
+			s.recount()
+			change("chat", fmt.Sprintf(`"initial":false,"several":%v`, i > 0))
+			c.Close()
+		}
+	})
+}

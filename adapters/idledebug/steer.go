@@ -3,6 +3,7 @@ package idledebug
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -10,10 +11,15 @@ import (
 
 // pace is the part of a body that drain and shed have in common.
 type pace struct {
-	Over  string  `json:"over"`
-	Rate  float64 `json:"rate"`
-	Grace string  `json:"grace"`
-	Stop  string  `json:"stop"`
+	over, grace, stop string
+	rate              float64
+}
+
+// fields are those of p and others.
+func (p *pace) fields(others fields) fields {
+	all := fields{"over": &p.over, "rate": &p.rate, "grace": &p.grace, "stop": &p.stop}
+	maps.Copy(all, others)
+	return all
 }
 
 // drain begins a drain.
@@ -23,13 +29,20 @@ func (h *Handler) drain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var in pace
-	if err := body(w, r, &in); err != nil {
+	var now bool
+	if err := body(w, r, in.fields(fields{"now": &now})); err != nil {
 		return err
 	}
 	var d durations
-	drain := idle.Drain{Over: d.parse("over", in.Over), Rate: in.Rate, Grace: d.parse("grace", in.Grace), Stop: d.parse("stop", in.Stop)}
-	if d.err != nil {
+	drain := idle.Drain{Over: d.parse("over", in.over), Rate: in.rate, Grace: d.parse("grace", in.grace), Stop: d.parse("stop", in.stop)}
+	gentle := drain.Over != 0 || drain.Rate != 0
+	switch {
+	case d.err != nil:
 		return d.err
+	case !now && !gentle:
+		return errors.New("none of over, rate and now is set; to end all connections at once, set now to true")
+	case now && gentle:
+		return errors.New("now is set as well as over or rate; set only one of over, rate and now")
 	}
 	op, err := l.tracker.Drain(drain)
 	if err != nil {
@@ -47,34 +60,30 @@ func (h *Handler) shed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var in struct {
-		pace
-		Idle  string  `json:"idle"`
-		Age   string  `json:"age"`
-		Phase *string `json:"phase"`
-		Share float64 `json:"share"`
-		Most  int     `json:"most"`
-		Cause string  `json:"cause"`
-	}
-	if err := body(w, r, &in); err != nil {
+	var in pace
+	var shed idle.Shed
+	var idleFor, age string
+	var phase *string
+	err = body(w, r, in.fields(fields{
+		"idle": &idleFor, "age": &age, "phase": &phase, "share": &shed.Share, "most": &shed.Most, "cause": &shed.Cause,
+	}))
+	if err != nil {
 		return err
 	}
 	var d durations
-	shed := idle.Shed{
-		Most: in.Most, Share: in.Share, Idle: d.parse("idle", in.Idle), Age: d.parse("age", in.Age), Cause: in.Cause,
-		Over: d.parse("over", in.Over), Rate: in.Rate, Grace: d.parse("grace", in.Grace), Stop: d.parse("stop", in.Stop),
-	}
-	if in.Phase != nil {
-		if shed.Phase, err = l.named(*in.Phase); err != nil {
+	shed.Idle, shed.Age = d.parse("idle", idleFor), d.parse("age", age)
+	shed.Over, shed.Rate, shed.Grace, shed.Stop = d.parse("over", in.over), in.rate, d.parse("grace", in.grace), d.parse("stop", in.stop)
+	if phase != nil {
+		if shed.Phase, err = l.named(*phase); err != nil {
 			return err
 		}
 	}
 	switch {
 	case d.err != nil:
 		return d.err
-	case len(in.Cause) > maxCause:
-		return invalid("cause", in.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
-	case in.Most == 0 && in.Share == 0 && shed.Idle == 0 && shed.Age == 0 && shed.Phase == nil:
+	case len(shed.Cause) > maxCause:
+		return invalid("cause", shed.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
+	case shed.Most == 0 && shed.Share == 0 && shed.Idle == 0 && shed.Age == 0 && shed.Phase == nil:
 		return errors.New("none of idle, age, phase, share and most is set, so all connections would be ended; to end all, drain")
 	}
 	op, err := l.tracker.Shed(shed)
@@ -90,18 +99,15 @@ func (h *Handler) operation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var in struct {
-		ID string `json:"id"`
-		Do string `json:"do"`
-	}
-	if err := body(w, r, &in); err != nil {
+	var id, do string
+	if err := body(w, r, fields{"id": &id, "do": &do}); err != nil {
 		return err
 	}
-	op := l.ops.find(in.ID)
+	op := l.ops.find(id)
 	if op == nil {
-		return &refusal{http.StatusNotFound, fmt.Sprintf("id is %q; no operation of this tracker with this id is under way", in.ID)}
+		return &refusal{http.StatusNotFound, fmt.Sprintf("id is %q; no operation of this tracker with this id is under way", id)}
 	}
-	switch in.Do {
+	switch do {
 	case "pause":
 		op.Pause()
 	case "resume":
@@ -109,7 +115,7 @@ func (h *Handler) operation(w http.ResponseWriter, r *http.Request) error {
 	case "cancel":
 		op.Cancel()
 	default:
-		return invalid("do", in.Do, `"pause", "resume" or "cancel"`)
+		return invalid("do", do, `"pause", "resume" or "cancel"`)
 	}
 	return answer(w, map[string]bool{"done": true})
 }
@@ -120,21 +126,18 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in := struct {
-		ID    string `json:"id"`
-		Cause string `json:"cause"`
-	}{Cause: "by hand"}
-	if err := body(w, r, &in); err != nil {
+	id, cause := "", "by hand"
+	if err := body(w, r, fields{"id": &id, "cause": &cause}); err != nil {
 		return err
 	}
-	if len(in.Cause) > maxCause {
-		return invalid("cause", in.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
+	if len(cause) > maxCause {
+		return invalid("cause", cause, fmt.Sprintf("of at most %d bytes", maxCause))
 	}
-	i, err := l.listed.find(in.ID)
+	i, err := l.listed.take(id)
 	if err != nil {
 		return err
 	}
-	i.End(in.Cause)
+	i.End(cause)
 	return answer(w, map[string]bool{"done": true})
 }
 
@@ -144,27 +147,26 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var in struct {
-		Phase  *string           `json:"phase"`
-		Limits map[string]string `json:"limits"`
-	}
-	if err := body(w, r, &in); err != nil {
+	var name *string
+	var limits map[string]string
+	if err := body(w, r, fields{"phase": &name, "limits": &limits}); err != nil {
 		return err
 	}
-	if in.Phase == nil || len(in.Limits) == 0 {
+	if name == nil || len(limits) == 0 {
 		return errors.New("phase or limits is missing; say which limits of which phase are to change")
 	}
-	phase, err := l.named(*in.Phase)
+	phase, err := l.named(*name)
 	if err != nil {
 		return err
 	}
 	l.changing.Lock() // between reading the policy and replacing it
 	defer l.changing.Unlock()
 	p := phase.Policy()
-	if err := setLimits(&p, in.Limits); err != nil {
+	if err := setLimits(&p, limits); err != nil {
 		return err
 	}
-	if phase == l.tracker.Initial() {
+	initial := phase == l.tracker.Initial()
+	if initial {
 		err = l.tracker.SetPolicy(p)
 	} else {
 		err = l.tracker.Replace(phase, p)
@@ -172,7 +174,20 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, map[string][]limit{"limits": limitsOf(phase.Policy())})
+	return answer(w, map[string]any{
+		"changed": changed{Phases: 1, Name: *name, Initial: initial, Several: l.isSeveral(*name)},
+		"limits":  limitsOf(phase.Policy()),
+	})
+}
+
+// changed says what api/limits has changed. Several says that censuses have met several
+// phases of the name, of which the others are as they were. If it is false there may still be
+// others, as a census names one phase of a name.
+type changed struct {
+	Phases  int    `json:"phases"`
+	Name    string `json:"name"`
+	Initial bool   `json:"initial"`
+	Several bool   `json:"several"`
 }
 
 // named returns a phase by its name.

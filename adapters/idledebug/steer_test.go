@@ -20,7 +20,7 @@ func TestDrain(t *testing.T) {
 		if len(o) != 1 || o[0].Kind != "drain" || o[0].Finished || o[0].Met != 10 || o[0].Ended < 3 || o[0].Left > 7 {
 			s.Fatalf("%+v", o)
 		}
-		s.wantError(request("POST", "/api/drain", "{}"), http.StatusBadRequest, "another one is under way")
+		s.wantError(request("POST", "/api/drain", `{"now": true}`), http.StatusBadRequest, "another one is under way")
 		s.post("/api/operation", fmt.Sprintf(`{"id": %q, "do": "pause"}`, o[0].ID))
 		time.Sleep(time.Second)
 		paused := get[state](s, "/api/state").Operations[0]
@@ -130,4 +130,28 @@ func TestSettings(t *testing.T) {
 	if err := setLimits(&p, to); err != nil || p != full || len(to) != len(settings) {
 		t.Errorf("%+v, %v; %d of %d", p, err, len(to), len(settings))
 	}
+}
+
+// TestEndTwice uses an id a second time.
+func TestEndTwice(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		s.track("b")
+		rows := get[list](s, "/api/connections").Rows
+		s.post("/api/end", fmt.Sprintf(`{"id": %q}`, rows[0].ID))
+		s.wantError(request("POST", "/api/end", fmt.Sprintf(`{"id": %q}`, rows[0].ID)), http.StatusGone, "ended from here")
+		s.post("/api/end", fmt.Sprintf(`{"id": %q}`, rows[1].ID))
+	})
+}
+
+// TestDrainNow has an empty drain do nothing, and one that says so end all at once.
+func TestDrainNow(t *testing.T) {
+	withSite(t, Options{Steer: true}, func(s *site) {
+		s.track("a")
+		s.post("/api/drain", `{"now": true}`)
+		time.Sleep(time.Second)
+		if st := s.tracker().Stats(); st.Drained != 1 {
+			s.Errorf("%d were drained", st.Drained)
+		}
+	})
 }

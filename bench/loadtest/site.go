@@ -61,7 +61,7 @@ func (c *config) listen() (s *site, err error) {
 	return s, nil
 }
 
-// serve serves the page of t until close is called, and says where.
+// serve serves the page of t until close is called, and says where, and what can be done there.
 func (s *site) serve(t *idle.Tracker, stderr io.Writer) error {
 	if s.ln == nil {
 		return nil
@@ -87,7 +87,11 @@ func (s *site) serve(t *idle.Tracker, stderr io.Writer) error {
 	quiet := log.New(io.Discard, "", 0) // a browser that goes away is none of this program's errors
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: quiet}
 	go s.server.Serve(s.ln)
-	fmt.Fprintf(stderr, "the page is at http://%s/\n", s.ln.Addr())
+	at := "http://" + s.ln.Addr().String() + "/"
+	fmt.Fprintf(stderr, "the page is at %s\nmetrics are at %smetrics\n", at, at)
+	if s.steer {
+		fmt.Fprintln(stderr, "who opens the page on this machine can end connections, and change limits")
+	}
 	return nil
 }
 

@@ -116,6 +116,22 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestQuietLateness: on a server with few timeouts a late one is no alert.
+func TestQuietLateness(t *testing.T) {
+	quiet := []string{
+		`idlewheel_connections_ended_total{reason="idle"} 0+5x1600`,
+		`idlewheel_connections_ended_total{reason="heartbeat"} 0x1600`,
+		`idlewheel_timeout_lateness_seconds_bucket{le="0.015625"} 0+4x1600`,
+		`idlewheel_timeout_lateness_seconds_bucket{le="0.03125"} 0+4x1600`,
+		`idlewheel_timeout_lateness_seconds_bucket{le="4"} 0+5x1600`, // one in a minute
+		`idlewheel_timeout_lateness_seconds_bucket{le="+Inf"} 0+5x1600`,
+		`idlewheel_timeouts_deferred_total 0x1600`,
+	}
+	if got := firing(t, rules(t), slices.Concat(quiet, calm)); len(got) > 0 {
+		t.Errorf("%q fire on a quiet server", got)
+	}
+}
+
 // TestNativeLateness: the rule on lateness works with native histograms, as well.
 func TestNativeLateness(t *testing.T) {
 	native := func(buckets string) []string {

@@ -79,7 +79,7 @@ function showPhases(s) {
     const [label, live, limits, ended, act] = row.children;
     row.shown = { ...p, tracker: s.tracker };
     write(label, phaseName(p.name) + (p.initial ? ", at the beginning" : ""));
-    write(live, s.census ? count(p.live) : "-");
+    write(live, s.census || s.closed ? count(p.live) : "-");
     const rest = Object.fromEntries(p.rest.map(l => [l.name, l.value]));
     fill(limits, p.in_force.length ? p.in_force : [{ name: "no limit", value: "" }], () => {
       const e = make("span", "limit");
