@@ -134,6 +134,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 		return nil, err
 	}
 	l.rep.LoadedNS = float64(l.perSlab.At(50)) / slab
+	l.rep.LimitsChanged = site.limitsChanged.Load()
 	l.finish(ctx, end, l.part.judge(end), account{tracker.Stats(), len(handedBack), l.passes.Summary()})
 	return l.rep, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,7 @@ import (
 )
 
 const httpUsage = "while it runs, serve a page about the tracker, and /metrics, at this `address`, such as :6060, which is on loopback only; " +
-	"on loopback it can also end connections, without -scenario, and those count as closed rightly; " +
+	"on loopback it can also end connections, without -scenario, and those count as closed rightly, and change limits, and then there is no verdict; " +
 	"at another host, who reaches it may look, but not more"
 
 // A site serves the page of a run over HTTP.
@@ -27,6 +28,34 @@ type site struct {
 	server  *http.Server
 	steer   bool
 	foreign bool // not on loopback only
+
+	limitsChanged atomic.Bool // by somebody on the page
+}
+
+// watch notes changes of limits that page carries out.
+func (s *site) watch(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/limits" {
+			page.ServeHTTP(w, r)
+			return
+		}
+		answer := &answer{w, http.StatusOK}
+		page.ServeHTTP(answer, r)
+		if answer.status == http.StatusOK {
+			s.limitsChanged.Store(true)
+		}
+	})
+}
+
+// An answer keeps its status.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
 }
 
 // checkHTTP checks the address, and completes it.
@@ -81,7 +110,7 @@ func (s *site) serve(t *idle.Tracker, stderr io.Writer) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	mux := http.NewServeMux()
-	mux.Handle("/", page)
+	mux.Handle("/", s.watch(page))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	quiet := log.New(io.Discard, "", 0) // a browser that goes away is none of this program's errors
@@ -90,7 +119,7 @@ func (s *site) serve(t *idle.Tracker, stderr io.Writer) error {
 	at := "http://" + s.ln.Addr().String() + "/"
 	fmt.Fprintf(stderr, "the page is at %s\nmetrics are at %smetrics\n", at, at)
 	if s.steer {
-		fmt.Fprintln(stderr, "who opens the page on this machine can end connections, and change limits")
+		fmt.Fprintln(stderr, "who opens the page on this machine can end connections, and change limits, but then the oracle cannot judge")
 	}
 	return nil
 }
