@@ -29,7 +29,10 @@ var (
 // early. A world in which something is wrong is played again with ever fewer
 // events, until all that are left are needed; that trace is printed.
 func TestSimulation(t *testing.T) {
-	steps := *simSteps
+	steps, worlds := *simSteps, *simMany
+	if testing.Short() {
+		worlds /= 2
+	}
 	switch {
 	case steps > 0:
 	case testing.Short():
@@ -41,7 +44,7 @@ func TestSimulation(t *testing.T) {
 	if *simSeed >= 0 {
 		sum.add(simulate(t, *simSeed, steps))
 	} else {
-		for seed := range *simMany {
+		for seed := range worlds {
 			t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { sum.add(simulate(t, seed, steps)) })
 		}
 	}
