@@ -8,13 +8,18 @@ import (
 
 // shrink returns a part of a trace that fails as well, and of which no single
 // event can be left out: Zeller's ddmin. What is left keeps its time, so that
-// leaving out an event is silence instead.
+// leaving out an event is silence instead. After a while it gives up, and returns what it
+// has.
 func shrink(trace []happening, fails func([]happening) bool) []happening {
+	begun := time.Now()
 	trace = truncate(trace, fails)
 	for size := (len(trace) + 1) / 2; ; size = (size + 1) / 2 {
 		for again := true; again; {
 			again = false
 			for from := 0; from < len(trace); {
+				if time.Since(begun) > shrinkFor {
+					return trace
+				}
 				some := slices.Delete(slices.Clone(trace), from, min(from+size, len(trace)))
 				if len(some) > 0 && fails(some) {
 					trace, again = some, true
@@ -28,6 +33,8 @@ func shrink(trace []happening, fails func([]happening) bool) []happening {
 		}
 	}
 }
+
+const shrinkFor = 30 * time.Second
 
 // truncate finds about the shortest beginning that fails, by halving.
 func truncate(trace []happening, fails func([]happening) bool) []happening {
