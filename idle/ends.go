@@ -15,7 +15,6 @@ import (
 // the user. That goroutine exists only while there are ends to report.
 type ends struct {
 	opts    *Options
-	clock   *clock
 	calls   *callbacks
 	watched *atomic.Bool    // the tracker's
 	stop    <-chan struct{} // closed when the tracker is
@@ -41,8 +40,8 @@ const (
 	mostLabel   = 128 // bytes
 )
 
-func (n *ends) init(k *clock, opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
-	n.clock, n.opts, n.calls, n.watched, n.stop = k, opts, calls, watched, stop
+func (n *ends) init(opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
+	n.opts, n.calls, n.watched, n.stop = opts, calls, watched, stop
 	n.full = make(chan struct{}, 1)
 	if opts.OnEnds != nil || opts.LogEnds != nil {
 		n.record()
@@ -118,8 +117,7 @@ func (n *ends) part(p parting) {
 	if !n.on.Load() || p.owner == nil {
 		return
 	}
-	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Late: p.late}
-	e.Age, e.Idle = p.ages(n.clock)
+	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
 		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, p.err.Cause
 	}

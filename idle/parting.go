@@ -9,6 +9,8 @@ type parting struct {
 	phase        *Phase
 	born, active uint32 // stamps: when it was tracked, and its last activity
 
+	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
+
 	err  *TimeoutError // nil if the owner has closed it, or it was handed back
 	late time.Duration // how long after it was due
 }
@@ -18,17 +20,12 @@ func (e *entry) parting() parting {
 	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastActivity()}
 }
 
-// ages returns how long ago p's connection was tracked, and how long it has been idle, in
-// whole ticks, at least.
-func (p *parting) ages(k *clock) (age, idle time.Duration) {
+// part notes how old a connection was that has ended, and how long it was idle, in whole
+// ticks, at least, and counts both.
+func (n *counters) part(p *parting, k *clock) {
 	m := moment{now: k.recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
-	return since(p.born), since(p.active)
-}
-
-// part counts the times of a connection that has ended.
-func (n *counters) part(p *parting, k *clock) {
-	age, idle := p.ages(k)
-	n.lifetime.note(age)
-	n.idle.note(idle)
+	p.age, p.idle = since(p.born), since(p.active)
+	n.lifetime.note(p.age)
+	n.idle.note(p.idle)
 }

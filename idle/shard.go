@@ -98,7 +98,7 @@ func (b *base) init(opts Options) {
 	b.backlog = make(chan struct{}, 1)
 	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
 	b.calls.logger = opts.Logger
-	b.ends.init(b.clock, &b.opts, &b.calls, &b.watched, b.stop)
+	b.ends.init(&b.opts, &b.calls, &b.watched, b.stop)
 	b.calls.reapers.running = &b.calls.running
 }
 
