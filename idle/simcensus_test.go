@@ -81,7 +81,9 @@ func (w *world) takeCensus(pick uint64) {
 
 // checkCensus holds a census that is over against the ledger; w.mu is held.
 func (w *world) checkCensus(v *simCensus, c *Census) {
-	v.live = slices.DeleteFunc(v.live, func(l *life) bool { return !l.live() || l.slot.conn.state.Load()&asking != 0 })
+	v.live = slices.DeleteFunc(v.live, func(l *life) bool { // an OnTimeout that runs hides a connection
+		return !l.live() || l.slot.conn.state.Load()&asking != 0 || l.answeredAt >= v.at
+	})
 	if c.Live < len(v.live) || c.Live > len(v.may) {
 		w.errorf("at %v: a census that began at %v has counted %d; it were %d to %d", w.now(), v.at, c.Live, len(v.live), len(v.may))
 	}
