@@ -88,6 +88,12 @@ func TestEndsAreToldOnce(t *testing.T) {
 		if st.Lifetime.Count() != 40 || st.Idle.Count() != 40 || st.Lateness.Count() != 5 || st.PassTime.Count() != st.Passes || st.EndsLost != 0 {
 			r.Errorf("%+v", st)
 		}
+		counts := map[Reason]uint64{ReasonIdle: 5, ReasonShed: 10, ReasonEvict: 5}
+		for _, reason := range Reasons() {
+			if n, ok := st.ByReason()[reason]; n != counts[reason] || !ok {
+				r.Errorf("%d ended by %v", n, reason)
+			}
+		}
 		recent := r.RecentEnds()
 		if len(recent) != 40 || !slices.IsSortedFunc(recent, func(a, b End) int { return b.Time.Compare(a.Time) }) {
 			r.Errorf("%d recent ends: %v", len(recent), recent)

@@ -148,6 +148,6 @@ type Stats struct {
 
 	// Limits has the number of connections that timed out by each setting, by its
 	// name: a field of Timeouts or, for hijacked connections, of idle.Policy. Its
-	// sum is the same as that of Phases. Streams of HTTP/2 are included.
+	// sum equals the sum of Phases. Streams of HTTP/2 are included.
 	Limits map[string]uint64
 }

@@ -311,7 +311,7 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
-// TestClosedAfterLook closes a tracker of which there is a census.
+// TestClosedAfterLook closes a tracker after a census was taken.
 func TestClosedAfterLook(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {
 		s.track("a")

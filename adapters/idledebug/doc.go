@@ -56,10 +56,10 @@
 // Errors are {"error": "..."}. A body with an unknown field, or with one twice, is refused. Limits are called as in [idle.Policy]. Those that are left
 // out stay as they are.
 //
-// An id is valid for one tracker and one Handler. That of a row is valid for a minute,
-// unless 100,000 rows were listed since, and ends one connection once. Rows of different pages are never the same
-// connection if the pages have the same size and come from the same census, which the field
-// at tells. If connections have ended since the census, a page may be short.
+// An id is valid for one tracker and one Handler. The id of a row is valid for a minute, or
+// until 100,000 more rows are listed. It can be used once. Two pages never show the same
+// connection if they have the same size and come from the same census. The field at tells
+// which census that is. If connections have ended since the census, a page may be short.
 //
 // # Phases
 //

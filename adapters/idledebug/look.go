@@ -65,7 +65,7 @@ type look struct {
 	news     chan struct{}
 	running  bool
 	phases   map[string]*idle.Phase // by name; see phase
-	several  map[string]bool        // names of which censuses have met more than one phase
+	several  map[string]bool        // censuses have met more than one phase with this name
 }
 
 func newLook(t *idle.Tracker, steer bool) *look {

@@ -36,8 +36,8 @@ func TestPhaseOfSameName(t *testing.T) {
 	})
 }
 
-// TestUnusedPhase: an initial phase without a name, which no connection is in, as that of a
-// listener of idlehttp, is neither shown nor changed.
+// TestUnusedPhase has an initial phase that has no name and no connection, as a listener of
+// idlehttp has. It is neither shown nor changed.
 func TestUnusedPhase(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {
 		var err error

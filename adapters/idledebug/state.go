@@ -158,13 +158,10 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 // endedBy returns how many have ended by each reason.
 func endedBy(st idle.Stats) map[string]uint64 {
 	by := map[string]uint64{}
-	for _, r := range idle.Reasons() {
-		by[r.String()] = st.TimedOut[r]
+	for r, n := range st.ByReason() {
+		by[r.String()] = n
 	}
 	by["closed"] = st.Gone
-	by[idle.ReasonDrain.String()] = st.Drained
-	by[idle.ReasonShed.String()] = st.Shed
-	by[idle.ReasonEvict.String()] = st.Evicted
 	return by
 }
 

@@ -180,9 +180,9 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// changed says what api/limits has changed. Several says that censuses have met several
-// phases of the name, of which the others are as they were. If it is false there may still be
-// others, as a census names one phase of a name.
+// changed says what api/limits has changed. Several says that censuses have met more than
+// one phase with the name. The others are unchanged. If Several is false there may still be
+// others, as a census gives only one phase for each name.
 type changed struct {
 	Phases  int    `json:"phases"`
 	Name    string `json:"name"`

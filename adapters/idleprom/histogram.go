@@ -19,8 +19,8 @@ var (
 	work  = bounds{-20, 4, 2}  // 1 µs to 16 s
 )
 
-// schema is that of native histograms whose bounds are the powers of 2. zeroPower is that
-// of the first bound of idle.Histogram. What is less counts as zero.
+// In native histograms with this schema the bounds are the powers of 2. The first bound of
+// idle.Histogram is 2 to the power of zeroPower. What is less counts as zero.
 const (
 	schema    = int32(0)
 	zeroPower = -20
@@ -50,8 +50,8 @@ func (o output) putHistogram(f family, from *idle.Histogram, b bounds) {
 	o.ch <- h
 }
 
-// setClassic sets the classic buckets. Each counts all that is below its bound. That of
-// +Inf goes without saying.
+// setClassic sets the classic buckets. Each counts all that is below its bound. The
+// bucket of +Inf is not written, as Prometheus adds it.
 func (h *histogram) setClassic(from *idle.Histogram, b bounds) {
 	below, power := uint64(0), b.first
 	for i, n := range from.Buckets {

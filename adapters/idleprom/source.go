@@ -111,9 +111,8 @@ func (s *source) putEnds(o output, st *idle.Stats) {
 		}
 	}
 	labels := s.phases.all()
-	operations := map[idle.Reason]uint64{idle.ReasonDrain: st.Drained, idle.ReasonShed: st.Shed, idle.ReasonEvict: st.Evicted}
-	for _, r := range idle.Reasons() {
-		o.put(ended, float64(st.TimedOut[r]+operations[r]), r.String())
+	for r, n := range st.ByReason() {
+		o.put(ended, float64(n), r.String())
 		for _, label := range labels {
 			o.put(phaseEnded, float64(in[label][r]), label, r.String())
 		}

@@ -98,7 +98,7 @@ const noStream = "no-stream"
 // netIO is a TCP connection that kernel.Stream does not recognise, as it has a type
 // of its own, so package net reads and writes it. All else works as before: Conn
 // finds the socket by SyscallConn, and asks the kernel about it. Only copies from
-// files and sockets go another way, of which the servers here do none.
+// files and sockets go another way. The servers here send none.
 //
 // It is a struct of one pointer, which an interface holds without an allocation.
 type netIO struct{ *net.TCPConn }

@@ -12,7 +12,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A steered is a setting of which a wait is under way when SetTimeouts is called.
+// A steered is a setting that limits a wait. SetTimeouts is called during that wait.
 type steered struct {
 	phase  string
 	reason idle.Reason
