@@ -172,7 +172,7 @@ func TestNoSliceAfterClose(t *testing.T) {
 // TestLoopThatTakesNoPasses is asked again once a tick, and no more often.
 func TestLoopThatTakesNoPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, err := New(Policy{IdleTimeout: time.Second}, nil)
+		tr, err := New(Policy{IdleTimeout: time.Second}, &Options{Tick: defaultTick})
 		if err != nil {
 			t.Fatal(err)
 		}

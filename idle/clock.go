@@ -24,9 +24,13 @@ import (
 // A delay of up to slack does not count as late, because connections are ended a
 // slack after each tick began (see settled).
 //
-// While nothing is active the clock sleeps: the copies are set to 0, which no
-// stamp ever equals. So the next activity takes its slow path and wakes the
-// clock.
+// While little is active the clock sleeps: the copies are set to 0, which no stamp
+// ever equals. So each activity takes its slow path, and reads the real clock there.
+// When that has been read too often, the clock runs again (see nap.go).
+//
+// Stamps never go back: what begins after a stamp was given has that one or a later
+// one. wake withdraws the allowance before it reads the time for the copies, so what
+// others have read with it is no later.
 //
 // An instant is a time in ticks as a 32.32 fixed-point number. Its ticks wrap
 // around like stamps.
@@ -44,7 +48,9 @@ type clock struct {
 	last       atomic.Int64 // the tick copied last; asleep while the clock sleeps
 	onTimeFrom atomic.Int64 // all stamps from here to last have ended on time
 
-	woken   chan struct{} // tells the driver that the clock has been woken
+	allowance allowance // of readings, while the clock sleeps
+
+	signal  chan struct{} // has the driver look for work
 	stopped atomic.Bool   // the driver has ended, and nobody keeps the copies up to date
 }
 
@@ -61,10 +67,11 @@ const maxTicks = 1 << 28
 func newClock(tick time.Duration) *clock {
 	return &clock{
 		// Start in tick 1, so that no stamp of a live connection is 0.
-		start: time.Now().Add(-tick),
-		tick:  tick,
-		slack: tick / slackShare,
-		woken: make(chan struct{}, 1),
+		start:     time.Now().Add(-tick),
+		tick:      tick,
+		slack:     tick / slackShare,
+		allowance: allowance{each: tick / readsPerTick, most: burstOfReads * (tick / readsPerTick)},
+		signal:    make(chan struct{}, 1),
 	}
 }
 
@@ -169,22 +176,41 @@ func (k *clock) sleep() {
 	defer k.mu.Unlock()
 	if k.last.Load() != asleep {
 		k.set(asleep, asleep)
+		k.allowance.grant()
 	}
 }
 
-// wake returns the current stamp. If the clock sleeps, it makes it run again.
-func (k *clock) wake() uint32 {
+// read returns the current stamp, for those who found that the clock sleeps. If it has
+// been read too often, it runs from now on.
+func (k *clock) read() uint32 {
+	if at := k.elapsed(); k.allowance.take(at) {
+		return stampOf(int64(at / k.tick))
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.last.Load() == asleep {
-		now := k.now()
-		k.set(stampOf(now), now)
-		select {
-		case k.woken <- struct{}{}:
-		default:
+		if at := k.elapsed(); k.allowance.take(at) { // the clock has just fallen asleep
+			return stampOf(int64(at / k.tick))
 		}
+		k.wake()
 	}
 	return stampOf(k.last.Load())
+}
+
+// wake makes a sleeping clock run. k.mu must be held.
+func (k *clock) wake() {
+	k.allowance.withdraw()
+	now := k.now()
+	k.set(stampOf(now), now)
+	k.hurry()
+}
+
+// hurry makes the driver look for work.
+func (k *clock) hurry() {
+	select {
+	case k.signal <- struct{}{}:
+	default:
+	}
 }
 
 // set stores the copies. If the stamp that they held so far ends more than a

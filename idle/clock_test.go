@@ -257,7 +257,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 		k := newClock(10 * time.Millisecond)
 		var now atomic.Uint32
 		k.attach(&now)
-		k.wake()
+		k.wake() // nobody else uses it
 		var all []activity
 		for range 5000 {
 			late := []time.Duration{k.slack / 2, k.slack * 2, 20 * k.tick}[rng.IntN(3)]

@@ -88,7 +88,7 @@
 // # What is promised
 //
 // No connection is timed out before its limit has passed. The timeout comes at most 1⅛
-// ticks of 10 ms later; [Policy] lists the limits that take longer. When very many are
+// ticks later, of 10 to 100 ms each; [Policy] lists the limits that take longer. When very many are
 // due at once, [Options].Budget defers some. A connection has one outcome: it has ended
 // for one reason, or it has gone by itself.
 //

@@ -6,10 +6,6 @@ import (
 )
 
 const (
-	// quietTicks is the number of ticks without activity after which the clock
-	// sleeps.
-	quietTicks = 64
-
 	// If the driver wakes up stallTicks late, the whole process has been stalled,
 	// and much input may be waiting. Connections then get mercyTicks to have it
 	// read before any of them is judged.
@@ -17,32 +13,26 @@ const (
 	mercyTicks = 5
 )
 
-// drive is the tracker's goroutine. While connections are active it wakes up once
-// a tick to publish the clock. It also wakes up when a shard is due.
+// drive is the tracker's goroutine. While the clock runs it wakes up once a tick to
+// publish it. It also wakes up when a shard is due.
 func (t *Tracker) drive() {
 	defer close(t.stopped)
 	defer t.clock.stopped.Store(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	active := t.clock.now()
-	planned, mercy := active, int64(0)
+	planned, mercy := t.clock.now(), int64(0)
 	for {
 		select {
 		case <-t.stop:
 			return
-		case <-t.clock.woken:
-			active = t.clock.now()
-		case <-t.backlog:
+		case <-t.clock.signal:
 		case <-timer.C:
 		}
 		now := t.clock.now()
 		if now-planned >= stallTicks {
 			mercy = now + mercyTicks
 		}
-		if t.stirred() {
-			active = now
-		}
-		if now-active >= quietTicks {
+		if t.vigil.look(now, t.stirs(), !t.clock.sleeping()) {
 			t.clock.sleep()
 		}
 		t.clock.publish()
@@ -55,16 +45,16 @@ func (t *Tracker) drive() {
 	}
 }
 
-// stirred reports whether there was any activity since its last call.
-func (t *Tracker) stirred() bool {
-	stirred := false
+// stirs returns how many slow paths there were since its last call. It does not count
+// more than fewStirs for each shard.
+func (t *Tracker) stirs() (n uint32) {
 	for s := range t.each {
-		if s.stirred.Load() {
-			s.stirred.Store(false)
-			stirred = true
+		if stirs := s.stirs.Load(); stirs > 0 {
+			s.stirs.Store(0)
+			n += stirs
 		}
 	}
-	return stirred
+	return n
 }
 
 // runDue runs a pass over each shard that is due. For a shard of a loop it posts

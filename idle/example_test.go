@@ -66,7 +66,9 @@ func ExampleTracker() {
 // two microseconds to make and less than a kilobyte, so each client can have its own.
 // Clients that are alike can share one.
 func ExampleTracker_Phase() {
-	tracker, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 10 * time.Second}, nil)
+	tracker, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 10 * time.Second}, &idle.Options{
+		Tick: 10 * time.Millisecond, // the default, which suits the policy above, would be too coarse for what follows
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

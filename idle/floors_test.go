@@ -15,7 +15,7 @@ import (
 // floors are the files of this package. Each uses only what stands in those before it,
 // so that a reader who begins at the end walks down, and never back.
 var floors = []string{
-	"doc", "policy", "reason", "clock", "end", "options", "limit", "timeout", "validate", "scale", "gauge",
+	"doc", "policy", "reason", "nap", "clock", "end", "options", "limit", "timeout", "validate", "tick", "scale", "gauge",
 	"words", "deadline", "forecast", "histogram", "stats", "phase", "pressure", "hooks", "callbacks",
 	"entry", "parting", "ends", "tour", "lane", "conn", "wait", "job", "order", "shard", "walk", "judge", "obey", "pass",
 	"pace", "queue", "operation", "work", "capacity", "keys", "mostidle",

@@ -39,6 +39,27 @@ func ageClock(t *Tracker, ticks int64) {
 	t.clock.start = t.clock.start.Add(-time.Duration(ticks) * t.clock.tick)
 }
 
+// runEasily has any activity wake the clock of a new tracker, in a bubble, and keep it
+// running for quietTicks. So its stamps are those that the driver has copied.
+func runEasily(t *Tracker) {
+	synctest.Wait()
+	t.clock.allowance.each = never / 2
+	t.vigil = vigil{few: 1, need: quietTicks, most: quietTicks}
+}
+
+const quietTicks = 64
+
+// defaultTick is that of trackers under test.
+const defaultTick = 10 * time.Millisecond
+
+// napOften has the clock of a new tracker, in a bubble, fall asleep and be woken all
+// the time.
+func napOften(t *Tracker) {
+	synctest.Wait()
+	t.clock.allowance.each, t.clock.allowance.most = t.clock.tick, 2*t.clock.tick
+	t.vigil = vigil{few: 2, need: 2, most: 4}
+}
+
 // A rig is a tracker under test, in a bubble. Its connections live on a shard
 // that the driver owns, or on an event loop.
 type rig struct {
@@ -61,10 +82,18 @@ func onDriver(t *testing.T, p Policy, opts *Options, test func(*rig)) {
 func inBubble(t *testing.T, p Policy, opts *Options, looped bool, test func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		tr, err := New(p, opts)
+		var full Options
+		if opts != nil {
+			full = *opts
+		}
+		if full.Tick == 0 {
+			full.Tick = defaultTick
+		}
+		tr, err := New(p, &full)
 		if err != nil {
 			t.Fatal(err)
 		}
+		runEasily(tr)
 		r := &rig{T: t, Tracker: tr}
 		if looped {
 			r.loop = newLoop()

@@ -21,9 +21,9 @@ type lane struct {
 	wheel wheel.Wheel
 	tour
 
-	due     atomic.Int64 // the tick at which a pass has work, or never
-	stirred atomic.Bool  // there was an activity since the driver last looked
-	counts  counters
+	due    atomic.Int64  // the tick at which a pass has work, or never
+	stirs  atomic.Uint32 // slow paths since the driver last looked; not counted beyond fewStirs, and not exact
+	counts counters
 
 	flooded func(e *entry, gap int64) // called when too many beats have come, the last one so many ticks after the one before
 
@@ -37,12 +37,12 @@ type noLock struct{}
 func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
-// stamp returns the current stamp. If the clock sleeps, it wakes it.
+// stamp returns the current stamp.
 func (l *lane) stamp() uint32 {
 	if now := l.now.Load(); now != asleep {
 		return now
 	}
-	return l.clock.wake()
+	return l.clock.read()
 }
 
 // instant returns the current instant and its stamp. If counted is set they come
@@ -70,8 +70,8 @@ func (l *lane) restamp(e *entry, at *atomic.Uint32, now uint32) {
 	if e.state.Load()&granted != 0 {
 		e.state.set(0, granted)
 	}
-	if !l.stirred.Load() {
-		l.stirred.Store(true)
+	if n := l.stirs.Load(); n < fewStirs {
+		l.stirs.Store(n + 1)
 	}
 }
 
@@ -116,7 +116,9 @@ func (l *lane) schedule(e *entry, at int64) {
 	next := int64(l.wheel.Schedule(&e.timer, uint64(max(at, 0))))
 	if next < l.due.Load() { // not during a pass: due has come then, and announce sets it at the end
 		l.due.Store(next)
-		l.stamp() // wake the clock, because a sleeping driver does not look at due
+		if l.now.Load() == asleep { // otherwise the driver looks at due in the next tick
+			l.clock.hurry()
+		}
 	}
 }
 

@@ -300,6 +300,7 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, tracked := &peer{}, make(chan error)
+	tr.clock.allowance.withdraw() // so that reading the clock takes mu
 	tr.clock.mu.Lock()
 	go func() { tracked <- tr.Track(&p.Conn, p, hooksOf(p)) }()
 	for !p.Live() {

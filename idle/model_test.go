@@ -40,6 +40,20 @@ type memory struct {
 	fault    string
 }
 
+func (m memory) wrong() string { return m.fault }
+
+// A thread uses a connection.
+type thread struct {
+	threadOf[memory, registers]
+	follows bool // a phase may be replaced: see follow
+}
+
+type step = threadStep[memory, registers]
+
+func newThread(name string) *thread {
+	return &thread{threadOf: threadOf[memory, registers]{name: name, at: map[string]int{}}}
+}
+
 // modelEvidence is what the owner finds out when it examines the connection.
 type modelEvidence struct {
 	arrived int8 // the tick at which bytes last came, 0 if that is not known
@@ -94,7 +108,7 @@ func (t *thread) verdict(name, flaw string) {
 // passed. Words from which no limit of the phase counts are left out as well, but
 // for the last: when they are read makes no difference.
 func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
-	steps := []threadStep{
+	steps := []step{
 		{"clock", func(m *memory, r *registers) string { r.now = m.now; return "" }},
 		{"phase", func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
 		{"state", func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
@@ -124,10 +138,10 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 		swap(3, 6)
 	}
 	if !clock {
-		steps = slices.DeleteFunc(steps, func(s threadStep) bool { return s.name == "clock" })
+		steps = slices.DeleteFunc(steps, func(s step) bool { return s.name == "clock" })
 		last--
 	}
-	phaseAt := slices.IndexFunc(steps, func(s threadStep) bool { return s.name == "phase" })
+	phaseAt := slices.IndexFunc(steps, func(s step) bool { return s.name == "phase" })
 	for i, s := range steps {
 		t.step(name+" "+s.name, func(m *memory, r *registers) string {
 			if i == 0 && !t.follows {

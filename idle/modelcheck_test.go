@@ -64,8 +64,11 @@ func atEndExactly(m *memory) {
 func TestModel(t *testing.T) {
 	states, ways := 0, 0.0
 	for _, s := range slices.Concat(scenarios, followScenarios, orderScenarios) {
-		try := func(flaw string, final func(*memory)) *exploration {
-			x := &exploration{threads: s.threads(flaw), final: final}
+		try := func(flaw string, final func(*memory)) *exploration[memory, registers] {
+			x := &exploration[memory, registers]{final: final}
+			for _, t := range s.threads(flaw) {
+				x.threads = append(x.threads, &t.threadOf)
+			}
 			ways += x.explore(s.memory)
 			states += len(x.seen)
 			return x

@@ -21,7 +21,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		}
 		return ""
 	})
-	steps := []threadStep{
+	steps := []step{
 		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
 		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
 		{"stamp of in", func(m *memory, r *registers) string {
@@ -51,7 +51,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		{"phase", func(m *memory, r *registers) string { m.phase = r.version; return "" }},
 	}
 	if flaw == "enter starts over when the clock has moved on" {
-		steps = slices.Insert(steps, len(steps)-1, threadStep{"clock", func(m *memory, r *registers) string {
+		steps = slices.Insert(steps, len(steps)-1, step{"clock", func(m *memory, r *registers) string {
 			if m.now != r.now {
 				return "stamp"
 			}

@@ -5,14 +5,14 @@ package idle
 // error names it. The tracker has a goroutine, so call [Tracker.Close] or
 // [Tracker.Retire] after use.
 func New(p Policy, opts *Options) (*Tracker, error) {
-	full, err := opts.complete()
+	full, err := opts.complete(TickFor(p))
 	if err != nil {
 		return nil, err
 	}
 	if !p.setsLimit() {
 		return nil, errNoLimit()
 	}
-	t := &Tracker{}
+	t := &Tracker{vigil: vigil{few: fewStirs, need: leastQuiet, most: mostQuiet}}
 	t.base.init(full)
 	t.whenEmpty = t.closeIfEmpty
 	if t.phase, err = t.Phase(p); err != nil {

@@ -11,7 +11,7 @@ func (s *Shard) command(o order) bool {
 	if !s.orders.add(o) {
 		return false
 	}
-	s.tracker.hurry()
+	s.clock.hurry()
 	return true
 }
 

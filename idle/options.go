@@ -20,10 +20,11 @@ var (
 // Options configures a tracker. Each field may be zero, which means the default.
 // A nil *Options means all defaults.
 type Options struct {
-	// Tick is the resolution of all timeouts: 1 ms to 10 s, by default 10 ms.
-	// [Policy] says how late a timeout can be. The process wakes up once a tick
-	// while connections are active. When none is, it wakes up only for a timeout
-	// that may be due.
+	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor]
+	// the policy that the tracker is made with. [Policy] says how late a timeout can be.
+	// A coarser tick makes activity cheaper. While many connections are active, the
+	// process wakes up once a tick. Otherwise it wakes up only for a timeout that may be
+	// due.
 	Tick time.Duration
 
 	// Shards is the number of sets in which connections are kept, each with its
@@ -72,25 +73,23 @@ type Options struct {
 }
 
 const (
-	defaultTick   = 10 * time.Millisecond
 	minTick       = time.Millisecond
 	maxTick       = 10 * time.Second // maxTicks such ticks, times a few, must fit a Duration
 	defaultLinger = time.Second
 	maxShards     = 1 << 12
 )
 
-// complete returns o with defaults filled in, or an error that names an invalid
-// field.
-func (o *Options) complete() (Options, error) {
+// complete returns o with defaults filled in, or an error that names an invalid field.
+func (o *Options) complete(tick time.Duration) (Options, error) {
 	var full Options
 	if o != nil {
 		full = *o
 	}
 	if full.Tick == 0 {
-		full.Tick = defaultTick
+		full.Tick = tick
 	}
 	if full.Tick < minTick || full.Tick > maxTick {
-		return full, fmt.Errorf("idle: Options.Tick is %v; it must be %v to %v, or 0 for %v", full.Tick, minTick, maxTick, defaultTick)
+		return full, fmt.Errorf("idle: Options.Tick is %v; it must be %v to %v, or 0 for a default", full.Tick, minTick, maxTick)
 	}
 	if full.Shards < 0 || full.Shards > maxShards {
 		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)

@@ -143,7 +143,7 @@ func (s *Shard) passOnLoop() {
 	}
 	s.posted.Store(false)
 	if s.isBehind(k.settled()) {
-		s.tracker.hurry()
+		s.clock.hurry()
 	}
 }
 

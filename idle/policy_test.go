@@ -34,7 +34,7 @@ func TestPolicyRefused(t *testing.T) {
 		{Policy{IdleTimeout: ms}, []string{"IdleTimeout", "1ms", "10ms"}},
 		{Policy{ReadTimeout: 10*ms - 1}, []string{"ReadTimeout", "9.999999ms", "10ms"}},
 		{Policy{IdleTimeout: year}, []string{"IdleTimeout", "8760h"}},
-		{Policy{MaxAge: 20 * 24 * time.Hour, MaxAgeGrace: 20 * 24 * time.Hour}, []string{"MaxAge", "grace", "960h"}},
+		{Policy{IdleTimeout: time.Second / 2, MaxAge: 20 * 24 * time.Hour, MaxAgeGrace: 20 * 24 * time.Hour}, []string{"MaxAge", "grace", "960h"}},
 		{Policy{MaxAgeJitter: time.Second}, []string{"MaxAge is 0", "MaxAgeJitter", "1s"}},
 		{Policy{MaxAgeGrace: time.Second}, []string{"MaxAge is 0", "MaxAgeGrace", "1s"}},
 		{beat(Heartbeat{Interval: -time.Second, Timeout: time.Second}), []string{"Heartbeat.Interval", "-1s"}},
@@ -78,7 +78,7 @@ func TestOptionsRefused(t *testing.T) {
 		{Options{Shards: -1}, []string{"Options.Shards", "-1"}},
 		{Options{Shards: 1 << 20}, []string{"Options.Shards", "1048576"}},
 		{Options{Budget: -1}, []string{"Options.Budget", "-1ns"}},
-		{Options{Budget: time.Second}, []string{"Options.Budget", "1s", "10ms"}},
+		{Options{Budget: time.Second}, []string{"Options.Budget", "1s", "100ms"}},
 		{Options{Linger: -1}, []string{"Options.Linger", "-1ns"}},
 		{Options{Linger: 1 << 62}, []string{"Options.Linger"}},
 	} {
@@ -186,5 +186,33 @@ func TestReasonsNameAField(t *testing.T) {
 		if want := "i/o timeout: request: BodyRate of 1s passed after 2s"; err.Error() != want {
 			t.Errorf("%q, want %q", &err, want)
 		}
+	}
+}
+
+// TestTickFor has the default tick be fine enough for the shortest limit, whichever it is.
+func TestTickFor(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, c := range []struct {
+		policies []Policy
+		want     time.Duration
+	}{
+		{nil, 100 * ms},
+		{[]Policy{{IdleTimeout: time.Minute}}, 100 * ms},
+		{[]Policy{{IdleTimeout: time.Minute, Heartbeat: Heartbeat{Interval: 20 * s, Timeout: 3 * s}}}, 60 * ms},
+		{[]Policy{{IdleTimeout: time.Minute}, {ReadTotal: 2 * s}}, 40 * ms},
+		{[]Policy{{MinReadRate: Rate{100, s}}, {MaxAge: time.Hour}}, 20 * ms},
+		{[]Policy{{WriteTimeout: 100 * ms}}, 10 * ms},
+	} {
+		if got := TickFor(c.policies...); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.policies, got, c.want)
+		}
+	}
+	tr, err := New(Policy{PhaseTimeout: 4 * s}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if tr.opts.Tick != 80*ms {
+		t.Errorf("the tick is %v", tr.opts.Tick)
 	}
 }

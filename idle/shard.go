@@ -35,12 +35,11 @@ type Shard struct {
 
 // A base is what the shards of a tracker share, and the list of them.
 type base struct {
-	clock   *clock
-	phase   *Phase // the phase of new connections
-	opts    Options
-	linger  int64 // Options.Linger in ticks
-	calls   callbacks
-	backlog chan struct{} // tells the driver that a loop has work left
+	clock  *clock
+	phase  *Phase // the phase of new connections
+	opts   Options
+	linger int64 // Options.Linger in ticks
+	calls  callbacks
 
 	own []*Shard // shards that the driver passes over
 
@@ -95,7 +94,6 @@ func (b *base) init(opts Options) {
 	b.linger = int64((opts.Linger+opts.Tick-1)/opts.Tick) + 1
 	b.clock = newClock(opts.Tick)
 	b.past = Stats{TimedOut: map[Reason]uint64{}}
-	b.backlog = make(chan struct{}, 1)
 	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
 	b.calls.logger = opts.Logger
 	b.ends.init(&b.opts, &b.calls, &b.watched, b.stop)
@@ -131,14 +129,6 @@ func (b *base) each(yield func(*Shard) bool) {
 		if !yield(s) {
 			return
 		}
-	}
-}
-
-// hurry makes the driver look for shards that have work to do.
-func (b *base) hurry() {
-	select {
-	case b.backlog <- struct{}{}:
-	default:
 	}
 }
 
@@ -288,7 +278,7 @@ func (s *Shard) tooManyBeats(e *entry, gap int64) {
 		gap: gap,
 	}
 	if s.orders.add(o) {
-		s.tracker.hurry()
+		s.clock.hurry()
 	}
 }
 

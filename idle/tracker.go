@@ -11,6 +11,7 @@ import (
 // nothing to do. [Tracker.Close] and [Tracker.Retire] end it.
 type Tracker struct {
 	base
+	vigil    vigil         // the driver's
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way
 	pressing *pressing     // nil without a Pressure; guarded by mu

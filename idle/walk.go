@@ -48,7 +48,7 @@ func (b *base) nextWalk() {
 	b.walks.waiting = slices.Delete(b.walks.waiting, 0, 1)
 	w.shards = len(b.own) + len(b.loops)
 	b.walks.current.Store(w)
-	b.hurry()
+	b.clock.hurry()
 }
 
 // finishWalk notes that the current walk, if there is one, is done with s. b.mu must be

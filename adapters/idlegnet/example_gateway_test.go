@@ -37,7 +37,10 @@ func newGateway() (*gateway, error) {
 	g := &gateway{booted: make(chan struct{})}
 	hello := idle.Policy{Name: "hello", PhaseTimeout: 10 * time.Second}
 	var err error
-	g.timeouts, err = idlegnet.Wrap(g, hello, &idlegnet.Options{OnTimeout: g.farewell})
+	g.timeouts, err = idlegnet.Wrap(g, hello, &idlegnet.Options{
+		OnTimeout: g.farewell,
+		Idle:      idle.Options{Tick: 10 * time.Millisecond}, // as a device may beat often
+	})
 	return g, err
 }
 

@@ -101,10 +101,17 @@ func serve(t *testing.T, h *handler, p idle.Policy, opts *Options, addresses []s
 	return s
 }
 
-// wrap is Wrap of what is right.
+// wrap is Wrap of what is right, with a fine tick.
 func wrap(t testing.TB, h gnet.EventHandler, p idle.Policy, opts *Options) *Handler {
 	t.Helper()
-	w, err := Wrap(h, p, opts)
+	var full Options
+	if opts != nil {
+		full = *opts
+	}
+	if full.Idle.Tick == 0 {
+		full.Idle.Tick = 10 * time.Millisecond
+	}
+	w, err := Wrap(h, p, &full)
 	if err != nil {
 		t.Fatal(err)
 	}

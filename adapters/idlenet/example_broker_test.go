@@ -26,7 +26,9 @@ type broker struct {
 }
 
 func newBroker(ln net.Listener) (*broker, error) {
-	l, err := idlenet.Wrap(ln, idle.Policy{Name: "connect", PhaseTimeout: 10 * time.Second}, nil)
+	l, err := idlenet.Wrap(ln, idle.Policy{Name: "connect", PhaseTimeout: 10 * time.Second}, &idlenet.Options{
+		Idle: idle.Options{Tick: 10 * time.Millisecond}, // as a client may ask for a short keepalive
+	})
 	return &broker{ln: l, clients: map[chan string]bool{}}, err
 }
 

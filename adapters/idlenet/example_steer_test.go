@@ -51,7 +51,7 @@ func Example_reload() {
 	if err := ln.Tracker().SetPolicy(idle.Policy{IdleTimeout: -time.Minute}); err != nil {
 		fmt.Println(err) // and nothing has changed
 	}
-	if err := ln.Tracker().SetPolicy(idle.Policy{IdleTimeout: 50 * time.Millisecond}); err != nil {
+	if err := ln.Tracker().SetPolicy(idle.Policy{IdleTimeout: 200 * time.Millisecond}); err != nil {
 		fmt.Println(err)
 	}
 	_, err := conn.Read(make([]byte, 1))

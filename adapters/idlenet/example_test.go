@@ -53,11 +53,15 @@ func ExampleFrom() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	wrapped, err := idlenet.Wrap(bare, idle.Policy{Name: "handshake", PhaseTimeout: 10 * time.Second}, nil)
+	handshake := idle.Policy{Name: "handshake", PhaseTimeout: 10 * time.Second}
+	served := idle.Policy{Name: "serving", IdleTimeout: 50 * time.Millisecond}
+	wrapped, err := idlenet.Wrap(bare, handshake, &idlenet.Options{
+		Idle: idle.Options{Tick: idle.TickFor(handshake, served)}, // the default would be for handshake alone
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	serving, err := wrapped.Tracker().Phase(idle.Policy{Name: "serving", IdleTimeout: 50 * time.Millisecond})
+	serving, err := wrapped.Tracker().Phase(served)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func onTime(t testing.TB, at, start time.Time, limit time.Duration) {
 	}
 }
 
-const tick = 10 * time.Millisecond // idle's default
+const tick = 10 * time.Millisecond // of trackers under test
 
 // needLinux skips a test of what only Linux tells about a connection.
 func needLinux(t testing.TB) {

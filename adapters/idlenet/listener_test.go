@@ -60,7 +60,7 @@ func accept(t *testing.T, inner *pipeListener, ln net.Listener) (server *Conn, c
 func TestClosedListenerEndsWithItsLastConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newPipeListener()
-		ln, err := Wrap(inner, idle.Policy{IdleTimeout: time.Second}, nil)
+		ln, err := Wrap(inner, idle.Policy{IdleTimeout: time.Second}, &Options{Idle: idle.Options{Tick: tick}})
 		if err != nil {
 			t.Fatal(err)
 		}

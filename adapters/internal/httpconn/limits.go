@@ -209,32 +209,6 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 	return all, settingOf
 }
 
-// Bounds of the tick that tickFor chooses. idle allows shorter ones.
-const (
-	minTick = 10 * time.Millisecond
-	maxTick = 100 * time.Millisecond
-)
-
-// tickFor returns a tick that is fine enough for the policies: a 50th of the
-// shortest limit, but 10 ms at least and 100 ms at most. A request stores
-// something only if it is the first on its connection in a tick, so a coarser
-// tick makes requests cheaper.
-func tickFor(policies ...idle.Policy) time.Duration {
-	const share = 50
-	shortest := maxTick * share
-	for _, p := range policies {
-		for _, limit := range []time.Duration{
-			p.IdleTimeout, p.ReadTimeout, p.ReadTotal, p.WriteTimeout, p.PhaseTimeout, p.MaxAge, p.MaxAgeJitter, p.MaxAgeGrace,
-			p.Heartbeat.Interval, p.Heartbeat.Timeout, p.MinReadRate.Grace, p.MinWriteRate.Grace,
-		} {
-			if limit > 0 {
-				shortest = min(shortest, limit)
-			}
-		}
-	}
-	return max(shortest/share, minTick)
-}
-
 // checkTick returns an error if a setting of t, which is complete, is shorter than the
 // tick. It names the setting. The policies that are made of it could name only theirs.
 func checkTick(t *httplimits.Timeouts, tick time.Duration) error {

@@ -245,7 +245,7 @@ func TestTick(t *testing.T) {
 		{httplimits.Timeouts{KeepAliveTimeout: 50 * ms}, 10 * ms},
 	} {
 		all := policiesOf(t, c.timeouts)
-		if got := tickFor(all[:]...); got != c.want {
+		if got := idle.TickFor(all[:]...); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.timeouts, got, c.want)
 		}
 	}

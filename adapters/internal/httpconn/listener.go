@@ -91,7 +91,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	}
 	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
 	if l.autoTick = t.Idle.Tick == 0; l.autoTick {
-		l.options.Tick = tickFor(now.policies[:]...)
+		l.options.Tick = idle.TickFor(now.policies[:]...)
 	}
 	l.now.Store(now)
 	opts := &idlenet.Options{
@@ -135,12 +135,15 @@ func newTracker(opts idle.Options) (*idle.Tracker, error) {
 	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
 }
 
+// fineTick is the least that idle.TickFor returns.
+const fineTick = 10 * time.Millisecond
+
 // trackerFor returns the tracker for a watched connection under p. The listener's
 // tracker has the tick that fits the phases of requests. All connections that
 // need a finer tick share a second tracker. A tick that the user has set is not
 // changed.
 func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
-	if !l.autoTick || tickFor(p) >= l.options.Tick {
+	if !l.autoTick || idle.TickFor(p) >= l.options.Tick {
 		return l.tracker, nil
 	}
 	l.mu.Lock()
@@ -149,7 +152,7 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 		return l.fineTracker, nil
 	}
 	opts := l.options
-	opts.Tick, opts.Budget = minTick, min(opts.Budget, minTick)
+	opts.Tick, opts.Budget = fineTick, min(opts.Budget, fineTick)
 	fine, err := newTracker(opts)
 	if err != nil {
 		return nil, err

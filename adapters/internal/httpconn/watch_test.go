@@ -173,12 +173,12 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 		limit, most      time.Duration
 		refined, refused bool
 	}{
-		{policy: beat, limit: 700 * ms, most: 700*ms + 6*minTick, refined: true},
-		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 6*maxTick},
-		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*minTick, refined: true},
+		{policy: beat, limit: 700 * ms, most: 700*ms + 6*fineTick, refined: true},
+		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 600*ms},
+		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*fineTick, refined: true},
 		{policy: idle.Policy{IdleTimeout: 50 * ms}, tick: 100 * ms, refused: true},
-		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*minTick, refined: true},
-		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 2*maxTick},
+		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*fineTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 200*ms},
 	} {
 		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {

@@ -1,0 +1,96 @@
+package idle
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// While the clock runs, the driver wakes up once a tick. While it sleeps, each
+// activity reads the real clock. What is cheaper depends on how many there are: a
+// wake-up of the driver costs as much as readsPerTick readings (36 µs, most of it in Go's
+// scheduler, and 60 ns; BenchmarkWakeUp and BenchmarkTouchAsleep).
+const (
+	readsPerTick = 512
+
+	// A sleeping clock lets so many readings pass at once. So a burst after a silence
+	// need not wake it, and one that does has cost no more than the few ticks for which
+	// the clock then runs.
+	burstOfReads = 8 * readsPerTick
+
+	// A running clock falls asleep after some quiet ticks: those with fewer slow paths
+	// than fewStirs. An activity reads the time up to three times, at both ends of a
+	// wait and in between, so what makes the clock sleep is far from waking it.
+	fewStirs = 64
+
+	// So many ticks must be quiet. If the clock is woken again soon, as by one
+	// connection that is active all the time, it is twice as many for the next time.
+	leastQuiet, mostQuiet = 8, 512
+)
+
+// An allowance is for how many readings of the real clock a sleeping clock lets pass.
+// Each uses up some time, and what is used up cannot be ahead of the real time. This
+// is the generic cell rate algorithm (ITU-T I.371).
+type allowance struct {
+	each time.Duration // what one reading uses up
+	most time.Duration // how much can be saved up
+	used atomic.Int64  // up to which clock.elapsed all is used up; withdrawn while the clock runs
+}
+
+const withdrawn = math.MaxInt64
+
+// take takes the allowance for one reading, which has shown the given time. It reports
+// whether there is one.
+func (a *allowance) take(at time.Duration) bool {
+	for {
+		used := a.used.Load()
+		if used == withdrawn {
+			return false
+		}
+		next := max(used, int64(at-a.most)) + int64(a.each)
+		if next > int64(at) {
+			return false
+		}
+		if a.used.CompareAndSwap(used, next) {
+			return true
+		}
+	}
+}
+
+// grant gives the full allowance.
+func (a *allowance) grant() { a.used.Store(0) }
+
+// withdraw makes take fail from now on. Readings that it has let pass were made before
+// withdraw returns.
+func (a *allowance) withdraw() { a.used.Store(withdrawn) }
+
+// A vigil decides when a running clock falls asleep.
+type vigil struct {
+	few     uint32 // a tick with fewer slow paths is quiet
+	need    int64  // how many quiet ticks it takes
+	most    int64  // how many it can take
+	running bool   // the clock ran at the last look
+	last    int64  // the last tick that was not quiet
+	slept   int64  // the tick at which the clock last fell asleep
+}
+
+// look reports whether a clock that is running is to fall asleep, after so many slow
+// paths since the last look.
+func (v *vigil) look(now int64, stirs uint32, running bool) (sleep bool) {
+	switch {
+	case !running:
+		return false
+	case !v.running: // it was woken
+		if v.last = now; now-v.slept < v.need {
+			v.need = min(2*v.need, v.most)
+		} else {
+			v.need = min(leastQuiet, v.most)
+		}
+	case stirs >= v.few:
+		v.last = now
+	}
+	if v.running = now-v.last < v.need; !v.running {
+		v.slept = now
+	}
+	return !v.running
+}
