@@ -19,6 +19,8 @@ type contender struct {
 	// by round
 	ops []float64 // exchanges a second
 	cpu []float64 // ns of the server process an exchange
+
+	switches []float64 // context switches of the server process a second
 }
 
 // A lap is a contender in one round, with a process of its own. Where in memory a
@@ -86,11 +88,11 @@ func runRound(kind string, core int, cfg config, all []*contender) error {
 // run takes a turn.
 func (l *lap) run(d time.Duration) error {
 	var t turn
-	cpu, err := usage.During(l.server.Pid(), func() (err error) {
+	ran, err := usage.During(l.server.Pid(), func() (err error) {
 		t, err = l.load.run(d)
 		return err
 	})
-	t.cpu = cpu
+	t.cpu, t.switches = ran.CPU, ran.Switches
 	l.turns = append(l.turns, t)
 	return err
 }
@@ -102,9 +104,12 @@ func (c *contender) note(turns []turn) {
 		sum.opsPerS += t.opsPerS
 		sum.ops += t.ops
 		sum.cpu += t.cpu
+		sum.switches += t.switches
 	}
-	c.ops = append(c.ops, sum.opsPerS/float64(len(turns)))
+	opsPerS := sum.opsPerS / float64(len(turns))
+	c.ops = append(c.ops, opsPerS)
 	c.cpu = append(c.cpu, float64(sum.cpu)/float64(sum.ops))
+	c.switches = append(c.switches, float64(sum.switches)/float64(sum.ops)*opsPerS)
 }
 
 // summarize makes the result of the variants, of which the first is bare.
@@ -118,7 +123,7 @@ func summarize(kind string, cfg config, all []*contender) result {
 	for _, c := range all {
 		m := measure{
 			Name: c.name, OpsPerS: stats.Summarize(c.ops), CPUPerOp: stats.Summarize(c.cpu),
-			RatioSpread: stats.Summarize(stats.Ratios(c.ops, bare.ops)),
+			SwitchesPerS: stats.Summarize(c.switches),
 		}
 		m.RatioToBare, m.RatioToBare95 = ratioOf(c.ops, bare.ops)
 		m.CPURatioToBare, m.CPURatioToBare95 = ratioOf(c.cpu, bare.cpu)

@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 )
 
 // example has three rounds, in the second of which the machine was slow.
 func example() []*contender {
 	return []*contender{
-		{name: "bare", ops: []float64{100, 40, 110}, cpu: []float64{10, 20, 10}},
-		{name: "own", ops: []float64{80, 20, 88}, cpu: []float64{20, 40, 20}},
-		{name: "ours", ops: []float64{90, 40, 110}, cpu: []float64{11, 20, 12}},
+		{name: "bare", ops: []float64{100, 40, 110}, cpu: []float64{10, 20, 10}, switches: []float64{300, 290, 310}},
+		{name: "own", ops: []float64{80, 20, 88}, cpu: []float64{20, 40, 20}, switches: []float64{300, 290, 310}},
+		{name: "ours", ops: []float64{90, 40, 110}, cpu: []float64{11, 20, 12}, switches: []float64{1500, 1550, 1560}},
 	}
 }
 
@@ -36,11 +38,8 @@ func TestSummary(t *testing.T) {
 	if want := (stats.Summary{Median: 90, Min: 40, Max: 110}); ours.OpsPerS != want {
 		t.Errorf("ours: %v a second, want %v", ours.OpsPerS, want)
 	}
-	if want := (stats.Summary{Median: 1, Min: 0.9, Max: 1}); *ours.RatioToBare != 1 || ours.RatioSpread != want {
-		t.Errorf("ours: ratio %v, spread %v, want %v", *ours.RatioToBare, ours.RatioSpread, want)
-	}
-	if *ours.RatioToOwn != 1.25 || *ours.CPURatioToBare != 1.1 || *ours.CPURatioToOwn != 0.55 {
-		t.Errorf("ours: of own %v, CPU %v and %v", *ours.RatioToOwn, *ours.CPURatioToBare, *ours.CPURatioToOwn)
+	if *ours.RatioToBare != 1 || *ours.RatioToOwn != 1.25 || *ours.CPURatioToBare != 1.1 || *ours.CPURatioToOwn != 0.55 {
+		t.Errorf("ours: of bare %v, of own %v, CPU %v and %v", *ours.RatioToBare, *ours.RatioToOwn, *ours.CPURatioToBare, *ours.CPURatioToOwn)
 	}
 	for _, v := range r.Variants {
 		if v.RatioToBare95 == nil || v.RatioToOwn95 == nil || v.CPURatioToBare95 == nil || v.CPURatioToOwn95 == nil {
@@ -51,9 +50,9 @@ func TestSummary(t *testing.T) {
 
 func TestNote(t *testing.T) {
 	var c contender
-	c.note([]turn{{opsPerS: 100, ops: 10, cpu: 30}, {opsPerS: 300, ops: 30, cpu: 50}})
-	if c.ops[0] != 200 || c.cpu[0] != 2 {
-		t.Errorf("%v a second, %v ns each", c.ops, c.cpu)
+	c.note([]turn{{opsPerS: 100, ops: 10, cpu: 30, switches: 5}, {opsPerS: 300, ops: 30, cpu: 50, switches: 15}})
+	if c.ops[0] != 200 || c.cpu[0] != 2 || c.switches[0] != 100 {
+		t.Errorf("%v a second, %v ns each, %v switches a second", c.ops, c.cpu, c.switches)
 	}
 }
 
@@ -73,11 +72,13 @@ func TestNoOwn(t *testing.T) {
 }
 
 func TestSumUp(t *testing.T) {
-	c := &crowd{Rounds: 2, Silent: 10, Waiting: 20}
+	c := &crowd{Rounds: 2, Silent: 10, LimitMS: 2000, Waiting: 20, Active: 3}
+	answers := spread.New()
+	answers.Add(7 * time.Millisecond)
 	c.sumUp([]*member{
 		{name: "bare", bytes: []float64{1000, 1010}},
-		{name: "own", bytes: []float64{1100, 1105}, lateMS: []float64{3, 5}, cpu: []float64{20, 22}},
-		{name: "ours", bytes: []float64{1200, 1212}, lateMS: []float64{10, 12}, cpu: []float64{10, 11}, early: 1},
+		{name: "own", bytes: []float64{1100, 1105}, lateMS: []float64{1, 2}, allMS: []float64{3, 5}, cpu: []float64{20, 22}, active: answers},
+		{name: "ours", bytes: []float64{1200, 1212}, lateMS: []float64{4, 6}, allMS: []float64{10, 12}, cpu: []float64{10, 11}, active: answers, early: 1},
 	})
 	bare, ours := c.Variants[0], c.Variants[2]
 	if bare.BytesPerConn != 1005 || bare.OverBare != 0 || bare.AllClosedMS != nil || bare.CPUToOwn != nil {
@@ -89,7 +90,7 @@ func TestSumUp(t *testing.T) {
 	r := summarize("net", config{conns: 4, rounds: 2}, example())
 	r.Crowd = c
 	text := written(r)
-	for _, want := range []string{"10 real connections silent at once, limit 2s; rounds: 2", "11.0 ms (to 12.0)", "0.500 (0.500 to 0.500)", "201 ("} {
+	for _, want := range []string{"10 real connections silent at once, limit 2 s; rounds: 2", "5.00  11.0 (to 12.0)", "7.00", "closed early: 1; never: 0", "0.500 (0.500 to 0.500)", "201 ("} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -97,7 +98,7 @@ func TestSumUp(t *testing.T) {
 }
 
 func TestStreamGain(t *testing.T) {
-	all := append(example(), &contender{name: noStream, ops: []float64{90, 32, 100}, cpu: []float64{22, 40, 12}})
+	all := append(example(), &contender{name: noStream, ops: []float64{90, 32, 100}, cpu: []float64{22, 40, 12}, switches: []float64{1, 1, 1}})
 	r := summarize("http", config{}, all)
 	if r.Stream == nil || *r.Stream.OpsRatio != 1.1 || *r.Stream.CPURatio != 0.5 || r.Stream.OpsRatio95 == nil {
 		t.Fatalf("got %+v", r.Stream)

@@ -17,8 +17,8 @@ import (
 
 // A load sends requests over many connections, one at a time on each.
 type load interface {
-	// run keeps all connections busy for the given time, after it has warmed up. It
-	// leaves no answer outstanding.
+	// run sends requests for the given time, after it has warmed up: as many as the
+	// server answers, or at the pace of the load. It leaves no answer outstanding.
 	run(d time.Duration) (turn, error)
 	close()
 }
@@ -30,9 +30,10 @@ const warmUp = 20 * time.Millisecond
 
 // A turn is what a load has done, and what that has cost the server.
 type turn struct {
-	opsPerS float64       // exchanges a second, while all connections were busy
-	ops     int           // exchanges in all
-	cpu     time.Duration // for these
+	opsPerS  float64       // exchanges a second, after the warm-up
+	ops      int           // exchanges in all
+	cpu      time.Duration // for these
+	switches int           // context switches meanwhile
 }
 
 // connect connects the load to a server.
@@ -42,7 +43,7 @@ func connect(kind, address string, cfg config) (load, error) {
 		return nil, err
 	}
 	if kind != server.HTTPS {
-		return connectPlain(c, cfg.conns)
+		return connectPlain(c, cfg)
 	}
 	if err := c.open(cfg.conns); err != nil {
 		c.close()
@@ -128,9 +129,6 @@ func (c *connections) open(n int) error {
 
 func (c *connections) close() {
 	for _, nc := range c.all {
-		if tcp, ok := nc.(*net.TCPConn); ok {
-			tcp.SetLinger(0) // or its port waits for a minute
-		}
 		nc.Close()
 	}
 	c.all = nil

@@ -14,6 +14,7 @@ import (
 // what it measures: a server that waits for it is not measured but levelled. So
 // the scheduler, which has nothing else to do here, is told of waiting only.
 type epollLoad struct {
+	to       netip.AddrPort
 	epoll    int
 	fds      []int
 	due      []int // by descriptor, bytes of the answer that are yet to come
@@ -24,32 +25,55 @@ type epollLoad struct {
 	b      [64 << 10]byte
 }
 
-func connectPlain(c *connections, conns int) (load, error) {
+func connectPlain(c *connections, cfg config) (load, error) {
+	l, err := newEpollLoad(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.open(cfg.conns); err != nil {
+		l.close()
+		return nil, err
+	}
+	if cfg.pace == 0 {
+		return l, nil
+	}
+	p, err := newPacedLoad(l, cfg.pace)
+	if err != nil {
+		l.close()
+		return nil, fmt.Errorf("the first exchanges: %w", err)
+	}
+	return p, nil
+}
+
+// newEpollLoad returns a load without connections yet.
+func newEpollLoad(c *connections) (*epollLoad, error) {
 	to, err := netip.ParseAddrPort(c.address)
 	if err != nil {
 		return nil, err
 	}
-	l := &epollLoad{request: c.request, response: c.response}
-	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, err
-	}
-	for range conns {
-		if err := l.dial(to); err != nil {
-			l.close()
-			return nil, fmt.Errorf("connection %d: %w", len(l.fds)+1, err)
-		}
-	}
-	return l, nil
+	l := &epollLoad{to: to, request: c.request, response: c.response}
+	l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	return l, err
 }
 
-func (l *epollLoad) dial(to netip.AddrPort) error {
+// open adds connections.
+func (l *epollLoad) open(n int) error {
+	for range n {
+		if err := l.dial(); err != nil {
+			return fmt.Errorf("connection %d: %w", len(l.fds)+1, err)
+		}
+	}
+	return nil
+}
+
+func (l *epollLoad) dial() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	l.fds = append(l.fds, fd)
 	l.due = append(l.due, make([]int, max(fd+1-len(l.due), 0))...)
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: l.to.Addr().As4(), Port: int(l.to.Port())}); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
@@ -60,9 +84,22 @@ func (l *epollLoad) dial(to netip.AddrPort) error {
 
 func (l *epollLoad) close() {
 	for _, fd := range l.fds {
+		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // or its port waits for a minute
 		unix.Close(fd)
 	}
 	unix.Close(l.epoll)
+}
+
+// exchange makes a request on each connection, and takes the answers. It returns when
+// each of the requests was made.
+func (l *epollLoad) exchange() (asked []time.Time, err error) {
+	for _, fd := range l.fds {
+		asked = append(asked, time.Now())
+		if err := l.send(int32(fd)); err != nil {
+			return nil, err
+		}
+	}
+	return asked, l.settle(len(l.fds))
 }
 
 func (l *epollLoad) run(d time.Duration) (turn, error) {
@@ -80,15 +117,22 @@ func (l *epollLoad) run(d time.Duration) (turn, error) {
 		return turn{}, err
 	}
 	t := turn{opsPerS: float64(done) / took.Seconds(), ops: before + done + len(l.fds)}
-	for outstanding := len(l.fds); outstanding > 0; {
-		n, err := l.wait(func(int32) error { return nil })
+	return t, l.settle(len(l.fds))
+}
+
+// settle takes the answers that are outstanding.
+func (l *epollLoad) settle(outstanding int) error {
+	for outstanding > 0 {
+		n, err := l.wait(nothing)
 		if err != nil {
-			return turn{}, err
+			return err
 		}
 		outstanding -= n
 	}
-	return t, nil
+	return nil
 }
+
+func nothing(fd int32) error { return nil }
 
 // keepBusy sends a request for every answer, for a time that it returns.
 func (l *epollLoad) keepBusy(d time.Duration) (done int, took time.Duration, err error) {
@@ -116,30 +160,46 @@ func (l *epollLoad) send(fd int32) error {
 // wait waits for answers, calls then for every connection whose answer is
 // complete, and returns how many those are.
 func (l *epollLoad) wait(then func(fd int32) error) (complete int, err error) {
-	n, err := unix.EpollWait(l.epoll, l.events[:], int(patience.Milliseconds()))
-	if errors.Is(err, unix.EINTR) {
-		return 0, nil
+	events, complete, err := l.collect(patience, then)
+	if err == nil && events == 0 {
+		err = fmt.Errorf("no answer for %v", patience)
+	}
+	return complete, err
+}
+
+// collect is like wait, but it is no error if nothing arrives in the given time. It
+// also returns of how many connections something has arrived.
+func (l *epollLoad) collect(within time.Duration, then func(fd int32) error) (events, complete int, err error) {
+	events, err = l.poll(within, func(fd int32) error {
+		if err := l.receive(fd); err != nil || l.due[fd] > 0 {
+			return err
+		}
+		complete++
+		return then(fd)
+	})
+	return events, complete, err
+}
+
+// poll waits for at most the given time, calls hear for each connection of which
+// something has arrived, and returns how many those are.
+func (l *epollLoad) poll(within time.Duration, hear func(fd int32) error) (events int, err error) {
+	n, err := unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
 	}
 	if err != nil {
 		return 0, err
 	}
-	if n == 0 {
-		return 0, fmt.Errorf("no answer for %v", patience)
-	}
 	for _, e := range l.events[:n] {
-		if err := l.receive(e.Fd); err != nil {
-			return complete, err
-		}
-		if l.due[e.Fd] > 0 {
-			continue
-		}
-		complete++
-		if err := then(e.Fd); err != nil {
-			return complete, err
+		if err := hear(e.Fd); err != nil {
+			return n, err
 		}
 	}
-	return complete, nil
+	return n, nil
 }
+
+// errClosed is that the server has closed a connection.
+var errClosed = errors.New("the server has closed a connection")
 
 // receive reads what there is. It will be told of more only when that arrives.
 func (l *epollLoad) receive(fd int32) error {
@@ -148,11 +208,11 @@ func (l *epollLoad) receive(fd int32) error {
 		if errors.Is(err, unix.EAGAIN) {
 			return nil
 		}
+		if errors.Is(err, unix.ECONNRESET) || err == nil && n == 0 {
+			return errClosed
+		}
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return errors.New("the server has closed a connection")
 		}
 		l.due[fd] -= n
 		if l.due[fd] < 0 {

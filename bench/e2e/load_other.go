@@ -2,6 +2,17 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
-func connectPlain(*connections, int) (load, error) { return nil, errors.New("it needs Linux") }
+var errSystem = errors.New("it needs Linux")
+
+func connectPlain(*connections, config) (load, error) { return nil, errSystem }
+
+func (m *member) weigh(kind string, core int, cfg config, conns int) error { return errSystem }
+
+func (m *member) silence(kind string, core int, cfg config, conns int, limit time.Duration) error {
+	return errSystem
+}

@@ -8,6 +8,7 @@
 //	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
 //	go -C bench run ./e2e -html FILE         # as a page
 //	go -C bench run ./e2e -stream            # and ours without kernel.Stream
+//	go -C bench run ./e2e -idle 15s          # almost idle servers
 //
 // Every variant runs in a process of its own, on one core; the load comes from
 // this process, on another. In each round the variants take short turns, in another
@@ -22,6 +23,9 @@
 // ours, but read and written by package net. Below the table stands what
 // kernel.Stream gains, as ratios of ours to no-stream, and how many bytes it takes for
 // each connection, which is not measured of https.
+//
+// With -idle it measures servers that have 3,000 connections and little to do: CPU
+// time and context switches a second, at each of -rates messages a second.
 //
 // It runs on Linux only.
 package main
@@ -43,6 +47,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
 func main() {
@@ -77,6 +82,11 @@ type config struct {
 	duration time.Duration
 	size     int
 	stream   bool
+	silent   int
+	idle     time.Duration // 0: not
+	rates    rates
+
+	pace int // messages a second in all; 0 for as many as the server answers
 }
 
 const maxSize = 4096 // what an echo server reads at once
@@ -84,9 +94,13 @@ const maxSize = 4096 // what an echo server reads at once
 func (c *config) define(fs *flag.FlagSet) {
 	fs.StringVar(&c.server, "server", "net", "what to measure: "+strings.Join(server.Kinds(), ", ")+", or all")
 	fs.IntVar(&c.conns, "conns", 64, "connections")
-	fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd of connections")
+	fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd of connections and with -idle")
 	fs.DurationVar(&c.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
 	fs.IntVar(&c.size, "size", 64, "bytes a message, for echo servers")
+	fs.IntVar(&c.silent, "silent", 2000, "connections of a crowd that go silent at once")
+	fs.DurationVar(&c.idle, "idle", 0, "measure almost idle servers instead, at each of -rates, and for how long each variant of them runs in a round, such as 15s")
+	c.rates = rates{10, 100, 1000, 10_000}
+	fs.Var(&c.rates, "rates", "messages a second with -idle")
 	fs.BoolVar(&c.stream, "stream", false, "also run ours without kernel.Stream, read and written by package net, and show what that gains and takes")
 }
 
@@ -97,7 +111,14 @@ func (c *config) check() error {
 	case c.stream && c.server == server.Gnet:
 		return errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
 	}
+	if c.idle != 0 {
+		if err := c.checkIdle(); err != nil {
+			return err
+		}
+	}
 	return cmp.Or(
+		program.Within("silent", c.silent, 1, 100_000, ""),
+		usage.Enough("silent", c.silent, 1, active+ownFiles),
 		program.Within("conns", c.conns, 1, 10_000, ""),
 		program.Within("rounds", c.rounds, 1, 1_000_000, ""),
 		program.Within("duration", c.duration, 10*time.Millisecond, time.Hour, ""),
@@ -105,11 +126,17 @@ func (c *config) check() error {
 	)
 }
 
+// longRounds is how many rounds there are of what takes long in each.
+func (c *config) longRounds() int { return max(c.rounds/10, 1) }
+
 func (c *config) servers() []string {
-	if c.server == "all" {
-		return server.Kinds()
+	switch {
+	case c.server != "all":
+		return []string{c.server}
+	case c.idle > 0:
+		return slices.DeleteFunc(server.Kinds(), func(kind string) bool { return kind == server.HTTPS })
 	}
-	return []string{c.server}
+	return server.Kinds()
 }
 
 // variants are the ways in which a kind of server is run.
@@ -126,9 +153,13 @@ func (c *config) estimate() time.Duration {
 	var d time.Duration
 	for _, kind := range c.servers() {
 		for range c.variants(kind) {
+			if c.idle > 0 {
+				d += time.Duration(len(c.rates)*c.longRounds()) * (c.idle*(turnsPerRound+1)/turnsPerRound + time.Second/2)
+				continue
+			}
 			d += time.Duration(c.rounds) * (c.duration*(turnsPerRound+1)/turnsPerRound + (turnsPerRound+1)*warmUp + 50*time.Millisecond)
 			if kind != server.HTTPS {
-				d += time.Duration(c.crowdRounds()) * 2 * crowdLimit
+				d += time.Duration(c.longRounds()) * 2 * crowdLimit(c.silent)
 			}
 		}
 	}
@@ -144,17 +175,27 @@ func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	bar := progress.New(stderr, "")
 	defer bar.Clear()
 	for _, kind := range cfg.servers() {
-		r, err := compare(ctx, kind, core, cfg, bar)
-		if err == nil {
-			r.Crowd, err = gather(ctx, kind, core, cfg, bar)
-		}
+		r, err := measureOne(ctx, kind, core, cfg, bar)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
-		}
-		if r.Stream != nil && r.Crowd != nil {
-			r.Stream.BytesPerConn = r.Crowd.bytesOver(server.Ours, noStream)
 		}
 		rep.Servers = append(rep.Servers, r)
 	}
 	return rep, nil
+}
+
+// measureOne measures one kind of server.
+func measureOne(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (result, error) {
+	if cfg.idle > 0 {
+		return compareIdle(ctx, kind, core, cfg, bar)
+	}
+	r, err := compare(ctx, kind, core, cfg, bar)
+	if err != nil {
+		return r, err
+	}
+	r.Crowd, err = gather(ctx, kind, core, cfg, bar)
+	if r.Stream != nil && r.Crowd != nil {
+		r.Stream.BytesPerConn = r.Crowd.bytesOver(server.Ours, noStream)
+	}
+	return r, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
 // TestMain lets the test's binary be a server process, as the program itself is
@@ -63,14 +64,14 @@ func TestCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{server.Net, server.Gnet, server.HTTP, server.Fasthttp} {
-		m := &member{name: server.Ours}
+		m := &member{name: server.Ours, active: spread.New()}
 		if err := m.weigh(kind, core, config{size: 64}, 50); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if err := m.silence(kind, core, config{size: 64}, 50); err != nil {
+		if err := m.silence(kind, core, config{size: 64}, 50, crowdLimit(50)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.bytes[0] <= 0 {
+		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.allMS[0] < 0 || m.cpu[0] <= 0 || m.active.Count() == 0 || m.bytes[0] <= 0 {
 			t.Errorf("%s: %+v", kind, m)
 		}
 	}

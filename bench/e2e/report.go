@@ -16,8 +16,9 @@ type result struct {
 	Server   string    `json:"server"`
 	Conns    int       `json:"conns"`
 	Rounds   int       `json:"rounds"`
-	Variants []measure `json:"variants"`
+	Variants []measure `json:"variants,omitempty"` // none with -idle
 
+	Idle   []calm      `json:"idle,omitempty"`   // with -idle, by messages a second
 	Stream *streamGain `json:"stream,omitempty"` // with -stream
 	Crowd  *crowd      `json:"crowd,omitempty"`  // of many connections; not of https
 }
@@ -45,7 +46,6 @@ type measure struct {
 	Name          string          `json:"name"`
 	OpsPerS       stats.Summary   `json:"ops_per_s"`
 	RatioToBare   *float64        `json:"ratio_to_bare"`
-	RatioSpread   stats.Summary   `json:"ratio_spread"` // of the ratios to bare
 	RatioToBare95 *stats.Interval `json:"ratio_to_bare_95,omitempty"`
 
 	RatioToOwn   *float64        `json:"ratio_to_own,omitempty"` // none if the server has no timeouts of its own
@@ -57,6 +57,8 @@ type measure struct {
 	CPURatioToBare95 *stats.Interval `json:"cpu_ratio_to_bare_95,omitempty"`
 	CPURatioToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
 	CPURatioToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
+
+	SwitchesPerS stats.Summary `json:"switches_per_s"` // context switches of the server process
 }
 
 // MarshalJSON returns one object: of one server, what that has and the machine.
@@ -79,8 +81,12 @@ func (r *report) Table(w io.Writer) {
 	for _, f := range r.Machine.Facts("servers") {
 		table.Entry(w, f[0], f[1], 14)
 	}
+	run := r.cfg
+	if r.cfg.idle > 0 {
+		run = r.cfg.idling(0)
+	}
 	table.Entry(w, "run", fmt.Sprintf("%s; %d connections, %d rounds, in each of which a variant has %v; messages of echo servers have %d bytes",
-		r.Machine.Date, r.cfg.conns, r.cfg.rounds, r.cfg.duration, r.cfg.size), 14)
+		r.Machine.Date, run.conns, run.rounds, run.duration, run.size), 14)
 	fmt.Fprintln(w)
 	for _, s := range r.Servers {
 		s.write(w)
@@ -91,17 +97,21 @@ func (r *report) Table(w io.Writer) {
 
 // write writes the tables of a server.
 func (r result) write(w io.Writer) {
+	if r.Idle != nil {
+		r.writeIdle(w)
+		return
+	}
 	ops := table.Table{
 		Title:   fmt.Sprintf("%s: requests a second; %d connections, rounds: %d", r.Server, r.Conns, r.Rounds),
 		Columns: []string{"", "requests/s", "of bare (95 %)", "of own (95 %)"},
 	}
 	cpu := table.Table{
 		Title:   fmt.Sprintf("\n%s: CPU time of the server a request", r.Server),
-		Columns: []string{"", "µs", "of bare (95 %)", "of own (95 %)"},
+		Columns: []string{"", "µs", "of bare (95 %)", "of own (95 %)", "switches/s"},
 	}
 	for _, v := range r.Variants {
 		ops.Add(v.Name, fmt.Sprintf("%.0f", v.OpsPerS.Median), ratioText(v.RatioToBare, v.RatioToBare95), ratioText(v.RatioToOwn, v.RatioToOwn95))
-		cpu.Add(v.Name, fmt.Sprintf("%.2f", v.CPUPerOp.Median/1000), ratioText(v.CPURatioToBare, v.CPURatioToBare95), ratioText(v.CPURatioToOwn, v.CPURatioToOwn95))
+		cpu.Add(v.Name, fmt.Sprintf("%.2f", v.CPUPerOp.Median/1000), ratioText(v.CPURatioToBare, v.CPURatioToBare95), ratioText(v.CPURatioToOwn, v.CPURatioToOwn95), table.Group(int(v.SwitchesPerS.Median)))
 	}
 	ops.Write(w)
 	cpu.Write(w)
@@ -118,8 +128,9 @@ func (r result) write(w io.Writer) {
 // write writes the tables of a crowd.
 func (c *crowd) write(w io.Writer, kind string) {
 	stale := table.Table{
-		Title:   fmt.Sprintf("\n%s: %s real connections silent at once, limit %v; rounds: %d", kind, table.Group(c.Silent), crowdLimit, c.Rounds),
-		Columns: []string{"", "all closed after it", "early", "never", "CPU each", "of own (95 %)"},
+		Title: fmt.Sprintf("\n%s: %s real connections silent at once, limit %.3g s; rounds: %d\nHow late they are closed in ms, median and the last; "+
+			"CPU time for each in µs; and the p99 in ms of answers to %d active ones meanwhile", kind, table.Group(c.Silent), c.LimitMS/1000, c.Rounds, c.Active),
+		Columns: []string{"", "median", "last (to)", "CPU", "of own (95 %)", "p99"},
 	}
 	memory := table.Table{
 		Title:   fmt.Sprintf("\n%s: bytes of the process for each of %s connections that wait", kind, table.Group(c.Waiting)),
@@ -132,8 +143,12 @@ func (c *crowd) write(w io.Writer, kind string) {
 		}
 		memory.Add(v.Name, fmt.Sprintf("%.0f", v.BytesPerConn), over)
 		if v.AllClosedMS != nil {
-			stale.Add(v.Name, table.Figure(v.AllClosedMS.Median)+" ms (to "+table.Figure(v.AllClosedMS.Max)+")", table.Group(v.Early), table.Group(v.NotClosed),
-				fmt.Sprintf("%.1f µs", v.CPUPerClose.Median), ratioText(v.CPUToOwn, v.CPUToOwn95))
+			remark := ""
+			if v.Early+v.NotClosed > 0 {
+				remark = fmt.Sprintf("closed early: %s; never: %s", table.Group(v.Early), table.Group(v.NotClosed))
+			}
+			stale.AddWithRemark(remark, v.Name, table.Figure(v.LateMS.Median), table.Figure(v.AllClosedMS.Median)+" (to "+table.Figure(v.AllClosedMS.Max)+")",
+				fmt.Sprintf("%.1f", v.CPUPerClose.Median), ratioText(v.CPUToOwn, v.CPUToOwn95), table.Figure(v.ActiveMS.P99))
 		}
 	}
 	stale.Write(w)

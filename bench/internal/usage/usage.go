@@ -12,51 +12,62 @@ import (
 	"time"
 )
 
-// CPU returns how long the threads of a process have run. It is what the
-// scheduler counts, to the nanosecond, and unlike the requests a second it does
-// not depend on what else the machine does at the time, or hardly.
+// A Run is how the threads of a process have run, as the scheduler counts it. The
+// time is exact to the nanosecond. Unlike the requests a second it hardly depends
+// on what else the machine does.
+type Run struct {
+	CPU      time.Duration
+	Switches int // context switches: how often a thread was given a core
+}
+
+// CPU returns how long the threads of a process have run.
 //
 // Where there is no /proc, as on systems other than Linux, it fails.
 func CPU(pid int) (time.Duration, error) {
-	return sumThreads(fmt.Sprintf("/proc/%d/task", pid))
+	r, err := sumThreads(fmt.Sprintf("/proc/%d/task", pid))
+	return r.CPU, err
 }
 
-// During returns how long a process has run while do did something.
-func During(pid int, do func() error) (time.Duration, error) {
-	before, err := CPU(pid)
+// During returns how a process has run while do did something.
+func During(pid int, do func() error) (Run, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	before, err := sumThreads(dir)
 	if err != nil {
-		return 0, err
+		return Run{}, err
 	}
 	if err := do(); err != nil {
-		return 0, err
+		return Run{}, err
 	}
-	after, err := CPU(pid)
-	return after - before, err
+	after, err := sumThreads(dir)
+	return Run{after.CPU - before.CPU, after.Switches - before.Switches}, err
 }
 
-// sumThreads adds up what schedstat says of the threads in a directory: the first
-// of its three numbers is for how many ns a thread has run.
-func sumThreads(dir string) (sum time.Duration, err error) {
+// sumThreads adds up what schedstat says of the threads in a directory. Its three
+// numbers are for how many ns a thread has run, for how many it has waited for a
+// core, and how often it was given one.
+func sumThreads(dir string) (sum Run, err error) {
 	threads, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, err
+		return Run{}, err
 	}
 	for _, thread := range threads {
 		stat, err := os.ReadFile(filepath.Join(dir, thread.Name(), "schedstat"))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // it has just ended
 		}
-		var ran time.Duration
+		var ran, waited time.Duration
+		var switches int
 		if err == nil {
-			_, err = fmt.Fscan(bytes.NewReader(stat), &ran)
+			_, err = fmt.Fscan(bytes.NewReader(stat), &ran, &waited, &switches)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("schedstat of thread %s: %w", thread.Name(), err)
+			return Run{}, fmt.Errorf("schedstat of thread %s: %w", thread.Name(), err)
 		}
-		sum += ran
+		sum.CPU += ran
+		sum.Switches += switches
 	}
-	if sum == 0 {
-		return 0, fmt.Errorf("%s tells of no time: the kernel seems to keep no schedstat", dir)
+	if sum.CPU == 0 {
+		return Run{}, fmt.Errorf("%s tells of no time: the kernel seems to keep no schedstat", dir)
 	}
 	return sum, nil
 }
