@@ -1,7 +1,9 @@
 package idle
 
 import (
+	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,7 +54,7 @@ func TestAnnounceIsOneStep(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 200_000 {
-			s.announce()
+			s.announce(0)
 		}
 	}()
 	for {
@@ -209,4 +211,65 @@ func TestLoopGoesOnAfterACallbackThatBlocks(t *testing.T) {
 			r.Errorf("timed out after %v, want %v at most: %v", took, most, p.expired)
 		}
 	})
+}
+
+// backlog has n connections time out in the same tick, each of which costs the driver so
+// much time. It returns how late the last one is.
+func backlog(t *testing.T, n int, cost time.Duration, opts *Options) (last time.Duration) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, opts, func(r *rig) {
+		var mu sync.Mutex
+		var ended int
+		due := time.Now().Add(time.Second)
+		for range n {
+			s := &staller{stall: func() {
+				time.Sleep(cost)
+				late := time.Since(due)
+				mu.Lock()
+				defer mu.Unlock()
+				ended++
+				last = max(last, late)
+			}}
+			r.track(&s.Conn, s)
+		}
+		if r.Stats().Behind != 0 {
+			t.Error("behind before anything is due")
+		}
+		r.wait(time.Second + 5*r.opts.Tick)
+		mu.Lock()
+		begun := ended
+		mu.Unlock()
+		if st := r.Stats(); begun < n && (st.Behind < 3*r.opts.Tick || st.Behind > time.Since(due)+r.opts.Tick) {
+			t.Errorf("%d of %d have ended after 5 ticks; Behind is %v", begun, n, st.Behind)
+		}
+		r.wait(time.Duration(n) * cost * 10)
+		if st := r.Stats(); ended != n || st.Behind != 0 {
+			t.Errorf("%d of %d have ended; Behind is %v", ended, n, st.Behind)
+		}
+	})
+	return last
+}
+
+// TestBoundOfABacklog holds how late the last connection of a herd is against the
+// formula in DESIGN.md, for several numbers of shards and processors.
+func TestBoundOfABacklog(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	const n, cost = 4000, 50 * time.Microsecond
+	for _, procs := range []int{1, 2, 4, 8} {
+		runtime.GOMAXPROCS(procs)
+		for _, shards := range []int{1, 2, 3, 8} {
+			opts := &Options{Shards: shards}
+			last := backlog(t, n, cost, opts)
+			const tick, budget = defaultTick, defaultTick / 2
+			lanes := min(procs, shards)
+			ticks := n * cost / (budget * time.Duration(lanes)) // of passes at their budget
+			most := (ticks+4)*tick + jobsPerLock*cost*time.Duration(shards)
+			if shards%lanes != 0 { // one lane has a shard more
+				most = most * 2
+			}
+			t.Logf("%d shards, %d processors: the last is %v late, at most %v", shards, procs, last, most)
+			if last > most {
+				t.Errorf("%d shards, %d processors: the last is %v late, want at most %v", shards, procs, last, most)
+			}
+		}
+	}
 }

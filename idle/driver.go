@@ -2,6 +2,8 @@ package idle
 
 import (
 	"math"
+	"runtime"
+	"sync"
 	"time"
 )
 
@@ -58,18 +60,40 @@ func (t *Tracker) stirs() (n uint32) {
 }
 
 // runDue runs a pass over each shard that is due. For a shard of a loop it posts
-// one.
+// one. If the last passes have left something, the driver's own shards are passed over
+// side by side, on as many goroutines as there are processors.
 func (t *Tracker) runDue() {
 	now := t.clock.settled()
+	due := t.due[:0]
 	for s := range t.each {
 		switch {
 		case s.due.Load() > now && !s.hasOther():
 		case !s.loop:
-			s.pass(max(t.opts.Budget/time.Duration(len(t.own)), 1)) // 1, as 0 would mean no limit
+			due = append(due, s)
 		default:
 			s.post()
 		}
 	}
+	t.due = due
+	lanes, budget := 1, t.opts.Budget/time.Duration(len(t.own))
+	if t.behind.Load() && len(due) > 0 {
+		lanes = min(runtime.GOMAXPROCS(0), len(due))
+		budget = t.opts.Budget * time.Duration(lanes) / time.Duration(len(due))
+	}
+	t.behind.Store(false)
+	pass := func(lane int) {
+		for i := lane; i < len(due); i += lanes {
+			if due[i].pass(max(budget, 1)) { // 1, as 0 would mean no limit
+				t.behind.Store(true)
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for lane := 1; lane < lanes; lane++ {
+		others.Go(func() { pass(lane) })
+	}
+	pass(0)
+	others.Wait()
 }
 
 // rest returns how long the driver has nothing to do. mercy is the tick before

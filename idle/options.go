@@ -33,9 +33,12 @@ type Options struct {
 
 	// Budget limits how long the driver may work on timeouts within a tick, and
 	// how long a pass on an event loop may take. The default is half a tick. What
-	// remains is deferred to the next tick, in the order in which it came up. On
+	// remains is deferred to the next tick. Then the shards are passed over side by side,
+	// so the driver may take the budget on each processor. What is due is done in the order
+	// in which it came up, and before what only has to be looked at. On
 	// a loop it is deferred until the loop has had as much time for its other
-	// work. Stats.Deferred counts timeouts that become late by that.
+	// work. Stats.Deferred counts timeouts that become late by that, and Stats.Behind says
+	// how late they are now.
 	Budget time.Duration
 
 	// Linger is how long after its timeout a connection may stay open before it
@@ -47,8 +50,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// OnPass, if not nil, is called after each pass over a shard with the time
-	// that the pass has taken. It is called by the driver, or on the shard's
-	// loop.
+	// that the pass has taken. It is called by the driver or on the shard's loop. Passes
+	// of several shards may call it at the same time.
 	OnPass func(took time.Duration)
 
 	// Label returns what a connection is called in [End], [Info] and the log. It is

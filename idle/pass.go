@@ -8,6 +8,7 @@ import "time"
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.clock.settled()
+	first := min(s.due.Load(), now) // nothing that is due came up before
 	for !exceeded {
 		s.lock.Lock()
 		more := s.collect(now)
@@ -35,7 +36,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 			break
 		}
 	}
-	s.announce()
+	s.announce(first)
 	took := time.Since(begun)
 	s.counts.passed(took)
 	if report := s.tracker.opts.OnPass; report != nil {
@@ -98,15 +99,31 @@ func (s *Shard) isDue(c *Conn, m moment) bool {
 	return false
 }
 
-// announce sets due to the tick at which the next pass has work.
-func (s *Shard) announce() {
+// announce sets due to the tick at which the next pass has work. What the pass has found
+// came up in the given tick or later.
+func (s *Shard) announce(first int64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	switch {
+	case !s.wheel.Due():
+		s.behind.Store(0)
+	case s.behind.Load() == 0:
+		s.behind.Store(max(first, 1))
+	}
 	due := int64(never)
 	if next, ok := s.wheel.Next(); ok {
 		due = int64(next)
 	}
 	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep for ever after a never
+}
+
+// lateBy returns how long ago the first of those connections came up that were due and
+// still wait for a pass.
+func (s *Shard) lateBy() time.Duration {
+	if behind := s.behind.Load(); behind > 0 {
+		return max(s.clock.after(behind), 0)
+	}
+	return 0
 }
 
 // post makes the loop run a pass, unless one is pending or the loop has not yet

@@ -36,6 +36,11 @@ type Stats struct {
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
 
+	// Behind is how long connections have been waiting now that are due and that passes had
+	// no time for. None of them is later than that. It is 0 if there are none. DESIGN.md has
+	// the formula for how great it can become.
+	Behind time.Duration
+
 	// ByPhase holds, for each name of a Policy that the tracker has had, how many
 	// connections were ended under it, by each of [Reasons]; zeros are included. Beyond
 	// 100 names the rest is counted as "(others)".
@@ -71,7 +76,7 @@ func Reasons() []Reason {
 	return all
 }
 
-// Add adds the counts of another tracker to s. Longest becomes the maximum.
+// Add adds the counts of another tracker to s. Longest and Behind become the maximum.
 func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
@@ -103,6 +108,7 @@ func (s *Stats) Add(other Stats) {
 	s.Passes += other.Passes
 	s.Busy += other.Busy
 	s.Longest = max(s.Longest, other.Longest)
+	s.Behind = max(s.Behind, other.Behind)
 	for name, counts := range other.ByPhase {
 		if s.ByPhase == nil {
 			s.ByPhase = map[string]map[Reason]uint64{}

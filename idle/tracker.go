@@ -11,7 +11,9 @@ import (
 // nothing to do. [Tracker.Close] and [Tracker.Retire] end it.
 type Tracker struct {
 	base
-	vigil    vigil         // the driver's
+	vigil    vigil         // the driver's, as due is
+	due      []*Shard      // those of own that are due
+	behind   atomic.Bool   // the last passes over own have left something for want of time
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way
 	pressing *pressing     // nil without a Pressure; guarded by mu
@@ -141,6 +143,7 @@ func (t *Tracker) Stats() Stats {
 	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
 		for _, s := range of {
 			s.counts.addTo(&st)
+			st.Behind = max(st.Behind, s.lateBy())
 		}
 	}
 	return st

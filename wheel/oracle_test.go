@@ -159,7 +159,7 @@ func (w *world) goSweeping(n int) {
 	if !more {
 		w.sweeping = false
 		for _, k := range w.tasks {
-			if k.unseen && !w.isLate(k) && !slices.Contains(w.wheel.due.members(), &k.timer) {
+			if k.unseen && !w.isLate(k) && !slices.Contains(w.wheel.due.members(), &k.timer) && !slices.Contains(w.wheel.early.members(), &k.timer) {
 				w.t.Fatalf("tick %d: task %d was never handed out", w.now, k.id)
 			}
 			k.unseen = false

@@ -66,7 +66,10 @@ type Wheel struct {
 	occupied [levels]uint64
 	rings    [levels * slots]Timer
 
-	due  Timer // timers whose slots came up, oldest first, for Pop
+	// Timers for Pop, the oldest first.
+	due   Timer // those whose tick has come
+	early Timer // those of slots above level 0, which came up before their ticks
+
 	late Timer // timers scheduled at a tick already past, for the next Advance
 }
 
@@ -116,25 +119,36 @@ func (w *Wheel) Advance(now uint64) {
 			break
 		}
 		w.occupied[s.level] &^= 1 << (s.ring % slots)
-		w.due.take(&w.rings[s.ring])
+		if s.level == 0 {
+			w.due.take(&w.rings[s.ring])
+		} else {
+			w.early.take(&w.rings[s.ring])
+		}
 	}
 	w.now = max(w.now, now)
 }
 
 // Pop returns a timer whose slot has come up, or nil if there is none. The timer
-// is no longer pending. Timers are returned in the order in which their slots
-// came up. A caller may stop popping at any time; the remaining timers are
-// returned first after the next Advance.
+// is no longer pending. Timers of level 0, which have reached their tick, are returned
+// before those that came up early, and each of both in the order in which their slots
+// came up. A caller may stop popping at any time, and go on after the next Advance. So if
+// it stops early, timers that only need a lower level do not hold up those that are due.
 func (w *Wheel) Pop() *Timer {
-	return w.popFrom(&w.due)
+	if t := w.popFrom(&w.due); t != nil {
+		return t
+	}
+	return w.popFrom(&w.early)
 }
+
+// Due reports whether a timer that has reached its tick is waiting for Pop.
+func (w *Wheel) Due() bool { return !w.due.empty() }
 
 // Next returns the tick at which the next slot with a timer comes up. Until then
 // the owner need not call Advance, unless it schedules or cancels a timer. Next
 // returns Now if a timer is waiting for Pop or for the next Advance. ok is false
 // if no timer is pending.
 func (w *Wheel) Next() (tick uint64, ok bool) {
-	if !w.due.empty() || !w.late.empty() {
+	if !w.due.empty() || !w.early.empty() || !w.late.empty() {
 		return w.now, true
 	}
 	s, ok := w.first()
@@ -144,7 +158,7 @@ func (w *Wheel) Next() (tick uint64, ok bool) {
 // PopAny returns any pending timer, or nil if there is none. The timer is no
 // longer pending. It is for taking back all timers at shutdown.
 func (w *Wheel) PopAny() *Timer {
-	for _, r := range []*Timer{&w.due, &w.late} {
+	for _, r := range []*Timer{&w.due, &w.early, &w.late} {
 		if t := w.popFrom(r); t != nil {
 			return t
 		}

@@ -150,20 +150,58 @@ func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 }
 
 // TestOrderOfWhatComesUpTogether has timers come up in one Advance: what is late,
-// then what was scheduled first for the same tick, then the rest.
+// then what has reached its tick, and then what may have come up early.
 func TestOrderOfWhatComesUpTogether(t *testing.T) {
 	var w Wheel
-	var timers [4]Timer
+	var timers [5]Timer
 	const tick = 512
-	w.Schedule(&timers[1], tick) // in a slot of a higher level
+	w.Schedule(&timers[3], tick+1) // in a slot of a higher level
+	w.Schedule(&timers[4], tick)
 	w.Advance(tick - 10)
-	w.Schedule(&timers[3], tick+1)
-	w.Schedule(&timers[2], tick)
+	w.Schedule(&timers[2], tick+1)
+	w.Schedule(&timers[1], tick)
 	w.Schedule(&timers[0], tick-20)
 	w.Advance(tick + 1)
 	for i := range timers {
+		if got, due := w.Due(), i < 3; got != due {
+			t.Errorf("before timer %d: due is %v", i, got)
+		}
 		if got := w.Pop(); got != &timers[i] {
 			t.Fatalf("timer %d did not come up in its order", i)
+		}
+	}
+}
+
+// TestDueOvertakesEarly leaves timers that came up early unpopped, and has others reach
+// their tick meanwhile.
+func TestDueOvertakesEarly(t *testing.T) {
+	var w Wheel
+	var far, near [100]Timer
+	for i := range far {
+		w.Schedule(&far[i], 1000)
+	}
+	up, _ := w.Next()
+	w.Advance(up)
+	for i := range near {
+		w.Schedule(&near[i], up+1)
+	}
+	for i := range 10 {
+		if w.Pop() != &far[i] {
+			t.Fatalf("timer %d did not come up in its order", i)
+		}
+	}
+	w.Advance(up + 1)
+	for i := range near {
+		if w.Pop() != &near[i] {
+			t.Fatalf("due timer %d did not overtake", i)
+		}
+	}
+	for i := range 90 {
+		if next, ok := w.Next(); !ok || next != up+1 {
+			t.Fatalf("Next: %d, %v", next, ok)
+		}
+		if w.Pop() != &far[10+i] {
+			t.Fatalf("timer %d did not come up in its order", 10+i)
 		}
 	}
 }

@@ -71,6 +71,7 @@ func putCounts(o output, st *idle.Stats) {
 	}
 	o.put(busy, st.Busy.Seconds())
 	o.put(longest, st.Longest.Seconds())
+	o.put(behind, st.Behind.Seconds())
 	o.putHistogram(lifetime, &st.Lifetime, span)
 	o.putHistogram(idleAtEnd, &st.Idle, span)
 	o.putHistogram(lateness, &st.Lateness, delay)

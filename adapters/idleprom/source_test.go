@@ -24,7 +24,7 @@ func TestCounts(t *testing.T) {
 			f.SetUint(uint64(i) + 1)
 		}
 	}
-	st.Busy, st.Longest = 1500*time.Millisecond, 250*time.Millisecond
+	st.Busy, st.Longest, st.Behind = 1500*time.Millisecond, 250*time.Millisecond, 125*time.Millisecond
 	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Idle, &st.Lateness, &st.PassTime} {
 		h.Buckets[30], h.Sum = uint64(i)+1, float64(i)+0.5
 	}
@@ -38,7 +38,7 @@ func TestCounts(t *testing.T) {
 		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
 		"timeouts_kept_total": float64(st.Kept), "timeouts_deferred_total": float64(st.Deferred),
 		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Looks), "relinks_total": float64(st.Relinks),
-		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25,
+		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25, "behind_seconds": 0.125,
 	} {
 		g.want(t, name, "", want)
 	}
