@@ -247,7 +247,7 @@ func (c *Conn) mustFit(p *Phase) {
 // live: it returns false if the connection had timed out, was closed before, or
 // was handed back at shutdown. After Close has returned no callback for the
 // connection begins, though one that has begun may still be running. A closed
-// Conn may be tracked again.
+// Conn may be tracked again, once no other call of its methods is under way.
 func (c *Conn) Close() bool {
 	l := c.lane
 	if l == nil {

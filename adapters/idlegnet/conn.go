@@ -11,24 +11,34 @@ import (
 // connection's loop uses it, except for c, which never changes. It is never used
 // for a second connection, so a reference that is kept too long does no harm.
 type conn struct {
-	track   idle.Conn // first, so that what an activity needs is in one cache line
-	c       gnet.Conn // a named field: a conn does not offer its methods
-	inbound int       // bytes that the last OnTraffic left unread; -1 after OnClose
-	backlog *backlog  // nil if no bytes are known to be waiting in gnet
+	c     gnet.Conn // a named field: a conn does not offer its methods
+	loop  *loop
+	rare  *rare // the loop's, which all share, or this connection's; see own
+	track idle.Conn
+}
 
-	loop    *loop
-	phase   *idle.Phase
-	timeout *idle.TimeoutError // set when the connection is closed because of a timeout
-
+// rare is what is the same for most connections of a loop.
+type rare struct {
+	inbound  int      // bytes that the last OnTraffic left unread; -1 after OnClose
+	backlog  *backlog // nil if no bytes are known to be waiting in gnet
+	phase    *idle.Phase
 	credited uint64 // acknowledged bytes already reported, where the kernel tells their number
+}
 
-	_ [16]byte // pads conn to 192 bytes, which Go allocates at the start of a cache line
+// own returns a rare of the connection's own, to be changed. It allocates it at the
+// first call.
+func (s *conn) own() *rare {
+	if l := s.loop; s.rare == &l.opened || s.rare == &l.closed {
+		copied := *s.rare
+		s.rare = &copied
+	}
+	return s.rare
 }
 
 // markClosed records that OnClose has been called.
-func (s *conn) markClosed() { s.inbound = -1 }
+func (s *conn) markClosed() { s.rare = &s.loop.closed }
 
-func (s *conn) closed() bool { return s.inbound < 0 }
+func (s *conn) closed() bool { return s.rare.inbound < 0 }
 
 // beforeTraffic is called when OnTraffic begins. It reports whether bytes have
 // arrived.
@@ -37,11 +47,11 @@ func (s *conn) closed() bool { return s.inbound < 0 }
 // last OnTraffic left, the loop has read some elsewhere. Then some of the rest
 // may be new, and beforeTraffic assumes that.
 func (s *conn) beforeTraffic() (arrived bool) {
-	if n := s.c.InboundBuffered(); n != s.inbound {
-		s.track.Received(max(n-s.inbound, 0))
+	if n := s.c.InboundBuffered(); n != s.rare.inbound {
+		s.track.Received(max(n-s.rare.inbound, 0))
 		arrived = true
 	}
-	if s.backlog != nil {
+	if s.rare.backlog != nil {
 		s.updateBacklog(s.c.OutboundBuffered())
 	}
 	return arrived
@@ -53,8 +63,10 @@ func (s *conn) afterCallback() {
 	if s.closed() {
 		return
 	}
-	s.inbound = s.c.InboundBuffered()
-	if n := s.c.OutboundBuffered(); n > 0 || s.backlog != nil {
+	if n := s.c.InboundBuffered(); n != s.rare.inbound {
+		s.own().inbound = n
+	}
+	if n := s.c.OutboundBuffered(); n > 0 || s.rare.backlog != nil {
 		s.updateBacklog(n)
 	}
 }
@@ -71,7 +83,7 @@ func (s *conn) afterOpen(n int) {
 
 // expire closes the connection.
 func (s *conn) expire(err *idle.TimeoutError) {
-	s.timeout = err
+	s.loop.expired, s.loop.timeout = s, err
 	if err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
 		s.c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}
@@ -113,7 +125,7 @@ func (s *conn) examine(about idle.Reason) idle.Evidence {
 		return idle.Evidence{}
 	}
 	s.updateBacklog(s.c.OutboundBuffered())
-	if s.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
+	if s.rare.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
 		return idle.Evidence{NotWriting: true}
 	}
 	r := kernel.Inspect(uintptr(s.c.Fd()))

@@ -202,8 +202,8 @@ func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
 		h.table.remove(s)
 		s.markClosed()
 		s.track.Close()
-		if s.timeout != nil {
-			err = s.timeout
+		if s.loop.expired == s {
+			err = s.loop.timeout
 		}
 		if s.loop.passing {
 			defer s.loop.notePanic()

@@ -31,10 +31,11 @@ const maxStillProbes = 8
 
 // updateBacklog records that gnet holds n bytes back.
 func (s *conn) updateBacklog(n int) {
-	b := s.backlog
+	b := s.rare.backlog
 	switch {
+	case n == 0 && b == nil:
 	case n == 0:
-		s.backlog = nil
+		s.own().backlog = nil
 	case b == nil:
 		s.startBacklog(n)
 	case n < b.held:
@@ -53,17 +54,18 @@ func (s *conn) updateBacklog(n int) {
 // startBacklog starts a wait for n bytes to be sent.
 func (s *conn) startBacklog(n int) {
 	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
-	s.backlog = &backlog{held: n, hasTimes: tcp && kernel.SeesOutput}
-	if !tcp || s.phase.InForce().MinWriteRate.BytesPerSecond > 0 {
+	b := &backlog{held: n, hasTimes: tcp && kernel.SeesOutput}
+	if !tcp || s.rare.phase.InForce().MinWriteRate.BytesPerSecond > 0 {
 		r := kernel.Inspect(uintptr(s.c.Fd()))
-		s.backlog.hasAcked, s.backlog.kernelQueue = r.AckedKnown, r.Queued
+		b.hasAcked, b.kernelQueue = r.AckedKnown, r.Queued
 	}
+	s.own().backlog = b
 	s.track.RestartWrite() // no write was waiting until now, although the tracker was told so
 }
 
 // addProgress completes e, the evidence from r, by what is known of the backlog.
 func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
-	b := s.backlog
+	b := s.rare.backlog
 	if b == nil {
 		e.NotWriting = true
 		return
@@ -71,8 +73,8 @@ func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 	e.OutEmpty = false // gnet holds bytes back
 	if r.Out > 0 {     // TCP: the kernel tells when output last moved
 		if b.hasAcked {
-			e.Unreported = int(r.Acked - s.credited)
-			s.credited = r.Acked
+			e.Unreported = int(r.Acked - s.rare.credited)
+			s.own().credited = r.Acked
 		}
 		return
 	}
@@ -93,7 +95,7 @@ func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 		// part of the limit. Doubt puts off WriteTimeout only. IdleTimeout needs
 		// no such doubt, as Conn.Sent reports what AsyncWrite has sent.
 		b.stillProbes++
-		limit := s.phase.InForce().WriteTimeout
+		limit := s.rare.phase.InForce().WriteTimeout
 		e.Doubt = limit - limit/maxStillProbes
 	}
 }

@@ -47,9 +47,11 @@ func (c *Conn) Enter(p *idle.Phase) {
 		return
 	}
 	s.track.Enter(p)
-	s.phase = p
-	if s.backlog != nil {
-		s.startBacklog(s.backlog.held)
+	if p != s.rare.phase {
+		s.own().phase = p
+	}
+	if b := s.rare.backlog; b != nil {
+		s.startBacklog(b.held)
 	}
 }
 

@@ -80,11 +80,15 @@ type loop struct {
 	el    gnet.EventLoop
 	shard *idle.Shard
 
+	opened, closed rare // shared by connections that have none of their own; never changed
+
 	// These are about the current pass.
 	passing  bool
-	notKept  *conn // the last connection for which OnTimeout has returned false
-	shutdown error // the shutdown that OnClose has asked for
-	panicked any   // what OnClose has panicked with
+	notKept  *conn              // the last connection for which OnTimeout has returned false
+	expired  *conn              // the last connection that was closed because of a timeout
+	timeout  *idle.TimeoutError // that of expired
+	shutdown error              // the shutdown that OnClose has asked for
+	panicked any                // what OnClose has panicked with
 }
 
 // loop returns the loop of el. It must be called on el.
@@ -92,7 +96,7 @@ func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 	if l, ok := r.loops.Load(el); ok {
 		return l.(*loop), nil
 	}
-	l := &loop{run: r, el: el}
+	l := &loop{run: r, el: el, opened: rare{phase: r.tracker.Initial()}, closed: rare{inbound: -1}}
 	var err error
 	if l.shard, err = r.tracker.NewShard(l.post); err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 // that post the next one would keep the loop busy for ever.
 func (l *loop) post(pass func()) error {
 	return l.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-		l.passing, l.notKept = true, nil
+		l.passing, l.notKept, l.expired, l.timeout = true, nil, nil, nil
 		pass()
 		l.passing = false
 		if l.panicked != nil {
@@ -146,7 +150,7 @@ func (h *Handler) track(c gnet.Conn) (s *conn, refused bool) {
 	if err != nil { // the run has ended
 		return nil, false
 	}
-	s = &conn{c: c, loop: l, phase: r.tracker.Initial()}
+	s = &conn{c: c, loop: l, rare: &l.opened}
 	if err := l.shard.Track(&s.track, (*Conn)(s), &h.hooks); err != nil {
 		return nil, errors.Is(err, idle.ErrFull)
 	}

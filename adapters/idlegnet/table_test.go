@@ -1,6 +1,7 @@
 package idlegnet
 
 import (
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -138,10 +139,50 @@ func TestStaleConns(t *testing.T) {
 	}
 }
 
-// TestConnIsWholeCacheLines: after the kernel has run most of the cost of an
-// activity is cache misses.
-func TestConnIsWholeCacheLines(t *testing.T) {
-	if size := unsafe.Sizeof(conn{}); size%64 != 0 && unsafe.Sizeof(size) == 8 {
-		t.Errorf("it has %d bytes", size)
+// TestSize pins the memory of a connection, and what it takes more if it has something
+// that most have not.
+func TestSize(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skip("it is of 64-bit systems")
+	}
+	if size := unsafe.Sizeof(conn{}); size > 144 {
+		t.Errorf("a conn takes %d bytes, at most 144 are allowed", size)
+	}
+	if size := unsafe.Sizeof(rare{}); size > 32 {
+		t.Errorf("a rare takes %d bytes, at most 32 are allowed", size)
+	}
+}
+
+// TestRareIsShared: what one connection has of its own is not of the others.
+func TestRareIsShared(t *testing.T) {
+	h := wrap(t, &handler{traffic: func(gnet.Conn) gnet.Action { return gnet.None }}, idle.Policy{WriteTimeout: time.Minute}, nil)
+	h.OnBoot(gnet.Engine{})
+	defer h.OnShutdown(gnet.Engine{})
+	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []*onRefusing
+	loop := new(refusing)
+	for i := range 4 {
+		c := &onRefusing{lone{fake: fake{fd: i + 1}}, loop}
+		conns = append(conns, c)
+		h.OnOpen(c)
+	}
+	common := h.table.get(conns[3]).rare
+	before := *common
+	conns[0].in = 5 // left unread
+	h.OnTraffic(conns[0])
+	conns[1].out = 5 // waits
+	h.OnTraffic(conns[1])
+	h.Conn(conns[2]).Enter(phase)
+	for i, c := range conns {
+		if own := h.table.get(c).rare != common; own != (i < 3) {
+			t.Errorf("connection %d has a rare of its own: %t", i, own)
+		}
+	}
+	h.OnClose(conns[3], nil)
+	if *common != before {
+		t.Errorf("what all share was %+v, and is %+v", before, *common)
 	}
 }

@@ -212,7 +212,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 	defer h.OnShutdown(gnet.Engine{})
 	want := func(when string, left, gone int) {
 		t.Helper()
-		switch b := h.table.get(c).backlog; {
+		switch b := h.table.get(c).rare.backlog; {
 		case left == 0 && b != nil:
 			t.Errorf("%s: %+v", when, *b)
 		case left > 0 && (b == nil || b.held != left || b.sent != gone):
@@ -234,8 +234,8 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 	track := h.table.get(c)
 	h.hooks.OnTimeout((*Conn)(track), &idle.TimeoutError{Reason: idle.ReasonIdle})
 	want("what OnTimeout wrote", 101, 40)
-	if track.inbound != 0 {
-		t.Errorf("OnTimeout left %d bytes", track.inbound)
+	if track.rare.inbound != 0 {
+		t.Errorf("OnTimeout left %d bytes", track.rare.inbound)
 	}
 	h.hooks.Ping((*Conn)(track))
 	want("what Ping wrote", 102, 40)
@@ -243,15 +243,15 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 	want("what OnDrain wrote", 103, 40)
 
 	// What waits as a phase is entered begins to wait then, by its limits.
-	before := track.backlog
+	before := track.rare.backlog
 	phase, err := h.Phase(idle.Policy{WriteTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Conn(c).Enter(phase)
 	want("in the next phase", 103, 0)
-	if track.backlog == before {
-		t.Errorf("in the next phase: %+v", track.backlog)
+	if track.rare.backlog == before {
+		t.Errorf("in the next phase: %+v", track.rare.backlog)
 	}
 	h.OnClose(c, nil)
 	track.afterCallback() // of a callback that has closed it
@@ -269,14 +269,14 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &conn{phase: phase, backlog: &backlog{hasAcked: true}}
+	s := &conn{loop: &loop{}, rare: &rare{phase: phase, backlog: &backlog{hasAcked: true}}}
 	progress := func(r kernel.Report) (e idle.Evidence) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {
 			t.Errorf("up to %d: %+v", acked, p)
 		}
 	}
-	s.backlog = &backlog{kernelQueue: 5, sent: 3, grew: true, stillProbes: 2} // a Unix socket
+	s.rare.backlog = &backlog{kernelQueue: 5, sent: 3, grew: true, stillProbes: 2} // a Unix socket
 	if p := progress(kernel.Report{Queued: 7}); p.Unreported != 3 || p.Out != 1 || !p.NotWriting {
 		t.Errorf("the queue has changed, and the backlog has grown: %+v", p)
 	}
@@ -291,7 +291,7 @@ func TestProgress(t *testing.T) {
 	if p := progress(kernel.Report{Queued: 9}); p.Out != 0 || p.Doubt != 0 {
 		t.Errorf("the queue is as it was: %+v", p)
 	}
-	s.backlog.held, s.backlog.hasTimes = 5, true
+	s.rare.backlog.held, s.rare.backlog.hasTimes = 5, true
 	s.updateBacklog(3)
 	if p := progress(kernel.Report{Queued: 9}); p.Unreported != 2 || p.Doubt <= 0 {
 		t.Errorf("the backlog has shrunk: %+v", p)
@@ -304,7 +304,7 @@ func TestProgress(t *testing.T) {
 	if s.addProgress(&e, kernel.Report{Queued: 8}); e.OutEmpty {
 		t.Error("the kernel holds nothing back, but gnet does: OutEmpty")
 	}
-	s.backlog = nil
+	s.rare.backlog = nil
 	if p := progress(kernel.Report{}); !p.NotWriting {
 		t.Errorf("nothing waits: %+v", p)
 	}

@@ -45,7 +45,7 @@ type RequestLimits = httplimits.RequestLimits
 // A request of HTTP/2 cannot have limits of its own: net/http does not tell which stream
 // it is. The error then matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
-	w, ok := r.Context().Value(connKey{}).(watched)
+	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
 	switch {
 	case !ok:
 		return errors.New("idlehttp: SetLimits: the request did not arrive on a listener of this package")
@@ -54,5 +54,5 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	case r.Context().Err() != nil:
 		return errors.New("idlehttp: SetLimits: the request has ended, or was cancelled")
 	}
-	return httpconn.SetLimits(w.listener, w.conn, limits)
+	return httpconn.SetLimits(httpconn.ListenerOf(c), c, limits)
 }

@@ -133,7 +133,7 @@ func (l *Listener) hook(s *http.Server) {
 			ctx = connContext(ctx, nc)
 		}
 		if c := httpconn.Find(l.Listener, nc); c != nil {
-			ctx = context.WithValue(ctx, connKey{}, watched{l.Listener, c})
+			ctx = context.WithValue(ctx, connKey{}, c)
 		}
 		return ctx
 	}
@@ -149,7 +149,7 @@ func (l *Listener) askToClose(h http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.IsDraining() && r.ProtoMajor == 1 {
-			if own, ok := r.Context().Value(connKey{}).(watched); ok && own.listener == l.Listener && own.conn.IsTold() {
+			if c, ok := r.Context().Value(connKey{}).(*httpconn.Conn); ok && httpconn.ListenerOf(c) == l.Listener && c.IsTold() {
 				w.Header().Set("Connection", "close")
 			}
 		}

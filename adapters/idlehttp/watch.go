@@ -9,14 +9,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// watched is the value that the context of each request of a connection has under
-// connKey.
-type watched struct {
-	listener *httpconn.Listener
-	conn     *httpconn.Conn
-}
-
-// connKey is the context key of a watched.
+// connKey is the context key of the *httpconn.Conn on which a request has arrived.
 type connKey struct{}
 
 // Watch applies the policy p to the connection of r, which must have been
@@ -66,12 +59,12 @@ type Callbacks = httplimits.Callbacks
 // WatchWith is like [Watch] with more than a ping: the connection can be told to finish,
 // as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed out.
 func WatchWith(r *http.Request, p idle.Policy, on Callbacks) error {
-	w, ok := r.Context().Value(connKey{}).(watched)
+	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
 	if !ok {
 		return errors.New("idlehttp: Watch: the request did not arrive on a listener of this package")
 	}
 	if r.ProtoMajor != 1 {
 		return errors.New("idlehttp: Watch: an HTTP/2 request does not have a connection of its own; use an HTTP/1 request")
 	}
-	return httpconn.WatchWith(w.listener, w.conn, p, on)
+	return httpconn.WatchWith(httpconn.ListenerOf(c), c, p, on)
 }

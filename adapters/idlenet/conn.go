@@ -24,8 +24,8 @@ type Conn struct {
 	flags atomic.Uint32
 
 	// Each mutex admits one goroutine at a time to a direction. So reports on a
-	// direction do not overlap, nor do the reads and writes of a [kernel.Stream].
-	// It makes nobody wait longer, as package net has such locks too.
+	// direction do not overlap. It makes nobody wait longer, as package net has
+	// such locks too.
 	reading, writing sync.Mutex
 
 	track idle.Conn

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -198,8 +197,8 @@ const tick = 10 * time.Millisecond // of trackers under test
 // needLinux skips a test of what only Linux tells about a connection.
 func needLinux(t testing.TB) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("the kernel is asked for progress on Linux only")
+	if why := whyUntold(t); why != "" {
+		t.Skip(why)
 	}
 }
 

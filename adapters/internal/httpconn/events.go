@@ -116,6 +116,9 @@ func (c *Conn) idleSlow() {
 	}
 }
 
+// ListenerOf returns the listener that has accepted c.
+func ListenerOf(c *Conn) *Listener { return c.listener }
+
 // Find returns the connection of l that nc is or wraps, or nil if there is none.
 func Find(l *Listener, nc net.Conn) *Conn {
 	if c, ok := nc.(*Conn); ok && c.listener == l {

@@ -60,6 +60,45 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestQueueTellsWhatHasMoved has a write fill the queue, and another one find it full.
+func TestQueueTellsWhatHasMoved(t *testing.T) {
+	server, _ := connect(t, "unix", filepath.Join(t.TempDir(), "s"))
+	waits := make(chan bool, 2)
+	q, _ := Queue(server.(*net.UnixConn), waiterFunc(func(_ uint64, moved bool) { waits <- moved }))
+	for i, want := range []bool{true, false} {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := q.Write(make([]byte, 4<<20))
+			ended <- err
+		}()
+		select {
+		case moved := <-waits:
+			if moved != want {
+				t.Errorf("write %d says that it has moved something: %t", i+1, moved)
+			}
+		case <-time.After(patience):
+			t.Fatalf("write %d does not wait", i+1)
+		}
+		q.SetWriteDeadline(time.Unix(1, 0))
+		if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+		q.SetWriteDeadline(time.Time{})
+	}
+}
+
+// TestQueueIsOfStreams: a datagram that does not fit is not written in part.
+func TestQueueIsOfStreams(t *testing.T) {
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if made, notifies := Queue(c, nobody{}); made != c || notifies {
+		t.Errorf("it becomes a %T", made)
+	}
+}
+
 // TestQueueFailsLikeNet compares the errors of a Queue with those of package net.
 func TestQueueFailsLikeNet(t *testing.T) {
 	for name, end := range map[string]func(server, client net.Conn){
