@@ -94,6 +94,78 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
+// stillShard returns a shard without a driver, and what it can track.
+func stillShard(b *testing.B, n int) (*Shard, []idleOwner, *Hooks) {
+	full, err := (*Options)(nil).complete(defaultTick)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := &Tracker{}
+	t.base.init(full)
+	t.clock.allowance.each = 0 // or it would be woken, and nobody would copy it
+	if t.phase, err = t.Phase(minute); err != nil {
+		b.Fatal(err)
+	}
+	return t.newShard(nil), make([]idleOwner, n), hooksOf(&idleOwner{})
+}
+
+// trackAll tracks connections in an order that is not that of memory.
+func trackAll(b *testing.B, s *Shard, conns []idleOwner, hooks *Hooks) {
+	for _, i := range rand.Perm(len(conns)) {
+		if err := s.Track(&conns[i].Conn, &conns[i], hooks); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkColdLook has a million connections come up that have been active meanwhile. An
+// operation is all of them; ns/look is one.
+func BenchmarkColdLook(b *testing.B) {
+	const n = 1_000_000
+	s, conns, hooks := stillShard(b, n)
+	trackAll(b, s, conns, hooks)
+	for b.Loop() {
+		b.StopTimer()
+		s.clock.start = s.clock.start.Add(-time.Minute)
+		now := s.clock.settled()
+		for i := range conns {
+			conns[i].in.stamp.Store(stampOf(now))
+		}
+		b.StartTimer()
+		for more := true; more; {
+			s.lock.Lock()
+			more = s.collect(now)
+			s.lock.Unlock()
+			if len(s.jobs) > 0 {
+				b.Fatal("a connection was due")
+			}
+		}
+	}
+	looks := s.counts.looks.Load()
+	if looks < uint64(b.N)*n {
+		b.Errorf("%d looks", looks)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(looks), "ns/look")
+}
+
+// BenchmarkColdExpiry has a million connections time out. An operation is all of them;
+// ns/expiry is one.
+func BenchmarkColdExpiry(b *testing.B) {
+	const n = 1_000_000
+	s, conns, hooks := stillShard(b, n)
+	for b.Loop() {
+		b.StopTimer()
+		trackAll(b, s, conns, hooks)
+		s.clock.start = s.clock.start.Add(-time.Hour)
+		b.StartTimer()
+		s.pass(0)
+	}
+	if st := s.counts.live(); st > 0 {
+		b.Errorf("%d are live", st)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/expiry")
+}
+
 func BenchmarkSetReadDeadline(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -55,10 +55,9 @@ func (s *Shard) collect(now int64) (more bool) {
 		most = 1
 	}
 	s.wheel.Advance(uint64(now))
-	for range looksPerLock {
-		if len(s.jobs) == most {
-			break
-		}
+	looks := 0
+	defer func() { s.counts.looks.Add(uint64(looks)) }()
+	for ; looks < looksPerLock && len(s.jobs) < most; looks++ {
 		t := s.wheel.Pop()
 		if t == nil {
 			break
@@ -78,7 +77,6 @@ func (s *Shard) collect(now int64) (more bool) {
 // isDue looks at c, which has just been popped. If c is not due, isDue puts it
 // back into the wheel. The lock must be held.
 func (s *Shard) isDue(c *Conn, m moment) bool {
-	s.counts.looks.Add(1)
 	st := c.state.Load()
 	switch {
 	case st&expired != 0 && int32(c.placed.Load()-uint32(m.now)) > 0: // too early to reap
