@@ -72,6 +72,7 @@ type config struct {
 	conns    int
 	sockets  int // 0: mock connections
 	duration time.Duration
+	ramp     time.Duration
 	active   float64
 	seed     uint64
 	http     string // address; empty: none
@@ -102,6 +103,7 @@ func (c *config) define(fs *flag.FlagSet) {
 	fs.Func("scenario", scenarioUsage(), c.setScenario)
 	fs.DurationVar(&c.over, "over", 0, "with -scenario drain or shed, over how long connections are ended; 0 for half of -duration")
 	fs.DurationVar(&c.duration, "duration", 0, "how long the connections live; setting up and measuring comes on top; 0 for 20s, or 40s with a scenario other than idle")
+	fs.DurationVar(&c.ramp, "ramp", 0, "over how long mock connections are opened, evenly; 0 for a second for each million, but at most an eighth of -duration; 1ns for at once")
 	fs.DurationVar(&c.Idle, "idle", 5*time.Second, "the idle timeout")
 	fs.DurationVar(&c.Heartbeat, "heartbeat", 2*time.Second, "the heartbeat interval of the connections that beat; half as long again makes them stale; 0 for none")
 	fs.Float64Var(&c.active, "active", 0.5, "the share of connections, from 0 to 1, that are active all the time")
@@ -139,6 +141,7 @@ func (c *config) checkCommon() error {
 		program.Within("sockets", c.sockets, 0, maxConns, "; 0 is for mock connections"),
 		program.Within("tick", c.Tick, time.Millisecond, day, ""),
 		program.Within("idle", c.Idle, minTicks*c.Tick, day, fmt.Sprintf(", %d ticks or more", minTicks)),
+		program.Within("ramp", c.ramp, 0, c.duration/2, " or half of -duration"),
 		program.Within("active", c.active, 0, 1, ""),
 		program.Within("shards", c.Shards, 0, 1<<12, "; 0 is for GOMAXPROCS"),
 	)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -161,6 +162,11 @@ func (l *load) options() *idle.Options {
 	return o
 }
 
+// rampUp returns over how long the connections are opened.
+func (c *config) rampUp() time.Duration {
+	return cmp.Or(c.ramp, min(time.Duration(c.conns)*time.Microsecond, c.duration/8))
+}
+
 // track begins to track all connections.
 func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 	beats, pings, err := l.cfg.phases(t)
@@ -187,7 +193,8 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 		p.settled()
 		if i%1024 == 0 {
 			l.begun.Store(int64(i))
-			if ctx.Err() != nil {
+			at := time.Duration(float64(i) / float64(l.cfg.conns) * float64(l.cfg.rampUp()))
+			if !program.Sleep(ctx, at-time.Since(l.start)) {
 				return nil
 			}
 		}
