@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// These are the subjects of the fleet. A subject that ends with a dot goes on with the name
+// of a node.
+const (
+	subjectPresence = "fleet.presence."   // batches of arrivals and ends, to all directories
+	subjectSnapshot = "fleet.snapshot."   // asks a node for all that it has
+	subjectTo       = "fleet.to."         // frames for clients of a node
+	subjectDrain    = "fleet.drain."      // empties a node: see Drain
+	subjectWho      = "fleet.who"         // where clients are; one directory answers
+	subjectWhoAll   = "fleet.whoall"      // the same; all directories answer
+	subjectWhoOf    = "fleet.whoof."      // the same; the directory of one node answers
+	subjectState    = "fleet.state"       // what nodes have; all answer
+	subjectLimits   = "fleet.limits"      // what nodes say to new limits: a Verdict each
+	bucketLeases    = "fleet-leases"      // a Lease for each node
+	bucketControl   = "fleet-control"     // limits
+	keyLimits       = "limits"            // in bucketControl
+	leaseTTL        = 3 * time.Second     // after which a node that does not renew is gone
+	leaseEvery      = leaseTTL / 3        // how often a node renews its lease
+	batchEvery      = time.Second / 10    // how often a node tells what has changed, at most
+	batchMost       = 5000                // how many clients a batch names, at most
+	engineTimeout   = leaseTTL / 3        // for a request
+	historyOfLimits = 10                  // limits that are kept
+	engineBuffer    = 8192                // messages to the engine that wait in the node
+	who             = "fleet-directories" // the queue group that answers subjectWho
+)
+
+// Connect connects to the engine, and goes on trying for as long as the process lives. While
+// the engine is away, nothing is stored up for it: a message fails at once, presence waits
+// for a snapshot, and clients repeat their letters.
+func Connect(url, name string) (*nats.Conn, error) {
+	return nats.Connect(url, nats.Name(name),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.ReconnectBufSize(-1), nats.Timeout(engineTimeout),
+		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Printf("%s: engine: %v", name, err) }))
+}
+
+// Buckets opens the two buckets of the fleet, and makes them if they are missing.
+func Buckets(ctx context.Context, js jetstream.JetStream) (leases, control jetstream.KeyValue, err error) {
+	leases, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: bucketLeases, TTL: leaseTTL,
+		LimitMarkerTTL: time.Minute, // so that watchers are told when a lease runs out
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	control, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucketControl, History: historyOfLimits})
+	return leases, control, err
+}
+
+// watch calls see for each entry that a bucket has or gets, and with nil when it has seen
+// all that there were. It begins anew when restart says so, which is when the engine is
+// back: what has changed meanwhile would be told too late, or never. begin is called
+// before that.
+func watch(ctx context.Context, kv jetstream.KeyValue, restart <-chan struct{}, begin func(), see func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) {
+	for ctx.Err() == nil {
+		begin()
+		w, err := kv.WatchAll(ctx, opts...)
+		if err != nil {
+			pause(ctx, leaseTTL/10)
+			continue
+		}
+		follow(ctx, w, restart, see)
+		w.Stop()
+	}
+}
+
+// follow calls see until it has to begin anew.
+func follow(ctx context.Context, w jetstream.KeyWatcher, restart <-chan struct{}, see func(jetstream.KeyValueEntry)) {
+	for {
+		select {
+		case entry, ok := <-w.Updates():
+			if !ok {
+				return
+			}
+			see(entry)
+		case <-restart:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// request asks something, and returns all answers until there are want of them or ctx is
+// done. It ignores those that cannot be parsed.
+func request[A any](ctx context.Context, nc *nats.Conn, subject string, question any, want int) (answers []A, err error) {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return nil, err
+	}
+	inbox := nats.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(subject, inbox, text); err != nil {
+		return nil, err
+	}
+	for len(answers) < want {
+		m, err := sub.NextMsgWithContext(ctx)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
+			break
+		} else if err != nil {
+			return answers, err
+		}
+		var a A
+		if json.Unmarshal(m.Data, &a) == nil {
+			answers = append(answers, a)
+		}
+	}
+	return answers, nil
+}
+
+// answer answers a request.
+func answer(m *nats.Msg, v any) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = m.Respond(text)
+	}
+	if err != nil {
+		log.Print("answering ", m.Subject, ": ", err) // the one who has asked asks again
+	}
+}
