@@ -119,6 +119,15 @@ func (c *client) lose() {
 	c.conn, c.at = nil, node.Place{}
 }
 
+// cut closes the connection. The client finds that it is lost.
+func (c *client) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+	}
+}
+
 func (c *client) place() node.Place {
 	c.mu.Lock()
 	defer c.mu.Unlock()

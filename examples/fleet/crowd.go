@@ -27,6 +27,7 @@ type question struct {
 	Rate  float64 // letters a second from now on
 	Where bool    // the report says where each client is
 	Moves bool    // and which have moved since it was asked for that
+	Cut   int     // so many clients lose their connections, and come back somewhere else
 }
 
 type report struct {
@@ -93,6 +94,9 @@ func runCrowd(in *json.Decoder, out *json.Encoder) error {
 			return nil // the parent is gone, or has enough
 		}
 		c.rate.Store(int64(q.Rate * 1000))
+		for _, i := range rand.Perm(len(c.clients))[:min(q.Cut, len(c.clients))] {
+			c.clients[i].cut()
+		}
 		c.tell(q)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 // options say what fleet is started.
 type options struct {
 	engine   string // its URL; empty to embed one
+	through  string // the URL by which nodes reach it, if that is another one
 	clients  int
 	nodes    int
 	address  string // of the first node; the others have the ports that follow
@@ -129,7 +131,7 @@ func (f *fleet) addresses() (all []string) {
 }
 
 func (f *fleet) startNode(i int) error {
-	c := node.Config{Name: nodeName(i), Engine: f.engine, Address: addressOf(f.address, i), Most: 18_000, Over: f.over}
+	c := node.Config{Name: nodeName(i), Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over}
 	if f.ops != "" {
 		c.Ops = addressOf(f.ops, i+1)
 	}

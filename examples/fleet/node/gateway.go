@@ -118,7 +118,9 @@ func (g *gateway) handle(c gnet.Conn, f Frame) bool {
 	return false
 }
 
-// admit ends the handshake. A node that is being drained sends newcomers on.
+// admit ends the handshake. A node that is being drained sends newcomers on. One that has
+// never had a lease refuses them, as nobody could find them there. Later it takes them
+// whether it has its lease or not.
 func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 	name, number, ok := parseHello(hello)
 	if !ok {
@@ -129,7 +131,7 @@ func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 		return false
 	}
 	conn := g.timeouts.Conn(c)
-	if conn == nil || !g.n.presence.arrive(name, number, conn) {
+	if conn == nil || !g.n.joined.Load() || !g.n.presence.arrive(name, number, conn) {
 		return false
 	}
 	c.SetContext(&session{name, number})

@@ -43,6 +43,7 @@ type Node struct {
 	directory *directory
 	leaser    *leaser     // set once met
 	met       atomic.Bool // the engine was there
+	joined    atomic.Bool // the node has had a lease
 	control   *control
 	gateway   *gateway
 	ops       string // where operators look
@@ -139,7 +140,7 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 		log.Printf("%s: the engine is not there yet: %v", n.name, err)
 		pause(ctx, leaseEvery)
 	}
-	n.leaser = &leaser{node: n.name, kv: leases, value: n.lease, begun: n.presence.begin}
+	n.leaser = &leaser{node: n.name, kv: leases, value: n.lease, begun: n.begin}
 	n.met.Store(true)
 	go n.leaser.run(ctx)
 	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
@@ -169,6 +170,12 @@ func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back 
 		}
 		d.renewed(e.Key(), l)
 	})
+}
+
+// begin begins to speak under a lease.
+func (n *Node) begin(epoch uint64) {
+	n.presence.begin(epoch)
+	n.joined.Store(true)
 }
 
 // lease returns what the lease says now.
