@@ -113,7 +113,7 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 
 func (f *fleet) mustStates(t *testing.T) []node.State {
 	t.Helper()
-	states, err := node.States(t.Context(), f.nc, f.nodes, time.Second)
+	states, err := node.States(t.Context(), f.nc, f.nodes, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

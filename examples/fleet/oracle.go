@@ -69,7 +69,7 @@ func (o *oracle) misplaced(ctx context.Context) (worst int, example string, err 
 	}
 	states, err := node.States(ctx, o.f.nc, o.f.nodes, time.Second)
 	if err != nil || len(states) == 0 {
-		return len(r.Places), "no node answers", err
+		return len(r.Places), fmt.Sprint("no node answers: ", err), nil
 	}
 	have := 0
 	for _, s := range states {
@@ -90,7 +90,7 @@ func (o *oracle) misplaced(ctx context.Context) (worst int, example string, err 
 
 // compare compares the directory of a node with where clients are.
 func (o *oracle) compare(ctx context.Context, name string, truth []node.Place) (wrong int, example string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	i := 0
 	for part := range slices.Chunk(truth, 2000) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 // A Lease is what a node has in the bucket of leases while it is alive. It is all that the
 // engine keeps of a node, and the only thing that is renewed.
 type Lease struct {
+	Owner    string `json:"owner"`   // the process that holds it, by a random name
 	Epoch    uint64 `json:"epoch"`   // the revision of the entry that began the lease; 0 in that entry
 	Seq      uint64 `json:"seq"`     // of the last batch; a directory that has not seen it has missed something
 	Clients  int    `json:"clients"` // how many the node has
@@ -27,6 +29,7 @@ type Lease struct {
 // gives each a greater number than all before, so nobody's clock matters.
 type leaser struct {
 	node  string
+	owner string // see Lease
 	kv    jetstream.KeyValue
 	value func() Lease       // what the lease says
 	begun func(epoch uint64) // is called when a lease begins
@@ -61,26 +64,18 @@ func (l *leaser) run(ctx context.Context) {
 // it is the one that this process has written. So of two processes with the same name one
 // waits, and a node that was stopped for too long learns that its lease has ended.
 func (l *leaser) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
 		return nil
 	}
 	now, v := time.Now(), l.value()
+	v.Owner = l.owner
 	if l.revision == 0 {
-		text, _ := json.Marshal(v)
-		revision, err := l.kv.Create(ctx, l.node, text)
-		if err != nil {
-			return err
-		}
-		l.epoch, l.revision = revision, revision
-		l.renewed.Store(&now)
-		log.Printf("%s: has lease %d", l.node, revision)
-		l.begun(revision)
-		return nil
+		return l.take(ctx, v, now)
 	}
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
 	v.Epoch = l.epoch
 	text, _ := json.Marshal(v)
 	revision, err := l.kv.Update(ctx, l.node, text, l.revision)
@@ -94,6 +89,32 @@ func (l *leaser) renew(ctx context.Context) error {
 		l.renewed.Store(nil)
 	}
 	return err
+}
+
+// take begins a lease. If there is one, it may be this process's own: the engine may have
+// made it, and its answer have come too late.
+func (l *leaser) take(ctx context.Context, v Lease, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseTTL)
+	defer cancel()
+	text, _ := json.Marshal(v)
+	revision, err := l.kv.Create(ctx, l.node, text)
+	v.Epoch = revision
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		e, err2 := l.kv.Get(ctx, l.node)
+		if err2 != nil || json.Unmarshal(e.Value(), &v) != nil || v.Owner != l.owner {
+			return err
+		}
+		revision, now, err = e.Revision(), now.Add(-leaseTTL), nil // it is held for sure when it was renewed
+		v.Epoch = cmp.Or(v.Epoch, revision)
+	}
+	if err != nil {
+		return err
+	}
+	l.epoch, l.revision = v.Epoch, revision
+	l.renewed.Store(&now)
+	log.Printf("%s: has lease %d", l.node, l.epoch)
+	l.begun(l.epoch)
+	return nil
 }
 
 // release ends the lease in good order.

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log"
@@ -131,7 +132,7 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 	}
 	var leases, control jetstream.KeyValue
 	for ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, engineTimeout)
+		try, cancel := context.WithTimeout(ctx, 5*engineTimeout) // many requests
 		leases, control, err = Buckets(try, js)
 		cancel()
 		if err == nil {
@@ -140,7 +141,7 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 		log.Printf("%s: the engine is not there yet: %v", n.name, err)
 		pause(ctx, leaseEvery)
 	}
-	n.leaser = &leaser{node: n.name, kv: leases, value: n.lease, begun: n.begin}
+	n.leaser = &leaser{node: n.name, owner: rand.Text(), kv: leases, value: n.lease, begun: n.begin}
 	n.met.Store(true)
 	go n.leaser.run(ctx)
 	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
