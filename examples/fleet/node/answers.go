@@ -99,13 +99,16 @@ type State struct {
 
 func (n *Node) state() State {
 	st := n.gateway.timeouts.Stats()
-	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: n.directory.counts(),
+	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},
 		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
 	s.Clients = s.Lease.Clients
 	if n.met.Load() {
 		if at := n.leaser.renewed.Load(); at != nil {
 			s.LeaseAge = time.Since(*at).Seconds()
 		}
+	}
+	for name, v := range n.directory.live() {
+		s.Known[name] = v.known
 	}
 	for reason, count := range st.ByReason() {
 		if count > 0 && reason.String() != "shed" {

@@ -11,52 +11,40 @@ import (
 // the nodes tell, in memory only: the truth is in the nodes, which repeat it when asked.
 type directory struct {
 	self     string
-	takeOver func(client string, session uint64) // is called if a client of this node is elsewhere
+	takeOver func(client string, session uint64) // is called if a client has that session elsewhere
 	ask      func(node string)                   // asks a node for a snapshot
 
-	mu     sync.RWMutex // guards what follows
-	places map[string]place
-	nodes  map[string]*view
+	mu    sync.RWMutex // guards what follows
+	nodes map[string]*view
 }
 
-// A place is where a client is. If several nodes have a client, the greatest session is
-// where it is. The client gives that number, so no clocks of nodes are compared. Among equal
-// ones the name of the node decides.
-type place struct {
-	node    *view
-	session uint64
-	sweep   uint32 // the snapshot, or what followed it, that has named it
-}
-
-func (p place) before(session uint64, node string) bool {
-	return p.session < session || p.session == session && p.node.name <= node
-}
-
-// A view is what is known of a node. Its lease lives if epoch is greater than ended.
+// A view is what is known of a node. What a node has told of its clients stays apart from what
+// others have told of them. So when the later of two sessions of a client ends, the other one
+// is where the client is, if its node still has it.
 type view struct {
-	name    string
 	lease   Lease
 	epoch   uint64
-	ended   uint64 // no lease up to this epoch lives
-	seq     uint64 // of the last batch
-	chained bool   // no batch is missing since the last snapshot began
-	synced  bool   // that snapshot is complete
-	sweep   uint32 // counts snapshots
-	clients int
+	ended   uint64            // no lease up to this epoch lives
+	seq     uint64            // of the last batch
+	chained bool              // no batch is missing since the last snapshot began
+	synced  bool              // that snapshot is complete
+	clients map[string]uint64 // sessions
+	fresh   map[string]uint64 // what will be clients when the snapshot is complete
+	known   int               // how many clients there are, in a copy without them
 	asked   time.Time
 }
 
 func (v *view) live() bool { return v.epoch > v.ended }
 
 func newDirectory(self string) *directory {
-	return &directory{self: self, places: map[string]place{}, nodes: map[string]*view{}}
+	return &directory{self: self, nodes: map[string]*view{}}
 }
 
 // view returns the view of a node. d.mu is held.
 func (d *directory) view(node string) *view {
 	v := d.nodes[node]
 	if v == nil {
-		v = &view{name: node}
+		v = &view{}
 		d.nodes[node] = v
 	}
 	return v
@@ -71,64 +59,65 @@ func (d *directory) apply(b batch) {
 	case b.Epoch < v.epoch || b.Epoch <= v.ended:
 		return // of a lease that has ended
 	case b.Part == 1:
-		v.epoch, v.chained, v.synced = b.Epoch, true, false
-		v.sweep++
+		if b.Epoch > v.epoch || v.clients == nil {
+			v.clients = map[string]uint64{}
+		}
+		v.epoch, v.chained, v.synced, v.fresh = b.Epoch, true, false, map[string]uint64{}
 	case !v.chained || b.Epoch != v.epoch || b.Seq != v.seq+1:
 		v.chained, v.synced = false, false
-		d.want(v)
+		d.want(b.Node, v)
 		return
 	}
 	v.seq = b.Seq
-	for _, c := range b.Here {
-		d.put(c.Client, v, c.Session)
-	}
-	for _, c := range b.Changes {
-		if c.Why == "" {
-			d.put(c.Client, v, c.Session)
-		} else if p := d.places[c.Client]; p.node == v && p.session == c.Session {
-			d.remove(c.Client, v)
-		}
+	for _, c := range slices.Concat(b.Here, b.Changes) {
+		d.change(b.Node, v, c)
 	}
 	if b.Last {
-		v.synced = true
-		d.removeAll(v, func(p place) bool { return p.sweep != v.sweep })
+		v.synced, v.clients, v.fresh = true, v.fresh, nil
 	}
 }
 
-// put notes that v has a client, unless it is elsewhere by a later session. d.mu is held.
-func (d *directory) put(client string, v *view, session uint64) {
-	p, known := d.places[client]
-	if !known || p.before(session, v.name) {
-		if known {
-			p.node.clients--
-		}
-		p = place{v, session, v.sweep}
-		d.places[client] = p
-		v.clients++
+// change takes an arrival or an end. A client of this node that has a later session elsewhere
+// is shed here, whichever of the two is told first. d.mu is held.
+func (d *directory) change(node string, v *view, c change) {
+	if c.Why != "" {
+		delete(v.clients, c.Client)
+		delete(v.fresh, c.Client)
+		return
 	}
-	if p.node.name != d.self {
-		d.takeOver(client, p.session)
+	v.clients[c.Client] = c.Session
+	if v.fresh != nil {
+		v.fresh[c.Client] = c.Session
+	}
+	if p, _ := d.latest(c.Client); p.Node != d.self {
+		d.takeOver(c.Client, p.Session)
 	}
 }
 
-func (d *directory) remove(client string, v *view) {
-	delete(d.places, client)
-	v.clients--
-}
-
-func (d *directory) removeAll(v *view, which func(place) bool) {
-	for client, p := range d.places {
-		if p.node == v && which(p) {
-			d.remove(client, v)
+// latest returns where a client is: where its greatest session is. The client gives that
+// number, so no clocks of nodes are compared. Among equal ones the name of the node decides.
+// d.mu is held.
+func (d *directory) latest(client string) (p Place, ok bool) {
+	for node, v := range d.nodes {
+		if s, here := v.clients[client]; here && (!ok || s > p.Session || s == p.Session && node > p.Node) {
+			p, ok = Place{node, s}, true
 		}
 	}
+	return p, ok
+}
+
+// find returns where a client is.
+func (d *directory) find(client string) (Place, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.latest(client)
 }
 
 // want asks for a snapshot, but not all the time. d.mu is held.
-func (d *directory) want(v *view) {
+func (d *directory) want(node string, v *view) {
 	if time.Since(v.asked) > leaseEvery/3 {
 		v.asked = time.Now()
-		d.ask(v.name)
+		d.ask(node)
 	}
 }
 
@@ -147,7 +136,7 @@ func (d *directory) renewed(node string, l Lease) {
 		v.chained, v.synced = false, false
 	}
 	if !v.chained {
-		d.want(v)
+		d.want(node, v)
 	}
 	v.lease = l
 }
@@ -156,38 +145,23 @@ func (d *directory) renewed(node string, l Lease) {
 func (d *directory) expired(node string, revision uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.expire(d.view(node), revision)
-}
-
-func (d *directory) expire(v *view, revision uint64) {
+	v := d.view(node)
 	v.ended = max(v.ended, revision)
 	if !v.live() {
-		v.chained, v.synced = false, false
-		d.removeAll(v, func(place) bool { return true })
+		v.chained, v.synced, v.clients, v.fresh = false, false, nil, nil
 	}
 }
 
-// epochs returns the lease of each node that has one.
-func (d *directory) epochs() map[string]uint64 {
+// live returns a copy of the view of each node that has a lease, without the clients.
+func (d *directory) live() map[string]view {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	all := map[string]uint64{}
+	all := map[string]view{}
 	for name, v := range d.nodes {
 		if v.live() {
-			all[name] = v.epoch
-		}
-	}
-	return all
-}
-
-// leases returns the leases of nodes that have one.
-func (d *directory) leases() map[string]Lease {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	all := map[string]Lease{}
-	for name, v := range d.nodes {
-		if v.live() {
-			all[name] = v.lease
+			one := *v
+			one.known, one.clients, one.fresh = len(v.clients), nil, nil
+			all[name] = one
 		}
 	}
 	return all
@@ -195,47 +169,22 @@ func (d *directory) leases() map[string]Lease {
 
 // complete reports whether nothing is missing that a node has told.
 func (d *directory) complete() bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	for _, v := range d.nodes {
-		if v.live() && !v.synced {
+	all := d.live()
+	for _, v := range all {
+		if !v.synced {
 			return false
 		}
 	}
-	return d.nodes[d.self] != nil && d.nodes[d.self].live()
-}
-
-// find returns where a client is.
-func (d *directory) find(client string) (Place, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	p, ok := d.places[client]
-	if !ok {
-		return Place{}, false
-	}
-	return Place{p.node.name, p.session}, true
+	return all[d.self].synced
 }
 
 // others returns the addresses to which a draining node sends its clients, in a fixed order.
 func (d *directory) others() (addresses []string) {
-	all := d.leases()
+	all := d.live()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if l := all[name]; name != d.self && !l.Draining && l.Address != "" {
+		if l := all[name].lease; name != d.self && !l.Draining && l.Address != "" {
 			addresses = append(addresses, l.Address)
 		}
 	}
 	return addresses
-}
-
-// counts adds up the clients in the directory, by node.
-func (d *directory) counts() map[string]int {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	all := map[string]int{}
-	for name, v := range d.nodes {
-		if v.live() {
-			all[name] = v.clients
-		}
-	}
-	return all
 }

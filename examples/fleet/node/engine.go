@@ -62,9 +62,8 @@ func Buckets(ctx context.Context, js jetstream.JetStream) (leases, control jetst
 }
 
 // watch calls see for each entry that a bucket has or gets, and with nil when it has seen
-// all that there were. It begins anew when restart says so, which is when the engine is
-// back: what has changed meanwhile would be told too late, or never. begin is called
-// before that.
+// all that there were. It calls begin, and begins anew, whenever restart says so: when the
+// engine is back, what has changed meanwhile would be told late, or never.
 func watch(ctx context.Context, kv jetstream.KeyValue, restart <-chan struct{}, begin func(), see func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) {
 	for ctx.Err() == nil {
 		begin()
@@ -73,25 +72,19 @@ func watch(ctx context.Context, kv jetstream.KeyValue, restart <-chan struct{}, 
 			pause(ctx, leaseTTL/10)
 			continue
 		}
-		follow(ctx, w, restart, see)
-		w.Stop()
-	}
-}
-
-// follow calls see until it has to begin anew.
-func follow(ctx context.Context, w jetstream.KeyWatcher, restart <-chan struct{}, see func(jetstream.KeyValueEntry)) {
-	for {
-		select {
-		case entry, ok := <-w.Updates():
-			if !ok {
-				return
+		for on := true; on; {
+			select {
+			case entry, open := <-w.Updates():
+				if on = open; on {
+					see(entry)
+				}
+			case <-restart:
+				on = false
+			case <-ctx.Done():
+				on = false
 			}
-			see(entry)
-		case <-restart:
-			return
-		case <-ctx.Done():
-			return
 		}
+		w.Stop()
 	}
 }
 

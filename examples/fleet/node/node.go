@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -20,7 +18,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -47,7 +44,6 @@ type Node struct {
 	joined    atomic.Bool // the node has had a lease
 	control   *control
 	gateway   *gateway
-	ops       string // where operators look
 
 	outbox   chan *nats.Msg
 	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
@@ -89,16 +85,13 @@ func (n *Node) fail(err error) { n.stop(err) }
 // join has the node meet the others. The gateway serves clients whether the engine is there
 // or not.
 func (n *Node) join(ctx context.Context) error {
-	t := n.gateway.timeouts.Tracker()
 	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
 		verdict: Verdict{Node: n.name, Limits: DefaultLimits()},
 		report:  func(v Verdict) { text, _ := json.Marshal(v); n.send(subjectLimits, text) }}
-	if n.config.Ops != "" {
-		if err := n.serveOps(t); err != nil {
-			return err
-		}
+	err := ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()})
+	if err != nil {
+		return err
 	}
-	var err error
 	if n.nc, err = Connect(n.config.Engine, n.name); err != nil {
 		return err
 	}
@@ -150,12 +143,12 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 
 // watchLeases has the directory follow the leases of all nodes.
 func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back <-chan struct{}) {
-	var unseen map[string]uint64 // leases that were known before the watch began
+	var unseen map[string]view // leases that were known before the watch began
 	d := n.directory
-	watch(ctx, leases, back, func() { unseen = d.epochs() }, func(e jetstream.KeyValueEntry) {
+	watch(ctx, leases, back, func() { unseen = d.live() }, func(e jetstream.KeyValueEntry) {
 		if e == nil {
-			for node, epoch := range unseen {
-				d.expired(node, epoch)
+			for node, v := range unseen {
+				d.expired(node, v.epoch)
 			}
 			unseen = nil
 			return
@@ -182,7 +175,7 @@ func (n *Node) begin(epoch uint64) {
 // lease returns what the lease says now.
 func (n *Node) lease() Lease {
 	clients, seq := n.presence.count()
-	return Lease{Seq: seq, Clients: clients, Address: n.config.Address, Ops: n.ops, Draining: n.draining.Load()}
+	return Lease{Seq: seq, Clients: clients, Address: n.config.Address, Ops: n.config.Ops, Draining: n.draining.Load()}
 }
 
 // batches tells what has changed, at most once in batchEvery.
@@ -229,22 +222,6 @@ func (n *Node) publish(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// serveOps serves the page about the connections, and the metrics.
-func (n *Node) serveOps(t *idle.Tracker) error {
-	handler, err := ops.Handler(map[string]*idle.Tracker{"fleet": t})
-	if err != nil {
-		return err
-	}
-	ln, err := net.Listen("tcp", n.config.Ops)
-	if err != nil {
-		log.Printf("%s: no page about the connections, and no metrics: %v; choose another address by -ops", n.name, err)
-		return nil
-	}
-	n.ops = ln.Addr().String()
-	go func() { log.Print(idlehttp.Serve(&http.Server{Handler: handler}, ln, idlehttp.Timeouts{})) }()
-	return nil
 }
 
 // drainOnSignal drains the node when SIGTERM asks for it.

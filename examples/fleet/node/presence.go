@@ -15,6 +15,7 @@ import (
 // they do, that is one message in batchEvery at most. Heartbeats cause none.
 type presence struct {
 	node string
+	shed func(member) // tells a client that a later session is elsewhere, and ends this one
 
 	mu      sync.Mutex // guards what follows
 	members map[string]member
@@ -32,7 +33,8 @@ type member struct {
 	conn    *idlegnet.Conn
 }
 
-// A change is an arrival if Why is empty, and else the end of a session.
+// A change is an arrival if Why is empty, and else the end of a session, and of those before
+// it: of a client that comes and goes within a batch, only the last is told.
 type change struct {
 	Client  string `json:"c"`
 	Session uint64 `json:"s"`
@@ -53,7 +55,7 @@ type batch struct {
 const takenOver = "takeover" // the cause for which a session ends that a later one replaces
 
 func newPresence(node string) *presence {
-	return &presence{node: node, members: map[string]member{}, changes: map[string]change{}}
+	return &presence{node: node, shed: shed, members: map[string]member{}, changes: map[string]change{}}
 }
 
 // arrive notes a client that has said hello. It reports false if a later session of the
@@ -65,7 +67,7 @@ func (p *presence) arrive(client string, session uint64, conn *idlegnet.Conn) bo
 		if old.session >= session {
 			return false
 		}
-		shed(old)
+		p.shed(old)
 	}
 	p.members[client] = member{session, conn}
 	p.changes[client] = change{Client: client, Session: session}
@@ -95,11 +97,11 @@ func (p *presence) takeOver(client string, session uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, ok := p.members[client]; ok && m.session < session {
-		shed(m)
+		p.shed(m)
 	}
 }
 
-// shed tells a client that it has connected elsewhere, and ends the connection.
+// shed is presence.shed.
 func shed(m member) {
 	m.conn.Gnet().AsyncWrite(Frame{Bye, []byte("you have connected elsewhere")}.Append(nil), nil)
 	m.conn.End(takenOver)
