@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
@@ -57,7 +60,7 @@ func setLimits(ctx context.Context, o options, settings []string) error {
 		return err
 	}
 	begun := time.Now()
-	verdicts, err := node.SetLimits(ctx, nc, len(states), settings...)
+	verdicts, err := changeLimits(ctx, nc, len(states), settings...)
 	if err != nil {
 		return err
 	}
@@ -101,4 +104,58 @@ func drainNode(ctx context.Context, o options, name string) error {
 		fmt.Println(name, "has", left, "clients left")
 	}
 	return ctx.Err()
+}
+
+// changeLimits changes limits, such as idle=30s, and returns what want nodes say to that within
+// a few seconds. It does not check them: the nodes do.
+func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...string) ([]node.Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	states, err := node.States(ctx, nc, 1, time.Second)
+	if err != nil {
+		return nil, err
+	} else if len(states) == 0 {
+		return nil, errors.New("no node answers; is the fleet running?")
+	}
+	text, _ := json.Marshal(states[0].Limits.Limits) // those that hold, which need not be those that were set last
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	for _, s := range settings {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not like idle=30s", s)
+		}
+		all[name] = value
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	_, control, err := node.Buckets(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	text, _ = json.Marshal(all)
+	revision, err := control.Put(ctx, node.KeyLimits, text)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		states, err := node.States(ctx, nc, want, time.Second)
+		if err != nil {
+			return nil, err
+		}
+		var verdicts []node.Verdict
+		for _, s := range states {
+			if s.Limits.Revision >= revision {
+				verdicts = append(verdicts, s.Limits)
+			}
+		}
+		if len(verdicts) >= want || ctx.Err() != nil {
+			return verdicts, nil
+		}
+		wait(ctx, 5*time.Millisecond)
+	}
 }

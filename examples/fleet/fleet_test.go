@@ -239,7 +239,7 @@ func TestLimits(t *testing.T) {
 	f := newFleet(t, options{})
 	set := func(settings ...string) (verdicts []node.Verdict) {
 		t.Helper()
-		verdicts, err := node.SetLimits(t.Context(), f.nc, 3, settings...)
+		verdicts, err := changeLimits(t.Context(), f.nc, 3, settings...)
 		if err != nil || len(verdicts) != 3 {
 			t.Fatal(verdicts, err)
 		}

@@ -139,13 +139,15 @@ func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float
 // reload changes a limit of the whole fleet, and changes it back.
 func (f *fleet) reload(ctx context.Context) (*float64, error) {
 	begun := time.Now()
-	verdicts, err := node.SetLimits(ctx, f.nc, f.nodes, "write=11s")
+	verdicts, err := changeLimits(ctx, f.nc, f.nodes, "write=11s")
 	took := time.Since(begun).Seconds()
-	if err != nil || len(verdicts) < f.nodes {
-		return nil, fmt.Errorf("%d of %d nodes have taken new limits: %w", len(verdicts), f.nodes, err)
+	if err != nil {
+		return nil, err
+	} else if len(verdicts) < f.nodes {
+		return nil, fmt.Errorf("%d of %d nodes have taken new limits after %.1f s", len(verdicts), f.nodes, took)
 	}
 	f.out("all nodes have taken new limits after %.0f ms", took*1000)
-	_, err = node.SetLimits(ctx, f.nc, f.nodes, "write=10s")
+	_, err = changeLimits(ctx, f.nc, f.nodes, "write=10s")
 	return &took, err
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // This file is what others ask a fleet.
@@ -19,11 +18,8 @@ import (
 // as it is if its node hangs. Clients that are nowhere are missing from the answer.
 func Who(ctx context.Context, nc *nats.Conn, clients ...string) (map[string]Place, error) {
 	for _, subject := range []string{subjectWho, subjectWhoAll, subjectWhoAll} {
-		try, cancel := context.WithTimeout(ctx, leaseTTL/10)
-		answers, err := request[map[string]Place](try, nc, subject, clients, 1)
-		cancel()
-		if err != nil || len(answers) > 0 {
-			return slices.Concat(answers, []map[string]Place{nil})[0], err
+		if places, err := ask[map[string]Place](ctx, nc, subject, clients, leaseTTL/10); err == nil {
+			return places, nil
 		}
 	}
 	return nil, errors.New("no directory answers; is the fleet running, and the engine there?")
@@ -31,12 +27,27 @@ func Who(ctx context.Context, nc *nats.Conn, clients ...string) (map[string]Plac
 
 // WhoOf asks the directory of one node.
 func WhoOf(ctx context.Context, nc *nats.Conn, node string, clients []string) (map[string]Place, error) {
-	answers, err := request[map[string]Place](ctx, nc, subjectWhoOf+node, clients, 1)
-	if err == nil && len(answers) == 0 {
-		err = fmt.Errorf("the directory of %s does not answer", node)
+	return ask[map[string]Place](ctx, nc, subjectWhoOf+node, clients, engineTimeout)
+}
+
+// Drain asks a node to empty itself.
+func Drain(ctx context.Context, nc *nats.Conn, node string, over time.Duration) error {
+	refusal, err := ask[string](ctx, nc, subjectDrain+node, Duration(over), engineTimeout)
+	if err == nil && refusal != "" {
+		err = errors.New(refusal)
 	}
+	return err
+}
+
+// ask asks something, and returns the first answer.
+func ask[A any](ctx context.Context, nc *nats.Conn, subject string, question any, wait time.Duration) (a A, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	answers, err := request[A](ctx, nc, subject, question, 1)
 	if err != nil {
-		return nil, err
+		return a, err
+	} else if len(answers) == 0 {
+		return a, fmt.Errorf("no answer to %s within %v", subject, wait)
 	}
 	return answers[0], nil
 }
@@ -51,88 +62,33 @@ func States(ctx context.Context, nc *nats.Conn, want int, wait time.Duration) ([
 	return all, err
 }
 
-// Drain asks a node to empty itself.
-func Drain(ctx context.Context, nc *nats.Conn, node string, over time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	answers, err := request[string](ctx, nc, subjectDrain+node, Duration(over), 1)
-	switch {
-	case err != nil:
-		return err
-	case len(answers) == 0:
-		return fmt.Errorf("%s does not answer", node)
-	case answers[0] != "":
-		return fmt.Errorf("%s: %s", node, answers[0])
-	}
-	return nil
-}
-
-// SetLimits changes limits, such as idle=30s, and returns what want nodes say to that within
-// a few seconds.
-func SetLimits(ctx context.Context, nc *nats.Conn, want int, settings ...string) ([]Verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	js, err := jetstream.New(nc)
+// request asks something, and returns all answers until there are want of them or ctx is
+// done. It ignores those that cannot be parsed.
+func request[A any](ctx context.Context, nc *nats.Conn, subject string, question any, want int) (answers []A, err error) {
+	text, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
 	}
-	_, control, err := Buckets(ctx, js)
-	if err != nil {
-		return nil, err
-	}
-	text, err := amend(ctx, nc, settings)
-	if err != nil {
-		return nil, err
-	}
-	revision := uint64(0)
-	if e, err := control.Get(ctx, keyLimits); err == nil {
-		revision = e.Revision()
-	} else if !errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, err
-	}
-	sub, err := nc.SubscribeSync(subjectLimits)
+	inbox := nats.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Unsubscribe()
-	if revision, err = control.Update(ctx, keyLimits, text, revision); err != nil {
+	if err := nc.PublishRequest(subject, inbox, text); err != nil {
 		return nil, err
 	}
-	var all []Verdict
-	for len(all) < want {
+	for len(answers) < want {
 		m, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			break // those that have answered in time
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
+			break
+		} else if err != nil {
+			return answers, err
 		}
-		var v Verdict
-		if json.Unmarshal(m.Data, &v) == nil && v.Revision == revision {
-			all = append(all, v)
+		var a A
+		if json.Unmarshal(m.Data, &a) == nil {
+			answers = append(answers, a)
 		}
 	}
-	slices.SortFunc(all, func(a, b Verdict) int { return strings.Compare(a.Node, b.Node) })
-	return all, nil
-}
-
-// amend returns the limits that hold, with some of them changed. It does not check them: the
-// nodes do.
-func amend(ctx context.Context, nc *nats.Conn, settings []string) ([]byte, error) {
-	states, err := States(ctx, nc, 1, time.Second)
-	if err != nil {
-		return nil, err
-	} else if len(states) == 0 {
-		return nil, errors.New("no node answers; is the fleet running?")
-	}
-	all := map[string]any{}
-	text, _ := json.Marshal(states[0].Limits.Limits)
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	for _, s := range settings {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, fmt.Errorf("%q is not like idle=30s", s)
-		}
-		all[name] = value
-	}
-	return json.Marshal(all)
+	return answers, nil
 }

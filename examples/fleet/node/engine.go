@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log"
 	"time"
 
@@ -22,10 +21,8 @@ const (
 	subjectWhoAll   = "fleet.whoall"      // the same; all directories answer
 	subjectWhoOf    = "fleet.whoof."      // the same; the directory of one node answers
 	subjectState    = "fleet.state"       // what nodes have; all answer
-	subjectLimits   = "fleet.limits"      // what nodes say to new limits: a Verdict each
 	bucketLeases    = "fleet-leases"      // a Lease for each node
 	bucketControl   = "fleet-control"     // limits
-	keyLimits       = "limits"            // in bucketControl
 	leaseTTL        = 3 * time.Second     // after which a node that does not renew is gone
 	leaseEvery      = leaseTTL / 3        // how often a node renews its lease
 	batchEvery      = time.Second / 10    // how often a node tells what has changed, at most
@@ -94,37 +91,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
-}
-
-// request asks something, and returns all answers until there are want of them or ctx is
-// done. It ignores those that cannot be parsed.
-func request[A any](ctx context.Context, nc *nats.Conn, subject string, question any, want int) (answers []A, err error) {
-	text, err := json.Marshal(question)
-	if err != nil {
-		return nil, err
-	}
-	inbox := nats.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, err
-	}
-	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(subject, inbox, text); err != nil {
-		return nil, err
-	}
-	for len(answers) < want {
-		m, err := sub.NextMsgWithContext(ctx)
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
-			break
-		} else if err != nil {
-			return answers, err
-		}
-		var a A
-		if json.Unmarshal(m.Data, &a) == nil {
-			answers = append(answers, a)
-		}
-	}
-	return answers, nil
 }
 
 // answer answers a request.

@@ -73,7 +73,7 @@ func (g *gateway) sayMove(c gnet.Conn) {
 func (g *gateway) OnBoot(e gnet.Engine) gnet.Action {
 	g.engine = e
 	if err := g.booted(); err != nil {
-		g.n.fail(err)
+		g.n.stop(err)
 		return gnet.Shutdown
 	}
 	return gnet.None
@@ -118,9 +118,7 @@ func (g *gateway) handle(c gnet.Conn, f Frame) bool {
 	return false
 }
 
-// admit ends the handshake. A node that is being drained sends newcomers on. One that has
-// never had a lease refuses them, as nobody could find them there. Later it takes them
-// whether it has its lease or not.
+// admit ends the handshake. A node that is being drained sends newcomers on.
 func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 	name, number, ok := parseHello(hello)
 	if !ok {
@@ -131,7 +129,7 @@ func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 		return false
 	}
 	conn := g.timeouts.Conn(c)
-	if conn == nil || !g.n.joined.Load() || !g.n.presence.arrive(name, number, conn) {
+	if conn == nil || !g.n.presence.arrive(name, number, conn) {
 		return false
 	}
 	c.SetContext(&session{name, number})
@@ -171,8 +169,6 @@ func (n *Node) deliver(to string, frame []byte) {
 
 // run serves clients until the engine is stopped.
 func (g *gateway) run(address string) error {
-	if err := gnet.Run(g.timeouts, "tcp://"+address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)); err != nil {
-		return fmt.Errorf("serving clients at %s: %w", address, err)
-	}
-	return nil
+	err := gnet.Run(g.timeouts, "tcp://"+address, gnet.WithMulticore(true), gnet.WithReuseAddr(true))
+	return fmt.Errorf("serving clients at %s: %w", address, err)
 }

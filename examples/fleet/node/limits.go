@@ -15,6 +15,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// KeyLimits is the entry of the bucket of control that has the limits.
+const KeyLimits = "limits"
+
 // Limits are the entry "limits" of the bucket of control: {"handshake": "5s", "idle": "30s",
 // "write": "10s"}. They hold for all clients of all nodes.
 type Limits struct {
@@ -80,7 +83,6 @@ type control struct {
 	node     string
 	timeouts *idlegnet.Handler
 	online   *idle.Phase
-	report   func(Verdict)
 
 	mu      sync.Mutex // guards what follows
 	verdict Verdict
@@ -89,7 +91,7 @@ type control struct {
 // see takes an entry of the bucket. The watcher begins with the history, so a node that
 // starts after a bad entry has the good one before it.
 func (c *control) see(entry jetstream.KeyValueEntry) {
-	if entry == nil || entry.Key() != keyLimits || entry.Operation() != jetstream.KeyValuePut {
+	if entry == nil || entry.Key() != KeyLimits || entry.Operation() != jetstream.KeyValuePut {
 		return
 	}
 	c.mu.Lock()
@@ -105,7 +107,6 @@ func (c *control) see(entry jetstream.KeyValueEntry) {
 	} else {
 		c.verdict.Limits = l
 	}
-	c.report(c.verdict)
 }
 
 // apply changes all limits, or none. The tracker checks a policy when a phase is made of it,

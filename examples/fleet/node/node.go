@@ -41,14 +41,13 @@ type Node struct {
 	directory *directory
 	leaser    *leaser     // set once met
 	met       atomic.Bool // the engine was there
-	joined    atomic.Bool // the node has had a lease
 	control   *control
 	gateway   *gateway
 
 	outbox   chan *nats.Msg
 	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
 	draining atomic.Bool
-	stop     context.CancelCauseFunc
+	stop     context.CancelCauseFunc // ends the node
 }
 
 // Run runs a node until it was drained, or has failed.
@@ -69,7 +68,7 @@ func Run(c Config) error {
 		}
 		return n.join(ctx)
 	}
-	go func() { n.fail(n.gateway.run(c.Address)) }()
+	go func() { n.stop(n.gateway.run(c.Address)) }()
 	<-ctx.Done()
 	if err := context.Cause(ctx); !errors.Is(err, errDrained) {
 		return err
@@ -79,15 +78,11 @@ func Run(c Config) error {
 
 var errDrained = errors.New("drained")
 
-// fail ends the node.
-func (n *Node) fail(err error) { n.stop(err) }
-
 // join has the node meet the others. The gateway serves clients whether the engine is there
 // or not.
 func (n *Node) join(ctx context.Context) error {
 	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
-		verdict: Verdict{Node: n.name, Limits: DefaultLimits()},
-		report:  func(v Verdict) { text, _ := json.Marshal(v); n.send(subjectLimits, text) }}
+		verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
 	err := ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()})
 	if err != nil {
 		return err
@@ -120,7 +115,7 @@ func (n *Node) join(ctx context.Context) error {
 func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 	js, err := jetstream.New(n.nc)
 	if err != nil {
-		n.fail(err)
+		n.stop(err)
 		return
 	}
 	var leases, control jetstream.KeyValue
@@ -134,7 +129,7 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 		log.Printf("%s: the engine is not there yet: %v", n.name, err)
 		pause(ctx, leaseEvery)
 	}
-	n.leaser = &leaser{node: n.name, owner: rand.Text(), kv: leases, value: n.lease, begun: n.begin}
+	n.leaser = &leaser{node: n.name, owner: rand.Text(), kv: leases, value: n.lease, begun: n.presence.begin}
 	n.met.Store(true)
 	go n.leaser.run(ctx)
 	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
@@ -164,12 +159,6 @@ func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back 
 		}
 		d.renewed(e.Key(), l)
 	})
-}
-
-// begin begins to speak under a lease.
-func (n *Node) begin(epoch uint64) {
-	n.presence.begin(epoch)
-	n.joined.Store(true)
 }
 
 // lease returns what the lease says now.

@@ -59,10 +59,14 @@ func newPresence(node string) *presence {
 }
 
 // arrive notes a client that has said hello. It reports false if a later session of the
-// client is here already.
+// client is here already, and if the node has never had a lease: nobody could find the
+// client here. Later clients are welcome whether the node has its lease or not.
 func (p *presence) arrive(client string, session uint64, conn *idlegnet.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.epoch == 0 {
+		return false
+	}
 	if old, ok := p.members[client]; ok {
 		if old.session >= session {
 			return false

@@ -233,36 +233,33 @@ func TestLostLease(t *testing.T) {
 
 // TestCosts prints what the README calculates with.
 func TestCosts(t *testing.T) {
-	const n = 5000
-	w := newWorld(t, 0)
-	a := w.nodes[0]
-	var before, after runtime.MemStats
-	w.settle()
+	const n = batchMost
+	a := newPresence("n0")
+	a.begin(1)
+	a.next()
 	for i := range n {
 		a.arrive(fmt.Sprintf("client-%06d", i), 1_790_000_000_000_000+uint64(i), nil)
 	}
-	text := a.next()
-	perArrival := float64(len(text)) / n
+	arrivals := a.next()
 	for client, m := range a.members {
-		w.end(a, client, m.session, "left")
+		a.ended([]idle.End{{Label: label(client, m.session)}})
 	}
-	perEnd := float64(len(a.next())) / n
-	d := newDirectory("other")
-	d.takeOver, d.ask = func(string, uint64) {}, func(string) {}
-	var b batch
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
-	b.Part, b.Last = 1, true
+	ends := a.next()
+	lease, _ := json.Marshal(Lease{Owner: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Epoch: 1000, Seq: 100_000, Clients: 1_000_000, Address: "10.0.0.1:9011", Ops: "10.0.0.1:6071"})
+
+	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	d.apply(b)
-	b = batch{}
+	d := newDirectory("other")
+	d.takeOver, d.ask = func(string, uint64) {}, func(string) {}
+	for i := range 100_000 {
+		d.apply(batch{Node: "n0", Epoch: 1, Seq: uint64(i), Part: max(0, 1-i), Last: i == 0, Changes: []change{{Client: fmt.Sprintf("client-%06d", i), Session: 1}}})
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	lease, _ := json.Marshal(Lease{Owner: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Epoch: 1000, Seq: 100_000, Clients: 1_000_000, Address: "10.0.0.1:9011", Ops: "10.0.0.1:6071"})
-	t.Logf("an arrival has %.1f bytes, an end %.1f, a lease %d; a client in a directory %d", perArrival, perEnd, len(lease), int64(after.HeapAlloc-before.HeapAlloc)/n)
-	if perArrival > 100 || perEnd > 100 || len(lease) > 300 {
+	perArrival, perEnd, perClient := len(arrivals)/n, len(ends)/n, (after.HeapAlloc-before.HeapAlloc)/100_000
+	t.Logf("an arrival has %d bytes, an end %d, a lease %d; a client in a directory takes %d", perArrival, perEnd, len(lease), perClient)
+	if perArrival > 60 || perEnd > 70 || len(lease) > 250 || perClient > 150 {
 		t.Error("that is more than the README calculates with")
 	}
 	runtime.KeepAlive(d)
@@ -271,10 +268,10 @@ func TestCosts(t *testing.T) {
 // BenchmarkApply is what a directory needs for an arrival, with the parsing of its batch.
 func BenchmarkApply(b *testing.B) {
 	a := newPresence("n0")
+	a.begin(1)
 	for i := range batchMost {
 		a.arrive(fmt.Sprintf("client-%06d", i), uint64(i+1), nil)
 	}
-	a.epoch = 1
 	a.resync()
 	text := a.next()
 	b.ReportAllocs()
