@@ -64,7 +64,7 @@ func (n *Node) answerWho(m *nats.Msg) {
 
 // ready reports whether the directory of this node misses nothing.
 func (n *Node) ready() bool {
-	return n.met.Load() && n.leaser.held() && n.directory.complete()
+	return n.leaser.held() && n.directory.complete()
 }
 
 // answerDrain begins a drain, and says why not if it does not.
@@ -102,10 +102,8 @@ func (n *Node) state() State {
 	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},
 		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
 	s.Clients = s.Lease.Clients
-	if n.met.Load() {
-		if at := n.leaser.renewed.Load(); at != nil {
-			s.LeaseAge = time.Since(*at).Seconds()
-		}
+	if at := n.leaser.renewed.Load(); at != nil {
+		s.LeaseAge = time.Since(*at).Seconds()
 	}
 	for name, v := range n.directory.live() {
 		s.Known[name] = v.known

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
@@ -15,8 +14,6 @@ import (
 type gateway struct {
 	gnet.BuiltinEventEngine
 	timeouts *idlegnet.Handler
-	engine   gnet.Engine
-	booted   func() error // is called when the tracker exists
 	n        *Node
 	online   *idle.Phase
 	turns    atomic.Uint64 // clients that were told to move
@@ -27,21 +24,30 @@ type session struct {
 	number uint64
 }
 
-func newGateway(n *Node, l Limits, most int) (*gateway, error) {
-	g := &gateway{n: n}
-	h, err := idlegnet.Wrap(g, l.handshake(), &idlegnet.Options{
+func newGateway(n *Node) (g *gateway, err error) {
+	g = &gateway{n: n}
+	g.timeouts, err = idlegnet.Wrap(g, DefaultLimits().handshake(), &idlegnet.Options{
 		OnTimeout: sayBye,
 		OnDrain:   g.sayMove,
 		Idle:      idle.Options{OnEnds: n.presence.ended, Label: labelOf},
 	})
-	g.timeouts = h
-	g.booted = func() (err error) {
-		if g.online, err = h.Phase(l.online()); err != nil {
-			return err
-		}
-		return h.Tracker().SetCapacity(idle.Capacity{Most: most})
-	}
 	return g, err
+}
+
+// OnBoot joins the fleet. The tracker exists from here on.
+func (g *gateway) OnBoot(gnet.Engine) gnet.Action {
+	err := g.timeouts.Tracker().SetCapacity(idle.Capacity{Most: g.n.config.Most})
+	if err == nil {
+		g.online, err = g.timeouts.Phase(DefaultLimits().online())
+	}
+	if err == nil {
+		err = g.n.join()
+	}
+	if err != nil {
+		g.n.stop(err)
+		return gnet.Shutdown
+	}
+	return gnet.None
 }
 
 // labelOf names a connection by its client and session, so that the feed of ends says whose
@@ -68,15 +74,6 @@ func (g *gateway) sayMove(c gnet.Conn) {
 		address = others[g.turns.Add(1)%uint64(len(others))]
 	}
 	c.Write(Frame{Move, []byte(address)}.Append(nil))
-}
-
-func (g *gateway) OnBoot(e gnet.Engine) gnet.Action {
-	g.engine = e
-	if err := g.booted(); err != nil {
-		g.n.stop(err)
-		return gnet.Shutdown
-	}
-	return gnet.None
 }
 
 func (g *gateway) OnTraffic(c gnet.Conn) gnet.Action {
@@ -165,10 +162,4 @@ func (n *Node) deliver(to string, frame []byte) {
 	if err := conn.Gnet().AsyncWrite(frame, nil); err != nil {
 		n.dropped.Add(1)
 	}
-}
-
-// run serves clients until the engine is stopped.
-func (g *gateway) run(address string) error {
-	err := gnet.Run(g.timeouts, "tcp://"+address, gnet.WithMulticore(true), gnet.WithReuseAddr(true))
-	return fmt.Errorf("serving clients at %s: %w", address, err)
 }

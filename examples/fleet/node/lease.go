@@ -29,14 +29,14 @@ type Lease struct {
 // gives each a greater number than all before, so nobody's clock matters.
 type leaser struct {
 	node  string
-	owner string // see Lease
-	kv    jetstream.KeyValue
+	owner string             // see Lease
 	value func() Lease       // what the lease says
 	begun func(epoch uint64) // is called when a lease begins
 
 	renewed atomic.Pointer[time.Time] // nil if there is no lease
 
 	mu       sync.Mutex // guards what follows, and is held while the engine is asked
+	kv       jetstream.KeyValue
 	epoch    uint64
 	revision uint64 // of the last entry; 0 if there is no lease
 	released bool
@@ -49,8 +49,11 @@ func (l *leaser) held() bool {
 	return at != nil && time.Since(*at) < leaseTTL
 }
 
-// run renews the lease until ctx is done.
-func (l *leaser) run(ctx context.Context) {
+// run renews the lease, in the given bucket, until ctx is done.
+func (l *leaser) run(ctx context.Context, leases jetstream.KeyValue) {
+	l.mu.Lock()
+	l.kv = leases
+	l.mu.Unlock()
 	for ctx.Err() == nil {
 		wait := leaseEvery
 		if err := l.renew(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/panjf2000/gnet/v2"
 
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
@@ -39,38 +40,34 @@ type Node struct {
 	nc        *nats.Conn
 	presence  *presence
 	directory *directory
-	leaser    *leaser     // set once met
-	met       atomic.Bool // the engine was there
+	leaser    *leaser
 	control   *control
 	gateway   *gateway
 
 	outbox   chan *nats.Msg
 	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
 	draining atomic.Bool
-	stop     context.CancelCauseFunc // ends the node
+	ctx      context.Context         // of the node's life
+	stop     context.CancelCauseFunc // ends it
 }
 
 // Run runs a node until it was drained, or has failed.
 func Run(c Config) error {
-	ctx, stop := context.WithCancelCause(context.Background())
-	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer), stop: stop,
+	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer),
 		presence: newPresence(c.Name), directory: newDirectory(c.Name)}
+	n.ctx, n.stop = context.WithCancelCause(context.Background())
+	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin}
 	n.directory.takeOver = n.presence.takeOver
 	n.directory.ask = func(node string) { n.send(subjectSnapshot+node, nil) }
 	var err error
-	if n.gateway, err = newGateway(n, DefaultLimits(), c.Most); err != nil {
+	if n.gateway, err = newGateway(n); err != nil {
 		return err
 	}
-	boot := n.gateway.booted
-	n.gateway.booted = func() error {
-		if err := boot(); err != nil {
-			return err
-		}
-		return n.join(ctx)
-	}
-	go func() { n.stop(n.gateway.run(c.Address)) }()
-	<-ctx.Done()
-	if err := context.Cause(ctx); !errors.Is(err, errDrained) {
+	go func() {
+		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
+	}()
+	<-n.ctx.Done()
+	if err := context.Cause(n.ctx); !errors.Is(err, errDrained) {
 		return err
 	}
 	return nil
@@ -80,7 +77,7 @@ var errDrained = errors.New("drained")
 
 // join has the node meet the others. The gateway serves clients whether the engine is there
 // or not.
-func (n *Node) join(ctx context.Context) error {
+func (n *Node) join() error {
 	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
 		verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
 	err := ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()})
@@ -104,9 +101,9 @@ func (n *Node) join(ctx context.Context) error {
 		return err
 	}
 	go n.drainOnSignal()
-	go n.publish(ctx)
-	go n.batches(ctx)
-	go n.meet(ctx, back)
+	go n.publish(n.ctx)
+	go n.batches(n.ctx)
+	go n.meet(n.ctx, back)
 	return nil
 }
 
@@ -129,9 +126,7 @@ func (n *Node) meet(ctx context.Context, back []chan struct{}) {
 		log.Printf("%s: the engine is not there yet: %v", n.name, err)
 		pause(ctx, leaseEvery)
 	}
-	n.leaser = &leaser{node: n.name, owner: rand.Text(), kv: leases, value: n.lease, begun: n.presence.begin}
-	n.met.Store(true)
-	go n.leaser.run(ctx)
+	go n.leaser.run(ctx, leases)
 	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
 	n.watchLeases(ctx, leases, back[1])
 }
@@ -254,9 +249,7 @@ func (n *Node) drain(over time.Duration) error {
 func (n *Node) leave() {
 	time.Sleep(batchEvery) // the feed of ends is a tick behind
 	n.tell()
-	if n.met.Load() {
-		n.leaser.release(context.Background())
-	}
+	n.leaser.release(context.Background())
 	n.nc.Flush()
 	n.stop(errDrained)
 }
