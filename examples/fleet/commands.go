@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
@@ -129,11 +128,7 @@ func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...stri
 		}
 		all[name] = value
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
-	_, control, err := node.Buckets(ctx, js)
+	_, control, err := node.Buckets(ctx, nc)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
 
@@ -282,11 +280,7 @@ func TestLimits(t *testing.T) {
 	t.Log("all are closed after ", time.Since(begun))
 
 	// A bad entry that was put by hand is the last one when a node starts.
-	js, err := jetstream.New(f.nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, control, err := node.Buckets(t.Context(), js)
+	_, control, err := node.Buckets(t.Context(), f.nc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,4 +340,24 @@ func TestHeartbeats(t *testing.T) {
 		t.Errorf("%d clients that beat every second cost the engine %.0f messages a second", clients, perSecond)
 	}
 	mustLoseNothing(t, f)
+}
+
+// TestEvenness: evenness sees a second that is too full, and a node that gets too many.
+func TestEvenness(t *testing.T) {
+	begun := time.Now()
+	var moves []Move
+	for i := range 100 { // ten a second
+		at := begun.Add(time.Duration(i) * time.Second / 10)
+		moves = append(moves, Move{Told: at, There: at, Node: nodeName(i % 2)})
+	}
+	if e, p := evenness(moves, 10*time.Second, 2); e > 0.01 || p < 0.99 || p > 1.01 {
+		t.Errorf("%.2f %%, %.2f", e, p)
+	}
+	for i := range 100 {
+		moves[i].Node = "node1"
+	}
+	moves[10].Told = begun
+	if e, p := evenness(moves, 10*time.Second, 2); e < 9.9 || p < 1.99 {
+		t.Errorf("%.2f %%, %.2f", e, p)
+	}
 }

@@ -72,6 +72,8 @@ func command() error {
 		return fmt.Errorf("%q is not a command", strings.Join(args, " "))
 	case *set != "":
 		return setLimits(ctx, o, strings.Split(*set, ","))
+	case o.drain && o.nodes < 2:
+		return errors.New("-drain needs -nodes 2 or more: clients have to go somewhere")
 	case o.nodes < 1 || o.clients < 1 || o.beat <= 0 || o.over <= 0:
 		return errors.New("-nodes, -clients, -beat and -over must be more than 0")
 	}
@@ -95,6 +97,7 @@ func simulate(ctx context.Context, o options, asJSON bool) error {
 	if err := os.WriteFile(urlFile(), []byte(f.engine), 0o600); err != nil {
 		return err
 	}
+	defer os.Remove(urlFile())
 	if o.ops != "" {
 		f.servePage()
 	}

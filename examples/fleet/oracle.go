@@ -52,11 +52,11 @@ func (o *oracle) follow(a arrival) {
 	o.lag = max(o.lag, lagMost)
 }
 
-// presenceLag returns how long it takes at most until a query knows of an arrival.
-func (o *oracle) presenceLag() time.Duration {
+// add adds what was found about arrivals.
+func (o *oracle) add(r *result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lag
+	r.PresenceLag, r.ArrivalsAsked, r.ArrivalsMissed = o.lag.Seconds(), o.seen, o.missed
 }
 
 // misplaced returns how many clients are not exactly where they are said to be, by the worst

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,6 +21,7 @@ func playRole() {
 	if role == "" {
 		return
 	}
+	log.SetFlags(log.Ltime)
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches parent and children alike, and the parent ends them
 	in := json.NewDecoder(os.Stdin)
 	var err error
@@ -58,12 +60,15 @@ func start(role string, order any) (*process, error) {
 	}
 	p := &process{cmd: exec.Command(self)}
 	p.cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	p.cmd.Stderr = os.Stderr
+	p.cmd.Stderr, p.cmd.Stdout = os.Stderr, os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if p.out, err = p.cmd.StdoutPipe(); err != nil {
-		return nil, err
+	if role == "crowd" { // it has something to say
+		p.cmd.Stdout = nil
+		if p.out, err = p.cmd.StdoutPipe(); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

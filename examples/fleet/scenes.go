@@ -99,8 +99,7 @@ func (f *fleet) finish(r result) (result, error) {
 	}
 	r.Letters, r.LettersAgain, r.Lost = sum.Sent, sum.Repeated, max(sum.Waiting, sum.Sent-sum.Received)
 	r.Misplaced, r.Example, err = f.oracle.settle(ctx, 10*time.Second)
-	r.PresenceLag = f.oracle.presenceLag().Seconds()
-	r.ArrivalsAsked, r.ArrivalsMissed = f.oracle.seen, f.oracle.missed
+	f.oracle.add(&r)
 	return r, err
 }
 

@@ -42,9 +42,14 @@ func TestStoppedNode(t *testing.T) {
 	mustLoseNothing(t, f)
 }
 
-// TestTerminate: SIGTERM drains a node.
+// TestTerminate: SIGTERM drains a node. The engine is somebody else's.
 func TestTerminate(t *testing.T) {
-	f := populated(t, options{clients: 200, over: 3 * time.Second})
+	engine, err := startEngine(t.TempDir(), -1) // as with -nats
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Shutdown()
+	f := populated(t, options{clients: 200, engine: engine.ClientURL()})
 	if err := f.signal(1, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,12 @@ type State struct {
 	Engine   nats.Statistics   `json:"engine"`    // what has passed between node and engine
 }
 
+// lease returns what the lease says now.
+func (n *Node) lease() Lease {
+	clients, seq := n.presence.count()
+	return Lease{Seq: seq, Clients: clients, Address: n.config.Address, Ops: n.config.Ops, Draining: n.draining.Load()}
+}
+
 func (n *Node) state() State {
 	st := n.gateway.timeouts.Stats()
 	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},

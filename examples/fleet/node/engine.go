@@ -23,6 +23,7 @@ const (
 	subjectState    = "fleet.state"       // what nodes have; all answer
 	bucketLeases    = "fleet-leases"      // a Lease for each node
 	bucketControl   = "fleet-control"     // limits
+	KeyLimits       = "limits"            // the entry in it
 	leaseTTL        = 3 * time.Second     // after which a node that does not renew is gone
 	leaseEvery      = leaseTTL / 3        // how often a node renews its lease
 	batchEvery      = time.Second / 10    // how often a node tells what has changed, at most
@@ -30,6 +31,8 @@ const (
 	engineTimeout   = leaseTTL / 3        // for a request
 	historyOfLimits = 10                  // limits that are kept
 	engineBuffer    = 8192                // messages to the engine that wait in the node
+	drainGrace      = 2 * time.Second     // in which a client that was told to move may do so
+	drainStop       = 15 * time.Second    // after the last turn in a drain, when those that are left are cut
 	who             = "fleet-directories" // the queue group that answers subjectWho
 )
 
@@ -46,7 +49,11 @@ func Connect(url, name string) (*nats.Conn, error) {
 }
 
 // Buckets opens the two buckets of the fleet, and makes them if they are missing.
-func Buckets(ctx context.Context, js jetstream.JetStream) (leases, control jetstream.KeyValue, err error) {
+func Buckets(ctx context.Context, nc *nats.Conn) (leases, control jetstream.KeyValue, err error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, nil, err
+	}
 	leases, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: bucketLeases, TTL: leaseTTL,
 		LimitMarkerTTL: time.Minute, // so that watchers are told when a lease runs out

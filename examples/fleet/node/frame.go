@@ -29,13 +29,11 @@ const (
 	maxName  = 64
 )
 
-var errFrame = fmt.Errorf("a frame must have 1 to %d bytes", maxFrame)
-
 // sizeOf returns how many bytes follow the head.
 func sizeOf(head []byte) (int, error) {
 	n := int(binary.BigEndian.Uint16(head))
 	if n < 1 || n > maxFrame {
-		return 0, errFrame
+		return 0, fmt.Errorf("a frame of %d bytes; it must have 1 to %d", n, maxFrame)
 	}
 	return n, nil
 }

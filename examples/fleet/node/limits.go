@@ -15,9 +15,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// KeyLimits is the entry of the bucket of control that has the limits.
-const KeyLimits = "limits"
-
 // Limits are the entry "limits" of the bucket of control: {"handshake": "5s", "idle": "30s",
 // "write": "10s"}. They hold for all clients of all nodes.
 type Limits struct {
@@ -29,8 +26,10 @@ type Limits struct {
 // Duration is a time.Duration that is written as in Go.
 type Duration time.Duration
 
+func (d Duration) String() string { return time.Duration(d).String() }
+
 // MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(text []byte) error {
@@ -53,7 +52,7 @@ func parseLimits(text []byte) (l Limits, err error) {
 	}
 	for name, v := range map[string]Duration{"handshake": l.Handshake, "idle": l.Idle, "write": l.Write} {
 		if v <= 0 {
-			err = errors.Join(err, fmt.Errorf("%s is %v; it must be more than 0", name, time.Duration(v)))
+			err = errors.Join(err, fmt.Errorf("%s is %v; it must be more than 0", name, v))
 		}
 	}
 	return l, err

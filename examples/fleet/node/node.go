@@ -67,13 +67,11 @@ func Run(c Config) error {
 		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
 	}()
 	<-n.ctx.Done()
-	if err := context.Cause(n.ctx); !errors.Is(err, errDrained) {
+	if err := context.Cause(n.ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return nil
+	return nil // drained
 }
-
-var errDrained = errors.New("drained")
 
 // join has the node meet the others. The gateway serves clients whether the engine is there
 // or not.
@@ -110,15 +108,11 @@ func (n *Node) join() error {
 // meet opens the buckets when the engine is there, and then holds the lease and follows the
 // buckets.
 func (n *Node) meet(ctx context.Context, back []chan struct{}) {
-	js, err := jetstream.New(n.nc)
-	if err != nil {
-		n.stop(err)
-		return
-	}
 	var leases, control jetstream.KeyValue
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, 5*engineTimeout) // many requests
-		leases, control, err = Buckets(try, js)
+		var err error
+		leases, control, err = Buckets(try, n.nc)
 		cancel()
 		if err == nil {
 			break
@@ -154,12 +148,6 @@ func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back 
 		}
 		d.renewed(e.Key(), l)
 	})
-}
-
-// lease returns what the lease says now.
-func (n *Node) lease() Lease {
-	clients, seq := n.presence.count()
-	return Lease{Seq: seq, Clients: clients, Address: n.config.Address, Ops: n.config.Ops, Draining: n.draining.Load()}
 }
 
 // batches tells what has changed, at most once in batchEvery.
@@ -218,13 +206,6 @@ func (n *Node) drainOnSignal() {
 	}
 }
 
-// These belong to a drain: how long a client has to move, and how long after the last turn
-// those that are left are cut.
-const (
-	drainGrace = 2 * time.Second
-	drainStop  = 15 * time.Second
-)
-
 // drain begins to send all clients to other nodes, the most idle first, at an even rate. When
 // none is left the node ends.
 func (n *Node) drain(over time.Duration) error {
@@ -251,5 +232,5 @@ func (n *Node) leave() {
 	n.tell()
 	n.leaser.release(context.Background())
 	n.nc.Flush()
-	n.stop(errDrained)
+	n.stop(nil)
 }

@@ -188,15 +188,12 @@ func (p *presence) next() []byte {
 
 // label is what a session is called in idle.End, and on the page.
 func label(client string, session uint64) string {
-	return client + " " + strconv.FormatUint(session, 10)
+	return strconv.FormatUint(session, 10) + " " + client
 }
 
 // parseLabel returns what label was given.
 func parseLabel(text string) (client string, session uint64, ok bool) {
-	i := strings.LastIndexByte(text, ' ')
-	if i < 0 {
-		return "", 0, false
-	}
-	session, err := strconv.ParseUint(text[i+1:], 10, 64)
-	return text[:i], session, err == nil
+	number, client, ok := strings.Cut(text, " ")
+	session, err := strconv.ParseUint(number, 10, 64)
+	return client, session, ok && err == nil
 }
