@@ -59,7 +59,7 @@ func start(role string, order any) (*process, error) {
 		return nil, err
 	}
 	p := &process{cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	p.cmd.Env = append(os.Environ(), roleEnv+"="+role, "GNET_LOGGING_LEVEL=1") // warnings
 	p.cmd.Stderr, p.cmd.Stdout = os.Stderr, os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

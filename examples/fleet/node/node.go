@@ -18,7 +18,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/panjf2000/gnet/v2"
-	"github.com/panjf2000/gnet/v2/pkg/logging"
 
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
@@ -65,7 +64,7 @@ func Run(c Config) error {
 		return err
 	}
 	go func() {
-		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true), gnet.WithLogLevel(logging.WarnLevel)))
+		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
 	}()
 	<-n.ctx.Done()
 	if err := context.Cause(n.ctx); !errors.Is(err, context.Canceled) {
