@@ -94,8 +94,13 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// stillShard returns a shard without a driver, and what it can track.
-func stillShard(b *testing.B, n int) (*Shard, []idleOwner, *Hooks) {
+// stillShard returns a shard without a driver, and a million connections for it, or fewer
+// with -short.
+func stillShard(b *testing.B) (*Shard, []idleOwner, *Hooks) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 1000
+	}
 	full, err := (*Options)(nil).complete(defaultTick)
 	if err != nil {
 		b.Fatal(err)
@@ -121,8 +126,7 @@ func trackAll(b *testing.B, s *Shard, conns []idleOwner, hooks *Hooks) {
 // BenchmarkColdLook has a million connections come up that have been active meanwhile. An
 // operation is all of them; ns/look is one.
 func BenchmarkColdLook(b *testing.B) {
-	const n = 1_000_000
-	s, conns, hooks := stillShard(b, n)
+	s, conns, hooks := stillShard(b)
 	trackAll(b, s, conns, hooks)
 	for b.Loop() {
 		b.StopTimer()
@@ -142,7 +146,7 @@ func BenchmarkColdLook(b *testing.B) {
 		}
 	}
 	looks := s.counts.looks.Load()
-	if looks < uint64(b.N)*n {
+	if looks < uint64(b.N*len(conns)) {
 		b.Errorf("%d looks", looks)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(looks), "ns/look")
@@ -151,8 +155,7 @@ func BenchmarkColdLook(b *testing.B) {
 // BenchmarkColdExpiry has a million connections time out. An operation is all of them;
 // ns/expiry is one.
 func BenchmarkColdExpiry(b *testing.B) {
-	const n = 1_000_000
-	s, conns, hooks := stillShard(b, n)
+	s, conns, hooks := stillShard(b)
 	for b.Loop() {
 		b.StopTimer()
 		trackAll(b, s, conns, hooks)
@@ -163,7 +166,7 @@ func BenchmarkColdExpiry(b *testing.B) {
 	if st := s.counts.live(); st > 0 {
 		b.Errorf("%d are live", st)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/expiry")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(conns)), "ns/expiry")
 }
 
 func BenchmarkSetReadDeadline(b *testing.B) {

@@ -3,10 +3,12 @@ package observability
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -43,7 +45,7 @@ func TestDashboard(t *testing.T) {
 	for _, v := range d.Templating.List {
 		variables[v.Name] = v.Type
 	}
-	if d.Title == "" || d.UID == "" || variables["datasource"] != "datasource" || variables["tracker"] != "query" {
+	if d.Title == "" || d.UID == "" || variables["datasource"] != "datasource" || variables["tracker"] != "query" || variables["node"] != "query" {
 		t.Errorf("%q, %q, variables %v", d.Title, d.UID, variables)
 	}
 	known := scrape(t, first(newRegistry(t)))
@@ -67,13 +69,19 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("%q: something is missing, or it is too wide", p.Title)
 		}
 		for _, target := range p.Targets {
-			if target.Datasource.UID != "${datasource}" || !strings.Contains(target.Expr, `tracker=~"$tracker"`) {
+			if target.Datasource.UID != "${datasource}" || strings.Count(target.Expr, "{") != strings.Count(target.Expr, `{tracker=~"$tracker", instance=~"$node"`) {
 				t.Errorf("%q does not use the variables: %s", p.Title, target.Expr)
 			}
-			expr := strings.NewReplacer("$__rate_interval", "5m", "$tracker", "test").Replace(target.Expr)
+			exprOf := func(node string) string {
+				return strings.NewReplacer("$__rate_interval", "5m", "$tracker", "test", "$node", node).Replace(target.Expr)
+			}
+			expr := exprOf("host")
 			names, results := check(t, p.Title, expr, known)
 			if v := evaluate(t, data, expr, 10); len(v) == 0 && !strings.Contains(expr, "> 0") {
 				t.Errorf("%q shows nothing by %s", p.Title, expr)
+			}
+			if v := evaluate(t, data, exprOf("other"), 10); len(v) > 0 {
+				t.Errorf("%q shows a node that was not selected by %s", p.Title, target.Expr)
 			}
 			for name := range names {
 				used[name] = true
@@ -93,12 +101,12 @@ func TestDashboard(t *testing.T) {
 }
 
 // grow returns the series of a scrape as if it had been repeated for ten minutes while all
-// values grew.
+// values grew. Like all that Prometheus has scraped, they have an instance.
 func grow(known map[string]*metric) storage.Queryable {
 	m := &memory{Querier: storage.NoopQuerier()}
 	for _, k := range known {
 		for _, one := range k.series {
-			s := promql.Series{Metric: one.labels}
+			s := promql.Series{Metric: labels.NewBuilder(one.labels).Set("instance", "host").Labels()}
 			for i := range 11 {
 				if one.native != nil {
 					s.Histograms = append(s.Histograms, promql.HPoint{T: minute(i).UnixMilli(), H: one.native.ToFloat(nil).Mul(float64(i))})
@@ -132,8 +140,17 @@ func TestConfiguration(t *testing.T) {
 	if err := d.Decode(&c); err != nil {
 		t.Fatal(err)
 	}
-	if !c.Global.Native || !c.Global.Classic || len(c.Scrape) != 1 || len(c.Scrape[0].Static) != 1 {
+	if !c.Global.Native || !c.Global.Classic {
 		t.Errorf("%+v", c)
+	}
+	targets := map[string]int{}
+	for _, s := range c.Scrape {
+		for _, static := range s.Static {
+			targets[s.Job] += len(static.Targets)
+		}
+	}
+	if want := map[string]int{"idlewheel": 3, "fleet": 3}; !maps.Equal(targets, want) {
+		t.Errorf("the jobs have so many targets: %v, want %v", targets, want)
 	}
 	for _, file := range c.Rules {
 		readFile(t, file)
@@ -165,7 +182,7 @@ func check(t *testing.T, where, text string, known map[string]*metric) (names, r
 			inExpr[l] = true
 		}
 		for _, want := range v.LabelMatchers {
-			if want.Name != "__name__" && !m.labels[want.Name] {
+			if want.Name != "__name__" && want.Name != "instance" && !m.labels[want.Name] {
 				t.Errorf("%s: %s has no label %s", where, v.Name, want.Name)
 			}
 		}

@@ -37,6 +37,12 @@ func TestPorts(t *testing.T) {
 		return string(text)
 	}
 	scraped := read("observability/prometheus.yaml")
+	fleet := read("fleet/main.go")
+	for text, want := range map[string]string{scraped: `["127.0.0.1:6071", "127.0.0.1:6072", "127.0.0.1:6073"]`, fleet: `"ops", "127.0.0.1:6070"`} {
+		if !strings.Contains(text, want) { // the nodes have the ports after that of the fleet
+			t.Errorf("fleet: there is no %s", want)
+		}
+	}
 	for name, address := range map[string]string{"http": "127.0.0.1:6060", "fasthttp": "127.0.0.1:6061", "gateway": "127.0.0.1:6062"} {
 		source := read(name + "/main.go")
 		for text, want := range map[string]string{source: `flag.String("ops", "` + address, scraped: `"` + address + `"`} {

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// directory knows where every client of the fleet is. Every node has one. It is made of what
+// the nodes tell, in memory only: the truth is in the nodes, which repeat it when asked.
+type directory struct {
+	self     string
+	takeOver func(client string, session uint64) // is called if a client has that session elsewhere
+	ask      func(node string)                   // asks a node for a snapshot
+
+	mu    sync.RWMutex // guards what follows
+	nodes map[string]*view
+}
+
+// A view is what is known of a node. What a node has told of its clients stays apart from what
+// others have told of them. So when the later of two sessions of a client ends, the other one
+// is where the client is, if its node still has it.
+type view struct {
+	lease   Lease
+	epoch   uint64
+	ended   uint64            // no lease up to this epoch lives
+	seq     uint64            // of the last batch
+	chained bool              // no batch is missing since the last snapshot began
+	synced  bool              // that snapshot is complete
+	clients map[string]uint64 // sessions
+	fresh   map[string]uint64 // what will be clients when the snapshot is complete
+	known   int               // how many clients there are, in a copy without them
+	asked   time.Time
+}
+
+func (v *view) live() bool { return v.epoch > v.ended }
+
+func newDirectory(self string) *directory {
+	return &directory{self: self, nodes: map[string]*view{}}
+}
+
+// view returns the view of a node. d.mu is held.
+func (d *directory) view(node string) *view {
+	v := d.nodes[node]
+	if v == nil {
+		v = &view{}
+		d.nodes[node] = v
+	}
+	return v
+}
+
+// apply takes a batch. If one before it is missing, it waits for a snapshot.
+func (d *directory) apply(b batch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view(b.Node)
+	switch {
+	case b.Epoch < v.epoch || b.Epoch <= v.ended:
+		return // of a lease that has ended
+	case b.Part == 1:
+		if b.Epoch > v.epoch || v.clients == nil {
+			v.clients = map[string]uint64{}
+		}
+		v.epoch, v.chained, v.synced, v.fresh = b.Epoch, true, false, map[string]uint64{}
+	case !v.chained || b.Epoch != v.epoch || b.Seq != v.seq+1:
+		v.chained, v.synced = false, false
+		d.want(b.Node, v)
+		return
+	}
+	v.seq = b.Seq
+	for _, c := range slices.Concat(b.Here, b.Changes) {
+		d.change(b.Node, v, c)
+	}
+	if b.Last {
+		v.synced, v.clients, v.fresh = true, v.fresh, nil
+	}
+}
+
+// change takes an arrival or an end. A client of this node that has a later session elsewhere
+// is shed here, whichever of the two is told first. d.mu is held.
+func (d *directory) change(node string, v *view, c change) {
+	if c.Why != "" {
+		delete(v.clients, c.Client)
+		delete(v.fresh, c.Client)
+		return
+	}
+	v.clients[c.Client] = c.Session
+	if v.fresh != nil {
+		v.fresh[c.Client] = c.Session
+	}
+	if p, _ := d.latest(c.Client); p.Node != d.self {
+		d.takeOver(c.Client, p.Session)
+	}
+}
+
+// latest returns where a client is: where its greatest session is. The client gives that
+// number, so no clocks of nodes are compared. Among equal ones the name of the node decides.
+// d.mu is held.
+func (d *directory) latest(client string) (p Place, ok bool) {
+	for node, v := range d.nodes {
+		if s, here := v.clients[client]; here && (!ok || s > p.Session || s == p.Session && node > p.Node) {
+			p, ok = Place{node, s}, true
+		}
+	}
+	return p, ok
+}
+
+// find returns where a client is.
+func (d *directory) find(client string) (Place, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.latest(client)
+}
+
+// want asks for a snapshot, but not all the time. d.mu is held.
+func (d *directory) want(node string, v *view) {
+	if time.Since(v.asked) > leaseEvery/3 {
+		v.asked = time.Now()
+		d.ask(node)
+	}
+}
+
+// renewed takes a lease. One that has announced a batch a renewal ago, which has not come
+// since, tells that the batch is lost.
+func (d *directory) renewed(node string, l Lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view(node)
+	if l.Epoch <= v.ended {
+		return
+	}
+	if l.Epoch > v.epoch {
+		v.epoch, v.chained, v.synced = l.Epoch, false, false
+	} else if v.lease.Epoch == l.Epoch && v.seq < v.lease.Seq {
+		v.chained, v.synced = false, false
+	}
+	if !v.chained {
+		d.want(node, v)
+	}
+	v.lease = l
+}
+
+// expired takes the end of all leases of a node up to a revision.
+func (d *directory) expired(node string, revision uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view(node)
+	v.ended = max(v.ended, revision)
+	if !v.live() {
+		v.chained, v.synced, v.clients, v.fresh = false, false, nil, nil
+	}
+}
+
+// live returns a copy of the view of each node that has a lease, without the clients.
+func (d *directory) live() map[string]view {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	all := map[string]view{}
+	for name, v := range d.nodes {
+		if v.live() {
+			one := *v
+			one.known, one.clients, one.fresh = len(v.clients), nil, nil
+			all[name] = one
+		}
+	}
+	return all
+}
+
+// complete reports whether nothing is missing that a node has told.
+func (d *directory) complete() bool {
+	all := d.live()
+	for _, v := range all {
+		if !v.synced {
+			return false
+		}
+	}
+	return all[d.self].synced
+}
+
+// others returns the addresses to which a draining node sends its clients, in a fixed order.
+func (d *directory) others() (addresses []string) {
+	all := d.live()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if l := all[name].lease; name != d.self && !l.Draining && l.Address != "" {
+			addresses = append(addresses, l.Address)
+		}
+	}
+	return addresses
+}

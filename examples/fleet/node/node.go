@@ -1,0 +1,236 @@
+// Package node is a gateway that is one of a fleet. Its clients speak frames over TCP, and
+// package idlegnet times them out. The fleet meets in NATS, the engine: there a node has a
+// lease, tells who comes and goes, takes limits, and passes on what clients send each other.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/idlewheel/idlewheel/examples/internal/ops"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Config says what a node is.
+type Config struct {
+	Name    string
+	Engine  string        // the URL of NATS
+	Address string        // for clients
+	Ops     string        // for the page and the metrics; empty for none
+	Most    int           // clients at a time: well below the limit of descriptors
+	Over    time.Duration // how long a drain by SIGTERM takes
+}
+
+// A Node is a gateway process.
+type Node struct {
+	name      string
+	config    Config
+	nc        *nats.Conn
+	presence  *presence
+	directory *directory
+	leaser    *leaser
+	control   *control
+	gateway   *gateway
+
+	outbox   chan *nats.Msg
+	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
+	draining atomic.Bool
+	ctx      context.Context         // of the node's life
+	stop     context.CancelCauseFunc // ends it
+}
+
+// Run runs a node until it was drained, or has failed.
+func Run(c Config) error {
+	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer),
+		presence: newPresence(c.Name), directory: newDirectory(c.Name)}
+	n.ctx, n.stop = context.WithCancelCause(context.Background())
+	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin}
+	n.directory.takeOver = n.presence.takeOver
+	n.directory.ask = func(node string) { n.send(subjectSnapshot+node, nil) }
+	var err error
+	if n.gateway, err = newGateway(n); err != nil {
+		return err
+	}
+	go func() {
+		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
+	}()
+	<-n.ctx.Done()
+	if err := context.Cause(n.ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil // drained
+}
+
+// join has the node meet the others. The gateway serves clients whether the engine is there
+// or not.
+func (n *Node) join() error {
+	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
+		verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
+	err := ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()})
+	if err != nil {
+		return err
+	}
+	if n.nc, err = Connect(n.config.Engine, n.name); err != nil {
+		return err
+	}
+	back := []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
+	n.nc.SetReconnectHandler(func(*nats.Conn) {
+		n.presence.resync() // what was told while the engine went away may be lost
+		for _, c := range back {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err := n.subscribe(); err != nil {
+		return err
+	}
+	go n.drainOnSignal()
+	go n.publish(n.ctx)
+	go n.batches(n.ctx)
+	go n.meet(n.ctx, back)
+	return nil
+}
+
+// meet opens the buckets when the engine is there, and then holds the lease and follows the
+// buckets.
+func (n *Node) meet(ctx context.Context, back []chan struct{}) {
+	var leases, control jetstream.KeyValue
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, 5*engineTimeout) // many requests
+		var err error
+		leases, control, err = Buckets(try, n.nc)
+		cancel()
+		if err == nil {
+			break
+		}
+		log.Printf("%s: the engine is not there yet: %v", n.name, err)
+		pause(ctx, leaseEvery)
+	}
+	go n.leaser.run(ctx, leases)
+	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
+	n.watchLeases(ctx, leases, back[1])
+}
+
+// watchLeases has the directory follow the leases of all nodes.
+func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back <-chan struct{}) {
+	var unseen map[string]view // leases that were known before the watch began
+	d := n.directory
+	watch(ctx, leases, back, func() { unseen = d.live() }, func(e jetstream.KeyValueEntry) {
+		if e == nil {
+			for node, v := range unseen {
+				d.expired(node, v.epoch)
+			}
+			unseen = nil
+			return
+		}
+		delete(unseen, e.Key())
+		var l Lease
+		if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &l) != nil {
+			d.expired(e.Key(), e.Revision())
+			return
+		}
+		if l.Epoch == 0 {
+			l.Epoch = e.Revision()
+		}
+		d.renewed(e.Key(), l)
+	})
+}
+
+// batches tells what has changed, at most once in batchEvery.
+func (n *Node) batches(ctx context.Context) {
+	for ctx.Err() == nil {
+		n.tell()
+		pause(ctx, batchEvery)
+	}
+}
+
+// tell publishes a batch, if there is something to tell. While the engine is away nothing is
+// told, and when it is back everything.
+func (n *Node) tell() {
+	if !n.nc.IsConnected() {
+		return
+	}
+	if text := n.presence.next(); text != nil {
+		if err := n.nc.Publish(subjectPresence+n.name, text); err != nil {
+			n.presence.resync()
+		}
+	}
+}
+
+// send has a message published soon. It does not block, and it does not fail: what the
+// engine does not take is lost.
+func (n *Node) send(subject string, data []byte) {
+	select {
+	case n.outbox <- &nats.Msg{Subject: subject, Data: data}:
+	default:
+		n.dropped.Add(1)
+	}
+}
+
+// publish publishes what was sent. It is a goroutine of its own, as it blocks while the
+// engine takes nothing.
+func (n *Node) publish(ctx context.Context) {
+	for {
+		select {
+		case m := <-n.outbox:
+			if n.nc.PublishMsg(m) != nil {
+				n.dropped.Add(1)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drainOnSignal drains the node when SIGTERM asks for it.
+func (n *Node) drainOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	<-signals
+	if err := n.drain(n.config.Over); err != nil {
+		log.Printf("%s: %v", n.name, err)
+	}
+}
+
+// drain begins to send all clients to other nodes, the most idle first, at an even rate. When
+// none is left the node ends.
+func (n *Node) drain(over time.Duration) error {
+	if over <= 0 {
+		return errors.New("a drain must take longer than 0")
+	}
+	n.draining.Store(true)
+	o, err := n.gateway.timeouts.Tracker().Drain(idle.Drain{Over: over, Grace: drainGrace, Stop: over + drainStop})
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-o.Done()
+		p := o.Progress()
+		log.Printf("%s: drained: %d clients were ended, %d have left by themselves", n.name, p.Ended, p.Gone)
+		n.leave()
+	}()
+	return nil
+}
+
+// leave tells the last ends, and gives the lease back.
+func (n *Node) leave() {
+	time.Sleep(batchEvery) // the feed of ends is a tick behind
+	n.tell()
+	n.leaser.release(context.Background())
+	n.nc.Flush()
+	n.stop(nil)
+}

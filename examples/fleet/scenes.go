@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/idlewheel/idlewheel/examples/fleet/node"
+)
+
+// A result is what -json prints. What was not measured is null.
+type result struct {
+	Clients        int      `json:"clients"`
+	Nodes          int      `json:"nodes"`
+	EngineMsgs     float64  `json:"engine_msgs_per_s"` // between nodes and engine, while clients only beat
+	Lost           int      `json:"lost"`              // letters
+	Misplaced      int      `json:"misplaced"`         // clients in two places, in none, or in another one
+	PresenceLag    float64  `json:"presence_lag_s"`    // until a query knows of an arrival, at most
+	Reload         *float64 `json:"reload_s"`          // until all nodes have taken new limits
+	DrainError     *float64 `json:"drain_rate_error_pct"`
+	ReconnectPeak  *float64 `json:"reconnect_peak_ratio"`
+	EngineBytes    float64  `json:"engine_bytes_per_s"`
+	Letters        int      `json:"letters"`
+	LettersAgain   int      `json:"letters_repeated"`
+	ArrivalsAsked  int      `json:"arrivals_followed"`
+	ArrivalsMissed int      `json:"arrivals_missed"`
+	Example        string   `json:"example,omitempty"` // of a misplaced client
+}
+
+// lettersPerSecond is what all clients together write.
+const lettersPerSecond = 200
+
+// run has the clients connect, plays the scenes, and compares.
+func (f *fleet) run(ctx context.Context) (r result, err error) {
+	begun := time.Now()
+	r.Clients, r.Nodes = f.clients, f.nodes
+	if err := f.populate(); err != nil {
+		return r, err
+	}
+	f.out("%d clients connect", f.clients)
+	if err := f.connected(ctx); err != nil {
+		return r, err
+	}
+	if _, example, err := f.oracle.settle(ctx, 10*time.Second); err != nil {
+		return r, err
+	} else if example != "" {
+		f.out("not all are known after 10 s: %s", example)
+	}
+	quiet := 30 * time.Second
+	if f.duration > 0 {
+		quiet = min(quiet, f.duration/4)
+	}
+	f.out("all are connected and known after %.1f s; they only beat for %v, every %v", time.Since(begun).Seconds(), quiet, f.beat)
+	if r.EngineMsgs, r.EngineBytes, err = f.traffic(ctx, quiet); err != nil {
+		return r, err
+	}
+	f.out("nodes and engine have exchanged %.1f messages a second, %.0f bytes", r.EngineMsgs, r.EngineBytes)
+	if r.Reload, err = f.reload(ctx); err != nil {
+		return r, err
+	}
+	f.rate = lettersPerSecond
+	if _, err := f.report(question{}); err != nil {
+		return r, err
+	}
+	f.out("they write %d letters a second to each other", lettersPerSecond)
+	if f.kill {
+		if err := f.killScene(ctx); err != nil {
+			return r, err
+		}
+	}
+	if f.drain {
+		if r.DrainError, r.ReconnectPeak, err = f.drainScene(ctx, 1); err != nil {
+			return r, err
+		}
+	}
+	if f.duration > 0 {
+		wait(ctx, f.duration-time.Since(begun))
+	} else {
+		<-ctx.Done()
+	}
+	return f.finish(r)
+}
+
+// finish has the clients fall silent, and waits until all letters and places are settled.
+func (f *fleet) finish(r result) (result, error) {
+	ctx := context.Background() // that of run may have been interrupted
+	f.rate = 0
+	sum, err := f.report(question{})
+	for deadline := time.Now().Add(20 * time.Second); err == nil && sum.Waiting > 0 && time.Now().Before(deadline); sum, err = f.report(question{}) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Letters, r.LettersAgain, r.Lost = sum.Sent, sum.Repeated, max(sum.Waiting, sum.Sent-sum.Received)
+	r.Misplaced, r.Example, err = f.oracle.settle(ctx, 10*time.Second)
+	f.oracle.add(&r)
+	return r, err
+}
+
+// connected waits until all clients are.
+func (f *fleet) connected(ctx context.Context) error {
+	for deadline := time.Now().Add(time.Minute); ; wait(ctx, 200*time.Millisecond) {
+		r, err := f.report(question{})
+		switch {
+		case err != nil || ctx.Err() != nil || r.Connected == f.clients:
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("%d of %d clients are connected after a minute", r.Connected, f.clients)
+		}
+	}
+}
+
+// traffic returns what passes between nodes and engine a second.
+func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float64, err error) {
+	count := func() (msgs, bytes uint64) {
+		var states []node.State
+		states, err = node.States(ctx, f.nc, f.nodes, time.Second)
+		for _, s := range states {
+			msgs += s.Engine.InMsgs + s.Engine.OutMsgs
+			bytes += s.Engine.InBytes + s.Engine.OutBytes
+		}
+		return msgs, bytes
+	}
+	begun := time.Now()
+	msgs0, bytes0 := count()
+	wait(ctx, d)
+	msgs1, bytes1 := count()
+	took := time.Since(begun).Seconds()
+	return float64(msgs1-msgs0) / took, float64(bytes1-bytes0) / took, err
+}
+
+// reload changes a limit of the whole fleet, and changes it back.
+func (f *fleet) reload(ctx context.Context) (*float64, error) {
+	begun := time.Now()
+	verdicts, err := changeLimits(ctx, f.nc, f.nodes, "write=11s")
+	took := time.Since(begun).Seconds()
+	if err != nil {
+		return nil, err
+	} else if len(verdicts) < f.nodes {
+		return nil, fmt.Errorf("%d of %d nodes have taken new limits after %.1f s", len(verdicts), f.nodes, took)
+	}
+	f.out("all nodes have taken new limits after %.0f ms", took*1000)
+	_, err = changeLimits(ctx, f.nc, f.nodes, "write=10s")
+	return &took, err
+}
+
+// killScene kills the last node. The supervisor starts it again.
+func (f *fleet) killScene(ctx context.Context) error {
+	f.out("%s is killed", nodeName(f.nodes-1))
+	begun := time.Now()
+	if err := f.signal(f.nodes-1, syscall.SIGKILL); err != nil {
+		return err
+	}
+	wait(ctx, time.Second)
+	if err := f.connected(ctx); err != nil {
+		return err
+	}
+	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
+	f.out("%.1f s later its clients are connected and known elsewhere, %d are not %s", time.Since(begun).Seconds(), worst, example)
+	return err
+}
+
+// drainScene drains a node, and returns how even that was.
+func (f *fleet) drainScene(ctx context.Context, i int) (rateError, peak *float64, err error) {
+	if _, err := f.report(question{Moves: true}); err != nil {
+		return nil, nil, err
+	}
+	i = min(i, f.nodes-1)
+	f.out("%s is drained over %v", nodeName(i), f.over)
+	if err := node.Drain(ctx, f.nc, nodeName(i), f.over); err != nil {
+		return nil, nil, err
+	}
+	wait(ctx, f.over+3*time.Second)
+	r, err := f.report(question{Moves: true})
+	if err != nil || len(r.Moves) == 0 {
+		return nil, nil, err
+	}
+	e, p := evenness(r.Moves, f.over, f.nodes-1)
+	f.out("%d clients have moved; in any second at most %.1f %% more or less than at an even rate, and at any node at most %.2f times its share", len(r.Moves), e, p)
+	return &e, &p, nil
+}
+
+// evenness returns by how much the clients that were told to move in a second of a drain
+// differ from an even rate, in percent, and how many have arrived at any node in any second,
+// as a ratio of its share of that rate.
+func evenness(moves []Move, over time.Duration, others int) (errorPct, peak float64) {
+	rate := float64(len(moves)) / over.Seconds()
+	told := make([]time.Time, 0, len(moves))
+	there := map[string][]time.Time{}
+	for _, m := range moves {
+		told = append(told, m.Told)
+		there[m.Node] = append(there[m.Node], m.There)
+	}
+	slices.SortFunc(told, time.Time.Compare)
+	for s := range int(over / time.Second) {
+		from := told[0].Add(time.Duration(s) * time.Second)
+		errorPct = max(errorPct, 100*math.Abs(float64(between(told, from))/rate-1))
+	}
+	for _, at := range there {
+		slices.SortFunc(at, time.Time.Compare)
+		for _, from := range at {
+			peak = max(peak, float64(between(at, from))/(rate/float64(others)))
+		}
+	}
+	return errorPct, peak
+}
+
+// between returns how many of the times are within a second from the given one.
+func between(sorted []time.Time, from time.Time) int {
+	a, _ := slices.BinarySearchFunc(sorted, from, time.Time.Compare)
+	b, _ := slices.BinarySearchFunc(sorted, from.Add(time.Second), time.Time.Compare)
+	return b - a
+}
+
+// wait waits for d, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// print prints r, as an object or as lines.
+func (r result) print(asJSON bool) {
+	e := json.NewEncoder(os.Stdout)
+	if !asJSON {
+		e.SetIndent("", "  ")
+	}
+	e.Encode(r)
+}
