@@ -67,7 +67,7 @@ type steering struct {
 
 	step struct { // of a walk
 		on   atomic.Bool
-		last time.Time // visit, in this pass
+		last []atomic.Int64 // visit of each shard in this pass, 0 for none; a Tracker takes shards in turn
 		took *spread.Spread
 	}
 }
@@ -108,6 +108,7 @@ func (s *steering) await(ctx context.Context, part float64) bool {
 
 // walk measures a walk over all connections: a Shed that picks none of them.
 func (s *steering) walk(ctx context.Context) error {
+	s.step.last = make([]atomic.Int64, s.rep.Shards)
 	s.step.on.Store(true)
 	begun, busy := time.Now(), s.tracker.Stats().Busy
 	op, err := s.tracker.Shed(idle.Shed{Pick: s.visit})
@@ -134,20 +135,24 @@ func micros(d time.Duration) float64 { return table.Round(float64(d)/float64(tim
 // a step.
 const longestVisit = 5 * time.Microsecond
 
-// visit is called by the driver for each connection that the walk visits.
-func (s *steering) visit(any) bool {
-	now := time.Now()
-	if gap := now.Sub(s.step.last); !s.step.last.IsZero() && gap > longestVisit {
+// visit is called in a pass for each connection that the walk visits. Passes of several
+// shards may run at the same time.
+func (s *steering) visit(owner any) bool {
+	now := s.now()
+	last := &s.step.last[int(owner.(*peer).id)%len(s.step.last)]
+	if gap := time.Duration(now - last.Load()); last.Load() != 0 && gap > longestVisit {
 		s.step.took.Add(gap)
 	}
-	s.step.last = now
+	last.Store(now)
 	return false
 }
 
-// passed is called by the driver after each pass.
+// passed is called after each pass. Of passes that run at the same time, a step is lost.
 func (s *steering) passed(took time.Duration) {
 	if s.step.on.Load() {
-		s.step.last = time.Time{}
+		for i := range s.step.last {
+			s.step.last[i].Store(0)
+		}
 	}
 	s.passes.Add(took)
 }

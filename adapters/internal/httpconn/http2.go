@@ -51,7 +51,7 @@ func (s *streams) open(l *Listener) (*idle.Tracker, *idle.Phase, error) {
 		return s.tracker, s.phase, nil
 	}
 	opts := l.options
-	opts.OnPass = nil // OnPass must not run concurrently, and the connections' tracker calls it
+	opts.OnPass = nil // it is for the passes over connections
 	t, err := newTracker(opts)
 	if err != nil {
 		return nil, nil, err
