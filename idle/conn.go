@@ -146,7 +146,7 @@ func (c *Conn) Beat() {
 	}
 }
 
-// beatSlow is the slow path of Beat, taken once a tick. It loads the stamp before
+// beatSlow is the slow path of Beat, taken once a tick, or each time while the clock sleeps. It loads the stamp before
 // Touch does, so that beat is never later than the stamp of the input. Otherwise
 // later Beats of that tick would return at once and leave the stamp of the input
 // a tick behind.
@@ -289,5 +289,5 @@ func (c *Conn) Idle() time.Duration { return c.lane.clock.moment().since(c.lastA
 // too short. If OnTimeout
 // has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
 // MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
-// moment. It is at most 2²⁹ ticks, which are 62 days by default.
+// moment. It is at most 2²⁹ ticks, which are 62 days with a tick of 10 ms.
 func (c *Conn) Age() time.Duration { return c.lane.clock.moment().since(c.born.Load()) }

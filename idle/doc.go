@@ -88,13 +88,14 @@
 // # What is promised
 //
 // No connection is timed out before its limit has passed. The timeout comes at most 1⅛
-// ticks later, of 10 to 100 ms each; [Policy] lists the limits that take longer. When very many are
-// due at once, [Options].Budget defers some. A connection has one outcome: it has ended
-// for one reason, or it has gone by itself.
+// ticks later. A tick is 10 to 100 ms by default. [Policy] lists the limits that take
+// longer. When very many are due at once, [Options].Budget defers some. A connection has
+// one outcome: it has ended for one reason, or it has gone by itself.
 //
-// Time during which the process did not run is not held against a peer. After a stall
-// all connections have a moment to catch up, and before one is timed out the adapter
-// asks the kernel whether input waits unread, or output has moved.
+// Time during which the process did not run is not held against a peer. After a long
+// stall all connections have a moment to catch up, if there was much activity before.
+// And before one is timed out the adapter asks the kernel whether input waits unread, or
+// output has moved.
 //
 // # Testing
 //

@@ -23,6 +23,7 @@ func (t *Tracker) drive() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	planned, mercy := t.clock.now(), int64(0)
+	looked, ran := int64(0), int64(0)
 	for {
 		select {
 		case <-t.stop:
@@ -34,12 +35,16 @@ func (t *Tracker) drive() {
 		if now-planned >= stallTicks {
 			mercy = now + mercyTicks
 		}
-		if t.vigil.look(now, t.stirs(), !t.clock.sleeping()) {
-			t.clock.sleep()
+		if now > looked { // a signal comes at any time
+			looked = now
+			if t.vigil.look(now, t.stirs(), !t.clock.sleeping()) {
+				t.clock.sleep()
+			}
 		}
 		t.clock.publish()
 		if now >= mercy {
-			t.runDue()
+			t.runDue(now > ran || !t.behind.Load()) // else the budget of this tick is used up
+			ran = now
 		}
 		rest := t.rest(mercy)
 		planned = t.clock.in(rest)
@@ -59,10 +64,10 @@ func (t *Tracker) stirs() (n uint32) {
 	return n
 }
 
-// runDue runs a pass over each shard that is due. For a shard of a loop it posts
-// one. If the last passes have left something, the driver's own shards are passed over
+// runDue posts a pass to each loop whose shard is due. If own is set, it runs one over each
+// shard of the driver's own that is due. If the last passes have left something, the driver's own shards are passed over
 // side by side, on as many goroutines as there are processors.
-func (t *Tracker) runDue() {
+func (t *Tracker) runDue(own bool) {
 	now := t.clock.settled()
 	due := t.due[:0]
 	for s := range t.each {
@@ -74,11 +79,13 @@ func (t *Tracker) runDue() {
 			s.post()
 		}
 	}
-	t.due = due
+	if t.due = due; !own {
+		return
+	}
 	lanes, budget := 1, t.opts.Budget/time.Duration(len(t.own))
 	if t.behind.Load() && len(due) > 0 {
 		lanes = min(runtime.GOMAXPROCS(0), len(due))
-		budget = t.opts.Budget * time.Duration(lanes) / time.Duration(len(due))
+		budget = t.opts.Budget / time.Duration((len(due)+lanes-1)/lanes)
 	}
 	t.behind.Store(false)
 	pass := func(lane int) {

@@ -60,7 +60,7 @@ func (l *lane) instant(counted bool) (stamp uint32, at uint64) {
 }
 
 // restamp is the slow path of an activity: it stores now. It runs at most once a
-// tick for each direction of a connection.
+// tick for each direction of a connection, but for each activity while the clock sleeps.
 func (l *lane) restamp(e *entry, at *atomic.Uint32, now uint32) {
 	if l.loop {
 		at.Store(now) // on a loop nobody else can have stored a later one

@@ -22,9 +22,9 @@ var (
 type Options struct {
 	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor]
 	// the policy that the tracker is made with. [Policy] says how late a timeout can be.
-	// A coarser tick makes activity cheaper. While many connections are active, the
+	// A coarser tick makes activity cheaper. While there is much activity, the
 	// process wakes up once a tick. Otherwise it wakes up only for a timeout that may be
-	// due.
+	// due, or for what it is told to do.
 	Tick time.Duration
 
 	// Shards is the number of sets in which connections are kept, each with its
@@ -56,7 +56,8 @@ type Options struct {
 
 	// Label returns what a connection is called in [End], [Info] and the log. It is
 	// called when the connection ends, and when it is listed, by the goroutine that ends
-	// it or by the driver, and on the loop if there is one. It must not block. Only the
+	// it or in a pass, and on the loop if there is one. It may be called for several
+	// connections at the same time, and must not block. Only the
 	// first 128 bytes are kept. The default is the text of the owner's RemoteAddr, or
 	// empty if it has none.
 	Label func(owner any) string

@@ -21,7 +21,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		if !more {
 			break
 		}
-		exceeded = budget > 0 && time.Since(begun) >= budget // the rest is still due, and comes first in the next pass
+		exceeded = budget > 0 && time.Since(begun) >= budget // the rest has come up, and waits for the next pass
 	}
 	// What operations want comes last, but a little of it is done in any case, or a herd
 	// could hold them up for ever.
@@ -103,7 +103,7 @@ func (s *Shard) announce(first int64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	switch {
-	case !s.wheel.Due():
+	case !s.wheel.Waits():
 		s.behind.Store(0)
 	case s.behind.Load() == 0:
 		s.behind.Store(max(first, 1))
@@ -115,10 +115,9 @@ func (s *Shard) announce(first int64) {
 	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep for ever after a never
 }
 
-// lateBy returns how long ago the first of those connections came up that were due and
-// still wait for a pass.
+// lateBy returns for how long passes have left connections that came up.
 func (s *Shard) lateBy() time.Duration {
-	if behind := s.behind.Load(); behind > 0 {
+	if behind := s.behind.Load(); behind > 0 && !s.closed.Load() {
 		return max(s.clock.after(behind), 0)
 	}
 	return 0

@@ -16,7 +16,7 @@ type Shard struct {
 
 	execute func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
 	posted  atomic.Bool             // a pass is pending on the loop, or running there
-	behind  atomic.Int64            // the tick since which connections are due that passes had no time for; 0 if there are none
+	behind  atomic.Int64            // the tick since which passes have left connections that came up, for want of time; 0 if they have not
 	resume  atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
 
 	closed  atomic.Bool

@@ -39,8 +39,8 @@ type Shed struct {
 // running. Idle is looked at once more when a connection has its turn.
 //
 // Pick is called for every connection to which the other conditions apply, in a pass of
-// its shard: on the driver's goroutine, or on the connection's loop. So it must be quick,
-// and must not block. If it panics, that is logged and counted as in a callback, and the
+// its shard, or on the connection's loop. Passes of several shards may call it at the same
+// time. It must be quick, and must not block. If it panics, that is logged and counted as in a callback, and the
 // connection is not chosen. To end a single connection, call [Conn.End].
 //
 // Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is

@@ -36,9 +36,9 @@ type Stats struct {
 	Busy    time.Duration // total time of all passes
 	Longest time.Duration // time of the longest pass
 
-	// Behind is how long connections have been waiting now that are due and that passes had
-	// no time for. None of them is later than that. It is 0 if there are none. DESIGN.md has
-	// the formula for how great it can become.
+	// Behind is for how long passes have left connections for the next tick, for want of
+	// time. No connection that waits for a pass has waited for longer. It is 0 if the last
+	// passes left none. DESIGN.md has the formula for how great it can become in a herd.
 	Behind time.Duration
 
 	// ByPhase holds, for each name of a Policy that the tracker has had, how many

@@ -68,7 +68,8 @@ type Wheel struct {
 
 	// Timers for Pop, the oldest first.
 	due   Timer // those whose tick has come
-	early Timer // those of slots above level 0, which came up before their ticks
+	early Timer // those of slots above level 0, most of which came up before their ticks
+	turn  uint  // counts the Pops while there are both
 
 	late Timer // timers scheduled at a tick already past, for the next Advance
 }
@@ -129,26 +130,29 @@ func (w *Wheel) Advance(now uint64) {
 }
 
 // Pop returns a timer whose slot has come up, or nil if there is none. The timer
-// is no longer pending. Timers of level 0, which have reached their tick, are returned
-// before those that came up early, and each of both in the order in which their slots
-// came up. A caller may stop popping at any time, and go on after the next Advance. So if
-// it stops early, timers that only need a lower level do not hold up those that are due.
+// is no longer pending. Of four timers three are of level 0, which have reached their tick,
+// and one is of a higher level, as long as there are both. Each of both are returned in the
+// order in which their slots came up. A caller may stop popping at any time, and go on after
+// the next Advance. So if it stops early, timers that only need a lower level hardly hold up
+// those that are due, and are not held up for ever.
 func (w *Wheel) Pop() *Timer {
-	if t := w.popFrom(&w.due); t != nil {
-		return t
+	if !w.early.empty() {
+		if w.turn++; w.turn%4 == 0 || w.due.empty() {
+			return w.popFrom(&w.early)
+		}
 	}
-	return w.popFrom(&w.early)
+	return w.popFrom(&w.due)
 }
 
-// Due reports whether a timer that has reached its tick is waiting for Pop.
-func (w *Wheel) Due() bool { return !w.due.empty() }
+// Waits reports whether a timer waits for Pop.
+func (w *Wheel) Waits() bool { return !w.due.empty() || !w.early.empty() }
 
 // Next returns the tick at which the next slot with a timer comes up. Until then
 // the owner need not call Advance, unless it schedules or cancels a timer. Next
 // returns Now if a timer is waiting for Pop or for the next Advance. ok is false
 // if no timer is pending.
 func (w *Wheel) Next() (tick uint64, ok bool) {
-	if !w.due.empty() || !w.early.empty() || !w.late.empty() {
+	if w.Waits() || !w.late.empty() {
 		return w.now, true
 	}
 	s, ok := w.first()

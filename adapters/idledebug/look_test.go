@@ -17,7 +17,7 @@ func TestCensusIsShared(t *testing.T) {
 	var described sync.Map // labels, and how often they were asked for
 	label := func(owner any) string {
 		n, _ := described.LoadOrStore(owner, new(int))
-		*n.(*int)++ // by the driver only, one pass after the other
+		*n.(*int)++ // each connection is described by one pass at a time
 		return owner.(string)
 	}
 	withLabels(t, Options{}, label, func(s *site) {
