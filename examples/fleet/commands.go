@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
@@ -106,15 +107,29 @@ func drainNode(ctx context.Context, o options, name string) error {
 }
 
 // changeLimits changes limits, such as idle=30s, and returns what want nodes say to that within
-// a few seconds. It does not check them: the nodes do.
+// a few seconds. It does not check them: the nodes do. If somebody else changes them at the
+// same time, one of the two fails.
 func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...string) ([]node.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	states, err := node.States(ctx, nc, 1, time.Second)
+	_, control, err := node.Buckets(ctx, nc)
 	if err != nil {
 		return nil, err
-	} else if len(states) == 0 {
+	}
+	before := uint64(0) // the revision that is replaced
+	if e, err := control.Get(ctx, node.KeyLimits); err == nil {
+		before = e.Revision()
+	} else if !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, err
+	}
+	states, err := node.States(ctx, nc, 1, time.Second)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(states) == 0:
 		return nil, errors.New("no node answers; is the fleet running?")
+	case states[0].Limits.Revision < before:
+		return nil, fmt.Errorf("%s has not seen the last change of limits yet; try again", states[0].Node)
 	}
 	text, _ := json.Marshal(states[0].Limits.Limits) // those that hold, which need not be those that were set last
 	all := map[string]any{}
@@ -128,14 +143,15 @@ func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...stri
 		}
 		all[name] = value
 	}
-	_, control, err := node.Buckets(ctx, nc)
-	if err != nil {
-		return nil, err
-	}
 	text, _ = json.Marshal(all)
-	revision, err := control.Put(ctx, node.KeyLimits, text)
+	var revision uint64
+	if before > 0 {
+		revision, err = control.Update(ctx, node.KeyLimits, text, before)
+	} else {
+		revision, err = control.Create(ctx, node.KeyLimits, text)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the limits are not changed; if somebody else has just changed them, try again: %w", err)
 	}
 	for {
 		states, err := node.States(ctx, nc, want, time.Second)

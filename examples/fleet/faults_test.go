@@ -19,7 +19,7 @@ func skipShort(t *testing.T) {
 
 // recovery is how long the directories may take to be right after a fault: 5 s is promised,
 // and the machine may be busy.
-const recovery = 15 * time.Second
+const recovery = 10 * time.Second
 
 // TestEngineOutage: the engine is away for 20 s. No connection is lost by that, some are cut
 // meanwhile, and the directories are right soon after the engine is back.
@@ -175,7 +175,8 @@ func passOn(to io.WriteCloser, from io.Reader, d time.Duration) {
 	}
 }
 
-// knownAt returns how many clients the directory of one node knows at another one.
+// knownAt returns how many clients the directory of one node knows at another one, or -1 if
+// it does not answer.
 func (f *fleet) knownAt(t *testing.T, directory, at string) int {
 	t.Helper()
 	states, err := node.States(t.Context(), f.nc, f.nodes, 300*time.Millisecond) // one that is stopped does not answer

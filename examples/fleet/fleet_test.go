@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 // busy.
 const most = 30 * time.Second
 
+// goneMost is how long the clients of a node that is dead or stopped may still be known: 3 s
+// of its lease and a second are promised, and the machine may be busy.
+const goneMost = 8 * time.Second
+
 // freePorts returns the first of n ports that are free. They are below those that systems
 // give to outgoing connections, of which the crowds have thousands.
 func freePorts(t *testing.T, n int) int {
@@ -223,7 +227,7 @@ func TestKill(t *testing.T) {
 	}
 	took := time.Since(begun)
 	t.Log("gone after ", took)
-	if took > 10*time.Second {
+	if took > goneMost {
 		t.Errorf("they are gone after %v; the lease is for 3 s", took)
 	}
 	eventually(t, "node3 is back", func() bool { return allReady(f.mustStates(t), 3) })
@@ -307,7 +311,7 @@ func TestDrain(t *testing.T) {
 	if err := node.Drain(t.Context(), f.nc, "node2", f.over); err == nil {
 		t.Error("it is drained twice at the same time")
 	}
-	eventually(t, "node2 has no clients", func() bool { return f.knownAt(t, "node1", "node2") <= 0 })
+	eventually(t, "node2 has no clients", func() bool { return f.knownAt(t, "node1", "node2") == 0 })
 	r, err := f.report(question{Moves: true})
 	if err != nil {
 		t.Fatal(err)

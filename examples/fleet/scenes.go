@@ -162,8 +162,15 @@ func (f *fleet) killScene(ctx context.Context) error {
 		return err
 	}
 	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
-	f.out("%.1f s later its clients are connected and known elsewhere, %d are not %s", time.Since(begun).Seconds(), worst, example)
-	return err
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	took := time.Since(begun).Seconds()
+	if worst > 0 {
+		return fmt.Errorf("%.1f s after a node was killed %d clients are misplaced: %s", took, worst, example)
+	}
+	f.out("%.1f s later its clients are connected and known elsewhere", took)
+	return nil
 }
 
 // drainScene drains a node, and returns how even that was.
@@ -178,8 +185,10 @@ func (f *fleet) drainScene(ctx context.Context, i int) (rateError, peak *float64
 	}
 	wait(ctx, f.over+3*time.Second)
 	r, err := f.report(question{Moves: true})
-	if err != nil || len(r.Moves) == 0 {
+	if err != nil || ctx.Err() != nil && len(r.Moves) == 0 {
 		return nil, nil, err
+	} else if len(r.Moves) == 0 {
+		return nil, nil, fmt.Errorf("%s was drained, and no client has moved", nodeName(i))
 	}
 	e, p := evenness(r.Moves, f.over, f.nodes-1)
 	f.out("%d clients have moved; in any second at most %.1f %% more or less than at an even rate, and at any node at most %.2f times its share", len(r.Moves), e, p)

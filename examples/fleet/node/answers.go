@@ -72,7 +72,7 @@ func (n *Node) answerDrain(m *nats.Msg) {
 	var over Duration
 	err := json.Unmarshal(m.Data, &over)
 	if err == nil {
-		err = n.drain(time.Duration(over))
+		err = n.drain(time.Duration(over), false)
 	}
 	text := ""
 	if err != nil {

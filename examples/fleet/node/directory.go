@@ -141,6 +141,16 @@ func (d *directory) renewed(node string, l Lease) {
 	v.lease = l
 }
 
+// doubt has the directory not answer until it has a new snapshot of each node. The node calls
+// it when it may have missed something: it has lost the engine, or its lease.
+func (d *directory) doubt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range d.nodes {
+		v.chained, v.synced = false, false
+	}
+}
+
 // expired takes the end of all leases of a node up to a revision.
 func (d *directory) expired(node string, revision uint64) {
 	d.mu.Lock()

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log"
 	"time"
 
@@ -54,15 +55,25 @@ func Buckets(ctx context.Context, nc *nats.Conn) (leases, control jetstream.KeyV
 	if err != nil {
 		return nil, nil, err
 	}
-	leases, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	leases, err = bucket(ctx, js, jetstream.KeyValueConfig{
 		Bucket: bucketLeases, TTL: leaseTTL,
 		LimitMarkerTTL: time.Minute, // so that watchers are told when a lease runs out
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	control, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucketControl, History: historyOfLimits})
+	control, err = bucket(ctx, js, jetstream.KeyValueConfig{Bucket: bucketControl, History: historyOfLimits})
 	return leases, control, err
+}
+
+// bucket opens a bucket as it is: an operator may have given it replicas. It makes one that
+// is missing.
+func bucket(ctx context.Context, js jetstream.JetStream, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	kv, err := js.KeyValue(ctx, c.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateKeyValue(ctx, c)
+	}
+	return kv, err
 }
 
 // watch calls see for each entry that a bucket has or gets, and with nil when it has seen

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // A Frame is two bytes that say how many follow, one that says what it is, and the rest.
@@ -28,6 +29,14 @@ const (
 	maxFrame = 4096
 	maxName  = 64
 )
+
+// plain reports whether a name has letters and digits of ASCII, and the given signs, only.
+// Batches and subjects have such names as they are.
+func plain(name, signs string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(signs, r)
+	})
+}
 
 // sizeOf returns how many bytes follow the head.
 func sizeOf(head []byte) (int, error) {
@@ -62,17 +71,18 @@ func ReadFrame(r io.Reader) (Frame, error) {
 }
 
 // NewHello returns the frame by which a client introduces itself. Each session of a client
-// has a greater number than the one before it: see [Place].
+// has a greater number than the one before it: see [Place]. A name has 1 to 64 of A-Za-z0-9._-
 func NewHello(name string, session uint64) Frame {
 	return Frame{Hello, append(binary.BigEndian.AppendUint64(nil, session), name...)}
 }
 
 // parseHello returns what NewHello was given.
 func parseHello(body []byte) (name string, session uint64, ok bool) {
-	if len(body) < 9 || len(body) > 8+maxName {
+	if len(body) < 8 || len(body) > 8+maxName {
 		return "", 0, false
 	}
-	return string(body[8:]), binary.BigEndian.Uint64(body), true
+	name = string(body[8:])
+	return name, binary.BigEndian.Uint64(body), plain(name, "._-")
 }
 
 // A Letter is what one client sends another. Name is the receiver on the way to the node,

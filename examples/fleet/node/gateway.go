@@ -36,9 +36,9 @@ func newGateway(n *Node) (g *gateway, err error) {
 
 // OnBoot joins the fleet. The tracker exists from here on.
 func (g *gateway) OnBoot(gnet.Engine) gnet.Action {
-	err := g.timeouts.Tracker().SetCapacity(idle.Capacity{Most: g.n.config.Most})
-	if err == nil {
-		g.online, err = g.timeouts.Phase(DefaultLimits().online())
+	var err error
+	if g.online, err = g.timeouts.Phase(DefaultLimits().online()); err == nil { // exempt, so a full node refuses newcomers
+		err = g.timeouts.Tracker().SetCapacity(idle.Capacity{Most: g.n.config.Most, Exempt: []*idle.Phase{g.online}})
 	}
 	if err == nil {
 		err = g.n.join()
@@ -136,19 +136,18 @@ func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 }
 
 // post sends a letter on its way to where its receiver is. If that is unknown, nothing
-// happens: the sender repeats it. An event loop never waits here.
+// happens: the sender repeats it. A letter that is too long with the name of its sender is
+// dropped, too. An event loop never waits here.
 func (n *Node) post(kind byte, from string, l Letter) {
 	p, ok := n.directory.find(l.Name)
-	to := l.Name
-	l.Name = from
-	frame := Frame{kind, l.Append(nil)}.Append(nil)
+	frame := Frame{kind, Letter{l.ID, from, l.Text}.Append(nil)}.Append(nil)
 	switch {
-	case !ok:
+	case !ok || len(frame) > headSize+maxFrame:
 		n.dropped.Add(1)
 	case p.Node == n.name:
-		n.deliver(to, frame)
+		n.deliver(l.Name, frame)
 	default:
-		n.send(subjectTo+p.Node, append(appendName(nil, to), frame...))
+		n.send(subjectTo+p.Node, append(appendName(nil, l.Name), frame...))
 	}
 }
 

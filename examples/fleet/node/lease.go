@@ -32,6 +32,7 @@ type leaser struct {
 	owner string             // see Lease
 	value func() Lease       // what the lease says
 	begun func(epoch uint64) // is called when a lease begins
+	lost  func()             // is called when the node finds that its lease has ended
 
 	renewed atomic.Pointer[time.Time] // nil if there is no lease
 
@@ -90,6 +91,7 @@ func (l *leaser) renew(ctx context.Context) error {
 		log.Printf("%s: lease %d has ended", l.node, l.epoch)
 		l.revision = 0
 		l.renewed.Store(nil)
+		l.lost()
 	}
 	return err
 }
@@ -114,9 +116,9 @@ func (l *leaser) take(ctx context.Context, v Lease, now time.Time) error {
 		return err
 	}
 	l.epoch, l.revision = v.Epoch, revision
-	l.renewed.Store(&now)
 	log.Printf("%s: has lease %d", l.node, l.epoch)
 	l.begun(l.epoch)
+	l.renewed.Store(&now)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log"
 	"os"
 	"os/signal"
@@ -25,7 +26,7 @@ import (
 
 // Config says what a node is.
 type Config struct {
-	Name    string
+	Name    string        // letters, digits, '-' and '_'
 	Engine  string        // the URL of NATS
 	Address string        // for clients
 	Ops     string        // for the page and the metrics; empty for none
@@ -53,10 +54,13 @@ type Node struct {
 
 // Run runs a node until it was drained, or has failed.
 func Run(c Config) error {
+	if !plain(c.Name, "-_") {
+		return fmt.Errorf("Config.Name is %q; it must have letters, digits, '-' and '_' only, as it is part of subjects", c.Name)
+	}
 	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer),
 		presence: newPresence(c.Name), directory: newDirectory(c.Name)}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin}
+	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin, lost: n.directory.doubt}
 	n.directory.takeOver = n.presence.takeOver
 	n.directory.ask = func(node string) { n.send(subjectSnapshot+node, nil) }
 	var err error
@@ -86,6 +90,7 @@ func (n *Node) join() error {
 		return err
 	}
 	back := []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
+	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.directory.doubt() })
 	n.nc.SetReconnectHandler(func(*nats.Conn) {
 		n.presence.resync() // what was told while the engine went away may be lost
 		for _, c := range back {
@@ -201,16 +206,19 @@ func (n *Node) drainOnSignal() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	<-signals
-	if err := n.drain(n.config.Over); err != nil {
+	if err := n.drain(n.config.Over, true); err != nil {
 		log.Printf("%s: %v", n.name, err)
 	}
 }
 
 // drain begins to send all clients to other nodes, the most idle first, at an even rate. When
-// none is left the node ends.
-func (n *Node) drain(over time.Duration) error {
+// none is left the node ends. If there is no other node, it drains only if it must.
+func (n *Node) drain(over time.Duration, must bool) error {
 	if over <= 0 {
 		return errors.New("a drain must take longer than 0")
+	}
+	if !must && len(n.directory.others()) == 0 {
+		return fmt.Errorf("%s is not drained: there is no other node that takes its clients", n.name)
 	}
 	n.draining.Store(true)
 	o, err := n.gateway.timeouts.Tracker().Drain(idle.Drain{Over: over, Grace: drainGrace, Stop: over + drainStop})

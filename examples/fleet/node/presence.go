@@ -153,10 +153,17 @@ func (p *presence) next() []byte {
 		}
 		clear(p.changes) // the snapshot has them
 	}
+	for client, c := range p.changes {
+		if len(b.Changes) == batchMost {
+			break
+		}
+		b.Changes = append(b.Changes, c)
+		delete(p.changes, client)
+	}
 	if p.rest != nil {
 		p.part++
 		b.Part = p.part
-		n := min(len(p.rest), batchMost)
+		n := min(len(p.rest), batchMost-len(b.Changes)) // changes do not wait for a long snapshot
 		for _, client := range p.rest[:n] {
 			if m, ok := p.members[client]; ok { // it may have ended since the first part
 				b.Here = append(b.Here, change{Client: client, Session: m.session})
@@ -165,13 +172,6 @@ func (p *presence) next() []byte {
 		if p.rest = p.rest[n:]; len(p.rest) == 0 {
 			b.Last, p.rest, p.part = true, nil, 0
 		}
-	}
-	for client, c := range p.changes {
-		if len(b.Changes) == batchMost {
-			break
-		}
-		b.Changes = append(b.Changes, c)
-		delete(p.changes, client)
 	}
 	if b.Part == 0 && len(b.Changes) == 0 {
 		return nil

@@ -202,6 +202,52 @@ func TestSnapshotInParts(t *testing.T) {
 	w.check()
 }
 
+// TestBatchBound: a batch has batchMost clients at most, whether they are of a snapshot or have
+// changed.
+func TestBatchBound(t *testing.T) {
+	w := newWorld(t, 0)
+	w.settle()
+	a := w.nodes[0]
+	for i := range 2 * batchMost {
+		a.arrive(fmt.Sprint("c", i), 1, nil)
+	}
+	a.resync()
+	for i := range 4 {
+		var b batch
+		if err := json.Unmarshal(a.next(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.Here) + len(b.Changes); n > batchMost {
+			t.Errorf("a batch has %d clients", n)
+		}
+		for _, to := range w.nodes {
+			to.d.apply(b)
+		}
+		for k := range batchMost * 3 / 4 {
+			a.arrive(fmt.Sprint("late", i, "-", k), 1, nil)
+		}
+	}
+	for w.tell(a) {
+	}
+	w.check()
+}
+
+// TestDoubt: a directory that may have missed something is not complete until it has a new
+// snapshot of each node.
+func TestDoubt(t *testing.T) {
+	w := newWorld(t, 0)
+	a, b := w.nodes[0], w.nodes[1]
+	a.arrive("anna", 1, nil)
+	w.settle()
+	b.d.doubt()
+	w.renew(a) // the same lease, and no batch is missing
+	if b.d.complete() {
+		t.Error("it is complete without a snapshot")
+	}
+	w.settle()
+	w.check()
+}
+
 // TestLostLease: a batch of a lease that has ended is ignored, and so is the end of a lease
 // after the next one has begun.
 func TestLostLease(t *testing.T) {
@@ -265,8 +311,15 @@ func TestCosts(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// BenchmarkApply is what a directory needs for an arrival, with the parsing of its batch.
+// BenchmarkApply is what a directory needs for an arrival, with the parsing of its batch: if
+// there is one node, and if there are 99 others with 5,000 clients each.
 func BenchmarkApply(b *testing.B) {
+	for _, others := range []int{0, 99} {
+		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) { benchmarkApply(b, others) })
+	}
+}
+
+func benchmarkApply(b *testing.B, others int) {
 	a := newPresence("n0")
 	a.begin(1)
 	for i := range batchMost {
@@ -274,10 +327,19 @@ func BenchmarkApply(b *testing.B) {
 	}
 	a.resync()
 	text := a.next()
+	nodes := map[string]*view{}
+	for i := range others {
+		v := &view{clients: map[string]uint64{}}
+		for k := range batchMost {
+			v.clients[fmt.Sprintf("client-%02d-%03d", i, k)] = 1
+		}
+		nodes[fmt.Sprint("other", i)] = v
+	}
 	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
+	for b.Loop() {
 		d := newDirectory("n1")
 		d.takeOver, d.ask = func(string, uint64) {}, func(string) {}
+		maps.Copy(d.nodes, nodes)
 		var one batch
 		if json.Unmarshal(text, &one) != nil {
 			b.Fatal("it cannot be parsed")
