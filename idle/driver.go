@@ -43,8 +43,9 @@ func (t *Tracker) drive() {
 		}
 		t.clock.publish()
 		if now >= mercy {
-			t.runDue(now > ran || !t.behind.Load()) // else the budget of this tick is used up
-			ran = now
+			settled := t.clock.settled()
+			t.runDue(settled > ran || !t.behind.Load()) // else the budget of this tick is used up
+			ran = settled
 		}
 		rest := t.rest(mercy)
 		planned = t.clock.in(rest)
