@@ -111,11 +111,11 @@ func inBubble(t *testing.T, p Policy, opts *Options, looped bool, test func(*rig
 // goroutine is left.
 func (r *rig) end() {
 	r.closeShard()
-	if r.loop != nil {
-		r.loop.stop()
-	}
 	if _, err := r.Tracker.Close(); err != nil && err != ErrClosed {
 		r.Error(err)
+	}
+	if r.loop != nil {
+		r.loop.stop() // the driver may have been posting a pass before
 	}
 }
 
