@@ -146,10 +146,10 @@ func (c *Conn) Beat() {
 	}
 }
 
-// beatSlow is the slow path of Beat, taken once a tick, or each time while the clock sleeps. It loads the stamp before
-// Touch does, so that beat is never later than the stamp of the input. Otherwise
-// later Beats of that tick would return at once and leave the stamp of the input
-// a tick behind.
+// beatSlow is the slow path of Beat. It is taken once a tick, or by each Beat while the
+// clock sleeps. It loads the stamp before Touch does, so that beat is never later than
+// the stamp of the input. Otherwise later Beats of that tick would return at once and
+// leave the stamp of the input a tick behind.
 //
 //go:noinline
 func (c *Conn) beatSlow() {

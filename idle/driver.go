@@ -44,7 +44,7 @@ func (t *Tracker) drive() {
 		t.clock.publish()
 		if now >= mercy {
 			settled := t.clock.settled()
-			t.runDue(settled > ran || !t.behind.Load()) // else the budget of this tick is used up
+			t.runDue(settled, settled > ran || !t.behind.Load()) // else the budget of this tick is used up
 			ran = settled
 		}
 		rest := t.rest(mercy)
@@ -65,11 +65,10 @@ func (t *Tracker) stirs() (n uint32) {
 	return n
 }
 
-// runDue posts a pass to each loop whose shard is due. If own is set, it runs one over each
-// shard of the driver's own that is due. If the last passes have left something, the driver's own shards are passed over
-// side by side, on as many goroutines as there are processors.
-func (t *Tracker) runDue(own bool) {
-	now := t.clock.settled()
+// runDue posts a pass to each loop whose shard is due at the given tick. If own is set, it
+// also passes over the driver's own shards that are due. If the last passes have left
+// something, it does that side by side, on as many goroutines as there are processors.
+func (t *Tracker) runDue(now int64, own bool) {
 	due := t.due[:0]
 	for s := range t.each {
 		switch {

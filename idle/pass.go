@@ -56,7 +56,6 @@ func (s *Shard) collect(now int64) (more bool) {
 	}
 	s.wheel.Advance(uint64(now))
 	looks := 0
-	defer func() { s.counts.looks.Add(uint64(looks)) }()
 	for ; looks < looksPerLock && len(s.jobs) < most; looks++ {
 		t := s.wheel.Pop()
 		if t == nil {
@@ -70,6 +69,7 @@ func (s *Shard) collect(now int64) (more bool) {
 			s.jobs = append(s.jobs, c.job())
 		}
 	}
+	s.counts.looks.Add(uint64(looks))
 	next, ok := s.wheel.Next()
 	return ok && int64(next) <= now
 }

@@ -40,8 +40,9 @@ type Shed struct {
 //
 // Pick is called for every connection to which the other conditions apply, in a pass of
 // its shard, or on the connection's loop. Passes of several shards may call it at the same
-// time. It must be quick, and must not block. If it panics, that is logged and counted as in a callback, and the
-// connection is not chosen. To end a single connection, call [Conn.End].
+// time. It must be quick, and must not block. If it panics, that is logged and counted as
+// in a callback, and the connection is not chosen. To end a single connection, call
+// [Conn.End].
 //
 // Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is
 // invalid, and the error names it.

@@ -7,8 +7,9 @@ import (
 )
 
 // Tracker tracks connections and times them out. Its methods may be called from
-// any goroutine. It has one goroutine, the driver, which sleeps while there is
-// nothing to do, and gets help from others while there is too much. [Tracker.Close] and [Tracker.Retire] end it.
+// any goroutine. It has one goroutine, the driver, which sleeps while there is nothing to
+// do. While there is a backlog, it starts others that help. [Tracker.Close] and
+// [Tracker.Retire] end it.
 type Tracker struct {
 	base
 	vigil    vigil         // the driver's, as due is

@@ -86,7 +86,7 @@ type loop struct {
 	passing  bool
 	notKept  *conn              // the last connection for which OnTimeout has returned false
 	expired  *conn              // the last connection that was closed because of a timeout
-	timeout  *idle.TimeoutError // that of expired
+	timeout  *idle.TimeoutError // why expired was closed
 	shutdown error              // the shutdown that OnClose has asked for
 	panicked any                // what OnClose has panicked with
 }

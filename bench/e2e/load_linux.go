@@ -180,8 +180,8 @@ func (l *epollLoad) collect(within time.Duration, then func(fd int32) error) (ev
 	return events, complete, err
 }
 
-// poll waits for at most the given time, calls hear for each connection of which
-// something has arrived, and returns how many those are.
+// poll waits until something arrives, but not for longer than the given time. It calls
+// hear for each connection that has input, and returns how many there are.
 func (l *epollLoad) poll(within time.Duration, hear func(fd int32) error) (events int, err error) {
 	n, err := unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
 	for errors.Is(err, unix.EINTR) {

@@ -20,7 +20,9 @@ type pacedLoad struct {
 // newPacedLoad makes a load of perS messages a second. It exchanges a message over each
 // connection, so that none of them is new to the server.
 func newPacedLoad(l *epollLoad, perS int) (*pacedLoad, error) {
-	rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] }) // the order of accepts is that of addresses in memory
+	// The server has accepted the connections one after the other, so their state may lie in
+	// its memory in that order. Messages must not come in the same order.
+	rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] })
 	p := &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(perS)}
 	_, err := p.exchange()
 	return p, err

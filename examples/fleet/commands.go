@@ -73,6 +73,9 @@ func setLimits(ctx context.Context, o options, settings []string) error {
 		}
 	}
 	fmt.Printf("%d of %d nodes have answered after %v\n", len(verdicts), len(states), time.Since(begun).Round(time.Millisecond))
+	if err == nil && len(verdicts) < len(states) {
+		err = errors.New("the others have not said whether they have the limits")
+	}
 	return err
 }
 

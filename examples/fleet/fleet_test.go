@@ -30,8 +30,8 @@ const most = 30 * time.Second
 // of its lease and a second are promised, and the machine may be busy.
 const goneMost = 8 * time.Second
 
-// freePorts returns the first of n ports that are free. They are below those that systems
-// give to outgoing connections, of which the crowds have thousands.
+// freePorts returns the first of n ports that are free. Systems give outgoing connections
+// higher ports. Crowds make thousands of those, which could take a port before a node does.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 next:

@@ -88,7 +88,7 @@ func (f *fleet) run(ctx context.Context) (r result, err error) {
 
 // finish has the clients fall silent, and waits until all letters and places are settled.
 func (f *fleet) finish(r result) (result, error) {
-	ctx := context.Background() // that of run may have been interrupted
+	ctx := context.Background() // the context of run may be done
 	f.rate = 0
 	sum, err := f.report(question{})
 	for deadline := time.Now().Add(20 * time.Second); err == nil && sum.Waiting > 0 && time.Now().Before(deadline); sum, err = f.report(question{}) {

@@ -70,8 +70,9 @@ func ReadFrame(r io.Reader) (Frame, error) {
 	return Frame{b[0], b[1:]}, nil
 }
 
-// NewHello returns the frame by which a client introduces itself. Each session of a client
-// has a greater number than the one before it: see [Place]. A name has 1 to 64 of A-Za-z0-9._-
+// NewHello returns the frame by which a client introduces itself. A name has 1 to 64
+// characters: letters, digits, dots, underscores and hyphens. A client numbers its sessions,
+// and each new one gets a greater number than the last (see [Place]).
 func NewHello(name string, session uint64) Frame {
 	return Frame{Hello, append(binary.BigEndian.AppendUint64(nil, session), name...)}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestPost: what is posted is not longer than a frame may be, whoever the sender is.
+// TestPost posts letters that fit into a frame with the receiver's name, but not with the
+// longer name of the sender. They are dropped.
 func TestPost(t *testing.T) {
 	n := &Node{name: "node1", directory: newDirectory("node1"), outbox: make(chan *nats.Msg, 2)}
 	n.directory.view("node2").clients = map[string]uint64{"b": 1}

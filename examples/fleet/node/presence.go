@@ -44,7 +44,7 @@ type change struct {
 type batch struct {
 	Node    string   `json:"node"`
 	Epoch   uint64   `json:"epoch"`          // of its lease
-	Seq     uint64   `json:"seq"`            // one more than that of the batch before
+	Seq     uint64   `json:"seq"`            // counts the batches of the epoch
 	Part    int      `json:"part,omitempty"` // of a snapshot: 1 for the first
 	Last    bool     `json:"last,omitempty"` // this part ends the snapshot
 	Here    []change `json:"here,omitempty"`
