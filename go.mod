@@ -10,6 +10,7 @@ require (
 	github.com/valyala/fasthttp v1.74.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sys v0.49.0
+	golang.org/x/time v0.16.0
 )
 
 require (

@@ -94,25 +94,6 @@ func TestPageOfATrackerThatCloses(t *testing.T) {
 	})
 }
 
-// TestDebtIsNoMiss lists a peer that beats too often. What it owes for that is kept where
-// misses are.
-func TestDebtIsNoMiss(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour, Beats: Beats{Least: time.Second, Strikes: 5}}, nil, func(r *rig) {
-		p := r.peer()
-		for range 3 {
-			r.wait(100 * time.Millisecond)
-			r.do(p.Beat)
-		}
-		if misses(p.state.Load()) == 0 {
-			r.Fatal("the peer owes nothing")
-		}
-		c := r.census(Query{Sort: MostMisses})
-		if page := r.page(c, 0, 1); page[0].Misses != 0 || c.list[0].last != 0 {
-			r.Errorf("%d misses, sorted by %d", page[0].Misses, int32(-c.list[0].last))
-		}
-	})
-}
-
 // TestAnsweredIsNoMiss lists a peer that has answered after a miss. Nothing has pinged it
 // since.
 func TestAnsweredIsNoMiss(t *testing.T) {

@@ -155,20 +155,7 @@ func (c *Conn) Beat() {
 func (c *Conn) beatSlow() {
 	now := c.lane.stamp()
 	c.Touch()
-	for {
-		last := c.beat.Load()
-		gap := int64(int32(now - last))
-		if gap <= 0 {
-			return
-		}
-		if !c.beat.CompareAndSwap(last, now) {
-			continue
-		}
-		if p := c.phase.Load(); p.least > 0 && c.state.strike(gap+1, p.least, p.strikes) {
-			c.lane.flooded(&c.entry, gap)
-		}
-		return
-	}
+	raise(&c.beat, now)
 }
 
 // Enter puts the connection in phase p. All its limits but the age start anew.

@@ -137,8 +137,8 @@ func (s *snapshot) heartbeat(t *terms) count {
 func (s *snapshot) isAnswered() bool { return s.state&unanswered == 0 || s.in.last >= s.pinged }
 
 // misses returns how many pings in a row were not answered under p. The next ping clears
-// those before an answer. Where there are no pings, the state holds the debt of [Beats], or
-// what was left when p replaced an active Heartbeat.
+// those before an answer. Where there are no pings, the state may still hold those of an
+// active Heartbeat that p replaced.
 func (s *snapshot) misses(p *Policy) int {
 	if p.Heartbeat.Interval == 0 || s.isAnswered() {
 		return 0

@@ -24,7 +24,6 @@
 //	Heartbeat     the peer has left pings unanswered, or has not beaten
 //	MinReadRate   bytes come too slowly while the server waits for them
 //	MinWriteRate  bytes go out too slowly while they wait to
-//	Beats         the peer beats more often than agreed
 //
 // ReadTimeout, ReadTotal and MinReadRate are for times in which the peer owes bytes, such
 // as the rest of a request. A server that always reads closes quiet clients by them.

@@ -25,8 +25,6 @@ type lane struct {
 	stirs  atomic.Uint32 // slow paths since the driver last looked; not counted beyond fewStirs, and not exact
 	counts counters
 
-	flooded func(e *entry, gap int64) // called when too many beats have come, the last one so many ticks after the one before
-
 	watched *atomic.Bool              // the tracker's
 	parted  func(e *entry, p parting) // called while watched is set, after a connection has ended and been counted
 }

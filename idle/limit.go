@@ -102,15 +102,12 @@ func (r Reason) setting() string {
 	if r > 0 && r < numLimits {
 		return limits[r].setting
 	}
-	if r == ReasonBeats {
-		return "Beats"
-	}
 	return r.String()
 }
 
 // String returns the reason's name in snake_case, as metrics need it: "idle",
 // "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate",
-// "phase", "read_total" or "beats" for limits, and "drain", "shed" or "evict" for operations. It returns
+// "phase" or "read_total" for limits, and "drain", "shed" or "evict" for operations. It returns
 // "none" for the zero Reason.
 func (r Reason) String() string {
 	switch {

@@ -1,9 +1,6 @@
 package idle
 
-import (
-	"time"
-	"unsafe"
-)
+import "unsafe"
 
 // command gives an order to s. It reports whether s is not closed. Any goroutine may call
 // it.
@@ -124,13 +121,9 @@ func (s *Shard) terminate(j job, o *order) bool {
 // errorOf returns the error with which an order ends the connection.
 func (s *Shard) errorOf(j job, o *order) *TimeoutError {
 	p := j.c.phase.Load().latest().policy
-	err := &TimeoutError{Reason: o.reason, Phase: p.Name, Cause: o.cause}
-	if o.reason == ReasonBeats {
-		err.Setting, err.Limit, err.Elapsed = ReasonBeats.setting(), p.Beats.Least, time.Duration(o.gap)*s.clock.tick
-	} else {
-		err.Elapsed = s.clock.moment().since(j.c.lastActivity())
+	return &TimeoutError{
+		Reason: o.reason, Phase: p.Name, Cause: o.cause, Elapsed: s.clock.moment().since(j.c.lastActivity()),
 	}
-	return err
 }
 
 // End ends the connection for a cause of the caller's own, whether it is busy or not.

@@ -35,7 +35,6 @@ type order struct {
 	still  bool // only if there has been no activity since candidate.last
 	reason Reason
 	cause  string
-	gap    int64                // for ReasonBeats, in ticks
 	show   func(job)            // for the command show: called while the connection is in the wheel
 	report func(order, outcome) // called with what has come of the order; nil if nobody wants to know
 }

@@ -22,8 +22,6 @@ type Phase struct {
 	ended *reasonCount // of all phases with the name of policy
 
 	limits  []terms // those that are on
-	least   int64   // of Policy.Beats, in ticks; 0 if that is off
-	strikes int64
 	in, out direction
 	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
 	aged    bool   // MaxAge is on
@@ -72,9 +70,6 @@ func newPhase(k *clock, p Policy) *Phase {
 		policy: p, clock: k, soonest: maxTicks + 1,
 		in:  direction{perByte: perByte(p.MinReadRate, k.tick), soonest: maxTicks + 1},
 		out: direction{perByte: perByte(p.MinWriteRate, k.tick), soonest: maxTicks + 1},
-	}
-	if p.Beats.Least > 0 {
-		ph.least, ph.strikes = int64(p.Beats.Least/k.tick), int64(p.Beats.strikes())
 	}
 	for r := ReasonIdle; r < numLimits; r++ {
 		l := &limits[r]

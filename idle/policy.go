@@ -72,9 +72,6 @@ type Policy struct {
 
 	Heartbeat Heartbeat
 
-	// Beats limits peers that beat too often.
-	Beats Beats
-
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since
 	// the phase began, over the time in which bytes were awaited, or waited to be
 	// sent. Waits are measured exactly, even those shorter than a tick. For
@@ -101,32 +98,14 @@ type Policy struct {
 //
 // So a silent peer has Interval + Misses*Timeout in the active form, and Misses*Interval +
 // Timeout in the passive one.
+//
+// A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
+// rate limiter and call [Conn.End]; package idlenet has an example.
 type Heartbeat struct {
 	Interval time.Duration
 	Timeout  time.Duration // active: required; passive: may be zero
 	Misses   int           // consecutive misses that end the connection; 0 means 1; at most 100
 	Passive  bool
-}
-
-// Beats ends peers that keep a connection alive by needless beats ([Conn.Beat]). It is off
-// when Least is zero. It cannot be combined with an active [Heartbeat], which has no beats.
-//
-// Least is the least time from one beat to the next. A beat that is earlier by d runs up a
-// debt of d, and one that is later by d pays for as much. The connection is ended when the
-// debt exceeds Strikes times Least. So a peer that keeps to Least on average is never
-// ended, unless the network delays its beats by more than that and then delivers them
-// together. The debt is exact to a hundredth, in favour of the peer. It begins anew with
-// each phase. This is the generic cell rate algorithm of ATM (ITU-T I.371).
-type Beats struct {
-	Least   time.Duration
-	Strikes int // 0 means 2, as in gRPC; at most 100
-}
-
-func (b *Beats) strikes() int {
-	if b.Strikes == 0 {
-		return 2
-	}
-	return b.Strikes
 }
 
 // Rate is a minimum speed. It is off when BytesPerSecond is zero. Grace is the

@@ -163,7 +163,7 @@ func TestTimeoutError(t *testing.T) {
 }
 
 func TestReasonString(t *testing.T) {
-	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "beats", "drain", "shed", "evict", "reason 14"}
+	want := []string{"none", "idle", "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate", "phase", "read_total", "drain", "shed", "evict", "reason 13"}
 	for r, name := range want {
 		if got := Reason(r).String(); got != name {
 			t.Errorf("Reason(%d) is %q, want %q", r, got, name)

@@ -19,15 +19,12 @@ const (
 	numLimits
 )
 
-// ReasonBeats is the reason of Policy.Beats, which is no deadline.
-const ReasonBeats = numLimits
-
 // These are the reasons of operations.
 const (
-	ReasonDrain Reason = ReasonBeats + 1 + iota // [Tracker.Drain]
-	ReasonShed                                  // [Tracker.Shed] and [Conn.End]
-	ReasonEvict                                 // [Capacity]
+	ReasonDrain Reason = numLimits + iota // [Tracker.Drain]
+	ReasonShed                            // [Tracker.Shed] and [Conn.End]
+	ReasonEvict                           // [Capacity]
 	numReasons
 )
 
-var others = [...]string{"beats", "drain", "shed", "evict"} // from ReasonBeats on
+var others = [...]string{"drain", "shed", "evict"}

@@ -128,7 +128,7 @@ func TestRefusedPolicyChangesNothing(t *testing.T) {
 		p := r.peer()
 		for want, got := range map[string]error{
 			"IdleTimeout is -1s":           r.Tracker.SetPolicy(Policy{IdleTimeout: -time.Second}),
-			"ReadTotal, Beats":             r.Tracker.SetPolicy(Policy{Name: "nothing"}),
+			"at least one of IdleTimeout":  r.Tracker.SetPolicy(Policy{Name: "nothing"}),
 			"shorter than the tick":        r.Tracker.Replace(exempt, Policy{ReadTimeout: 1}),
 			"a phase of another tracker":   r.Tracker.Replace(theirs, policy),
 			"active Heartbeat (every 1s)":  r.Tracker.SetPolicy(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}}),
@@ -297,4 +297,50 @@ func TestFollowWhileReplaced(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("follow does not return")
 	}
+}
+
+// A pingable is a peer that does not answer pings.
+type pingable struct{ peer }
+
+func (p *pingable) Ping() error { return nil }
+
+// TestMissesEndWithTheHeartbeat replaces an active Heartbeat after most of its misses. They
+// must not count against what follows, be it a passive Heartbeat, none, or an active one.
+func TestMissesEndWithTheHeartbeat(t *testing.T) {
+	active := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 100}}
+	passive := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 2, Passive: true}}
+	none := Policy{IdleTimeout: time.Hour}
+	onBoth(t, active, nil, func(r *rig) {
+		missMost := func() *pingable {
+			p := &pingable{}
+			r.track(&p.Conn, p)
+			r.wait(95 * time.Second)
+			if n := misses(p.state.Load()); n < 90 {
+				r.Fatalf("%d misses", n)
+			}
+			return p
+		}
+		beat := func(p *pingable) (last time.Time) {
+			for range 2 {
+				r.wait(500 * time.Millisecond)
+				last = time.Now()
+				r.do(p.Beat)
+			}
+			return last
+		}
+		p := missMost()
+		r.setPolicy(passive)
+		r.dies(&p.peer, beat(p), 3*time.Second, ReasonHeartbeat)
+
+		r.setPolicy(active)
+		p = missMost()
+		r.setPolicy(none)
+		beat(p)
+		r.lives(&p.peer, time.Minute)
+		r.setPolicy(active)
+		r.lives(&p.peer, 101*time.Second)
+		if r.wait(5 * time.Second); len(p.expired) == 0 {
+			r.Error("silence does not end it")
+		}
+	})
 }

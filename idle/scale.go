@@ -18,7 +18,7 @@ import (
 //     tighter at rest.
 //   - A limit that is off at rest is off below 1, and is the one of full at 1.
 //   - A Heartbeat that is off at rest stays off, as the peer does not expect one.
-//   - Name, Busy, Beats and Heartbeat.Passive are those at rest.
+//   - Name, Busy and Heartbeat.Passive are those at rest.
 //
 // A pressure below 0 or NaN counts as 0, and one above 1 as 1.
 func Scale(rest, full Policy, pressure float64) Policy {

@@ -111,7 +111,6 @@ func (b *base) newShard(execute func(func()) error) *Shard {
 	}
 	s.due.Store(never)
 	s.lane.watched, s.lane.parted = &b.watched, s.wentAway
-	s.lane.flooded = s.tooManyBeats
 	b.clock.attach(&s.now)
 	return s
 }
@@ -269,18 +268,6 @@ func (s *Shard) isClosed() bool {
 		defer s.tracker.mu.Unlock()
 	}
 	return s.closed.Load()
-}
-
-// tooManyBeats has a connection ended whose peer beats too often.
-func (s *Shard) tooManyBeats(e *entry, gap int64) {
-	c := connOf(&e.timer)
-	o := order{
-		candidate: candidate{conn: c, lane: &s.lane, state: e.state.Load()}, what: terminate, forced: true, reason: ReasonBeats,
-		gap: gap,
-	}
-	if s.orders.add(o) {
-		s.clock.hurry()
-	}
 }
 
 // admit counts a new connection, if there is room for it.

@@ -3,7 +3,7 @@ package idle
 import "time"
 
 // TickFor returns the tick that suits a tracker whose connections are under the given
-// policies. It is a 50th of the shortest of their limits and Beats.Least, but at least 10 ms
+// policies. It is a 50th of the shortest of their limits, but at least 10 ms
 // and at most 100 ms. New uses it for the policy that a tracker starts with. Call it if later
 // phases have shorter limits: one that is shorter than a tick is refused, and one of few
 // ticks is rounded up by much.
@@ -15,9 +15,6 @@ func TickFor(policies ...Policy) time.Duration {
 			if value := f.value(&p); value > 0 {
 				shortest = min(shortest, value)
 			}
-		}
-		if least := p.Beats.Least; least > 0 {
-			shortest = min(shortest, least)
 		}
 	}
 	return max(shortest/share, finest)

@@ -19,7 +19,7 @@ type TimeoutError struct {
 	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
 	Phase   string        // Policy.Name of the connection's phase
 	Limit   time.Duration // as configured; 0 for operations
-	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks; for operations, since the last activity, a farewell of OnDrain included; for Beats, between the last two
+	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks; for operations, since the last activity, a farewell of OnDrain included
 	Cause   string        // for operations: the cause that was given to Shed or End
 }
 
@@ -33,7 +33,7 @@ func (e *TimeoutError) Error() string {
 	if e.Phase != "" {
 		where = e.Phase + ": "
 	}
-	if e.Reason > ReasonBeats {
+	if e.Reason >= numLimits {
 		cause := e.Cause
 		if cause != "" {
 			cause = " (" + cause + ")"
@@ -42,9 +42,6 @@ func (e *TimeoutError) Error() string {
 	}
 	if setting == "" {
 		setting = e.Reason.setting()
-	}
-	if e.Reason == ReasonBeats {
-		return fmt.Sprintf("i/o timeout: %s%s: too many beats; there may be one every %v, and the last one came after %v", where, setting, e.Limit, e.Elapsed)
 	}
 	return fmt.Sprintf("i/o timeout: %s%s of %v passed after %v", where, setting, e.Limit, e.Elapsed)
 }

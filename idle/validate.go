@@ -29,7 +29,6 @@ func errNoLimit() error {
 	for r := ReasonIdle; r < numLimits; r++ {
 		settings = append(settings, limits[r].setting)
 	}
-	settings = append(settings, ReasonBeats.setting())
 	return errors.New("idle: the policy sets no limit; set at least one of " + strings.Join(settings, ", "))
 }
 
@@ -59,7 +58,6 @@ func (p *Policy) validate(tick time.Duration) error {
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),
-		p.Beats.validate(p.Heartbeat, tick, longest),
 		p.MinReadRate.validate("MinReadRate", tick),
 		p.MinWriteRate.validate("MinWriteRate", tick),
 	)
@@ -99,22 +97,6 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 func maxRate(tick time.Duration) int64 {
 	const fine = 100 // the least price of a byte, in 2⁻³² ticks
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
-}
-
-func (b *Beats) validate(h Heartbeat, tick, longest time.Duration) error {
-	switch {
-	case b.Strikes < 0 || b.Strikes > maxMisses:
-		return fmt.Errorf("idle: Beats.Strikes is %d; it must be 1 to %d, or 0 for 2", b.Strikes, maxMisses)
-	case b.Least < 0 || b.Least > longest/time.Duration(b.strikes()+1):
-		return fmt.Errorf("idle: Beats.Least is %v; it must be at most %v, or 0 to disable it", b.Least, longest/time.Duration(b.strikes()+1))
-	case b.Least == 0 && b.Strikes > 0:
-		return fmt.Errorf("idle: Beats.Strikes is %d, but Least is 0; set Least too", b.Strikes)
-	case 0 < b.Least && b.Least < 2*tick:
-		return fmt.Errorf("idle: Beats.Least is %v; with a tick of %v it must be at least %v, as the beats of a tick count as one", b.Least, tick, 2*tick)
-	case b.Least > 0 && h.Interval > 0 && !h.Passive:
-		return fmt.Errorf("idle: Beats.Least is %v, but the Heartbeat is active, so the peer sends no beats; use the Passive form, or set only one of them", b.Least)
-	}
-	return nil
 }
 
 // notNegative returns an error if the named value is negative.

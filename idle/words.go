@@ -271,24 +271,6 @@ func (s *state) mark(gen, bits uint32) {
 	s.move(gen, 0, bits, 0)
 }
 
-// strike notes a beat that came gap ticks after the last one, where least are due. The
-// debt is kept where misses are, which only active heartbeats have, in hundredths of what
-// is allowed. strike reports whether that is exceeded.
-func (s *state) strike(gap, least, strikes int64) (out bool) {
-	allowed := strikes * least
-	for {
-		was := s.Load()
-		debt := max(0, int64(misses(was))*allowed/100+least-gap)
-		if debt > allowed {
-			return true
-		}
-		next := was&^missMask | uint32(debt*100/allowed)*missUnit
-		if was == next || s.CompareAndSwap(was, next) {
-			return false
-		}
-	}
-}
-
 // addMiss counts a miss and returns the number of misses. It returns 0 if the
 // generation is not that of gen.
 func (s *state) addMiss(gen uint32) int {

@@ -29,8 +29,6 @@ var settings = []setting{
 	{"Heartbeat.Timeout", func(p *idle.Policy) any { return &p.Heartbeat.Timeout }},
 	{"Heartbeat.Misses", func(p *idle.Policy) any { return &p.Heartbeat.Misses }},
 	{"Heartbeat.Passive", func(p *idle.Policy) any { return &p.Heartbeat.Passive }},
-	{"Beats.Least", func(p *idle.Policy) any { return &p.Beats.Least }},
-	{"Beats.Strikes", func(p *idle.Policy) any { return &p.Beats.Strikes }},
 	{"MinReadRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinReadRate.BytesPerSecond }},
 	{"MinReadRate.Grace", func(p *idle.Policy) any { return &p.MinReadRate.Grace }},
 	{"MinWriteRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinWriteRate.BytesPerSecond }},

@@ -146,7 +146,6 @@ func (l limits) policy(d device) idle.Policy {
 	p := idle.Policy{WriteTimeout: 5 * time.Second}
 	if d.interval > 0 { // half an interval of grace, as MQTT has it
 		p.Heartbeat = idle.Heartbeat{Interval: d.interval, Timeout: d.interval / 2, Passive: true}
-		p.Beats = idle.Beats{Least: d.interval / 4} // no device has to beat more often
 	} else {
 		p.IdleTimeout = time.Duration(l.Idle)
 	}
