@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ import (
 )
 
 // dial connects to the engine of a fleet that runs.
-func dial(o options) (*nats.Conn, error) {
+func dial(o options) (*node.Fleet, error) {
 	if o.engine == "" {
 		url, err := os.ReadFile(urlFile())
 		if err != nil {
@@ -24,17 +25,27 @@ func dial(o options) (*nats.Conn, error) {
 		}
 		o.engine = string(url)
 	}
-	return nats.Connect(o.engine, nats.Timeout(2*time.Second))
+	f, err := node.Connect(o.engine, o.fleet, o.replicas, "command")
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(5 * time.Second); !f.IsConnected(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			defer f.Close()
+			return nil, fmt.Errorf("no NATS server answers at %s: %w", o.engine, cmp.Or(f.LastError(), nats.ErrTimeout))
+		}
+	}
+	return f, nil
 }
 
 // sayWho prints where clients are.
 func sayWho(ctx context.Context, o options, clients []string) error {
-	nc, err := dial(o)
+	f, err := dial(o)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	places, err := node.Who(ctx, nc, clients...)
+	defer f.Close()
+	places, err := f.Who(ctx, clients...)
 	if err != nil {
 		return err
 	}
@@ -50,17 +61,17 @@ func sayWho(ctx context.Context, o options, clients []string) error {
 
 // setLimits changes limits, and prints what the nodes say.
 func setLimits(ctx context.Context, o options, settings []string) error {
-	nc, err := dial(o)
+	f, err := dial(o)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	states, err := node.States(ctx, nc, 1<<10, time.Second)
+	defer f.Close()
+	states, err := f.States(ctx, 1<<10, time.Second)
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	verdicts, err := changeLimits(ctx, nc, len(states), settings...)
+	verdicts, err := changeLimits(ctx, f, len(states), settings...)
 	if err != nil {
 		return err
 	}
@@ -79,43 +90,72 @@ func setLimits(ctx context.Context, o options, settings []string) error {
 	return err
 }
 
-// drainNode empties a node, and prints how it gets on.
+// drainNode empties a node, and prints how it gets on. It fails unless the node has said that
+// it is empty.
 func drainNode(ctx context.Context, o options, name string) error {
-	nc, err := dial(o)
+	f, err := dial(o)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	if err := node.Drain(ctx, nc, name, o.over); err != nil {
+	defer f.Close()
+	epoch, _, err := f.Holds(ctx, name)
+	if err != nil {
 		return err
 	}
+	lastWord, err := f.Drain(ctx, name, o.over)
+	if err != nil {
+		return err
+	}
+	left, at := -1, time.Now() // what the node has said last, and when
 	for ctx.Err() == nil {
-		states, err := node.States(ctx, nc, 1<<10, time.Second)
-		if err != nil {
-			return err
-		}
-		left := -1
-		for _, s := range states {
-			if s.Node == name && s.Draining {
-				left = s.Clients
-			}
-		}
-		if left < 0 {
+		if n, err := lastWord(time.Second); err == nil && n == 0 {
 			fmt.Println(name, "is empty, and has ended")
 			return nil
+		} else if err == nil {
+			return fmt.Errorf("%s has ended, and %d clients were left", name, n)
 		}
-		fmt.Println(name, "has", left, "clients left")
+		states, err := f.States(ctx, 1<<10, time.Second)
+		if err != nil {
+			fmt.Println("the engine is away:", err)
+		}
+		for _, s := range states {
+			if s.Node == name && s.Draining {
+				left, at = s.Clients, time.Now()
+				fmt.Println(name, "has", left, "clients left")
+			}
+		}
+		if time.Since(at) < 5*time.Second {
+			continue // one answer may be lost
+		}
+		now, holds, err := f.Holds(ctx, name)
+		switch {
+		case err != nil:
+			fmt.Println("whether", name, "still has its lease is not known:", err)
+		case !holds || now != epoch:
+			return fmt.Errorf("%s has lost its lease, and has not said that it is empty; it had %s", name, clients(left))
+		}
+		if time.Since(at) > o.over+time.Minute {
+			return fmt.Errorf("%s has not answered for %v, so how many clients are left is not known; it had %s", name, time.Since(at).Round(time.Second), clients(left))
+		}
 	}
 	return ctx.Err()
+}
+
+// clients says how many clients a node had when it answered last.
+func clients(n int) string {
+	if n < 0 {
+		return "never answered"
+	}
+	return fmt.Sprintf("%d clients when it answered last", n)
 }
 
 // changeLimits changes limits, such as idle=30s, and returns what want nodes say to that within
 // a few seconds. It does not check them: the nodes do. If somebody else changes them at the
 // same time, one of the two fails.
-func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...string) ([]node.Verdict, error) {
+func changeLimits(ctx context.Context, f *node.Fleet, want int, settings ...string) ([]node.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	_, control, err := node.Buckets(ctx, nc)
+	control, err := f.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +165,13 @@ func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...stri
 	} else if !errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, err
 	}
-	states, err := node.States(ctx, nc, 1, time.Second)
+	states, err := f.States(ctx, 1, time.Second)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(states) == 0:
 		return nil, errors.New("no node answers; is the fleet running?")
-	case states[0].Limits.Revision < before:
+	case states[0].Limits.Revision < control.Number(before) && before > 0:
 		return nil, fmt.Errorf("%s has not seen the last change of limits yet; try again", states[0].Node)
 	}
 	text, _ := json.Marshal(states[0].Limits.Limits) // those that hold, which need not be those that were set last
@@ -157,13 +197,13 @@ func changeLimits(ctx context.Context, nc *nats.Conn, want int, settings ...stri
 		return nil, fmt.Errorf("the limits are not changed; if somebody else has just changed them, try again: %w", err)
 	}
 	for {
-		states, err := node.States(ctx, nc, want, time.Second)
+		states, err := f.States(ctx, want, time.Second)
 		if err != nil {
 			return nil, err
 		}
 		var verdicts []node.Verdict
 		for _, s := range states {
-			if s.Limits.Revision >= revision {
+			if s.Limits.Revision >= control.Number(revision) {
 				verdicts = append(verdicts, s.Limits)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
@@ -23,6 +22,8 @@ import (
 // options say what fleet is started.
 type options struct {
 	engine   string // its URL; empty to embed one
+	fleet    string // its name: fleets with different ones may share an engine
+	replicas int    // of buckets that are missing
 	through  string // the URL by which nodes reach it, if that is another one
 	clients  int
 	nodes    int
@@ -41,7 +42,7 @@ type fleet struct {
 	options
 	dir    string
 	server *server.Server // nil if the engine is somebody else's
-	nc     *nats.Conn
+	nc     *node.Fleet
 	oracle *oracle
 	done   context.CancelFunc
 	ended  sync.WaitGroup // supervisors
@@ -81,7 +82,7 @@ func startFleet(ctx context.Context, o options) (f *fleet, err error) {
 		}
 		f.engine = f.server.ClientURL()
 	}
-	if f.nc, err = node.Connect(f.engine, "fleet"); err != nil {
+	if f.nc, err = node.Connect(f.engine, f.fleet, f.replicas, "fleet"); err != nil {
 		return f, err
 	}
 	f.oracle = newOracle(f)
@@ -92,7 +93,7 @@ func startFleet(ctx context.Context, o options) (f *fleet, err error) {
 		f.ended.Go(func() { f.supervise(ctx, i) })
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; wait(ctx, 100*time.Millisecond) {
-		states, err := node.States(ctx, f.nc, o.nodes, time.Second)
+		states, err := f.nc.States(ctx, o.nodes, time.Second)
 		switch {
 		case err != nil || allReady(states, o.nodes):
 			return f, err
@@ -131,7 +132,7 @@ func (f *fleet) addresses() (all []string) {
 }
 
 func (f *fleet) startNode(i int) error {
-	c := node.Config{Name: nodeName(i), Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over}
+	c := node.Config{Name: nodeName(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over}
 	if f.ops != "" {
 		c.Ops = addressOf(f.ops, i+1)
 	}

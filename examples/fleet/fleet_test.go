@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ next:
 // newFleet starts a fleet, whose clients have not come yet.
 func newFleet(t *testing.T, o options) *fleet {
 	t.Helper()
-	o.nodes = 3
+	o.nodes, o.fleet = 3, cmp.Or(o.fleet, "fleet")
 	o.address = fmt.Sprintf("127.0.0.1:%d", freePorts(t, o.nodes))
 	o.beat, o.over, o.out = time.Second, max(o.over, 5*time.Second), t.Logf
 	f, err := startFleet(t.Context(), o)
@@ -115,7 +116,7 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 
 func (f *fleet) mustStates(t *testing.T) []node.State {
 	t.Helper()
-	states, err := node.States(t.Context(), f.nc, f.nodes, 2*time.Second)
+	states, err := f.nc.States(t.Context(), f.nodes, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func (f *fleet) mustStates(t *testing.T) []node.State {
 }
 
 func (f *fleet) whereIs(client string) string {
-	places, err := node.Who(context.Background(), f.nc, client)
+	places, err := f.nc.Who(context.Background(), client)
 	if err != nil {
 		return "unknown"
 	}
@@ -284,7 +285,7 @@ func TestLimits(t *testing.T) {
 	t.Log("all are closed after ", time.Since(begun))
 
 	// A bad entry that was put by hand is the last one when a node starts.
-	_, control, err := node.Buckets(t.Context(), f.nc)
+	control, err := f.nc.Control(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,10 +306,10 @@ func TestLimits(t *testing.T) {
 // shares, and no letter is lost.
 func TestDrain(t *testing.T) {
 	f := populated(t, options{clients: 600, over: 6 * time.Second})
-	if err := node.Drain(t.Context(), f.nc, "node2", f.over); err != nil {
+	if _, err := f.nc.Drain(t.Context(), "node2", f.over); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Drain(t.Context(), f.nc, "node2", f.over); err == nil {
+	if _, err := f.nc.Drain(t.Context(), "node2", f.over); err == nil {
 		t.Error("it is drained twice at the same time")
 	}
 	eventually(t, "node2 has no clients", func() bool { return f.knownAt(t, "node1", "node2") == 0 })

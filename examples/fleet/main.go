@@ -41,6 +41,8 @@ func main() {
 func command() error {
 	var o options
 	flag.StringVar(&o.engine, "nats", "", "the `URL` of a NATS server with JetStream; the default is an embedded one, or for commands the one of the fleet that was started last")
+	flag.StringVar(&o.fleet, "fleet", "fleet", "the `name` of the fleet; fleets with different names can share a NATS server")
+	flag.IntVar(&o.replicas, "replicas", 1, "how many NATS servers of a cluster keep each bucket, if the fleet has to make it")
 	flag.IntVar(&o.clients, "clients", 20_000, "how many clients there are")
 	flag.IntVar(&o.nodes, "nodes", 3, "how many gateways there are")
 	flag.StringVar(&o.address, "address", "127.0.0.1:9011", "where the first gateway listens; the others have the next ports")

@@ -34,7 +34,7 @@ func (o *oracle) follow(a arrival) {
 	}
 	o.mu.Unlock()
 	for ; time.Since(a.At) < lagMost; time.Sleep(20 * time.Millisecond) {
-		places, err := node.Who(context.Background(), o.f.nc, a.Client)
+		places, err := o.f.nc.Who(context.Background(), a.Client)
 		o.mu.Lock()
 		superseded, found := o.latest[a.Client].Place.Session > a.Place.Session, err == nil && places[a.Client] == a.Place
 		if found {
@@ -67,7 +67,7 @@ func (o *oracle) misplaced(ctx context.Context) (worst int, example string, err 
 	if err != nil {
 		return 0, "", err
 	}
-	states, err := node.States(ctx, o.f.nc, o.f.nodes, time.Second)
+	states, err := o.f.nc.States(ctx, o.f.nodes, time.Second)
 	if err != nil || len(states) == 0 {
 		return len(r.Places), fmt.Sprint("no node answers: ", err), nil
 	}
@@ -98,7 +98,7 @@ func (o *oracle) compare(ctx context.Context, name string, truth []node.Place) (
 		for k := range part {
 			names = append(names, clientName(i+k))
 		}
-		places, err := node.WhoOf(ctx, o.f.nc, name, names)
+		places, err := o.f.nc.WhoOf(ctx, name, names)
 		if err != nil {
 			return 0, "", err
 		}

@@ -120,7 +120,7 @@ func (f *fleet) connected(ctx context.Context) error {
 func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float64, err error) {
 	count := func() (msgs, bytes uint64) {
 		var states []node.State
-		states, err = node.States(ctx, f.nc, f.nodes, time.Second)
+		states, err = f.nc.States(ctx, f.nodes, time.Second)
 		for _, s := range states {
 			msgs += s.Engine.InMsgs + s.Engine.OutMsgs
 			bytes += s.Engine.InBytes + s.Engine.OutBytes
@@ -180,7 +180,7 @@ func (f *fleet) drainScene(ctx context.Context, i int) (rateError, peak *float64
 	}
 	i = min(i, f.nodes-1)
 	f.out("%s is drained over %v", nodeName(i), f.over)
-	if err := node.Drain(ctx, f.nc, nodeName(i), f.over); err != nil {
+	if _, err := f.nc.Drain(ctx, nodeName(i), f.over); err != nil {
 		return nil, nil, err
 	}
 	wait(ctx, f.over+3*time.Second)

@@ -10,7 +10,7 @@ import (
 // subscribe has the node answer requests, and follow what others tell.
 func (n *Node) subscribe() error {
 	nc := n.nc
-	if _, err := nc.QueueSubscribe(subjectWho, who, n.answerWho); err != nil {
+	if _, err := nc.QueueSubscribe(nc.at(subjectWho), who, n.answerWho); err != nil {
 		return err
 	}
 	for subject, handle := range map[string]nats.MsgHandler{
@@ -31,7 +31,7 @@ func (n *Node) subscribe() error {
 		subjectState:          func(m *nats.Msg) { answer(m, n.state()) },
 		subjectDrain + n.name: n.answerDrain,
 	} {
-		if _, err := nc.Subscribe(subject, handle); err != nil {
+		if _, err := nc.Subscribe(nc.at(subject), handle); err != nil {
 			return err
 		}
 	}
@@ -93,6 +93,7 @@ type State struct {
 	Limits   Verdict           `json:"limits"`  // that hold
 	Draining bool              `json:"draining"`
 	Lease    Lease             `json:"lease"`
+	Epoch    uint64            `json:"epoch"`     // of the lease under which it tells who is here
 	LeaseAge float64           `json:"lease_age"` // seconds since it was renewed
 	Engine   nats.Statistics   `json:"engine"`    // what has passed between node and engine
 }
@@ -107,7 +108,7 @@ func (n *Node) state() State {
 	st := n.gateway.timeouts.Stats()
 	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},
 		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
-	s.Clients = s.Lease.Clients
+	s.Clients, s.Epoch = s.Lease.Clients, n.presence.speaksUnder()
 	if at := n.leaser.renewed.Load(); at != nil {
 		s.LeaseAge = time.Since(*at).Seconds()
 	}

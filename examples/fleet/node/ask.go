@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,15 +11,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // This file is what others ask a fleet.
 
 // Who asks where clients are. It asks one directory first, and all if that one is silent,
 // as it is if its node hangs. Clients that are nowhere are missing from the answer.
-func Who(ctx context.Context, nc *nats.Conn, clients ...string) (map[string]Place, error) {
+func (f *Fleet) Who(ctx context.Context, clients ...string) (map[string]Place, error) {
 	for _, subject := range []string{subjectWho, subjectWhoAll, subjectWhoAll} {
-		if places, err := ask[map[string]Place](ctx, nc, subject, clients, leaseTTL/10); err == nil {
+		if places, err := ask[map[string]Place](ctx, f, subject, clients, leaseTTL/10); err == nil {
 			return places, nil
 		}
 	}
@@ -26,24 +28,58 @@ func Who(ctx context.Context, nc *nats.Conn, clients ...string) (map[string]Plac
 }
 
 // WhoOf asks the directory of one node.
-func WhoOf(ctx context.Context, nc *nats.Conn, node string, clients []string) (map[string]Place, error) {
-	return ask[map[string]Place](ctx, nc, subjectWhoOf+node, clients, engineTimeout)
+func (f *Fleet) WhoOf(ctx context.Context, node string, clients []string) (map[string]Place, error) {
+	return ask[map[string]Place](ctx, f, subjectWhoOf+node, clients, engineTimeout)
 }
 
-// Drain asks a node to empty itself.
-func Drain(ctx context.Context, nc *nats.Conn, node string, over time.Duration) error {
-	refusal, err := ask[string](ctx, nc, subjectDrain+node, Duration(over), engineTimeout)
+// Drain asks a node to empty itself over the given time. The function that it returns waits
+// for the node's last word: how many clients were left when the drain was over. The word is
+// lost if the engine is away at that moment, and never comes if the node dies.
+func (f *Fleet) Drain(ctx context.Context, node string, over time.Duration) (lastWord func(time.Duration) (left int, err error), err error) {
+	sub, err := f.SubscribeSync(f.at(subjectDrained + node))
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := ask[string](ctx, f, subjectDrain+node, Duration(over), engineTimeout)
 	if err == nil && refusal != "" {
 		err = errors.New(refusal)
 	}
-	return err
+	return func(wait time.Duration) (left int, err error) {
+		m, err := sub.NextMsg(wait)
+		if err != nil {
+			return 0, err
+		}
+		return left, json.Unmarshal(m.Data, &left)
+	}, err
+}
+
+// Holds reports whether a node holds its lease, and the epoch of that.
+func (f *Fleet) Holds(ctx context.Context, node string) (epoch uint64, holds bool, err error) {
+	s, err := f.leases(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	e, err := s.Get(ctx, node)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, false, nil
+	}
+	var l Lease
+	if err == nil {
+		err = json.Unmarshal(e.Value(), &l)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return cmp.Or(l.Epoch, s.Number(e.Revision())), true, nil
 }
 
 // ask asks something, and returns the first answer.
-func ask[A any](ctx context.Context, nc *nats.Conn, subject string, question any, wait time.Duration) (a A, err error) {
+func ask[A any](ctx context.Context, f *Fleet, subject string, question any, wait time.Duration) (a A, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	answers, err := request[A](ctx, nc, subject, question, 1)
+	answers, err := request[A](ctx, f, subject, question, 1)
 	if err != nil {
 		return a, err
 	} else if len(answers) == 0 {
@@ -54,28 +90,28 @@ func ask[A any](ctx context.Context, nc *nats.Conn, subject string, question any
 
 // States asks all nodes what they have, and returns when want of them have answered, or wait
 // has passed.
-func States(ctx context.Context, nc *nats.Conn, want int, wait time.Duration) ([]State, error) {
+func (f *Fleet) States(ctx context.Context, want int, wait time.Duration) ([]State, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	all, err := request[State](ctx, nc, subjectState, nil, want)
+	all, err := request[State](ctx, f, subjectState, nil, want)
 	slices.SortFunc(all, func(a, b State) int { return strings.Compare(a.Node, b.Node) })
 	return all, err
 }
 
 // request asks something, and returns all answers until there are want of them or ctx is
 // done. It ignores those that cannot be parsed.
-func request[A any](ctx context.Context, nc *nats.Conn, subject string, question any, want int) (answers []A, err error) {
+func request[A any](ctx context.Context, f *Fleet, subject string, question any, want int) (answers []A, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
 	}
 	inbox := nats.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	sub, err := f.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(subject, inbox, text); err != nil {
+	if err := f.PublishRequest(f.at(subject), inbox, text); err != nil {
 		return nil, err
 	}
 	for len(answers) < want {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +15,12 @@ type directory struct {
 	takeOver func(client string, session uint64) // is called if a client has that session elsewhere
 	ask      func(node string)                   // asks a node for a snapshot
 
-	mu    sync.RWMutex // guards what follows
-	nodes map[string]*view
+	gaps, snapshots atomic.Uint64 // batches that were missed, and snapshots asked for
+
+	mu     sync.RWMutex // guards what follows
+	nodes  map[string]*view
+	places map[string]Place    // where each client is: where its greatest session is
+	double map[string]struct{} // clients that more than one node may have
 }
 
 // A view is what is known of a node. What a node has told of its clients stays apart from what
@@ -37,7 +42,7 @@ type view struct {
 func (v *view) live() bool { return v.epoch > v.ended }
 
 func newDirectory(self string) *directory {
-	return &directory{self: self, nodes: map[string]*view{}}
+	return &directory{self: self, nodes: map[string]*view{}, places: map[string]Place{}, double: map[string]struct{}{}}
 }
 
 // view returns the view of a node. d.mu is held.
@@ -60,10 +65,12 @@ func (d *directory) apply(b batch) {
 		return // of a lease that has ended
 	case b.Part == 1:
 		if b.Epoch > v.epoch || v.clients == nil {
+			d.clear(b.Node, v)
 			v.clients = map[string]uint64{}
 		}
 		v.epoch, v.chained, v.synced, v.fresh = b.Epoch, true, false, map[string]uint64{}
 	case !v.chained || b.Epoch != v.epoch || b.Seq != v.seq+1:
+		d.gaps.Add(1)
 		v.chained, v.synced = false, false
 		d.want(b.Node, v)
 		return
@@ -73,6 +80,11 @@ func (d *directory) apply(b batch) {
 		d.change(b.Node, v, c)
 	}
 	if b.Last {
+		for client := range v.clients {
+			if _, still := v.fresh[client]; !still {
+				d.remove(b.Node, v, client)
+			}
+		}
 		v.synced, v.clients, v.fresh = true, v.fresh, nil
 	}
 }
@@ -81,42 +93,90 @@ func (d *directory) apply(b batch) {
 // is shed here, whichever of the two is told first. d.mu is held.
 func (d *directory) change(node string, v *view, c change) {
 	if c.Why != "" {
-		delete(v.clients, c.Client)
 		delete(v.fresh, c.Client)
+		d.remove(node, v, c.Client)
 		return
 	}
 	v.clients[c.Client] = c.Session
 	if v.fresh != nil {
 		v.fresh[c.Client] = c.Session
 	}
-	if p, _ := d.latest(c.Client); p.Node != d.self {
+	here := Place{node, c.Session}
+	p, known := d.places[c.Client]
+	if known && p.Node != node {
+		d.double[c.Client] = struct{}{}
+	}
+	if !known || p.Node == node || here.after(p) {
+		p = here
+		d.places[c.Client] = p
+	}
+	if p.Node != d.self {
 		d.takeOver(c.Client, p.Session)
 	}
 }
 
-// latest returns where a client is: where its greatest session is. The client gives that
-// number, so no clocks of nodes are compared. Among equal ones the name of the node decides.
-// d.mu is held.
-func (d *directory) latest(client string) (p Place, ok bool) {
-	for node, v := range d.nodes {
-		if s, here := v.clients[client]; here && (!ok || s > p.Session || s == p.Session && node > p.Node) {
-			p, ok = Place{node, s}, true
+// remove takes a client from what a node has. If another node may have an earlier session of
+// it, all are asked. d.mu is held.
+func (d *directory) remove(node string, v *view, client string) {
+	delete(v.clients, client)
+	if d.places[client].Node != node {
+		return
+	}
+	delete(d.places, client)
+	if _, ok := d.double[client]; !ok {
+		return
+	}
+	delete(d.double, client)
+	for other, v := range d.nodes {
+		s, has := v.clients[client]
+		if !has {
+			continue
+		}
+		here := Place{other, s}
+		p, known := d.places[client]
+		if known {
+			d.double[client] = struct{}{}
+		}
+		if !known || here.after(p) {
+			d.places[client] = here
 		}
 	}
-	return p, ok
+}
+
+// clear takes all clients from what a node has. d.mu is held.
+func (d *directory) clear(node string, v *view) {
+	for client := range v.clients {
+		d.remove(node, v, client)
+	}
+}
+
+// after reports whether p is where a client is that has sessions at both places. The client
+// numbers its sessions, so no clocks of nodes are compared. Among equal ones the name of the
+// node decides.
+func (p Place) after(other Place) bool {
+	return p.Session > other.Session || p.Session == other.Session && p.Node > other.Node
+}
+
+// size returns how many clients are known.
+func (d *directory) size() int {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return len(d.places)
 }
 
 // find returns where a client is.
 func (d *directory) find(client string) (Place, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.latest(client)
+	p, ok := d.places[client]
+	return p, ok
 }
 
 // want asks for a snapshot, but not all the time. d.mu is held.
 func (d *directory) want(node string, v *view) {
 	if time.Since(v.asked) > leaseEvery/3 {
 		v.asked = time.Now()
+		d.snapshots.Add(1)
 		d.ask(node)
 	}
 }
@@ -158,6 +218,7 @@ func (d *directory) expired(node string, revision uint64) {
 	v := d.view(node)
 	v.ended = max(v.ended, revision)
 	if !v.live() {
+		d.clear(node, v)
 		v.chained, v.synced, v.clients, v.fresh = false, false, nil, nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log"
 	"time"
 
@@ -11,19 +12,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// These are the subjects of the fleet. A subject that ends with a dot goes on with the name
-// of a node.
+// These are the subjects of the fleet, after its name and a dot. A subject that ends with a dot
+// goes on with the name of a node.
 const (
-	subjectPresence = "fleet.presence."   // batches of arrivals and ends, to all directories
-	subjectSnapshot = "fleet.snapshot."   // asks a node for all that it has
-	subjectTo       = "fleet.to."         // frames for clients of a node
-	subjectDrain    = "fleet.drain."      // empties a node: see Drain
-	subjectWho      = "fleet.who"         // where clients are; one directory answers
-	subjectWhoAll   = "fleet.whoall"      // the same; all directories answer
-	subjectWhoOf    = "fleet.whoof."      // the same; the directory of one node answers
-	subjectState    = "fleet.state"       // what nodes have; all answer
-	bucketLeases    = "fleet-leases"      // a Lease for each node
-	bucketControl   = "fleet-control"     // limits
+	subjectPresence = "presence."         // batches of arrivals and ends, to all directories
+	subjectSnapshot = "snapshot."         // asks a node for all that it has
+	subjectTo       = "to."               // frames for clients of a node
+	subjectDrain    = "drain."            // empties a node: see Fleet.Drain
+	subjectDrained  = "drained."          // the last word of a node that was drained
+	subjectWho      = "who"               // where clients are; one directory answers
+	subjectWhoAll   = "whoall"            // the same; all directories answer
+	subjectWhoOf    = "whoof."            // the same; the directory of one node answers
+	subjectState    = "state"             // what nodes have; all answer
+	bucketLeases    = "-leases"           // a Lease for each node
+	bucketControl   = "-control"          // limits
 	KeyLimits       = "limits"            // the entry in it
 	leaseTTL        = 3 * time.Second     // after which a node that does not renew is gone
 	leaseEvery      = leaseTTL / 3        // how often a node renews its lease
@@ -37,61 +39,121 @@ const (
 	who             = "fleet-directories" // the queue group that answers subjectWho
 )
 
-// Connect connects to the engine, and goes on trying for as long as the process lives. While
-// the engine is away, nothing is stored up for it: a message fails at once, presence waits
-// for a snapshot, and clients repeat their letters.
-func Connect(url, name string) (*nats.Conn, error) {
-	return nats.Connect(url, nats.Name(name),
-		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+// A Fleet is a connection to the engine, and the name of a fleet there. Subjects and buckets
+// begin with that name, so fleets with different names share an engine and nothing else.
+type Fleet struct {
+	*nats.Conn
+	name     string
+	replicas int
+}
+
+// Connect connects to the engine, and keeps trying for as long as the process lives, even if
+// its credentials are refused: an operator may be changing them. While the engine is away,
+// nothing is stored up for it: a message fails at once, presence waits for a snapshot, and
+// clients repeat their letters. Buckets that are missing are made with the given number of
+// replicas; 0 means one.
+func Connect(url, fleet string, replicas int, client string) (*Fleet, error) {
+	if !plain(fleet, "-_") {
+		return nil, fmt.Errorf("the fleet is called %q; use letters, digits, '-' and '_' only, because the name is part of subjects", fleet)
+	}
+	nc, err := nats.Connect(url, nats.Name(client),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.ReconnectBufSize(-1), nats.Timeout(engineTimeout),
 		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Printf("%s: engine: %v", name, err) }))
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Printf("%s: engine: %v", client, err) }))
+	return &Fleet{nc, fleet, replicas}, err
 }
 
-// Buckets opens the two buckets of the fleet, and makes them if they are missing.
-func Buckets(ctx context.Context, nc *nats.Conn) (leases, control jetstream.KeyValue, err error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, nil, err
-	}
-	leases, err = bucket(ctx, js, jetstream.KeyValueConfig{
-		Bucket: bucketLeases, TTL: leaseTTL,
+// at returns a subject of this fleet.
+func (f *Fleet) at(subject string) string { return f.name + "." + subject }
+
+// A Store is a bucket of the fleet. It numbers what is written in it so that later numbers are
+// greater, even if the engine has lost the bucket and counts its revisions from 1 again.
+type Store struct {
+	jetstream.KeyValue
+	made uint64 // when the engine made the bucket, in microseconds since 1970
+}
+
+// Number returns the number of a revision. A bucket that was made later begins with greater
+// numbers as long as fewer than a million entries a second were written to the former one, and
+// the clock of the engine was not set back by as much as the former bucket existed.
+func (s Store) Number(revision uint64) uint64 { return s.made + revision }
+
+// leases opens the bucket of leases.
+func (f *Fleet) leases(ctx context.Context) (Store, error) {
+	return f.open(ctx, jetstream.KeyValueConfig{
+		Bucket: f.name + bucketLeases, TTL: leaseTTL, Replicas: f.replicas,
 		LimitMarkerTTL: time.Minute, // so that watchers are told when a lease runs out
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	control, err = bucket(ctx, js, jetstream.KeyValueConfig{Bucket: bucketControl, History: historyOfLimits})
-	return leases, control, err
 }
 
-// bucket opens a bucket as it is: an operator may have given it replicas. It makes one that
+// Control opens the bucket of limits.
+func (f *Fleet) Control(ctx context.Context) (Store, error) {
+	return f.open(ctx, jetstream.KeyValueConfig{Bucket: f.name + bucketControl, History: historyOfLimits, Replicas: f.replicas})
+}
+
+// open opens a bucket as it is, because an operator may have configured it. It makes one that
 // is missing.
-func bucket(ctx context.Context, js jetstream.JetStream, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	kv, err := js.KeyValue(ctx, c.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, c)
+func (f *Fleet) open(ctx context.Context, c jetstream.KeyValueConfig) (s Store, err error) {
+	var major, minor int
+	version := f.ConnectedServerVersion()
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 2 || major == 2 && minor < 11) {
+		return s, fmt.Errorf("the engine is NATS %s; leases need 2.11 or later", version)
 	}
-	return kv, err
+	ctx, cancel := context.WithTimeout(ctx, 3*engineTimeout) // up to three requests
+	defer cancel()
+	js, err := jetstream.New(f.Conn)
+	if err != nil {
+		return s, err
+	}
+	s.KeyValue, err = js.KeyValue(ctx, c.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		log.Printf("the engine has no bucket %s; making it", c.Bucket)
+		s.KeyValue, err = js.CreateKeyValue(ctx, c)
+	}
+	if err != nil {
+		return s, err
+	}
+	status, err := s.Status(ctx)
+	if err != nil {
+		return s, err
+	}
+	bucket, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return s, fmt.Errorf("the engine does not say when it made the bucket %s", c.Bucket)
+	}
+	s.made = uint64(bucket.StreamInfo().Created.UnixMicro())
+	return s, nil
 }
 
 // watch calls see for each entry that a bucket has or gets, and with nil when it has seen
-// all that there were. It calls begin, and begins anew, whenever restart says so: when the
-// engine is back, what has changed meanwhile would be told late, or never.
-func watch(ctx context.Context, kv jetstream.KeyValue, restart <-chan struct{}, begin func(), see func(jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) {
+// all that there were. It opens the bucket again and starts over with begin whenever restart
+// says so. After an outage the engine may tell changes late or never, and the bucket may be
+// another one.
+func watch(ctx context.Context, open func(context.Context) (Store, error), restart <-chan struct{}, begin func(), see func(Store, jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) {
+	said := ""
 	for ctx.Err() == nil {
-		begin()
-		w, err := kv.WatchAll(ctx, opts...)
+		s, err := open(ctx)
+		var w jetstream.KeyWatcher
+		if err == nil {
+			begin()
+			w, err = s.WatchAll(ctx, opts...)
+		}
 		if err != nil {
+			if said != err.Error() {
+				said = err.Error()
+				log.Printf("the engine cannot be watched yet; still trying: %v", err)
+			}
 			pause(ctx, leaseTTL/10)
 			continue
 		}
+		said = ""
 		for on := true; on; {
 			select {
 			case entry, open := <-w.Updates():
 				if on = open; on {
-					see(entry)
+					see(s, entry)
 				}
 			case <-restart:
 				on = false

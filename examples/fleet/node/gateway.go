@@ -147,7 +147,7 @@ func (n *Node) post(kind byte, from string, l Letter) {
 	case p.Node == n.name:
 		n.deliver(l.Name, frame)
 	default:
-		n.send(subjectTo+p.Node, append(appendName(nil, l.Name), frame...))
+		n.send(n.nc.at(subjectTo+p.Node), append(appendName(nil, l.Name), frame...))
 	}
 }
 

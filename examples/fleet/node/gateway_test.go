@@ -12,8 +12,8 @@ import (
 // TestPost posts letters that fit into a frame with the receiver's name, but not with the
 // longer name of the sender. They are dropped.
 func TestPost(t *testing.T) {
-	n := &Node{name: "node1", directory: newDirectory("node1"), outbox: make(chan *nats.Msg, 2)}
-	n.directory.view("node2").clients = map[string]uint64{"b": 1}
+	n := &Node{name: "node1", nc: &Fleet{name: "fleet"}, directory: newDirectory("node1"), outbox: make(chan *nats.Msg, 2)}
+	n.directory.places["b"] = Place{"node2", 1}
 	text := make([]byte, maxFrame-1-8-1-len("b")) // it fits with the name of the receiver
 	n.post(Message, "a", Letter{Name: "b", Text: text})
 	if len(n.outbox) != 1 || n.dropped.Load() != 0 {
@@ -59,7 +59,7 @@ func TestNodeName(t *testing.T) {
 
 // TestDrainNowhere: a node is not drained if its clients have nowhere to go.
 func TestDrainNowhere(t *testing.T) {
-	n := &Node{name: "node1", directory: newDirectory("node1")}
+	n := &Node{name: "node1", nc: &Fleet{name: "fleet"}, directory: newDirectory("node1")}
 	n.directory.ask = func(string) {}
 	n.directory.renewed("node1", Lease{Epoch: 1, Address: "a"})
 	n.directory.renewed("node2", Lease{Epoch: 2, Address: "b", Draining: true})

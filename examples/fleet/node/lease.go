@@ -17,7 +17,7 @@ import (
 // engine keeps of a node, and the only thing that is renewed.
 type Lease struct {
 	Owner    string `json:"owner"`   // the process that holds it, by a random name
-	Epoch    uint64 `json:"epoch"`   // the revision of the entry that began the lease; 0 in that entry
+	Epoch    uint64 `json:"epoch"`   // the number of the entry that began the lease; 0 in that entry
 	Seq      uint64 `json:"seq"`     // of the last batch; a directory that has not seen it has missed something
 	Clients  int    `json:"clients"` // how many the node has
 	Address  string `json:"address"` // for clients
@@ -25,19 +25,20 @@ type Lease struct {
 	Draining bool   `json:"draining,omitempty"`
 }
 
-// leaser holds the lease of a node. The revision of its first entry is the epoch: the engine
-// gives each a greater number than all before, so nobody's clock matters.
+// leaser holds the lease of a node. The number of its first entry is the epoch (see Store).
+// Later leases have greater ones, so no clocks of nodes are compared.
 type leaser struct {
 	node  string
 	owner string             // see Lease
 	value func() Lease       // what the lease says
 	begun func(epoch uint64) // is called when a lease begins
 	lost  func()             // is called when the node finds that its lease has ended
+	open  func(context.Context) (Store, error)
 
 	renewed atomic.Pointer[time.Time] // nil if there is no lease
 
 	mu       sync.Mutex // guards what follows, and is held while the engine is asked
-	kv       jetstream.KeyValue
+	store    Store
 	epoch    uint64
 	revision uint64 // of the last entry; 0 if there is no lease
 	released bool
@@ -50,11 +51,8 @@ func (l *leaser) held() bool {
 	return at != nil && time.Since(*at) < leaseTTL
 }
 
-// run renews the lease, in the given bucket, until ctx is done.
-func (l *leaser) run(ctx context.Context, leases jetstream.KeyValue) {
-	l.mu.Lock()
-	l.kv = leases
-	l.mu.Unlock()
+// run renews the lease until ctx is done.
+func (l *leaser) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := leaseEvery
 		if err := l.renew(ctx); err != nil {
@@ -78,39 +76,52 @@ func (l *leaser) renew(ctx context.Context) error {
 	if l.revision == 0 {
 		return l.take(ctx, v, now)
 	}
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	try, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	v.Epoch = l.epoch
 	text, _ := json.Marshal(v)
-	revision, err := l.kv.Update(ctx, l.node, text, l.revision)
+	revision, err := l.store.Update(try, l.node, text, l.revision)
 	switch {
 	case err == nil:
 		l.revision = revision
 		l.renewed.Store(&now)
 	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyNotFound):
-		log.Printf("%s: lease %d has ended", l.node, l.epoch)
-		l.revision = 0
-		l.renewed.Store(nil)
-		l.lost()
+		l.end()
+	default: // the engine may have lost the bucket
+		if s, err := l.open(ctx); err == nil && s.made != l.store.made {
+			l.end()
+		}
 	}
 	return err
 }
 
+// end notes that the lease has ended. l.mu is held.
+func (l *leaser) end() {
+	log.Printf("%s: lease %d has ended", l.node, l.epoch)
+	l.revision = 0
+	l.renewed.Store(nil)
+	l.lost()
+}
+
 // take begins a lease. If there is one, it may be this process's own: the engine may have
-// made it, and its answer have come too late.
-func (l *leaser) take(ctx context.Context, v Lease, now time.Time) error {
+// made it, and its answer have come too late. The bucket is opened again, because the former
+// lease may have ended with it.
+func (l *leaser) take(ctx context.Context, v Lease, now time.Time) (err error) {
+	if l.store, err = l.open(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaseTTL)
 	defer cancel()
 	text, _ := json.Marshal(v)
-	revision, err := l.kv.Create(ctx, l.node, text)
-	v.Epoch = revision
+	revision, err := l.store.Create(ctx, l.node, text)
+	v.Epoch = l.store.Number(revision)
 	if errors.Is(err, jetstream.ErrKeyExists) {
-		e, err2 := l.kv.Get(ctx, l.node)
+		e, err2 := l.store.Get(ctx, l.node)
 		if err2 != nil || json.Unmarshal(e.Value(), &v) != nil || v.Owner != l.owner {
 			return err
 		}
 		revision, now, err = e.Revision(), now.Add(-leaseTTL), nil // it is held for sure when it was renewed
-		v.Epoch = cmp.Or(v.Epoch, revision)
+		v.Epoch = cmp.Or(v.Epoch, l.store.Number(revision))
 	}
 	if err != nil {
 		return err
@@ -130,7 +141,7 @@ func (l *leaser) release(ctx context.Context) {
 	defer l.mu.Unlock()
 	l.released = true
 	if l.revision != 0 {
-		if err := l.kv.Delete(ctx, l.node, jetstream.LastRevision(l.revision)); err != nil {
+		if err := l.store.Delete(ctx, l.node, jetstream.LastRevision(l.revision)); err != nil {
 			log.Printf("%s: the lease ends by itself: %v", l.node, err)
 		}
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (l Limits) online() idle.Policy {
 // A Verdict is what a node says to new limits.
 type Verdict struct {
 	Node     string `json:"node"`
-	Revision uint64 `json:"revision"` // of the entry
+	Revision uint64 `json:"revision"` // the number of the entry, see Store.Number
 	Refused  string `json:"refused,omitempty"`
 	Limits   Limits `json:"limits"` // that hold now
 }
@@ -85,26 +86,56 @@ type control struct {
 
 	mu      sync.Mutex // guards what follows
 	verdict Verdict
+	found   bool // the bucket has limits
 }
 
-// see takes an entry of the bucket. The watcher begins with the history, so a node that
-// starts after a bad entry has the good one before it.
-func (c *control) see(entry jetstream.KeyValueEntry) {
-	if entry == nil || entry.Key() != KeyLimits || entry.Operation() != jetstream.KeyValuePut {
-		return
-	}
+// see takes an entry of the bucket, or nil after those that the bucket had. The watcher begins
+// with the history, so a node that starts after a bad entry has the good one before it.
+func (c *control) see(s Store, entry jetstream.KeyValueEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry.Revision() <= c.verdict.Revision {
+	if entry == nil {
+		if !c.found {
+			c.restore(s)
+		}
+		return
+	}
+	if entry.Key() != KeyLimits || entry.Operation() != jetstream.KeyValuePut {
+		return
+	}
+	c.found = true
+	number := s.Number(entry.Revision())
+	if number <= c.verdict.Revision {
 		return // seen before the engine was away
 	}
-	c.verdict.Revision, c.verdict.Refused = entry.Revision(), ""
+	c.verdict.Revision, c.verdict.Refused = number, ""
 	l, err := c.apply(entry.Value())
 	if err != nil {
 		c.verdict.Refused = err.Error()
 		log.Printf("%s: the limits stay as they are: %v", c.node, err)
 	} else {
 		c.verdict.Limits = l
+	}
+}
+
+// begin notes that the watcher starts over.
+func (c *control) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found = false
+}
+
+// restore writes the limits that hold into a bucket without any, if somebody has ever set
+// them: the engine has lost them. If another node is faster, its entry stays.
+func (c *control) restore(s Store) {
+	if c.verdict.Revision == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	text, _ := json.Marshal(c.verdict.Limits)
+	if _, err := s.Create(ctx, KeyLimits, text); err == nil {
+		log.Printf("%s: the engine had lost the limits, and has them again", c.node)
 	}
 }
 

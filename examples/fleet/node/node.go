@@ -26,19 +26,21 @@ import (
 
 // Config says what a node is.
 type Config struct {
-	Name    string        // letters, digits, '-' and '_'
-	Engine  string        // the URL of NATS
-	Address string        // for clients
-	Ops     string        // for the page and the metrics; empty for none
-	Most    int           // clients at a time: well below the limit of descriptors
-	Over    time.Duration // how long a drain by SIGTERM takes
+	Name     string        // letters, digits, '-' and '_'
+	Fleet    string        // the name of the fleet, of the same characters; fleets may share an engine
+	Engine   string        // the URL of NATS
+	Replicas int           // of buckets that are missing; 0 means one
+	Address  string        // for clients
+	Ops      string        // for the page, the metrics and readiness; empty for none
+	Most     int           // clients at a time: well below the limit of descriptors
+	Over     time.Duration // how long a drain by SIGTERM takes
 }
 
 // A Node is a gateway process.
 type Node struct {
 	name      string
 	config    Config
-	nc        *nats.Conn
+	nc        *Fleet
 	presence  *presence
 	directory *directory
 	leaser    *leaser
@@ -60,9 +62,10 @@ func Run(c Config) error {
 	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer),
 		presence: newPresence(c.Name), directory: newDirectory(c.Name)}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin, lost: n.directory.doubt}
+	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin}
 	n.directory.takeOver = n.presence.takeOver
-	n.directory.ask = func(node string) { n.send(subjectSnapshot+node, nil) }
+	n.directory.ask = func(node string) { n.send(n.nc.at(subjectSnapshot+node), nil) }
+	n.leaser.open = func(ctx context.Context) (Store, error) { return n.nc.leases(ctx) }
 	var err error
 	if n.gateway, err = newGateway(n); err != nil {
 		return err
@@ -82,59 +85,52 @@ func Run(c Config) error {
 func (n *Node) join() error {
 	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
 		verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
-	err := ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()})
+	var err error
+	if n.nc, err = Connect(n.config.Engine, n.config.Fleet, n.config.Replicas, n.name); err != nil {
+		return err
+	}
+	err = ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()}, n.observe)
 	if err != nil {
 		return err
 	}
-	if n.nc, err = Connect(n.config.Engine, n.name); err != nil {
-		return err
-	}
-	back := []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
-	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.directory.doubt() })
-	n.nc.SetReconnectHandler(func(*nats.Conn) {
-		n.presence.resync() // what was told while the engine went away may be lost
-		for _, c := range back {
+	limits, leases := make(chan struct{}, 1), make(chan struct{}, 1)
+	watchAgain := func() {
+		for _, restart := range []chan struct{}{limits, leases} {
 			select {
-			case c <- struct{}{}:
+			case restart <- struct{}{}:
 			default:
 			}
 		}
+	}
+	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.directory.doubt() })
+	n.nc.SetReconnectHandler(func(*nats.Conn) {
+		n.presence.resync() // what was told while the engine went away may be lost
+		watchAgain()
 	})
+	n.nc.SetClosedHandler(func(nc *nats.Conn) { // it would never come back: the supervisor starts another process
+		n.stop(fmt.Errorf("the connection to the engine is closed for good: %w", nc.LastError()))
+	})
+	n.leaser.lost = func() {
+		n.directory.doubt()
+		watchAgain() // the bucket may be another one
+	}
 	if err := n.subscribe(); err != nil {
 		return err
 	}
 	go n.drainOnSignal()
 	go n.publish(n.ctx)
 	go n.batches(n.ctx)
-	go n.meet(n.ctx, back)
+	go n.leaser.run(n.ctx)
+	go watch(n.ctx, n.nc.Control, limits, n.control.begin, n.control.see, jetstream.IncludeHistory())
+	go n.watchLeases(n.ctx, leases)
 	return nil
 }
 
-// meet opens the buckets when the engine is there, and then holds the lease and follows the
-// buckets.
-func (n *Node) meet(ctx context.Context, back []chan struct{}) {
-	var leases, control jetstream.KeyValue
-	for ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, 5*engineTimeout) // many requests
-		var err error
-		leases, control, err = Buckets(try, n.nc)
-		cancel()
-		if err == nil {
-			break
-		}
-		log.Printf("%s: the engine is not there yet: %v", n.name, err)
-		pause(ctx, leaseEvery)
-	}
-	go n.leaser.run(ctx, leases)
-	go watch(ctx, control, back[0], func() {}, n.control.see, jetstream.IncludeHistory())
-	n.watchLeases(ctx, leases, back[1])
-}
-
 // watchLeases has the directory follow the leases of all nodes.
-func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back <-chan struct{}) {
+func (n *Node) watchLeases(ctx context.Context, restart <-chan struct{}) {
 	var unseen map[string]view // leases that were known before the watch began
 	d := n.directory
-	watch(ctx, leases, back, func() { unseen = d.live() }, func(e jetstream.KeyValueEntry) {
+	watch(ctx, n.nc.leases, restart, func() { unseen = d.live() }, func(s Store, e jetstream.KeyValueEntry) {
 		if e == nil {
 			for node, v := range unseen {
 				d.expired(node, v.epoch)
@@ -143,13 +139,14 @@ func (n *Node) watchLeases(ctx context.Context, leases jetstream.KeyValue, back 
 			return
 		}
 		delete(unseen, e.Key())
+		number := s.Number(e.Revision())
 		var l Lease
 		if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &l) != nil {
-			d.expired(e.Key(), e.Revision())
+			d.expired(e.Key(), number)
 			return
 		}
 		if l.Epoch == 0 {
-			l.Epoch = e.Revision()
+			l.Epoch = number
 		}
 		d.renewed(e.Key(), l)
 	})
@@ -170,7 +167,7 @@ func (n *Node) tell() {
 		return
 	}
 	if text := n.presence.next(); text != nil {
-		if err := n.nc.Publish(subjectPresence+n.name, text); err != nil {
+		if err := n.nc.Publish(n.nc.at(subjectPresence+n.name), text); err != nil {
 			n.presence.resync()
 		}
 	}
@@ -234,11 +231,21 @@ func (n *Node) drain(over time.Duration, must bool) error {
 	return nil
 }
 
-// leave tells the last ends, and gives the lease back.
+// leave tells the last ends, says who is left, and gives the lease back.
 func (n *Node) leave() {
 	time.Sleep(batchEvery) // the feed of ends is a tick behind
 	n.tell()
+	n.lastWord()
 	n.leaser.release(context.Background())
 	n.nc.Flush()
 	n.stop(nil)
+}
+
+// lastWord tells those who watch the drain how many clients are left.
+func (n *Node) lastWord() {
+	clients, _ := n.presence.count()
+	text, _ := json.Marshal(clients)
+	if err := n.nc.Publish(n.nc.at(subjectDrained+n.name), text); err != nil {
+		log.Printf("%s: nobody hears that the drain is over: %v", n.name, err)
+	}
 }

@@ -124,6 +124,14 @@ func (p *presence) count() (clients int, seq uint64) {
 	return len(p.members), p.seq
 }
 
+// speaksUnder returns the epoch under which the node speaks, or 0 if it has never had a lease.
+// Before that nobody could find a client here, so none is admitted.
+func (p *presence) speaksUnder() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
+
 // begin begins an epoch, with a snapshot of all clients.
 func (p *presence) begin(epoch uint64) {
 	p.mu.Lock()

@@ -18,12 +18,12 @@ import (
 // Serve serves the page of trackers and their metrics at an address of their own, or
 // nowhere if that is empty. If it cannot listen there, it says so, and the example goes on
 // without. The page answers to this machine only. The metrics answer to anyone who reaches
-// the address.
-func Serve(address string, trackers map[string]*idle.Tracker) error {
+// the address. Each of more may add metrics and pages of its own.
+func Serve(address string, trackers map[string]*idle.Tracker, more ...func(*prometheus.Registry, *http.ServeMux)) error {
 	if address == "" {
 		return nil
 	}
-	handler, err := Handler(trackers)
+	handler, err := Handler(trackers, more...)
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,8 @@ func Serve(address string, trackers map[string]*idle.Tracker) error {
 	return nil
 }
 
-// Handler has the page of trackers, and their metrics for Prometheus.
-func Handler(trackers map[string]*idle.Tracker) (http.Handler, error) {
+// Handler has the page of trackers, their metrics for Prometheus, and what each of more adds.
+func Handler(trackers map[string]*idle.Tracker, more ...func(*prometheus.Registry, *http.ServeMux)) (http.Handler, error) {
 	page, err := idledebug.New(trackers, nil)
 	if err != nil {
 		return nil, err
@@ -51,6 +51,9 @@ func Handler(trackers map[string]*idle.Tracker) (http.Handler, error) {
 	registry.MustRegister(metrics)
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
+	for _, add := range more {
+		add(registry, mux)
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux, nil
 }

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// observe adds what an operator needs to see of a node: metrics of its part in the fleet, and
+// whether a balancer should send it clients.
+func (n *Node) observe(to *prometheus.Registry, mux *http.ServeMux) {
+	gauge := func(name, help string, value func() float64) {
+		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "fleet", Name: name, Help: help}, value))
+	}
+	counter := func(name, help string, value func() uint64) {
+		to.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "fleet", Name: name, Help: help},
+			func() float64 { return float64(value()) }))
+	}
+	gauge("lease_held", "1 while the node surely has its lease.", func() float64 { return number(n.leaser.held()) })
+	gauge("lease_age_seconds", "Time since the lease was renewed; 0 if there is none.", func() float64 {
+		if at := n.leaser.renewed.Load(); at != nil {
+			return time.Since(*at).Seconds()
+		}
+		return 0
+	})
+	gauge("engine_connected", "1 while the node is connected to NATS.", func() float64 { return number(n.nc.IsConnected()) })
+	gauge("directory_ready", "1 while the directory misses nothing that a node has told.", func() float64 { return number(n.ready()) })
+	gauge("directory_clients", "Clients in the directory, of all nodes.", func() float64 { return float64(n.directory.size()) })
+	gauge("clients", "Clients of this node that have said hello.", func() float64 {
+		clients, _ := n.presence.count()
+		return float64(clients)
+	})
+	gauge("engine_messages_waiting", "Messages to the engine that wait in the node.", func() float64 { return float64(len(n.outbox)) })
+	gauge("draining", "1 while the node sends its clients to other nodes.", func() float64 { return number(n.draining.Load()) })
+	counter("frames_dropped_total", "Frames for which there was no way; clients repeat them.", n.dropped.Load)
+	counter("batches_missed_total", "Batches of other nodes that did not come, or came out of order.", n.directory.gaps.Load)
+	counter("snapshots_asked_total", "Snapshots that the directory has asked nodes for.", n.directory.snapshots.Load)
+	mux.HandleFunc("GET /readyz", n.readyz)
+}
+
+// readyz answers 200 while newcomers are welcome, and 503 with the reason otherwise. A node
+// that has had a lease goes on serving while NATS is away, so it stays ready then.
+func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
+	switch {
+	case n.draining.Load():
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+	case n.presence.speaksUnder() == 0:
+		http.Error(w, "the node has not had a lease yet", http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintln(w, "ready")
+	}
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
