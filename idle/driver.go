@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// If the driver wakes up stallTicks late, the whole process has been stalled,
-	// and much input may be waiting. Connections then get mercyTicks to have it
-	// read before any of them is judged.
+	// If the driver wakes up stallTicks late, the whole process has been stalled, and
+	// much input may be waiting. Connections then have a grace of graceTicks to read it
+	// before any of them is looked at. Stalls may follow each other closely, as in a
+	// throttled container, so a pass has to run between two graces.
 	stallTicks = 10
-	mercyTicks = 5
+	graceTicks = 5
 )
 
 // drive is the tracker's goroutine. While the clock runs it wakes up once a tick to
@@ -22,8 +23,9 @@ func (t *Tracker) drive() {
 	defer t.clock.stopped.Store(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	planned, mercy := t.clock.now(), int64(0)
+	planned, grace := t.clock.now(), int64(0) // no pass runs before the tick grace
 	looked, ran := int64(0), int64(0)
+	passed := true // a pass has run since the last grace
 	for {
 		select {
 		case <-t.stop:
@@ -32,8 +34,8 @@ func (t *Tracker) drive() {
 		case <-timer.C:
 		}
 		now := t.clock.now()
-		if now-planned >= stallTicks {
-			mercy = now + mercyTicks
+		if now-planned >= stallTicks && passed {
+			grace, passed = now+graceTicks, false
 		}
 		if now > looked { // a signal comes at any time
 			looked = now
@@ -42,12 +44,13 @@ func (t *Tracker) drive() {
 			}
 		}
 		t.clock.publish()
-		if now >= mercy {
+		if now >= grace {
+			passed = true
 			settled := t.clock.settled()
 			t.runDue(settled, settled > ran || !t.behind.Load()) // else the budget of this tick is used up
 			ran = settled
 		}
-		rest := t.rest(mercy)
+		rest := t.rest(grace)
 		planned = t.clock.in(rest)
 		timer.Reset(rest)
 	}
@@ -103,9 +106,9 @@ func (t *Tracker) runDue(now int64, own bool) {
 	others.Wait()
 }
 
-// rest returns how long the driver has nothing to do. mercy is the tick before
-// which no connection may be judged.
-func (t *Tracker) rest(mercy int64) time.Duration {
+// rest returns how long the driver has nothing to do. No pass may run before the tick
+// grace.
+func (t *Tracker) rest(grace int64) time.Duration {
 	rest := time.Duration(math.MaxInt64)
 	if !t.clock.sleeping() {
 		rest = t.clock.until(t.clock.now() + 1)
@@ -114,7 +117,7 @@ func (t *Tracker) rest(mercy int64) time.Duration {
 	for s := range t.each {
 		switch {
 		case s.isBehind(now):
-			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.elapsed(), t.clock.until(mercy)))
+			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.elapsed(), t.clock.until(grace)))
 		case !s.loop && s.hasOther():
 			due = now
 		default:
@@ -122,7 +125,7 @@ func (t *Tracker) rest(mercy int64) time.Duration {
 		}
 	}
 	if due < never {
-		next := max(due, mercy, now+1) // what was deferred waits for the next tick
+		next := max(due, grace, now+1) // what was deferred waits for the next tick
 		rest = min(rest, t.clock.until(next)+t.clock.slack)
 	}
 	return max(rest, 0)

@@ -79,14 +79,14 @@ func (w *world) held(due time.Duration) time.Duration {
 	return w.standing(due - horizon*w.tick)
 }
 
-// standing returns how long all stalls since an instant took, and the mercy after
+// standing returns how long all stalls since an instant took, and the grace after
 // each.
 func (w *world) standing(since time.Duration) (sum time.Duration) {
 	for _, s := range slices.Backward(w.stood) {
 		if s.at < since {
 			break
 		}
-		sum += s.took + (mercyTicks+2)*w.tick
+		sum += s.took + (graceTicks+2)*w.tick
 	}
 	return sum
 }
