@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -28,7 +29,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 		c.farewell(err)
 		return
 	}
-	if status := c.status(err); status != 0 {
+	if status := c.claim(err); status != 0 {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() {
 		c.sendGoAway()
@@ -60,10 +61,44 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 	}
 }
 
-// status returns the status with which to answer the request that has timed out.
-// It returns 0 if there is no request, or if the response has begun or may have.
-func (c *Conn) status(err *idle.TimeoutError) int {
-	state := c.state.Load() &^ limited
+// claim decides who answers the request that has timed out: its handler, or the timeout
+// with the status that claim returns. It returns 0 if the timeout may not answer. The two
+// are decided by one swap:
+//
+//	claim:         from a state without responded to one with answered
+//	beginResponse: from a state without answered to one with responded
+//
+// With TLS, the answer passes through Write as the handler's response does, and looks the
+// same. There the first write after claim passes, and all later ones fail. If that is the
+// handler's, the client gets the beginning of its response, as if it had begun before.
+func (c *Conn) claim(err *idle.TimeoutError) (status int) {
+	x := c.extra.Load()
+	if x != nil && x.secure == nil { // a wrapper carries TLS, and cannot be written to
+		return 0
+	}
+	next := &extra{timeout: err}
+	mark := uint32(answered)
+	if x != nil {
+		*next = extra{secure: x.secure, timeout: err}
+		mark |= answering
+	}
+	for {
+		was := c.state.Load()
+		if status = statusOf(was, err); status == 0 {
+			return 0
+		}
+		c.extra.CompareAndSwap(x, next)
+		if c.state.CompareAndSwap(was, was|mark) {
+			return status
+		}
+	}
+}
+
+// statusOf returns the status with which to answer a request that has timed out in the
+// given state. It returns 0 if there is no request, or if the response has begun or may
+// have.
+func statusOf(state uint32, err *idle.TimeoutError) int {
+	state &^= limited
 	switch {
 	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == awaitingHeader:
 		return http.StatusRequestTimeout
@@ -77,14 +112,20 @@ func (c *Conn) status(err *idle.TimeoutError) int {
 	return 0
 }
 
+// answeredError is what a Write of a response fails with when the timeout has answered.
+func (c *Conn) answeredError() error {
+	err := error(os.ErrDeadlineExceeded)
+	if x := c.extra.Load(); x != nil && x.timeout != nil {
+		err = x.timeout
+	}
+	return &net.OpError{Op: "write", Net: "tcp", Err: err}
+}
+
 // answer sends a response and asks the client to close the connection.
 func (c *Conn) answer(status int) {
 	w := net.Conn(&c.Conn)
-	if x := c.extra.Load(); x != nil {
-		if x.secure == nil {
-			return
-		}
-		w = x.secure
+	if secure := c.extra.Load().secure; secure != nil {
+		w = secure
 	}
 	c.Conn.SetWriteDeadline(time.Now().Add(patience))
 	text := http.StatusText(status)

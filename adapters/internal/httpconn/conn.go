@@ -10,6 +10,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // Conn is a connection of an HTTP server.
@@ -49,9 +50,10 @@ const (
 
 // extra holds what few connections need. It is never changed, only replaced.
 type extra struct {
-	secure *tls.Conn            // writes plaintext to a connection that carries TLS; nil if unknown
-	on     httplimits.Callbacks // Watch's, for a hijacked connection
-	frames *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
+	secure  *tls.Conn            // writes plaintext to a connection that carries TLS; nil if unknown
+	on      httplimits.Callbacks // Watch's, for a hijacked connection
+	frames  *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
+	timeout *idle.TimeoutError   // the one that answers the request; nil if none does
 }
 
 // connOf returns the Conn that embeds c.
@@ -72,7 +74,9 @@ const (
 	closed    = 1 << 8
 	released  = 1 << 9  // the listener does not count it as open (see hold)
 	limited   = 1 << 10 // the request has limits of its own (see SetLimits)
-	flags     = responded | closed | released | limited
+	answered  = 1 << 11 // the timeout answers the request, and the server may not any more (see claim)
+	answering = 1 << 12 // with answered: one more write may pass, which is the answer
+	flags     = responded | closed | released | limited | answered | answering
 	ofRequest = responded | limited // the flags that end with the request
 )
 
@@ -188,27 +192,40 @@ func (c *Conn) matchPreface(b []byte) {
 // Write writes to the connection as described for net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.state.Load() != awaitingHeader {
-		c.noteResponse(b)
+		if err := c.beginResponse(b); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(b)
 }
 
 // ReadFrom copies from r until EOF, with sendfile where possible.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
-	c.noteResponse(nil)
+	if err := c.beginResponse(nil); err != nil {
+		return 0, err
+	}
 	return c.Conn.ReadFrom(r)
 }
 
-// noteResponse records that the response has begun. After that, a timeout can no
-// longer be answered.
+// beginResponse records that b begins the response or goes on with it. After that, a
+// timeout can no longer answer the request. It fails if a timeout does so already.
 //
 //go:noinline
-func (c *Conn) noteResponse(b []byte) {
-	if string(b) == "HTTP/1.1 100 Continue\r\n\r\n" {
-		return
-	}
-	for s := c.state.Load(); inRequest(s) && s&responded == 0; s = c.state.Load() {
-		c.state.CompareAndSwap(s, s|responded)
+func (c *Conn) beginResponse(b []byte) error {
+	for {
+		s := c.state.Load()
+		next := s | responded
+		switch {
+		case s&answering != 0:
+			next = s &^ answering
+		case s&answered != 0:
+			return c.answeredError()
+		case s&responded != 0 || !inRequest(s) || string(b) == "HTTP/1.1 100 Continue\r\n\r\n":
+			return nil
+		}
+		if c.state.CompareAndSwap(s, next) {
+			return nil
+		}
 	}
 }
 

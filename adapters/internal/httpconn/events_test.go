@@ -220,7 +220,7 @@ func run(t *testing.T, events []byte, handler, timesOut bool) {
 	p := &play{t: t, m: model{first: true}, calls: make(chan call, 1000)}
 	var ends atomic.Bool
 	limits.OnTimeout = func(nc net.Conn, err *idle.TimeoutError) bool {
-		p.calls <- call{*err, time.Now(), nc.(*Conn).status(err)}
+		p.calls <- call{*err, time.Now(), statusOf(nc.(*Conn).state.Load(), err)}
 		return !ends.Load()
 	}
 	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {

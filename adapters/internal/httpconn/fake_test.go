@@ -26,6 +26,8 @@ type wire struct {
 	deadline time.Time
 	full     bool      // nothing that is written is taken
 	until    time.Time // the deadline for writing
+
+	onWriteDeadline func() // called once, when a write deadline is set; may be nil
 }
 
 func newWire() *wire { return &wire{change: make(chan struct{})} }
@@ -103,11 +105,19 @@ func (w *wire) set(t time.Time) error {
 	return nil
 }
 
-func (w *wire) SetDeadline(t time.Time) error      { return w.set(t) }
-func (w *wire) SetReadDeadline(t time.Time) error  { return w.set(t) }
-func (w *wire) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
-func (w *wire) LocalAddr() net.Addr                { return &net.TCPAddr{} }
-func (w *wire) RemoteAddr() net.Addr               { return &net.TCPAddr{} }
+func (w *wire) SetDeadline(t time.Time) error     { return w.set(t) }
+func (w *wire) SetReadDeadline(t time.Time) error { return w.set(t) }
+func (w *wire) LocalAddr() net.Addr               { return &net.TCPAddr{} }
+func (w *wire) RemoteAddr() net.Addr              { return &net.TCPAddr{} }
+
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.until = t
+	if call := w.onWriteDeadline; call != nil {
+		w.onWriteDeadline = nil
+		call()
+	}
+	return nil
+}
 
 // wires is a listener of one wire.
 type wires struct {
