@@ -1,8 +1,6 @@
 package idlegnet
 
 import (
-	"net"
-
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -53,13 +51,8 @@ func (s *conn) updateBacklog(n int) {
 
 // startBacklog starts a wait for n bytes to be sent.
 func (s *conn) startBacklog(n int) {
-	_, tcp := s.c.LocalAddr().(*net.TCPAddr)
-	b := &backlog{held: n, hasTimes: tcp && kernel.SeesOutput}
-	if !tcp || s.rare.phase.InForce().MinWriteRate.BytesPerSecond > 0 {
-		r := kernel.Inspect(uintptr(s.c.Fd()))
-		b.hasAcked, b.kernelQueue = r.AckedKnown, r.Queued
-	}
-	s.own().backlog = b
+	r := kernel.Inspect(uintptr(s.c.Fd()))
+	s.own().backlog = &backlog{held: n, hasTimes: r.Out > 0, hasAcked: r.AckedKnown, kernelQueue: r.Queued}
 	s.track.RestartWrite() // no write was waiting until now, although the tracker was told so
 }
 

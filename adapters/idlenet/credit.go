@@ -21,6 +21,8 @@ func (c *Conn) startCredit() {
 	if r := c.inspect(); r.AckedKnown {
 		c.credited.Store(r.Acked)
 		c.flags.Or(kernelCounts)
+	} else {
+		c.flags.Or(smallSteps)
 	}
 }
 

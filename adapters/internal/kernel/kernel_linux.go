@@ -19,14 +19,28 @@ func Inspect(fd uintptr) (r Report) {
 	if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
 		r.Queued, r.QueuedKnown = uint64(n), true
 	}
-	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil || info.Rto == 0 { // an emulator may fill in less, and the rest would say that input has just arrived
-		return r
+	if proto, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err == nil && proto == unix.IPPROTO_MPTCP {
+		return r // TCP_INFO describes only one of the subflows
 	}
-	r.In = age(info.Last_data_recv)
-	r.Out = age(lastOutput(info, r.Queued))
-	r.Acked, r.AckedKnown = info.Bytes_acked, true
+	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+		r.addTCP(info)
+	}
 	return r
+}
+
+// addTCP adds what info contains to r. Not every system fills in all of it: gVisor
+// has the first fields and few others, an emulator may stop after the first four
+// bytes, and a kernel before 4.2 does not have the counters. What is not filled in
+// is 0. So a field counts only if one next to it, which is never 0 on an
+// established connection, is not 0.
+func (r *Report) addTCP(info *unix.TCPInfo) {
+	if info.Snd_mss != 0 && info.Pmtu != 0 {
+		r.In = age(info.Last_data_recv)
+		r.Out = age(lastOutput(info, r.Queued))
+	}
+	if info.Segs_in != 0 { // it has counted the handshake
+		r.Acked, r.AckedKnown = info.Bytes_acked, true
+	}
 }
 
 // lastOutput returns for how many milliseconds output has not moved. The result
@@ -43,10 +57,15 @@ func Inspect(fd uintptr) (r Report) {
 func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	last, acked, timeout := info.Last_data_sent, info.Last_ack_recv, info.Rto/1000
 	sent := last
-	if n := info.Retransmits; n > 0 { // the timeout has been doubled n times
+	n := info.Retransmits
+	shrunk := hasShrunk(info)
+	if shrunk {
+		n = info.Backoff
+	}
+	if n > 0 { // the timeout has been doubled n times
 		sent += timeout - timeout>>(n-1)
 	}
-	if queued == 0 { // the last acknowledgement may be that of a keepalive probe
+	if queued == 0 || shrunk { // the last acknowledgement is that of a keepalive probe, or repeats an earlier one
 		return sent
 	}
 	if n := int(info.Backoff) - int(info.Probes); info.Unacked == 0 && n > 0 {
@@ -59,6 +78,26 @@ func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	acked = max(acked, last-min(last, timeout))
 	return min(sent, acked)
 }
+
+// hasShrunk reports whether the peer has closed its window to data that were sent
+// already. Each retransmission is a window probe then, which the peer answers. The
+// kernel counts such retransmissions in Backoff but not in Retransmits.
+//
+// Backoff must count from the last progress. Without timestamps it does not,
+// because the kernel resets it only when it can measure a round trip, and it cannot
+// do that with the acknowledgement of a retransmission (RFC 6298, Karn's algorithm).
+// A peer without timestamps can therefore put off a timeout, but by no more than
+// the interval between two retransmissions.
+func hasShrunk(info *unix.TCPInfo) bool {
+	return info.Snd_wnd == 0 && info.Unacked > 0 && info.Retransmits == 0 &&
+		info.Ca_state == stateLoss && info.Options&optTimestamps != 0
+}
+
+// From the kernel's tcp.h.
+const (
+	stateLoss     = 4 // TCP_CA_Loss: the retransmission timeout has passed
+	optTimestamps = 1 // TCPI_OPT_TIMESTAMPS
+)
 
 // maxBackoff is the number of window probes after which the interval between them
 // stops growing. The kernel limits that interval to two minutes.

@@ -198,9 +198,118 @@ func TestMoved(t *testing.T) {
 		"closed, with one unanswered": {unix.TCPInfo{Last_data_sent: 700, Last_ack_recv: 460, Backoff: 2, Probes: 1, Rto: 200_000}, 1, 660},
 		"closed, and talking":         {unix.TCPInfo{Last_data_sent: 700, Last_ack_recv: 5, Rto: 200_000}, 1, 500},
 		"closed for very long":        {unix.TCPInfo{Last_data_sent: 4_000_000_000, Last_ack_recv: 5, Backoff: 255, Rto: 120_000_000}, 1, 4_000_000_000 - 120_000},
+
+		// Captured: the peer has set its receive buffer to 4096 bytes after the handshake.
+		"shrunk":                    {shrunk(unix.TCPInfo{Last_data_sent: 624, Last_ack_recv: 624, Backoff: 6, Rto: 13_056_000}), 1, 13_272},
+		"shrunk, sent again once":   {shrunk(unix.TCPInfo{Last_data_sent: 84, Last_ack_recv: 84, Backoff: 1, Rto: 408_000}), 1, 84},
+		"shrunk, and talking":       {shrunk(unix.TCPInfo{Last_data_sent: 3188, Last_ack_recv: 5, Backoff: 4, Rto: 3_264_000}), 1, 6044},
+		"shrunk, not acknowledged":  {shrunk(unix.TCPInfo{Last_data_sent: 100, Last_ack_recv: 9000, Retransmits: 3, Backoff: 4, Rto: 1_600_000}), 1, 1300},
+		"shrunk, no timestamps":     {unix.TCPInfo{Ca_state: stateLoss, Options: 6, Unacked: 1, Last_data_sent: 624, Last_ack_recv: 624, Backoff: 6, Rto: 13_056_000}, 1, 624},
+		"reopened, by less than it": {unix.TCPInfo{Ca_state: stateLoss, Options: 7, Unacked: 1, Snd_wnd: 4096, Last_data_sent: 2, Last_ack_recv: 1, Backoff: 6, Rto: 200_000}, 1, 1},
+		"closed again, no loss":     {unix.TCPInfo{Options: 7, Unacked: 1, Last_data_sent: 2, Last_ack_recv: 1, Backoff: 6, Rto: 200_000}, 1, 1},
 	} {
 		if got := lastOutput(&c.TCPInfo, c.queued); got != c.want {
 			t.Errorf("%s: last output %d ms ago, want %d", name, got, c.want)
+		}
+	}
+}
+
+// shrunk completes info by what all connections have whose peer has closed its
+// window to data that were sent already.
+func shrunk(info unix.TCPInfo) unix.TCPInfo {
+	info.Ca_state, info.Options, info.Unacked = stateLoss, 7, 1
+	return info
+}
+
+// TestShrunkWindow has a peer that makes its receive buffer smaller and reads
+// nothing. What is sent again does not move, though the peer answers each time.
+func TestShrunkWindow(t *testing.T) {
+	t.Parallel()
+	server, client := connect(t, "tcp", "127.0.0.1:0")
+	if err := client.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for b, err := make([]byte, 1<<20), error(nil); err == nil; {
+			_, err = server.Write(b)
+		}
+	}()
+	info, looked := tcpInfo(t, server), time.Now()
+	for moved := looked; ; time.Sleep(time.Millisecond) {
+		before, then := info, looked
+		looked, info = time.Now(), tcpInfo(t, server)
+		if info.Bytes_acked != before.Bytes_acked || info.Bytes_sent-info.Bytes_retrans != before.Bytes_sent-before.Bytes_retrans {
+			moved = then
+		}
+		r := inspect(t, server)
+		silent := time.Since(moved)
+		switch {
+		case r.Out > silent:
+			t.Fatalf("it has moved %v ago or less: %+v, %+v", silent, r, info)
+		case info.Backoff >= 4 && r.Out > silent*2/3: // half of it, if only the last retransmission were seen
+			return
+		case silent > patience:
+			t.Fatalf("it has moved %v ago: %+v, %+v", silent, r, info)
+		}
+	}
+}
+
+// TestPartialInfo: what a system does not fill in is not known.
+func TestPartialInfo(t *testing.T) {
+	whole := unix.TCPInfo{
+		State: 1, Rto: 200_000, Snd_mss: 1448, Last_data_sent: 400, Last_data_recv: 300, Last_ack_recv: 200, Pmtu: 1500,
+		Bytes_acked: 7, Segs_in: 3,
+	}
+	old := whole // before Linux 4.2
+	old.Bytes_acked, old.Segs_in = 0, 0
+	for name, c := range map[string]struct {
+		info unix.TCPInfo
+		want Report
+	}{
+		"whole":  {whole, Report{In: age(300), Out: age(200), AckedKnown: true, Acked: 7}},
+		"new":    {unix.TCPInfo{State: 1, Rto: 200_000, Snd_mss: 1448, Pmtu: 1500, Segs_in: 1}, Report{In: 1, Out: 1, AckedKnown: true}},
+		"old":    {old, Report{In: age(300), Out: age(200)}},
+		"gVisor": {unix.TCPInfo{State: 1, Options: 7, Rto: 200_000, Rtt: 50, Rttvar: 20, Snd_ssthresh: 1 << 30, Snd_cwnd: 10, Reord_seen: 1}, Report{}},
+		"qemu":   {unix.TCPInfo{State: 1, Ca_state: 1, Retransmits: 1, Probes: 1}, Report{}},
+		"none":   {unix.TCPInfo{}, Report{}},
+	} {
+		const queued = 1
+		r := Report{Unread: true, Queued: queued, QueuedKnown: true}
+		c.want.Unread, c.want.Queued, c.want.QueuedKnown = true, queued, true
+		if r.addTCP(&c.info); r != c.want {
+			t.Errorf("%s: it knows %+v, want %+v", name, r, c.want)
+		}
+	}
+}
+
+// TestMultipath: TCP_INFO of an MPTCP socket describes one subflow, so nothing is
+// concluded from it.
+func TestMultipath(t *testing.T) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(true)
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, multipath := range []bool{true, false} {
+		var dialer net.Dialer
+		dialer.SetMultipathTCP(multipath)
+		client, err := dialer.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		server, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		if is, err := server.(*net.TCPConn).MultipathTCP(); err != nil || is != multipath {
+			t.Skip("this system has no MPTCP: ", err)
+		}
+		if r := inspect(t, server); r.AckedKnown == multipath || (r.In != 0) == multipath || (r.Out != 0) == multipath {
+			t.Errorf("multipath %v: %+v", multipath, r)
 		}
 	}
 }
