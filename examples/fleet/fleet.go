@@ -34,6 +34,9 @@ type options struct {
 	duration time.Duration // 0 until it is interrupted
 	kill     bool
 	drain    bool
+	wipe     bool                             // the engine loses its store
+	neighbor bool                             // a second fleet runs on the same engine
+	spread   time.Duration                    // see node.Config
 	out      func(format string, args ...any) // what goes on
 }
 
@@ -132,7 +135,7 @@ func (f *fleet) addresses() (all []string) {
 }
 
 func (f *fleet) startNode(i int) error {
-	c := node.Config{Name: nodeName(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over}
+	c := node.Config{Name: nodeName(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over, Spread: f.spread}
 	if f.ops != "" {
 		c.Ops = addressOf(f.ops, i+1)
 	}

@@ -52,6 +52,9 @@ func command() error {
 	flag.DurationVar(&o.duration, "duration", 0, "how long it runs at least; the default is a minute with scenes or -json, and else until Ctrl-C")
 	flag.BoolVar(&o.kill, "kill", false, "kill a node")
 	flag.BoolVar(&o.drain, "drain", false, "drain a node; with the name of one, that of the fleet that runs")
+	flag.BoolVar(&o.wipe, "wipe", false, "have the engine lose all that it has stored")
+	flag.BoolVar(&o.neighbor, "neighbor", false, "run a second, smaller fleet on the same engine")
+	flag.DurationVar(&o.spread, "spread", 10*time.Second, "how long a node takes to send on clients of which it has too many; 0 for never")
 	set := flag.String("set", "", "change `limits` of the fleet that runs, such as idle=30s,write=5s")
 	asJSON := flag.Bool("json", false, "print the result only, as an object")
 	flag.Usage = func() {
@@ -79,7 +82,10 @@ func command() error {
 	case o.nodes < 1 || o.clients < 1 || o.beat <= 0 || o.over <= 0:
 		return errors.New("-nodes, -clients, -beat and -over must be more than 0")
 	}
-	if o.duration == 0 && (*asJSON || o.kill || o.drain) {
+	if o.wipe && o.engine != "" {
+		return errors.New("-wipe needs the embedded engine; leave -nats out")
+	}
+	if o.duration == 0 && (*asJSON || o.kill || o.drain || o.wipe) {
 		o.duration = time.Minute
 	}
 	o.out = log.Printf
@@ -104,13 +110,18 @@ func simulate(ctx context.Context, o options, asJSON bool) error {
 		f.servePage()
 	}
 	o.out("%d nodes run, the engine is %s", o.nodes, f.engine)
+	neighbor := make(chan error, 1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { neighbor <- f.runNeighbor(ctx) }()
 	r, err := f.run(ctx)
 	if err != nil {
 		return err
 	}
 	r.print(asJSON)
 	if r.Lost > 0 || r.Misplaced > 0 {
-		return fmt.Errorf("%d letters are lost, %d clients misplaced", r.Lost, r.Misplaced)
+		return fmt.Errorf("%d letters are lost, %d clients misplaced: %s", r.Lost, r.Misplaced, r.Example)
 	}
-	return nil
+	stop()
+	return <-neighbor
 }

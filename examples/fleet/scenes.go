@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -70,6 +72,16 @@ func (f *fleet) run(ctx context.Context) (r result, err error) {
 	f.out("they write %d letters a second to each other", lettersPerSecond)
 	if f.kill {
 		if err := f.killScene(ctx); err != nil {
+			return r, err
+		}
+	}
+	if f.wipe {
+		if err := f.wipeScene(ctx); err != nil {
+			return r, err
+		}
+	}
+	if f.kill && f.drain && f.spread > 0 {
+		if err := f.spreadScene(ctx); err != nil {
 			return r, err
 		}
 	}
@@ -171,6 +183,78 @@ func (f *fleet) killScene(ctx context.Context) error {
 	}
 	f.out("%.1f s later its clients are connected and known elsewhere", took)
 	return nil
+}
+
+// wipeScene restarts the engine without all that it has stored.
+func (f *fleet) wipeScene(ctx context.Context) error {
+	f.out("the engine loses its store")
+	begun := time.Now()
+	port := f.server.Addr().(*net.TCPAddr).Port
+	f.server.Shutdown()
+	f.server.WaitForShutdown()
+	err := os.RemoveAll(filepath.Join(f.dir, "jetstream"))
+	if err == nil {
+		f.server, err = startEngine(f.dir, port)
+	}
+	if err != nil {
+		return err
+	}
+	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	took := time.Since(begun).Seconds()
+	if worst > 0 {
+		return fmt.Errorf("%.1f s after the engine lost its store %d clients are misplaced: %s", took, worst, example)
+	}
+	f.out("%.1f s later all clients are known again", took)
+	return nil
+}
+
+// spreadScene waits until all nodes have about as many clients.
+func (f *fleet) spreadScene(ctx context.Context) error {
+	begun := time.Now()
+	for most := f.spread + 30*time.Second; ctx.Err() == nil; wait(ctx, 500*time.Millisecond) {
+		states, err := f.nc.States(ctx, f.nodes, time.Second)
+		if err != nil {
+			return err
+		}
+		fewest, moving := math.MaxInt, false
+		for _, s := range states {
+			fewest, moving = min(fewest, s.Clients), moving || s.Spreads
+		}
+		took := time.Since(begun)
+		if len(states) == f.nodes && !moving && fewest >= f.clients/f.nodes*8/10 {
+			f.out("%.1f s later every node has its share of the clients again", took.Seconds())
+			return nil
+		} else if took > most {
+			return fmt.Errorf("%v after a node came back it has %d of %d clients", took.Round(time.Second), fewest, f.clients)
+		}
+	}
+	return ctx.Err()
+}
+
+// runNeighbor runs a second fleet on the same engine until ctx is done, if it is wanted, and
+// fails if that loses anything.
+func (f *fleet) runNeighbor(ctx context.Context) error {
+	if !f.neighbor {
+		return nil
+	}
+	o := options{fleet: f.fleet + "-neighbor", engine: f.engine, nodes: 2, clients: 200, beat: f.beat, over: f.over,
+		address: addressOf(f.address, 2*f.nodes), out: func(string, ...any) {}}
+	n, err := startFleet(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	r, err := n.run(ctx)
+	if err == nil && (r.Lost > 0 || r.Misplaced > 0) {
+		err = fmt.Errorf("the neighbor has lost %d letters, and misplaced %d clients: %s", r.Lost, r.Misplaced, r.Example)
+	}
+	if err == nil {
+		f.out("the neighbor on the same engine has lost nothing of %d letters", r.Letters)
+	}
+	return err
 }
 
 // drainScene drains a node, and returns how even that was.

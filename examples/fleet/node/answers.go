@@ -92,6 +92,7 @@ type State struct {
 	Dropped  uint64            `json:"dropped"` // frames without a way
 	Limits   Verdict           `json:"limits"`  // that hold
 	Draining bool              `json:"draining"`
+	Spreads  bool              `json:"spreads"` // it sends on clients of which it has too many
 	Lease    Lease             `json:"lease"`
 	Epoch    uint64            `json:"epoch"`     // of the lease under which it tells who is here
 	LeaseAge float64           `json:"lease_age"` // seconds since it was renewed
@@ -107,7 +108,7 @@ func (n *Node) lease() Lease {
 func (n *Node) state() State {
 	st := n.gateway.timeouts.Stats()
 	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},
-		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
+		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Spreads: n.spreads.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
 	s.Clients, s.Epoch = s.Lease.Clients, n.presence.speaksUnder()
 	if at := n.leaser.renewed.Load(); at != nil {
 		s.LeaseAge = time.Since(*at).Seconds()

@@ -249,13 +249,57 @@ func (d *directory) complete() bool {
 	return all[d.self].synced
 }
 
-// others returns the addresses to which a draining node sends its clients, in a fixed order.
-func (d *directory) others() (addresses []string) {
+// takers returns the leases of the nodes that take clients, in a fixed order.
+func (d *directory) takers() (names []string, leases []Lease) {
 	all := d.live()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if l := all[name].lease; name != d.self && !l.Draining && l.Address != "" {
+		if l := all[name].lease; !l.Draining && l.Address != "" {
+			names, leases = append(names, name), append(leases, l)
+		}
+	}
+	return names, leases
+}
+
+// others returns the addresses to which a draining node sends its clients.
+func (d *directory) others() (addresses []string) {
+	names, leases := d.takers()
+	for i, l := range leases {
+		if names[i] != d.self {
 			addresses = append(addresses, l.Address)
 		}
 	}
 	return addresses
+}
+
+// fewer returns the addresses of the nodes that have fewer clients than their share.
+func (d *directory) fewer() (addresses []string) {
+	_, leases := d.takers()
+	for _, l := range leases {
+		if l.Clients < share(leases) {
+			addresses = append(addresses, l.Address)
+		}
+	}
+	return addresses
+}
+
+// excess returns how many clients this node has beyond its share, or 0 if it is about right.
+func (d *directory) excess() int {
+	names, leases := d.takers()
+	i := slices.Index(names, d.self)
+	if i < 0 {
+		return 0
+	}
+	fair := share(leases)
+	if over := leases[i].Clients - fair; over > fair/10+1 {
+		return over
+	}
+	return 0
+}
+
+// share returns how many clients each node would have if all had the same number.
+func share(leases []Lease) (clients int) {
+	for _, l := range leases {
+		clients += l.Clients
+	}
+	return (clients + len(leases) - 1) / len(leases)
 }

@@ -36,6 +36,7 @@ const (
 	engineBuffer    = 8192                // messages to the engine that wait in the node
 	drainGrace      = 2 * time.Second     // in which a client that was told to move may do so
 	drainStop       = 15 * time.Second    // after the last turn in a drain, when those that are left are cut
+	spreadAfter     = 10 * time.Second    // an imbalance that lasts for so long is corrected
 	who             = "fleet-directories" // the queue group that answers subjectWho
 )
 

@@ -69,8 +69,11 @@ func sayBye(c gnet.Conn, err *idle.TimeoutError) (keep bool) {
 // sayMove tells a client where to connect instead. The nodes take turns, so each gets the
 // same share of the rate at which this one is drained.
 func (g *gateway) sayMove(c gnet.Conn) {
-	address := ""
-	if others := g.n.directory.others(); len(others) > 0 {
+	address, others := "", g.n.directory.others()
+	if g.n.spreads.Load() {
+		others = g.n.directory.fewer()
+	}
+	if len(others) > 0 {
 		address = others[g.turns.Add(1)%uint64(len(others))]
 	}
 	c.Write(Frame{Move, []byte(address)}.Append(nil))

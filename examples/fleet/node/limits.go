@@ -44,8 +44,15 @@ func DefaultLimits() Limits {
 	return Limits{Handshake: Duration(5 * time.Second), Idle: Duration(30 * time.Second), Write: Duration(10 * time.Second)}
 }
 
+// limitsMost is how many bytes an entry has at most. What is wrong with one goes to the log and
+// to whoever asks for the state of a node, so it must not be long.
+const limitsMost = 1024
+
 // parseLimits checks all there is to check without a tracker.
 func parseLimits(text []byte) (l Limits, err error) {
+	if len(text) > limitsMost {
+		return l, fmt.Errorf("the entry has %d bytes; limits have at most %d", len(text), limitsMost)
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {

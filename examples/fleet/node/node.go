@@ -34,6 +34,7 @@ type Config struct {
 	Ops      string        // for the page, the metrics and readiness; empty for none
 	Most     int           // clients at a time: well below the limit of descriptors
 	Over     time.Duration // how long a drain by SIGTERM takes
+	Spread   time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
 }
 
 // A Node is a gateway process.
@@ -50,6 +51,7 @@ type Node struct {
 	outbox   chan *nats.Msg
 	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
 	draining atomic.Bool
+	spreads  atomic.Bool             // clients are told to move because the node has more than its share
 	ctx      context.Context         // of the node's life
 	stop     context.CancelCauseFunc // ends it
 }
@@ -121,6 +123,7 @@ func (n *Node) join() error {
 	go n.publish(n.ctx)
 	go n.batches(n.ctx)
 	go n.leaser.run(n.ctx)
+	go n.spread(n.ctx)
 	go watch(n.ctx, n.nc.Control, limits, n.control.begin, n.control.see, jetstream.IncludeHistory())
 	go n.watchLeases(n.ctx, leases)
 	return nil
@@ -229,6 +232,37 @@ func (n *Node) drain(over time.Duration, must bool) error {
 		n.leave()
 	}()
 	return nil
+}
+
+// spread sends clients on while the node has more than its share. A rollout leaves the node that
+// was restarted last without any, and nobody else would send it some. Nodes come and go in a
+// rollout, so an imbalance has to last for a while before it counts.
+func (n *Node) spread(ctx context.Context) {
+	if n.config.Spread <= 0 {
+		return
+	}
+	for since := time.Now(); ctx.Err() == nil; pause(ctx, leaseEvery) {
+		excess := n.directory.excess()
+		if excess == 0 || n.draining.Load() {
+			since = time.Now()
+		}
+		if time.Since(since) < spreadAfter {
+			continue
+		}
+		o, err := n.gateway.timeouts.Tracker().Shed(idle.Shed{
+			Phase: n.gateway.online, Most: excess, Cause: "spread",
+			Over: n.config.Spread, Grace: drainGrace, Stop: n.config.Spread + drainStop,
+		})
+		if err != nil {
+			log.Printf("%s: %d clients too many stay: %v", n.name, excess, err)
+			return
+		}
+		log.Printf("%s: sends %d clients to nodes that have fewer", n.name, excess)
+		n.spreads.Store(true)
+		<-o.Done()
+		n.spreads.Store(false)
+		since = time.Now()
+	}
 }
 
 // leave tells the last ends, says who is left, and gives the lease back.
