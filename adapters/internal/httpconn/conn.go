@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"sync/atomic"
@@ -31,7 +32,7 @@ type Conn struct {
 
 	state       atomic.Uint32 // a state and flags, see below
 	phase       Phase         // the phase that has been entered
-	begun       uint8         // whether a byte of the next request has been read; see below
+	begun       uint8         // whether the next request has begun; see below
 	handshaking bool          // the bytes that arrive belong to a TLS handshake
 	prefaceLen  uint8         // how many bytes of HTTP/2's preface have arrived
 
@@ -44,6 +45,7 @@ type Conn struct {
 // Values of begun.
 const (
 	notBegun       = iota // no byte of the next request has been read
+	maybeBegun            // what has been read need not be of a request: a blank line, or a KeyUpdate of TLS
 	begunAlone            // its first byte arrived while the server was waiting for it
 	begunPipelined        // its first byte was read together with the previous request
 )
@@ -113,15 +115,18 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if c.state.Load() != awaitingHeader || c.phase != KeepAlive || c.begun != notBegun {
 		return c.readSlow(b)
 	}
-	c.begun = begunAlone // the Read returns a byte of a request, or else it is the last one
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if n > 0 { // a deadline may have ended the Read
+		c.noteArrival(b[:n])
+	}
+	return n, err
 }
 
 // readSlow is a Read within a request, or before the first one.
 func (c *Conn) readSlow(b []byte) (int, error) {
 	c.enterWaitPhase()
 	n, err := c.Conn.Read(b)
-	if n > 0 && (c.begun == notBegun || c.prefaceLen > 0) && c.state.Load() == awaitingHeader {
+	if n > 0 && (c.begun < begunAlone || c.prefaceLen > 0) && c.state.Load() == awaitingHeader {
 		c.noteArrival(b[:n])
 	}
 	return n, err
@@ -147,7 +152,7 @@ func (c *Conn) waitPhase(state uint32) Phase {
 	switch {
 	case state == readingBody:
 		return Request
-	case c.begun != notBegun:
+	case c.begun >= begunAlone:
 		return Header
 	case c.phase == Handshake:
 		return Handshake
@@ -170,7 +175,23 @@ func (c *Conn) noteArrival(b []byte) {
 	if c.listener.http2 == OverAny && (c.phase == Handshake || c.prefaceLen > 0) {
 		c.matchPreface(b)
 	}
-	c.begun = begunAlone
+	if c.begun < begunAlone && c.isNoise(b) {
+		c.begun = maybeBegun
+	} else {
+		c.begun = begunAlone
+	}
+}
+
+// isNoise reports whether b, which has arrived between two requests, is nothing that
+// begins one: a blank line, which some clients send after a body, or a record of TLS
+// that is not for the application. The record of a KeyUpdate of TLS 1.3 looks like one
+// with five bytes of a request. So only the first record is taken for a KeyUpdate.
+func (c *Conn) isNoise(b []byte) bool {
+	if c.extra.Load() == nil { // no TLS
+		return b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0
+	}
+	const applicationData, keyUpdate = 23, 22 // a type of records, and a length
+	return b[0] != applicationData || c.begun == notBegun && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
 }
 
 // preface is the first thing that an HTTP/2 client sends.
@@ -251,16 +272,19 @@ func (c *Conn) SetDeadline(t time.Time) error {
 //   - In the body of a request, a deadline is set by a handler that watches over
 //     the body itself, or by net/http when it is about to read ahead. In both
 //     cases no limit applies to reads until the request has ended.
-//   - Before that, fasthttp sets a deadline once it has read the header.
-//   - Some deadlines are signals, see firstSignal.
+//   - Before that, fasthttp sets a deadline once it has read the header. Between two
+//     requests a deadline says nothing: a server may set one to see whether it can
+//     release its buffers, as net/http does since Go 1.28.
+//   - Some deadlines are signals, see onSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if isSignal(t) {
-		c.onSignal(t)
+	if t.Unix() >= firstSignal && c.onSignal(t) {
 		return nil
 	}
-	if c.transition(readingBody, handling) {
+	switch {
+	case c.transition(readingBody, handling):
 		c.ReadAhead(true)
-	} else if !t.IsZero() && c.state.Load() == awaitingHeader {
+	case !t.IsZero() && c.state.Load() == awaitingHeader && c.listener.tellsByDeadlines() &&
+		(c.phase == Handshake || c.begun >= begunAlone):
 		c.HeaderRead()
 	}
 	return c.Conn.SetReadDeadline(t)

@@ -27,9 +27,9 @@ func (c *Conn) HandshakeDone(begun bool) {
 	c.handshaking = false
 }
 
-// MayBePipelined reports whether no byte of the next request has been read since
-// the previous one. If a request begins in this state, its first bytes were read
-// together with the previous request: the client pipelines.
+// MayBePipelined reports whether no byte has been read since the previous request. If
+// a request begins in this state, its first bytes were read together with the previous
+// request: the client pipelines.
 func (c *Conn) MayBePipelined() bool { return c.begun == notBegun }
 
 // RequestBegun records that the first byte of a request has been read. It has no effect
@@ -161,17 +161,14 @@ func (l *Listener) findBySignal(nc net.Conn) *Conn {
 	return l.found
 }
 
-// Deadlines from firstSignal on are signals to a Conn: they lie after the year
-// 2200, where nobody would set one. The value is in seconds since 1970.
-const firstSignal = 8_000_000_000
+// firstSignal is the least deadline that may be a signal, in seconds since 1970.
+const firstSignal = 8_000_000_001 // in the year 2223
 
-func isSignal(t time.Time) bool { return t.Unix() > firstSignal }
-
-// findSignal is the signal that makes a connection of l identify itself. It
-// contains some of l's address, so that another listener's connection does not
-// answer.
+// findSignal is the signal that makes a connection of l identify itself. It lies within
+// the second of firstSignal, where nobody would set a deadline, and contains some of l's
+// address, so that another listener's connection does not answer.
 func (l *Listener) findSignal() time.Time {
-	return time.Unix(firstSignal+1, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
+	return time.Unix(firstSignal, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
 }
 
 // HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
@@ -179,12 +176,23 @@ func (l *Listener) findSignal() time.Time {
 // read.
 const HeaderReadSignal = 250 * 365 * 24 * time.Hour
 
-// onSignal acts on a deadline that is a signal.
-func (c *Conn) onSignal(t time.Time) {
-	switch l := c.listener; {
-	case t.Equal(l.findSignal()):
-		l.found = c // findBySignal, which holds l.finding, is waiting for it
-	case t.Unix() != firstSignal+1:
-		c.HeaderRead()
+// tellsByDeadlines reports whether the server of l tells of a header that it has read by
+// setting a deadline. fasthttp does.
+func (l *Listener) tellsByDeadlines() bool { return l.http2 == NoHTTP2 }
+
+// onSignal acts on a deadline that is a signal. It reports whether t is one.
+func (c *Conn) onSignal(t time.Time) bool {
+	l := c.listener
+	if t.Unix() == firstSignal {
+		if t.Equal(l.findSignal()) {
+			l.found = c // findBySignal, which holds l.finding, is waiting for it
+		}
+		return true
 	}
+	left := time.Until(t)
+	if !l.tellsByDeadlines() || left > HeaderReadSignal || left < HeaderReadSignal-time.Minute {
+		return false
+	}
+	c.HeaderRead()
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,17 +28,21 @@ const (
 	evContinue        // 100 Continue
 	evShaken          // HandshakeDone
 	evBegun           // RequestBegun
+	evBlank           // a blank line arrives, and is not read yet
+	evProbe           // a Read with a deadline so short that nothing arrives before it
 	numEvents
 )
 
 // model is a Conn as it should be: dumb, and slow to change its mind.
 type model struct {
+	deadlines bool // the server tells by deadlines of headers that it has read: fasthttp
 	first     bool // no request has ended yet
 	begun     bool // a byte of the next request has been read
+	blank     bool // a part of a blank line before it has been read
 	state     int  // awaitingHeader, readingBody, handling or hijacked
 	responded bool
-	buffered  bool // the next request was told of as begun, so responses may be held back
-	input     int  // bytes that have arrived
+	buffered  bool   // the next request was told of as begun, so responses may be held back
+	input     string // bytes that have arrived
 }
 
 // due is the phase that a Read waits in, none if no limit counts.
@@ -71,6 +76,16 @@ func (p Phase) setting() string {
 	return [numPhases]string{Handshake: "HandshakeTimeout", Header: "HeaderTimeout", Request: "BodyTimeout", KeepAlive: "KeepAliveTimeout", Hijacked: "IdleTimeout"}[p]
 }
 
+// deadline is told of a deadline for reading.
+func (m *model) deadline(none bool) {
+	switch {
+	case m.state == readingBody:
+		m.state, m.responded = handling, false
+	case !none && m.deadlines && (m.first || m.begun): // otherwise the server only looks whether a request comes
+		m.header()
+	}
+}
+
 // header is told that a header was read.
 func (m *model) header() {
 	if m.state == awaitingHeader {
@@ -94,6 +109,8 @@ type play struct {
 	calls chan call
 	last  Phase // of the wait before, as its limit may be used up in part
 	again bool
+
+	probed time.Duration // how long probes have waited since the last byte
 }
 
 // waits has a Read wait for long, and checks what counts meanwhile.
@@ -125,7 +142,7 @@ func (p *play) waits() {
 		if got.err.Phase != due.String() || got.err.Setting != due.setting() || got.err.Limit != limit || got.status != p.m.status() {
 			t.Errorf("timed out by %+v with status %d, want %v of %v with %d (%+v)", got.err, got.status, due, limit, p.m.status(), p.m)
 		}
-		if took > limit+2*p.c.listener.options.Tick || took < limit && !partly {
+		if took > limit+2*p.c.listener.options.Tick || took < limit-p.probed && !partly {
 			t.Errorf("timed out after %v, the limit is %v (%+v)", took, limit, p.m)
 		}
 	}
@@ -137,13 +154,44 @@ func (p *play) waits() {
 	if n := <-done; n != 1 {
 		t.Errorf("read %d bytes", n)
 	}
-	p.read()
+	p.read("x")
 }
 
-func (p *play) read() {
-	if p.m.state == awaitingHeader {
+// read is told that the server has read b.
+func (p *play) read(b string) {
+	p.probed = 0
+	if p.m.state != awaitingHeader || p.m.begun {
+		return
+	}
+	if p.m.blank = strings.Trim(b, "\r\n") == ""; !p.m.blank {
 		p.m.begun = true
 	}
+}
+
+// arrives has the peer send b.
+func (p *play) arrives(b string) {
+	p.w.sends(b)
+	p.m.input += b
+}
+
+// probe looks whether something arrives soon, as net/http of Go 1.28 does between two
+// requests.
+func (p *play) probe() {
+	const short = 50 * time.Millisecond
+	p.c.SetReadDeadline(time.Now().Add(short))
+	p.m.deadline(false)
+	if p.m.input == "" {
+		var ne net.Error
+		if n, err := p.c.Read(make([]byte, 1)); n != 0 || !errors.As(err, &ne) || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+			p.t.Errorf("a probe got %d bytes and %v", n, err)
+		}
+		p.probed += short
+		for len(p.calls) > 0 { // what was awaited for long already
+			<-p.calls
+		}
+	}
+	p.c.SetReadDeadline(time.Time{})
+	p.m.deadline(true)
 }
 
 // event plays one.
@@ -151,11 +199,11 @@ func (p *play) event(e, arg int) {
 	c, m := p.c, &p.m
 	switch e {
 	case evArrive:
-		n := 1 + arg%5
-		p.w.sends("yyyyy"[:n])
-		m.input += n
+		p.arrives("yyyyy"[:1+arg%5])
+	case evBlank:
+		p.arrives("\r\n\r\n"[:1+arg%4])
 	case evRead:
-		if m.input == 0 {
+		if m.input == "" {
 			p.waits()
 			return
 		}
@@ -163,31 +211,34 @@ func (p *play) event(e, arg int) {
 		if n == 0 || err != nil {
 			p.t.Errorf("Read: %d, %v", n, err)
 		}
-		m.input -= n
+		b := m.input[:n]
+		m.input = m.input[n:]
 		if due, limited := m.due(); !limited || !p.again || due != p.last {
 			p.again = false
 		}
-		p.read()
+		p.read(b)
+	case evProbe:
+		p.probe()
 	case evHeader:
 		c.HeaderRead()
 		m.header()
 	case evSignal:
 		c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
-		m.header()
+		if m.deadlines {
+			m.header()
+		} else {
+			m.deadline(false)
+		}
 	case evDeadline, evNone:
 		var at time.Time
 		if e == evDeadline {
 			at = time.Now().Add(24 * time.Hour)
 		}
 		c.SetReadDeadline(at)
-		if m.state == readingBody {
-			m.state, m.responded = handling, false
-		} else if e == evDeadline {
-			m.header()
-		}
+		m.deadline(e == evNone)
 	case evIdle:
 		c.Idle()
-		m.state, m.first, m.begun, m.responded, m.buffered = awaitingHeader, false, false, false, false
+		m.state, m.first, m.begun, m.blank, m.responded, m.buffered = awaitingHeader, false, false, false, false, false
 	case evHand:
 		c.SetDeadline(time.Time{})
 		m.state = hijacked
@@ -204,7 +255,7 @@ func (p *play) event(e, arg int) {
 		c.HandshakeDone(arg%2 == 1) // there was no handshake
 	case evBegun:
 		c.RequestBegun()
-		if m.state == awaitingHeader && !m.first && !m.begun {
+		if m.state == awaitingHeader && !m.first && !m.begun && !m.blank {
 			m.begun, m.buffered, p.again = true, true, false
 		}
 	}
@@ -212,24 +263,24 @@ func (p *play) event(e, arg int) {
 
 // run plays all events in a bubble of virtual time. At the end the connection is
 // closed, or times out if it can.
-func run(t *testing.T, events []byte, handler, timesOut bool) {
+func run(t *testing.T, events []byte, handler, timesOut bool, server HTTP2) {
 	limits := distinct()
 	if handler {
 		limits.HandlerTimeout = 24 * time.Hour
 	}
-	p := &play{t: t, m: model{first: true}, calls: make(chan call, 1000)}
+	p := &play{t: t, m: model{deadlines: server == NoHTTP2, first: true}, calls: make(chan call, 1000)}
 	var ends atomic.Bool
 	limits.OnTimeout = func(nc net.Conn, err *idle.TimeoutError) bool {
 		p.calls <- call{*err, time.Now(), statusOf(nc.(*Conn).state.Load(), err)}
 		return !ends.Load()
 	}
 	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
-		p.c, p.w = c, w
+		p.c, p.w, l.http2 = c, w, server
 		for _, e := range events {
 			p.event(int(e)%int(numEvents), int(e)/int(numEvents))
 		}
 		due, limited := p.m.due()
-		if !timesOut || !limited || p.m.input > 0 {
+		if !timesOut || !limited || p.m.input != "" {
 			return
 		}
 		ends.Store(true)
@@ -277,6 +328,14 @@ func FuzzEvents(f *testing.F) {
 		{evArrive, evRead, evIdle, evHeader, evRead, evIdle, evRead},
 		{evArrive, evRead, evIdle, evBegun, evRead, evHeader, evRead, evIdle, evBegun, evHeader, evRead},
 		{evArrive, evRead, evRead, evIdle, evBegun, evRead},
+		{evNone, evRead, evArrive, evRead, evNone, evRead},
+		{evArrive, evRead, evIdle, evRead, evIdle, evProbe, evRead, evRead},
+		{evArrive, evRead, evIdle, evProbe, evRead, evRead, evRead},
+		{evArrive, evRead, evIdle, evProbe, evProbe, evArrive, evRead, evHeader, evProbe, evRead, evIdle, evProbe, evRead},
+		{evProbe, evRead, evArrive, evRead, evProbe, evRead, evIdle, evRead},
+		{evArrive, evRead, evIdle, evBlank + n, evRead + 2*n, evRead, evRead},
+		{evArrive, evRead, evIdle, evBlank + n, evRead, evBegun, evRead, evRead, evArrive, evRead, evRead},
+		{evBlank, evRead, evRead, evRead, evIdle, evBlank, evRead, evHeader, evRead},
 		{evHand, evIdle, evHeader, evDeadline, evRead}, // it was not hijacked, though it looked like that
 	} {
 		for _, handler := range []bool{false, true} {
@@ -284,7 +343,9 @@ func FuzzEvents(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, events []byte, handler, timesOut bool) {
-		run(t, events[:min(len(events), 60)], handler, timesOut)
+		for _, server := range []HTTP2{NoHTTP2, OverTLS} {
+			run(t, events[:min(len(events), 60)], handler, timesOut, server)
+		}
 	})
 }
 
@@ -391,6 +452,18 @@ func TestPrefaceOfALaterRequest(t *testing.T) {
 			}
 			c.Idle()
 		}
+	})
+}
+
+// TestPrefaceHasABlankLine, which does not undo the beginning.
+func TestPrefaceHasABlankLine(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		l.http2 = OverAny
+		for _, text := range []string{preface[:16], preface[16:18]} {
+			w.sends(text)
+			c.Read(make([]byte, 100))
+		}
+		timesOut(t, c, Header, distinct().HeaderTimeout)
 	})
 }
 

@@ -61,8 +61,19 @@ func (w *wire) Read(b []byte) (int, error) {
 			w.mu.Unlock()
 			return n, nil
 		}
+		deadline := w.deadline
 		w.mu.Unlock()
-		<-change
+		if deadline.IsZero() {
+			<-change
+			continue
+		}
+		timer := time.NewTimer(time.Until(deadline))
+		select {
+		case <-change:
+			timer.Stop()
+		case <-timer.C:
+			w.set(deadline) // which is past now
+		}
 	}
 }
 
@@ -101,7 +112,7 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) set(t time.Time) error {
-	w.alter(func() { w.past, w.deadline = !t.IsZero() && t.Before(time.Now()), t })
+	w.alter(func() { w.past, w.deadline = !t.IsZero() && !t.After(time.Now()), t })
 	return nil
 }
 

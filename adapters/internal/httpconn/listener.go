@@ -55,7 +55,7 @@ type Listener struct {
 type HTTP2 uint8
 
 const (
-	NoHTTP2 HTTP2 = iota // none
+	NoHTTP2 HTTP2 = iota // none; the server is fasthttp
 	OverTLS              // connections with TLS
 	OverAny              // connections with and without TLS
 )

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,18 +174,67 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 	})
 }
 
-// TestSignals are no deadlines that a user would set, and those are no signals.
-func TestSignals(t *testing.T) {
-	l, other := &Listener{}, &Listener{}
-	if !isSignal(l.findSignal()) || !isSignal(time.Now().Add(HeaderReadSignal)) {
-		t.Error("a signal is none")
-	}
-	if l.findSignal().Equal(other.findSignal()) {
+// TestDeadlinesOfUsers are no signals, however far they are.
+func TestDeadlinesOfUsers(t *testing.T) {
+	if (&Listener{}).findSignal().Equal((&Listener{http2: OverTLS}).findSignal()) {
 		t.Error("two listeners call alike")
 	}
-	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 0), time.Now(), time.Now().Add(100 * 365 * 24 * time.Hour)} {
-		if isSignal(at) {
-			t.Errorf("%v is one", at)
+	for _, server := range []HTTP2{NoHTTP2, OverTLS} {
+		for _, far := range []time.Duration{0, 200, 260, 290, 1000} {
+			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				l.http2 = server
+				var at time.Time
+				if far != 0 {
+					at = time.Now().AddDate(int(far), 0, 0)
+				}
+				c.SetReadDeadline(time.Now().Add(time.Second))
+				c.SetReadDeadline(at)
+				if !w.deadline.Equal(at) {
+					t.Errorf("%v: the deadline is %v, want %v", server, w.deadline, at)
+				}
+			})
 		}
+	}
+	// What fasthttp is told to set is one, but only there.
+	for server, set := range map[HTTP2]bool{NoHTTP2: false, OverTLS: true} {
+		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			l.http2 = server
+			c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
+			if w.deadline.IsZero() == set {
+				t.Errorf("%v: the deadline is %v", server, w.deadline)
+			}
+		})
+	}
+}
+
+// TestKeyUpdateIsNoRequest: what a client of TLS sends between two requests need not be
+// the beginning of one. It extends the wait as any byte does.
+func TestKeyUpdateIsNoRequest(t *testing.T) {
+	keyUpdate := "\x17\x03\x03\x00\x16" + strings.Repeat("?", 22)
+	for name, test := range map[string]struct {
+		sent []string
+		want Phase
+	}{
+		"KeyUpdate":                    {[]string{keyUpdate}, KeepAlive},
+		"alert":                        {[]string{"\x15\x03\x03\x00\x02??"}, KeepAlive},
+		"two, which may be five bytes": {[]string{keyUpdate, keyUpdate}, Header},
+		"the first byte of a request":  {[]string{"\x17\x03\x03\x00\x12" + strings.Repeat("?", 18)}, Header},
+		"KeyUpdate, then a request":    {[]string{keyUpdate, "\x17\x03\x03\x00\x20??"}, Header},
+		"KeyUpdate with a request":     {[]string{keyUpdate + "\x17\x03\x03\x00\x20??"}, Header},
+	} {
+		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.extra.Store(&extra{}) // it carries TLS
+			c.Idle()
+			for _, b := range test.sent {
+				w.sends(b)
+				if n, err := c.Read(make([]byte, 100)); n != len(b) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			c.Read(make([]byte, 100))
+			if err := c.Timeout(); err == nil || err.Phase != test.want.String() {
+				t.Errorf("%s: %v, want a timeout of the %v", name, err, test.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,195 @@
+package httpsuite
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Prober serves HTTP/1 as net/http of Go 1.28 does (golang/go#80735). After each response
+// it reads with a short deadline. If that passes, the connection is idle: the Prober
+// releases its buffers and waits with one byte. A connection must not take the deadline
+// for anything else, and the error has to be what tailscale/go#183 says.
+type Prober struct {
+	State    func(net.Conn, http.ConnState) // the server's hook; may be nil
+	HandOver bool                           // after the probe, another goroutine goes on
+}
+
+// probe is how long a Prober waits before it releases buffers.
+const probe = 50 * ms
+
+// serve serves the connections of ln until it is closed. Each response says whether a
+// probe has come before its request.
+func (p Prober) serve(t testing.TB, ln net.Listener) {
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go p.converse(t, nc, "first", nil)
+	}
+}
+
+func (p Prober) state(nc net.Conn, to http.ConnState) {
+	if p.State != nil {
+		p.State(nc, to)
+	}
+}
+
+// converse serves nc. begun has been read of the next request, if anything.
+func (p Prober) converse(t testing.TB, nc net.Conn, after string, begun []byte) {
+	if begun == nil {
+		p.state(nc, http.StateNew)
+	}
+	for {
+		in := bufio.NewReader(io.MultiReader(bytes.NewReader(begun), nc))
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			break
+		}
+		p.state(nc, http.StateActive)
+		io.Copy(io.Discard, r.Body)
+		if _, err := fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(after), after); err != nil {
+			break
+		}
+		p.state(nc, http.StateIdle)
+		begun = make([]byte, 1)
+		nc.SetReadDeadline(time.Now().Add(probe))
+		_, err = nc.Read(begun)
+		nc.SetReadDeadline(time.Time{})
+		after = "at once"
+		if err == nil {
+			continue
+		}
+		if ne, ok := err.(net.Error); !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		in, r, after = nil, nil, "parked"
+		park := func() bool { _, err := nc.Read(begun); return err == nil }
+		if p.HandOver {
+			go func() {
+				if park() {
+					p.converse(t, nc, after, begun)
+				} else {
+					p.end(nc)
+				}
+			}()
+			return
+		}
+		if !park() {
+			break
+		}
+	}
+	p.end(nc)
+}
+
+func (p Prober) end(nc net.Conn) {
+	nc.Close()
+	p.state(nc, http.StateClosed)
+}
+
+// Probed tests a listener of an adapter over which a [Prober] serves. listen wraps the
+// listener that it is given, and returns the server's hook. The limit of a wait between
+// two requests is wait.
+func Probed(t *testing.T, wait time.Duration, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
+	for _, secure := range []bool{false, true} {
+		for _, handOver := range []bool{false, true} {
+			t.Run(fmt.Sprintf("tls %v, another goroutine %v", secure, handOver), func(t *testing.T) {
+				t.Parallel()
+				inner := Listen(t)
+				addr := inner.Addr()
+				if secure {
+					inner = tlsListener(inner)
+				}
+				ln, hook := listen(t, inner)
+				defer ln.Close()
+				go Prober{hook, handOver}.serve(t, ln)
+				c := Connect(t, addr)
+				if secure {
+					c.Shake()
+				}
+				for i, want := range []string{"first", "parked", "parked"} {
+					if i > 0 {
+						time.Sleep(2 * probe)
+					}
+					c.Send(Post(2) + "ab")
+					if got := c.Want(http.StatusOK); got != want && want != "parked" {
+						t.Errorf("request %d: %q, want %q", i, got, want)
+					}
+				}
+				begun := c.Send(Get("/"))
+				c.Want(http.StatusOK)
+				NotBefore(t, c.WantClosed(), begun, wait)
+			})
+		}
+	}
+}
+
+// ProbedMemory tests that a connection on which a [Prober] waits takes little more than
+// without the adapter: neither buffers nor goroutines.
+func ProbedMemory(t *testing.T, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
+	const conns = 200
+	held := func(listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) (bytes, goroutines int) {
+		inner := Listen(t)
+		ln, hook := listen(t, inner)
+		defer ln.Close()
+		var idle sync.WaitGroup
+		idle.Add(conns)
+		go Prober{State: func(nc net.Conn, to http.ConnState) {
+			if hook != nil {
+				hook(nc, to)
+			}
+			if to == http.StateIdle {
+				idle.Done()
+			}
+		}}.serve(t, ln)
+		before := heap()
+		were := runtime.NumGoroutine()
+		var clients []net.Conn
+		for range conns {
+			nc, err := net.Dial("tcp", inner.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			io.WriteString(nc, Get("/"))
+			clients = append(clients, nc)
+		}
+		idle.Wait()
+		time.Sleep(10 * probe)
+		after := heap()
+		goroutines = runtime.NumGoroutine() - were
+		for _, nc := range clients {
+			nc.Close()
+		}
+		return (after - before) / conns, goroutines
+	}
+	bare, its := held(func(_ *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState)) { return ln, nil })
+	ours, more := held(listen)
+	t.Logf("a waiting connection takes %d bytes, without the adapter %d", ours, bare)
+	if ours > max(bare, 0)+2000 { // a buffer has 4096
+		t.Errorf("a waiting connection takes %d bytes, without the adapter %d: a buffer is kept", ours, bare)
+	}
+	if more > its+conns/2 {
+		t.Errorf("%d connections take %d goroutines, without the adapter %d", conns, more, its)
+	}
+}
+
+// heap returns how many bytes are in use. The second collection empties pools.
+func heap() int {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
