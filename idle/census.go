@@ -57,9 +57,9 @@ type PhaseCensus struct {
 
 // Census visits all connections, in the passes of their shards, and counts them. No
 // activity waits for it, and nothing is allocated for a connection that is not listed.
-// Times are as of Census.At. Activity after that may be included already. A
-// connection is not counted while its OnTimeout is running. Several censuses run one after
-// the other.
+// Times are as of Census.At. Activity after that may be included already. Each
+// connection that is there throughout is counted once, and each that ends or is tracked
+// meanwhile at most once. Several censuses run one after the other.
 //
 // Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
 // and with that of ctx if ctx is done first, for example because an event loop is blocked.

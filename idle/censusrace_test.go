@@ -22,11 +22,8 @@ func TestAbandonedCensuses(t *testing.T) {
 			}
 			cancel()
 		}
-		r.mu.Lock()
-		waiting := len(r.walks.waiting)
-		r.mu.Unlock()
-		if waiting != 1 {
-			r.Errorf("%d walks wait, and somebody waits for one of them", waiting)
+		if waiting := len(r.shard.walks.next); waiting != 2 {
+			r.Errorf("%d walks wait, and somebody waits for two of them", waiting)
 		}
 		close(goOn)
 		<-first

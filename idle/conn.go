@@ -3,7 +3,7 @@ package idle
 import "time"
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
-// it. It has 112 bytes on 64-bit systems. Embed it in the connection's own type,
+// it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
 // and do not copy it. The zero value is ready for [Tracker.Track] or
 // [Shard.Track]; call no other method before.
 //
@@ -18,6 +18,7 @@ type Conn struct {
 	entry
 	owner any
 	hooks *Hooks
+	index uint32 // in connSet.all
 }
 
 // Touch records that something has arrived. Any number of goroutines may call it
@@ -242,7 +243,7 @@ func (c *Conn) Close() bool {
 	}
 	l.lock.Lock()
 	if c.state.Load()&(live|expired) != 0 { // otherwise the timer may be in another wheel by now
-		l.unschedule(&c.entry)
+		l.forget(c)
 	}
 	p := c.parting()
 	watched := l.watched.Load()

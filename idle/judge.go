@@ -236,9 +236,8 @@ func (s *Shard) timeOut(j job, v verdict) {
 	}
 }
 
-// end ends a connection, which must not be in the wheel. The transition of its state
-// can happen only once, so the connection has only one outcome. end reports whether
-// that is this one.
+// end ends a connection. The transition of its state can happen only once, so the
+// connection has only one outcome. end reports whether that is this one.
 func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
 	p := j.c.parting()
 	p.owner, p.err, p.late = j.owner, err, late
@@ -246,7 +245,16 @@ func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
 	if j.hooks.Reap != nil {
 		become = expired
 	}
-	if !j.c.state.move(j.state, live, become, live) {
+	s.lock.Lock()
+	if j.holds() {
+		s.wheel.Cancel(&j.c.timer)
+		if become == 0 {
+			s.conns.remove(j.c)
+		}
+	}
+	ended := j.c.state.move(j.state, live, become, live)
+	s.lock.Unlock()
+	if !ended {
 		return false
 	}
 	s.counts.ended[err.Reason].Add(1)
@@ -280,6 +288,18 @@ func (s *Shard) lingerFor(j job) {
 	}
 }
 
+// endLinger ends the tracking of c if it has timed out and nobody has closed it. It reports
+// whether that was so.
+func (s *Shard) endLinger(j job) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if st := j.c.state.Load(); !sameGen(st, j.state) || st&expired == 0 {
+		return false
+	}
+	s.forget(j.c)
+	return j.c.state.move(j.state, expired, 0, expired)
+}
+
 // isSame reports whether v ends the connection by the same limit as other.
 func (v *verdict) isSame(other verdict) bool {
 	return v.what == end && v.terms.reason == other.terms.reason
@@ -300,8 +320,7 @@ func (v *verdict) error() *TimeoutError {
 }
 
 // replace puts a connection back into the wheel after a pass has taken it out, if
-// it is still live. A walk may have missed it in between, so it follows a replaced
-// policy here.
+// it is still live. It follows a replaced policy before.
 func (s *Shard) replace(j job) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -331,7 +350,7 @@ func (s *Shard) call(name string, callback, then func()) {
 // closed.
 func (s *Shard) reap(j job) {
 	closeIt := func() {
-		if j.c.state.move(j.state, expired, 0, expired) {
+		if s.endLinger(j) {
 			s.tracker.calls.guard("Reap", func() { j.hooks.Reap(j.owner) })
 		}
 	}

@@ -17,9 +17,9 @@ type lane struct {
 	clock *clock
 	loop  bool // the shard belongs to an event loop, and lock does nothing
 
-	lock  sync.Locker // guards wheel, the timers in it, and tour
+	lock  sync.Locker // guards wheel, the timers in it, and conns
 	wheel wheel.Wheel
-	tour
+	conns connSet
 
 	due    atomic.Int64  // the tick at which a pass has work, or never
 	stirs  atomic.Uint32 // slow paths since the driver last looked; not counted beyond fewStirs, and not exact
@@ -105,11 +105,6 @@ func (l *lane) placeAt(e *entry, at int64, m moment) {
 
 // schedule puts e in the wheel for the tick at. The lock must be held.
 func (l *lane) schedule(e *entry, at int64) {
-	if e.timer.Pending() && !l.hasSeen(e) {
-		at = min(at, int64(l.wheel.Now()))
-	} else {
-		l.see(e)
-	}
 	e.placed.Store(uint32(at))
 	next := int64(l.wheel.Schedule(&e.timer, uint64(max(at, 0))))
 	if next < l.due.Load() { // not during a pass: due has come then, and announce sets it at the end
@@ -120,11 +115,10 @@ func (l *lane) schedule(e *entry, at int64) {
 	}
 }
 
-// unschedule takes e out of the wheel. The lock must be held.
-func (l *lane) unschedule(e *entry) {
-	if l.wheel.Cancel(&e.timer) && !l.hasSeen(e) {
-		l.unseen--
-	}
+// forget takes c, which is ending, out of the wheel and of conns. The lock must be held.
+func (l *lane) forget(c *Conn) {
+	l.wheel.Cancel(&c.timer)
+	l.conns.remove(c)
 }
 
 // hasten makes sure that e is looked at no later than at the given stamp. Usually

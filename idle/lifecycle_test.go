@@ -230,7 +230,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 		if took := time.Since(begun); took > r.opts.Linger {
 			r.Errorf("Close waited for %v, Options.Linger is %v", took, r.opts.Linger)
 		}
-		if len(live) != 0 || err == nil || !strings.Contains(err.Error(), "callbacks still running after 1s: 1") {
+		if len(live) != 1 || err == nil || !strings.Contains(err.Error(), "callbacks still running after 1s: 1") {
 			r.Errorf("Close = %v, %v; want an error about 1 callback", live, err)
 		}
 		r.wait(2 * time.Hour)

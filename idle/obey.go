@@ -102,13 +102,6 @@ func (s *Shard) isInUse(j job, reason Reason) bool {
 
 // terminate ends the connection. It reports whether nobody else has.
 func (s *Shard) terminate(j job, o *order) bool {
-	s.lock.Lock()
-	if !j.holds() {
-		s.lock.Unlock()
-		return false
-	}
-	s.unschedule(&j.c.entry)
-	s.lock.Unlock()
 	if !s.end(j, s.errorOf(j, o), 0) {
 		return false
 	}

@@ -13,7 +13,6 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
-		s.visit()
 		for _, j := range s.jobs {
 			s.judge(j)
 		}
@@ -31,7 +30,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		}
 	}
 	s.postpone()
-	for s.hasToWalk() && s.step() {
+	for s.walks.some.Load() && s.step() {
 		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
 			break
 		}
@@ -62,9 +61,6 @@ func (s *Shard) collect(now int64) (more bool) {
 			break
 		}
 		c := connOf(t)
-		if !s.hasSeen(&c.entry) {
-			s.meet(c)
-		}
 		if s.isDue(c, moment{now: now}) {
 			s.jobs = append(s.jobs, c.job())
 		}
@@ -162,7 +158,7 @@ func (s *Shard) passOnLoop() {
 }
 
 // hasOther reports whether operations want something of s.
-func (s *Shard) hasOther() bool { return s.orders.some.Load() || s.hasToWalk() }
+func (s *Shard) hasOther() bool { return s.orders.some.Load() || s.walks.some.Load() }
 
 // isBehind reports whether a loop has a pass due and none pending.
 func (s *Shard) isBehind(now int64) bool {

@@ -65,16 +65,10 @@ func (t *Tracker) Replace(phase *Phase, p Policy) error {
 	return nil
 }
 
-// follow starts a walk by which all connections follow replaced policies, unless one
-// that has not started will do. t.mu must be held.
+// follow starts a walk by which all connections follow replaced policies. A shard in which
+// another one waits need not make it. t.mu must be held.
 func (t *Tracker) follow() {
-	if t.walks.follows != nil {
-		return
-	}
-	t.startWalk(followed)
-	if w := t.walks.waiting; len(w) > 0 {
-		t.walks.follows = w[len(w)-1]
-	}
+	t.startWalk(&walk{visit: followed, instead: t})
 }
 
 // followed is what a walk visits connections with after a policy was replaced.

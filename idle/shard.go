@@ -3,8 +3,6 @@ package idle
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/idlewheel/idlewheel/wheel"
 )
 
 // Shard is a set of connections with a wheel of its own. A [Tracker] makes the
@@ -27,11 +25,9 @@ type Shard struct {
 	todo   []order // those that are being carried out
 	later  []order // those that are put off to the next pass
 
-	walk   *walk                // the walk that is passing through the shard, if any
-	sweep  wheel.Sweep          // how far that has come
-	visits []job                // connections that are to be visited
-	stride int                  // how many connections a step handles; looksPerLock but in tests
-	walked atomic.Pointer[walk] // the last walk that is done with the shard
+	walks  walkQueue
+	visits []job // connections that a step of a walk visits
+	stride int   // how many these are; looksPerLock but in tests
 }
 
 // A base is what the shards of a tracker share, and the list of them.
@@ -63,30 +59,12 @@ type base struct {
 	leaving []*Shard          // those that are being closed
 	past    Stats             // counts of shards that were closed
 	causes  map[string]uint64 // of connections that were shed
-	walks   walks
 }
 
 // A gate counts new connections, or refuses them.
 type gate interface {
 	admit(s *Shard, e *entry, owner any) error
 	leave(e *entry) // after e has ended, or was not tracked after all
-}
-
-// A walk visits all connections of a tracker, see tour.
-type walk struct {
-	// visit is called without a lock, on the goroutine of the pass. The connection
-	// was live a moment ago.
-	visit func(s *Shard, j job)
-
-	shards int           // shards that are not done; guarded by base.mu
-	done   chan struct{} // closed when all are, or the tracker is closed
-}
-
-// walks are the walks of a tracker. They run one after the other.
-type walks struct {
-	current atomic.Pointer[walk]
-	waiting []*walk // guarded by base.mu, as follows is
-	follows *walk   // the walk in waiting that will follow replaced policies, if any
 }
 
 // init prepares b for shards.
@@ -245,8 +223,8 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 			return err
 		}
 	}
-	s.see(&c.entry)
 	if c.Live() { // another goroutine may have closed it
+		s.conns.add(c)
 		s.place(&c.entry, moment{now: s.clock.recent()})
 	}
 	return nil

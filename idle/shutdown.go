@@ -14,7 +14,7 @@ import (
 //
 // Close waits for running callbacks, but no longer than Options.Linger, and then
 // fails with an error that says how many are left. So it must not be called in a
-// callback. A connection whose OnTimeout is still running then is not returned.
+// callback. A connection whose OnTimeout is still running then is returned all the same.
 // Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
@@ -57,12 +57,11 @@ func (t *Tracker) markClosed() bool {
 		return false
 	}
 	t.closed = true
-	t.endWalks()
-	for _, s := range t.own {
-		s.closed.Store(true)
-	}
-	for _, s := range t.loops {
-		s.closed.Store(true)
+	for _, of := range [][]*Shard{t.own, t.loops} {
+		for _, s := range of {
+			s.closed.Store(true)
+			s.walks.close()
+		}
 	}
 	return true
 }
@@ -78,32 +77,40 @@ func (t *Tracker) awaitDriver(patience context.Context) int {
 	}
 }
 
-// takeAll takes all connections out of the wheel. It returns the owners of those
-// that were live, and reaps the others. The shard must be closed.
+// takeAll ends the tracking of all connections. It returns the owners of those that were
+// live, and reaps the others. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	cancel(s.orders.close())
-	s.lock.Lock()
-	var left []job
-	for t := s.wheel.PopAny(); t != nil; t = s.wheel.PopAny() {
-		left = append(left, connOf(t).job())
-	}
-	s.lock.Unlock()
-	for _, j := range left {
+	for j, p := s.takeOne(); j.c != nil; j, p = s.takeOne() {
 		if j.state&expired != 0 {
 			s.reap(j)
 			continue
 		}
-		p := j.c.parting()
-		p.owner = j.owner
-		if j.c.state.move(j.state, live, 0, flags|missMask) { // else its owner has closed it, and maybe uses it for another tracker
-			s.counts.gone.Add(1)
-			s.counts.part(&p, s.clock)
-			s.leave(&j.c.entry)
-			s.tracker.ends.part(p)
-			owners = append(owners, j.owner)
-		}
+		s.counts.gone.Add(1)
+		s.counts.part(&p, s.clock)
+		s.leave(&j.c.entry)
+		s.tracker.ends.part(p)
+		owners = append(owners, j.owner)
 	}
 	return owners
+}
+
+// takeOne ends the tracking of a connection, unless it has timed out. It returns no job if
+// none is left.
+func (s *Shard) takeOne() (j job, p parting) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	c := s.conns.last()
+	if c == nil {
+		return j, p
+	}
+	j, p = c.job(), c.parting()
+	p.owner = c.owner
+	s.forget(c)
+	if j.state&live != 0 {
+		c.state.end()
+	}
+	return j, p
 }
 
 // Close ends the tracking of all connections of a loop's shard. It returns the
@@ -141,7 +148,7 @@ func (b *base) forget(s *Shard) bool {
 	b.clock.detach(&s.now)
 	b.leaving = append(b.leaving, s)
 	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
-	b.finishWalk(s)                                        // after the deletion, as it may begin the next walk
+	s.walks.close()
 	return true
 }
 

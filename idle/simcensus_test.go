@@ -11,7 +11,7 @@ type simCensus struct {
 	query Query
 	began int           // as world.moves
 	at    time.Duration // when it began
-	live  []*life       // since it began, with no OnTimeout running
+	live  []*life       // since it began
 	may   []*life       // live when it began, or since
 	pick  uint64
 }
@@ -46,10 +46,7 @@ func (w *world) takeCensus(pick uint64) {
 	}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() {
-			v.may = append(v.may, l)
-			if !l.asked && s.conn.state.Load()&asking == 0 {
-				v.live = append(v.live, l)
-			}
+			v.may, v.live = append(v.may, l), append(v.live, l)
 		}
 	}
 	w.censuses = append(w.censuses, v)
@@ -81,9 +78,7 @@ func (w *world) takeCensus(pick uint64) {
 
 // checkCensus holds a census that is over against the ledger; w.mu is held.
 func (w *world) checkCensus(v *simCensus, c *Census) {
-	v.live = slices.DeleteFunc(v.live, func(l *life) bool { // an OnTimeout that runs hides a connection
-		return !l.live() || l.slot.conn.state.Load()&asking != 0 || l.answeredAt >= v.at
-	})
+	v.live = slices.DeleteFunc(v.live, func(l *life) bool { return !l.live() })
 	if c.Live < len(v.live) || c.Live > len(v.may) {
 		w.errorf("at %v: a census that began at %v has counted %d; it were %d to %d", w.now(), v.at, c.Live, len(v.live), len(v.may))
 	}

@@ -16,7 +16,7 @@ const (
 type simWalk struct {
 	done    <-chan struct{}
 	by      time.Duration // when it has to be over
-	live    []*life       // since it began, and not in the hands of OnTimeout
+	live    []*life       // since it began
 	visited map[*life]int
 }
 
@@ -57,7 +57,7 @@ func (w *world) walkTime() time.Duration {
 func (w *world) goWalking() {
 	v := &simWalk{visited: map[*life]int{}, by: w.now() + w.walkTime()}
 	for _, s := range w.slots {
-		if l := s.life; l != nil && l.live() && !l.asked && s.conn.state.Load()&asking == 0 {
+		if l := s.life; l != nil && l.live() {
 			v.live = append(v.live, l)
 		}
 	}
@@ -94,14 +94,8 @@ func (w *world) visit(v *simWalk, s *Shard, j job) {
 // passOver takes l out of those that have to be visited, as its OnTimeout is running;
 // w.mu is held.
 func (w *world) passOver(l *life) {
-	for _, v := range w.walks {
-		v.live = slices.DeleteFunc(v.live, func(one *life) bool { return one == l })
-	}
 	for _, o := range w.ops {
 		o.live = slices.DeleteFunc(o.live, func(one *life) bool { return one == l })
-	}
-	for _, v := range w.censuses {
-		v.live = slices.DeleteFunc(v.live, func(one *life) bool { return one == l })
 	}
 }
 
@@ -115,8 +109,7 @@ func (w *world) checkWalks() {
 			return false
 		}
 		for _, l := range v.live {
-			inHand := l.slot.conn.state.Load()&asking != 0 // OnTimeout is about to run, or has just done so
-			if l.live() && v.visited[l] != 1 && !inHand {
+			if l.live() && v.visited[l] != 1 {
 				w.errorf("at %v: live throughout a walk, and visited %d times: %v", w.now(), v.visited[l], l)
 			}
 		}

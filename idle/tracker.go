@@ -88,7 +88,6 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 		return nil, ErrClosed
 	}
 	s := t.newShard(execute)
-	s.walked.Store(t.walks.current.Load())
 	t.loops = append(t.loops, s)
 	return s, nil
 }

@@ -2,134 +2,164 @@ package idle
 
 import (
 	"slices"
-
-	"github.com/idlewheel/idlewheel/wheel"
+	"sync"
+	"sync/atomic"
 )
+
+// A walk visits all connections of a tracker. Each shard visits its own in its passes, with
+// the budget that is left, and makes one step a pass at least. So a walk and a pass of a
+// shard never run at the same time, and a shard whose loop is blocked holds up no other one.
+//
+// A connection that is tracked when the walk begins, and does not end meanwhile, is visited
+// exactly once; see connSet.
+type walk struct {
+	// visit is called without a lock, on the goroutine of the pass. The connection was live
+	// a moment ago. OnTimeout may be running.
+	visit func(s *Shard, j job)
+
+	instead any           // nil, or what walks have in common that may stand for each other: a shard where one waits need not make another
+	shards  atomic.Int32  // that are not done
+	done    chan struct{} // closed when all are, or closed
+}
+
+// A walkQueue has the walks that a shard has to make, one after the other.
+type walkQueue struct {
+	some atomic.Bool // there is one
+
+	mu      sync.Mutex // guards what follows
+	current *walk
+	next    []*walk
+	closed  bool
+}
 
 // walk calls visit for every connection, in the passes of the shards. It returns a
 // channel that is closed when all were visited, or the tracker is closed.
 func (b *base) walk(visit func(s *Shard, j job)) (done <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.startWalk(visit)
+	return b.startWalk(&walk{visit: visit})
 }
 
-// startWalk is walk. b.mu must be held.
-func (b *base) startWalk(visit func(s *Shard, j job)) (done <-chan struct{}) {
-	w := &walk{visit: visit, done: make(chan struct{})}
-	if b.closed {
-		close(w.done)
-		return w.done
+// walkInstead is walk for walks that may stand for each other; see walk.instead.
+func (b *base) walkInstead(of any, visit func(s *Shard, j job)) (done <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.startWalk(&walk{visit: visit, instead: of})
+}
+
+// startWalk begins w. b.mu must be held.
+func (b *base) startWalk(w *walk) (done <-chan struct{}) {
+	w.done = make(chan struct{})
+	shards := slices.Concat(b.own, b.loops)
+	w.shards.Store(int32(len(shards)))
+	for _, s := range shards {
+		if !s.walks.add(w) {
+			w.finish()
+		}
 	}
-	b.walks.waiting = append(b.walks.waiting, w)
-	if b.walks.current.Load() == nil {
-		b.nextWalk()
-	}
+	b.clock.hurry()
 	return w.done
 }
 
-// abandonWalk drops the walk that would close done, unless it has begun.
+// abandonWalk has the walk that would close done not begin in shards where it has not.
 func (b *base) abandonWalk(done <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.walks.waiting = slices.DeleteFunc(b.walks.waiting, func(w *walk) bool { return w.done == done })
-}
-
-// nextWalk starts the walk that has waited longest. b.mu must be held.
-func (b *base) nextWalk() {
-	b.walks.current.Store(nil)
-	if len(b.walks.waiting) == 0 {
-		return
-	}
-	w := b.walks.waiting[0]
-	if w == b.walks.follows {
-		b.walks.follows = nil
-	}
-	b.walks.waiting = slices.Delete(b.walks.waiting, 0, 1)
-	w.shards = len(b.own) + len(b.loops)
-	b.walks.current.Store(w)
-	b.clock.hurry()
-}
-
-// finishWalk notes that the current walk, if there is one, is done with s. b.mu must be
-// held.
-func (b *base) finishWalk(s *Shard) {
-	w := b.walks.current.Load()
-	if w == nil || s.walked.Swap(w) == w {
-		return
-	}
-	if w.shards--; w.shards == 0 {
-		close(w.done)
-		b.nextWalk()
+	for _, s := range slices.Concat(b.own, b.loops) {
+		s.walks.drop(done)
 	}
 }
 
-// endWalks ends all walks before they are done. b.mu must be held.
-func (b *base) endWalks() {
-	if w := b.walks.current.Swap(nil); w != nil {
+// finish notes that a shard is done.
+func (w *walk) finish() {
+	if w.shards.Add(-1) == 0 {
 		close(w.done)
 	}
-	for _, w := range b.walks.waiting {
-		close(w.done)
-	}
-	b.walks.waiting = nil
 }
 
-// hasToWalk reports whether there is a walk that is not done with s.
-func (s *Shard) hasToWalk() bool {
-	w := s.tracker.walks.current.Load()
-	return w != nil && s.walked.Load() != w
-}
-
-// step visits a few connections for the current walk. It reports whether it can go on
-// at once. Connections that have come up in the wheel are left to collect: when all
-// slots are done, the walk waits for these.
-func (s *Shard) step() (more bool) {
-	s.lock.Lock()
-	w := s.tracker.walks.current.Load()
-	if w == nil { // the tracker is closed
-		s.lock.Unlock()
+// add adds a walk. It returns false if the shard need not make it.
+func (q *walkQueue) add(w *walk) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || w.instead != nil && slices.ContainsFunc(q.next, func(has *walk) bool { return has.instead == w.instead }) {
 		return false
 	}
-	if s.walk != w {
-		s.walk, s.sweep = w, wheel.Sweep{}
-		s.tour.begin(s.wheel.Len())
+	q.next = append(q.next, w)
+	q.some.Store(true)
+	return true
+}
+
+// drop removes the walk that would close done, unless it has begun.
+func (q *walkQueue) drop(done <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.next = slices.DeleteFunc(q.next, func(w *walk) bool { return w.done == done })
+	q.some.Store(q.current != nil || len(q.next) > 0)
+}
+
+// get returns the walk that is under way, or begins the next one. It returns nil if there is
+// none.
+func (q *walkQueue) get() (w *walk, begins bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.current == nil && len(q.next) > 0 {
+		q.current, begins = q.next[0], true
+		q.next = slices.Delete(q.next, 0, 1)
 	}
-	more = s.wheel.Sweep(&s.sweep, s.stride, func(t *wheel.Timer) bool {
-		c := connOf(t)
-		if s.hasSeen(&c.entry) {
-			return false
-		}
-		s.meet(c)
-		return true
-	})
-	finished := !more && s.unseen == 0
-	s.tour.on = !finished
-	s.lock.Unlock()
-	s.visit()
-	if finished {
-		s.walk = nil
-		s.tracker.mu.Lock()
-		defer s.tracker.mu.Unlock()
-		s.tracker.finishWalk(s)
+	return q.current, begins
+}
+
+// finish ends the walk that is under way, unless close has done so. It reports whether
+// there are others.
+func (q *walkQueue) finish() (more bool) {
+	q.mu.Lock()
+	w := q.current
+	q.current = nil
+	more = len(q.next) > 0
+	q.some.Store(more)
+	q.mu.Unlock()
+	if w != nil {
+		w.finish()
 	}
 	return more
 }
 
-// meet marks c, which the walk has not seen, and has it visited. The lock must be held.
-func (s *Shard) meet(c *Conn) {
-	s.see(&c.entry)
-	s.unseen--
-	if j := c.job(); j.state&live != 0 {
-		s.visits = append(s.visits, j)
+// close ends all walks of a shard before they are done.
+func (q *walkQueue) close() {
+	q.mu.Lock()
+	all := q.next
+	if q.current != nil {
+		all = append(all, q.current)
+	}
+	q.current, q.next, q.closed = nil, nil, true
+	q.some.Store(false)
+	q.mu.Unlock()
+	for _, w := range all {
+		w.finish()
 	}
 }
 
-// visit visits the connections that were met. It must be called without the lock.
-func (s *Shard) visit() {
+// step visits a few connections for the current walk. It reports whether it can go on.
+func (s *Shard) step() (more bool) {
+	w, begins := s.walks.get()
+	if w == nil { // the shard is closed
+		return false
+	}
+	s.lock.Lock()
+	if begins {
+		s.conns.beginWalk()
+	}
+	for _, c := range s.conns.visit(s.stride) {
+		if j := c.job(); j.state&live != 0 {
+			s.visits = append(s.visits, j)
+		}
+	}
+	more = s.conns.unvisited > 0
+	s.lock.Unlock()
 	for _, j := range s.visits {
-		s.walk.visit(s, j)
+		w.visit(s, j)
 	}
 	clear(s.visits)
 	s.visits = s.visits[:0]
+	return more || s.walks.finish()
 }

@@ -69,7 +69,8 @@ func TestShardClosedDuringWalks(t *testing.T) {
 	}
 }
 
-// TestNewShardDuringWalk has a loop come whose connections are visited by the next walk.
+// TestNewShardDuringWalk has a loop come whose connections are visited by a walk that begins
+// after that.
 func TestNewShardDuringWalk(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
 		all := r.peers(10)
@@ -81,9 +82,11 @@ func TestNewShardDuringWalk(t *testing.T) {
 			r.Fatal(err)
 		}
 		late := r.peer()
-		r.finishes(second, 2*len(all)+2)
+		third := r.goSlowly()
+		r.finishes(third, 3*len(all)+3)
 		r.visitsOnce(first, all)
-		r.visitsOnce(second, append(all, late))
+		r.visitsOnce(second, all)
+		r.visitsOnce(third, append(all, late))
 	})
 }
 

@@ -12,7 +12,7 @@ type work struct {
 	ran  time.Duration // until this step, without pauses
 	paid time.Duration // the part of ran that the pace was told of
 
-	met    []candidate // by the walk that is under way
+	met    []candidate // by the first walk, until that is over
 	queue  queue
 	given  int
 	ending int // of given, orders to end a connection
@@ -23,9 +23,10 @@ type work struct {
 	sweptQueue, sweptTold int // how far sweep has come
 	toldGone              int // of told, those of connections that have ended
 
-	walking  <-chan struct{} // closed when a walk has met all connections; nil if none is under way
-	walked   bool            // one has
-	walkedAt time.Duration   // when the last one began
+	walking  <-chan struct{} // closed when the last walk has met all connections; nil if it has
+	walkedAt time.Duration   // when that began
+	walked   bool            // the first one has met all, or has had walksEvery for it
+	all      int             // how many were met
 
 	taken, ended, gone int
 }
@@ -38,7 +39,7 @@ type waiter struct {
 }
 
 const (
-	walksEvery    = time.Second // for connections that are tracked meanwhile
+	walksEvery    = time.Second // for connections that are tracked meanwhile, and those of a loop that is blocked
 	inUseEachStep = 4096        // so many connections in use are looked at
 	sweptEachStep = 4096        // and so many that wait, for those that have ended
 	mostGiven     = 1 << 14     // so many orders are under way at most
@@ -148,35 +149,34 @@ func (w *work) sweep() {
 }
 
 // walk begins a walk if there are connections that the operation has not met, and takes
-// over those that a walk has met. They are taken over bit by bit, as they are added in a
-// pass, which must not have to move a million of them.
+// over those that a walk has met. When the first walk is over, the turns begin. A loop that
+// is blocked does not finish it, so they begin in any case when it has had walksEvery.
 func (w *work) walk() {
 	o := w.op
+	o.mu.Lock()
+	fresh := o.fresh
+	o.fresh = nil
+	o.mu.Unlock()
+	w.met = append(w.met, fresh...)
+	late := w.ran-w.walkedAt >= walksEvery
 	if w.walking != nil {
-		over := false
 		select {
 		case <-w.walking:
-			over = true
-		default:
-		}
-		o.mu.Lock()
-		fresh := o.fresh
-		o.fresh = nil
-		o.mu.Unlock()
-		w.met = append(w.met, fresh...)
-		if over {
 			w.walking, w.walked = nil, true
-			if w.plan.share > 0 {
-				w.plan.most = int(w.plan.share*float64(len(w.met)) + 0.5)
-			}
-			w.queue.add(w.met...)
-			w.met = nil
+		default:
+			w.walked = w.walked || late || w.plan.stop > 0 && w.ran >= w.plan.stop
 		}
-		return
 	}
-	if !w.walked || w.plan.lasts && w.ran-w.walkedAt >= walksEvery && o.tracker.live() > w.left() {
+	if w.walked && len(w.met) > 0 {
+		if w.all += len(w.met); w.plan.share > 0 {
+			w.plan.most = int(w.plan.share*float64(w.all) + 0.5)
+		}
+		w.queue.add(w.met...)
+		w.met = nil
+	}
+	if !w.walked && w.walking == nil || w.plan.lasts && late && o.tracker.live() > w.left() {
 		w.walkedAt = w.ran
-		w.walking = o.tracker.walk(o.meet)
+		w.walking = o.tracker.walkInstead(o, o.meet)
 	}
 }
 

@@ -42,36 +42,3 @@ func Example() {
 	// 1200 lunch
 	// 1600 tea
 }
-
-// ExampleWheel_Sweep visits all timers, two at a time, and notes in them which it has
-// seen.
-func ExampleWheel_Sweep() {
-	type chore struct {
-		timer wheel.Timer
-		name  string
-		seen  bool
-	}
-	var w wheel.Wheel
-	for i, name := range []string{"sweep", "mop", "dust"} {
-		w.Schedule(&(&chore{name: name}).timer, uint64(100+i))
-	}
-	var s wheel.Sweep
-	for more := true; more; {
-		more = w.Sweep(&s, 2, func(t *wheel.Timer) bool {
-			c := (*chore)(unsafe.Pointer(t))
-			if c.seen {
-				return false
-			}
-			c.seen = true
-			fmt.Println(c.name)
-			return true
-		})
-		fmt.Println("more:", more)
-	}
-	// Output:
-	// sweep
-	// mop
-	// more: true
-	// dust
-	// more: false
-}

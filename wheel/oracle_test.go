@@ -15,8 +15,6 @@ type task struct {
 	id       int
 	deadline uint64
 	armed    bool // the oracle's view: pending, or popped and not yet looked at
-	unseen   bool // pending since the sweep began, and not handed out by it
-	moved    bool // scheduled since the sweep began, at a tick that is past
 }
 
 func taskOf(t *Timer) *task { return (*task)(unsafe.Pointer(t)) }
@@ -28,9 +26,6 @@ type world struct {
 	wheel *Wheel
 	tasks []*task
 	now   uint64
-
-	sweep    Sweep
-	sweeping bool
 }
 
 func newWorld(t testing.TB, tasks int) *world {
@@ -42,13 +37,7 @@ func newWorld(t testing.TB, tasks int) *world {
 }
 
 func (w *world) schedule(k *task, deadline uint64) {
-	if k.unseen && deadline%2 == 0 { // it stays unseen, and so must wait for Advance
-		k.moved = true
-		w.wheel.Schedule(&k.timer, min(deadline, w.wheel.Now()))
-	} else {
-		k.unseen = false
-		w.wheel.Schedule(&k.timer, deadline)
-	}
+	w.wheel.Schedule(&k.timer, deadline)
 	k.deadline, k.armed = deadline, true
 }
 
@@ -56,7 +45,7 @@ func (w *world) cancel(k *task) {
 	if got := w.wheel.Cancel(&k.timer); got != k.armed {
 		w.t.Fatalf("tick %d: Cancel(task %d) = %v, want %v", w.now, k.id, got, k.armed)
 	}
-	k.armed, k.unseen = false, false
+	k.armed = false
 }
 
 // postpone moves the deadline of a pending task later, silently.
@@ -92,7 +81,6 @@ func (w *world) advance(to uint64, budget int, during func(*task)) {
 		if !k.armed {
 			w.t.Fatalf("tick %d: task %d popped, but it is not armed", w.now, k.id)
 		}
-		k.unseen = false
 		if k.deadline > w.now {
 			w.wheel.Schedule(t, k.deadline)
 			continue
@@ -121,64 +109,6 @@ func (r *Timer) members() (all []*Timer) {
 		all = append(all, t)
 	}
 	return all
-}
-
-// goSweeping begins a sweep, if there is none, and has it hand out n timers. Those
-// that were in a slot when it began, and still are where they were, are handed out
-// exactly once.
-func (w *world) goSweeping(n int) {
-	if !w.sweeping {
-		w.sweep, w.sweeping = Sweep{}, true
-		for _, k := range w.tasks {
-			k.unseen, k.moved = k.armed, false
-		}
-	}
-	var before [levels * slots][]*Timer
-	for i := range w.wheel.rings {
-		before[i] = w.wheel.rings[i].members()
-	}
-	var handed []*Timer
-	more := w.wheel.Sweep(&w.sweep, n, func(t *Timer) (first bool) {
-		k := taskOf(t)
-		if !k.unseen {
-			return false
-		}
-		if k.moved {
-			w.t.Fatalf("tick %d: task %d is handed out, but waits for Advance", w.now, k.id)
-		}
-		k.unseen = false
-		handed = append(handed, t)
-		return true
-	})
-	if len(handed) > n || more && len(handed) != n {
-		w.t.Fatalf("tick %d: a sweep handed out %d of %d, and there is more: %v", w.now, len(handed), n, more)
-	}
-	for i := range w.wheel.rings {
-		w.checkTurned(i, before[i], handed)
-	}
-	if !more {
-		w.sweeping = false
-		for _, k := range w.tasks {
-			if k.unseen && !w.isLate(k) && !slices.Contains(w.wheel.due.members(), &k.timer) && !slices.Contains(w.wheel.early.members(), &k.timer) {
-				w.t.Fatalf("tick %d: task %d was never handed out", w.now, k.id)
-			}
-			k.unseen = false
-		}
-	}
-	w.check()
-}
-
-// checkTurned asserts that what was handed out went to the end of its slot, and that
-// nothing else about it has changed.
-func (w *world) checkTurned(ring int, before, handed []*Timer) {
-	turned := 0
-	for turned < len(before) && slices.Contains(handed, before[turned]) {
-		turned++
-	}
-	want := append(slices.Clone(before[turned:]), before[:turned]...)
-	if got := w.wheel.rings[ring].members(); !slices.Equal(got, want) {
-		w.t.Fatalf("tick %d: a sweep left %d timers in slot %d in another order, or other ones; it had %d", w.now, len(got), ring, len(want))
-	}
 }
 
 // check holds the wheel's invariants against the oracle.
@@ -233,7 +163,7 @@ func (w *world) checkLevels() {
 func (w *world) step(next func(n uint64) uint64) {
 	k := w.tasks[next(uint64(len(w.tasks)))]
 	distance := func() uint64 { return next(1 << next(30)) }
-	switch next(9) {
+	switch next(8) {
 	case 0, 1:
 		w.schedule(k, w.now+distance())
 	case 2:
@@ -262,8 +192,6 @@ func (w *world) step(next func(n uint64) uint64) {
 				w.cancel(other)
 			}
 		})
-	case 8:
-		w.goSweeping(int(1 + next(4)))
 	}
 }
 
@@ -289,7 +217,7 @@ func TestNearbyAgainstOracle(t *testing.T) {
 		w := newWorld(t, 12)
 		for range 20_000 {
 			k := w.tasks[rng.IntN(len(w.tasks))]
-			switch rng.IntN(5) {
+			switch rng.IntN(4) {
 			case 0:
 				w.schedule(k, w.now+rng.Uint64N(300))
 			case 1:
@@ -298,8 +226,6 @@ func TestNearbyAgainstOracle(t *testing.T) {
 				w.postpone(k, rng.Uint64N(300))
 			case 3:
 				w.advance(w.now+rng.Uint64N(100), 3, nil)
-			case 4:
-				w.goSweeping(1 + rng.IntN(3))
 			}
 		}
 	}

@@ -173,37 +173,6 @@ func (w *Wheel) PopAny() *Timer {
 	return nil
 }
 
-// A Sweep is a position in a wheel, for a caller that visits all timers a few at a
-// time. The zero Sweep is the start.
-type Sweep struct{ ring int }
-
-// Sweep calls visit for at most n timers, and advances s. It reports whether there is
-// more to sweep. visit reports whether it sees the timer for the first time; it must
-// neither schedule nor cancel timers.
-//
-// Timers that were seen move to the end of their slot, so that those which were not are
-// in front. Therefore a timer that is scheduled between two calls must count as seen,
-// or be scheduled at a tick that is not after Now. Sweep does not visit timers that
-// wait for Pop or for the next Advance.
-func (w *Wheel) Sweep(s *Sweep, n int, visit func(*Timer) (first bool)) (more bool) {
-	for ; s.ring < len(w.rings); s.ring++ {
-		ring := &w.rings[s.ring]
-		if ring.empty() {
-			continue
-		}
-		last := ring // the last timer that was visited
-		for t := ring.next; t != ring && n > 0 && visit(t); t = t.next {
-			last = t
-			n--
-		}
-		ring.rotate(last)
-		if n == 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // popFrom returns the first timer of a ring, no longer pending, or nil if it has
 // none.
 func (w *Wheel) popFrom(ring *Timer) *Timer {
@@ -314,17 +283,6 @@ func (r *Timer) push(t *Timer) {
 // unlink removes t from its ring. It does not change t's own links.
 func (t *Timer) unlink() {
 	t.prev.next, t.next.prev = t.next, t.prev
-}
-
-// rotate makes the timer after t the first of the ring. t is a member, or r itself.
-func (r *Timer) rotate(t *Timer) {
-	if t == r || t.next == r {
-		return
-	}
-	r.unlink()
-	after := t.next
-	t.next, r.prev = r, t
-	r.next, after.prev = after, r
 }
 
 // take moves all members of from to the end of r.

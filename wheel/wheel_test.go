@@ -311,55 +311,7 @@ func TestNoAllocations(t *testing.T) {
 		w.Advance(now + 500)
 		for w.Pop() != nil {
 		}
-		for s := (Sweep{}); w.Sweep(&s, 7, func(*Timer) bool { return false }); {
-		}
 	}); got != 0 {
 		t.Errorf("%v allocations a round, want 0", got)
-	}
-}
-
-// TestSweepInSteps sweeps by twos, with changes in between: what was seen and is
-// scheduled again behind, what is moved to the front or cancelled, what comes up, and
-// what is new.
-func TestSweepInSteps(t *testing.T) {
-	var w Wheel
-	tasks := arm(&w, 5, 40, 40, 40, 40, 40, 9000, 1<<60)
-	seen := map[int]int{}
-	var s Sweep
-	step := func(n int) (more bool) {
-		return w.Sweep(&s, n, func(t *Timer) bool {
-			k := taskOf(t)
-			if k.armed { // seen, or scheduled since
-				return false
-			}
-			k.armed = true
-			seen[k.id]++
-			return true
-		})
-	}
-	if !step(3) || seen[0]+seen[1]+seen[2] != 3 {
-		t.Fatalf("after a step by three: %v", seen)
-	}
-	w.Schedule(&tasks[1].timer, 40)      // seen, and in the same slot again
-	w.Schedule(&tasks[4].timer, w.Now()) // not seen
-	w.Cancel(&tasks[3].timer)
-	w.Schedule(&(&task{id: 10, armed: true}).timer, 40)
-	w.Advance(30)
-	if w.Pop() != &tasks[4].timer || w.Pop() != &tasks[0].timer || w.Pop() != nil {
-		t.Fatal("what is late, and then what was due, does not come up")
-	}
-	if !step(2) || step(2) || step(2) {
-		t.Fatal("a sweep that is through begins anew")
-	}
-	for id, want := range []int{1, 1, 1, 0, 0, 1, 1, 1} {
-		if seen[id] != want {
-			t.Errorf("task %d was handed out %d times, want %d", id, seen[id], want)
-		}
-	}
-	w.Advance(40)
-	for _, want := range []int{2, 1, 10, 5} { // as scheduled, but what was seen went to the end
-		if got := taskOf(w.Pop()).id; got != want {
-			t.Errorf("task %d comes up, want task %d", got, want)
-		}
 	}
 }

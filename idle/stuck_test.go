@@ -1,0 +1,122 @@
+package idle
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// onStuck runs a test on a tracker with a loop that never runs what it is given, and on whose
+// shard there is a connection.
+func onStuck(t *testing.T, p Policy, test func(*rig)) {
+	onDriver(t, p, nil, func(r *rig) {
+		stuck, err := r.NewShard(func(func()) error { return nil })
+		if err != nil {
+			r.Fatal(err)
+		}
+		p := &peer{}
+		if err := stuck.Track(&p.Conn, p, hooksOf(p)); err != nil {
+			r.Fatal(err)
+		}
+		test(r)
+		if _, err := stuck.Close(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// TestDrainBesideStuckLoop drains. What is on the shard of a blocked loop cannot end, but
+// all others do, at the rate that was asked for.
+func TestDrainBesideStuckLoop(t *testing.T) {
+	for name, d := range map[string]Drain{"stop": {Stop: time.Minute}, "over": {Over: 10 * time.Minute}, "at once": {}} {
+		t.Run(name, func(t *testing.T) {
+			onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+				all := r.peers(100)
+				o, err := r.Drain(d)
+				if err != nil {
+					r.Fatal(err)
+				}
+				r.wait(d.Over/2 + 2*time.Second)
+				ended := 0
+				for _, p := range all {
+					ended += len(p.expired)
+				}
+				if d.Over > 0 && (ended < 45 || ended > 55) || d.Over == 0 && ended < 100 {
+					r.Errorf("%d have ended at half time", ended)
+				}
+				r.wait(30 * time.Minute)
+				for i, p := range all {
+					if len(p.expired) != 1 || p.expired[0].Reason != ReasonDrain {
+						r.Fatalf("%d of 100 on a healthy shard has not ended: %v", i, p.expired)
+					}
+				}
+				if p := o.Progress(); p.Ended != 100 || p.Finished {
+					r.Errorf("%+v", p)
+				}
+				o.Cancel()
+			})
+		})
+	}
+}
+
+// TestShedShareBesideStuckLoop sheds a share. It is one of those that can be found.
+func TestShedShareBesideStuckLoop(t *testing.T) {
+	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+		r.peers(100)
+		o, err := r.Shed(Shed{Share: 0.25})
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.wait(time.Minute)
+		if p := o.Progress(); p.Ended != 25 || p.Left != 0 {
+			r.Errorf("%+v", p)
+		}
+		o.Cancel()
+	})
+}
+
+// TestReplaceBesideStuckLoop replaces a policy again and again. The healthy shards follow
+// each time, and the walks of the other one do not pile up.
+func TestReplaceBesideStuckLoop(t *testing.T) {
+	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+		all := r.peers(10)
+		for n := range 20 {
+			if err := r.SetPolicy(Policy{IdleTimeout: time.Duration(40-n) * time.Hour}); err != nil {
+				r.Fatal(err)
+			}
+			r.wait(time.Second)
+		}
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		begun := time.Now()
+		for _, p := range all {
+			r.dies(p, begun.Add(-20*time.Second), time.Minute, ReasonIdle)
+		}
+		if n := len(r.loops[0].walks.next); n != 1 {
+			r.Errorf("%d walks wait for the blocked loop, want 1", n)
+		}
+	})
+}
+
+// TestCensusBesideStuckLoop takes censuses, which cannot finish. They hold up neither each
+// other nor what else walks.
+func TestCensusBesideStuckLoop(t *testing.T) {
+	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+		all := r.peers(10)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			defer cancel()
+			if _, err := r.Census(ctx, Query{}); err == nil {
+				r.Error("a census of a blocked loop has finished")
+			}
+		}
+		w := r.goWalking(0)
+		r.wait(time.Second)
+		for i, p := range all {
+			if w.times(p) != 1 {
+				r.Errorf("%d was visited %d times", i, w.times(p))
+			}
+		}
+	})
+}
