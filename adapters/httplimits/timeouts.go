@@ -102,7 +102,10 @@ type Timeouts struct {
 	// connections after 60 s, so they do so first.
 	//
 	// HTTP/2: it limits how long a connection may have no open stream, whatever
-	// other frames arrive.
+	// other frames arrive. When it passes, the client gets a GOAWAY that still accepts
+	// streams, and a PING. Once the client has answered, or after a second, it gets a
+	// GOAWAY with the last stream, and the connection is closed. If the client opens a
+	// stream meanwhile, the stream is served.
 	KeepAliveTimeout time.Duration
 
 	// StreamTimeout limits how long an HTTP/2 connection with open streams may be

@@ -175,7 +175,8 @@ func (l *Listener) hook(s *fasthttp.Server) {
 // The most idle connections are closed first. A client that is being served is asked to
 // close its connection by the header of its next response, and closed when it falls idle.
 // No response that has begun is cut before d.Stop; set it, as otherwise a client that is
-// never idle is waited for until ctx is done. A client between two requests may have sent
+// never idle is waited for until ctx is done. A new connection has the rest of
+// HandshakeTimeout (10 s if that is off) for its first request. A client between two requests may have sent
 // one that is not read, and then has to try again elsewhere. HTTP clients do so by
 // themselves if the method is idempotent.
 //

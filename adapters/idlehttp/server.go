@@ -165,8 +165,10 @@ func (l *Listener) askToClose(h http.Handler) http.Handler {
 // The most idle connections are closed first. A client that is being served is asked to
 // close its connection, by the header of its next response or, in HTTP/2, by GOAWAY. It
 // is closed when it falls idle. No response that has begun is cut before d.Stop; set it,
-// as otherwise a client that is never idle is waited for until ctx is done. A client
-// between two requests may have sent one that is not read, and then has to try again
+// as otherwise a client that is never idle is waited for until ctx is done. A new
+// connection has the rest of HandshakeTimeout (10 s if that is off) for its first
+// request. A client of HTTP/2 gets two GOAWAYs, and the requests that it sends between
+// them are served. A client of HTTP/1 between two requests may have sent one that is not read, and then has to try again
 // elsewhere. HTTP clients do so by themselves if the method is idempotent.
 //
 // OnDrain of [WatchWith] is called for hijacked connections that have limits. They are

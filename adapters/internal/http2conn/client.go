@@ -25,6 +25,10 @@ func (l *ledger) receive(b []byte) {
 			if f.flags&flagAck == 0 {
 				l.in.fields(p, 6, l.clientSetting)
 			}
+		case typePing:
+			if f.flags&flagAck != 0 {
+				l.in.fields(p, 8, func(b []byte) { l.pong = l.pong || string(b) == pingData })
+			}
 		case typeWindowUpdate:
 			l.in.fields(p, 4, func(b []byte) { l.clientWindowUpdate(f.stream, increment(b)) })
 		}

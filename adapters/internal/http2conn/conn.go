@@ -82,9 +82,12 @@ type Conn struct {
 	flushing bool   // the frames of a Write are in the ledger, but not written yet
 	woken    bool   // wake has interrupted the reader
 	ended    bool
-	deadline time.Time // the read deadline that the server has set
-	resets   []uint32  // streams that the server is to be made to reset
-	injected []byte    // what the server has not read yet of a frame of ours
+	left     bool          // the last GOAWAY is sent, and the server gets no more input
+	deadline time.Time     // the read deadline that the server has set
+	resets   []uint32      // streams that the server is to be made to reset
+	injected []byte        // what the server has not read yet of a frame of ours
+	pending  []byte        // frames of ours for the client, to be written between two frames of the server's
+	answered chan struct{} // closed when the client has answered Announce, or c has ended; nil before Announce
 
 	// Only the reader uses these: buffer[r:w] is what the server has not read
 	// yet.
@@ -144,13 +147,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 			into = b
 		}
 		n, err := c.Conn.Read(into)
-		again := c.arrived(into[:n], len(into) == len(b))
+		n, again := c.arrived(into[:n], len(into) == len(b))
 		switch {
 		case n > 0 && len(into) == len(b):
 			return n, nil
-		case n == 0 && err == nil:
+		case n == 0 && err == nil && !again:
 			return 0, nil
-		case n == 0 && !(again && errors.Is(err, os.ErrDeadlineExceeded)):
+		case n == 0 && err != nil && !(again && errors.Is(err, os.ErrDeadlineExceeded)):
 			return 0, err
 		}
 	}
@@ -161,6 +164,10 @@ func (c *Conn) Read(b []byte) (int, error) {
 func (c *Conn) deliver(b []byte) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.left {
+		c.r, c.w = 0, 0
+		return 0
+	}
 	if len(c.injected) == 0 && len(c.resets) > 0 && c.atBoundary() {
 		c.nextReset()
 	}
@@ -172,7 +179,7 @@ func (c *Conn) deliver(b []byte) int {
 	if c.r < c.w {
 		n := copy(b, c.buffer[c.r:c.w])
 		c.r += n
-		c.receive(b[:n])
+		c.received(b[:n])
 		return n
 	}
 	c.waiting = true
@@ -181,22 +188,33 @@ func (c *Conn) deliver(b []byte) int {
 }
 
 // arrived records bytes that have just been read. If given is set they are in the
-// server's own memory, otherwise they are in the buffer. arrived reports whether
-// wake has interrupted the reader.
-func (c *Conn) arrived(b []byte, given bool) (woken bool) {
+// server's own memory, otherwise they are in the buffer. arrived returns how many
+// they are, which is none after the last GOAWAY, and whether to read again.
+func (c *Conn) arrived(b []byte, given bool) (n int, again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
 	if c.woken {
-		c.woken, woken = false, true
+		c.woken, again = false, true
 		c.Conn.SetReadDeadline(c.deadline)
 	}
-	if given {
-		c.receive(b)
-	} else {
+	switch {
+	case c.left:
+		return 0, again || len(b) > 0
+	case given:
+		c.received(b)
+	default:
 		c.r, c.w = 0, len(b)
 	}
-	return woken
+	return len(b), again
+}
+
+// received records what the client has sent and the server gets now.
+func (c *Conn) received(b []byte) {
+	c.receive(b)
+	if c.pong {
+		c.stopWaiting()
+	}
 }
 
 // atBoundary reports whether a frame of ours may be handed to the server now: not
@@ -215,15 +233,19 @@ func (c *Conn) nextReset() {
 	}
 }
 
-// Write writes what the server sends.
+// Write writes what the server sends, and frames of ours that are pending.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	b = c.outgoing(b)
+	b, cut := c.outgoing(b)
+	var ours []byte
+	if cut > 0 {
+		ours, c.pending = c.pending, nil
+	}
 	c.flushing = true
 	c.mu.Unlock()
-	n, err := c.Conn.Write(b)
+	n, err := c.writeAround(b, ours, cut)
 	c.mu.Lock()
 	c.flushing = false
 	if c.waiting {
@@ -233,12 +255,29 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// writeAround writes b, with a frame of ours at the given offset. It returns how many
+// bytes of b it has written.
+func (c *Conn) writeAround(b, ours []byte, at int) (int, error) {
+	if len(ours) == 0 {
+		return c.Conn.Write(b)
+	}
+	if n, err := c.Conn.Write(b[:at]); err != nil {
+		return n, err
+	}
+	if _, err := c.Conn.Write(ours); err != nil || at == len(b) {
+		return at, err
+	}
+	n, err := c.Conn.Write(b[at:])
+	return at + n, err
+}
+
 // outgoing records what the server sends, and returns the bytes to write. They
 // are b, or a copy in which each RST_STREAM that we have caused carries the code
-// CANCEL.
-func (c *Conn) outgoing(b []byte) []byte {
+// CANCEL. cut is the offset at which a frame of ours may be inserted, or 0 if there
+// is none.
+func (c *Conn) outgoing(b []byte) (_ []byte, cut int) {
 	var ours []byte
-	c.send(b, func(at int, offset uint32, n int) {
+	cut = c.send(b, func(at int, offset uint32, n int) {
 		if ours == nil {
 			ours = bytes.Clone(b)
 		}
@@ -246,9 +285,9 @@ func (c *Conn) outgoing(b []byte) []byte {
 		copy(ours[at:at+n], code[min(offset, 4):])
 	})
 	if ours != nil {
-		return ours
+		return ours, cut
 	}
-	return b
+	return b, cut
 }
 
 // SetReadDeadline sets the server's own read deadline.
@@ -276,52 +315,82 @@ func (c *Conn) wake() {
 	}
 }
 
-// GoAway sends the client a GOAWAY frame. It does nothing while the server is
-// writing or in the middle of a frame.
+// A client that is told to go away gets two GOAWAY frames (RFC 9113, section 6.8).
+// The first accepts all streams, so a request that is on its way is served. The PING
+// that follows it is answered when the client knows. Only then is the last stream
+// known, and named in the second.
+
+// patience is how long the client may take to answer, and the last GOAWAY to be written.
+const patience = time.Second
+
+// Announce asks the client to open no more streams. It waits until the client has
+// answered, a second at most. Frames are written when the server is between two frames of its own,
+// and never before its SETTINGS.
+func (c *Conn) Announce() {
+	c.mu.Lock()
+	if c.answered == nil && !c.ended && !c.left {
+		c.answered = make(chan struct{})
+		c.pending = append(goAwayFrame(allStreams), pingFrame()...)
+		go c.flush()
+	}
+	answered := c.answered
+	c.mu.Unlock()
+	if answered == nil {
+		return
+	}
+	select {
+	case <-answered:
+	case <-time.After(patience):
+	}
+}
+
+// flush writes pending frames, unless the server is in the middle of a frame or has sent none yet.
+// In these cases its next Write does so. It sets no deadline, because one
+// that passed would leave half a frame, or half a record of TLS, and nothing could be
+// written after that.
+func (c *Conn) flush() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	var ours []byte
+	if c.mayInsert() {
+		ours, c.pending = c.pending, nil
+	}
+	c.mu.Unlock()
+	if len(ours) > 0 {
+		c.Conn.Write(ours)
+	}
+}
+
+// GoAway tells the client which stream was the last. It is called when the connection
+// has timed out: nothing is read after it, and nothing can be written once it has failed.
+// It does nothing while the server is writing, in the middle of a frame, or has sent
+// none yet.
 func (c *Conn) GoAway() {
 	if !c.writing.TryLock() {
 		return
 	}
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	last := c.lastClient
+	c.left = c.mayInsert()
+	ours := append(c.pending, goAwayFrame(c.lastClient)...)
 	c.mu.Unlock()
-	c.goAway(last)
-}
-
-// Announce sends the client a GOAWAY frame that still accepts all streams, so that it
-// opens new ones elsewhere, and goes on with those that it has (RFC 9113, 6.8). It waits
-// while the server is writing or in the middle of a frame.
-func (c *Conn) Announce() {
-	const (
-		all   = 1<<31 - 1
-		tries = 100
-		rest  = 10 * time.Millisecond
-	)
-	for range tries {
-		c.writing.Lock()
-		sent := c.goAway(all)
-		c.writing.Unlock()
-		if sent {
-			return
-		}
-		time.Sleep(rest)
-	}
-}
-
-// goAway sends a GOAWAY frame whose last stream is the given one, unless the server is in
-// the middle of a frame. c.writing must be held.
-func (c *Conn) goAway(last uint32) (sent bool) {
-	c.mu.Lock()
-	between := c.out.between() && !c.serverBlock.open
-	c.mu.Unlock()
-	if between {
-		const patience = time.Second
+	if c.left {
 		c.Conn.SetWriteDeadline(time.Now().Add(patience))
-		c.Conn.Write([]byte{0, 0, 8, typeGoAway, 0, 0, 0, 0, 0, byte(last >> 24), byte(last >> 16), byte(last >> 8), byte(last), 0, 0, 0, 0})
-		c.Conn.SetWriteDeadline(time.Time{})
+		c.Conn.Write(ours)
 	}
-	return between
+}
+
+// stopWaiting ends the wait of Announce. c.mu must be held.
+func (c *Conn) stopWaiting() {
+	if c.answered == nil {
+		return
+	}
+	select {
+	case <-c.answered:
+	default:
+		close(c.answered)
+	}
 }
 
 // End stops tracking all streams. It is called when the server is done with c.
@@ -329,6 +398,7 @@ func (c *Conn) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
+	c.stopWaiting()
 	for i := range c.streams {
 		c.streams[i].wait.close()
 	}

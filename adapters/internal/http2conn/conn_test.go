@@ -140,7 +140,11 @@ func TestResetHasAnotherCode(t *testing.T) {
 			}
 			c.streams.find(1).flags |= resetting
 			before := slices.Clone(sent)
-			got := slices.Concat(c.outgoing(sent[:i]), c.outgoing(sent[i:j]), c.outgoing(sent[j:]))
+			var got []byte
+			for _, part := range [][]byte{sent[:i], sent[i:j], sent[j:]} {
+				b, _ := c.outgoing(part)
+				got = append(got, b...)
+			}
 			if !bytes.Equal(got, want) {
 				t.Fatalf("split at %d and %d, it sends\n%q, want\n%q", i, j, got, want)
 			}

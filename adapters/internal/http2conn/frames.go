@@ -15,6 +15,7 @@ const (
 	typeHeaders      = 0x1
 	typeReset        = 0x3
 	typeSettings     = 0x4
+	typePing         = 0x6
 	typeGoAway       = 0x7
 	typeWindowUpdate = 0x8
 	typeContinuation = 0x9
@@ -22,12 +23,14 @@ const (
 
 const (
 	flagEndStream  = 0x1 // of DATA and HEADERS
-	flagAck        = 0x1 // of SETTINGS
+	flagAck        = 0x1 // of SETTINGS and PING
 	flagEndHeaders = 0x4 // of HEADERS and CONTINUATION
 
 	settingInitialWindow = 0x4
 
 	codeCancel = 0x8
+
+	allStreams = 1<<31 - 1 // the last stream in a GOAWAY that accepts all
 
 	headerLength  = 9
 	defaultWindow = 65535
@@ -40,7 +43,7 @@ type scanner struct {
 	head  [9]byte // header of the current frame
 	got   int     // bytes of the header that have arrived
 	taken uint32  // bytes of the payload that have arrived
-	field [6]byte // the payload field being collected; see fields
+	field [8]byte // the payload field being collected; see fields
 }
 
 // A piece is the part of a frame that next has found: the rest of the header, or
@@ -90,7 +93,7 @@ func parse(head [9]byte) frame {
 // between reports whether the scanner is between two frames.
 func (s *scanner) between() bool { return s.got == 0 }
 
-// fields splits a payload into fields of the given size, at most 6 bytes, and
+// fields splits a payload into fields of the given size, at most 8 bytes, and
 // calls f with each complete one.
 func (s *scanner) fields(p piece, size uint32, f func(b []byte)) {
 	for i, b := range p.payload {
@@ -100,4 +103,18 @@ func (s *scanner) fields(p piece, size uint32, f func(b []byte)) {
 			f(s.field[:size])
 		}
 	}
+}
+
+// goAwayFrame returns a GOAWAY frame without an error, with the given last stream.
+func goAwayFrame(last uint32) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{0, 0, 8, typeGoAway, 0, 0, 0, 0, 0}, last)
+	return append(b, 0, 0, 0, 0)
+}
+
+// pingData tells our PING from those of the server.
+const pingData = "goodbye?"
+
+// pingFrame returns our PING.
+func pingFrame() []byte {
+	return append([]byte{0, 0, 8, typePing, 0, 0, 0, 0, 0}, pingData...)
 }

@@ -24,6 +24,9 @@ type ledger struct {
 	clientBlock headerBlock // the client's latest one
 	serverBlock headerBlock // the server's latest one
 
+	greeted bool // the server has sent a frame; the first one is its SETTINGS
+	pong    bool // the client has answered our PING
+
 	changed     bool    // a stream may have started or stopped waiting for the client
 	window      *wait   // the wait for the connection's window; nil until there is one
 	closedWaits []*wait // waits of streams that have closed, to be ended by settle

@@ -2,8 +2,9 @@ package http2conn
 
 // send records bytes that the server sends. It calls recode for the error code,
 // or a part of it, of a RST_STREAM that we have caused. That part is the n bytes
-// at b[at:], which begin at the given offset in the code.
-func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
+// at b[at:], which begin at the given offset in the code. send returns the offset in b
+// of the end of the last frame after which another one may be inserted, or 0 if there is none.
+func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) (cut int) {
 	for rest := b; len(rest) > 0; {
 		var p piece
 		at := len(b) - len(rest)
@@ -33,8 +34,17 @@ func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) {
 				l.out.fields(p, 4, func(b []byte) { l.goAway(uint32(increment(b))) })
 			}
 		}
+		l.greeted = l.greeted || p.ends
+		if l.mayInsert() {
+			cut = len(b) - len(rest)
+		}
 	}
+	return cut
 }
+
+// mayInsert reports whether a frame of ours may be sent after what the server has sent:
+// not before the SETTINGS with which it begins, nor inside a frame or a header block.
+func (l *ledger) mayInsert() bool { return l.greeted && l.out.between() && !l.serverBlock.open }
 
 // serverData records part of a DATA frame of the server's.
 func (l *ledger) serverData(f *frame, p piece) {

@@ -11,10 +11,17 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// onTimeout asks the user whether to keep the connection.
+// onTimeout asks the user whether to keep the connection. If it has waited for a stream
+// of HTTP/2 for too long, the client is told. It is not ended if a stream begins meanwhile.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 	c.explain(err)
-	return c.listener.now.Load().timeouts.OnTimeout(c, err)
+	if ask := c.listener.now.Load().timeouts.OnTimeout; ask != nil && ask(c, err) {
+		return true
+	}
+	if x := c.extra.Load(); x != nil && x.frames != nil && err.Phase == KeepAlive.String() {
+		x.frames.Announce()
+	}
+	return false
 }
 
 // onEnd counts the timeout that has ended the connection. It answers the request
@@ -31,7 +38,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 	if status := c.claim(err); status != 0 {
 		c.answer(status)
-	} else if err.Phase == KeepAlive.String() {
+	} else if err.Phase == KeepAlive.String() || err.Limit == 0 {
 		c.sendGoAway()
 	}
 }

@@ -40,6 +40,7 @@ type Conn struct {
 
 	listener *Listener
 	extra    atomic.Pointer[extra]
+	served   atomic.Bool // its first request is there; see onDrain
 }
 
 // Values of begun.
@@ -104,6 +105,9 @@ func (c *Conn) transition(from, to uint32) bool {
 		if c.state.CompareAndSwap(was, was&keep|to) {
 			if was&^keep&limited != 0 {
 				c.endLimits()
+			}
+			if from == awaitingHeader && !c.served.Load() && to != http2 {
+				c.firstRequest()
 			}
 			return true
 		}

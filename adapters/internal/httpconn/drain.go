@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -15,7 +16,7 @@ import (
 // drain is what a listener knows about a drain.
 type drain struct {
 	some atomic.Bool // connections have been asked to finish
-	told sync.Map    // those that are open still: *Conn
+	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
 
 	mu       sync.Mutex
 	stopped  chan struct{}                   // nil unless a Shutdown has begun; closed when Accept may fail
@@ -24,17 +25,47 @@ type drain struct {
 
 // onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
 // and in HTTP/2 a GOAWAY. The owner of a hijacked connection is asked by its callback.
+// A connection is not ended while onDrain runs.
 func (c *Conn) onDrain() {
-	switch x := c.extra.Load(); {
-	case c.state.Load()&^flags == hijacked:
-		if x != nil && x.on.OnDrain != nil {
+	if c.state.Load()&^flags == hijacked {
+		if x := c.extra.Load(); x != nil && x.on.OnDrain != nil {
 			x.on.OnDrain()
 		}
-	case x != nil && x.frames != nil:
+		return
+	}
+	begun := make(chan struct{})
+	c.listener.drain.some.Store(true)
+	c.listener.drain.told.Store(c, sync.OnceFunc(func() { close(begun) }))
+	if !c.served.Load() {
+		c.awaitRequest(begun)
+	}
+	if x := c.extra.Load(); x != nil && x.frames != nil {
+		c.listener.drain.told.Delete(c)
 		x.frames.Announce()
-	default:
-		c.listener.drain.some.Store(true)
-		c.listener.drain.told.Store(c, nil)
+	}
+}
+
+// awaitRequest waits for the first request of a new connection, or for the end of the
+// time in which it has to arrive.
+func (c *Conn) awaitRequest(begun chan struct{}) {
+	timeout := c.listener.now.Load().timeouts.HandshakeTimeout
+	if timeout == 0 {
+		timeout = defaultHandshake
+	}
+	select {
+	case <-begun:
+	case <-time.After(timeout):
+	}
+}
+
+// firstRequest records that the first request of c is there.
+func (c *Conn) firstRequest() {
+	c.served.Store(true) // before the load, as onDrain stores before it loads
+	if !c.listener.drain.some.Load() {
+		return
+	}
+	if tell, ok := c.listener.drain.told.Load(c); ok {
+		tell.(func())()
 	}
 }
 
@@ -57,7 +88,9 @@ func CountTold(l *Listener) (n int) {
 // forget is called when c has ended.
 func (d *drain) forget(c *Conn) {
 	if d.some.Load() {
-		d.told.Delete(c)
+		if tell, ok := d.told.LoadAndDelete(c); ok {
+			tell.(func())()
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

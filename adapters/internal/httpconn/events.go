@@ -51,6 +51,7 @@ func (c *Conn) HeaderRead() {
 	case awaitingHeader:
 		if c.isHTTP2() {
 			c.transition(awaitingHeader, http2)
+			c.firstRequest()
 			c.Conn.Enter(c.listener.phases[Streams])
 			return
 		}

@@ -113,6 +113,7 @@ func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	if c == nil || !c.transition(awaitingHeader, http2) {
 		return nil
 	}
+	defer c.firstRequest()
 	host := framesHost{c}
 	if tc, ok := nc.(*tls.Conn); ok {
 		framed := http2conn.NewSecure(tc, host)

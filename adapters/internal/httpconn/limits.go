@@ -58,10 +58,11 @@ type limit struct {
 	reason idle.Reason
 }
 
-// Default minimum rate.
+// Some defaults.
 const (
 	defaultBytesPerSecond = 240
 	defaultGrace          = 5 * time.Second
+	defaultHandshake      = 10 * time.Second
 )
 
 // settings lists all settings of t. If several of them set the same limit, the
@@ -73,7 +74,7 @@ func settings(t *httplimits.Timeouts) []setting {
 	// that for ever. So a limit for the whole wait is set too, whenever a stream
 	// can be reset at all.
 	return []setting{
-		{"HandshakeTimeout", &t.HandshakeTimeout, nil, 10 * time.Second, []limit{{Handshake, idle.ReasonReadTotal}}},
+		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonReadTotal}}},
 		{"HeaderTimeout", &t.HeaderTimeout, nil, 10 * time.Second, []limit{{Header, idle.ReasonReadTotal}, {resetPending, idle.ReasonReadTotal}}},
 		{"BodyTimeout", &t.BodyTimeout, nil, 30 * time.Second, append(bodyLimits(idle.ReasonRead), limit{resetPending, idle.ReasonReadTotal})},
 		{"BodyRate", nil, &t.BodyRate, defaultGrace, bodyLimits(idle.ReasonMinReadRate)},

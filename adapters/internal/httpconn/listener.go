@@ -99,7 +99,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		OnEnd:   func(c *idlenet.Conn, err *idle.TimeoutError) { connOf(c).onEnd(err) },
 		OnDrain: func(c *idlenet.Conn) { connOf(c).onDrain() },
 	}
-	if t.OnTimeout != nil {
+	if t.OnTimeout != nil || h2 != NoHTTP2 {
 		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return connOf(c).onTimeout(err) }
 	}
 	l.setup, l.streams.hooks = idlenet.NewSetup(opts), http2conn.Hooks(t.OnTimeout != nil)

@@ -110,6 +110,35 @@ var ofDrain = []promise{
 		}
 	}},
 
+	// A new connection has time for its first request, which is answered.
+	{"DrainWaitsForFirstRequests", usual, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		c := s.Dial()
+		Eventually(t, "it is accepted", func() bool { return s.Stats().Live == 1 })
+		ended := s.drain(idle.Drain{})
+		Eventually(t, "it is told", func() bool { return s.Setup.Told() == 1 })
+		c.Send(Get("/"))
+		if r := c.Response(); r.StatusCode != http.StatusOK || !r.Close {
+			t.Errorf("%s, and the connection is to be closed: %v", r.Status, r.Close)
+		}
+		c.Drain()
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}},
+
+	// One that sends no request ends by HandshakeTimeout, which the end of the server waits for.
+	{"DrainWaitsForHandshakes", usual, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "HandshakeTimeout"), echo)
+		c := s.Dial()
+		Eventually(t, "it is accepted", func() bool { return s.Stats().Live == 1 })
+		ended := s.drain(idle.Drain{})
+		NotBefore(t, c.Drain(), c.Begun, limit)
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}},
+
 	// What is left after Stop is cut.
 	{"DrainStops", usual, func(t *testing.T, u under) {
 		s := u.start(t, Off(), func(r Request) {
