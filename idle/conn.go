@@ -138,6 +138,45 @@ func (c *Conn) pause(f *flow) {
 	}
 }
 
+// Deliver decides what becomes of bytes that have just been read. If it returns true, the
+// application gets them. If it returns false, the connection has timed out: discard the
+// bytes, and make the read fail with the timeout, as if they had come too late.
+//
+// Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead],
+// and before the application gets the bytes. Then no timeout of waiting ends a connection
+// whose bytes were delivered, until it waits again: neither IdleTimeout, ReadTimeout,
+// ReadTotal, MinReadRate nor an unanswered ping, nor does an eviction, Drain or Shed that
+// spares busy connections. A limit that input does not move, [Conn.End] and the Stop of a
+// Drain may end it after that.
+//
+// Deliver returns true for a connection that is not tracked. Like other methods about
+// reading it must not be called by two goroutines at once.
+func (c *Conn) Deliver() bool {
+	return c.state.Load()&(ending|spent) == 0 || c.deliverSlow()
+}
+
+// deliverSlow decides by one swap whether the reader or the end was first:
+//
+//	reader: reports the read, then loads the state
+//	pass:   sets ending, then looks at what the reader reports, then swaps live and ending for ending
+//
+// So the pass sees the report, or the reader sees ending here and clears it, or it sees
+// that the connection has ended.
+//
+// A wait that has begun beyond a limit on all waits must not end the connection in the
+// pause that follows, as it otherwise would (see spent): the bytes are delivered.
+func (c *Conn) deliverSlow() bool {
+	for {
+		was := c.state.Load()
+		if was&live == 0 {
+			return was&ending == 0 // else the owner has closed it
+		}
+		if c.state.CompareAndSwap(was, was&^(ending|spent)) {
+			return true
+		}
+	}
+}
+
 // Beat records a beat of a passive [Heartbeat]. It also records that something
 // has arrived. An active Heartbeat does not need it, as any input answers a ping.
 // Any number of goroutines may call it at once.
@@ -234,8 +273,9 @@ func (c *Conn) mustFit(p *Phase) {
 // Close ends the tracking of a connection. It reports whether the connection was
 // live: it returns false if the connection had timed out, was closed before, or
 // was handed back at shutdown. After Close has returned no callback for the
-// connection begins, though one that has begun may still be running. A closed
-// Conn may be tracked again, once no other call of its methods is under way.
+// connection begins, though one that has begun may still be running. There is one
+// exception: if the connection had timed out and OnEnd is running, Expire follows it.
+// A closed Conn may be tracked again, once no other call of its methods is under way.
 func (c *Conn) Close() bool {
 	l := c.lane
 	if l == nil {

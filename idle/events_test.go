@@ -238,6 +238,12 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case pauseRead:
 		g.read.pause(now)
 		c.PauseRead()
+		if pick%4 > 0 && c.Deliver() {
+			g.delivered()
+			if l.expired {
+				w.errorf("at %v: Deliver = true after Expire: %v", now, l)
+			}
+		}
 	case awaitWrite:
 		g.write.await(now, g.tick)
 		c.AwaitWrite()

@@ -49,8 +49,8 @@ type Hooks struct {
 	Examine func(owner any, about Reason) Evidence
 
 	// Expire is called once when a connection has timed out, or was ended by an
-	// operation. It must make pending reads and writes fail, and may close the
-	// connection.
+	// operation, even if its owner has called [Conn.Close] while OnEnd was running. It
+	// must make pending reads and writes fail, and may close the connection.
 	Expire func(owner any, err *TimeoutError)
 
 	// Reap is called Options.Linger after Expire unless [Conn.Close] has been

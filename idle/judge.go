@@ -13,6 +13,9 @@ type verdict struct {
 // new phase since the last look. due is false if nothing is due any more or the
 // connection has ended. A connection that is still live has then been put back
 // into the wheel.
+//
+// The verdict can end the connection only if the flag ending was set before, and no
+// reader has cleared it since. See [Conn.Deliver].
 func (s *Shard) verdict(j job) (v verdict, due bool) {
 	// The clock is read before the phase. The other order would allow this:
 	//
@@ -41,6 +44,7 @@ func (s *Shard) judge(j job) {
 		s.reap(j)
 		return
 	}
+	j.c.state.move(j.state, live, ending, 0)
 	v, due := s.verdict(j)
 	inTime := false
 	for examined := 0; due && v.isDoubtful(j) && examined&(1<<v.terms.reason) == 0; v, due = s.verdict(j) {
@@ -185,7 +189,7 @@ func (s *Shard) tell(j job) {
 // ask calls OnTimeout and acts on the answer. The flag asking is set until the
 // connection has ended or is in the wheel again.
 func (s *Shard) ask(j job, v verdict) {
-	if !j.c.state.move(j.state, live, asking, 0) {
+	if !j.c.state.move(j.state, live, asking, ending) {
 		s.replace(j)
 		return
 	}
@@ -207,6 +211,7 @@ func (s *Shard) ask(j job, v verdict) {
 		// If the answer took long, Examine must be called once more. If it did
 		// not, Examine would find the same. But the ages in Evidence are inexact:
 		// one could come out a little younger, and OnTimeout be called again.
+		j.c.state.move(j.state, live, ending, 0)
 		last, due := s.verdict(j)
 		if due && last.isSame(v) && v.isDoubtful(j) && last.now-v.now > answeredAtOnce {
 			s.examine(j, v.terms.reason)
@@ -224,10 +229,12 @@ func (s *Shard) ask(j job, v verdict) {
 // immediate.
 const answeredAtOnce = 2
 
-// timeOut ends a connection that has passed a limit.
+// timeOut ends a connection that has passed a limit, unless a reader has had something to
+// deliver meanwhile.
 func (s *Shard) timeOut(j job, v verdict) {
 	late := max(v.after(v.at), 0)
-	if !s.end(j, v.error(), late) {
+	if !s.end(j, live|ending, v.error(), late) {
+		s.replace(j)
 		return
 	}
 	s.counts.lateness.note(late)
@@ -236,23 +243,21 @@ func (s *Shard) timeOut(j job, v verdict) {
 	}
 }
 
-// end ends a connection. The transition of its state can happen only once, so the
-// connection has only one outcome. end reports whether that is this one.
-func (s *Shard) end(j job, err *TimeoutError, late time.Duration) bool {
+// end ends a connection if it has the flags in need. The transition of its state can
+// happen only once, so the connection has only one outcome. end reports whether that is
+// this one.
+func (s *Shard) end(j job, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := j.c.parting()
 	p.owner, p.err, p.late = j.owner, err, late
-	become := uint32(0)
-	if j.hooks.Reap != nil {
-		become = expired
-	}
 	s.lock.Lock()
-	if j.holds() {
+	ended := j.c.state.finish(j.state, need)
+	if ended {
 		s.wheel.Cancel(&j.c.timer)
-		if become == 0 {
+		if j.hooks.Reap == nil {
 			s.conns.remove(j.c)
+			j.c.state.move(j.state, expired, 0, expired) // from here on it can be tracked anew
 		}
 	}
-	ended := j.c.state.move(j.state, live, become, live)
 	s.lock.Unlock()
 	if !ended {
 		return false
@@ -322,6 +327,7 @@ func (v *verdict) error() *TimeoutError {
 // replace puts a connection back into the wheel after a pass has taken it out, if
 // it is still live. It follows a replaced policy before.
 func (s *Shard) replace(j job) {
+	j.c.state.spare(j.state)
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if j.holds() && !j.c.timer.Pending() {

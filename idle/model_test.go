@@ -34,6 +34,7 @@ type memory struct {
 	// method does the last of what it does.
 	truth    modelWords
 	active   int8    // the tick of the last reported activity
+	answers  bool    // a byte was delivered, so the wait for it must not end the connection
 	excused  int8    // the tick at which unread bytes counted as activity, 0 if activity was reported since
 	letOff   int8    // the tick up to which waits do not count against the rate
 	outcomes [3]int8 // of each generation
@@ -93,7 +94,7 @@ func (t *thread) verdict(name, flaw string) {
 		case m.state.gen != r.gen || !m.state.live:
 			return "end"
 		case r.what == 0:
-			return "replace lock"
+			return "replace"
 		case r.what == toPing:
 			return "ping stamp"
 		}

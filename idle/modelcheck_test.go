@@ -32,6 +32,8 @@ func atEnd(m *memory) {
 		m.fault = "live, but in no slot"
 	case m.state.asking:
 		m.fault = "being asked for ever"
+	case m.state.ending:
+		m.fault = "marked as ending for ever"
 	case m.state.granted && m.excused == 0:
 		m.fault = "no activity takes the grant back"
 	case !m.state.granted && m.excused != 0:

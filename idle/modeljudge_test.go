@@ -11,12 +11,16 @@ type modelOwner struct {
 }
 
 // judging is Shard.judge, of a job of generation 1 that a pass has in hand:
-// verdict, examine, verdict, ask, verdict, end. Each verdict may find that the
-// connection is to be replaced instead.
+// mark, verdict, examine, verdict, ask, mark, verdict, end. Each verdict may find that the
+// connection is to be replaced instead. A reader that delivers a byte meanwhile takes the
+// mark back, see deliver.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
 	t.follows = o.follows
 	t.step("job", func(m *memory, r *registers) string { r.gen = 1; return "" })
+	if flaw != "an end is marked after the last look" {
+		t.mark("mark", flaw)
+	}
 	t.verdict("look", flaw)
 	if o.examines {
 		t.examine("examine", flaw)
@@ -30,8 +34,12 @@ func judging(flaw string, o modelOwner) *thread {
 	if o.asked {
 		t.ask(flaw, o)
 	}
-	t.move("expire", "end", flaw, always, func(s *modelState) {
-		s.live, s.expired = false, o.reaped
+	if flaw == "an end is marked after the last look" {
+		t.mark("mark late", flaw)
+	}
+	isMarked := func(s modelState) bool { return s.ending || flaw == "an end does not need its mark" }
+	t.move("expire", "replace", flaw, isMarked, func(s *modelState) {
+		s.live, s.expired, s.ending = false, o.reaped, false
 	}, func(m *memory, r *registers) string {
 		m.outcomes[m.state.gen]++
 		switch {
@@ -41,6 +49,8 @@ func judging(flaw string, o modelOwner) *thread {
 			m.fault = "timed out for a limit that nobody has examined"
 		case r.then&(1<<r.what) == 0:
 			m.fault = "timed out, but the limit was not passed at any moment of the last look"
+		case m.answers && m.due(r.now)&(1<<r.what) == 0:
+			m.fault = "a byte was delivered, and the wait for it ended the connection"
 		}
 		if o.reaped {
 			return "linger lock"
@@ -49,10 +59,16 @@ func judging(flaw string, o modelOwner) *thread {
 	})
 	t.linger(flaw)
 	t.ping(flaw)
-	t.lock("replace")
+	t.step("replace", func(m *memory, r *registers) string {
+		if m.state.gen == r.gen {
+			m.state.ending = false
+		}
+		return ""
+	})
+	t.lock("replacing")
 	t.step("replace holds", func(m *memory, r *registers) string {
 		if m.state.gen != r.gen || !m.state.live || m.pending {
-			return "replace unlock"
+			return "replacing unlock"
 		}
 		return ""
 	})
@@ -60,7 +76,7 @@ func judging(flaw string, o modelOwner) *thread {
 		t.follow("replace follow", flaw)
 	}
 	t.place("replace place", flaw)
-	t.unlock("replace", "")
+	t.unlock("replacing", "")
 	t.step("asked", func(m *memory, r *registers) string { // the end of ask, wherever that has gone
 		if r.asked != 0 && m.state.gen == r.gen {
 			m.state.asking = false
@@ -70,12 +86,17 @@ func judging(flaw string, o modelOwner) *thread {
 	return t
 }
 
+// mark adds the step that says that the connection may be ending.
+func (t *thread) mark(name, flaw string) {
+	t.move(name, "asked", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+}
+
 // ask adds the steps in which OnTimeout decides. It does nothing else: what it
 // might do to the connection the other threads do.
 func (t *thread) ask(flaw string, o modelOwner) {
-	t.move("ask", "replace lock", flaw,
+	t.move("ask", "replace", flaw,
 		func(s modelState) bool { return !s.asking },
-		func(s *modelState) { s.asking = true },
+		func(s *modelState) { s.asking, s.ending = true, false },
 		func(m *memory, r *registers) string { r.asked = r.what; return "" })
 	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
 	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
@@ -94,9 +115,10 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	if o.keep {
 		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 		t.restart("restart", flaw)
-		t.step("kept", func(*memory, *registers) string { return "replace lock" })
+		t.step("kept", func(*memory, *registers) string { return "replace" })
 		return
 	}
+	t.mark("mark after ask", flaw)
 	if flaw == "OnTimeout has the last word" {
 		return
 	}
@@ -121,7 +143,7 @@ func (t *thread) ask(flaw string, o modelOwner) {
 func (t *thread) same(name string, about func(*registers) int8) {
 	t.step("the same as "+name, func(m *memory, r *registers) string {
 		if r.what != about(r) {
-			return "replace lock"
+			return "replace"
 		}
 		return ""
 	})
@@ -300,7 +322,7 @@ func (t *thread) ping(flaw string) {
 		}
 		return ""
 	})
-	t.move("ping mark", "replace lock", flaw, always, func(s *modelState) { s.pinged = true },
+	t.move("ping mark", "replace", flaw, always, func(s *modelState) { s.pinged = true },
 		func(m *memory, r *registers) string {
 			m.note(r, func(w *modelWords) { w.state.pinged = true })
 			return ""

@@ -141,7 +141,7 @@ func (t *thread) track(flaw string, phase int8) {
 			return "track load"
 		}
 		m.state = modelState{gen: r.state.gen + 1, live: true}
-		m.truth, m.excused, m.active, m.letOff = modelWords{}, 0, 0, 0
+		m.truth, m.excused, m.active, m.letOff, m.answers = modelWords{}, 0, 0, 0, false
 		return ""
 	})
 	t.step("track stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })

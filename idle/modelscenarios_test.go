@@ -71,6 +71,11 @@ var (
 	thoroughOwner = modelOwner{examines: true, asked: true}
 )
 
+var deliveryFlaws = []string{
+	"an end is marked after the last look", "delivered before it is reported",
+	"a reader takes no mark back", "an end does not need its mark",
+}
+
 const (
 	letOffLate   = "what was waited in all is let off up to the second look at the clock"
 	excusedTwice = "a wait that begins while another goroutine moves the pause before it has that excused twice"
@@ -144,6 +149,47 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, plainOwner), pausing(), ticking(1)}
 	},
 	flaws: []string{"next reads the clock last"},
+}, {
+	name:   "a byte that is delivered against expiry by the wait for it",
+	memory: tracked(readPhase, 3, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), delivering(flaw), ticking(1)}
+	},
+	flaws: deliveryFlaws,
+}, {
+	name:   "a byte that is delivered against expiry by idleness",
+	memory: tracked(idlePhase, 3, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, reapedOwner), delivering(flaw), ticking(1)}
+	},
+	flaws: deliveryFlaws,
+}, {
+	name:   "a byte that is delivered against an OnTimeout that answers no",
+	memory: tracked(readPhase, 4, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, refusingOwner), delivering(flaw), ticking(1)}
+	},
+	flaws: append([]string{"OnTimeout has the last word"}, deliveryFlaws[1:]...),
+}, {
+	name:   "a byte that is delivered against an OnTimeout that answers yes",
+	memory: tracked(readPhase, 4, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, keepingOwner), delivering(flaw), ticking(1)}
+	},
+}, {
+	name:   "a byte that is delivered against Examine",
+	memory: tracked(waitPhase, 4, true).found(modelEvidence{arrived: 1}),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, openOwner), delivering(flaw), ticking(1)}
+	},
+	flaws: deliveryFlaws,
+	large: true,
+}, {
+	name:   "a byte that is delivered against expiry, Close and tracking anew",
+	memory: tracked(readPhase, 3, true),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), delivering(flaw), closing(flaw, noPhase)}
+	},
 }, {
 	name:   "pause against expiry by what was waited in all",
 	memory: tracked(ratePhase, 3, true),

@@ -124,6 +124,43 @@ func (t *thread) pause(name string) {
 	t.step(name+" paused", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
 }
 
+// delivering is a reader whose read has ended with a byte.
+func delivering(flaw string) *thread {
+	t := newThread("reader")
+	if flaw == "delivered before it is reported" {
+		t.deliver(flaw)
+	}
+	t.touch("byte")
+	t.pause("pause")
+	if flaw != "delivered before it is reported" {
+		t.deliver(flaw)
+	}
+	return t
+}
+
+// deliver adds the steps of Conn.Deliver.
+func (t *thread) deliver(flaw string) {
+	t.step("deliver load", func(m *memory, r *registers) string {
+		switch r.state = m.state; {
+		case !m.state.live:
+			return "delivered"
+		case m.state.ending && flaw != "a reader takes no mark back":
+			return ""
+		}
+		m.answers = true
+		return "delivered"
+	})
+	t.step("deliver swap", func(m *memory, r *registers) string {
+		if m.state != r.state {
+			return "deliver load"
+		}
+		m.state.ending = false
+		m.answers = true
+		return ""
+	})
+	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
+}
+
 // awaiting is Conn.AwaitRead.
 func awaiting(flaw string) *thread {
 	t := newThread("awaiter")

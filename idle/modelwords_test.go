@@ -17,7 +17,7 @@ type modelWait struct {
 
 type modelState struct {
 	gen                     int8
-	live, expired           bool
+	live, expired, ending   bool
 	asking, granted, pinged bool
 }
 

@@ -45,13 +45,23 @@ func (s *Shard) carryOut(o *order) {
 	case o.what == tell:
 		s.tell(j)
 		o.done(told)
-	case o.hasMoved(), !o.forced && s.isInUse(j, o.reason), o.hasMoved(): // again, as Examine may have taken its time
+	case !o.forced && !s.mayEnd(j, o):
+		j.c.state.spare(j.state)
 		o.done(inUse)
 	case s.terminate(j, o):
 		o.done(ended)
+	case j.holds():
+		o.done(inUse)
 	default:
 		o.done(gone)
 	}
+}
+
+// mayEnd reports whether the connection of j may be ended by an order that is not forced.
+// It sets the flag ending before it looks. See [Conn.Deliver].
+func (s *Shard) mayEnd(j job, o *order) bool {
+	j.c.state.move(j.state, live, ending, 0)
+	return !o.hasMoved() && !s.isInUse(j, o.reason) && !o.hasMoved() // again, as Examine may have taken its time
 }
 
 // find returns the job of c if it is in the wheel. The outcome is gone if c has ended,
@@ -100,9 +110,14 @@ func (s *Shard) isInUse(j job, reason Reason) bool {
 	return e.Unread || j.c.out.waits() && !e.NotWriting && !e.OutEmpty || j.c.isBusy()
 }
 
-// terminate ends the connection. It reports whether nobody else has.
+// terminate ends the connection. It reports whether it has. It has not if somebody else
+// was faster, or if a reader has had something to deliver and the order is not forced.
 func (s *Shard) terminate(j job, o *order) bool {
-	if !s.end(j, s.errorOf(j, o), 0) {
+	need := uint32(live | ending)
+	if o.forced {
+		need = live
+	}
+	if !s.end(j, need, s.errorOf(j, o), 0) {
 		return false
 	}
 	if o.cause != "" {

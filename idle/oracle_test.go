@@ -130,6 +130,14 @@ func (w *waits) pause(now time.Duration) {
 	}
 }
 
+// delivered notes that what was read is answered. No wait that is over ends the connection
+// any more.
+func (l *ledger) delivered() {
+	for _, w := range []*waits{&l.read, &l.write} {
+		w.spent, w.surely = false, false
+	}
+}
+
 // stale is when more was waited than the grace, and what the bytes pay for.
 func (w *waits) stale(r Rate) time.Duration {
 	return max(w.since, w.owed) + r.Grace + w.paid(r) - w.served

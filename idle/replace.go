@@ -19,8 +19,8 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // Replace replaces the policy of a phase, for the connections that are in it too. Any
 // goroutine may call it.
 //
-// No connection is ended by the old policy once Replace has returned. A longer limit
-// therefore holds at once. A shorter limit counts from where it always counts, such as
+// No connection is ended by the old policy once Replace has returned, except for one whose
+// end was being decided at that moment. A longer limit therefore holds at once. A shorter limit counts from where it always counts, such as
 // the last activity: a connection that has been idle for longer than a new IdleTimeout
 // is ended as soon as the tracker has looked at it. It looks at all connections in the
 // background, at a million of them in less than a second.

@@ -200,12 +200,13 @@ const (
 	walked                 // its meaning alternates, see tour
 	listed                 // the tracker's Drain has met the connection
 	telling                // OnDrain is running
+	ending                 // it is being decided whether a live connection ends (see Conn.Deliver), or has been
 
-	missUnit = 1 << 11
+	missUnit = 1 << 12
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
-	genUnit  = 1 << 18
-	genMask  = 0x3fff * genUnit
+	genUnit  = 1 << 19
+	genMask  = 0x1fff * genUnit
 )
 
 // misses returns the number of misses in a state.
@@ -265,6 +266,23 @@ func (s *state) move(gen, need, set, clear uint32) bool {
 		}
 	}
 }
+
+// finish replaces live by expired, and sets ending, if the generation is that of gen and
+// all bits in need are set. It reports whether it did.
+func (s *state) finish(gen, need uint32) bool {
+	for {
+		was := s.Load()
+		if !sameGen(was, gen) || was&need != need {
+			return false
+		}
+		if s.CompareAndSwap(was, was&^live|expired|ending) {
+			return true
+		}
+	}
+}
+
+// spare clears ending if the generation is that of gen and has not ended.
+func (s *state) spare(gen uint32) { s.move(gen, live|ending, 0, ending) }
 
 // mark sets bits if the generation is that of gen and none of them is set.
 func (s *state) mark(gen, bits uint32) {
