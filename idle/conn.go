@@ -87,14 +87,17 @@ func (c *Conn) AwaitWrite() { c.await(&c.out) }
 func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
 // RestartWrite reports that a write has started to wait just now, even if one was
-// reported before. It is for owners that are not told when a write starts to
-// wait. They report a wait that never ends, and say by [Evidence] when nothing is
-// waiting.
+// reported before, and starts MinWriteRate anew: bytes that were sent before pay for
+// nothing. It is for the first write of a response, and for owners that are not told
+// when a write starts to wait. Those report a wait that never ends, and say by
+// [Evidence] when nothing is waiting.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
-	stamp, at := c.lane.instant(c.phase.Load().out.counted != 0)
+	d := c.direction(&c.out)
+	stamp, at := c.lane.instant(d.counted != 0)
 	c.out.rewait(stamp)
-	c.out.repay(at)
+	c.out.paid.Store(at)
+	c.lane.hasten(&c.entry, stamp+d.soonest) // it may have been paid for in advance
 }
 
 // await starts a wait on f, and moves the connection to an earlier place in the

@@ -235,3 +235,23 @@ func TestLongestTimeout(t *testing.T) {
 		}
 	})
 }
+
+// A restarted write has the whole grace and no more: bytes that were paid for before
+// it buy no time.
+func TestRestartedWriteHasItsGrace(t *testing.T) {
+	policy := Policy{MinWriteRate: Rate{BytesPerSecond: 1000, Grace: time.Second}}
+	for name, before := range map[string]func(r *rig, p *peer){
+		"in advance": func(r *rig, p *peer) { r.do(func() { p.Sent(4 << 20) }); r.lives(p, 3*time.Second) },
+		"in debt":    func(r *rig, p *peer) { r.lives(p, 900*time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, policy, nil, func(r *rig) {
+				p := r.peer()
+				r.do(p.AwaitWrite)
+				before(r, p)
+				r.do(p.RestartWrite)
+				r.dies(p, time.Now(), time.Second, ReasonMinWriteRate)
+			})
+		})
+	}
+}

@@ -75,9 +75,9 @@ type Policy struct {
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since
 	// the phase began, over the time in which bytes were awaited, or waited to be
 	// sent. Waits are measured exactly, even those shorter than a tick. For
-	// MinWriteRate the bytes that the peer has acknowledged count where the
-	// system tells their number (TCP on Linux), and otherwise those that the
-	// kernel has taken.
+	// MinWriteRate the bytes that the peer has acknowledged during those waits
+	// count where the system tells their number (TCP on Linux), and otherwise
+	// those that the kernel has taken.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }

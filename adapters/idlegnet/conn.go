@@ -19,10 +19,9 @@ type conn struct {
 
 // rare is what is the same for most connections of a loop.
 type rare struct {
-	inbound  int      // bytes that the last OnTraffic left unread; -1 after OnClose
-	backlog  *backlog // nil if no bytes are known to be waiting in gnet
-	phase    *idle.Phase
-	credited uint64 // acknowledged bytes already reported, where the kernel tells their number
+	inbound int      // bytes that the last OnTraffic left unread; -1 after OnClose
+	backlog *backlog // nil if no bytes are known to be waiting in gnet
+	phase   *idle.Phase
 }
 
 // own returns a rare of the connection's own, to be changed. It allocates it at the

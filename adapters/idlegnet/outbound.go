@@ -16,10 +16,11 @@ type backlog struct {
 	sent int  // bytes that have left since the last probe, as far as seen
 	grew bool // bytes were added since the last probe, which may hide some that left
 
-	hasTimes    bool   // the kernel tells when output last moved
-	hasAcked    bool   // the kernel tells how many bytes the peer has acknowledged
-	kernelQueue uint64 // length of the kernel's send queue at the last probe
-	stillProbes int    // consecutive probes without progress
+	hasTimes    bool          // the kernel tells when output last moved
+	hasAcked    bool          // the kernel tells how many bytes the peer has acknowledged
+	credit      kernel.Credit // used if hasAcked is set
+	kernelQueue uint64        // length of the kernel's send queue at the last probe
+	stillProbes int           // consecutive probes without progress
 }
 
 // maxStillProbes is the number of probes without progress after which the peer is
@@ -52,7 +53,9 @@ func (s *conn) updateBacklog(n int) {
 // startBacklog starts a wait for n bytes to be sent.
 func (s *conn) startBacklog(n int) {
 	r := kernel.Inspect(uintptr(s.c.Fd()))
-	s.own().backlog = &backlog{held: n, hasTimes: r.Out > 0, hasAcked: r.AckedKnown, kernelQueue: r.Queued}
+	b := &backlog{held: n, hasTimes: r.Out > 0, hasAcked: r.AckedKnown, kernelQueue: r.Queued}
+	b.credit.Take(r.Acked) // bytes acknowledged before now do not count
+	s.own().backlog = b
 	s.track.RestartWrite() // no write was waiting until now, although the tracker was told so
 }
 
@@ -66,8 +69,7 @@ func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 	e.OutEmpty = false // gnet holds bytes back
 	if r.Out > 0 {     // TCP: the kernel tells when output last moved
 		if b.hasAcked {
-			e.Unreported = int(r.Acked - s.rare.credited)
-			s.own().credited = r.Acked
+			e.Unreported = b.credit.Take(r.Acked)
 		}
 		return
 	}

@@ -210,7 +210,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 		t.Helper()
 		switch b := h.table.get(c).rare.backlog; {
 		case left == 0 && b != nil:
-			t.Errorf("%s: %+v", when, *b)
+			t.Errorf("%s: %d held", when, b.held)
 		case left > 0 && (b == nil || b.held != left || b.sent != gone):
 			t.Errorf("%s: %+v, want %d left and %d gone", when, b, left, gone)
 		}
@@ -457,6 +457,40 @@ func TestMinWriteRate(t *testing.T) {
 			begun = time.Now()
 			drain(dial(t, s.address), rate/8, func(int) bool { return len(closed) > 0 || time.Since(begun) > patience })
 			expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, begun, grace)
+		})
+	}
+}
+
+// TestBytesTakenBeforeBuyNoTime: what the client has taken before a write waits does
+// not count for the rate, whether gnet held some of it back or not.
+func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
+	t.Parallel()
+	if !kernel.SeesOutput {
+		t.Skip("the kernel does not tell")
+	}
+	const grace = 200 * ms
+	for name, part := range map[string]int{"without a wait": 4 << 10, "after a wait": flood} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed, onClose := closings()
+			s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+				b, _ := c.Next(-1)
+				c.Write(make([]byte, len(b)*part))
+				return gnet.None
+			}}, idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: grace}}, nil, tcp(), small...)
+			nc := dial(t, s.address)
+			if err := nc.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+				t.Fatal(err)
+			}
+			for range max(1, 2<<20/part) { // a minute's worth
+				nc.Write([]byte{'x'})
+				if _, err := io.ReadFull(nc, make([]byte, part)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			since := time.Now()
+			nc.Write(make([]byte, max(1, flood/part)))
+			expectTimeout(t, receive(t, closed), idle.ReasonMinWriteRate, since, grace)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -35,7 +36,7 @@ type Conn struct {
 	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
 	userDeadlines deadlines             // which deadlines the user has set
 	suspended     atomic.Pointer[suspendedWaits]
-	credit
+	credit        kernel.Credit // used if kernelCounts is set
 }
 
 // Flags for uncommon states. They share one word, so that the common case is a
@@ -48,11 +49,13 @@ const (
 	reaped                   // the connection was closed because it had timed out
 	shut                     // expire has closed it at once, as it takes no deadlines
 	readAhead                // see ReadAhead
-	crediting                // startCredit has been called
+	crediting                // a policy has had a minimum write rate; see prepare
 	smallSteps               // large writes are made in small steps
 	notifies                 // inner reports when a write has to wait
 	sampled                  // queued is set, and no write has moved anything since
-	kernelCounts             // the kernel tells what the peer has acknowledged, and examine reports it
+	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
+	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
+	newAccount               // see RestartWriteRate
 	retracked                // extra.track has replaced track; see Track
 
 	// The last read or write was stopped by the user's own deadline and has moved
@@ -193,7 +196,7 @@ func (c *Conn) beginWrite(unless uint32) {
 	case m&writeSuspended != 0:
 		c.trackedBy(m).ResumeWrite(&c.waits().write)
 	case m&unless == 0:
-		c.trackedBy(m).AwaitWrite()
+		c.awaitWrite()
 	}
 }
 
@@ -211,6 +214,9 @@ func (c *Conn) sent(n int, err error) {
 	default:
 		track.Sent(n)
 	}
+	if m&waited != 0 {
+		c.endWait(track)
+	}
 	track.PauseWrite()
 	if m&writeSuspended != 0 {
 		c.flags.And(^uint32(writeSuspended))
@@ -227,15 +233,14 @@ type writer Conn
 // WriteWaits implements [kernel.Waiter].
 func (w *writer) WriteWaits(queued uint64, moved bool) {
 	c := (*Conn)(w)
-	track := c.trackedBy(c.flags.Load())
-	if moved && c.flags.Load()&asking == 0 {
-		track.TouchOut()
+	if m := c.flags.Load(); moved && m&asking == 0 {
+		c.trackedBy(m).TouchOut()
 	}
 	if queued > 0 {
 		c.queued.Store(uint32(queued))
 		c.setFlag(sampled, true)
 	}
-	track.AwaitWrite()
+	c.awaitWrite()
 }
 
 // setFlag sets or clears a flag. It stores only if the flag changes, which is
@@ -305,13 +310,6 @@ func (c *Conn) Enter(p *idle.Phase) {
 	}
 	c.prepare(p.Policy())
 	c.trackedBy(c.flags.Load()).Enter(p)
-}
-
-// prepare makes c ready for the limits of p.
-func (c *Conn) prepare(p idle.Policy) {
-	if p.MinWriteRate.BytesPerSecond > 0 {
-		c.startCredit()
-	}
 }
 
 // ReadAhead says whether reads from now on are ahead of need: made only to see

@@ -1,44 +1,72 @@
 package idlenet
 
-import "sync/atomic"
+import "github.com/idlewheel/idlewheel/idle"
 
-// A credit is the number of acknowledged bytes that have been reported to the
-// tracker. Only minimum write rates need it, so it is not used until a policy has
-// one.
+// Where the kernel counts acknowledged bytes, these count for a minimum write rate,
+// and Write does not report what it hands to the kernel. Bytes that merely wait in
+// the kernel buy a slow reader no time.
 //
-// Where the kernel counts acknowledged bytes, Write does not report the bytes
-// that it hands to the kernel. Instead examine reports those that the peer has
-// acknowledged, including bytes of a write that is still under way. Bytes that
-// merely wait in the kernel do not count. This costs the writer nothing.
-type credit struct{ credited atomic.Uint64 }
+// The rate is over the time in which writes wait, so it counts the bytes that are
+// acknowledged in that time. Those of other times, of earlier phases for example, are
+// dropped when a wait begins. A wait is from the first time that a write finds no room
+// until the end of the write. While it lasts, examine reports what has been
+// acknowledged, and the end of the write reports the rest.
+//
+// None of this is done before a policy has a minimum write rate.
 
-// startCredit makes acknowledged bytes count from now on, if the kernel tells
-// their number. It has no effect after the first call.
-func (c *Conn) startCredit() {
-	if c.flags.Or(crediting)&crediting != 0 {
+// prepare makes c ready for the limits of p.
+func (c *Conn) prepare(p idle.Policy) {
+	if p.MinWriteRate.BytesPerSecond == 0 {
 		return
 	}
-	if r := c.inspect(); r.AckedKnown {
-		c.credited.Store(r.Acked)
-		c.flags.Or(kernelCounts)
-	} else {
+	if c.flags.Or(crediting)&crediting != 0 {
+		if c.flags.Load()&waited != 0 {
+			c.credit.Take(c.inspect().Acked)
+		}
+		return
+	}
+	r := c.inspect()
+	if !r.AckedKnown {
 		c.flags.Or(smallSteps)
+		return
+	}
+	c.credit.Take(r.Acked)
+	c.flags.Or(kernelCounts)
+	if c.isWriting() { // it may wait already
+		c.flags.Or(waited)
 	}
 }
 
-// takeCredit returns how many of the acked bytes have not been reported before,
-// and records them as reported.
-func (c *Conn) takeCredit(acked uint64) int {
-	if c.flags.Load()&kernelCounts == 0 {
-		return 0
+// awaitWrite reports that a write waits.
+func (c *Conn) awaitWrite() {
+	m := c.flags.Load()
+	track := c.trackedBy(m)
+	if m&(kernelCounts|waited) == kernelCounts {
+		c.credit.Take(c.inspect().Acked)
+		c.flags.Or(waited) // only now, so that examine does not report the bytes that were just dropped
 	}
-	for {
-		known := c.credited.Load()
-		if acked <= known {
-			return 0
-		}
-		if c.credited.CompareAndSwap(known, acked) {
-			return int(acked - known)
-		}
+	if m&newAccount != 0 {
+		c.flags.And(^uint32(newAccount))
+		track.RestartWrite()
+		return
+	}
+	track.AwaitWrite()
+}
+
+// endWait reports the bytes that have been acknowledged while the write in progress
+// waited. c.writing must be held.
+func (c *Conn) endWait(track *idle.Conn) {
+	n := c.credit.Take(c.inspect().Acked)
+	c.flags.And(^uint32(waited))
+	if n > 0 && c.flags.Load()&asking == 0 { // OnTimeout's farewell does not count as activity
+		track.Sent(n)
+	}
+}
+
+// RestartWriteRate starts MinWriteRate anew with the next write that has to wait. It is
+// for servers that write one response after another.
+func (c *Conn) RestartWriteRate() {
+	if c.flags.Load()&(crediting|newAccount) == crediting {
+		c.flags.Or(newAccount)
 	}
 }

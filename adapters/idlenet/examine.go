@@ -12,7 +12,9 @@ import (
 func (c *Conn) examine() idle.Evidence {
 	r := c.inspect()
 	e := r.Evidence()
-	e.Unreported = c.takeCredit(r.Acked)
+	if c.flags.Load()&waited != 0 { // after inspect, see awaitWrite
+		e.Unreported = c.credit.Take(r.Acked)
+	}
 	if r.QueuedKnown && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
 		e.Out = 1
 	}

@@ -305,6 +305,58 @@ func TestBytesBeforeWrapAreNoAdvance(t *testing.T) {
 	wantTimeout(t, err, idle.ReasonMinWriteRate)
 }
 
+// What the peer has taken before buys no time: while no write waited, in the phase
+// before, or of the response before.
+func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const much, part = 4 << 20, 32 << 10 // two minutes' worth, and what fits into the buffers
+	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: 200 * time.Millisecond}}
+	flood := func(server *Conn, client net.Conn) error {
+		taken := make(chan error, 1)
+		go func() { _, err := io.CopyN(io.Discard, client, much); taken <- err }()
+		if _, err := server.Write(make([]byte, much)); err != nil {
+			return err
+		}
+		return <-taken
+	}
+	tracker := newTracker(t, policy)
+	for name, take := range map[string]func(server *Conn, client net.Conn) error{
+		"without a wait": func(server *Conn, client net.Conn) error {
+			for range much / part {
+				if _, err := server.Write(make([]byte, part)); err != nil {
+					return err
+				}
+				if _, err := io.ReadFull(client, make([]byte, part)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"in the phase before": func(server *Conn, client net.Conn) error {
+			defer func() { server.Enter(tracker.Initial()) }()
+			return flood(server, client)
+		},
+		"of the response before": func(server *Conn, client net.Conn) error {
+			defer server.RestartWriteRate()
+			return flood(server, client)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := connect(t, tracker, nil)
+			if err := client.SetReadBuffer(64 << 10); err != nil {
+				t.Fatal(err)
+			}
+			if err := take(server, client); err != nil {
+				t.Fatal(err)
+			}
+			err, _ := await(t, func() error { _, err := server.Write(make([]byte, 32<<20)); return err })
+			wantTimeout(t, err, idle.ReasonMinWriteRate)
+		})
+	}
+}
+
 // A write that failed at the user's own deadline leaves nothing waiting. The
 // limit on writing must not feed the limit on silence from then on.
 func TestAbandonedWriteDoesNotPutOffIdleTimeout(t *testing.T) {

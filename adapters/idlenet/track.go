@@ -54,7 +54,7 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	if err := t.Track(track, c, &c.setup.hooks); err != nil {
 		return err
 	}
-	c.takeCredit(c.inspect().Acked) // bytes acknowledged before now do not count
+	c.credit.Take(c.inspect().Acked) // bytes acknowledged before now do not count
 	next := &extra{track: track}
 	if !c.extra.CompareAndSwap(was, next) { // it has timed out, or another goroutine has called Track
 		track.Close()

@@ -92,6 +92,7 @@ func (c *Conn) TryIdle() bool {
 		return false
 	}
 	c.begun = notBegun
+	c.RestartWriteRate()
 	return true
 }
 
@@ -112,6 +113,7 @@ func (c *Conn) idleSlow() {
 		return
 	}
 	c.begun = notBegun
+	c.RestartWriteRate()
 	if c.phase == Handshake {
 		c.phase = none
 	}

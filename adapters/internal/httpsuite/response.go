@@ -87,6 +87,21 @@ var ofResponses = []promise{
 		}
 	}},
 
+	// What a client has taken of one response buys it no time in the next one.
+	{"ResponseBeforeBuysNoTime", onLinux, func(t *testing.T, u under) {
+		to := Only(limit, "WriteRate")
+		to.WriteRate = idle.Rate{BytesPerSecond: 256 << 10, Grace: limit} // the response pays for a minute
+		s := u.start(t, to, func(r Request) { r.Write(Large) })
+		c := s.Dial()
+		c.Narrow(512 << 10)
+		if got := c.Get("/large"); len(got) != len(Large) {
+			t.Errorf("got %d bytes", len(got))
+		}
+		c.Send(Get("/large"))
+		s.WantOnly(1, "request", idle.ReasonMinWriteRate)
+		c.wantReset()
+	}},
+
 	// A stream of events may be silent for long: nobody waits then.
 	{"SilentStream", usual, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
