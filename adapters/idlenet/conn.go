@@ -35,7 +35,6 @@ type Conn struct {
 	extra         atomic.Pointer[extra] // nil for most connections
 	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
 	userDeadlines deadlines             // which deadlines the user has set
-	suspended     atomic.Pointer[suspendedWaits]
 	credit        kernel.Credit // used if kernelCounts is set
 }
 
@@ -91,10 +90,17 @@ type suspendedWaits struct{ read, write idle.Wait }
 
 // waits returns c's suspendedWaits. It allocates them at the first call.
 func (c *Conn) waits() *suspendedWaits {
-	if c.suspended.Load() == nil {
-		c.suspended.CompareAndSwap(nil, new(suspendedWaits))
+	for {
+		if x := c.extra.Load(); x != nil && x.waits != nil {
+			return x.waits
+		}
+		c.update(func(x *extra) bool {
+			if x.waits == nil {
+				x.waits = new(suspendedWaits)
+			}
+			return true
+		})
 	}
-	return c.suspended.Load()
 }
 
 // suspend returns w for a wait that is being suspended, and sets flag. If flag is

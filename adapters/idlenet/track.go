@@ -38,8 +38,8 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	if t == nil {
 		return errNoTracker
 	}
-	was := c.extra.Load()
-	switch now := was.tracking(c); {
+	now := c.tracking()
+	switch {
 	case c.flags.Load()&expired != 0:
 		return c.trackError()
 	case now.Live():
@@ -55,8 +55,11 @@ func (c *Conn) Track(t *idle.Tracker) error {
 		return err
 	}
 	c.credit.Take(c.inspect().Acked) // bytes acknowledged before now do not count
-	next := &extra{track: track}
-	if !c.extra.CompareAndSwap(was, next) { // it has timed out, or another goroutine has called Track
+	if !c.update(func(x *extra) bool {
+		last := x.tracking(c)
+		x.track = track
+		return last == now && x.timeout == nil
+	}) { // another goroutine has called Track, or it has timed out
 		track.Close()
 		return c.trackError()
 	}
@@ -143,6 +146,7 @@ func (c *Conn) trackError() error {
 type extra struct {
 	timeout *idle.TimeoutError // the limit that has passed; nil before
 	track   *idle.Conn         // replaces Conn.track if not nil
+	waits   *suspendedWaits    // nil before a wait is suspended
 }
 
 // tracking returns the idle.Conn by which c is tracked, or was tracked last.
@@ -164,16 +168,24 @@ func (c *Conn) trackedBy(flags uint32) *idle.Conn {
 	return c.tracking()
 }
 
-// timedOut records the limit that has passed.
-func (c *Conn) timedOut(err *idle.TimeoutError) {
+// update replaces extra by a copy that change has been called with. It reports false,
+// and replaces nothing, if change does.
+func (c *Conn) update(change func(*extra) bool) bool {
 	for {
-		was := c.extra.Load()
-		next := &extra{timeout: err}
+		was, next := c.extra.Load(), new(extra)
 		if was != nil {
-			next.track = was.track
+			*next = *was
+		}
+		if !change(next) {
+			return false
 		}
 		if c.extra.CompareAndSwap(was, next) {
-			return
+			return true
 		}
 	}
+}
+
+// timedOut records the limit that has passed.
+func (c *Conn) timedOut(err *idle.TimeoutError) {
+	c.update(func(x *extra) bool { x.timeout = err; return true })
 }
