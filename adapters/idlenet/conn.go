@@ -35,7 +35,7 @@ type Conn struct {
 	extra         atomic.Pointer[extra] // nil for most connections
 	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
 	userDeadlines deadlines             // which deadlines the user has set
-	credit        kernel.Credit // used if kernelCounts is set
+	credit        kernel.Credit         // used if kernelCounts is set
 }
 
 // Flags for uncommon states. They share one word, so that the common case is a
