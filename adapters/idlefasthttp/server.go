@@ -158,12 +158,27 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		if httpconn.LimitsHandlers(l.Listener) {
 			l.headerRead(ctx.Conn())
 		}
-		if l.IsDraining() {
-			if c := httpconn.Find(l.Listener, ctx.Conn()); c != nil && c.IsTold() {
-				ctx.SetConnectionClose()
-			}
-		}
 		handler(ctx)
+		if l.IsDraining() {
+			l.askToClose(ctx)
+		}
+	}
+}
+
+// askToClose asks the client to close its connection, if that is to finish. A handler has
+// returned, because many ways to make a response begin with a new header.
+func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
+	late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
+	if late == nil && ctx.Hijacked() {
+		return
+	}
+	if c := httpconn.Find(l.Listener, ctx.Conn()); c == nil || !c.IsTold() {
+		return
+	}
+	if late != nil {
+		late.SetConnectionClose()
+	} else {
+		ctx.SetConnectionClose()
 	}
 }
 

@@ -141,22 +141,6 @@ func (l *Listener) hook(s *http.Server) {
 	s.Handler = l.askToClose(s.Handler)
 }
 
-// askToClose returns a handler that asks the clients of h to close their connections, if
-// these are to finish. HTTP/2 has GOAWAY for that.
-func (l *Listener) askToClose(h http.Handler) http.Handler {
-	if h == nil {
-		h = http.DefaultServeMux
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l.IsDraining() && r.ProtoMajor == 1 {
-			if c, ok := r.Context().Value(connKey{}).(*httpconn.Conn); ok && httpconn.ListenerOf(c) == l.Listener && c.IsTold() {
-				w.Header().Set("Connection", "close")
-			}
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
 // more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
 // included. Then it calls Shutdown of each http.Server. Only then does Serve

@@ -189,7 +189,8 @@ func (c *Conn) noteArrival(b []byte) {
 // isNoise reports whether b, which has arrived between two requests, is nothing that
 // begins one: a blank line, which some clients send after a body, or a record of TLS
 // that is not for the application. The record of a KeyUpdate of TLS 1.3 looks like one
-// with five bytes of a request. So only the first record is taken for a KeyUpdate.
+// with five bytes of a request. So only the first record is taken for a KeyUpdate. A
+// blank line within TLS cannot be told from two bytes of a request.
 func (c *Conn) isNoise(b []byte) bool {
 	if c.extra.Load() == nil { // no TLS
 		return b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0

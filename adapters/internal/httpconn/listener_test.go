@@ -216,6 +216,7 @@ func TestKeyUpdateIsNoRequest(t *testing.T) {
 		want Phase
 	}{
 		"KeyUpdate":                    {[]string{keyUpdate}, KeepAlive},
+		"a part of a larger record":    {[]string{"\x17\x03\x03\x00\x20" + strings.Repeat("?", 22)}, Header},
 		"alert":                        {[]string{"\x15\x03\x03\x00\x02??"}, KeepAlive},
 		"two, which may be five bytes": {[]string{keyUpdate, keyUpdate}, Header},
 		"the first byte of a request":  {[]string{"\x17\x03\x03\x00\x12" + strings.Repeat("?", 18)}, Header},

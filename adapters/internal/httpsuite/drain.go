@@ -139,6 +139,41 @@ var ofDrain = []promise{
 		}
 	}},
 
+	// A request that is being handled when its connection has its turn is told, as it would
+	// be by the bare server's Shutdown.
+	{"DrainTellsWhatIsHandled", usual, func(t *testing.T, u under) {
+		const n = 20
+		goOn, begun := make(chan struct{}), make(chan struct{}, n)
+		s := u.start(t, Timeouts{}, func(r Request) {
+			io.Copy(io.Discard, r.Body())
+			begun <- struct{}{}
+			<-goOn
+			if r.Path() != "/empty" {
+				r.Write([]byte("answer"))
+			}
+		})
+		var clients []*Client
+		for i := range n {
+			c := s.Dial()
+			c.Send(Get([]string{"/", "/empty"}[i%2]))
+			clients = append(clients, c)
+			Receive(t, begun)
+		}
+		ended := s.drain(idle.Drain{})
+		Eventually(t, "all are told", func() bool { return s.Setup.Told() == n })
+		close(goOn)
+		for i, c := range clients {
+			r := c.Response()
+			if io.Copy(io.Discard, r.Body); !r.Close || r.StatusCode != http.StatusOK {
+				t.Errorf("client %d: status %d, asked to close: %v", i, r.StatusCode, r.Close)
+			}
+			c.WantClosed()
+		}
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+	}},
+
 	// What is left after Stop is cut.
 	{"DrainStops", usual, func(t *testing.T, u under) {
 		s := u.start(t, Off(), func(r Request) {

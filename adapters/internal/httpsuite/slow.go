@@ -91,6 +91,8 @@ var slowClients = []slow{
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
 		{Post(3) + "abc", Post(3) + "abc", ""}, {Post(0), ""}, {Chunked + "3\r\nabc\r\n0\r\n\r\n", ""},
 		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", ""}}},
+	// A blank line after a body is no request. With TLS nobody but the server sees it.
+	{name: "BlankLine", in: plain, setting: "KeepAliveTimeout", clients: [][]string{{Get("/"), Post(3) + "abc", "\r\n"}}},
 
 	{name: "HijackedIdle", in: wraps, setting: "IdleTimeout", keeps: true, clients: [][]string{{Get("/"), Upgrade}}},
 }

@@ -1,0 +1,92 @@
+package idlehttp
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+)
+
+// askToClose returns a handler that asks the clients of h to close their connections, if
+// these are to finish. HTTP/2 has GOAWAY for that.
+func (l *Listener) askToClose(h http.Handler) http.Handler {
+	if h == nil {
+		h = http.DefaultServeMux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
+		if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != l.Listener {
+			h.ServeHTTP(w, r)
+			return
+		}
+		a := &asker{ResponseWriter: w, conn: c}
+		h.ServeHTTP(a, r)
+		a.begin() // net/http sends the header of a response without a body when the handler has returned
+	})
+}
+
+// An asker is the ResponseWriter of a request of HTTP/1. When the header of the response
+// is written, the connection may have been asked to finish. Then the header says so. It
+// has the methods that net/http's own ResponseWriter has.
+type asker struct {
+	http.ResponseWriter
+	conn  *httpconn.Conn
+	begun bool // the header is written, or the connection hijacked
+}
+
+// begin is called before the header is written.
+func (a *asker) begin() {
+	if a.begun {
+		return
+	}
+	a.begun = true
+	if httpconn.ListenerOf(a.conn).IsDraining() && a.conn.IsTold() {
+		a.Header().Set("Connection", "close")
+	}
+}
+
+func (a *asker) WriteHeader(status int) {
+	if status >= http.StatusOK { // not an interim response, or an upgrade
+		a.begin()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *asker) Write(b []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(b)
+}
+
+func (a *asker) WriteString(s string) (int, error) {
+	a.begin()
+	return io.WriteString(a.ResponseWriter, s)
+}
+
+func (a *asker) ReadFrom(r io.Reader) (int64, error) {
+	a.begin()
+	return io.Copy(a.ResponseWriter, r)
+}
+
+func (a *asker) Flush() { a.FlushError() }
+
+func (a *asker) FlushError() error {
+	a.begin()
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+func (a *asker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	a.begun = true
+	return http.NewResponseController(a.ResponseWriter).Hijack()
+}
+
+func (a *asker) CloseNotify() <-chan bool {
+	if n, ok := a.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return nil
+}
+
+// Unwrap is for http.ResponseController.
+func (a *asker) Unwrap() http.ResponseWriter { return a.ResponseWriter }
