@@ -41,6 +41,7 @@ func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
 		c.lane.pay(&c.in, c.in.price(n, p.in.perByte, c.in.stamp.Load()))
+		c.checkPaid(&c.in, p)
 	}
 }
 
@@ -62,6 +63,23 @@ func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
 		c.lane.pay(&c.out, c.out.price(n, p.out.perByte, c.out.stamp.Load()))
+		c.checkPaid(&c.out, p)
+	}
+}
+
+// checkPaid is called after bytes have paid for time under the phase was. If another one
+// was entered meanwhile, they may have paid after its account had begun:
+//
+//	reader: loads the phase
+//	Enter:  stores paid, and then another phase
+//	reader: pays at the price of the old phase
+//
+// So all beyond the current time is taken back. If the reader pays between the two steps of
+// Enter, then Enter takes it back.
+func (c *Conn) checkPaid(f *flow, was *Phase) {
+	is := c.phase.Load()
+	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {
+		f.limitTo(c.lane.clock.instant())
 	}
 }
 
@@ -201,7 +219,8 @@ func (c *Conn) beatSlow() {
 	raise(&c.beat, now)
 }
 
-// Enter puts the connection in phase p. All its limits but the age start anew.
+// Enter puts the connection in phase p. All its limits but the age start anew. Bytes that
+// another goroutine reports meanwhile may count for the phase before.
 // Enter panics if p is nil, if p was not made by the connection's tracker, and if
 // p has an active Heartbeat and the [Hooks] have no Ping. It may be called from
 // any goroutine; on a loop-driven shard, call it on the loop.
@@ -232,6 +251,8 @@ func (c *Conn) enter(p *Phase) (now uint32) {
 		c.begin(p, now)
 	}
 	c.phase.Store(p)
+	c.in.settle(now, c.lane.clock.instant)
+	c.out.settle(now, c.lane.clock.instant)
 	return now
 }
 

@@ -84,13 +84,7 @@ func (e *entry) snapshot(s *snapshot) {
 }
 
 // direction returns the part of the current phase that concerns f.
-func (e *entry) direction(f *flow) *direction {
-	p := e.phase.Load()
-	if f == &e.out {
-		return &p.out
-	}
-	return &p.in
-}
+func (e *entry) direction(f *flow) *direction { return e.phase.Load().direction(f == &e.out) }
 
 // follow moves e to the current version of its phase, if the policy of that was
 // replaced. It reports whether it has. Limits go on counting from where they did. A
@@ -102,10 +96,10 @@ func (e *entry) follow(k *clock) (followed bool) {
 		if p == old {
 			return followed
 		}
-		if !p.in.continues(old.in) {
+		if !p.in.continues(&old.in) {
 			e.countFromNow(&e.in, old, k)
 		}
-		if !p.out.continues(old.out) {
+		if !p.out.continues(&old.out) {
 			e.countFromNow(&e.out, old, k)
 		}
 		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
@@ -133,6 +127,7 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock) {
 			break
 		}
 	}
+	e.state.set(0, spent) // first, because letOff moves a pause before it pays for that
 	f.letOff(k.instant)
 	e.state.set(0, spent)
 }

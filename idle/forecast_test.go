@@ -119,7 +119,7 @@ func TestForecastTickByTick(t *testing.T) {
 		}
 		happened[want.next.what]++
 	}
-	if ends < n/2 || happened[ping] < n/50 || happened[miss] < n/50 || happened[drain] < n/50 {
+	if ends < n/2 || happened[ping] < n/100 || happened[miss] < n/100 || happened[drain] < n/100 {
 		t.Errorf("only %d have ended; next was: %v", ends, happened)
 	}
 }

@@ -70,6 +70,8 @@ type registers struct {
 	wait         modelWait
 	look         modelWords // what next has read so far
 	old, version int8       // of a phase
+	was          int8       // now, while follow uses that
+	had, paid    int8       // what was paid before a wait begins, and with the pause before it
 
 	// The judge's.
 	what     int8  // what was due when it last looked, 0 if nothing

@@ -70,26 +70,9 @@ func (t *thread) follow(name, flaw string) {
 			return ""
 		})
 	}
-	for _, look := range []string{"", " again"} {
-		if look != "" && flaw == "waits are let off by one look at the clock" {
-			continue
-		}
-		t.step(name+" clock"+look, func(m *memory, r *registers) string { r.at = m.now; return "" })
-		t.step(name+" paid"+look, func(m *memory, r *registers) string { raiseTo(&m.paid, r.at); return "" })
-		t.step(name+" pause load"+look, func(m *memory, r *registers) string {
-			if r.wait = m.wait; r.wait.on || r.wait.since >= r.at {
-				return name + " let off" + look
-			}
-			return ""
-		})
-		t.step(name+" pause swap"+look, func(m *memory, r *registers) string {
-			if m.wait == r.wait {
-				m.wait.since = r.at
-			}
-			return ""
-		})
-		t.step(name+" let off"+look, func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
-	}
+	t.step(name+" clock", func(m *memory, r *registers) string { r.was, r.now = r.now, m.now; return "" })
+	t.letOff(name, flaw, func(*memory, *registers) {})
+	t.step(name+" let off", func(_ *memory, r *registers) string { r.now, r.was = r.was, 0; return "" })
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.phase == r.old {
 			m.phase = r.version
@@ -121,7 +104,7 @@ var followScenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{replacing(flaw, ratePhase), awaiting(flaw), ticking(2)}
 	},
-	flaws: []string{"what was not noted counts", "waits are let off by one look at the clock"},
+	flaws: []string{"what was not noted counts", "letOff looks at the clock once"},
 	late:  letOffLate,
 }, {
 	name:   "await against expiry by a policy that is replaced",

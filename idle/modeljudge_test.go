@@ -238,7 +238,7 @@ func (t *thread) restart(name, flaw string) {
 		case byRead:
 			return name + " wait load"
 		case byRate:
-			return name + " paid"
+			return name + " pause load"
 		}
 		anew := func(w *modelWords) {
 			switch r.what {
@@ -268,31 +268,42 @@ func (t *thread) restart(name, flaw string) {
 		m.note(r, func(w *modelWords) { raiseTo(&w.wait.since, r.now) })
 		return name + " done"
 	})
-	raisePaid := func(m *memory, r *registers) {
-		if raiseTo(&m.paid, r.now); flaw == "restart stores what is paid" {
-			m.paid = r.now
-		}
-	}
-	t.step(name+" paid", func(m *memory, r *registers) string {
-		raisePaid(m, r)
+	t.letOff(name, flaw, func(m *memory, r *registers) {
 		m.note(r, func(w *modelWords) {
 			if raiseTo(&w.paid, r.now); !w.wait.on {
 				raiseTo(&w.wait.since, r.now)
 			}
 			raiseTo(&m.letOff, r.now)
 		})
-		return ""
 	})
-	// A wait that begins meanwhile adds the pause before it to paid. If it did so
-	// just before paid was raised, that is lost: paid is older than the wait. It is
-	// not older than the clock is now.
-	if flaw != "restart looks at the clock once" {
-		t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
-		t.step(name+" paid again", func(m *memory, r *registers) string { raisePaid(m, r); return "" })
+	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+}
+
+// letOff adds the steps of flow.letOff, with r.now as the time that it has read first. done
+// is called when that is paid for.
+//
+// A pause is moved before it is paid for. A wait that begins meanwhile pays for the pause
+// as well, and takes that back when it finds that the pause was moved. If it has paid just
+// before paid was raised, that is lost: paid is older than the wait. It is not older than
+// the clock is now.
+func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
+	pay := func(again string) {
+		t.step(name+" paid"+again, func(m *memory, r *registers) string {
+			if raiseTo(&m.paid, r.now); flaw == "restart stores what is paid" {
+				m.paid = r.now
+			}
+			if again == "" {
+				done(m, r)
+			}
+			return ""
+		})
+	}
+	if flaw == "letOff pays before it moves the pause" {
+		pay("")
 	}
 	t.step(name+" pause load", func(m *memory, r *registers) string {
 		if r.wait = m.wait; r.wait.on || r.wait.since >= r.now {
-			return name + " done"
+			return name + " moved"
 		}
 		return ""
 	})
@@ -302,7 +313,14 @@ func (t *thread) restart(name, flaw string) {
 		}
 		return ""
 	})
-	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+	t.step(name+" moved", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+	if flaw != "letOff pays before it moves the pause" {
+		pay("")
+	}
+	if flaw != "letOff looks at the clock once" {
+		t.step(name+" clock again", func(m *memory, r *registers) string { r.now = m.now; return "" })
+		pay(" again")
+	}
 }
 
 // ping adds the steps of an active heartbeat's ping.

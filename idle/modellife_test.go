@@ -96,6 +96,18 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			return ""
 		})
 	}
+	// A wait that began meanwhile may have paid for the pause since long before.
+	if flaw != "enter takes nothing back" {
+		t.step("paid ahead", func(m *memory, r *registers) string {
+			if m.paid <= r.now {
+				return "taken back"
+			}
+			return ""
+		})
+		t.step("take back clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
+		t.step("take back", func(m *memory, r *registers) string { m.paid = min(m.paid, r.beat); r.beat = 0; return "" })
+		t.step("taken back", goOn)
+	}
 	t.pull("pull", flaw)
 	return t
 }

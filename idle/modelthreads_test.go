@@ -201,16 +201,42 @@ func (t *thread) await(name, flaw string) {
 		}
 		return ""
 	})
+	retry := name + " load"
 	if flaw != "await waits before it pays" {
-		t.step(name+" excuse", excuse)
+		t.step(name+" had", func(m *memory, r *registers) string {
+			if r.had, r.paid = m.paid, m.paid+max(0, r.now-r.wait.since); r.paid == r.had {
+				return name + " paid for"
+			}
+			return ""
+		})
+		t.step(name+" excuse", func(m *memory, r *registers) string {
+			if m.paid != r.had {
+				return name + " load"
+			}
+			m.paid = r.paid
+			return name + " paid for"
+		})
+		if flaw != "await takes nothing back" {
+			retry = name + " moved"
+			t.step(retry, func(m *memory, r *registers) string { r.at = m.wait.since; return "" })
+			t.step(name+" take back", func(m *memory, r *registers) string {
+				if m.paid == r.paid && r.paid > max(r.had, r.at) {
+					m.paid = max(r.had, r.at)
+				}
+				r.at = 0
+				return name + " load"
+			})
+		}
+		t.step(name+" paid for", goOn)
 	}
 	if flaw == "hasten comes before the wait" {
 		hasten()
 	}
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait {
-			return name + " load"
+			return retry
 		}
+		r.had, r.paid = 0, 0
 		m.wait = modelWait{r.now, true}
 		m.truth.await(r.now)
 		return ""

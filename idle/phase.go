@@ -36,7 +36,7 @@ type direction struct {
 
 // continues reports whether the account of waits that was kept under another version
 // is valid under d.
-func (d direction) continues(other direction) bool {
+func (d *direction) continues(other *direction) bool {
 	return d.counted == 0 || other.counted != 0 && (d.perByte == 0) == (other.perByte == 0)
 }
 
@@ -56,6 +56,14 @@ func (p *Phase) InForce() Policy { return p.latest().policy }
 
 // latest returns the current version of p.
 func (p *Phase) latest() *Phase { return p.first.current.Load() }
+
+// direction returns the part of p that concerns what is sent, or what arrives.
+func (p *Phase) direction(out bool) *direction {
+	if out {
+		return &p.out
+	}
+	return &p.in
+}
 
 // replace makes next the current version of p.
 func (p *Phase) replace(next *Phase) {

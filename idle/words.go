@@ -52,17 +52,52 @@ func (f *flow) begin(stamp, begun uint32, at uint64) {
 
 // await starts a wait. It reports whether there was none. It first pays for the
 // pause that ends at the instant at.
+//
+// Meanwhile another goroutine may move the start of the pause, and begin a new account:
+//
+//	reader: loads wait, and with it the start of a long pause
+//	Enter:  stores paid, up to now
+//	reader: pays for the pause
+//	Enter:  stores wait
+//	reader: fails to swap wait
+//
+// What the reader has paid is then taken back, down to the new start of the pause.
 func (f *flow) await(stamp uint32, at uint64) bool {
 	for {
 		w := f.wait.Load()
 		if w&waiting != 0 {
 			return false
 		}
-		if paused := agoExactly(w, at); paused > 0 {
-			f.paid.Add(uint64(paused))
+		had := f.paid.Load()
+		paid := had + uint64(max(agoExactly(w, at), 0))
+		if paid != had && !f.paid.CompareAndSwap(had, paid) {
+			continue
 		}
 		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
 			return true
+		}
+		moved := uint64(int64(at) - agoExactly(f.wait.Load(), at))
+		if most := later(had, moved); int64(paid-most) > 0 {
+			f.paid.CompareAndSwap(paid, most)
+		}
+	}
+}
+
+// settle takes back what is paid beyond the current time, after a phase was entered. That
+// is what was paid meanwhile for the pause before, or by bytes of the phase before.
+// Usually paid is no later than the tick at which the phase began, or in it.
+func (f *flow) settle(began uint32, now func() uint64) {
+	if int64(f.paid.Load()-instantOf(began+1)) > 0 {
+		f.limitTo(now())
+	}
+}
+
+// limitTo takes back what is paid beyond the instant at.
+func (f *flow) limitTo(at uint64) {
+	for {
+		paid := f.paid.Load()
+		if int64(paid-at) <= 0 || f.paid.CompareAndSwap(paid, at) {
+			return
 		}
 	}
 }
@@ -99,7 +134,7 @@ func (f *flow) rewait(stamp uint32) {
 	}
 }
 
-// letOff pays for all time up to now. It does so twice because of this race:
+// letOff pays for all time up to now. It loads the time twice because of this race:
 //
 //	judge:  loads the time
 //	reader: starts a wait at a later tick, and pays for the pause before it
@@ -109,25 +144,31 @@ func (f *flow) rewait(stamp uint32) {
 // The second time covers the pause.
 func (f *flow) letOff(now func() uint64) {
 	f.repay(now())
-	f.repay(now())
+	f.raisePaid(now())
 }
 
-// repay pays for all time up to the instant at. If a pause is under way, that
-// is rounded down to the start of the tick, and the pause starts anew there. (A
-// pause counts from the start of its tick.)
+// repay pays for all time up to the instant at. If a pause is under way, it starts anew
+// there. That comes first: a wait that begins meanwhile pays for the pause too, and then
+// finds that the pause was moved (see await).
 func (f *flow) repay(at uint64) {
+	stamp := uint32(at >> 32)
+	if w := f.wait.Load(); w&waiting == 0 && ago(w, stamp) > 0 {
+		f.wait.CompareAndSwap(w, stamp<<1)
+	}
+	f.raisePaid(at)
+}
+
+// raisePaid moves paid forward to the instant at. During a pause that is rounded down to
+// the start of the tick, because the pause counts from there.
+func (f *flow) raisePaid(at uint64) {
 	if f.wait.Load()&waiting == 0 {
 		at = instantOf(uint32(at >> 32))
 	}
 	for {
 		paid := f.paid.Load()
 		if int64(at-paid) <= 0 || f.paid.CompareAndSwap(paid, at) {
-			break
+			return
 		}
-	}
-	stamp := uint32(at >> 32)
-	if w := f.wait.Load(); w&waiting == 0 && ago(w, stamp) > 0 {
-		f.wait.CompareAndSwap(w, stamp<<1)
 	}
 }
 
@@ -146,17 +187,15 @@ func (f *flow) price(n int, perByte uint64, stamp uint32) uint64 {
 }
 
 // refresh moves wait forward to oldest if it is older, so that its age does not
-// overflow.
+// overflow. After so long a pause no earlier waits count.
 func (f *flow) refresh(oldest uint32) {
-	w := f.wait.Load()
-	old := ago(w, oldest)
-	if old <= 0 {
-		return
+	switch w := f.wait.Load(); {
+	case ago(w, oldest) <= 0:
+	case w&waiting != 0:
+		f.rewait(oldest)
+	default:
+		f.repay(instantOf(oldest))
 	}
-	if w&waiting == 0 {
-		f.paid.Add(uint64(old) << 32)
-	}
-	f.wait.CompareAndSwap(w, oldest<<1|w&waiting)
 }
 
 // ago returns how many ticks before stamp the tick in w was. It is negative if
@@ -171,6 +210,14 @@ func agoExactly(w uint32, at uint64) int64 {
 
 // ticks returns n ticks as 32.32.
 func ticks(n int64) int64 { return n << 32 }
+
+// later returns the later of two instants.
+func later(a, b uint64) uint64 {
+	if int64(a-b) > 0 {
+		return a
+	}
+	return b
+}
 
 // raise moves a stamp forward to the given one, never back.
 func raise(at *atomic.Uint32, stamp uint32) {
