@@ -21,7 +21,12 @@ func part(flags byte, stream uint32) string {
 
 // Handlers of the tests in virtual time.
 
-func reads(_ http.ResponseWriter, r *http.Request)  { io.Copy(io.Discard, r.Body) }
+func reads(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
+func hintsAndReads(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Link", "</style.css>; rel=preload")
+	w.WriteHeader(http.StatusEarlyHints)
+	reads(w, r)
+}
 func writes(w http.ResponseWriter, r *http.Request) { w.Write(httpsuite.Large) }
 func waits(_ http.ResponseWriter, r *http.Request)  { <-r.Context().Done() }
 
@@ -62,6 +67,7 @@ func TestHTTP2SlowClients(t *testing.T) {
 		"window opens slowly":           {noWindow, writes, get, frame(typeWindowUpdate, 0, 1, number(1)), stream, "WriteRate"},
 		"connection's opens slowly":     {1 << 20, writes, get, frame(typeWindowUpdate, 0, 0, number(1)), stream, "WriteRate"},
 		"no body":                       {defaultWindow, reads, post, ping, stream, "BodyTimeout"},
+		"no body after early hints":     {defaultWindow, hintsAndReads, post, ping, stream, "BodyTimeout"},
 		"empty parts of a body":         {defaultWindow, reads, post, frame(typeData, 0, 1, ""), stream, "BodyTimeout"},
 		"a body too slow":               {defaultWindow, reads, post, frame(typeData, 0, 1, "x"), stream, "BodyRate"},
 		// The reset has to wait for the end of a frame. If that does not come, the connection is ended.

@@ -196,16 +196,18 @@ func identity(t *testing.T) *tls.Config {
 // After the last GOAWAY the server gets no request any more, not even one that has been
 // read into the buffer: its client is told that it is not served.
 func TestNothingIsServedAfterGoAway(t *testing.T) {
-	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
-		written(client)
-		c.Write(serverSettings())
-		go client.Write(append(request(1, true), request(3, true)...))
-		io.ReadFull(c, make([]byte, len(request(1, true)))) // the other one is in the buffer
-		c.GoAway()
-		go client.Write(request(5, true))
-		time.AfterFunc(time.Second, func() { client.Close() })
-		if n, err := c.Read(make([]byte, 100)); n > 0 || err != io.EOF {
-			t.Errorf("%d bytes are read, then %v", n, err)
-		}
-	})
+	for _, size := range []int{100, 2 * bufferSize} { // reads by the buffer, and without it
+		rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+			written(client)
+			c.Write(serverSettings())
+			go client.Write(append(request(1, true), request(3, true)...))
+			io.ReadFull(c, make([]byte, len(request(1, true)))) // the other one is in the buffer
+			c.GoAway()
+			go client.Write(request(5, true))
+			time.AfterFunc(time.Second, func() { client.Close() })
+			if n, err := c.Read(make([]byte, size)); n > 0 || err != io.EOF {
+				t.Errorf("%d bytes are read, then %v", n, err)
+			}
+		})
+	}
 }

@@ -23,6 +23,7 @@ type ledger struct {
 	blocks      uint32      // number of header blocks that the client has begun
 	clientBlock headerBlock // the client's latest one
 	serverBlock headerBlock // the server's latest one
+	interims    interims    // among the server's
 
 	greeted bool // the server has sent a frame; the first one is its SETTINGS
 	pong    bool // the client has answered our PING
@@ -36,9 +37,8 @@ type ledger struct {
 type headerBlock struct {
 	open   bool // it is incomplete
 	stream uint32
-	ends   bool // its stream ends with it
-	length int
-	start  [16]byte // its first bytes, if it is the server's
+	ends   bool   // its stream ends with it
+	begun  []byte // what has come of it, if it is the server's and comes in several pieces
 }
 
 func newLedger() ledger {

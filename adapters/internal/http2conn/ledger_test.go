@@ -1,11 +1,15 @@
 package http2conn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/net/http2/hpack"
 )
 
 // An oracle is told of whole frames, as they were meant, and keeps the accounts of
@@ -260,32 +264,65 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-// Of the header blocks of a server, only "100 Continue" is none of a response.
+// Which header blocks of a server are interim responses is known, however they are encoded.
 func TestInterim(t *testing.T) {
 	for name, test := range map[string]struct {
 		block string
 		want  bool
 	}{
-		"100":                        {"\x48\x82\x08\x01", true},
-		"100, not Huffman":           {"\x48\x03100", true},
-		"100, not indexed":           {"\x08\x82\x08\x01", true},
-		"100, of the table":          {"\xbe", true},
-		"100, far in the table":      {"\xff\x80\x01", true},
-		"100, after a new size":      {"\x3f\xe1\x1f\x48\x82\x08\x01", true},
-		"100, of the table, resized": {"\x20\x3f\xe1\x1f\xbe", true},
-		"200":                        {"\x88", false},
-		"204, with a date":           {"\x89\x61\x96", false},
-		"201, with a date":           {"\x48\x82\x10\x02\x61\x96date", false},
-		"of the table, with a date":  {"\xbe\xbf", false},
-		"103, with a link":           {"\x48\x82\x08\x19\x6d\x03abc", false},
-		"nothing":                    {"", false},
-		"resized to nothing":         {"\x20", false},
+		"100":                       {"\x48\x82\x08\x01", true},
+		"100, not Huffman":          {"\x48\x03100", true},
+		"100, not indexed":          {"\x08\x82\x08\x01", true},
+		"100, never indexed":        {"\x1e\x82\x08\x01", true},
+		"100, after a new size":     {"\x3f\xe1\x1f\x48\x82\x08\x01", true},
+		"103, with a link":          {"\x48\x82\x08\x19\x6d\x03abc", true},
+		"200":                       {"\x88", false},
+		"204, with a date":          {"\x89\x61\x96", false},
+		"201, with a date":          {"\x48\x82\x10\x02\x61\x96date", false},
+		"of the table, with a date": {"\xbe\xbf", false},
+		"another field with a 1":    {"\x5c\x011", false},
+		"nothing":                   {"", false},
+		"resized to nothing":        {"\x20", false},
+		"half an integer":           {"\xff\x80\x80\x80\x80\x80\x80", false},
+		"half a string":             {"\x48\x0310", false},
+		"no string":                 {"\x48", false},
+		"no name":                   {"\x40\x01", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			start := []byte(test.block)
-			if got := interim(start[:min(len(start), 16)], len(start)); got != test.want {
+			if got := new(interims).isInterim([]byte(test.block)); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// It is known whatever an encoder has in its table, and however its blocks are split.
+func TestInterimOfAnEncoder(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		var block bytes.Buffer
+		encoder := hpack.NewEncoder(&block)
+		l := newLedger()
+		for i := range uint32(200) {
+			block.Reset()
+			if r.IntN(10) == 0 {
+				encoder.SetMaxDynamicTableSize(uint32(r.IntN(4096)))
+			}
+			status := []string{"100", "102", "103", "200", "201", "404", "418"}[r.IntN(7)]
+			encoder.WriteField(hpack.HeaderField{Name: ":status", Value: status, Sensitive: r.IntN(5) == 0})
+			for range r.IntN(4) {
+				encoder.WriteField(hpack.HeaderField{Name: []string{"link", "age", "date", "x"}[r.IntN(4)], Value: strings.Repeat("1", r.IntN(300))})
+			}
+			id := 2*i + 1
+			l.receive(request(id, true))
+			frames := blockOf(r, id, 0, block.Bytes())
+			at := r.IntN(len(frames))
+			l.send(frames[:at], nil)
+			l.send(frames[at:], nil)
+			if got := !l.streams.find(id).is(responded); got != (status[0] == '1') {
+				t.Fatalf("seed %d, block %d: %s is interim: %v", seed, i, status, got)
+			}
+			l.receive(bytesOf(typeReset, 0, id, number(8)))
+		}
 	}
 }

@@ -86,14 +86,16 @@ func (l *ledger) serverHeaders(f *frame, p piece) {
 	if p.begins && f.kind == typeHeaders {
 		*h = headerBlock{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
 	}
-	if h.length < len(h.start) {
-		copy(h.start[h.length:], p.payload)
-	}
-	h.length += len(p.payload)
 	if !p.ends || f.flags&flagEndHeaders == 0 {
+		h.begun = append(h.begun, p.payload...)
 		return
 	}
-	h.open = false
+	block := p.payload
+	if len(h.begun) > 0 {
+		block = append(h.begun, block...)
+	}
+	interim := l.interims.isInterim(block)
+	h.open, h.begun = false, nil
 	s := l.streams.find(h.stream)
 	if s == nil {
 		if h.stream%2 != 0 || h.stream <= l.lastServer {
@@ -103,7 +105,7 @@ func (l *ledger) serverHeaders(f *frame, p piece) {
 		l.streams.add(stream{id: h.stream, flags: clientEnded, toClient: l.initialToClient})
 		s = l.streams.find(h.stream)
 	}
-	if !s.is(responded) && (h.ends || !interim(h.start[:min(h.length, len(h.start))], h.length)) {
+	if !s.is(responded) && (h.ends || !interim) {
 		s.flags |= responded
 		l.responding++
 		l.changed = true
