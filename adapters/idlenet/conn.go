@@ -43,7 +43,6 @@ type Conn struct {
 const (
 	asking       = 1 << iota // OnTimeout is running for IdleTimeout
 	notKept                  // OnTimeout for IdleTimeout has last returned false
-	ended                    // OnEnd has been called, and nothing is read any more
 	expired                  // Expire has been called, or Close: nothing is written any more either
 	reaped                   // the connection was closed because it had timed out
 	shut                     // expire has closed it at once, as it takes no deadlines
@@ -118,7 +117,9 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	n, err = c.received(n, err)
+	if !c.received(n, err) {
+		n, err = c.discard(err)
+	}
 	c.unlockReading()
 	return n, c.explain("read", err)
 }
@@ -139,41 +140,39 @@ func (c *Conn) beginRead() {
 	}
 }
 
-// received reports the result of a read. After a timeout it discards what was
-// read. c.reading must be held.
-func (c *Conn) received(n int, err error) (int, error) {
+// received reports the result of a read. It returns false if the connection has timed
+// out before, so that the read must not return any bytes: see [idle.Conn.Deliver]. c.reading
+// must be held.
+func (c *Conn) received(n int, err error) (deliver bool) {
 	m := c.flags.Load()
-	if m&ended != 0 {
-		n, err = c.discard(n, err)
-	}
 	track := c.trackedBy(m)
 	if n > 0 {
 		track.Received(n)
 	}
 	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		track.SuspendRead(c.suspend(&c.waits().read, m, readSuspended))
-		return n, err
+		return true
 	}
 	track.PauseRead()
 	if m&readSuspended != 0 {
 		c.flags.And(^uint32(readSuspended))
 	}
-	return n, err
+	return track.Deliver()
 }
 
-// discard handles a read after a timeout. It discards input until Expire makes
-// the read fail.
-func (c *Conn) discard(n int, err error) (int, error) {
-	for err == nil && c.flags.Load()&ended != 0 {
-		n, err = c.inner.Read(make([]byte, 512)) // discard the input
+// discard continues a read after a timeout, whose last result was err. It discards input
+// until Expire makes the read fail.
+func (c *Conn) discard(err error) (int, error) {
+	for err == nil {
+		_, err = c.inner.Read(make([]byte, 512))
 	}
 	// The peer may have closed the connection in reply to what OnEnd wrote. Wait
 	// for Expire, so that the caller gets the timeout and not EOF. The wait is
 	// bounded, as it may be OnEnd itself that reads.
-	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.flags.Load()&(ended|expired) == ended; i++ {
+	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.flags.Load()&expired == 0; i++ {
 		time.Sleep(time.Millisecond)
 	}
-	return n, err
+	return 0, err
 }
 
 // Write writes to the connection as described for net.Conn.

@@ -26,11 +26,7 @@ func NewSetup(opts *Options) *Setup {
 		s.hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(s.opts.OnTimeout, err) }
 	}
 	if opts.OnEnd != nil {
-		s.hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
-			c := owner.(*Conn)
-			c.flags.Or(ended) // nothing is read from here on
-			s.opts.OnEnd(c, err)
-		}
+		s.hooks.OnEnd = func(owner any, err *idle.TimeoutError) { s.opts.OnEnd(owner.(*Conn), err) }
 	}
 	if opts.OnDrain != nil {
 		s.hooks.OnDrain = func(owner any) { s.opts.OnDrain(owner.(*Conn)) }
@@ -43,7 +39,7 @@ func NewSetup(opts *Options) *Setup {
 // once.
 func (c *Conn) expire(err *idle.TimeoutError) {
 	c.timedOut(err)
-	c.flags.Or(ended | expired)
+	c.flags.Or(expired)
 	if isWriteTimeout(err) {
 		c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}

@@ -70,12 +70,17 @@ func (s socket) await() (ready int, err error) {
 	defer s.from.unlockReading()
 	s.from.beginRead()
 	ready, err = s.peek()
+	result := err
 	if err == nil && ready == 0 {
-		s.from.received(0, io.EOF)
-	} else {
-		s.from.received(0, err) // the read's wait is over; what follows is the destination's
+		result = io.EOF
 	}
-	return ready, s.from.explain("writeto", err)
+	if !s.from.received(0, result) { // otherwise the read's wait is over; what follows is the destination's
+		ready, err = s.from.discard(result)
+	}
+	if err = s.from.explain("writeto", err); err == io.EOF {
+		err = nil
+	}
+	return ready, err
 }
 
 // received reports that n bytes were taken from the socket.

@@ -1,0 +1,106 @@
+package idlenet
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// lateByte returns a tracker and a connection of it. Just after it has been decided that the
+// connection ends, and before OnEnd or Expire is called, a byte arrives.
+func lateByte(t *testing.T, p idle.Policy, opts *Options) (tracker *idle.Tracker, server *Conn, client net.Conn) {
+	t.Helper()
+	bare, client := net.Pipe()
+	arrive := func(any) string { // is called at that moment
+		client.SetWriteDeadline(time.Now().Add(time.Second))
+		client.Write([]byte("x"))
+		synctest.Wait() // for who has read it
+		return ""
+	}
+	tracker, err := idle.New(p, &idle.Options{Label: arrive, OnEnds: func([]idle.End) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err = WrapConn(bare, tracker, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracker, server, client
+}
+
+// A byte that is read after the end was decided is not delivered.
+func TestLateByteIsDiscarded(t *testing.T) {
+	reads := map[string]func(*Conn) (int64, error){
+		"Read": func(c *Conn) (int64, error) {
+			n, err := c.Read(make([]byte, 10))
+			return int64(n), err
+		},
+		"WriteTo": func(c *Conn) (int64, error) { return c.WriteTo(io.Discard) },
+	}
+	ends := map[idle.Reason]func(*idle.Tracker){
+		idle.ReasonRead:  func(*idle.Tracker) {},
+		idle.ReasonDrain: func(t *idle.Tracker) { t.Drain(idle.Drain{}) },
+		idle.ReasonEvict: func(t *idle.Tracker) {
+			t.SetCapacity(idle.Capacity{Most: 10})
+			t.MakeRoom(1)
+		},
+		idle.ReasonShed: func(t *idle.Tracker) { t.Shed(idle.Shed{Stop: time.Nanosecond}) }, // busy or not
+	}
+	for how, read := range reads {
+		for reason, end := range ends {
+			for name, opts := range map[string]*Options{"": nil, " with OnEnd": {OnEnd: func(*Conn, *idle.TimeoutError) {}}} {
+				t.Run(how+" "+reason.String()+name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						tracker, server, client := lateByte(t, idle.Policy{ReadTimeout: time.Second}, opts)
+						defer func() {
+							server.Close()
+							client.Close()
+							tracker.Close()
+							time.Sleep(time.Minute) // for the goroutine of an operation
+						}()
+						go func() {
+							time.Sleep(100 * time.Millisecond)
+							end(tracker)
+						}()
+						n, err := read(server)
+						if n > 0 {
+							t.Errorf("%d bytes were delivered", n)
+						}
+						wantTimeout(t, err, reason)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Splice takes nothing from a socket whose end has been decided.
+func TestLateByteIsNotSpliced(t *testing.T) {
+	t.Parallel()
+	bare, client := tcpPair(t)
+	dst, _ := tcpPair(t)
+	arrive := func(any) string {
+		client.Write([]byte("x"))
+		time.Sleep(50 * time.Millisecond) // for who might take it
+		return ""
+	}
+	tracker, err := idle.New(idle.Policy{ReadTimeout: 100 * time.Millisecond}, &idle.Options{Label: arrive, OnEnds: func([]idle.End) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracker.Close()
+	server, err := WrapConn(bare, tracker, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	n, err := server.WriteTo(dst)
+	if n > 0 {
+		t.Errorf("%d bytes were delivered", n)
+	}
+	wantTimeout(t, err, idle.ReasonRead)
+}
