@@ -31,8 +31,10 @@ type Capacity struct {
 
 	// PerKey is how many connections there may be with the same key. More are refused
 	// with [ErrFull]; none is evicted for them. Key returns the key of a connection, and
-	// is [ByAddress] by default. It is called once for each connection, by Track, when
-	// the connection has just been accepted. The empty key is not limited.
+	// is [ByAddress] by default. It is called by Track, when the connection has just been
+	// accepted, and must not block, as other connections wait for it. The empty key is not
+	// limited. If the key is not known yet, as behind the PROXY protocol, return the empty
+	// one, and call [Conn.Rekey] later; idlenet does so with ByAddress.
 	PerKey int
 	Key    func(owner any) string
 }

@@ -220,6 +220,33 @@ func (c *caller) RemoteAddr() net.Addr {
 	return addr
 }
 
+// TestRekey has keys that are known only after Track.
+func TestRekey(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.mustHold(Capacity{PerKey: 2, Key: func(owner any) string { return owner.(*caller).from }})
+		var all [3]caller
+		for i := range all {
+			r.track(&all[i].conn, &all[i])
+		}
+		for i := range all {
+			all[i].from = "same"
+			all[i].conn.Rekey()
+			all[i].conn.Rekey() // counts once
+		}
+		r.wait(time.Second)
+		if !all[0].conn.Live() || !all[1].conn.Live() || all[2].conn.Live() {
+			t.Error("not the third was ended")
+		}
+		if st := r.Stats(); st.Evicted != 1 || len(st.Causes) > 0 {
+			t.Errorf("%+v", st)
+		}
+		all[2].conn.Rekey() // has ended
+		r.do(func() { all[0].conn.Close() })
+		late := caller{from: "same"}
+		r.track(&late.conn, &late)
+	})
+}
+
 func TestPerKey(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		call := func(from string) (*caller, error) {

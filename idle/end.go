@@ -18,12 +18,22 @@ type End struct {
 	Late time.Duration // how long after it was due, for the Reason of a limit
 }
 
-// remoteAddr is the default of Options.Label.
-func remoteAddr(owner any) string {
-	if peer, ok := owner.(interface{ RemoteAddr() net.Addr }); ok {
-		if addr := peer.RemoteAddr(); addr != nil {
-			return addr.String()
-		}
+// label is the default of Options.Label.
+func label(owner any) string {
+	if addr := knownAddr(owner); addr != nil {
+		return addr.String()
 	}
 	return ""
+}
+
+// knownAddr returns the address of an owner's peer, or nil if there is none, or it is not
+// known yet.
+func knownAddr(owner any) net.Addr {
+	switch peer := owner.(type) {
+	case interface{ KnownAddr() net.Addr }:
+		return peer.KnownAddr()
+	case interface{ RemoteAddr() net.Addr }:
+		return peer.RemoteAddr()
+	}
+	return nil
 }

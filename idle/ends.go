@@ -153,6 +153,14 @@ func (n *ends) report() {
 	}
 }
 
+// begin asks for the address of a new connection, so that it is known at the end. It is the
+// default label.
+func (n *ends) begin(owner any) {
+	if n.on.Load() {
+		n.calls.guard("KnownAddr", func() { knownAddr(owner) })
+	}
+}
+
 // label returns what a connection is called.
 func (n *ends) label(owner any) (label string) {
 	n.calls.guard("Label", func() { label = n.opts.Label(owner) })

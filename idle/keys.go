@@ -2,7 +2,6 @@ package idle
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 )
@@ -34,7 +33,7 @@ func (k *keys) enter(e *entry, owner any) error {
 	key := k.keyOf(owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if key != "" && k.count[key] >= k.most {
+	if _, has := k.of[e]; !has && key != "" && k.count[key] >= k.most {
 		return fmt.Errorf("%d connections of %s: %w", k.most, key, ErrFull)
 	}
 	k.put(e, key)
@@ -77,15 +76,11 @@ func (k *keys) keyOf(owner any) (key string) {
 	return key
 }
 
-// ByAddress is the default of Capacity.Key: the IP address to which the owner's
-// RemoteAddr method leads, or the /64 to which an IPv6 address belongs. It returns "",
-// which is not counted, if there is none.
+// ByAddress is the default of Capacity.Key: the IP address of the owner's peer, or the /64
+// to which an IPv6 address belongs. It asks the owner as Options.Label does. It returns "",
+// which is not counted, if there is no address, or if it is not known yet.
 func ByAddress(owner any) string {
-	peer, ok := owner.(interface{ RemoteAddr() net.Addr })
-	if !ok {
-		return ""
-	}
-	addr, ok := peer.RemoteAddr().(interface{ AddrPort() netip.AddrPort })
+	addr, ok := knownAddr(owner).(interface{ AddrPort() netip.AddrPort })
 	if !ok {
 		return ""
 	}

@@ -120,7 +120,7 @@ func (s *Shard) terminate(j job, o *order) bool {
 	if !s.end(j, need, s.errorOf(j, o), 0) {
 		return false
 	}
-	if o.cause != "" {
+	if o.reason == ReasonShed && o.cause != "" {
 		s.tracker.countCause(o.cause)
 	}
 	return true

@@ -58,8 +58,10 @@ type Options struct {
 	// called when the connection ends, and when it is listed, by the goroutine that ends
 	// it or in a pass, and on the loop if there is one. It may be called for several
 	// connections at the same time, and must not block. Only the
-	// first 128 bytes are kept. The default is the text of the owner's RemoteAddr, or
-	// empty if it has none.
+	// first 128 bytes are kept. The default is the text of the peer's address. It is
+	// what the owner's KnownAddr method returns, or RemoteAddr if there is no KnownAddr.
+	// An owner whose RemoteAddr may block, as behind the PROXY protocol, needs a KnownAddr
+	// that returns nil until the address is known.
 	Label func(owner any) string
 
 	// OnEnds, if not nil, receives each connection once, after it has ended for any
@@ -117,7 +119,7 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 		full.Logger = slog.Default()
 	}
 	if full.Label == nil {
-		full.Label = remoteAddr
+		full.Label = label
 	}
 	return full, nil
 }

@@ -132,6 +132,31 @@ func (r *room) admit(s *Shard, e *entry, owner any) error {
 // leave makes room for another connection of the same key.
 func (r *room) leave(e *entry) { r.keys.leave(e) }
 
+// Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
+// empty when it was tracked, as its address was not known yet. If there are PerKey
+// connections of its key, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
+// that is not live Rekey has no effect. Any goroutine may call it.
+func (c *Conn) Rekey() {
+	st := c.state.Load() // before lane, see End
+	if st&live == 0 {
+		return
+	}
+	lane := c.lane
+	s := shardOf(lane)
+	g := s.tracker.gate.Load()
+	if g == nil {
+		return
+	}
+	if err := (*g).(*room).keys.enter(&c.entry, c.owner); err != nil {
+		s.command(order{candidate: candidate{conn: c, lane: lane, state: st}, what: terminate, forced: true, reason: ReasonEvict, cause: causeKey})
+	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		(*g).leave(&c.entry)
+	}
+}
+
+// causeKey is the cause of a connection that is ended by Rekey.
+const causeKey = "too many of its key"
+
 // excess returns by how many connections there are too many, without those that are
 // about to be evicted. r.mu must be held.
 func (r *room) excess() int { return r.tracker.live() - r.evicting - r.owed - r.Most }

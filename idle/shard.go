@@ -203,6 +203,7 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	c.start(stamp)
 	c.begin(phase, stamp)
 	c.phase.Store(phase)
+	s.tracker.ends.begin(owner)
 
 	if err := s.admit(c, owner); err != nil { // before closed is loaded, see isEmpty
 		c.state.end()

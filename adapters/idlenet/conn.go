@@ -290,7 +290,7 @@ func (c *Conn) explain(op string, err error) error {
 	default:
 		return err
 	}
-	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: timeout}
+	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.KnownAddr(), Err: timeout}
 	if explained.Addr != nil {
 		explained.Net = explained.Addr.Network()
 	}
@@ -344,7 +344,3 @@ func (c *Conn) Age() time.Duration { return c.trackedBy(c.flags.Load()).Age() }
 
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
-
-// RemoteAddr returns the peer's address. Its type is that of the wrapped
-// connection.
-func (c *Conn) RemoteAddr() net.Addr { return c.inner.RemoteAddr() }

@@ -210,6 +210,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 	if !kernel.SeesOutput || socketUnder(nc) == nil {
 		c.flags.Or(smallSteps)
 	}
+	if !isSocket(nc) {
+		c.extra.Store(&extra{address: &address{known: make(chan struct{})}})
+	}
 	if err := t.Track(&c.track, c, &s.hooks); err != nil {
 		return err
 	}

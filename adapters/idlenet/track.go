@@ -66,6 +66,9 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	c.flags.Or(retracked)
 	c.prepare(t.Policy())
 	c.adoptWaits(track)
+	if c.address() != nil {
+		track.Rekey() // learn may have called that of the predecessor
+	}
 	// Track and a concurrent Close see each other:
 	//
 	//    Track:  replace extra, then load flags
@@ -147,6 +150,7 @@ type extra struct {
 	timeout *idle.TimeoutError // the limit that has passed; nil before
 	track   *idle.Conn         // replaces Conn.track if not nil
 	waits   *suspendedWaits    // nil before a wait is suspended
+	address *address           // nil for a socket
 }
 
 // tracking returns the idle.Conn by which c is tracked, or was tracked last.

@@ -1,0 +1,75 @@
+package idlenet
+
+import (
+	"net"
+	"sync/atomic"
+)
+
+// An address is the peer's address of a connection that is not a plain socket. Its
+// RemoteAddr may block: libraries for the PROXY protocol wait in it for the header.
+type address struct {
+	asked atomic.Bool   // somebody has begun to wait for addr
+	known chan struct{} // closed when addr is set
+	addr  net.Addr
+}
+
+// address returns the address of c, or nil for a socket.
+func (c *Conn) address() *address {
+	if x := c.extra.Load(); x != nil {
+		return x.address
+	}
+	return nil
+}
+
+// learn asks for the peer's address, unless somebody has begun to. Then the connection is
+// counted by its key.
+func (c *Conn) learn(a *address) {
+	if a.asked.Swap(true) {
+		return
+	}
+	func() {
+		defer close(a.known)
+		a.addr = c.inner.RemoteAddr()
+	}()
+	c.tracking().Rekey()
+}
+
+// RemoteAddr returns the peer's address. Its type is that of the wrapped connection. That
+// is asked once, unless it is a *net.TCPConn or *net.UnixConn, and may block.
+func (c *Conn) RemoteAddr() net.Addr {
+	a := c.address()
+	if a == nil {
+		return c.inner.RemoteAddr()
+	}
+	c.learn(a)
+	<-a.known
+	return a.addr
+}
+
+// KnownAddr returns the peer's address if it is known without waiting, and nil otherwise.
+// Then a goroutine waits for it. KnownAddr is for functions that others wait for, such as
+// Label of [idle.Options] and Key of [idle.Capacity].
+func (c *Conn) KnownAddr() net.Addr {
+	a := c.address()
+	if a == nil {
+		return c.inner.RemoteAddr()
+	}
+	select {
+	case <-a.known:
+		return a.addr
+	default:
+	}
+	if !a.asked.Load() {
+		go c.learn(a)
+	}
+	return nil
+}
+
+// isSocket reports whether nc is a socket of package net, whose RemoteAddr doesn't block.
+func isSocket(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
