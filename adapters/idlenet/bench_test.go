@@ -58,7 +58,7 @@ func BenchmarkEcho(b *testing.B) {
 			}
 		},
 		"wrapped": func(b *testing.B, bare *net.TCPConn) (net.Conn, func()) {
-			server, err := WrapConn(bare, benchTracker(b), nil)
+			server, err := wrapConn(bare, benchTracker(b), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func BenchmarkEcho(b *testing.B) {
 // BenchmarkOverhead is what wrapping alone costs: the connection within does
 // nothing.
 func BenchmarkOverhead(b *testing.B) {
-	server, err := WrapConn(nullConn{}, benchTracker(b), nil)
+	server, err := wrapConn(nullConn{}, benchTracker(b), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 // WriteTo copies to w until EOF. If w is a TCP connection, wrapped or not, it
 // uses splice where *net.TCPConn would.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
-	if dst, wrapped := w.(*Conn); wrapped {
+	if dst := connIn(w); dst != nil {
 		return dst.ReadFrom(c)
 	}
 	dst, isTCP := w.(*net.TCPConn)

@@ -61,7 +61,7 @@ var sources = map[string]source{
 	"wrapped unix": func(t *testing.T, tracker *idle.Tracker, n int) io.Reader {
 		bare, peer := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
 		go sendAll(peer, n)
-		conn, err := WrapConn(bare, tracker, nil)
+		conn, err := wrapConn(bare, tracker, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,12 +256,12 @@ func TestConnectionThatOverridesReadIsReadByIt(t *testing.T) {
 	}
 	for name, start := range map[string]func(src sniffed, dst net.Conn) (io.Reader, io.Writer){
 		"as source of ReadFrom": func(src sniffed, dst net.Conn) (io.Reader, io.Writer) {
-			c, _ := WrapConn(dst, tracker, nil)
+			c, _ := wrapConn(dst, tracker, nil)
 			t.Cleanup(func() { c.Close() })
 			return struct{ sniffed }{src}, c
 		},
 		"wrapped": func(src sniffed, dst net.Conn) (io.Reader, io.Writer) {
-			c, _ := WrapConn(src, tracker, nil)
+			c, _ := wrapConn(src, tracker, nil)
 			t.Cleanup(func() { c.Close() })
 			return c, dst
 		},
@@ -322,7 +322,7 @@ func TestCopiesFromFilesAndSocketsNeedNoBuffer(t *testing.T) {
 				conn, peer := tcpPair(t)
 				dst := io.Writer(conn)
 				if to == "wrapped tcp" {
-					w, err := WrapConn(conn, tracker, nil)
+					w, err := wrapConn(conn, tracker, nil)
 					if err != nil {
 						t.Fatal(err)
 					}

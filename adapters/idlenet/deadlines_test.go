@@ -173,7 +173,7 @@ func TestDeadlineFromBeforeWrapCanBeLifted(t *testing.T) {
 		bare, client := net.Pipe()
 		defer client.Close()
 		bare.SetReadDeadline(time.Now().Add(time.Second))
-		server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
+		server, err := wrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

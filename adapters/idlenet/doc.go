@@ -24,7 +24,7 @@
 //
 //	phase, err := l.Tracker().Phase(idle.Policy{IdleTimeout: time.Hour})
 //	...
-//	conn.(*idlenet.Conn).Enter(phase)
+//	idlenet.From(conn).Enter(phase)
 //
 // A phase is cheap, so each client can have its own, for a keepalive that it has
 // negotiated for example.
@@ -69,7 +69,7 @@
 // # Clients
 //
 // [WrapConn] gives a client's connection timeouts, by a tracker that [idle.New] makes and
-// all connections share. In a pool, a connection enters a phase with an IdleTimeout when
+// all connections share. [From] returns the *Conn in what it returns. In a pool, a connection enters a phase with an IdleTimeout when
 // it is put back, and another one when it is taken out. A connection that has timed out
 // in the pool is closed, but the pool may still refer to it. So the one who takes it out
 // enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does

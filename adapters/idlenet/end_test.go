@@ -34,7 +34,7 @@ func TestServerThatIgnoresTheErrorIsHardClosedAfterLinger(t *testing.T) {
 func TestServerThatClosesInTimeIsNotReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &closeCounter{Conn: first(net.Pipe())}
-		server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func (l lingering) SetLinger(sec int) error { l.set <- sec; return nil }
 func TestReapDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := lingering{first(net.Pipe()), make(chan int, 10)}
-		server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
+		server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
 		for range 10 {
 			bare, peer := net.Pipe()
 			defer peer.Close()
-			if _, err := WrapConn(blockedClose{bare, release}, tracker, nil); err != nil {
+			if _, err := wrapConn(blockedClose{bare, release}, tracker, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -315,10 +315,10 @@ func TestWrapFailsAndLeavesTheConnectionAsItWas(t *testing.T) {
 		a, b := net.Pipe()
 		defer a.Close()
 		defer b.Close()
-		if c, err := WrapConn(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "set Ping") {
+		if c, err := wrapConn(a, pinging, nil); c != nil || err == nil || !strings.Contains(err.Error(), "set Ping") {
 			t.Errorf("WrapConn without a Ping returns %v, %v", c, err)
 		}
-		if c, err := WrapConn(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {
+		if c, err := wrapConn(a, closed, nil); c != nil || !errors.Is(err, idle.ErrClosed) {
 			t.Errorf("WrapConn after Close returns %v, %v", c, err)
 		}
 		go b.Write([]byte("x"))
@@ -332,7 +332,7 @@ func TestConnectionWrappedTwiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		server, _ := pipe(t, tracker, nil)
-		if c, err := WrapConn(server, tracker, nil); c != nil || !errors.Is(err, ErrWrapped) {
+		if c, err := wrapConn(server, tracker, nil); c != nil || !errors.Is(err, ErrWrapped) {
 			t.Errorf("got %v, %v", c, err)
 		}
 	})
@@ -381,7 +381,7 @@ func TestPeerThatHeedsOnEnd(t *testing.T) {
 	bare, client := tcpPair(t)
 	inner := endTeller{bare, make(chan struct{})}
 	opts := &Options{OnEnd: func(*Conn, *idle.TimeoutError) { client.Close(); <-inner.end }}
-	server, err := WrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	server, err := wrapConn(inner, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestOnEndThatReads(t *testing.T) {
 		client.Close()
 		read <- read1(c)
 	}}
-	server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +434,7 @@ func TestReadsDuringOnEndDoNotOutlastTheirEnd(t *testing.T) {
 					c.onEnd(server, client)
 					<-release
 				}}
-				server, err := WrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
+				server, err := wrapConn(bare, newTracker(t, idle.Policy{IdleTimeout: 50 * time.Millisecond}), opts)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,9 +1,6 @@
 package idlenet
 
 import (
-	"net"
-	"syscall"
-
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -46,30 +43,5 @@ func (c *Conn) movedSince(queued uint64) bool {
 	return c.queued.Swap(uint32(queued)) != uint32(queued)
 }
 
-// inspect asks the kernel about the connection. The Report is zero if there is no
-// socket, the socket is closed, or the system cannot tell.
-func (c *Conn) inspect() (r kernel.Report) {
-	sc := socketUnder(c.inner)
-	if sc == nil {
-		return r
-	}
-	if raw, err := sc.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { r = kernel.Inspect(fd) })
-	}
-	return r
-}
-
-// socketUnder returns the socket that nc is or wraps, or nil if none can be
-// found.
-func socketUnder(nc net.Conn) syscall.Conn {
-	for {
-		if sc, ok := nc.(syscall.Conn); ok {
-			return sc
-		}
-		wrapper, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil
-		}
-		nc = wrapper.NetConn()
-	}
-}
+// inspect asks the kernel about the connection.
+func (c *Conn) inspect() kernel.Report { return kernel.InspectConn(c.inner) }

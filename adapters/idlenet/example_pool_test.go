@@ -58,7 +58,10 @@ func (p *pool) get() (*idlenet.Conn, error) {
 		return nil, err
 	}
 	fmt.Println("a new connection")
-	return idlenet.WrapConn(nc, p.tracker, nil)
+	if nc, err = idlenet.WrapConn(nc, p.tracker, nil); err != nil {
+		return nil, err
+	}
+	return idlenet.From(nc), nil
 }
 
 // put takes back a connection whose response was read to its end.

@@ -39,11 +39,12 @@ func (p *proxy) join(client *idlenet.Conn) error {
 	if err != nil {
 		return err
 	}
-	server, err := idlenet.WrapConn(nc, p.ln.Tracker(), nil)
+	wrapped, err := idlenet.WrapConn(nc, p.ln.Tracker(), nil)
 	if err != nil {
 		nc.Close()
 		return err
 	}
+	server := idlenet.From(wrapped)
 	defer server.Close()
 	server.Enter(p.upstream)
 

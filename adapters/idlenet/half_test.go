@@ -1,10 +1,12 @@
 package idlenet
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"runtime"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,9 +102,6 @@ func TestSocketOptionsReachTheSocket(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if raw, err := server.SyscallConn(); raw == nil || err != nil {
-		t.Errorf("SyscallConn: %v, %v", raw, err)
-	}
 	server.Close() // with a linger of 0 it resets
 	if err := read1(client); err == nil || err == io.EOF {
 		t.Errorf("the client got %v, want a reset", err)
@@ -115,9 +114,8 @@ func TestSocketOptionsReachTheSocket(t *testing.T) {
 func TestWhatThePipeHasNotIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
-		_, raw := server.SyscallConn()
 		for name, err := range map[string]error{
-			"CloseRead": server.CloseRead(), "CloseWrite": server.CloseWrite(), "SyscallConn": raw,
+			"CloseRead": server.CloseRead(), "CloseWrite": server.CloseWrite(),
 			"SetNoDelay": server.SetNoDelay(true), "SetLinger": server.SetLinger(0),
 			"SetKeepAlive": server.SetKeepAlive(true), "SetKeepAlivePeriod": server.SetKeepAlivePeriod(1),
 			"SetKeepAliveConfig": server.SetKeepAliveConfig(net.KeepAliveConfig{}),
@@ -134,7 +132,7 @@ func TestZeroLengthReadsAndWritesAreNoActivity(t *testing.T) {
 		const limit = 100 * time.Millisecond
 		bare, client := net.Pipe()
 		defer client.Close()
-		server, err := WrapConn(emptyOK{bare}, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
+		server, err := wrapConn(emptyOK{bare}, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,4 +164,43 @@ func (c emptyOK) Write(b []byte) (int, error) {
 		return 0, nil
 	}
 	return c.Conn.Write(b)
+}
+
+// TestSyscallConn: what WrapConn returns is a syscall.Conn where that works, and only
+// there. Pools of clients discard a connection whose SyscallConn fails. It copies as a Conn.
+func TestSyscallConn(t *testing.T) {
+	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
+	server, client := tcpPair(t)
+	a, b := net.Pipe()
+	for name, c := range map[string]struct {
+		net.Conn
+		want bool
+	}{
+		"a socket": {server, true}, "a pipe": {a, false}, "what has a broken socket": {&asked{Conn: b}, false}, "TLS": {tls.Server(client, nil), false},
+	} {
+		nc, err := WrapConn(c.Conn, tracker, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		sc, is := nc.(syscall.Conn)
+		if is != c.want {
+			t.Errorf("over %s it is a syscall.Conn: %v", name, is)
+		}
+		if is {
+			raw, err := sc.SyscallConn()
+			if _, hides := raw.(rawConn); !hides || err != nil { // package os would know what it hides
+				t.Errorf("over %s SyscallConn returns a %T, and %v", name, raw, err)
+			}
+		}
+		if conn := From(nc); conn == nil || conn.NetConn() != c.Conn {
+			t.Errorf("over %s From does not find the Conn", name)
+		}
+		if connIn(nc) != From(nc) {
+			t.Errorf("over %s copies do not find the Conn", name)
+		}
+		if _, err := WrapConn(nc, tracker, nil); err != ErrWrapped {
+			t.Errorf("over %s it can be wrapped twice: %v", name, err)
+		}
+	}
 }

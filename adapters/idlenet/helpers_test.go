@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 func connect(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client *net.TCPConn) {
 	t.Helper()
 	bare, client := tcpPair(t)
-	server, err := WrapConn(bare, tracker, opts)
+	server, err := wrapConn(bare, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func share(t testing.TB, ln net.Listener, tracker *idle.Tracker, opts *Options) 
 func pipe(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, client net.Conn) {
 	t.Helper()
 	bare, client := net.Pipe()
-	server, err := WrapConn(bare, tracker, opts)
+	server, err := wrapConn(bare, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,17 +157,32 @@ func (l *Listener) Close() error {
 }
 
 // WrapConn returns nc with the timeouts of t. It is for connections that do not
-// come from a listener. Afterwards use only the result, not nc. Do not wrap nc
-// twice: only a *Conn is recognised. opts may be nil.
+// come from a listener. Afterwards use only the result, not nc. [From] returns its
+// [*Conn]. Do not wrap nc twice: only a Conn is recognised. opts may be nil.
+//
+// The result is a syscall.Conn if nc is one, because pools of clients use that to find
+// out whether the server has closed a connection. Raw reads and writes are not seen as
+// activity. (What Accept returns is none. Use NetConn there.)
 //
 // WrapConn fails, and leaves nc alone, if
 //
 //   - nc or t is nil;
-//   - nc is a *Conn ([ErrWrapped]);
+//   - nc is a Conn already ([ErrWrapped]);
 //   - t is closed (idle.ErrClosed);
 //   - the policy of t has an active Heartbeat and opts has no Ping;
 //   - opts.Idle or opts.Tracker is set, as these are for [Wrap].
-func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
+func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (net.Conn, error) {
+	c, err := wrapConn(nc, t, opts)
+	if err != nil {
+		return nil, err
+	}
+	if c.hasSyscallConn() {
+		return socketConn{c}, nil
+	}
+	return c, nil
+}
+
+func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	s := NewSetup(opts)
 	if s.opts.Tracker != nil {
 		return nil, errors.New("idlenet: Options.Tracker is set, but WrapConn takes the tracker as an argument; leave it nil")
@@ -207,7 +222,7 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 	}
 	c.setFlag(notifies, notifying)
 	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
-	if !kernel.SeesOutput || socketUnder(nc) == nil {
+	if !kernel.SeesOutput || kernel.SocketUnder(nc) == nil {
 		c.flags.Or(smallSteps)
 	}
 	if !isSocket(nc) {

@@ -199,7 +199,7 @@ func TestWrapRefuses(t *testing.T) {
 			"idlenet: Options.Tracker is set":     {Tracker: shared},
 			"idlenet: Options.Idle is {Tick:1s S": {Idle: idle.Options{Tick: time.Second}},
 		} {
-			if c, err := WrapConn(a, shared, opts); c != nil || err == nil || !strings.Contains(err.Error(), want) {
+			if c, err := wrapConn(a, shared, opts); c != nil || err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, %v; want an error with %q", c, err, want)
 			}
 		}

@@ -18,8 +18,8 @@ func TestNilArguments(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	for want, wrap := range map[string]func() (*Conn, error){
-		"connection to wrap is nil": func() (*Conn, error) { return WrapConn(nil, tracker, nil) },
-		"tracker is nil":            func() (*Conn, error) { return WrapConn(a, nil, nil) },
+		"connection to wrap is nil": func() (*Conn, error) { return wrapConn(nil, tracker, nil) },
+		"tracker is nil":            func() (*Conn, error) { return wrapConn(a, nil, nil) },
 	} {
 		if c, err := wrap(); c != nil || err == nil || !strings.HasPrefix(err.Error(), "idlenet: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v and %v; want an error with %q", c, err, want)
@@ -44,7 +44,7 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	if c, err := WrapConn(&own, tracker, nil); c != nil || err != ErrWrapped {
+	if c, err := wrapConn(&own, tracker, nil); c != nil || err != ErrWrapped {
 		t.Errorf("got %v, %v", c, err)
 	}
 }
@@ -107,7 +107,7 @@ func TestTimeoutOfAConnWithoutDeadlines(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
 		a, b := net.Pipe()
 		defer b.Close()
-		c, err := WrapConn(&deadlineless{a, make(chan struct{})}, tracker, nil)
+		c, err := wrapConn(&deadlineless{a, make(chan struct{})}, tracker, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestConn(t *testing.T) {
 				if err != nil {
 					return nil, nil, nil, err
 				}
-				c1, err = WrapConn(dialled, tracker, nil)
+				c1, err = wrapConn(dialled, tracker, nil)
 				if err != nil {
 					return nil, nil, nil, err
 				}

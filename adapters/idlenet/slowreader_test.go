@@ -263,7 +263,7 @@ func TestBytesBeforeWrapAreNoDebt(t *testing.T) {
 	if _, err := io.ReadFull(client, make([]byte, 4<<20)); err != nil {
 		t.Fatal(err)
 	}
-	server, err := WrapConn(bare, newTracker(t, idle.Policy{
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{
 		MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: 500 * time.Millisecond}}), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestBytesBeforeWrapAreNoAdvance(t *testing.T) {
 	if _, err := io.ReadFull(client, make([]byte, 2<<20)); err != nil {
 		t.Fatal(err)
 	}
-	server, err := WrapConn(bare, newTracker(t, idle.Policy{
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{
 		MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: 200 * time.Millisecond}}), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -393,7 +393,7 @@ func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
 	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-	server, err := WrapConn(bare, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestPeerOfUnixSocketThatTakesNothingIsCutOnTime(t *testing.T) {
 			t.Parallel()
 			inTime := intime.Of(t, limit/4)
 			bare, _ := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
-			server, err := WrapConn(bare, newTracker(t, c.policy), nil)
+			server, err := wrapConn(bare, newTracker(t, c.policy), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -494,7 +494,7 @@ func TestSlowButSteadyReaderOfPipeIsNeverCut(t *testing.T) {
 
 func slowlyDrained(t *testing.T, bare, client net.Conn, p idle.Policy) {
 	limit := max(p.WriteTimeout, p.IdleTimeout)
-	server, err := WrapConn(bare, newTracker(t, p), nil)
+	server, err := wrapConn(bare, newTracker(t, p), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

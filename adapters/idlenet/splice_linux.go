@@ -24,8 +24,8 @@ type socket struct {
 
 // socketOf returns the socket in r, and whether there is one.
 func socketOf(r io.Reader) (socket, bool) {
-	c, wrapped := r.(*Conn)
-	if wrapped {
+	c := connIn(r)
+	if c != nil {
 		r = c.NetConn()
 	}
 	// This matches *net.TCPConn, *net.UnixConn, and the type in which io.Copy

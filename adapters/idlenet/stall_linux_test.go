@@ -109,7 +109,7 @@ func TestStalledWriteIsNotCutEarly(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			server, client := connect(t, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
-			raw, err := server.SyscallConn()
+			raw, err := socketConn{server}.SyscallConn()
 			if err != nil {
 				t.Fatal(err)
 			}

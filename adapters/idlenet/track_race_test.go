@@ -42,7 +42,7 @@ func wrapAsked(t *testing.T, tracker *idle.Tracker) (*Conn, *asked) {
 	a, b := net.Pipe()
 	t.Cleanup(func() { b.Close() })
 	inner := &asked{Conn: a}
-	c, err := WrapConn(inner, tracker, nil)
+	c, err := wrapConn(inner, tracker, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTrackMeetsTheEndOfAnOperation(t *testing.T) {
 				bare, client := net.Pipe()
 				defer client.Close()
 				inner := &ending{Conn: bare}
-				c, err := WrapConn(inner, tracker, nil)
+				c, err := wrapConn(inner, tracker, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

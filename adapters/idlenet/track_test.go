@@ -271,7 +271,7 @@ func TestUntrackedIsCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := WrapConn(bare, tracker, nil)
+			c, err := wrapConn(bare, tracker, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func TestReadsShorterThanATick(t *testing.T) {
 						}
 						a, b := net.Pipe()
 						defer b.Close()
-						c, err := WrapConn(a, tracker, nil)
+						c, err := wrapConn(a, tracker, nil)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -149,12 +149,7 @@ func (h framesHost) Enter(s http2conn.State) {
 func (h framesHost) Track(c *idle.Conn, stream any) error { return h.c.listener.trackStream(c, stream) }
 
 // Unread implements http2conn.Host.
-func (h framesHost) Unread() (unread bool) {
-	if raw, err := h.c.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unread = kernel.Inspect(fd).Unread })
-	}
-	return unread
-}
+func (h framesHost) Unread() bool { return kernel.InspectConn(h.c.NetConn()).Unread }
 
 // Reset implements http2conn.Host.
 func (h framesHost) Reset(err *idle.TimeoutError, streams int) {

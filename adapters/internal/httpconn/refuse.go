@@ -15,7 +15,7 @@ import (
 // would keep a descriptor.
 func (l *Listener) refuse(nc net.Conn) {
 	defer nc.Close()
-	if !hasUnread(nc) {
+	if _, isSocket := nc.(syscall.Conn); !isSocket || !kernel.InspectConn(nc).Unread {
 		return
 	}
 	const mostHeader = 4096
@@ -27,14 +27,4 @@ func (l *Listener) refuse(nc net.Conn) {
 		return
 	}
 	io.WriteString(nc, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-}
-
-// hasUnread reports whether the kernel has input for nc.
-func hasUnread(nc net.Conn) (unread bool) {
-	if sc, ok := nc.(syscall.Conn); ok {
-		if raw, err := sc.SyscallConn(); err == nil {
-			raw.Control(func(fd uintptr) { unread = kernel.Inspect(fd).Unread })
-		}
-	}
-	return unread
 }

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -43,4 +44,32 @@ func Unwrap(nc net.Conn) net.Conn {
 		return made.unwrap()
 	}
 	return nc
+}
+
+// InspectConn is [Inspect] of the socket that nc is or wraps. The Report is zero if
+// there is none, if it is closed, or if the system cannot tell.
+func InspectConn(nc net.Conn) (r Report) {
+	sc := SocketUnder(nc)
+	if sc == nil {
+		return r
+	}
+	if raw, err := sc.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { r = Inspect(fd) })
+	}
+	return r
+}
+
+// SocketUnder returns the socket that nc is or wraps, or nil if none can be found. It
+// looks through wrappers that have a NetConn method.
+func SocketUnder(nc net.Conn) syscall.Conn {
+	for {
+		if sc, ok := nc.(syscall.Conn); ok {
+			return sc
+		}
+		wrapper, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		nc = wrapper.NetConn()
+	}
 }
