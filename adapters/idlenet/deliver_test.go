@@ -25,7 +25,7 @@ func lateByte(t *testing.T, p idle.Policy, opts *Options) (tracker *idle.Tracker
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err = WrapConn(bare, tracker, opts)
+	server, err = wrapConn(bare, tracker, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestLateByteIsNotSpliced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tracker.Close()
-	server, err := WrapConn(bare, tracker, nil)
+	server, err := wrapConn(bare, tracker, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
