@@ -163,7 +163,7 @@ const (
 	typeData, typeHeaders, typePriority, typeReset, typeSettings      = 0, 1, 2, 3, 4
 	typePing, typeGoAway, typeWindowUpdate, typeContinuation     byte = 6, 7, 8, 9
 
-	endStream, endHeaders = 1, 4
+	endStream, endHeaders, padded = 1, 4, 8
 
 	codeCancel = 8
 )

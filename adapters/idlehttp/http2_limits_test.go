@@ -69,6 +69,7 @@ func TestHTTP2SlowClients(t *testing.T) {
 		"no body":                       {defaultWindow, reads, post, ping, stream, "BodyTimeout"},
 		"no body after early hints":     {defaultWindow, hintsAndReads, post, ping, stream, "BodyTimeout"},
 		"empty parts of a body":         {defaultWindow, reads, post, frame(typeData, 0, 1, ""), stream, "BodyTimeout"},
+		"a body of padding":             {defaultWindow, reads, post, strings.Repeat(frame(typeData, padded, 1, "\x63"+strings.Repeat("x", 99)), 20), stream, "BodyTimeout"},
 		"a body too slow":               {defaultWindow, reads, post, frame(typeData, 0, 1, "x"), stream, "BodyRate"},
 		// The reset has to wait for the end of a frame. If that does not come, the connection is ended.
 		"within a frame": {defaultWindow, reads, post + part(0, 1), "x", streams, "BodyRate"},

@@ -40,7 +40,7 @@ func (l *ledger) receive(b []byte) {
 // of a frame that uses the whole window.
 func (l *ledger) clientData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
-	if n := len(p.payload); n > 0 && s != nil {
+	if n := l.in.body(p); n > 0 && s != nil {
 		if s.wait != nil {
 			s.wait.Received(n)
 		} else {

@@ -25,6 +25,7 @@ const (
 	flagEndStream  = 0x1 // of DATA and HEADERS
 	flagAck        = 0x1 // of SETTINGS and PING
 	flagEndHeaders = 0x4 // of HEADERS and CONTINUATION
+	flagPadded     = 0x8 // of DATA
 
 	settingInitialWindow = 0x4
 
@@ -43,6 +44,7 @@ type scanner struct {
 	head  [9]byte // header of the current frame
 	got   int     // bytes of the header that have arrived
 	taken uint32  // bytes of the payload that have arrived
+	pad   uint32  // length of the padding of a DATA frame
 	field [8]byte // the payload field being collected; see fields
 }
 
@@ -92,6 +94,19 @@ func parse(head [9]byte) frame {
 
 // between reports whether the scanner is between two frames.
 func (s *scanner) between() bool { return s.got == 0 }
+
+// body returns how many bytes of a piece of a DATA frame are data. The rest is padding, or
+// its length, which comes first.
+func (s *scanner) body(p piece) int {
+	if s.flags&flagPadded == 0 || len(p.payload) == 0 {
+		return len(p.payload)
+	}
+	if p.offset == 0 {
+		s.pad = uint32(p.payload[0])
+	}
+	begin, end := max(p.offset, 1), min(p.offset+uint32(len(p.payload)), s.length-min(s.length, s.pad))
+	return max(0, int(end)-int(begin))
+}
 
 // fields splits a payload into fields of the given size, at most 8 bytes, and
 // calls f with each complete one.

@@ -264,6 +264,40 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
+// Padding is not data, however a frame is split.
+func TestPaddingIsNotData(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags   byte
+		payload string
+		want    int
+	}{
+		"none":             {0, "data", 4},
+		"empty":            {0, "", 0},
+		"padded":           {flagPadded, "\x03data123", 4},
+		"padded by 0":      {flagPadded, "\x00data", 4},
+		"only padding":     {flagPadded, "\x06123456", 0},
+		"no length":        {flagPadded, "", 0},
+		"more than all of": {flagPadded, "\x50data", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			frame := bytesOf(typeData, test.flags, 1, []byte(test.payload))
+			for i := range len(frame) + 1 {
+				for j := i; j <= len(frame); j++ {
+					l := newLedger()
+					l.receive(request(1, false))
+					for _, part := range [][]byte{frame[:i], frame[i:j], frame[j:]} {
+						l.receive(part)
+					}
+					s := l.streams.find(1)
+					if s.received != int64(test.want) || s.toServer != defaultWindow-int64(len(test.payload)) {
+						t.Fatalf("split at %d and %d: %d bytes of data, and the window is %d", i, j, s.received, s.toServer)
+					}
+				}
+			}
+		})
+	}
+}
+
 // Which header blocks of a server are interim responses is known, however they are encoded.
 func TestInterim(t *testing.T) {
 	for name, test := range map[string]struct {
