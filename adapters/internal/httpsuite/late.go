@@ -1,0 +1,193 @@
+package httpsuite
+
+import (
+	"crypto/tls"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A register has the requests that a server has executed, and those whose clients have got
+// the whole response.
+type register struct {
+	executed, answered sync.Map // by path
+	requests           atomic.Int64
+}
+
+// handle answers slowly enough for the end of a connection to come between.
+func (g *register) handle(r Request) {
+	g.executed.Store(r.Path(), nil)
+	r.Stream(func(w io.Writer, flush func() error) {
+		for range 5 {
+			io.WriteString(w, "chunk")
+			if flush() != nil {
+				return
+			}
+			time.Sleep(4 * ms)
+		}
+	})
+}
+
+// get makes a request that may fail. It reports whether there may be another one.
+func (g *register) get(c *Client) bool {
+	path := "/" + strconv.FormatInt(g.requests.Add(1), 10)
+	if _, err := io.WriteString(c, Get(path)); err != nil {
+		return false
+	}
+	response, err := http.ReadResponse(c.In, nil)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	if b, err := io.ReadAll(response.Body); err != nil || len(b) != 5*len("chunk") {
+		return false
+	}
+	g.answered.Store(path, nil)
+	return !response.Close
+}
+
+// repeat makes requests, each after a random rest, until one fails.
+func (g *register) repeat(s *Site, while func() bool, rest func() time.Duration) {
+	c := s.DialBare()
+	defer c.Close()
+	if s.Secure {
+		_, config := Identity()
+		secure := tls.Client(c.Conn, config)
+		if secure.Handshake() != nil {
+			return
+		}
+		c.Conn = secure
+		c.In.Reset(secure)
+	}
+	for g.get(c) && while() {
+		time.Sleep(rest())
+	}
+}
+
+// check checks that each request that was executed was answered.
+func (g *register) check(t *testing.T) {
+	t.Helper()
+	executed, cut := 0, 0
+	g.executed.Range(func(path, _ any) bool {
+		executed++
+		if _, ok := g.answered.Load(path); !ok {
+			cut++
+		}
+		return true
+	})
+	if cut > 0 {
+		t.Errorf("%d of %d requests that were executed have no whole response", cut, executed)
+	}
+	t.Logf("%d of %d requests were executed", executed, g.requests.Load())
+}
+
+// during returns a function that returns true for that long.
+func during(d time.Duration) func() bool {
+	begun := time.Now()
+	return func() bool { return time.Since(begun) < d }
+}
+
+// crowdTime is for how long clients come back.
+func crowdTime() time.Duration {
+	if testing.Short() {
+		return time.Second
+	}
+	return 3 * time.Second
+}
+
+// A request that comes at the very end of its connection is executed and answered, or it is
+// not executed.
+var ofLateRequests = []promise{
+	// The client may send it again, as nothing says that it was read.
+	{"LateRequestIsNotExecuted", usual, func(t *testing.T, u under) {
+		to := Only(limit, "KeepAliveTimeout")
+		var c atomic.Pointer[Client]
+		to.Idle.OnEnds = func([]idle.End) {}
+		to.Idle.Label = func(any) string { // is called when the end has been decided, before OnEnd and Expire
+			if c := c.Load(); c != nil {
+				io.WriteString(c, Get("/late"))
+				time.Sleep(50 * ms) // for who might read it
+			}
+			return ""
+		}
+		s := u.start(t, to, func(r Request) {
+			if r.Path() == "/late" {
+				t.Error("it was executed")
+			}
+		})
+		client := s.Dial()
+		client.Get("/")
+		c.Store(client)
+		client.WantClosed()
+		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+	}},
+
+	{"LateRequestMeetsKeepAliveTimeout", usual, func(t *testing.T, u under) {
+		var g register
+		s := u.start(t, Only(limit, "KeepAliveTimeout"), g.handle)
+		var done sync.WaitGroup
+		lasts := during(crowdTime())
+		for range 60 {
+			done.Go(func() {
+				for lasts() {
+					g.repeat(s, lasts, func() time.Duration { return limit + rand.N(50*ms) })
+				}
+			})
+		}
+		done.Wait()
+		g.check(t)
+	}},
+
+	{"LateRequestMeetsDrain", usual, func(t *testing.T, u under) {
+		var g register
+		s := u.start(t, Timeouts{}, g.handle)
+		var done sync.WaitGroup
+		var ready atomic.Int64
+		const clients = 150
+		for range clients {
+			done.Go(func() {
+				g.repeat(s, func() bool { return true }, func() time.Duration {
+					ready.Add(1)
+					return rand.N(100 * ms)
+				})
+			})
+		}
+		Eventually(t, "all clients have made a request", func() bool { return ready.Load() >= clients })
+		ended := s.drain(idle.Drain{Over: crowdTime() / 4})
+		if err := Receive(t, ended); err != nil {
+			t.Error(err)
+		}
+		done.Wait()
+		g.check(t)
+	}},
+
+	{"LateRequestMeetsEviction", usual, func(t *testing.T, u under) {
+		var g register
+		s := u.start(t, Timeouts{}, g.handle)
+		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		var done sync.WaitGroup
+		lasts := during(crowdTime())
+		for range 60 {
+			done.Go(func() {
+				for lasts() {
+					g.repeat(s, lasts, func() time.Duration { return rand.N(50 * ms) })
+				}
+			})
+		}
+		for lasts() {
+			s.Tracker().MakeRoom(1)
+			time.Sleep(2 * ms)
+		}
+		done.Wait()
+		g.check(t)
+	}},
+}
