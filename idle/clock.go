@@ -76,7 +76,13 @@ func newClock(tick time.Duration) *clock {
 }
 
 // elapsed returns the time since the clock started.
-func (k *clock) elapsed() time.Duration { return time.Since(k.start) }
+func (k *clock) elapsed() time.Duration {
+	d := time.Since(k.start)
+	if d < 0 {
+		panic("idle: a tracker that was made outside a synctest bubble is used in it; make it in the bubble")
+	}
+	return d
+}
 
 // now returns the current tick, from the real clock.
 func (k *clock) now() int64 { return int64(k.elapsed() / k.tick) }
@@ -111,7 +117,10 @@ func (k *clock) settledAgo(d time.Duration) int64 {
 // ok is false if d is 0, which means not known, or so long that stamps cannot
 // tell.
 func (k *clock) stampAgo(d time.Duration) (stamp uint32, ok bool) {
-	return uint32(k.settledAgo(d)), d > 0 && d/k.tick < maxTicks
+	if d <= 0 || d/k.tick >= maxTicks {
+		return 0, false
+	}
+	return stampOf(k.settledAgo(d)), true
 }
 
 // in returns the tick that now returns after d. d may be very long.
@@ -130,6 +139,14 @@ func stampOf(tick int64) uint32 {
 	s := uint32(tick)
 	if s == asleep {
 		s++
+	}
+	return s
+}
+
+// stampBefore returns the stamp before s.
+func stampBefore(s uint32) uint32 {
+	if s--; s == asleep {
+		s--
 	}
 	return s
 }

@@ -43,7 +43,7 @@ func (e *entry) start(stamp uint32) {
 
 // refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
-	oldest := uint32(now - 2*maxTicks)
+	oldest := stampOf(now - 2*maxTicks)
 	for _, s := range [...]*atomic.Uint32{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
 		raise(s, oldest)
 	}

@@ -98,14 +98,17 @@ func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	if !j.holds() {
 		return e
 	}
-	c, now := j.c, uint32(s.clock.settled())
-	unread := now - 1 // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
+	c, now := j.c, stampOf(s.clock.settled())
+	unread := stampBefore(now) // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
 	if stamp, ok := s.clock.stampAgo(e.In); ok {
 		// The stamp must not be later than that of unread input, or a read in
 		// this tick could not revoke a grant. If a limit passes too soon because
 		// of that, Examine is called again before anything ends, and reports the
 		// same byte when its tick is over.
-		raise(&c.in.stamp, unread-uint32(max(0, int32(unread-stamp))))
+		if int32(stamp-unread) > 0 {
+			stamp = unread
+		}
+		raise(&c.in.stamp, stamp)
 	}
 	if stamp, ok := s.clock.stampAgo(e.Out); ok {
 		raise(&c.out.stamp, stamp)
@@ -169,7 +172,7 @@ func (s *Shard) drain(j job, v verdict) {
 		return
 	}
 	// The grace counts from now, even if MaxAge passed some time ago.
-	raise(&j.c.born, uint32(s.clock.settled()-(v.at-v.from)))
+	raise(&j.c.born, stampOf(s.clock.settled()-(v.at-v.from)))
 	s.replace(j)
 	s.tell(j)
 }
