@@ -220,6 +220,37 @@ func (c *caller) RemoteAddr() net.Addr {
 	return addr
 }
 
+// TestAdopt has connections that are served already. They are let in, and count.
+func TestAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for _, c := range []Capacity{{Most: 1, Grace: time.Hour}, {PerKey: 1, Key: func(any) string { return "key" }}} {
+			if err := tr.SetCapacity(c); err != nil {
+				t.Fatal(err)
+			}
+			var all [3]guest
+			for i := range all[:2] {
+				if err := tr.Adopt(&all[i].conn, &all[i], hooksOf(&all[i])); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := tr.Track(&all[2].conn, &all[2], hooksOf(&all[2])); !errors.Is(err, ErrFull) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if st := tr.Stats(); st.Live != 2 {
+				t.Errorf("%+v", st)
+			}
+			for i := range all[:2] {
+				all[i].conn.Close()
+			}
+		}
+	})
+}
+
 // TestRekey has keys that are known only after Track.
 func TestRekey(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {

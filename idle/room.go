@@ -129,6 +129,14 @@ func (r *room) admit(s *Shard, e *entry, owner any) error {
 	return nil
 }
 
+// adopt counts a connection of s that is served already.
+func (r *room) adopt(s *Shard, e *entry, owner any) {
+	if r.PerKey > 0 {
+		r.keys.adopt(e, owner)
+	}
+	s.counts.tracked.Add(1)
+}
+
 // leave makes room for another connection of the same key.
 func (r *room) leave(e *entry) { r.keys.leave(e) }
 

@@ -64,6 +64,7 @@ type base struct {
 // A gate counts new connections, or refuses them.
 type gate interface {
 	admit(s *Shard, e *entry, owner any) error
+	adopt(s *Shard, e *entry, owner any) // whether there is room or not
 	leave(e *entry) // after e has ended, or was not tracked after all
 }
 
@@ -175,7 +176,10 @@ func (b *base) errClosed() error {
 // Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
 // only the shard is, and with [ErrTracked] if c is already tracked. It also fails
 // if the policy has an active Heartbeat and h has no Ping.
-func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
+func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
+
+// track is Track. If known is set, c is not refused for want of room.
+func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if c == nil {
 		panic("idle: Track(nil, ...); pass the address of the connection's Conn")
 	}
@@ -205,7 +209,7 @@ func (s *Shard) Track(c *Conn, owner any, h *Hooks) error {
 	c.phase.Store(phase)
 	s.tracker.ends.begin(owner)
 
-	if err := s.admit(c, owner); err != nil { // before closed is loaded, see isEmpty
+	if err := s.admit(c, owner, known); err != nil { // before closed is loaded, see isEmpty
 		c.state.end()
 		return err
 	}
@@ -249,9 +253,12 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// admit counts a new connection, if there is room for it.
-func (s *Shard) admit(c *Conn, owner any) error {
-	if g := s.tracker.gate.Load(); g != nil {
+// admit counts a new connection, if there is room for it or it is known.
+func (s *Shard) admit(c *Conn, owner any, known bool) error {
+	if g := s.tracker.gate.Load(); g != nil && known {
+		(*g).adopt(s, &c.entry, owner)
+		return nil
+	} else if g != nil {
 		return (*g).admit(s, &c.entry, owner)
 	}
 	s.counts.tracked.Add(1)

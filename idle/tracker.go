@@ -67,6 +67,14 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
+// Adopt is [Tracker.Track] for a connection that was accepted long ago, and comes from another
+// tracker or was not tracked for a while. It is never refused for want of room, but counts in
+// the [Capacity] like all others. So there may be more than that allows.
+func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
+	t.mustBeMade()
+	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
+}
+
 // NewShard makes a shard for an event loop. Nothing in it is locked: its methods,
 // and those of its connections, must be called on the loop, and its [Hooks] are
 // called there.

@@ -30,6 +30,8 @@ func (c *Conn) Untrack() bool {
 // Track puts a connection that is not tracked under the policy of t, as if it had
 // just been accepted. Its age counts from now. Reads and writes may be under way.
 //
+// The [idle.Capacity] of t does not refuse the connection, but counts it.
+//
 // Track fails with idle.ErrTracked if the connection is tracked; call
 // [Conn.Untrack] first, or [Conn.Enter] to change the phase only. It fails with
 // the limit that has passed if the connection has timed out, with net.ErrClosed
@@ -51,7 +53,7 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	// still report to the previous one, and with a stamp from the previous
 	// tracker's clock.
 	track := new(idle.Conn)
-	if err := t.Track(track, c, &c.setup.hooks); err != nil {
+	if err := t.Adopt(track, c, &c.setup.hooks); err != nil {
 		return err
 	}
 	c.credit.Take(c.inspect().Acked) // bytes acknowledged before now do not count

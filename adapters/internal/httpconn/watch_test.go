@@ -92,6 +92,35 @@ func TestWatchedIsForgotten(t *testing.T) {
 	}
 }
 
+// TestWatchKeepsItsPlace has another connection take the place of a hijacked one. That is
+// admitted already, so Watch and the way back track it in any case.
+func TestWatchKeepsItsPlace(t *testing.T) {
+	one := idle.Capacity{PerKey: 1, Key: func(any) string { return "the same" }}
+	for name, again := range map[string]func(*Listener, *Conn) error{
+		"Watch": func(l *Listener, c *Conn) error { return Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil) },
+		"Idle":  func(_ *Listener, c *Conn) error { c.Idle(); return nil }, // it was not hijacked after all
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c, w := accepted(t, unlimited())
+			defer l.Close()
+			if err := l.Tracker().SetCapacity(one); err != nil {
+				t.Fatal(err)
+			}
+			c.SetDeadline(time.Time{})
+			l.Listener.(wires).next <- newWire()
+			other, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			if err := again(l, c); err != nil || w.isClosed() || l.Stats().Live != 2 {
+				t.Errorf("%s: %v; closed: %v; %d live", name, err, w.isClosed(), l.Stats().Live)
+			}
+			c.Close()
+		})
+	}
+}
+
 // TestWatchAfterClose is refused, and counts nothing.
 func TestWatchAfterClose(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
