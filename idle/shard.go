@@ -65,7 +65,7 @@ type base struct {
 type gate interface {
 	admit(s *Shard, e *entry, owner any) error
 	adopt(s *Shard, e *entry, owner any) // whether there is room or not
-	leave(e *entry) // after e has ended, or was not tracked after all
+	leave(e *entry)                      // after e has ended, or was not tracked after all
 }
 
 // init prepares b for shards.
