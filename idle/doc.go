@@ -60,11 +60,11 @@
 // The adapter's [Tracker] also changes connections that are open, from any goroutine:
 //
 //	SetPolicy, Replace   limits change, for new connections and for those that have them
-//	SetPressure          limits become tighter while memory or descriptors run out
 //	SetCapacity          so many connections at most; the most idle make room for new ones
 //	Drain                all are told, and then ended, the most idle first, at an even rate
 //	Shed                 some are, for a cause of the caller's own
 //
+// Follow of package idle/pressure makes limits tighter while memory or descriptors run out.
 // [Conn.End] ends a single one, and the connections of the adapters have it too.
 //
 // SetCapacity, Drain and Shed do not end a connection while it is busy: in a phase whose

@@ -38,7 +38,6 @@ const (
 	jumpClock
 	walkAll
 	replaceOne
-	pressAll
 	drainAll
 	shedSome
 	controlOp
@@ -52,7 +51,7 @@ var deeds = [...]string{
 	awaitRead: "await a read", pauseRead: "pause reading",
 	awaitWrite: "await a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
-	walkAll: "walk", replaceOne: "replace a policy", pressAll: "set the pressure",
+	walkAll: "walk", replaceOne: "replace a policy",
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
 	takeCensus: "take a census",
 }
@@ -94,10 +93,8 @@ func traceOf(seed int64, steps int) []happening {
 		switch rng.IntN(40) {
 		case 0:
 			trace[i].what = walkAll
-		case 1:
+		case 1, 2:
 			trace[i].what = replaceOne
-		case 2:
-			trace[i].what = pressAll
 		}
 		switch r := rng.IntN(600); {
 		case r == 0:
@@ -128,7 +125,7 @@ func (w *world) play(h happening) {
 	case jumpClock:
 		w.jump(1 + int(h.pick%12))
 		return
-	case walkAll, replaceOne, pressAll:
+	case walkAll, replaceOne:
 		w.steer(h.what, h.pick)
 		return
 	case drainAll, shedSome, controlOp:

@@ -79,9 +79,9 @@ func (w *world) newLife(s *slot, kind uint64) *life {
 // told is the policy that the ledger goes by.
 func (w *world) told(ph *Phase) Policy {
 	if w.lie != nil {
-		return w.lie(ph.InForce())
+		return w.lie(ph.Policy())
 	}
-	return ph.InForce()
+	return ph.Policy()
 }
 
 // enter is how every callback begins. It returns false if the life is over

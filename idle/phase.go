@@ -9,8 +9,7 @@ import (
 // connections and goroutines may use it; see [Conn.Enter]. [Tracker.Replace] replaces
 // its policy.
 type Phase struct {
-	policy Policy  // of this version
-	rest   *Policy // what policy was scaled from, if there is a Pressure
+	policy Policy // of this version
 
 	// Each policy that the phase has had is a version of it. A version is immutable.
 	// Users hold the first version, which points to the current one. A connection
@@ -40,19 +39,8 @@ func (d *direction) continues(other *direction) bool {
 	return d.counted == 0 || other.counted != 0 && (d.perByte == 0) == (other.perByte == 0)
 }
 
-// Policy returns the policy that the phase was given last. Under [Pressure] that is the
-// one at rest.
-func (p *Phase) Policy() Policy {
-	v := p.latest()
-	if v.rest != nil {
-		return *v.rest
-	}
-	return v.policy
-}
-
-// InForce returns the policy that the phase has now. It differs from Policy while there
-// is [Pressure].
-func (p *Phase) InForce() Policy { return p.latest().policy }
+// Policy returns the policy that the phase was given last.
+func (p *Phase) Policy() Policy { return p.latest().policy }
 
 // latest returns the current version of p.
 func (p *Phase) latest() *Phase { return p.first.current.Load() }

@@ -2,7 +2,6 @@ package idle
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 )
 
@@ -32,37 +31,47 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // tracker is closed. It also fails if p is not valid for [Tracker.Phase], if the phase
 // was made by another tracker, and if p has an active Heartbeat but connections were
 // tracked with Hooks that have no Ping. Then nothing changes. It panics if phase is nil.
-//
-// Under [Pressure], p is the policy at rest. A limit of p that is tighter than under
-// full pressure stays as it is. Replace fails if p and the policy at full pressure do
-// not go together, such as a ReadTotal and a MinReadRate.
 func (t *Tracker) Replace(phase *Phase, p Policy) error {
+	_, err := t.replace(phase, p, nil)
+	return err
+}
+
+// CompareAndReplace replaces the policy of a phase as [Tracker.Replace] does, if it is old. It
+// reports whether it was. Nothing is done if p is old as well. It is for those who make the
+// new policy from the present one, beside others who may replace it.
+func (t *Tracker) CompareAndReplace(phase *Phase, old, p Policy) (replaced bool, err error) {
+	return t.replace(phase, p, &old)
+}
+
+// replace replaces the policy of a phase, if it is old or if old is nil.
+func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, err error) {
 	t.mustBeMade()
 	switch {
 	case phase == nil:
 		panic("idle: Replace(nil, ...); did Phase return an error?")
 	case phase.clock != t.clock:
-		return errors.New("idle: Replace of a phase of another tracker; call it on the one that made the phase")
-	}
-	p.Name = cmp.Or(p.Name, phase.Policy().Name)
-	if err := p.validate(t.opts.Tick); err != nil {
-		return err
+		return false, fmt.Errorf("idle: Replace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := phase.Policy()
+	p.Name = cmp.Or(p.Name, now.Name)
+	if err := p.validate(t.opts.Tick); err != nil {
+		return false, err
+	}
 	switch beat := p.Heartbeat; {
 	case t.closed:
-		return ErrClosed
+		return false, ErrClosed
 	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
-		return fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
+		return false, fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
+	case old != nil && now != *old:
+		return false, nil
+	case old != nil && now == p:
+		return true, nil
 	}
-	next, err := t.pressing.version(phase, p)
-	if err != nil {
-		return err
-	}
-	t.renew(phase, next)
+	t.renew(phase, newPhase(t.clock, p))
 	t.follow()
-	return nil
+	return true, nil
 }
 
 // follow starts a walk by which all connections follow replaced policies. A shard in which

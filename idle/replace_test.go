@@ -130,7 +130,7 @@ func TestRefusedPolicyChangesNothing(t *testing.T) {
 			"IdleTimeout is -1s":           r.Tracker.SetPolicy(Policy{IdleTimeout: -time.Second}),
 			"at least one of IdleTimeout":  r.Tracker.SetPolicy(Policy{Name: "nothing"}),
 			"shorter than the tick":        r.Tracker.Replace(exempt, Policy{ReadTimeout: 1}),
-			"a phase of another tracker":   r.Tracker.Replace(theirs, policy),
+			`phase "" of another tracker`:  r.Tracker.Replace(theirs, policy),
 			"active Heartbeat (every 1s)":  r.Tracker.SetPolicy(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}}),
 			"active Heartbeat (every 10s)": r.Tracker.Replace(exempt, Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second}}),
 		} {
@@ -341,6 +341,26 @@ func TestMissesEndWithTheHeartbeat(t *testing.T) {
 		r.lives(&p.peer, 101*time.Second)
 		if r.wait(5 * time.Second); len(p.expired) == 0 {
 			r.Error("silence does not end it")
+		}
+	})
+}
+
+// TestCompareAndReplace replaces a policy only if it is what was expected.
+func TestCompareAndReplace(t *testing.T) {
+	onDriver(t, Policy{Name: "a", IdleTimeout: time.Minute}, nil, func(r *rig) {
+		minute, hour := r.Policy(), Policy{IdleTimeout: time.Hour}
+		version := r.phase.latest()
+		if ok, err := r.CompareAndReplace(r.phase, hour, Policy{IdleTimeout: time.Second}); ok || err != nil || r.Policy() != minute {
+			r.Errorf("another one: %v, %v, %+v", ok, err, r.Policy())
+		}
+		if ok, err := r.CompareAndReplace(r.phase, minute, minute); !ok || err != nil || r.phase.latest() != version {
+			r.Errorf("by itself: %v, %v", ok, err)
+		}
+		if ok, err := r.CompareAndReplace(r.phase, minute, hour); !ok || err != nil || r.Policy().IdleTimeout != time.Hour || r.Policy().Name != "a" {
+			r.Errorf("%v, %v, %+v", ok, err, r.Policy())
+		}
+		if ok, err := r.CompareAndReplace(r.phase, r.Policy(), Policy{IdleTimeout: -1}); ok || err == nil {
+			r.Errorf("invalid: %v, %v", ok, err)
 		}
 	})
 }

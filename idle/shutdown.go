@@ -26,6 +26,13 @@ func (t *Tracker) Close() (live []any, err error) {
 	return t.finish(patience)
 }
 
+// Done returns a channel that is closed when the tracker is closed, by [Tracker.Close] or
+// after [Tracker.Retire]. Callbacks may still be running then.
+func (t *Tracker) Done() <-chan struct{} {
+	t.mustBeMade()
+	return t.stop
+}
+
 // finish is the part of Close after tryClose.
 func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	close(t.stop)

@@ -53,7 +53,7 @@ func TestSimulation(t *testing.T) {
 
 // An account is how much has happened.
 type account struct {
-	steps, meddled, visits, replaced, pressed, begun, finished         int
+	steps, meddled, visits, replaced, begun, finished                  int
 	counted, foretold, stillEnded                                      int
 	tracked, timedOut, drained, shed, evicted, refused, late, deferred uint64
 }
@@ -66,7 +66,6 @@ func (a *account) add(b account) {
 	a.counted += b.counted
 	a.foretold += b.foretold
 	a.stillEnded += b.stillEnded
-	a.pressed += b.pressed
 	a.evicted += b.evicted
 	a.refused += b.refused
 	a.begun += b.begun
@@ -143,7 +142,7 @@ func playTrace(t *testing.T, seed int64, trace []happening, lie func(Policy) Pol
 		w.finish()
 		faults = w.faults
 		sum.add(account{
-			meddled: w.meddled, visits: w.visits, replaced: w.replaced, pressed: w.pressed, begun: w.begun, finished: w.finished,
+			meddled: w.meddled, visits: w.visits, replaced: w.replaced, begun: w.begun, finished: w.finished,
 			counted: w.counted, foretold: w.foretold, stillEnded: w.stillEnded,
 			tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred, drained: w.timedOut[ReasonDrain], shed: w.timedOut[ReasonShed],
 			evicted: w.timedOut[ReasonEvict], refused: w.capacity.refused,

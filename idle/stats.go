@@ -27,7 +27,6 @@ type Stats struct {
 	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
 	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that; one by a limit that was made shorter may have been due long before
 	Panics   uint64 // panics in callbacks
-	Misread  uint64 // readings of a Pressure that have failed, but for panics
 
 	Looks   uint64 // looks at a connection because its slot came up
 	Relinks uint64 // places in the wheel moved because a deadline was brought forward
@@ -102,7 +101,6 @@ func (s *Stats) Add(other Stats) {
 	s.Misses += other.Misses
 	s.Deferred += other.Deferred
 	s.Panics += other.Panics
-	s.Misread += other.Misread
 	s.Looks += other.Looks
 	s.Relinks += other.Relinks
 	s.Passes += other.Passes

@@ -30,7 +30,7 @@ func (v *simWalk) over() bool {
 	}
 }
 
-// steer begins a walk, replaces a policy, or sets the pressure.
+// steer begins a walk, or replaces a policy.
 func (w *world) steer(what int, pick uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,8 +38,6 @@ func (w *world) steer(what int, pick uint64) {
 	switch {
 	case what == replaceOne:
 		w.replace(pick)
-	case what == pressAll:
-		w.press(pick)
 	case len(w.walks) < 3:
 		w.goWalking()
 	}
@@ -179,38 +177,6 @@ func (w *world) follow(ph *Phase, by time.Duration) {
 		if l := s.life; l != nil && l.live() && l.phase == ph {
 			l.moves()
 			l.ledger.follow(w.told(ph), w.now(), by)
-		}
-	}
-}
-
-// press sets a pressure under which all limits but the age are down to a quarter, or
-// ends it; w.mu is held.
-func (w *world) press(pick uint64) {
-	p := Pressure{}
-	if pick%4 > 0 {
-		now := float64(pick/4%9) / 8
-		p = Pressure{Read: func() (float64, error) { return now, nil }, Phases: map[*Phase]Policy{}}
-		for _, ph := range w.phases {
-			full := ph.Policy()
-			full.MaxAge, full.MaxAgeJitter, full.MaxAgeGrace = 0, 0, 0
-			for _, d := range full.durations() {
-				*d = min(max(*d/4, w.tick), *d)
-			}
-			p.Phases[ph] = full
-		}
-	}
-	var was []Policy
-	for _, ph := range w.phases {
-		was = append(was, ph.InForce())
-	}
-	by := w.now() + w.walkTime()
-	if err := w.tracker.SetPressure(p); err != nil {
-		w.errorf("at %v: SetPressure to %+v: %v", w.now(), p, err)
-	}
-	for i, ph := range w.phases {
-		if ph.InForce() != was[i] {
-			w.pressed++
-			w.follow(ph, by)
 		}
 	}
 }

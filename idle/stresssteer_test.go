@@ -112,7 +112,6 @@ func (s *stress) steer(wg *sync.WaitGroup) {
 	for i := range uint64(2) {
 		every(2002+i, time.Millisecond, s.walkOnce)
 	}
-	every(2004, 50*time.Millisecond, s.press)
 }
 
 // isSteered reports whether all has happened once.
@@ -142,26 +141,6 @@ func (s *stress) replace(rng *rand.Rand) {
 		s.t.Errorf("Replace by %+v: %v", p, err)
 	}
 	s.replaced.Add(1)
-}
-
-// press sets a pressure that goes up and down, or ends it.
-func (s *stress) press(rng *rand.Rand) {
-	p := Pressure{}
-	if s.pressed.Load() == 0 || rng.IntN(4) > 0 {
-		p = Pressure{
-			Read:   func() (float64, error) { s.pressed.Add(1); return float64(s.pressed.Load()%11) / 10, nil },
-			Every:  10 * time.Millisecond,
-			Phases: map[*Phase]Policy{},
-		}
-		for range 3 {
-			p.Phases[s.phases[rng.IntN(len(s.phases))]] = Policy{IdleTimeout: time.Millisecond}
-			p.Phases[s.lasting[rng.IntN(len(s.lasting))]] = Policy{IdleTimeout: time.Minute, WriteTimeout: time.Minute}
-		}
-	}
-	if err := s.tracker.SetPressure(p); err != nil && err != ErrClosed {
-		s.t.Errorf("SetPressure to %+v: %v", p, err)
-	}
-	s.tracker.Pressure()
 }
 
 // walkOnce walks, and holds the visits against those that stay.

@@ -17,7 +17,6 @@ type Tracker struct {
 	behind   atomic.Bool   // the last passes over own have left something for want of time
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way
-	pressing *pressing     // nil without a Pressure; guarded by mu
 
 	operations []*Operation // those that have not finished; guarded by mu
 }
@@ -54,7 +53,7 @@ func (t *Tracker) Initial() *Phase {
 	return t.phase
 }
 
-// Policy returns the policy of new connections. Under [Pressure] that is the one at rest.
+// Policy returns the policy of new connections.
 func (t *Tracker) Policy() Policy {
 	t.mustBeMade()
 	return t.phase.Policy()

@@ -53,7 +53,6 @@ type world struct {
 	meddled    int
 	visits     int
 	replaced   int
-	pressed    int
 	capacity   simCapacity
 	ends       simEnds
 	censuses   []*simCensus  // that are not over

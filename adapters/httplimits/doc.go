@@ -89,11 +89,11 @@
 //
 // # Pressure
 //
-// SetPressure of the listener makes timeouts shorter while memory or descriptors run out,
+// FollowPressure of the listener makes timeouts shorter while memory or descriptors run out,
 // for open connections too. Its Timeouts are those at full pressure, where zero means as
 // at rest:
 //
-//	err := l.SetPressure(idle.Pressure{Read: pressure.Descriptors, From: 0.8, Upto: 0.95},
+//	follower, err := l.FollowPressure(pressure.Config{Read: pressure.Descriptors, From: 0.8, Full: 0.95},
 //		Timeouts{KeepAliveTimeout: 2 * time.Second})
 //
 // Requests with limits of their own keep these, and so do hijacked connections under Watch.
@@ -119,8 +119,8 @@
 // SetCapacity and Shed. A connection for which there is no room is closed; if the header
 // of its request is there already, it is answered with 503 and a Retry-After. The
 // tracker's own policy never applies: each connection is in a phase, and its policy is
-// made from Timeouts. So use SetTimeouts and SetPressure of the listener. SetPolicy of the
-// tracker has no effect, and SetPressure of the tracker would replace the listener's.
+// made from Timeouts. So use SetTimeouts and FollowPressure of the listener. SetPolicy of the
+// tracker has no effect.
 // Two kinds of connections have other trackers: streams of HTTP/2, and connections that Watch put under limits too short
 // for the listener's tick.
 // Closing the tracker ends the timeouts of its connections at once; after that, the

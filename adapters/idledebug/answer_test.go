@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 func TestState(t *testing.T) {
@@ -69,9 +70,14 @@ func TestStateIsShared(t *testing.T) {
 
 // TestPressure shows limits at rest and in force.
 func TestPressure(t *testing.T) {
-	withSite(t, Options{}, func(s *site) {
+	var f *pressure.Follower
+	withSite(t, Options{Steer: true, Pressure: func(string) *pressure.Follower { return f }}, func(s *site) {
 		s.track("a")
-		err := s.tracker().SetPressure(idle.Pressure{Read: func() (float64, error) { return 0.5, nil }, Policy: idle.Policy{IdleTimeout: 10 * time.Second}})
+		if st := get[state](s, "/api/state"); st.Pressure != 0 {
+			s.Errorf("pressure %v, but nothing is followed", st.Pressure)
+		}
+		var err error
+		f, err = pressure.Follow(s.tracker(), pressure.Config{Read: func() (float64, error) { return 0.5, nil }, Policy: idle.Policy{IdleTimeout: 10 * time.Second}})
 		if err != nil {
 			s.Fatal(err)
 		}

@@ -30,6 +30,9 @@
 // this page only ([http.CrossOriginProtection]), and they must have the Content-Type
 // application/json, which a form cannot have.
 //
+// Under pressure ([Options].Pressure) limits are changed at rest, and the next reading scales
+// them.
+//
 // # What a look costs
 //
 // Nothing runs while nobody looks. While somebody does, there is at most one census a

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // Options configures a [Handler]. A nil *Options means all defaults.
@@ -25,6 +26,11 @@ type Options struct {
 	// Steer allows those who may look to drain trackers, to shed and end connections,
 	// and to change limits.
 	Steer bool
+
+	// Pressure, if not nil, returns what the limits of a tracker follow, by the tracker's
+	// name, or nil if they follow nothing. With it the page shows the pressure, and the
+	// limits at rest, which are those that it changes.
+	Pressure func(tracker string) *pressure.Follower
 }
 
 // Handler serves the page and its JSON. It is made by [New].
@@ -70,6 +76,9 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 			return nil, fmt.Errorf("idledebug: trackers[%q] is nil; make the tracker with idle.New, and check its error; that of a gnet handler is nil before OnBoot, so call New there", name)
 		default:
 			h.looks[name] = newLook(t, h.steer)
+			if opts != nil && opts.Pressure != nil {
+				h.looks[name].follows = func() *pressure.Follower { return opts.Pressure(name) }
+			}
 		}
 	}
 	h.routes = map[string]route{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 const (
@@ -55,6 +56,7 @@ type look struct {
 	listed   listed
 	snapshot snapshot
 	changing sync.Mutex // held while limits are changed
+	follows  func() *pressure.Follower
 
 	mu       sync.Mutex
 	censuses []*census    // the newest last, one for a view
@@ -72,7 +74,7 @@ func newLook(t *idle.Tracker, steer bool) *look {
 	t.RecentEnds() // has ends recorded from now on
 	ids := newIssuer()
 	l := &look{
-		tracker: t, ops: operations{ids: ids}, listed: listed{on: steer, ids: ids}, snapshot: snapshot{tracker: t},
+		tracker: t, follows: func() *pressure.Follower { return nil }, ops: operations{ids: ids}, listed: listed{on: steer, ids: ids}, snapshot: snapshot{tracker: t},
 		news: make(chan struct{}), wanted: map[view]int{}, phases: map[string]*idle.Phase{}, several: map[string]bool{},
 	}
 	if name := t.Policy().Name; name != "" {

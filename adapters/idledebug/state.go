@@ -127,15 +127,16 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, err := l.newest(r.Context())
 	st, ends := l.snapshot.take()
+	follower := l.follows()
 	s := state{
 		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
-			st.Tracked, st.Live, st.Refused, st.Kept, st.Pings, st.Misses, st.Deferred, st.Panics, st.Misread, st.EndsLost,
+			st.Tracked, st.Live, st.Refused, st.Kept, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
 			st.Passes, inSeconds(st.Busy), inSeconds(st.Longest),
 		},
 		Ended: endedBy(st), Causes: st.Causes,
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
-		Pressure: l.tracker.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
+		Pressure: follower.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
 		Ends: endsOf(ends, n),
 	}
 	if most, ok := l.tracker.Capacity(); ok {
@@ -170,6 +171,7 @@ func (l *look) phasesOf(st idle.Stats, c *census) []phase {
 	l.mu.Lock()
 	known := maps.Clone(l.phases)
 	l.mu.Unlock()
+	follower := l.follows()
 	initial := l.tracker.Policy().Name
 	if p := l.phase(initial); p != nil {
 		known[initial] = p
@@ -186,7 +188,7 @@ func (l *look) phasesOf(st idle.Stats, c *census) []phase {
 	})
 	phases := []phase{}
 	for _, name := range names {
-		p := phase{Name: name, Initial: name == initial, Ended: map[string]uint64{}, Rest: limitsOf(known[name].Policy()), InForce: limitsOf(known[name].InForce())}
+		p := phase{Name: name, Initial: name == initial, Ended: map[string]uint64{}, Rest: limitsOf(follower.Rest(known[name])), InForce: limitsOf(known[name].Policy())}
 		if c != nil {
 			p.Live = c.Phases[name].Live
 		}

@@ -161,7 +161,7 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	}
 	l.changing.Lock() // between reading the policy and replacing it
 	defer l.changing.Unlock()
-	p := phase.Policy()
+	p := l.follows().Rest(phase)
 	if err := setLimits(&p, limits); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	}
 	return answer(w, map[string]any{
 		"changed": changed{Phases: 1, Name: *name, Initial: initial, Several: l.isSeveral(*name)},
-		"limits":  limitsOf(phase.Policy()),
+		"limits":  limitsOf(l.follows().Rest(phase)),
 	})
 }
 

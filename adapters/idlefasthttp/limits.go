@@ -5,7 +5,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
-	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // SetTimeouts replaces the timeouts of l, also for the connections that are open. A
@@ -20,16 +20,16 @@ func (l *Listener) SetTimeouts(t Timeouts) error {
 	return l.Listener.SetTimeouts(t)
 }
 
-// SetPressure makes the timeouts of l tighter while a resource runs out, also for the
-// connections that are open. See [idle.Pressure] for p, whose Policy and Phases must not
-// be set. At full pressure the timeouts are those of full, where zero means as at rest.
-// idle.Pressure{} ends it. If SetPressure fails, nothing is changed. Any goroutine may
-// call it, but p.Read may not.
-func (l *Listener) SetPressure(p idle.Pressure, full Timeouts) error {
+// FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
+// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not
+// be set. At full pressure the timeouts are those of full, where zero means as at rest. Stop
+// of the Follower ends it, and so does the end of the listener and its connections. If
+// FollowPressure fails, nothing is changed. It fails while there is another Follower of l.
+func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
 	if err := checkTimeouts(full); err != nil {
-		return err
+		return nil, err
 	}
-	return l.Listener.SetPressure(p, full)
+	return l.Listener.FollowPressure(c, full)
 }
 
 // RequestLimits are the limits of one request. See [httplimits.RequestLimits], which

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // TestShutdownOfNil passes a listener that NewListener has not returned.
@@ -31,11 +32,11 @@ func TestPressureOnStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p := idle.Pressure{Read: func() (float64, error) { return 1, nil }}
-	if err := l.SetPressure(p, Timeouts{StreamTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "StreamTimeout is 1s") {
+	c := pressure.Config{Read: func() (float64, error) { return 1, nil }}
+	if _, err := l.FollowPressure(c, Timeouts{StreamTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "StreamTimeout is 1s") {
 		t.Error(err)
 	}
-	if err := l.SetPressure(p, Timeouts{KeepAliveTimeout: time.Second}); err != nil {
+	if _, err := l.FollowPressure(c, Timeouts{KeepAliveTimeout: time.Second}); err != nil {
 		t.Error(err)
 	}
 }

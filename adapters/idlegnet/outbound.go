@@ -90,7 +90,7 @@ func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
 		// part of the limit. Doubt puts off WriteTimeout only. IdleTimeout needs
 		// no such doubt, as Conn.Sent reports what AsyncWrite has sent.
 		b.stillProbes++
-		limit := s.rare.phase.InForce().WriteTimeout
+		limit := s.rare.phase.Policy().WriteTimeout
 		e.Doubt = limit - limit/maxStillProbes
 	}
 }

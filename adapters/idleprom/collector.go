@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // Options configures a [Collector]. Each field may be zero, which means the default. A nil
@@ -20,6 +21,10 @@ type Options struct {
 	// takes longer, for example because an event loop is blocked, goes on, and the scrape
 	// has the results of the last one that has finished. The default is 1 s.
 	CensusTimeout time.Duration
+
+	// Pressure, if not nil, returns what the limits of a tracker follow, by the tracker's
+	// name, or nil if they follow nothing. It is called at each scrape.
+	Pressure func(tracker string) *pressure.Follower
 
 	// NoCensus leaves out the metrics for which each scrape takes a census.
 	NoCensus bool

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 func TestLint(t *testing.T) {
@@ -20,6 +21,11 @@ func TestLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	track(t, tr, 1)[0].End("a cause")
+	f, err := pressure.Follow(tr, pressure.Config{Read: func() (float64, error) { return 0, nil }, Policy: idle.Policy{IdleTimeout: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = collectorOf(t, tr, &Options{Pressure: func(string) *pressure.Follower { return f }})
 	for deadline := time.Now().Add(patience); tr.Stats().Shed == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}

@@ -42,8 +42,8 @@
 //
 //	idlewheel_connections_max                  Most of the tracker's Capacity; absent if it is 0
 //	idlewheel_connections_refused_total        connections that were not tracked, as there was no room
-//	idlewheel_pressure_ratio                   the pressure that the limits follow, from 0 to 1
-//	idlewheel_pressure_read_failures_total     readings of the pressure that have failed
+//	idlewheel_pressure_ratio                   the pressure that the limits follow, from 0 to 1; absent without Options.Pressure
+//	idlewheel_pressure_read_failures_total     readings of the pressure that have failed; absent too
 //
 // # Drain and shed
 //

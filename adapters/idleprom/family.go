@@ -16,8 +16,8 @@ const (
 	shed
 	refused
 	most
-	pressure
-	misread
+	pressureRatio
+	pressureFailures
 	pings
 	missed
 	kept
@@ -63,10 +63,10 @@ var families = [numFamilies]struct {
 	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in and by reason.", []string{"phase", "reason"}},
 	shed:       {counter, "connections_shed_total", "Connections that were shed or ended one by one, by the cause that was given.", []string{"cause"}},
 
-	refused:  {counter, "connections_refused_total", "Connections that were not tracked, as there was no room.", nil},
-	most:     {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
-	pressure: {gauge, "pressure_ratio", "The pressure that the limits follow, from 0 at rest to 1.", nil},
-	misread:  {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},
+	refused:          {counter, "connections_refused_total", "Connections that were not tracked, as there was no room.", nil},
+	most:             {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
+	pressureRatio:    {gauge, "pressure_ratio", "The pressure that the limits follow, from 0 at rest to 1. Absent if they follow none.", nil},
+	pressureFailures: {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},
 
 	pings:    {counter, "pings_total", "Pings that were sent.", nil},
 	missed:   {counter, "pings_missed_total", "Pings that were not answered.", nil},

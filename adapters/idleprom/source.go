@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // A source makes the metrics of one tracker.
@@ -16,10 +17,17 @@ type source struct {
 	phases  names
 	causes  names
 	census  *census // nil if none is to be taken
+	follows func() *pressure.Follower
 }
 
 func newSource(name string, t *idle.Tracker, o Options) *source {
 	s := &source{tracker: t, descs: describe(name), phases: names{most: 100}, causes: names{most: 50}}
+	s.follows = func() *pressure.Follower {
+		if o.Pressure == nil {
+			return nil
+		}
+		return o.Pressure(name)
+	}
 	if !o.NoCensus {
 		s.census = &census{tracker: t, timeout: o.CensusTimeout}
 	}
@@ -54,7 +62,10 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 	s.putEnds(o, &st)
 	s.putOperations(o)
 	putCounts(o, &st)
-	o.put(pressure, s.tracker.Pressure())
+	if f := s.follows(); f != nil {
+		o.put(pressureRatio, f.Pressure())
+		o.put(pressureFailures, float64(f.Failures()))
+	}
 	if c, ok := s.tracker.Capacity(); ok && c.Most > 0 {
 		o.put(most, float64(c.Most))
 	}
@@ -64,7 +75,7 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
 		connections: st.Live, tracked: st.Tracked, closed: st.Gone, refused: st.Refused,
-		misread: st.Misread, pings: st.Pings, missed: st.Misses, kept: st.Kept, deferred: st.Deferred,
+		pings: st.Pings, missed: st.Misses, kept: st.Kept, deferred: st.Deferred,
 		panics: st.Panics, looks: st.Looks, relinks: st.Relinks, endsLost: st.EndsLost,
 	} {
 		o.put(f, float64(n))

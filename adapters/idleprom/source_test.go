@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // TestCounts gives each field of Stats another value, and looks for it.
@@ -34,8 +35,8 @@ func TestCounts(t *testing.T) {
 	}))
 	for name, want := range map[string]float64{
 		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Gone),
-		"connections_refused_total": float64(st.Refused), "pressure_read_failures_total": float64(st.Misread),
-		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
+		"connections_refused_total": float64(st.Refused),
+		"pings_total":               float64(st.Pings), "pings_missed_total": float64(st.Misses),
 		"timeouts_kept_total": float64(st.Kept), "timeouts_deferred_total": float64(st.Deferred),
 		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Looks), "relinks_total": float64(st.Relinks),
 		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25, "behind_seconds": 0.125,
@@ -139,15 +140,27 @@ func TestOperations(t *testing.T) {
 
 func TestCapacityAndPressure(t *testing.T) {
 	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-	if g := gather(t, c); g["idlewheel_connections_max"] != nil || g.value(t, "pressure_ratio", "") != 0 {
+	if g := gather(t, c); g["idlewheel_connections_max"] != nil || g["idlewheel_pressure_ratio"] != nil {
 		t.Error("there is no capacity, and no pressure, but", g["idlewheel_connections_max"], g["idlewheel_pressure_ratio"])
 	}
 	if err := tr.SetCapacity(idle.Capacity{Most: 3, Grace: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.SetPressure(idle.Pressure{Read: func() (float64, error) { return 0.75, nil }, Policy: idle.Policy{IdleTimeout: time.Second}, Every: time.Hour}); err != nil {
+	f, err := pressure.Follow(tr, pressure.Config{Read: func() (float64, error) { return 0.75, nil }, Policy: idle.Policy{IdleTimeout: time.Second}, Every: time.Hour})
+	if err != nil {
 		t.Fatal(err)
 	}
+	var now *pressure.Follower
+	c = collectorOf(t, tr, &Options{Pressure: func(name string) *pressure.Follower {
+		if name != "test" {
+			t.Errorf("asked for %q", name)
+		}
+		return now
+	}})
+	if g := gather(t, c); g["idlewheel_pressure_ratio"] != nil {
+		t.Error("nothing is followed, but", g["idlewheel_pressure_ratio"])
+	}
+	now = f
 	refused := 0
 	for range 10 {
 		if err := tr.Track(new(idle.Conn), t, hooks); errors.Is(err, idle.ErrFull) {
@@ -161,6 +174,7 @@ func TestCapacityAndPressure(t *testing.T) {
 	g.want(t, "connections_max", "", 3)
 	g.want(t, "connections_refused_total", "", float64(refused))
 	g.want(t, "pressure_ratio", "", 0.75)
+	g.want(t, "pressure_read_failures_total", "", 0)
 	if err := tr.SetCapacity(idle.Capacity{PerKey: 3}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // A regime is an idle timeout that came into force between two times, and is in force
@@ -97,7 +98,7 @@ func press(ctx context.Context, s *steering) error {
 	s.regimes = []regime{{limit: s.cfg.Rest}}
 	var reading atomic.Uint64
 	every := max(s.cfg.duration/400, s.cfg.Tick)
-	err := s.tracker.SetPressure(idle.Pressure{
+	follower, err := pressure.Follow(s.tracker, pressure.Config{
 		Read:   func() (float64, error) { return math.Float64frombits(reading.Load()), nil },
 		Policy: idle.Policy{IdleTimeout: s.cfg.Idle},
 		Every:  every,
@@ -109,7 +110,7 @@ func press(ctx context.Context, s *steering) error {
 		limit := s.cfg.Rest - time.Duration(to*float64(s.cfg.Rest-s.cfg.Idle))
 		s.enact(limit, func() error {
 			reading.Store(math.Float64bits(to))
-			return s.feel(ctx, to, every)
+			return s.feel(ctx, follower, to, every)
 		})
 		if !s.await(ctx, 0.25*float64(i+2)) {
 			break
@@ -119,10 +120,10 @@ func press(ctx context.Context, s *steering) error {
 }
 
 // feel waits until the limits follow a pressure. It falls after ten readings.
-func (s *steering) feel(ctx context.Context, pressure float64, every time.Duration) error {
-	for begun := time.Now(); s.tracker.Pressure() != pressure; {
+func (s *steering) feel(ctx context.Context, follower *pressure.Follower, want float64, every time.Duration) error {
+	for begun := time.Now(); follower.Pressure() != want; {
 		if time.Since(begun) > 20*every+time.Second {
-			s.fail("the pressure was %v, not %v, after %v", s.tracker.Pressure(), pressure, time.Since(begun))
+			s.fail("the pressure was %v, not %v, after %v", follower.Pressure(), want, time.Since(begun))
 			return nil
 		}
 		if !program.Sleep(ctx, s.cfg.Tick) {

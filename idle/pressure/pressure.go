@@ -1,13 +1,13 @@
-// Package pressure tells how much of a resource the process has in use. Its functions
-// return a number from 0 to 1, and are for the field Read of an idle.Pressure:
+// Package pressure makes the limits of connections tighter while the process runs out of
+// a resource, and tells how much of it is in use:
 //
-//	err := tracker.SetPressure(idle.Pressure{
-//		Read: pressure.Heap, From: 0.85, Upto: 0.95,
+//	f, err := pressure.Follow(tracker, pressure.Config{
+//		Read: pressure.Heap, From: 0.85, Full: 0.95,
 //		Policy: idle.Policy{IdleTimeout: 2 * time.Second},
 //	})
 //
-// They fail where there is no limit, and on systems that do not tell. So SetPressure
-// fails there. Any goroutine may call them.
+// Functions such as [Heap] return a number from 0 to 1. They fail where there is no limit,
+// and on systems that do not tell, so [Follow] fails there. Any goroutine may call them.
 package pressure
 
 import (

@@ -9,6 +9,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // streams tracks the streams of those HTTP/2 connections whose frames are read.
@@ -20,7 +21,9 @@ type streams struct {
 	tracker *idle.Tracker // nil until the first stream is tracked
 	phase   *idle.Phase   // of all streams; nil like tracker
 	closed  bool
-	press   func(*idle.Tracker, *idle.Phase) error // sets the pressure; nil if there has been none
+
+	follower *pressure.Follower // of the listener's connections; nil if there has been none
+	full     idle.Policy        // at full pressure
 }
 
 var errClosed = errors.New("httpconn: the listener is closed and its last connection is gone")
@@ -61,25 +64,44 @@ func (s *streams) open(l *Listener) (*idle.Tracker, *idle.Phase, error) {
 		t.Close()
 		return nil, nil, err
 	}
-	if s.press != nil {
-		if err := s.press(t, phase); err != nil {
-			t.Close()
-			return nil, nil, err
-		}
-	}
 	s.tracker, s.phase = t, phase
+	if err := s.press(); err != nil {
+		t.Close()
+		s.tracker, s.phase = nil, nil
+		return nil, nil, err
+	}
 	return t, phase, nil
 }
 
-// setPressure calls press for the tracker of the streams, now and whenever it is made.
-func (s *streams) setPressure(press func(*idle.Tracker, *idle.Phase) error) error {
+// follow has streams follow the pressure that f does, now and when they have a tracker.
+func (s *streams) follow(f *pressure.Follower, full idle.Policy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.press = press
-	if s.closed || s.tracker == nil {
+	s.follower, s.full = f, full
+	return s.press()
+}
+
+// press adds the phase of streams to those that follow a pressure. s.mu must be held.
+func (s *streams) press() error {
+	if s.closed || s.tracker == nil || s.follower == nil || !setsLimit(s.full) {
 		return nil
 	}
-	return press(s.tracker, s.phase)
+	return s.follower.Add(s.tracker, s.phase, s.full)
+}
+
+// follows reports whether there is a Follower that has not stopped.
+func (s *streams) follows() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.follower == nil {
+		return false
+	}
+	select {
+	case <-s.follower.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 // replace replaces the policy of streams, if there have been any. The policy that

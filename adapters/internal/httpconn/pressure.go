@@ -1,65 +1,62 @@
 package httpconn
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
-// SetPressure makes the Timeouts tighter while a resource runs out: see
-// [idle.Tracker.SetPressure]. At full pressure they are those of full. A field that is zero
-// in full stays as it is at rest. p.Policy and p.Phases must not be set, nor Idle and
-// OnTimeout of full. idle.Pressure{} ends it. If anything is refused, nothing is changed.
-func (l *Listener) SetPressure(p idle.Pressure, full httplimits.Timeouts) error {
-	if err := l.setPressure(p, full); err != nil {
-		return fmt.Errorf("%s: SetPressure: %w", l.pkg, err)
+// FollowPressure makes the Timeouts tighter while a resource runs out: see
+// [pressure.Follow]. At full pressure they are those of full. A field that is zero
+// in full stays as it is at rest. c.Policy and c.Phases must not be set, nor Idle and
+// OnTimeout of full. If anything is refused, nothing is changed.
+func (l *Listener) FollowPressure(c pressure.Config, full httplimits.Timeouts) (*pressure.Follower, error) {
+	f, err := l.followPressure(c, full)
+	if err != nil {
+		return nil, fmt.Errorf("%s: FollowPressure: %w", l.pkg, err)
 	}
-	return nil
+	return f, nil
 }
 
-func (l *Listener) setPressure(p idle.Pressure, full httplimits.Timeouts) error {
+func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (*pressure.Follower, error) {
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	if p.Read == nil {
-		return l.press(p, idle.Policy{})
-	}
-	if p.Policy.Name != "" || setsLimit(p.Policy) || p.Phases != nil {
-		return fmt.Errorf("Pressure.Policy or Phases is set; set the Timeouts at full pressure instead")
-	}
-	if full.OnTimeout != nil {
-		return fmt.Errorf("OnTimeout is set at full pressure; it is the one of the listener")
+	switch {
+	case l.streams.follows():
+		return nil, errors.New("the listener follows a pressure already; stop that Follower first")
+	case c.Policy.Name != "" || setsLimit(c.Policy) || c.Phases != nil:
+		return nil, errors.New("Config.Policy or Phases is set; set the Timeouts at full pressure instead")
+	case full.OnTimeout != nil:
+		return nil, errors.New("OnTimeout is set at full pressure; it is the one of the listener")
 	}
 	rest := l.now.Load().timeouts
 	if err := completeFull(settings(&full), settings(&rest)); err != nil {
-		return err
+		return nil, err
 	}
 	policies, _ := assignLimits(&full)
-	p.Phases = map[*idle.Phase]idle.Policy{}
+	c.Phases = map[*idle.Phase]idle.Policy{}
 	for i, policy := range policies {
-		if setsLimit(policy) && Phase(i) != resetPending { // whose limits are of several settings, and short
-			p.Phases[l.phases[i]] = policy
+		// The limits of resetPending are of several settings, and short. Streams have a tracker
+		// of their own.
+		if setsLimit(policy) && Phase(i) != resetPending && Phase(i) != stream {
+			c.Phases[l.phases[i]] = policy
 		}
 	}
-	if len(p.Phases) == 0 {
-		return fmt.Errorf("no field of the Timeouts at full pressure is set")
+	if len(c.Phases) == 0 {
+		return nil, errors.New("no field of the Timeouts at full pressure is set")
 	}
-	return l.press(p, policies[stream])
-}
-
-// press has connections follow p, and streams too, which have a tracker of their own.
-func (l *Listener) press(p idle.Pressure, ofStreams idle.Policy) error {
-	if err := l.tracker.SetPressure(p); err != nil {
-		return err
+	f, err := pressure.Follow(l.tracker, c)
+	if err != nil {
+		return nil, err
 	}
-	return l.streams.setPressure(func(t *idle.Tracker, phase *idle.Phase) error {
-		own := idle.Pressure{}
-		if setsLimit(ofStreams) {
-			own = p
-			own.Phases = map[*idle.Phase]idle.Policy{phase: ofStreams}
-		}
-		return t.SetPressure(own)
-	})
+	if err := l.streams.follow(f, policies[stream]); err != nil {
+		f.Stop()
+		return nil, err
+	}
+	return f, nil
 }
 
 // completeFull checks the settings at full pressure. Zero stays zero: as at rest.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // TestPressureOnKeepAlive has a connection wait for its next request while the pressure
@@ -19,18 +20,19 @@ func TestPressureOnKeepAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := idle.Pressure{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}
-		if err := l.SetPressure(p, httplimits.Timeouts{KeepAliveTimeout: 10 * time.Second, WriteTimeout: time.Second}); err != nil {
+		c := pressure.Config{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}
+		f, err := l.FollowPressure(c, httplimits.Timeouts{KeepAliveTimeout: 10 * time.Second, WriteTimeout: time.Second})
+		if err != nil {
 			t.Fatal(err)
 		}
 		want := func(pressure float64, keepAlive, write time.Duration) {
 			t.Helper()
 			percent.Store(int64(100 * pressure))
 			time.Sleep(20 * time.Second)
-			if got := l.phases[KeepAlive].InForce(); got.ReadTimeout != keepAlive || got.WriteTimeout != write {
+			if got := l.phases[KeepAlive].Policy(); got.ReadTimeout != keepAlive || got.WriteTimeout != write {
 				t.Errorf("at %v: %v and %v", pressure, got.ReadTimeout, got.WriteTimeout)
 			}
-			if got := streams.InForce(); got.WriteTimeout != write {
+			if got := streams.Policy(); got.WriteTimeout != write {
 				t.Errorf("at %v, streams: %v", pressure, got.WriteTimeout)
 			}
 		}
@@ -41,10 +43,16 @@ func TestPressureOnKeepAlive(t *testing.T) {
 			t.Error(err)
 		}
 		want(0.5, 25*time.Second, 15500*time.Millisecond)
-		if err := l.SetPressure(idle.Pressure{}, httplimits.Timeouts{}); err != nil {
+		if _, err := l.FollowPressure(c, httplimits.Timeouts{KeepAliveTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "follows a pressure already") {
+			t.Errorf("twice: %v", err)
+		}
+		f.Stop()
+		want(1, 40*time.Second, 30*time.Second)
+		if f, err = l.FollowPressure(c, httplimits.Timeouts{WriteTimeout: 10 * time.Second}); err != nil {
 			t.Error(err)
 		}
-		want(1, 40*time.Second, 30*time.Second)
+		want(0.5, 40*time.Second, 20*time.Second)
+		f.Stop()
 	})
 }
 
@@ -52,18 +60,18 @@ func TestPressureRefuses(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
 		read := func() (float64, error) { return 0, nil }
 		for want, test := range map[string]struct {
-			p    idle.Pressure
+			c    pressure.Config
 			full httplimits.Timeouts
 		}{
-			"BodyTimeout is 1m0s at full pressure, longer than the 30s at rest": {idle.Pressure{Read: read}, httplimits.Timeouts{BodyTimeout: time.Minute}},
-			"BodyTimeout is -1ns at full pressure":                              {idle.Pressure{Read: read}, httplimits.Timeouts{BodyTimeout: httplimits.Off}},
-			"BodyRate.BytesPerSecond is 100 at full pressure":                   {idle.Pressure{Read: read}, httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 100}}},
-			"WriteRate.Grace is 1m0s at full pressure":                          {idle.Pressure{Read: read}, httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 500, Grace: time.Minute}}},
-			"no field of the Timeouts":                                          {idle.Pressure{Read: read}, httplimits.Timeouts{}},
-			"Pressure.Policy or Phases is set":                                  {idle.Pressure{Read: read, Policy: idle.Policy{IdleTimeout: 1}}, httplimits.Timeouts{BodyTimeout: 1}},
-			"Pressure.From is 2":                                                {idle.Pressure{Read: read, From: 2, Upto: 3}, httplimits.Timeouts{BodyTimeout: time.Second}},
+			"BodyTimeout is 1m0s at full pressure, longer than the 30s at rest": {pressure.Config{Read: read}, httplimits.Timeouts{BodyTimeout: time.Minute}},
+			"BodyTimeout is -1ns at full pressure":                              {pressure.Config{Read: read}, httplimits.Timeouts{BodyTimeout: httplimits.Off}},
+			"BodyRate.BytesPerSecond is 100 at full pressure":                   {pressure.Config{Read: read}, httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 100}}},
+			"WriteRate.Grace is 1m0s at full pressure":                          {pressure.Config{Read: read}, httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 500, Grace: time.Minute}}},
+			"no field of the Timeouts":                                          {pressure.Config{Read: read}, httplimits.Timeouts{}},
+			"Config.Policy or Phases is set":                                    {pressure.Config{Read: read, Policy: idle.Policy{IdleTimeout: 1}}, httplimits.Timeouts{BodyTimeout: 1}},
+			"Config.From is 2":                                                  {pressure.Config{Read: read, From: 2, Full: 3}, httplimits.Timeouts{BodyTimeout: time.Second}},
 		} {
-			if err := l.SetPressure(test.p, test.full); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := l.FollowPressure(test.c, test.full); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}

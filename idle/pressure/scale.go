@@ -1,15 +1,17 @@
-package idle
+package pressure
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // Scale returns the policy between rest and full at a pressure from 0 to 1: rest at 0,
 // and at 1 the limits of full where it sets any. In between each limit is as far from
-// the one at rest as the pressure is from 0. [Pressure] uses it.
+// the one at rest as the pressure is from 0. [Follow] uses it.
 //
 // Durations are rounded to milliseconds, and other numbers in favor of the peer. These
 // rules apply to each field:
@@ -21,7 +23,7 @@ import (
 //   - Name, Busy and Heartbeat.Passive are those at rest.
 //
 // A pressure below 0 or NaN counts as 0, and one above 1 as 1.
-func Scale(rest, full Policy, pressure float64) Policy {
+func Scale(rest, full idle.Policy, pressure float64) idle.Policy {
 	if !(pressure > 0) {
 		return rest
 	}
@@ -69,19 +71,19 @@ func (s scale) part(rest, full time.Duration) time.Duration {
 	return min(max(d.Round(time.Millisecond), full), rest)
 }
 
-func (s scale) heartbeat(rest, full Heartbeat) Heartbeat {
+func (s scale) heartbeat(rest, full idle.Heartbeat) idle.Heartbeat {
 	h := rest
 	h.Interval = s.part(rest.Interval, full.Interval)
 	h.Timeout = s.part(rest.Timeout, full.Timeout)
-	if was := rest.misses(); full.Misses != 0 && full.Misses < was {
+	if was := misses(rest); full.Misses != 0 && full.Misses < was {
 		h.Misses = was - int(float64(s)*float64(was-full.Misses))
 	}
 	return h
 }
 
-func (s scale) rate(rest, full Rate) Rate {
+func (s scale) rate(rest, full idle.Rate) idle.Rate {
 	r := rest
-	if rest == (Rate{}) {
+	if rest == (idle.Rate{}) {
 		if s == 1 {
 			r = full
 		}
@@ -98,46 +100,56 @@ func (s scale) rate(rest, full Rate) Rate {
 	return r
 }
 
+// misses returns the Misses of h. 0 stands for 1.
+func misses(h idle.Heartbeat) int { return max(h.Misses, 1) }
+
 // checkFull returns an error if a field that full sets is not at least as tight as the
-// one of rest.
-func checkFull(rest, full *Policy) error {
-	for r := range limits {
-		l := &limits[r]
-		if l.allowed == nil || l.allowed(rest) == 0 {
-			continue // off
-		}
-		own := l.fields
-		if own == nil {
-			own = []field{{l.setting, l.allowed}}
-		}
-		for _, f := range own {
-			if was, is := f.value(rest), f.value(full); is > was {
-				return fmt.Errorf("idle: %s is %v at full pressure, longer than the %v at rest; use at most that, or 0 to leave it as at rest", f.name, is, was)
-			}
+// one of rest. A limit that is off at rest may have any value.
+func checkFull(rest, full *idle.Policy) error {
+	for _, f := range []struct {
+		name    string
+		on      time.Duration // 0: the limit is off at rest
+		was, is time.Duration
+	}{
+		{"IdleTimeout", rest.IdleTimeout, rest.IdleTimeout, full.IdleTimeout},
+		{"ReadTimeout", rest.ReadTimeout, rest.ReadTimeout, full.ReadTimeout},
+		{"ReadTotal", rest.ReadTotal, rest.ReadTotal, full.ReadTotal},
+		{"WriteTimeout", rest.WriteTimeout, rest.WriteTimeout, full.WriteTimeout},
+		{"PhaseTimeout", rest.PhaseTimeout, rest.PhaseTimeout, full.PhaseTimeout},
+		{"MaxAge", rest.MaxAge, rest.MaxAge, full.MaxAge},
+		{"MaxAgeJitter", rest.MaxAge, rest.MaxAgeJitter, full.MaxAgeJitter},
+		{"MaxAgeGrace", rest.MaxAge, rest.MaxAgeGrace, full.MaxAgeGrace},
+		{"Heartbeat.Interval", rest.Heartbeat.Interval, rest.Heartbeat.Interval, full.Heartbeat.Interval},
+		{"Heartbeat.Timeout", rest.Heartbeat.Interval, rest.Heartbeat.Timeout, full.Heartbeat.Timeout},
+		{"MinReadRate.Grace", rest.MinReadRate.Grace, rest.MinReadRate.Grace, full.MinReadRate.Grace},
+		{"MinWriteRate.Grace", rest.MinWriteRate.Grace, rest.MinWriteRate.Grace, full.MinWriteRate.Grace},
+	} {
+		if f.on > 0 && f.is > f.was {
+			return fmt.Errorf("%s is %v at full pressure, longer than the %v at rest; use at most that, or 0 to leave it as at rest", f.name, f.is, f.was)
 		}
 	}
 	return cmp.Or(
-		full.MinReadRate.checkFull("MinReadRate", rest.MinReadRate),
-		full.MinWriteRate.checkFull("MinWriteRate", rest.MinWriteRate),
-		full.Heartbeat.checkFull(rest.Heartbeat),
+		checkRate("MinReadRate", rest.MinReadRate, full.MinReadRate),
+		checkRate("MinWriteRate", rest.MinWriteRate, full.MinWriteRate),
+		checkHeartbeat(rest.Heartbeat, full.Heartbeat),
 	)
 }
 
-func (r Rate) checkFull(name string, rest Rate) error {
-	if is, was := r.BytesPerSecond, rest.BytesPerSecond; is > 0 && is < was {
-		return fmt.Errorf("idle: %s.BytesPerSecond is %d at full pressure, lower than the %d at rest; use at least that, or 0 to leave it as at rest", name, is, was)
+func checkRate(name string, rest, full idle.Rate) error {
+	if is, was := full.BytesPerSecond, rest.BytesPerSecond; is > 0 && is < was {
+		return fmt.Errorf("%s.BytesPerSecond is %d at full pressure, lower than the %d at rest; use at least that, or 0 to leave it as at rest", name, is, was)
 	}
 	return nil
 }
 
-func (h Heartbeat) checkFull(rest Heartbeat) error {
+func checkHeartbeat(rest, full idle.Heartbeat) error {
 	switch {
-	case rest.Interval == 0 && h != Heartbeat{}:
-		return fmt.Errorf("idle: Heartbeat.Interval is %v at full pressure, and 0 at rest; set it at rest too, as peers have to expect it", h.Interval)
-	case h.Passive && !rest.Passive:
-		return fmt.Errorf("idle: Heartbeat.Passive is true at full pressure, and false at rest; the form cannot change")
-	case h.Misses > rest.misses():
-		return fmt.Errorf("idle: Heartbeat.Misses is %d at full pressure, more than the %d at rest; use at most that, or 0 to leave it as at rest", h.Misses, rest.misses())
+	case rest.Interval == 0 && full != idle.Heartbeat{}:
+		return fmt.Errorf("Heartbeat.Interval is %v at full pressure, and 0 at rest; set it at rest too, as peers have to expect it", full.Interval)
+	case full.Passive && !rest.Passive:
+		return fmt.Errorf("Heartbeat.Passive is true at full pressure, and false at rest; the form cannot change")
+	case full.Misses > misses(rest):
+		return fmt.Errorf("Heartbeat.Misses is %d at full pressure, more than the %d at rest; use at most that, or 0 to leave it as at rest", full.Misses, misses(rest))
 	}
 	return nil
 }
