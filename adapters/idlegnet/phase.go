@@ -89,12 +89,22 @@ func (c *Conn) Age() time.Duration {
 }
 
 // Gnet returns gnet's connection, for example for its Context. It may be called from any
-// goroutine, but gnet says which of its methods may.
-func (c *Conn) Gnet() gnet.Conn { return c.c }
+// goroutine, but gnet says which of its methods may. It is nil if c is nil.
+func (c *Conn) Gnet() gnet.Conn {
+	if c == nil {
+		return nil
+	}
+	return c.c
+}
 
 // RemoteAddr returns the peer's address, by which idle.Capacity counts, and which is
-// the default of idle.Options.Label.
-func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
+// the default of idle.Options.Label. It is nil if c is nil.
+func (c *Conn) RemoteAddr() net.Addr {
+	if c == nil {
+		return nil
+	}
+	return c.c.RemoteAddr()
+}
 
 // Sent records that n bytes have been sent, for example in the callback of an
 // AsyncWrite. It is needed only where the kernel does not tell, that is on Unix

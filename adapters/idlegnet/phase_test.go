@@ -207,3 +207,14 @@ func TestPassiveHeartbeat(t *testing.T) {
 	got := receive(t, closed)
 	expectTimeout(t, got, idle.ReasonHeartbeat, last, interval)
 }
+
+// TestNilConn: the methods of a nil Conn do nothing.
+func TestNilConn(t *testing.T) {
+	var c *Conn
+	if c.Gnet() != nil || c.RemoteAddr() != nil || c.Idle() != 0 || c.Age() != 0 {
+		t.Error("a nil Conn has something")
+	}
+	c.Beat()
+	c.End("none")
+	c.Sent(1)
+}

@@ -3,6 +3,7 @@ package idlenet
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -49,6 +50,7 @@ const (
 	readAhead                // see ReadAhead
 	crediting                // a policy has had a minimum write rate; see prepare
 	smallSteps               // large writes are made in small steps
+	messages                 // each write is a message, which must not be divided
 	notifies                 // inner reports when a write has to wait
 	sampled                  // queued is set, and no write has moved anything since
 	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
@@ -77,7 +79,10 @@ const (
 
 // step returns how many bytes are written at once.
 func (c *Conn) step() int {
-	if c.flags.Load()&smallSteps != 0 {
+	switch m := c.flags.Load(); {
+	case m&messages != 0:
+		return math.MaxInt
+	case m&smallSteps != 0:
 		return smallStep
 	}
 	return largeStep
@@ -181,7 +186,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 	for step := c.step(); ; {
 		c.beginWrite(notifies)
 		var n int
-		n, err = c.inner.Write(b[written:min(written+step, len(b))])
+		n, err = c.inner.Write(b[written : written+min(step, len(b)-written)])
 		c.sent(n, err)
 		written += n
 		if err != nil || written >= len(b) {
@@ -219,7 +224,7 @@ func (c *Conn) sent(n int, err error) {
 	default:
 		track.Sent(n)
 	}
-	if m&waited != 0 {
+	if m&(waited|notifies) == waited|notifies {
 		c.endWait(track)
 	}
 	track.PauseWrite()

@@ -21,7 +21,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if isLimited {
 		src, limit = limited.R, limited.N
 	}
-	inner, isTCP := c.NetConn().(*net.TCPConn)
+	inner, isTCP := c.bare().(*net.TCPConn)
 	socket, isSocket := socketOf(src)
 	switch {
 	case isTCP && isRegular(src):

@@ -1,6 +1,9 @@
 package idlenet
 
-import "github.com/idlewheel/idlewheel/idle"
+import (
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
 
 // Where the kernel counts acknowledged bytes, these count for a minimum write rate,
 // and Write does not report what it hands to the kernel. Bytes that merely wait in
@@ -10,7 +13,8 @@ import "github.com/idlewheel/idlewheel/idle"
 // acknowledged in that time. Those of other times, of earlier phases for example, are
 // dropped when a wait begins. A wait is from the first time that a write finds no room
 // until the end of the write. While it lasts, examine reports what has been
-// acknowledged, and the end of the write reports the rest.
+// acknowledged, and the end of the write reports the rest. If a wrapper lies between
+// that hides when a write has to wait, the wait never ends, and all bytes count.
 //
 // None of this is done before a policy has a minimum write rate.
 
@@ -20,8 +24,8 @@ func (c *Conn) prepare(p idle.Policy) {
 		return
 	}
 	if c.flags.Or(crediting)&crediting != 0 {
-		if c.flags.Load()&waited != 0 {
-			c.credit.Take(c.inspect().Acked)
+		if c.flags.Load()&(waited|notifies) == waited|notifies {
+			c.credit.Take(kernel.Acked(c.inner))
 		}
 		return
 	}
@@ -37,12 +41,12 @@ func (c *Conn) prepare(p idle.Policy) {
 	}
 }
 
-// awaitWrite reports that a write waits.
+// awaitWrite reports that a write waits, or may wait.
 func (c *Conn) awaitWrite() {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
 	if m&(kernelCounts|waited) == kernelCounts {
-		c.credit.Take(c.inspect().Acked)
+		c.credit.Take(kernel.Acked(c.inner))
 		c.flags.Or(waited) // only now, so that examine does not report the bytes that were just dropped
 	}
 	if m&newAccount != 0 {
@@ -56,7 +60,7 @@ func (c *Conn) awaitWrite() {
 // endWait reports the bytes that have been acknowledged while the write in progress
 // waited. c.writing must be held.
 func (c *Conn) endWait(track *idle.Conn) {
-	n := c.credit.Take(c.inspect().Acked)
+	n := c.credit.Take(kernel.Acked(c.inner))
 	c.flags.And(^uint32(waited))
 	if n > 0 && c.flags.Load()&asking == 0 { // OnTimeout's farewell does not count as activity
 		track.Sent(n)

@@ -25,9 +25,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // restores the deadline in the past by which Expire has ended it.
 //
 // Removing a deadline that is not set costs nothing. Servers do that often:
-// net/http four times a request.
+// net/http four times a request. After NetConn it is not known what is set.
 func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time) error {
-	if t.IsZero() && !c.userDeadlines.may(sides) {
+	if t.IsZero() && !c.userDeadlines.may(sides) && c.flags.Load()&expired == 0 {
 		return nil
 	}
 	has := c.userDeadlines.lock()
@@ -56,10 +56,11 @@ const (
 	readDeadline = 1 << iota
 	writeDeadline
 	locked
+	exposed // NetConn has been called, so deadlines may be set past c
 )
 
 // may reports whether a deadline may be set on one of the sides.
-func (d *deadlines) may(sides uint32) bool { return d.Load()&(sides|locked) != 0 }
+func (d *deadlines) may(sides uint32) bool { return d.Load()&(sides|locked|exposed) != 0 }
 
 // lock acquires the lock, which is held only briefly, and returns which deadlines
 // may be set.

@@ -285,3 +285,32 @@ func TestDeadlineBeforeEachReadDoesNotHideTimeout(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovedDeadline: removing a deadline fails after Close as all else does, and it
+// removes one that was set past the Conn.
+func TestRemovedDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Hour}), nil)
+		bare := server.NetConn()
+		for range 2 {
+			server.SetDeadline(time.Time{}) // from now on none is set, as far as the Conn knows
+			bare.SetReadDeadline(time.Now().Add(time.Second))
+			server.SetReadDeadline(time.Time{})
+			time.Sleep(2 * time.Second)
+			go client.Write([]byte("x"))
+			if err := read1(server); err != nil {
+				t.Errorf("the deadline was not removed: %v", err)
+			}
+		}
+	})
+	server, _ := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Hour}), nil)
+	server.SetDeadline(time.Time{})
+	server.Close()
+	for name, set := range map[string]func(time.Time) error{
+		"SetDeadline": server.SetDeadline, "SetReadDeadline": server.SetReadDeadline, "SetWriteDeadline": server.SetWriteDeadline,
+	} {
+		if err := set(time.Time{}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s after Close returns %v", name, err)
+		}
+	}
+}

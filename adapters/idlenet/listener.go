@@ -217,6 +217,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 	var notifying bool
 	if socket, ok := nc.(*net.UnixConn); ok {
 		c.inner, notifying = kernel.Queue(socket, (*writer)(c))
+		if addr := socket.LocalAddr(); addr != nil && addr.Network() != "unix" {
+			c.flags.Or(messages)
+		}
 	} else {
 		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}

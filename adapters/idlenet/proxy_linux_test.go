@@ -5,8 +5,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
@@ -268,4 +271,55 @@ func TestSpliceFromOneThatTimesOut(t *testing.T) {
 		return dst.ReadFrom(r)
 	})
 	wantTimeout(t, err, idle.ReasonIdle)
+}
+
+// TestUrgentData: a copy goes on after urgent data, which it leaves out as Read does.
+func TestUrgentData(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{IdleTimeout: patience})
+	src, sender := connect(t, tracker, nil)
+	dst, receiver := connect(t, tracker, nil)
+	copied := make(chan error, 1)
+	go func() { _, err := io.Copy(dst, src); dst.Close(); copied <- err }()
+	raw, err := sender.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver.SetReadDeadline(time.Now().Add(patience))
+	for _, part := range []string{"ab", "cd", "e"} {
+		if _, err := io.WriteString(sender, part); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(part)) // so that the copy waits when the urgent byte arrives
+		if _, err := io.ReadFull(receiver, got); err != nil || string(got) != part {
+			t.Errorf("got %q, %v, want %q", got, err, part)
+		}
+		raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), []byte("!"), unix.MSG_OOB, nil) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sender.Close()
+	if err, _ := await(t, func() error { return <-copied }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMessageIsWhole: a socket that keeps messages apart gets each in one write.
+func TestMessageIsWhole(t *testing.T) {
+	const size = 150 << 10
+	bare, client := socketPair(t, "unixpacket", filepath.Join(t.TempDir(), "s"))
+	for _, policy := range []idle.Policy{{IdleTimeout: patience}, {MinWriteRate: idle.Rate{BytesPerSecond: 1, Grace: patience}}} {
+		server, err := wrapConn(bare, newTracker(t, policy), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Untrack()
+		if n, err := server.Write(make([]byte, size)); n != size || err != nil {
+			t.Fatalf("wrote %d bytes, %v", n, err)
+		}
+		if n, err := client.Read(make([]byte, 2*size)); n != size || err != nil {
+			t.Errorf("got a message of %d bytes, %v", n, err)
+		}
+	}
 }

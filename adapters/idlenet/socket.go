@@ -11,7 +11,15 @@ import (
 
 // NetConn returns the connection that c wraps. Reads and writes on it are not
 // seen as activity.
-func (c *Conn) NetConn() net.Conn { return kernel.Unwrap(c.inner) }
+func (c *Conn) NetConn() net.Conn {
+	if c.userDeadlines.Load()&exposed == 0 {
+		c.userDeadlines.unlock(c.userDeadlines.lock() | exposed)
+	}
+	return c.bare()
+}
+
+// bare is NetConn for this package's own use.
+func (c *Conn) bare() net.Conn { return kernel.Unwrap(c.inner) }
 
 // A socketConn is a Conn whose connection is a syscall.Conn. It is a type of its own
 // because callers take the method as a promise: go-redis and others discard a

@@ -26,7 +26,7 @@ type socket struct {
 func socketOf(r io.Reader) (socket, bool) {
 	c := connIn(r)
 	if c != nil {
-		r = c.NetConn()
+		r = c.bare()
 	}
 	// This matches *net.TCPConn, *net.UnixConn, and the type in which io.Copy
 	// hides a *net.TCPConn.
@@ -48,7 +48,11 @@ func (s socket) spliceTo(limit int64, into copyFunc) (total int64, err error) {
 		if err != nil || ready == 0 {
 			return total, err
 		}
-		n, err := into(&io.LimitedReader{R: s.Reader, N: min(int64(ready), largeStep, limit-total)})
+		src := s.Reader
+		if ready == 1 { // maybe a byte after urgent data, where splice would report the end of the stream
+			src = struct{ io.Reader }{src}
+		}
+		n, err := into(&io.LimitedReader{R: src, N: min(int64(ready), largeStep, limit-total)})
 		total += n
 		s.received(int(n))
 		if s.from != nil { // the source may have timed out since await; into has explained errors of the destination
@@ -103,6 +107,7 @@ func (s socket) peek() (ready int, err error) {
 		}
 		if ready > 0 {
 			ready, failed = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+			ready = max(ready, 1) // it is 0 if urgent data comes first
 		}
 		return !errors.Is(failed, unix.EAGAIN)
 	})

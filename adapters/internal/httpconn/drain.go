@@ -36,6 +36,10 @@ func (c *Conn) onDrain() {
 	begun := make(chan struct{})
 	c.listener.drain.some.Store(true)
 	c.listener.drain.told.Store(c, sync.OnceFunc(func() { close(begun) }))
+	if c.state.Load()&closed != 0 { // Close may have called forget before
+		c.listener.drain.forget(c)
+		return
+	}
 	if !c.served.Load() {
 		c.awaitRequest(begun)
 	}

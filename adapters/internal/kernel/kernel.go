@@ -49,14 +49,24 @@ func Unwrap(nc net.Conn) net.Conn {
 // InspectConn is [Inspect] of the socket that nc is or wraps. The Report is zero if
 // there is none, if it is closed, or if the system cannot tell.
 func InspectConn(nc net.Conn) (r Report) {
-	sc := SocketUnder(nc)
-	if sc == nil {
-		return r
-	}
-	if raw, err := sc.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { r = Inspect(fd) })
-	}
+	control(nc, func(fd uintptr) { r = Inspect(fd) })
 	return r
+}
+
+// Acked returns Report.Acked of the socket that nc is or wraps, or 0 if it is not known.
+// It costs a fourth of InspectConn. MPTCP sockets must be excluded before.
+func Acked(nc net.Conn) (n uint64) {
+	control(nc, func(fd uintptr) { n = acked(fd) })
+	return n
+}
+
+// control calls f with the descriptor of the socket that nc is or wraps, if there is one.
+func control(nc net.Conn, f func(fd uintptr)) {
+	if sc := SocketUnder(nc); sc != nil {
+		if raw, err := sc.SyscallConn(); err == nil {
+			raw.Control(f)
+		}
+	}
 }
 
 // SocketUnder returns the socket that nc is or wraps, or nil if none can be found. It

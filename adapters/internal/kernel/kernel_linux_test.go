@@ -12,8 +12,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// control calls f with nc's descriptor.
-func control(t *testing.T, nc net.Conn, f func(fd int)) {
+// withFd calls f with nc's descriptor.
+func withFd(t *testing.T, nc net.Conn, f func(fd int)) {
 	t.Helper()
 	raw, err := nc.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -26,7 +26,7 @@ func control(t *testing.T, nc net.Conn, f func(fd int)) {
 
 func inspect(t *testing.T, nc net.Conn) (r Report) {
 	t.Helper()
-	control(t, nc, func(fd int) { r = Inspect(uintptr(fd)) })
+	withFd(t, nc, func(fd int) { r = Inspect(uintptr(fd)) })
 	return r
 }
 
@@ -50,13 +50,19 @@ func TestInspect(t *testing.T) {
 		if p := r.Evidence(); p.In != r.In || p.Out != r.Out || !p.Unread {
 			t.Errorf("%s: %+v becomes %+v", network, r, p)
 		}
+		if InspectConn(wrapper{Conn: server}) != inspect(t, server) && !tcp { // of TCP, times pass
+			t.Errorf("%s: InspectConn does not find the socket", network)
+		}
 		server.Read(make([]byte, 5))
 		if inspect(t, server).Unread {
 			t.Errorf("%s: what was read is unread", network)
 		}
 		server.Write([]byte("hello"))
 		if tcp {
-			eventually(t, "what was sent is acknowledged", func() bool { r = inspect(t, server); return r.Acked == before+5 && r.Queued == 0 })
+			eventually(t, "what was sent is acknowledged", func() bool {
+				r = inspect(t, server)
+				return r.Acked == before+5 && r.Queued == 0 && Acked(server) == r.Acked
+			})
 		} else if r = inspect(t, server); r.Queued == 0 || r.Evidence().OutEmpty {
 			t.Errorf("%s: nothing is queued: %+v", network, r)
 		}
@@ -66,10 +72,15 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// A wrapper is found by its NetConn.
+type wrapper struct{ net.Conn }
+
+func (w wrapper) NetConn() net.Conn { return w.Conn }
+
 // deafen has the kernel drop all that nc's peer sends, unread and unacknowledged.
 func deafen(t *testing.T, nc net.Conn) {
 	t.Helper()
-	control(t, nc, func(fd int) {
+	withFd(t, nc, func(fd int) {
 		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop}); err != nil {
 			t.Skip("packets cannot be dropped: ", err)
@@ -79,7 +90,7 @@ func deafen(t *testing.T, nc net.Conn) {
 
 func tcpInfo(t *testing.T, nc net.Conn) (info *unix.TCPInfo) {
 	t.Helper()
-	control(t, nc, func(fd int) {
+	withFd(t, nc, func(fd int) {
 		var err error
 		if info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err != nil {
 			t.Fatal(err)
@@ -152,7 +163,7 @@ func TestClosedWindow(t *testing.T) {
 				b := make([]byte, 100<<10)
 				for range 40 {
 					client.Read(b)
-					control(t, client, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
+					withFd(t, client, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
 					time.Sleep(5 * time.Millisecond)
 				}
 				for err := error(nil); talks && err == nil; time.Sleep(5 * time.Millisecond) {
