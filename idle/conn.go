@@ -40,7 +40,7 @@ func (c *Conn) touchSlow() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp(
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
-		c.lane.pay(&c.in, c.in.price(n, p.in.perByte, c.in.stamp.Load()))
+		c.lane.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.in.stamp.Load()))
 		c.checkPaid(&c.in, p)
 	}
 }
@@ -62,7 +62,7 @@ func (c *Conn) touchOutSlow() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.st
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
-		c.lane.pay(&c.out, c.out.price(n, p.out.perByte, c.out.stamp.Load()))
+		c.lane.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.out.stamp.Load()))
 		c.checkPaid(&c.out, p)
 	}
 }

@@ -115,19 +115,6 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestCreditIsBounded pays no more than maxTicks in advance, and does not wrap.
-func TestCreditIsBounded(t *testing.T) {
-	var f flow
-	f.begin(100, 100, instantOf(100))
-	for range 100 {
-		f.paid.Add(f.price(1<<30, 1<<40, 100))
-		f.paid.Add(f.price(1, 1<<32, 100))
-	}
-	if ahead := int64(f.paid.Load()>>32) - 100; ahead < maxTicks || ahead > 3*maxTicks {
-		t.Errorf("paid %d ticks in advance", ahead)
-	}
-}
-
 // TestPerByteIsInFavourOfTheSender checks that who sends exactly the least rate
 // pays for all time.
 func TestPerByteIsInFavourOfTheSender(t *testing.T) {

@@ -191,7 +191,7 @@ func (o *fuzzed) live(bytes int) {
 	if r := g.policy.MinReadRate; r.BytesPerSecond > 0 {
 		// What is paid in advance is bounded, and the price of a byte is rounded up
 		// to some part of a tick.
-		bytes = min(bytes, int(min(int64(r.BytesPerSecond), 1<<20))*int(min(maxTicks/4*g.tick/time.Second, 1<<10)))
+		bytes = min(bytes, int(min(int64(r.BytesPerSecond), 1<<20)*int64(mostCredit/time.Second)))
 		g.read.lax = time.Duration(bytes)*(g.tick>>32+1) + time.Duration(bytes)
 	}
 	g.read.bytes += bytes

@@ -121,7 +121,7 @@ func (s *Shard) examine(j job, about Reason) (e Evidence) {
 		c.out.letOff(s.clock.settledInstant)
 	}
 	if p := c.phase.Load(); e.Unreported > 0 && p.out.perByte != 0 {
-		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, now))
+		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, p.out.credit, now))
 	}
 	if e.Unread && c.state.move(j.state, live, granted, 0) {
 		s.grant(c, unread, s.isFresh(e))

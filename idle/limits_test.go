@@ -255,3 +255,37 @@ func TestRestartedWriteHasItsGrace(t *testing.T) {
 		})
 	}
 }
+
+// TestCreditLastsAMinute has many bytes move at once, and then none. They pay for a minute at
+// most, whether they were reported one by one or together, in a wait or in a pause.
+func TestCreditLastsAMinute(t *testing.T) {
+	rate := Rate{BytesPerSecond: 1000, Grace: time.Second}
+	for name, pay := range map[string]func(r *rig, p *peer){
+		"at once": func(r *rig, p *peer) { r.do(func() { p.Received(4 << 20) }) },
+		"in pieces": func(r *rig, p *peer) {
+			r.do(func() {
+				for range 4 << 10 {
+					p.Received(1 << 10)
+				}
+			})
+		},
+		"in a pause": func(r *rig, p *peer) {
+			r.do(p.PauseRead)
+			r.wait(10 * time.Minute)
+			r.do(func() { p.Received(4 << 20); p.AwaitRead() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, Policy{MinReadRate: rate}, nil, func(r *rig) {
+				p := r.peer()
+				pay(r, p)
+				since := time.Now()
+				r.lives(p, time.Minute)
+				r.wait(time.Until(since.Add(time.Minute + time.Second + 3*r.opts.Tick + r.late())))
+				if len(p.expired) == 0 {
+					t.Error("what was paid in advance lasts longer than a minute")
+				}
+			})
+		})
+	}
+}

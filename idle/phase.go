@@ -30,8 +30,13 @@ type Phase struct {
 type direction struct {
 	counted int64  // ticks that all waits together may take; 0 if there is no such limit
 	perByte uint64 // ticks that a byte pays for, as 32.32; 0 without a minimum rate
+	credit  int64  // ticks that bytes can pay for in advance, as 32.32
 	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
 }
+
+// mostCredit is how long bytes can pay for in advance. Without a bound, a peer that has moved
+// a megabyte could then be silent for an hour.
+const mostCredit = time.Minute
 
 // continues reports whether the account of waits that was kept under another version
 // is valid under d.
@@ -64,8 +69,8 @@ func newPhase(k *clock, p Policy) *Phase {
 	inTicks := func(d time.Duration) int64 { return int64((d + k.tick - 1) / k.tick) }
 	ph := &Phase{
 		policy: p, clock: k, soonest: maxTicks + 1,
-		in:  direction{perByte: perByte(p.MinReadRate, k.tick), soonest: maxTicks + 1},
-		out: direction{perByte: perByte(p.MinWriteRate, k.tick), soonest: maxTicks + 1},
+		in:  direction{perByte: perByte(p.MinReadRate, k.tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
+		out: direction{perByte: perByte(p.MinWriteRate, k.tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
 	}
 	for r := ReasonIdle; r < numLimits; r++ {
 		l := &limits[r]

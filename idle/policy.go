@@ -111,8 +111,8 @@ type Heartbeat struct {
 // Rate is a minimum speed. It is off when BytesPerSecond is zero. Grace is the
 // time for a slow start, and must not be zero. A sender that has sent nothing
 // exceeds the limit after Grace, and each byte adds 1/BytesPerSecond seconds to
-// that. The highest BytesPerSecond depends on the tick. With a tick of 10 ms it
-// is about 4 GB/s.
+// that. So a fast sender may pause later, but for no more than a minute and Grace. The
+// highest BytesPerSecond depends on the tick. With a tick of 10 ms it is about 4 GB/s.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration

@@ -172,16 +172,19 @@ func (f *flow) raisePaid(at uint64) {
 	}
 }
 
-// price returns how long n bytes pay for, in ticks as 32.32, if each pays for
-// perByte. The account can be ahead of stamp by about maxTicks at most.
-func (f *flow) price(n int, perByte uint64, stamp uint32) uint64 {
-	const most = maxTicks << 32
-	ahead := int64(f.paid.Load() - uint64(stamp)<<32)
-	if n <= 0 || ahead > most {
-		return 0
+// price returns how long n bytes pay for, in ticks as 32.32, if each pays for perByte. The
+// account is then ahead of stamp by no more than credit. A pause has not been paid for
+// yet, so during one that counts from its start.
+func (f *flow) price(n int, perByte uint64, credit int64, stamp uint32) uint64 {
+	if w := f.wait.Load(); w&waiting == 0 {
+		stamp -= uint32(max(0, ago(w, stamp)))
 	}
-	if uint64(n) > most/perByte {
-		return most
+	room := credit - int64(f.paid.Load()-instantOf(stamp))
+	switch {
+	case n <= 0 || room <= 0:
+		return 0
+	case uint64(n) > uint64(room)/perByte:
+		return uint64(room)
 	}
 	return uint64(n) * perByte
 }
