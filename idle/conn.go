@@ -164,11 +164,12 @@ func (c *Conn) pause(f *flow) {
 // bytes, and make the read fail with the timeout, as if they had come too late.
 //
 // Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead],
-// and before the application gets the bytes. Then no timeout of waiting ends a connection
-// whose bytes were delivered, until it waits again: neither IdleTimeout, ReadTimeout,
-// ReadTotal, MinReadRate nor an unanswered ping, nor does an eviction, Drain or Shed that
-// spares busy connections. A limit that input does not move, [Conn.End] and the Stop of a
-// Drain may end it after that.
+// and before the application gets the bytes. Then a connection whose bytes were delivered is
+// not ended by ReadTimeout, ReadTotal or MinReadRate until it waits again, and IdleTimeout
+// and an active Heartbeat count from the report. An eviction, a Drain or a Shed finds it
+// busy until it waits again.
+// Limits that input does not move, such as PhaseTimeout and MaxAge, [Conn.End] and the
+// Stop of a Drain may end it at any time.
 //
 // Deliver returns true for a connection that is not tracked. Like other methods about
 // reading it must not be called by two goroutines at once.

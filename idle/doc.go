@@ -91,6 +91,12 @@
 // longer. When very many are due at once, [Options].Budget defers some. A connection has
 // one outcome: it has ended for one reason, or it has gone by itself.
 //
+// Input that arrives at that very moment is either delivered, and then its wait does not
+// end the connection any more, or it is discarded, as if it had come too late. So a server
+// executes no request whose answer is then cut by a timeout of waiting, by an eviction or
+// by a drain. PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.Stop can cut
+// an answer.
+//
 // Time during which the process did not run is not held against a peer. After a long
 // stall all connections have a moment to catch up, if there was much activity before.
 // And before one is timed out the adapter asks the kernel whether input waits unread, or
@@ -121,8 +127,9 @@
 // An adapter embeds a [Conn] in its connections, tracks it with [Tracker.Track], and
 // reports what it sees: bytes ([Conn.Received], [Conn.Sent], or [Conn.Touch] if they need
 // not be counted), and when a read or a write begins and ceases to wait
-// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). It reports
-// the end of the connection by [Conn.Close].
+// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). Before it
+// hands on what it has read, it asks [Conn.Deliver]. It reports the end of the connection
+// by [Conn.Close].
 //
 // The tracker calls the adapter by [Hooks], one value for all connections. [Evidence] is
 // what an adapter knows of a connection beyond its reports, usually from the kernel. An

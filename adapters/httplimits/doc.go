@@ -50,6 +50,11 @@
 // closed. OnTimeout is asked before, on a goroutine of its own. It may block, but should
 // not write to the connection, as the answer is the adapter's.
 //
+// A request that arrives just as KeepAliveTimeout, a drain or an eviction ends its
+// connection is either answered, or the server never sees it. In that case its client gets
+// no byte of an answer, and in HTTP/2 a GOAWAY that does not include it, so the client may
+// send it again.
+//
 // A handler that reads a body of HTTP/1 gets an error in which errors.As finds the
 // [idle.TimeoutError]. In HTTP/2 it gets a stream error, in which errors.As finds none,
 // and its context is cancelled; OnTimeout and Stats tell which limit was passed.
