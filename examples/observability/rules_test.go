@@ -2,6 +2,7 @@ package observability
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -52,6 +53,7 @@ var calm = []string{
 	`idlewheel_connections 5000x1600`,
 	`idlewheel_connections_max 10000x1600`,
 	`idlewheel_connections_refused_total 3x1600`,
+	`idlewheel_connections_tracked_total 5000+120x1600`,
 	`idlewheel_connections_ended_total{reason="idle"} 0+60x1600`,
 	`idlewheel_connections_ended_total{reason="heartbeat"} 0+60x1600`,
 	`idlewheel_connections_ended_total{reason="read"} 0x1600`,
@@ -64,6 +66,7 @@ var calm = []string{
 	`idlewheel_pings_total 0+1000x1600`,
 	`idlewheel_pings_missed_total 0+50x1600`,
 	`idlewheel_pass_busy_seconds_total 0+3x1600`,
+	`idlewheel_behind_seconds 0.2x1600`,
 	`idlewheel_pressure_ratio 0.2x1600`,
 	`idlewheel_pressure_read_failures_total 1x1600`,
 	`idlewheel_callback_panics_total 2x1600`,
@@ -85,6 +88,7 @@ var troubles = map[string][]string{
 		`idlewheel_timeout_lateness_seconds_bucket{le="4"} 0+120x1600`,
 	},
 	"IdlewheelTimeoutsDeferred": {`idlewheel_timeouts_deferred_total 0+30x1600`},
+	"IdlewheelBehind":           {`idlewheel_behind_seconds 0x1580 3x20`},
 	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
 	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
 	"IdlewheelRefusing":         {`idlewheel_connections_refused_total 0x1590 0+5x10`},
@@ -129,6 +133,43 @@ func TestQuietLateness(t *testing.T) {
 	}
 	if got := firing(t, rules(t), slices.Concat(quiet, calm)); len(got) > 0 {
 		t.Errorf("%q fire on a quiet server", got)
+	}
+}
+
+// TestNewInstance: an instance that has just started is no reason for an alert. Its
+// IdleTimeout is 10 minutes, so nobody has been idle for long at first.
+func TestNewInstance(t *testing.T) {
+	all := rules(t)
+	for _, age := range []int{11, 20, 30, 40, 44, 50, 60, 90, 120, 240, 350, 360, 370, 400, 800} {
+		series := slices.DeleteFunc(slices.Clone(calm), func(s string) bool { return strings.HasPrefix(s, "idlewheel_connections_") })
+		before := now - age
+		series = append(series,
+			fmt.Sprintf(`idlewheel_connections_tracked_total _x%d 0+120x1600`, before-1),
+			fmt.Sprintf(`idlewheel_connections_ended_total{reason="read"} _x%d 0+20x1600`, before-1),
+			fmt.Sprintf(`idlewheel_connections_ended_total{reason="idle"} _x%d 0x10 0+100x1600`, before-1),
+		)
+		if got := firing(t, all, series); len(got) > 0 {
+			t.Errorf("%q fire %d minutes after the start", got, age)
+		}
+		// The same after a restart that a scrape does not miss.
+		for i, rate := range []int{120, 20, 100} {
+			s := &series[len(series)-3+i]
+			*s = strings.Replace(*s, fmt.Sprintf("_x%d", before-1), fmt.Sprintf("0+%dx%d", rate, before-1), 1)
+		}
+		if got := firing(t, all, series); len(got) > 0 {
+			t.Errorf("%q fire %d minutes after a restart", got, age)
+		}
+	}
+}
+
+// TestRefusingAtOnce: connections are refused for a minute, and the alert fires then, and
+// not when that is over.
+func TestRefusingAtOnce(t *testing.T) {
+	for ago, want := range map[int][]string{0: {"IdlewheelRefusing"}, 2: {"IdlewheelRefusing"}, 7: nil} {
+		burst := []string{fmt.Sprintf(`idlewheel_connections_refused_total 3x%d 9x1600`, now-1-ago)}
+		if got := firing(t, rules(t), slices.Concat(burst, calm)); !slices.Equal(got, want) {
+			t.Errorf("%d minutes after a burst %q fire, want %q", ago, got, want)
+		}
 	}
 }
 
@@ -214,6 +255,9 @@ func load(t *testing.T, described []string) storage.Queryable {
 		taken[metric.Hash()] = true
 		s := promql.Series{Metric: metric}
 		for i, v := range values {
+			if v.Omitted {
+				continue
+			}
 			if v.Histogram != nil {
 				s.Histograms = append(s.Histograms, promql.HPoint{T: minute(i).UnixMilli(), H: v.Histogram})
 			} else {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/idleprom"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // newRegistry returns a registry with a tracker that all metrics tell something about.
@@ -53,7 +54,13 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	metrics, err := idleprom.New(map[string]*idle.Tracker{"test": tracker}, nil)
+	f, err := pressure.Follow(tracker, pressure.Config{
+		Read: func() (float64, error) { return 0.5, nil }, Policy: idle.Policy{IdleTimeout: 10 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := idleprom.New(map[string]*idle.Tracker{"test": tracker}, &idleprom.Options{Pressure: func(string) *pressure.Follower { return f }})
 	if err != nil {
 		t.Fatal(err)
 	}

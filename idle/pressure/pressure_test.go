@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestHeap has 64 MB of a limit be in use, and then not.
@@ -40,6 +41,43 @@ func TestHeap(t *testing.T) {
 	debug.SetMemoryLimit(1)
 	if v := read(); v != 1 {
 		t.Errorf("over the limit: %v", v)
+	}
+}
+
+// TestHeapIsCurrent has memory be taken and released while the runtime sees no reason to
+// collect garbage.
+func TestHeapIsCurrent(t *testing.T) {
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	limit := int64(256 << 20)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	read := func(old time.Duration) float64 {
+		v, err := heap(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	before := read(0)
+	alive := make([]byte, 150<<20)
+	if got := read(time.Hour); got > before+0.1 {
+		t.Errorf("%v before a collection", got)
+	}
+	if got := read(0); got < 0.55 {
+		t.Errorf("150 of 256 MB are %v", got)
+	}
+	runtime.KeepAlive(alive)
+	if got := read(0); got > before+0.1 {
+		t.Errorf("%v after they were released, %v before", got, before)
+	}
+	cycles := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	was := cycles()
+	if read(0); cycles() != was {
+		t.Error("collects garbage though there is little")
 	}
 }
 
