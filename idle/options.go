@@ -41,6 +41,10 @@ type Options struct {
 	// how late they are now.
 	Budget time.Duration
 
+	// PhasesOnly is for adapters whose connections enter a phase before they do anything
+	// else, so that the tracker's own policy never applies. SetPolicy then fails.
+	PhasesOnly bool
+
 	// Linger is how long after its timeout a connection may stay open before it
 	// is closed ([Hooks].Reap). It is also how long [Tracker.Close] waits for
 	// callbacks. The default is 1 s.

@@ -9,6 +9,9 @@ import (
 // It must set a limit, as the policy given to [New] must.
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
+	if t.opts.PhasesOnly {
+		return errors.New("idle: SetPolicy: no connection of this tracker has its policy, because all are in phases; use Replace, or SetTimeouts of an HTTP listener")
+	}
 	if !p.setsLimit() {
 		return errNoLimit()
 	}

@@ -125,7 +125,7 @@
 // of its request is there already, it is answered with 503 and a Retry-After. The
 // tracker's own policy never applies: each connection is in a phase, and its policy is
 // made from Timeouts. So use SetTimeouts and FollowPressure of the listener. SetPolicy of the
-// tracker has no effect.
+// tracker fails.
 // Two kinds of connections have other trackers: streams of HTTP/2, and connections that Watch put under limits too short
 // for the listener's tick.
 // Closing the tracker ends the timeouts of its connections at once; after that, the

@@ -75,7 +75,9 @@ type Timeouts struct {
 	// slow handler is not the client's fault. If it passes and no response has
 	// begun, the request is answered with 503. It applies to HTTP/1 only.
 	//
-	// net/http: the request's context is cancelled.
+	// net/http: the request's context is cancelled if the body has been read to its end,
+	// or there is none: net/http then reads ahead, and so notices. Otherwise the handler's
+	// next read of the body fails, and its next write.
 	//
 	// fasthttp: the 503 is sent at once, but the handler is not stopped, and the
 	// connection is closed when it returns. For a request without a body the time

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 	"github.com/idlewheel/idlewheel/idle/pressure"
 )
@@ -39,4 +40,13 @@ func TestPressureOnStreams(t *testing.T) {
 	if _, err := l.FollowPressure(c, Timeouts{KeepAliveTimeout: time.Second}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestServesAlready: the hooks of a server cannot be replaced while it uses them.
+func TestServesAlready(t *testing.T) {
+	s := start(t, false, &fasthttp.Server{}, Timeouts{})
+	c := s.Dial()
+	c.Get("/")
+	_, err := NewListener(s.fast, httpsuite.Listen(t), Timeouts{})
+	httpsuite.WantError(t, err, "idlefasthttp: the server serves already")
 }

@@ -64,7 +64,7 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 //
 // NewListener replaces ConnState, HeaderReceived and Handler of s by functions
 // that call the previous ones, so set these before and do not change them
-// afterwards. s may be prepared for several listeners.
+// afterwards. s may be prepared for several listeners, but it must not serve yet.
 func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -100,6 +100,8 @@ func check(s *fasthttp.Server) error {
 	switch {
 	case s == nil:
 		return errors.New("idlefasthttp: the server is nil")
+	case s.GetOpenConnectionsCount() >= 0: // it is -1 before Serve
+		return errors.New("idlefasthttp: the server serves already; call NewListener for all of its listeners before Serve")
 	case s.Handler == nil:
 		return errors.New("idlefasthttp: Server.Handler is nil; set it before the listener is made")
 	case s.ReadTimeout > 0:

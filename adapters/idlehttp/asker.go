@@ -9,22 +9,32 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
 
-// askToClose returns a handler that asks the clients of h to close their connections, if
-// these are to finish. HTTP/2 has GOAWAY for that.
-func (l *Listener) askToClose(h http.Handler) http.Handler {
-	if h == nil {
-		h = http.DefaultServeMux
+// asking is the handler of a server that was prepared for a listener. It asks the clients
+// of next to close their connections, if these are to finish. HTTP/2 has GOAWAY for that.
+type asking struct {
+	l    *Listener
+	next http.Handler
+}
+
+func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
+	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.Listener {
+		h.next.ServeHTTP(w, r)
+		return
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
-		if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != l.Listener {
-			h.ServeHTTP(w, r)
-			return
+	a := &asker{ResponseWriter: w, conn: c}
+	h.next.ServeHTTP(a, r)
+	a.begin() // net/http sends the header of a response without a body when the handler has returned
+}
+
+// isServed reports whether a listener is served for which s was prepared.
+func isServed(s *http.Server) bool {
+	for h, ok := s.Handler.(*asking); ok; h, ok = h.next.(*asking) {
+		if httpconn.IsServed(h.l.Listener) {
+			return true
 		}
-		a := &asker{ResponseWriter: w, conn: c}
-		h.ServeHTTP(a, r)
-		a.begin() // net/http sends the header of a response without a body when the handler has returned
-	})
+	}
+	return false
 }
 
 // An asker is the ResponseWriter of a request of HTTP/1. When the header of the response

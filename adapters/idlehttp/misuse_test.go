@@ -2,9 +2,11 @@ package idlehttp
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -13,5 +15,27 @@ func TestShutdownOfNil(t *testing.T) {
 	err := Shutdown(context.Background(), idle.Drain{}, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "idlehttp: Shutdown: a listener is nil") {
 		t.Error(err)
+	}
+}
+
+// TestServesAlready: the hooks of a server cannot be replaced while it uses them.
+func TestServesAlready(t *testing.T) {
+	s := start(t, false, Timeouts{}, echo)
+	c := s.Dial()
+	c.Get("/")
+	_, err := NewListener(s.server, httpsuite.Listen(t), Timeouts{})
+	httpsuite.WantError(t, err, "idlehttp: the server serves already")
+}
+
+// TestSeveralListenersBeforeServe are fine, and so is one after another has been closed.
+func TestSeveralListenersBeforeServe(t *testing.T) {
+	server := &http.Server{}
+	for range 3 {
+		l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		l.Accept()
 	}
 }

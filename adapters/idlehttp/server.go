@@ -91,6 +91,9 @@ func check(s *http.Server) error {
 	if s == nil {
 		return errors.New("idlehttp: the server is nil")
 	}
+	if isServed(s) {
+		return errors.New("idlehttp: the server serves already; call NewListener for all of its listeners before Serve")
+	}
 	for _, own := range []struct {
 		name  string
 		value time.Duration
@@ -138,7 +141,11 @@ func (l *Listener) hook(s *http.Server) {
 		return ctx
 	}
 	s.ErrorLog = quiet(s.ErrorLog)
-	s.Handler = l.askToClose(s.Handler)
+	next := s.Handler
+	if next == nil {
+		next = http.DefaultServeMux
+	}
+	s.Handler = &asking{l, next}
 }
 
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no

@@ -36,6 +36,14 @@ var nethttp = suite{
 			test:   test{"net/http/httputil", "TestReverseProxyWebSocketHalfTCP"},
 			reason: "it wants a hijacked connection to be a *net.TCPConn, and the wrapper is handed out",
 		},
+		{
+			test:   test{"net/http", "TestWriteHeaderNoCodeCheck"},
+			reason: "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter",
+		},
+		{
+			test:   test{"net/http", "TestWriteHeaderNoCodeCheck_h1hijack"},
+			reason: "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter",
+		},
 	},
 }
 

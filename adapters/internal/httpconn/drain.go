@@ -20,7 +20,7 @@ type drain struct {
 
 	mu       sync.Mutex
 	stopped  chan struct{}                   // nil unless a Shutdown has begun; closed when Accept may fail
-	hijacked map[weak.Pointer[Conn]]struct{} // open, without limits, and so not tracked
+	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
 }
 
 // onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
@@ -96,10 +96,20 @@ func (d *drain) forget(c *Conn) {
 			tell.(func())()
 		}
 	}
+	d.tracked(c)
+}
+
+// tracked is called when c is tracked, or has ended. It undoes remember.
+func (d *drain) tracked(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.hijacked != nil {
-		delete(d.hijacked, weak.Make(c))
+	if d.hijacked == nil {
+		return
+	}
+	p := weak.Make(c)
+	if cleanup, ok := d.hijacked[p]; ok {
+		cleanup.Stop()
+		delete(d.hijacked, p)
 	}
 }
 
@@ -109,11 +119,13 @@ func (d *drain) remember(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.hijacked == nil {
-		d.hijacked = map[weak.Pointer[Conn]]struct{}{}
+		d.hijacked = map[weak.Pointer[Conn]]runtime.Cleanup{}
 	}
 	p := weak.Make(c)
-	d.hijacked[p] = struct{}{}
-	runtime.AddCleanup(c, func(p weak.Pointer[Conn]) {
+	if _, known := d.hijacked[p]; known {
+		return
+	}
+	d.hijacked[p] = runtime.AddCleanup(c, func(p weak.Pointer[Conn]) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.hijacked, p)

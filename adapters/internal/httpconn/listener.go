@@ -37,6 +37,7 @@ type Listener struct {
 
 	mu          sync.Mutex
 	open        int // tracked connections, plus 1 while the listener is open
+	served      bool // Accept has been called
 	closed      bool
 	fineTracker *idle.Tracker // tracks watched connections that need a short tick; nil until there is one
 
@@ -132,6 +133,7 @@ func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 // newTracker returns a tracker for connections that enter a phase before they do
 // anything else. Its own policy never applies, but a tracker must have a limit.
 func newTracker(opts idle.Options) (*idle.Tracker, error) {
+	opts.PhasesOnly = true
 	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
 }
 
@@ -161,6 +163,13 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 	return fine, nil
 }
 
+// IsServed reports whether a server has begun to accept from l and l is not closed.
+func IsServed(l *Listener) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.served && !l.closed
+}
+
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
 // top of one.
 //
@@ -168,6 +177,9 @@ func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
 // refused, and Accept goes on waiting. It does so too if the process has no descriptor
 // left, and evicts connections meanwhile.
 func (l *Listener) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	l.served = true
+	l.mu.Unlock()
 	for {
 		nc, err := admit.Accept(l.Listener, l.tracker)
 		if err != nil {

@@ -53,6 +53,7 @@ func (l *Listener) track(c *Conn, t *idle.Tracker) error {
 		return err
 	}
 	l.retracked.Add(1)
+	l.drain.tracked(c)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package httpconn
 import (
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -240,5 +241,37 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 				t.Errorf("%+v: %+v", test.policy, st)
 			}
 		})
+	}
+}
+
+// TestDeadlinesInEachRequestKeepNothing: a handler that sets deadlines of its connection
+// looks like a hijack until the request has ended.
+func TestDeadlinesInEachRequestKeepNothing(t *testing.T) {
+	l, c, _ := accepted(t, unlimited())
+	defer l.Close()
+	defer c.Close()
+	request := func() {
+		c.HeaderRead()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		c.Idle()
+	}
+	request()
+	if n := len(l.drain.hijacked); n != 0 {
+		t.Errorf("%d connections count as hijacked", n)
+	}
+	inUse := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	const requests = 20_000
+	before := inUse()
+	for range requests {
+		request()
+	}
+	if more := (inUse() - before) / requests; more > 20 {
+		t.Errorf("each request keeps %d bytes", more)
 	}
 }

@@ -68,6 +68,13 @@ var ofSteering = []promise{
 		}
 	}},
 
+	// The tracker's own policy never applies, so it cannot be replaced by mistake.
+	{"SetPolicyRefuses", plain, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		s.Dial().Get("/")
+		WantError(t, s.Tracker().SetPolicy(idle.Policy{IdleTimeout: time.Minute}), "idle: SetPolicy: ", "SetTimeouts of an HTTP listener")
+	}},
+
 	// A HandlerTimeout that comes later is one of the requests after that.
 	{"HandlerTimeoutComesAndGoes", everywhere, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
