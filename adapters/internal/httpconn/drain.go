@@ -19,7 +19,7 @@ type drain struct {
 	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
 
 	mu       sync.Mutex
-	stopped  chan struct{}                   // nil unless a Shutdown has begun; closed when Accept may fail
+	stopped  chan struct{}                          // nil unless a Shutdown has begun; closed when Accept may fail
 	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
 }
 

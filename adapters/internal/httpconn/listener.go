@@ -36,7 +36,7 @@ type Listener struct {
 	own ownPhases
 
 	mu          sync.Mutex
-	open        int // tracked connections, plus 1 while the listener is open
+	open        int  // tracked connections, plus 1 while the listener is open
 	served      bool // Accept has been called
 	closed      bool
 	fineTracker *idle.Tracker // tracks watched connections that need a short tick; nil until there is one
