@@ -2,6 +2,7 @@ package idle
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 )
 

@@ -110,6 +110,17 @@
 // cannot have any, as net/http does not tell which stream it is; SetLimits says so by an
 // error that matches [errors.ErrUnsupported].
 //
+// # Leaving
+//
+// A server is replaced without a failed request in two steps. LameDuck of the adapter
+// asks clients to leave while everything goes on, until load balancers have noticed that
+// the readiness check fails (IsDraining of the listener). Shutdown then stops accepting and
+// ends the connections that are left:
+//
+//	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
+//	...
+//	err = idlehttp.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second}, ln)
+//
 // # Listeners
 //
 // NewListener of an adapter returns the listener to serve. Closing it closes none of its

@@ -79,6 +79,8 @@ func setup(f *fasthttp.Server, c httpsuite.Config, secure bool) (httpsuite.Setup
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
 	s.Told = func() int { return httpconn.CountTold(l.Listener) }
+	s.LameDuck = func(ctx context.Context, d time.Duration) error { return LameDuck(ctx, d, l) }
+	s.IsDraining = func() bool { return l.IsDraining() }
 	s.Serve = func() error { return serve(f, l, secure) }
 	return s, err
 }

@@ -42,6 +42,12 @@ func TestPressureOnStreams(t *testing.T) {
 	}
 }
 
+// TestShutdownOfNothing: forgetting the listener is an error.
+func TestShutdownOfNothing(t *testing.T) {
+	httpsuite.WantError(t, Shutdown(context.Background(), idle.Drain{}), "idlefasthttp: Shutdown of no listener")
+	httpsuite.WantError(t, LameDuck(context.Background(), time.Second), "idlefasthttp: LameDuck of no listener")
+}
+
 // TestServesAlready: the hooks of a server cannot be replaced while it uses them.
 func TestServesAlready(t *testing.T) {
 	s := start(t, false, &fasthttp.Server{}, Timeouts{})

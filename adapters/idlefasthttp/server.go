@@ -1,7 +1,6 @@
 package idlefasthttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,6 @@ type Stats = httplimits.Stats
 // httplimits.
 type Listener struct {
 	*httpconn.Listener
-	server       *fasthttp.Server
 	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
 }
 
@@ -81,7 +79,8 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner, s, s.ReduceMemoryUsage}
+	l := &Listener{inner, s.ReduceMemoryUsage}
+	httpconn.SetServer(inner, s, s.ShutdownWithContext)
 	l.hook(s)
 	return l, nil
 }
@@ -184,6 +183,25 @@ func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
+// LameDuck has clients leave while the servers of the listeners go on. It returns when the
+// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time
+// than load balancers need to notice that the server leaves:
+//
+//	err := idlefasthttp.LameDuck(ctx, 10*time.Second, ln)
+//	...
+//	err = idlefasthttp.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second}, ln)
+//
+// From its beginning on, IsDraining of the listeners returns true, which a readiness check
+// should report. Connections are accepted and requests served as before, but each response
+// asks the client to close its connection. Connections that are not used stay open.
+func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) error {
+	return httpconn.LameDuck(ctx, "idlefasthttp", d, listeners)
+}
+
+// IsDraining reports whether clients are asked to leave. That begins with [LameDuck],
+// [Shutdown], or a Drain or Shed of the tracker. Any goroutine may call it.
+func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
+
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
 // more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
 // included. Then it calls ShutdownWithContext of each fasthttp.Server. Pass all listeners
@@ -193,9 +211,12 @@ func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 // close its connection by the header of its next response, and closed when it falls idle.
 // No response that has begun is cut before d.Stop; set it, as otherwise a client that is
 // never idle is waited for until ctx is done. A new connection has the rest of
-// HandshakeTimeout (10 s if that is off) for its first request. A client between two requests may have sent
-// one that is not read, and then has to try again elsewhere. HTTP clients do so by
-// themselves if the method is idempotent.
+// HandshakeTimeout (10 s if that is off) for its first request. A request that is not read has not been
+// executed. HTTP clients try it again by themselves if the method is idempotent.
+//
+// A Grace of 0 stands for 2 s here: a client that uses its connection within that time is
+// asked to close it by a response, so it loses nothing. Only one that sends a request after
+// a longer pause, at the moment at which its connection is closed, has to try again.
 //
 // OnDrain of [Listener.WatchWith] is called for hijacked connections that have limits.
 // They are ended d.Grace later. Those without limits are closed last, as nothing is known
@@ -204,23 +225,7 @@ func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 // Shutdown fails if a value in d is invalid, if a listener is being drained already, and
 // with the error of ctx when that is done first. Connections that are left then stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
-	var inner []*httpconn.Listener
-	servers := map[*fasthttp.Server]bool{}
-	for _, l := range listeners {
-		if l == nil {
-			return errors.New("idlefasthttp: Shutdown: a listener is nil; did NewListener return an error?")
-		}
-		inner = append(inner, l.Listener)
-		servers[l.server] = true
-	}
-	return httpconn.Shutdown(ctx, d, func(ctx context.Context) (err error) {
-		for s := range servers {
-			if e := s.ShutdownWithContext(ctx); !errors.Is(e, net.ErrClosed) {
-				err = cmp.Or(err, e)
-			}
-		}
-		return err
-	}, inner...)
+	return httpconn.Shutdown(ctx, "idlefasthttp", d, listeners)
 }
 
 // headerRead reports that a request has been read as far as its handler needs it.

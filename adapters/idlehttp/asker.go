@@ -19,6 +19,9 @@ type asking struct {
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
 	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.Listener {
+		if c != nil && h.l.IsDraining() {
+			c.Announce()
+		}
 		h.next.ServeHTTP(w, r)
 		return
 	}

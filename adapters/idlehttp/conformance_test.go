@@ -68,6 +68,8 @@ func setup(server *http.Server, c httpsuite.Config, secure bool, prepare ...func
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
 	s.Told = func() int { return httpconn.CountTold(l.Listener) }
+	s.LameDuck = func(ctx context.Context, d time.Duration) error { return LameDuck(ctx, d, l) }
+	s.IsDraining = func() bool { return l.IsDraining() }
 	s.Serve = func() error { return serve(server, l, secure) }
 	return s, err
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
@@ -16,6 +17,12 @@ func TestShutdownOfNil(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "idlehttp: Shutdown: a listener is nil") {
 		t.Error(err)
 	}
+}
+
+// TestShutdownOfNothing: forgetting the listener is an error.
+func TestShutdownOfNothing(t *testing.T) {
+	httpsuite.WantError(t, Shutdown(context.Background(), idle.Drain{}), "idlehttp: Shutdown of no listener")
+	httpsuite.WantError(t, LameDuck(context.Background(), time.Second), "idlehttp: LameDuck of no listener")
 }
 
 // TestServesAlready: the hooks of a server cannot be replaced while it uses them.

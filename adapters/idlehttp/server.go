@@ -1,7 +1,6 @@
 package idlehttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +28,6 @@ type Stats = httplimits.Stats
 // httplimits.
 type Listener struct {
 	*httpconn.Listener
-	server *http.Server
 }
 
 // Stats returns the current counts. Any goroutine may call it.
@@ -79,7 +77,8 @@ func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner, s}
+	l := &Listener{inner}
+	httpconn.SetServer(inner, s, s.Shutdown)
 	l.hook(s)
 	l.hookHTTP2(s)
 	return l, nil
@@ -148,6 +147,26 @@ func (l *Listener) hook(s *http.Server) {
 	s.Handler = &asking{l, next}
 }
 
+// LameDuck has clients leave while the servers of the listeners go on. It returns when the
+// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time
+// than load balancers need to notice that the server leaves:
+//
+//	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
+//	...
+//	err = idlehttp.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second}, ln)
+//
+// From its beginning on, IsDraining of the listeners returns true, which a readiness check
+// should report. Connections are accepted and requests served as before, but each response
+// asks the client to close its connection. In HTTP/2, a GOAWAY does. Connections that are
+// not used stay open.
+func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) error {
+	return httpconn.LameDuck(ctx, "idlehttp", d, listeners)
+}
+
+// IsDraining reports whether clients are asked to leave. That begins with [LameDuck],
+// [Shutdown], or a Drain or Shed of the tracker. Any goroutine may call it.
+func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
+
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
 // more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
 // included. Then it calls Shutdown of each http.Server. Only then does Serve
@@ -159,8 +178,12 @@ func (l *Listener) hook(s *http.Server) {
 // as otherwise a client that is never idle is waited for until ctx is done. A new
 // connection has the rest of HandshakeTimeout (10 s if that is off) for its first
 // request. A client of HTTP/2 gets two GOAWAYs, and the requests that it sends between
-// them are served. A client of HTTP/1 between two requests may have sent one that is not read, and then has to try again
-// elsewhere. HTTP clients do so by themselves if the method is idempotent.
+// them are served. A request that is not read has
+// not been executed. HTTP clients try it again by themselves if the method is idempotent.
+//
+// A Grace of 0 stands for 2 s here: a client that uses its connection within that time is
+// asked to close it by a response, so it loses nothing. Only one that sends a request after
+// a longer pause, at the moment at which its connection is closed, has to try again.
 //
 // OnDrain of [WatchWith] is called for hijacked connections that have limits. They are
 // ended d.Grace later. Those without limits are closed last, as nothing is known of them.
@@ -168,23 +191,7 @@ func (l *Listener) hook(s *http.Server) {
 // Shutdown fails if a value in d is invalid, if a listener is being drained already, and
 // with the error of ctx when that is done first. Connections that are left then stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
-	var inner []*httpconn.Listener
-	servers := map[*http.Server]bool{}
-	for _, l := range listeners {
-		if l == nil {
-			return errors.New("idlehttp: Shutdown: a listener is nil; did NewListener return an error?")
-		}
-		inner = append(inner, l.Listener)
-		servers[l.server] = true
-	}
-	return httpconn.Shutdown(ctx, d, func(ctx context.Context) (err error) {
-		for s := range servers {
-			if e := s.Shutdown(ctx); !errors.Is(e, net.ErrClosed) {
-				err = cmp.Or(err, e)
-			}
-		}
-		return err
-	}, inner...)
+	return httpconn.Shutdown(ctx, "idlehttp", d, listeners)
 }
 
 // onState reports a new state to c. nc is c as its server knows it: c or a

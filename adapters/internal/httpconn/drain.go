@@ -1,9 +1,11 @@
 package httpconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,7 +17,8 @@ import (
 
 // drain is what a listener knows about a drain.
 type drain struct {
-	some atomic.Bool // connections have been asked to finish
+	some atomic.Bool // connections have been asked to finish, or will be
+	lame atomic.Bool // each response asks its client to go; see LameDuck
 	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
 
 	mu       sync.Mutex
@@ -73,12 +76,16 @@ func (c *Conn) firstRequest() {
 	}
 }
 
-// IsDraining reports whether connections of l have been asked to finish.
+// IsDraining reports whether connections of l are asked to finish, which begins with
+// LameDuck, Shutdown, or a Drain or Shed of the tracker.
 func (l *Listener) IsDraining() bool { return l.drain.some.Load() }
 
 // IsTold reports whether c has been asked to finish, so that its next response is to ask
 // the client to close the connection.
 func (c *Conn) IsTold() bool {
+	if c.listener.drain.lame.Load() {
+		return true
+	}
 	_, told := c.listener.drain.told.Load(c)
 	return told
 }
@@ -193,10 +200,79 @@ func (d *drain) isStopped() bool {
 	return d.stopped != nil
 }
 
+// An Outer is a Listener of an adapter, which embeds one of this package.
+type Outer interface {
+	comparable
+	self() *Listener
+}
+
+func (l *Listener) self() *Listener { return l }
+
+// innerOf returns the listeners inside those of an adapter. what is the function that was
+// given them.
+func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err error) {
+	var none L
+	for _, l := range listeners {
+		if l == none {
+			return nil, fmt.Errorf("%s: %s: a listener is nil; did NewListener return an error?", pkg, what)
+		}
+		all = append(all, l.self())
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: %s of no listener; pass those that NewListener has returned", pkg, what)
+	}
+	return all, nil
+}
+
+// SetServer tells l which server it belongs to, and how that is shut down. It is called
+// before l is served.
+func SetServer(l *Listener, server any, shut func(context.Context) error) {
+	l.server, l.shut = server, shut
+}
+
+// LameDuck has clients leave while their server goes on, for the time d or until ctx is
+// done. pkg is the adapter.
+func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listeners []L) error {
+	all, err := innerOf(pkg, "LameDuck", listeners)
+	if err != nil {
+		return err
+	}
+	if d <= 0 {
+		return fmt.Errorf("%s: LameDuck of %v; it must be more than 0", pkg, d)
+	}
+	for _, l := range all {
+		l.drain.some.Store(true)
+		l.drain.lame.Store(true)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Announce asks the client of an HTTP/2 connection to open no more streams, if clients are
+// to leave.
+func (c *Conn) Announce() {
+	if x := c.extra.Load(); x != nil && x.frames != nil && c.listener.drain.lame.Load() {
+		go x.frames.Announce() // which waits for the answer
+	}
+}
+
+// defaultDrainGrace is Drain.Grace of a Shutdown that has none. It is long enough for a client that is using its connection to be
+// told by a response.
+const defaultDrainGrace = 2 * time.Second
+
 // Shutdown drains the connections of all listeners, which are those of one server or of
-// several, and then calls shut, which shuts the servers down. It fails if d is not valid,
-// or with the error of ctx.
-func Shutdown(ctx context.Context, d idle.Drain, shut func(context.Context) error, all ...*Listener) error {
+// several, and then shuts the servers down. It fails if d is not valid, or with the error
+// of ctx. pkg is the adapter.
+func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners []L) error {
+	all, err := innerOf(pkg, "Shutdown", listeners)
+	if err != nil {
+		return err
+	}
+	d.Grace = cmp.Or(d.Grace, defaultDrainGrace)
 	var drains []*idle.Operation
 	for _, l := range all {
 		more, err := l.beginDrain(d)
@@ -205,11 +281,13 @@ func Shutdown(ctx context.Context, d idle.Drain, shut func(context.Context) erro
 			for _, o := range drains {
 				o.Cancel()
 			}
-			return fmt.Errorf("%s: Shutdown: %w", l.pkg, err)
+			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
 	}
 	for _, l := range all {
+		l.drain.some.Store(true)
 		l.stopAccepting()
+		defer l.drain.mayFail()
 	}
 	for _, o := range drains {
 		select {
@@ -223,12 +301,22 @@ func Shutdown(ctx context.Context, d idle.Drain, shut func(context.Context) erro
 			l.drain.closeHijacked()
 		}
 	}
-	defer func() {
-		for _, l := range all {
-			l.drain.mayFail()
+	return shutServers(ctx, all)
+}
+
+// shutServers shuts down the servers of the listeners, each of them once.
+func shutServers(ctx context.Context, all []*Listener) (err error) {
+	done := map[any]bool{}
+	for _, l := range all {
+		if done[l.server] {
+			continue
 		}
-	}()
-	return shut(ctx)
+		done[l.server] = true
+		if e := l.shut(ctx); !errors.Is(e, net.ErrClosed) {
+			err = cmp.Or(err, e)
+		}
+	}
+	return err
 }
 
 // beginDrain begins to drain the tracked connections of l.

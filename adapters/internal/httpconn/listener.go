@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Listener struct {
 	http2    HTTP2
 	secure   bool // TLS with config runs on top of the connections
 	config   *tls.Config
+	server   any                         // of which this is a listener
+	shut     func(context.Context) error // shuts the server down
 	tracker  *idle.Tracker
 	phases   [numPhases]*idle.Phase
 	setup    *idlenet.Setup

@@ -40,6 +40,9 @@ type Setup struct {
 
 	Drain func(context.Context, idle.Drain) error // the adapter's Shutdown
 	Told  func() int                              // connections that have been asked to finish
+
+	LameDuck   func(context.Context, time.Duration) error // the adapter's
+	IsDraining func() bool                                // the listener's
 }
 
 // A Site is a server with timeouts that is being served.

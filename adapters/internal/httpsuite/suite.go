@@ -118,7 +118,7 @@ func secure(f Flavour) bool   { return f.Secure }
 func Run(t *testing.T, server Server) {
 	t.Parallel()
 	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofBodies, ofUploads, ofResponses, ofHandlers,
-		ofHijacking, ofWatch, ofShutdown, ofServe, ofSteering, ofDrain, ofOwnLimits, ofFarewells, ofLateRequests) {
+		ofHijacking, ofWatch, ofShutdown, ofServe, ofSteering, ofDrain, ofLeaving, ofOwnLimits, ofFarewells, ofLateRequests) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range server.Flavours {

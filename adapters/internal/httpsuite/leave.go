@@ -1,0 +1,122 @@
+package httpsuite
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// ofLeaving are about servers that are replaced by others.
+var ofLeaving = []promise{
+	// A lame duck serves as before, old connections and new ones, and asks clients to go.
+	{"LameDuck", usual, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		old, unused := s.Dial(), s.Dial()
+		old.Get("/")
+		unused.Get("/")
+		if s.Setup.IsDraining() {
+			t.Error("it leaves before it is told to")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Setup.LameDuck(ctx, time.Hour) }()
+		Eventually(t, "it says that it leaves", s.Setup.IsDraining)
+		for _, c := range []*Client{old, s.Dial()} {
+			c.Send(Post(2) + "ab")
+			r := c.Response()
+			if b, err := io.ReadAll(r.Body); string(b) != "ab" || err != nil || !r.Close {
+				t.Errorf("%q, %v, asks to close: %v", b, err, r.Close)
+			}
+			c.WantClosed()
+		}
+		if st := s.Stats(); st.Live == 0 {
+			t.Error("a connection that is not used was closed")
+		}
+		cancel()
+		if err := Receive(t, ended); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		WantError(t, s.Setup.LameDuck(context.Background(), 0), u.Package+": LameDuck of 0s")
+		unused.Close()
+	}},
+
+	// Clients see no failure at all, not even of requests that must not be tried again, when
+	// one server takes the place of another several times.
+	{"RollingRestart", usual, func(t *testing.T, u under) {
+		for _, protocol := range protocolsOf(u) {
+			t.Run(protocol, func(t *testing.T) {
+				t.Parallel()
+				restart(t, u, protocol)
+			})
+		}
+	}},
+}
+
+// restart replaces one server by another while clients use them.
+func restart(t *testing.T, u under, protocol string) {
+	var current atomic.Pointer[Site]
+	current.Store(u.start(t, Timeouts{}, echo))
+	var dialer net.Dialer
+	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", current.Load().Addr().String())
+	}}
+	defer tr.CloseIdleConnections()
+	tr.Protocols.SetHTTP1(protocol == "HTTP/1")
+	tr.Protocols.SetHTTP2(protocol == "HTTP/2")
+	url := "http://example.com/"
+	if u.Secure {
+		var config *tls.Config
+		_, config = Identity()
+		tr.TLSClientConfig = withProtocol(config, protocol)
+		url = "https://example.com/"
+	}
+	client := http.Client{Transport: tr, Timeout: Patience}
+	var stop atomic.Bool
+	var served atomic.Int64
+	var load sync.WaitGroup
+	for i := range 10 {
+		load.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				text := fmt.Sprint(i, " ", n)
+				// A body that cannot be had again, so that the client cannot try again.
+				r, err := client.Post(url, "text/plain", io.MultiReader(strings.NewReader(text)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if b, err := io.ReadAll(r.Body); string(b) != text || err != nil {
+					t.Errorf("%q, %v, want %q", b, err, text)
+				}
+				r.Body.Close()
+				served.Add(1)
+				time.Sleep(time.Duration(i*n%7) * 5 * ms)
+			}
+		})
+	}
+	for i := range 4 {
+		before := served.Load()
+		Eventually(t, "the server has the load", func() bool { return served.Load() > before+100 })
+		old := current.Swap(u.start(t, Timeouts{}, echo))
+		if i%2 == 0 {
+			if err := old.Setup.LameDuck(context.Background(), 200*ms); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := Receive(t, old.drain(idle.Drain{})); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	load.Wait()
+}
