@@ -47,12 +47,18 @@
 //
 // # Shutting down
 //
-// Timeouts go on until the OnShutdown of the wrapped handler has returned, which may
-// wait there for connections to end. gnet closes those that are left, without a farewell.
-// To tell and end them at an even rate, call Drain of the handler's tracker, and stop the
-// engine when that is done: see [idle.Tracker.Drain]. gnet goes on accepting meanwhile, and
-// the drain includes those who come. A callback that works on another goroutine enters a
-// phase with Policy.Busy for as long, so that its connection is not ended meanwhile.
+// [Handler.Shutdown] ends the connections at an even rate, refuses new ones meanwhile, and
+// then stops the engine:
+//
+//	err := h.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second})
+//
+// A callback that works on another goroutine enters a phase with Policy.Busy for as long,
+// so that its connection is not ended meanwhile.
+//
+// Without it, timeouts go on until the OnShutdown of the wrapped handler has returned, which
+// may wait there for connections to end. gnet closes those that are left, without a
+// farewell. A Drain of the handler's tracker alone does not keep gnet from accepting, and
+// includes those who come.
 //
 // # Descriptors
 //

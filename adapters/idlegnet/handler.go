@@ -90,7 +90,7 @@ type Handler struct {
 	hooks  idle.Hooks
 	run    atomic.Pointer[run] // the run that OnBoot has begun last
 
-	refused sync.Map // connections for which there was no room, until OnClose
+	refused sync.Map // connections that were refused, until OnClose
 }
 
 var _ gnet.EventHandler = (*Handler)(nil)
@@ -142,7 +142,7 @@ func (h *Handler) Stats() idle.Stats {
 
 // OnBoot implements gnet.EventHandler.
 func (h *Handler) OnBoot(eng gnet.Engine) gnet.Action {
-	if err := h.boot(); err != nil {
+	if err := h.boot(eng); err != nil {
 		logging.Errorf("%v", err)
 		return gnet.Shutdown
 	}
@@ -167,7 +167,8 @@ func (h *Handler) OnShutdown(eng gnet.Engine) {
 }
 
 // OnOpen implements gnet.EventHandler. If the tracker has an [idle.Capacity], a connection
-// for which there is no room is closed, and the user does not hear of it.
+// for which there is no room is closed, and the user does not hear of it. The same goes for
+// connections that arrive during [Handler.Shutdown].
 func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	s, refused := h.track(c) // before the user's OnOpen, which may call Enter
 	if refused {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
@@ -16,7 +17,9 @@ import (
 // A run is the time from OnBoot to OnShutdown.
 type run struct {
 	tracker *idle.Tracker
-	loops   sync.Map // maps gnet.EventLoop to *loop
+	engine  gnet.Engine
+	leaving atomic.Bool // Shutdown has begun: no connection is taken any more
+	loops   sync.Map    // maps gnet.EventLoop to *loop
 
 	// mu is held for reading while something is handed to a loop. Execute writes
 	// to a descriptor of the loop's poller. After OnShutdown gnet closes that,
@@ -29,7 +32,7 @@ type run struct {
 var errTwice = errors.New("idlegnet: the handler already serves an engine; call Wrap once for each engine")
 
 // boot begins a run.
-func (h *Handler) boot() error {
+func (h *Handler) boot(eng gnet.Engine) error {
 	if old := h.run.Load(); old != nil {
 		// If gnet fails between OnBoot and its start, it does not call
 		// OnShutdown.
@@ -42,7 +45,7 @@ func (h *Handler) boot() error {
 	if err != nil {
 		return err
 	}
-	h.run.Store(&run{tracker: tracker})
+	h.run.Store(&run{tracker: tracker, engine: eng})
 	return nil
 }
 
@@ -140,12 +143,15 @@ func (l *loop) notePanic() {
 }
 
 // track starts tracking c, which has just been opened. It returns nil if c cannot
-// be tracked. refused says that there is no room for c.
+// be tracked. refused says that there is no room for c, or that the server shuts down.
 func (h *Handler) track(c gnet.Conn) (s *conn, refused bool) {
 	if _, udp := c.LocalAddr().(*net.UDPAddr); udp { // a client's connection; for a server's, gnet does not call OnOpen
 		return nil, false
 	}
 	r := h.run.Load()
+	if r.leaving.Load() {
+		return nil, true
+	}
 	l, err := r.loop(c.EventLoop())
 	if err != nil { // the run has ended
 		return nil, false

@@ -246,3 +246,72 @@ func TestNothingIsExecutedAfterShutdown(t *testing.T) {
 		t.Errorf("the counts are wrong: %+v", st)
 	}
 }
+
+// TestShutdown has clients that come back as soon as they are cut. Each is ended once, and
+// none is served again.
+func TestShutdown(t *testing.T) {
+	const clients, over = 20, 300 * ms
+	var opens atomic.Int64
+	s := serve(t, &handler{open: func(gnet.Conn) ([]byte, gnet.Action) { opens.Add(1); return nil, gnet.None }},
+		idle.Policy{IdleTimeout: time.Hour}, nil, tcp(), gnet.WithNumEventLoop(2))
+	for range clients {
+		nc := dial(t, s.address)
+		exchange(t, nc, "x")
+		go func() {
+			for echo(nc, "x") == nil {
+				time.Sleep(10 * ms)
+			}
+			for again, err := net.Dial("tcp", s.address[len("tcp://"):]); err == nil; again, err = net.Dial("tcp", s.address[len("tcp://"):]) {
+				again.SetDeadline(time.Now().Add(patience))
+				if echo(again, "x") == nil {
+					t.Error("served during Shutdown")
+				}
+				again.Close()
+				time.Sleep(ms)
+			}
+		}()
+	}
+	if err := s.Shutdown(t.Context(), idle.Drain{Over: -1}); err == nil || !strings.Contains(err.Error(), "Drain.Over") {
+		t.Errorf("a negative time: %v", err)
+	}
+	begun := time.Now()
+	if err := s.Shutdown(t.Context(), idle.Drain{Over: over, Stop: patience}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took < over/2 {
+		t.Errorf("ended within %v, not over %v", took, over)
+	}
+	s.await(t)
+	if st := s.Stats(); opens.Load() != clients || st.Drained != clients || st.Live != 0 {
+		t.Errorf("%d were opened: %+v", opens.Load(), st)
+	}
+	if err := s.Shutdown(t.Context(), idle.Drain{}); err != errLeaving {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestShutdownGivesUp: when ctx is done, connections that are still busy are closed.
+func TestShutdownGivesUp(t *testing.T) {
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: time.Hour, Busy: true}, nil, tcp())
+	exchange(t, dial(t, s.address), "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+	defer cancel()
+	if err := s.Shutdown(ctx, idle.Drain{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	receive(t, closed)
+	s.await(t)
+}
+
+// TestShutdownOfNothing fails if there is no engine, or none any more.
+func TestShutdownOfNothing(t *testing.T) {
+	if err := wrap(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil).Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
+		t.Errorf("before OnBoot: %v", err)
+	}
+	s := serve(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil, tcp())
+	s.stop(t)
+	if err := s.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
+		t.Errorf("after the end: %v", err)
+	}
+}

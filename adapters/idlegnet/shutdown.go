@@ -1,0 +1,59 @@
+package idlegnet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+var (
+	errNotServing = errors.New("idlegnet: Shutdown was called before OnBoot, or the engine has stopped")
+	errLeaving    = errors.New("idlegnet: Shutdown was called before")
+)
+
+// Shutdown shuts down the engine in good order. Connections are ended as d says (see
+// [idle.Tracker.Drain]), and then the engine is stopped. New connections are closed at
+// once. They are not counted, and the wrapped handler does not hear of them, so clients
+// that come back at once do not prolong the shutdown.
+//
+// If ctx is done first, the engine is stopped all the same, which closes the connections
+// that are left, and Shutdown returns the error of ctx. Set d.Stop, or a connection that is
+// never idle is waited for until then.
+//
+// Shutdown fails if a value in d is invalid, or if the tracker is being drained already;
+// then nothing is shut down. It waits for the loops, so it must not be called in a callback.
+// The engine of a gnet.Client is not stopped; call its Stop afterwards.
+func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
+	r := h.run.Load()
+	if r == nil {
+		return errNotServing
+	}
+	if !r.leaving.CompareAndSwap(false, true) {
+		return errLeaving
+	}
+	drain, err := r.tracker.Drain(d)
+	if errors.Is(err, idle.ErrClosed) {
+		return errNotServing
+	}
+	if err != nil {
+		r.leaving.Store(false)
+		return err
+	}
+	select {
+	case <-drain.Done():
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch stopped := r.engine.Stop(ctx); {
+	case errors.Is(stopped, gneterrors.ErrEmptyEngine): // a client's
+		return err
+	case errors.Is(stopped, gneterrors.ErrEngineInShutdown): // somebody else has stopped it
+		return err
+	default:
+		return cmp.Or(err, stopped)
+	}
+}
