@@ -158,6 +158,7 @@ func BenchmarkColdExpiry(b *testing.B) {
 	s, conns, hooks := stillShard(b)
 	for b.Loop() {
 		b.StopTimer()
+		clear(conns)
 		trackAll(b, s, conns, hooks)
 		s.clock.start = s.clock.start.Add(-time.Hour)
 		b.StartTimer()
@@ -237,6 +238,7 @@ func BenchmarkTrackClose(b *testing.B) {
 			hooks := hooksOf(&o)
 			b.ReportAllocs()
 			for b.Loop() {
+				o.Conn = Conn{}
 				if err := t.Track(&o.Conn, &o, hooks); err != nil {
 					b.Fatal(err)
 				}

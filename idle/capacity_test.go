@@ -103,8 +103,8 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 		r.wait(time.Minute)
 		tries := func(want error) {
 			t.Helper()
-			g := &guest{}
 			for range 3 { // the first may be let in before it is known that none can be evicted
+				g := &guest{}
 				if err := r.tryTrack(&g.conn, g); err == nil {
 					r.wait(50 * time.Millisecond)
 					r.do(func() { g.conn.Close() })
@@ -181,7 +181,7 @@ func TestOneInUsePutsOffNoWalk(t *testing.T) {
 		room.mu.Unlock()
 		r.wait(time.Second)
 		room.evicting++
-		room.report(order{}, inUse)
+		room.report(inUse)
 		if len(room.candidates) != 3 || !room.barren.IsZero() {
 			t.Errorf("%d candidates, and no walk until %v", len(room.candidates), room.barren)
 		}
@@ -404,7 +404,7 @@ func TestVisitAfterTheWalk(t *testing.T) {
 		r.wait(time.Second)
 		room := (*r.gate.Load()).(*room)
 		room.take()
-		room.meet(shardOf(g.conn.lane), g.conn.job())
+		room.meet(shardOf(g.conn.lane), &g.conn)
 		if len(room.found.heap) != 0 {
 			t.Errorf("kept %d that nobody looks for", len(room.found.heap))
 		}

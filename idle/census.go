@@ -33,7 +33,7 @@ const (
 )
 
 // A Census is what a tracker's connections were at a moment. It is read-only, and any
-// goroutine may use it. It holds memory for each connection that it lists: 32 bytes, and
+// goroutine may use it. It holds memory for each connection that it lists: 16 bytes, and
 // the connection itself.
 type Census struct {
 	At     time.Time     // when it began to visit connections
@@ -105,8 +105,7 @@ func (c *Census) Len() int { return len(c.list) }
 
 // Page describes n connections of the list from the given one on, which counts from 0.
 // At the end of the list there are fewer, and beyond it there are none. Each is described as
-// it is now. Those that have ended since the census are left out, and those whose OnTimeout
-// is running. The order is that of the census. Page has the same errors as
+// it is now. Those that have ended since the census are left out. The order is that of the census. Page has the same errors as
 // [Tracker.Census], and one if from or n is negative.
 func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
 	if from < 0 || n < 0 {
@@ -158,19 +157,19 @@ func (n *counting) stop() {
 }
 
 // meet counts a connection that the walk visits.
-func (n *counting) meet(s *Shard, j job) {
+func (n *counting) meet(_ *Shard, c *Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begin()
-	c, e := n.census, &j.c.entry
+	census, e := n.census, &c.entry
 	phase := e.phase.Load().latest()
-	snap := snapshot{moment: c.at}
-	e.snapshot(&snap)
-	active, born := e.lastActivity(), e.born.Load()
-	if n.stopped || !j.holds() { // what was loaded may be of another connection
+	if n.stopped || !c.Live() {
 		return
 	}
-	c.Live++
+	snap := snapshot{moment: census.at}
+	e.snapshot(&snap)
+	active, born := e.lastActivity(), e.born.Load()
+	census.Live++
 	if name := phase.policy.Name; n.inPhase == nil || name != n.name {
 		if n.byName[name] == nil {
 			n.byName[name] = &PhaseCensus{Phase: phase.first}
@@ -179,19 +178,19 @@ func (n *counting) meet(s *Shard, j job) {
 		n.listed = n.sort != Unlisted && (n.phases == nil || slices.Contains(n.phases, name))
 	}
 	n.inPhase.Live++
-	c.Idle.note(c.at.since(active))
-	c.Age.note(c.at.since(born))
+	census.Idle.note(census.at.since(active))
+	census.Age.note(census.at.since(born))
 	misses := snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	if f.end.terms != nil {
-		if in := max(f.end.at-c.at.now, 0); in < int64(len(c.ending)) {
-			c.ending[in]++
+		if in := max(f.end.at-census.at.now, 0); in < int64(len(census.ending)) {
+			census.ending[in]++
 		}
 	}
 	if !n.listed {
 		return
 	}
-	key := uint32(c.at.now + maxTicks) // of those that do not end
+	key := uint32(census.at.now + maxTicks) // of those that do not end
 	switch {
 	case n.sort == MostIdle:
 		key = active
@@ -206,7 +205,7 @@ func (n *counting) meet(s *Shard, j job) {
 		n.met = append(n.met, make([]candidate, 0, pieceOf))
 	}
 	last := &n.met[len(n.met)-1]
-	*last = append(*last, candidate{j.c, &s.lane, j.state, key})
+	*last = append(*last, candidate{c, key})
 }
 
 // finish returns the census after the walk.

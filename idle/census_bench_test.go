@@ -143,6 +143,7 @@ func BenchmarkTrackCloseTold(b *testing.B) {
 			hooks := hooksOf(&o)
 			b.ReportAllocs()
 			for b.Loop() {
+				o.Conn = Conn{}
 				if err := t.Track(&o.Conn, &o, hooks); err != nil {
 					b.Fatal(err)
 				}

@@ -14,7 +14,7 @@ func TestAbandonedCensuses(t *testing.T) {
 		r.guests(5)
 		goOn := make(chan struct{})
 		r.loop.post(func() { <-goOn })
-		first, second := r.walk(func(*Shard, job) {}), r.walk(func(*Shard, job) {})
+		first, second := r.walk(func(*Shard, *Conn) {}), r.walk(func(*Shard, *Conn) {})
 		for range 20 {
 			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
 			if _, err := r.Census(ctx, Query{}); err == nil {
@@ -130,7 +130,7 @@ func TestOverdue(t *testing.T) {
 		r.loop.post(func() { <-goOn })
 		r.wait(time.Minute)
 		n := newCount(&r.Tracker.base, Query{Sort: NextToEnd})
-		n.meet(r.shard, g.conn.job())
+		n.meet(r.shard, &g.conn)
 		if c := n.finish(); c.Ending(0) != 1 || c.Ending(time.Minute) != 1 || c.Len() != 1 {
 			r.Errorf("%d are overdue, %d are to end", c.Ending(0), c.Ending(time.Minute))
 		}
@@ -151,60 +151,6 @@ func TestNextToEnd(t *testing.T) {
 			if want := all[2-i]; info.Owner != want || (info.EndsBy == 0) != (i == 2) || (info.Next == "") != (i == 2) {
 				r.Errorf("number %d: %+v", i, info)
 			}
-		}
-	})
-}
-
-// TestPageBesideTrack has the Conn that is being described used for another connection. It
-// must not be described as what it was, with the phase and times of what it is.
-func TestPageBesideTrack(t *testing.T) {
-	var reuse func()
-	opts := &Options{Label: func(any) string {
-		if reuse != nil {
-			reuse()
-		}
-		return "label"
-	}}
-	onDriver(t, Policy{Name: "first", IdleTimeout: time.Hour}, opts, func(r *rig) {
-		other, err := New(Policy{Name: "other", ReadTimeout: time.Minute}, nil)
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer other.Close()
-		g := r.guests(1)[0]
-		c := r.census(Query{Sort: MostIdle})
-		reuse = func() {
-			reuse = nil
-			g.conn.Close()
-			if err := other.Track(&g.conn, &guest{}, hooksOf(&guest{})); err != nil {
-				r.Error(err)
-			}
-		}
-		if page := r.page(c, 0, 1); len(page) != 0 {
-			r.Errorf("%+v", page)
-		}
-	})
-}
-
-// TestMeetBesideTrack has a census meet a connection whose Conn is used by another tracker
-// by then.
-func TestMeetBesideTrack(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		other, err := New(Policy{Name: "other", ReadTimeout: time.Minute}, nil)
-		if err != nil {
-			r.Fatal(err)
-		}
-		defer other.Close()
-		g := r.guests(1)[0]
-		j := g.conn.job()
-		g.conn.Close()
-		if err := other.Track(&g.conn, g, hooksOf(g)); err != nil {
-			r.Error(err)
-		}
-		n := newCount(&r.Tracker.base, Query{Sort: MostIdle})
-		n.meet(r.own[0], j)
-		if c := n.finish(); c.Live != 0 || c.Len() != 0 || len(c.Phases) != 0 {
-			r.Errorf("%+v", c)
 		}
 	})
 }

@@ -5,7 +5,8 @@ import "time"
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
 // and do not copy it. The zero value is ready for [Tracker.Track] or
-// [Shard.Track]; call no other method before.
+// [Shard.Track]; call no other method before. A Conn is tracked once: to track a
+// connection again, use a new one.
 //
 // The methods that report activity neither allocate nor block, except that they
 // take a lock if they bring a deadline forward. After the connection has ended
@@ -300,16 +301,13 @@ func (c *Conn) mustFit(p *Phase) {
 // was handed back at shutdown. After Close has returned no callback for the
 // connection begins, though one that has begun may still be running. There is one
 // exception: if the connection had timed out and OnEnd is running, Expire follows it.
-// A closed Conn may be tracked again, once no other call of its methods is under way.
 func (c *Conn) Close() bool {
 	l := c.lane
 	if l == nil {
 		return false
 	}
 	l.lock.Lock()
-	if c.state.Load()&(live|expired) != 0 { // otherwise the timer may be in another wheel by now
-		l.forget(c)
-	}
+	l.forget(c)
 	p := c.parting()
 	watched := l.watched.Load()
 	if watched {

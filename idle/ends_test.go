@@ -3,7 +3,6 @@ package idle
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,7 @@ import (
 )
 
 // TestCloseOfATrackerBesideTrack closes a tracker while the owner of one of its connections
-// closes that, and uses its Conn for a connection of another tracker. The label of the
+// closes that, and has another tracker track it. The label of the
 // connection that is handed back first is where he does that.
 func TestCloseOfATrackerBesideTrack(t *testing.T) {
 	var reuse func(owner any)
@@ -43,7 +42,7 @@ func TestCloseOfATrackerBesideTrack(t *testing.T) {
 			if !left.conn.Close() {
 				r.Error("it has ended already")
 			}
-			if err := other.Track(&left.conn, next, hooksOf(next)); err != nil {
+			if err := other.Track(&next.conn, next, hooksOf(next)); err != nil {
 				r.Error(err)
 			}
 		}
@@ -179,57 +178,4 @@ func TestPanicInLogLevel(t *testing.T) {
 			r.Errorf("%d panics, %d of 2 are told", st.Panics, told)
 		}
 	})
-}
-
-// TestRaceEndsAndTrackAnew tracks a connection anew as soon as it is no longer live, when
-// the Close that made it so may not have told of its end yet. Each is told under its own
-// label.
-func TestRaceEndsAndTrackAnew(t *testing.T) {
-	told := map[string]int{}
-	tr, err := New(Policy{IdleTimeout: 5 * time.Millisecond}, &Options{
-		Tick: time.Millisecond, Shards: 2,
-		Label: func(owner any) string { return owner.(*racer).label },
-		OnEnds: func(ends []End) {
-			for _, e := range ends {
-				told[e.Label]++
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tracked := 0
-	track := func(c *Conn) {
-		o := &racer{label: fmt.Sprint(tracked)}
-		if err := tr.Track(c, o, hooksOf(o)); err != nil {
-			t.Fatal(err)
-		}
-		tracked++
-	}
-	exempt, _ := tr.Phase(Policy{})
-	for begun := time.Now(); time.Since(begun) < raceTime()/2; {
-		c := &Conn{}
-		track(c)
-		for range 20 {
-			c.Enter(exempt)
-			var wg sync.WaitGroup
-			wg.Go(func() { c.Close() })
-			for c.Live() {
-				runtime.Gosched()
-			}
-			track(c)
-			wg.Wait()
-		}
-	}
-	if _, err := tr.Close(); err != nil {
-		t.Error(err)
-	}
-	if len(told) != tracked {
-		t.Errorf("%d of %d are told", len(told), tracked)
-	}
-	for label, n := range told {
-		if n != 1 {
-			t.Errorf("%s is told %d times", label, n)
-		}
-	}
 }

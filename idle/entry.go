@@ -62,11 +62,8 @@ func (e *entry) look(p *Phase, m moment) deadline {
 // next returns the next deadline of e.
 func (e *entry) next(m moment) deadline { return e.look(e.phase.Load(), m) }
 
-// seed returns a number that differs between connections, and between trackings
-// of one.
-func (e *entry) seed(state uint32) uint32 {
-	return uint32(uintptr(unsafe.Pointer(e))>>4) + state/genUnit
-}
+// seed returns a number that differs between connections.
+func (e *entry) seed() uint32 { return uint32(uintptr(unsafe.Pointer(e)) >> 4) }
 
 // snapshot loads the words of a connection into s, for the moment in s. The phase
 // must have been loaded before, so that the words are those of that phase or of a
@@ -74,7 +71,7 @@ func (e *entry) seed(state uint32) uint32 {
 // proves: what makes a deadline count is loaded before what makes it later.
 func (e *entry) snapshot(s *snapshot) {
 	s.state = e.state.Load()
-	s.seed = e.seed(s.state)
+	s.seed = e.seed()
 	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
 	s.pinged = s.tick(e.pinged.Load())
 	s.in.last, s.out.last = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())

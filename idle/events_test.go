@@ -166,7 +166,9 @@ func (w *world) begin(s *slot, pick uint64) {
 		return // a server that is drained tracks few new ones
 	}
 	l := w.newLife(s, pick)
-	if err := s.home.track(&s.conn, l.owner, hooksOf(l.owner)); err != nil {
+	s.conn = s.next()
+	l.conn = s.conn
+	if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != nil {
 		if (err != ErrClosed || !w.closing) && (err != ErrFull || !w.refuses()) {
 			w.errorf("at %v: Track: %v", w.now(), err)
 		}
@@ -207,13 +209,13 @@ func (l *life) underWay() bool {
 	if l == nil {
 		return false
 	}
-	st := l.slot.conn.state.Load()
+	st := l.conn.state.Load()
 	return l.expired || l.asked || l.answeredAt == l.world.now() || st&(asking|pinging|telling) != 0 || st&draining != 0 && !l.ledger.drained
 }
 
 // event lets something happen to the connection in s; w.mu is held.
 func (w *world) event(s *slot, what int, pick uint64) {
-	l, c, now := s.life, &s.conn, w.now()
+	l, c, now := s.life, s.conn, w.now()
 	g := l.ledger
 	n := int(pick % 400)
 	l.moves()
@@ -274,10 +276,13 @@ func (w *world) event(s *slot, what int, pick uint64) {
 func (w *world) trackAgain(s *slot, pick uint64) {
 	l := s.life
 	if l.live() {
-		if err := s.home.track(&s.conn, l.owner, hooksOf(l.owner)); err != ErrTracked && (err != ErrClosed || !w.closing) {
+		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != ErrTracked && (err != ErrClosed || !w.closing) {
 			w.errorf("at %v: second Track: %v", w.now(), err)
 		}
 	} else if _, lingers := l.owner.(interface{ Reap() }); !lingers {
+		if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != ErrTracked && (err != ErrClosed || !w.closing) {
+			w.errorf("at %v: Track of one that has ended: %v", w.now(), err)
+		}
 		l.closed.Store(true)
 		s.life = nil
 		w.begin(s, pick)

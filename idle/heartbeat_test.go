@@ -226,33 +226,6 @@ type keepingPinger struct{ pinger }
 
 func (*keepingPinger) OnTimeout(err *TimeoutError) bool { return err.Reason == ReasonRead }
 
-// TestPingOfAnEarlierTracking blocks the Ping of a connection that ends, and of
-// the one that is tracked anew in the same Conn. That the first returns does not
-// mean that the second has.
-func TestPingOfAnEarlierTracking(t *testing.T) {
-	policy := Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 100}}
-	onDriver(t, policy, nil, func(r *rig) {
-		first, second := make(chan struct{}), make(chan struct{})
-		p := r.pinged()
-		p.ping = func() error { <-first; return nil }
-		r.lives(&p.peer, 1500*time.Millisecond)
-		p.Close()
-		p.ping = func() error { <-second; return nil }
-		r.track(&p.Conn, p)
-		r.lives(&p.peer, 1500*time.Millisecond)
-		close(first)
-		r.lives(&p.peer, 10*time.Second)
-		if len(p.pings) != 2 {
-			r.Errorf("pinged after %v while the second Ping blocked", p.pings)
-		}
-		close(second)
-		r.lives(&p.peer, 5*time.Second)
-		if len(p.pings) < 5 {
-			r.Errorf("pinged after %v", p.pings)
-		}
-	})
-}
-
 // TestAgeInTheTickOfAPing has a ping and the age come up in the same tick. If
 // the ping were first, it would cost the age a tick. The clock must be awake: if
 // it sleeps, the ping wakes the driver, who then looks again at once.
@@ -282,18 +255,5 @@ func TestLimitsInTheTickOfADrain(t *testing.T) {
 			p := r.peer()
 			r.dies(p, time.Now(), limit, reason)
 		})
-	}
-}
-
-// TestMissOfAnEarlierTracking has a miss counted after the connection has been
-// closed and tracked anew.
-func TestMissOfAnEarlierTracking(t *testing.T) {
-	var s state
-	s.start()
-	earlier := s.Load()
-	s.end()
-	s.start()
-	if n := s.addMiss(earlier); n != 0 || misses(s.Load()) != 0 {
-		t.Errorf("counted %d, and %d stay", n, misses(s.Load()))
 	}
 }

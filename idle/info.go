@@ -32,16 +32,16 @@ type Info struct {
 	EndsIn time.Duration
 	EndsBy Reason
 
-	of candidate
+	of *Conn
 }
 
-// End ends the connection as [Conn.End] does, unless it has ended since, even if its Conn
-// is used for another connection by now. Any goroutine may call it.
+// End ends the connection as [Conn.End] does, unless it has ended since. Any goroutine may
+// call it.
 func (i *Info) End(cause string) {
-	if i.of.conn == nil {
+	if i.of == nil {
 		panic("idle: End of a zero Info; get one from Census.Page")
 	}
-	shardOf(i.of.lane).command(order{candidate: i.of, what: terminate, forced: true, reason: ReasonShed, cause: cause})
+	i.of.End(cause)
 }
 
 // describe describes connections that a census has met. Their shards do that.
@@ -56,13 +56,13 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 		}
 	}
 	for i, c := range all {
-		s := shardOf(c.lane)
-		describe := func(j job) {
-			if ctx.Err() == nil {
-				infos[i] = s.info(j)
+		s := shardOf(c.conn.lane)
+		if !s.do(func() {
+			defer one()
+			if ctx.Err() == nil && c.conn.Live() {
+				infos[i] = s.info(c.conn)
 			}
-		}
-		if !s.command(order{candidate: c, what: show, show: describe, report: func(order, outcome) { one() }}) {
+		}) {
 			one()
 		}
 	}
@@ -76,18 +76,18 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	if b.isClosed() {
 		return nil, ErrClosed
 	}
-	return slices.DeleteFunc(infos, func(i Info) bool { return i.of.conn == nil }), nil
+	return slices.DeleteFunc(infos, func(i Info) bool { return i.of == nil }), nil
 }
 
 // info describes the connection of j. The result is zero if that has ended meanwhile.
-func (s *Shard) info(j job) Info {
-	e, m := &j.c.entry, s.clock.moment()
+func (s *Shard) info(c *Conn) Info {
+	e, m := &c.entry, s.clock.moment()
 	phase := e.phase.Load().latest()
 	i := Info{
-		Label: s.tracker.ends.label(j.owner), Owner: j.owner, Phase: phase.policy.Name,
+		Label: s.tracker.ends.label(c.owner), Owner: c.owner, Phase: phase.policy.Name,
 		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
 		Busy: e.isBusy(),
-		of:   candidate{conn: j.c, lane: &s.lane, state: j.state},
+		of:   c,
 	}
 	snap := snapshot{moment: m}
 	e.snapshot(&snap)
@@ -99,9 +99,6 @@ func (s *Shard) info(j job) Info {
 	}
 	if f.end.terms != nil {
 		i.EndsIn, i.EndsBy = until(f.end), f.end.terms.reason
-	}
-	if !j.holds() { // what was loaded may be of another connection
-		return Info{}
 	}
 	return i
 }

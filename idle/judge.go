@@ -16,21 +16,21 @@ type verdict struct {
 //
 // The verdict can end the connection only if the flag ending was set before, and no
 // reader has cleared it since. See [Conn.Deliver].
-func (s *Shard) verdict(j job) (v verdict, due bool) {
+func (s *Shard) verdict(c *Conn) (v verdict, due bool) {
 	// The clock is read before the phase. The other order would allow this:
 	//
 	//	judge: loads the phase
 	//	Enter: starts all clocks anew, and stores a phase with longer limits
 	//	judge: is preempted, reads the clock, and finds a limit of the old phase passed
 	v.moment = s.clock.moment()
-	j.c.follow(s.clock)
-	v.phase = j.c.phase.Load()
-	v.deadline = j.c.look(v.phase, v.moment)
+	c.follow(s.clock)
+	v.phase = c.phase.Load()
+	v.deadline = c.look(v.phase, v.moment)
 	switch {
-	case !j.holds():
+	case !c.Live():
 		return v, false
 	case v.at > v.now || v.what == again:
-		s.replace(j)
+		s.replace(c)
 		return v, false
 	}
 	return v, true
@@ -39,17 +39,17 @@ func (s *Shard) verdict(j job) (v verdict, due bool) {
 // judge does what is due for a connection that a pass has found due. No lock is
 // held. The connection is not in the wheel, so no other pass sees it until it is
 // put back.
-func (s *Shard) judge(j job) {
-	if j.state&expired != 0 {
-		s.reap(j)
+func (s *Shard) judge(c *Conn) {
+	if c.Ending() {
+		s.reap(c)
 		return
 	}
-	j.c.state.move(j.state, live, ending, 0)
-	v, due := s.verdict(j)
+	c.state.move(live, ending, 0)
+	v, due := s.verdict(c)
 	inTime := false
-	for examined := 0; due && v.isDoubtful(j) && examined&(1<<v.terms.reason) == 0; v, due = s.verdict(j) {
+	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.terms.reason) == 0; v, due = s.verdict(c) {
 		examined |= 1 << v.terms.reason
-		e := s.examine(j, v.terms.reason)
+		e := s.examine(c, v.terms.reason)
 		inTime = inTime || s.isInTime(v, e)
 	}
 	if due && v.isMiss() {
@@ -58,26 +58,26 @@ func (s *Shard) judge(j job) {
 	switch {
 	case !due:
 	case inTime && v.terms.reason == ReasonReadTotal:
-		s.replace(j)
+		s.replace(c)
 	case v.what == ping:
-		j.c.state.move(j.state, live, 0, missMask)
-		s.ping(j)
+		c.state.move(live, 0, missMask)
+		s.ping(c)
 	case v.what == miss:
-		j.c.state.addMiss(j.state)
-		s.ping(j)
+		c.state.addMiss()
+		s.ping(c)
 	case v.what == drain:
-		s.drain(j, v)
-	case j.hooks.OnTimeout != nil:
-		s.ask(j, v)
+		s.drain(c, v)
+	case c.hooks.OnTimeout != nil:
+		s.ask(c, v)
 	default:
-		s.timeOut(j, v)
+		s.timeOut(c, v)
 	}
 }
 
 // isDoubtful reports whether the owner may find out that the limit has not
 // passed.
-func (v *verdict) isDoubtful(j job) bool {
-	return v.what == end && !v.terms.certain && j.hooks.Examine != nil
+func (v *verdict) isDoubtful(c *Conn) bool {
+	return v.what == end && !v.terms.certain && c.hooks.Examine != nil
 }
 
 // isInTime reports whether unread input arrived before ReadTotal was over, to within a
@@ -93,12 +93,12 @@ func (s *Shard) isInTime(v verdict, e Evidence) bool {
 func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.tick }
 
 // examine asks the owner for Evidence, and applies it.
-func (s *Shard) examine(j job, about Reason) (e Evidence) {
-	s.tracker.calls.guard("Examine", func() { e = j.hooks.Examine(j.owner, about) })
-	if !j.holds() {
+func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
+	s.tracker.calls.guard("Examine", func() { e = c.hooks.Examine(c.owner, about) })
+	if !c.Live() {
 		return e
 	}
-	c, now := j.c, stampOf(s.clock.settled())
+	now := stampOf(s.clock.settled())
 	unread := stampBefore(now) // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
 	if stamp, ok := s.clock.stampAgo(e.In); ok {
 		// The stamp must not be later than that of unread input, or a read in
@@ -123,7 +123,7 @@ func (s *Shard) examine(j job, about Reason) (e Evidence) {
 	if p := c.phase.Load(); e.Unreported > 0 && p.out.perByte != 0 {
 		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, p.out.credit, now))
 	}
-	if e.Unread && c.state.move(j.state, live, granted, 0) {
+	if e.Unread && c.state.move(live, granted, 0) {
 		s.grant(c, unread, s.isFresh(e))
 		raise(&c.pinged, now) // the unread input may be a beat
 	}
@@ -151,79 +151,79 @@ func (s *Shard) grant(c *Conn, unread uint32, fresh bool) {
 }
 
 // ping asks the owner to ping.
-func (s *Shard) ping(j job) {
-	raise(&j.c.pinged, s.stamp())
-	j.c.state.mark(j.state, unanswered)
-	s.replace(j)
-	if !j.c.state.move(j.state, live, pinging, 0) {
+func (s *Shard) ping(c *Conn) {
+	raise(&c.pinged, s.stamp())
+	c.state.move(0, unanswered, 0)
+	s.replace(c)
+	if !c.state.move(live, pinging, 0) {
 		return
 	}
 	s.call("Ping", func() {
-		if j.holds() {
+		if c.Live() {
 			s.counts.pings.Add(1)
-			_ = j.hooks.Ping(j.owner)
+			_ = c.hooks.Ping(c.owner)
 		}
-	}, func() { j.c.state.move(j.state, 0, 0, pinging) })
+	}, func() { c.state.set(0, pinging) })
 }
 
 // drain asks the owner to finish, and starts the grace after MaxAge.
-func (s *Shard) drain(j job, v verdict) {
-	if !j.c.state.move(j.state, live, draining, 0) {
+func (s *Shard) drain(c *Conn, v verdict) {
+	if !c.state.move(live, draining, 0) {
 		return
 	}
 	// The grace counts from now, even if MaxAge passed some time ago.
-	raise(&j.c.born, stampOf(s.clock.settled()-(v.at-v.from)))
-	s.replace(j)
-	s.tell(j)
+	raise(&c.born, stampOf(s.clock.settled()-(v.at-v.from)))
+	s.replace(c)
+	s.tell(c)
 }
 
 // tell asks the owner to finish, unless it is being asked already.
-func (s *Shard) tell(j job) {
-	if j.hooks.OnDrain == nil || !j.c.state.move(j.state, live, telling, 0) {
+func (s *Shard) tell(c *Conn) {
+	if c.hooks.OnDrain == nil || !c.state.move(live, telling, 0) {
 		return
 	}
 	s.call("OnDrain", func() {
-		if j.holds() {
-			j.hooks.OnDrain(j.owner)
+		if c.Live() {
+			c.hooks.OnDrain(c.owner)
 		}
-	}, func() { j.c.state.move(j.state, 0, 0, telling) })
+	}, func() { c.state.set(0, telling) })
 }
 
 // ask calls OnTimeout and acts on the answer. The flag asking is set until the
 // connection has ended or is in the wheel again.
-func (s *Shard) ask(j job, v verdict) {
-	if !j.c.state.move(j.state, live, asking, ending) {
-		s.replace(j)
+func (s *Shard) ask(c *Conn, v verdict) {
+	if !c.state.move(live, asking, ending) {
+		s.replace(c)
 		return
 	}
 	err, keep := v.error(), false
-	s.call("OnTimeout", func() { keep = j.holds() && j.hooks.OnTimeout(j.owner, err) }, func() {
-		defer j.c.state.move(j.state, 0, 0, asking)
+	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
+		defer c.state.set(0, asking)
 		if keep {
 			s.counts.kept.Add(1)
-			if !j.c.state.move(j.state, live, 0, granted) {
+			if !c.state.move(live, 0, granted) {
 				return
 			}
-			j.c.restart(v.terms, s.stamp(), s.clock)
-			s.replace(j)
+			c.restart(v.terms, s.stamp(), s.clock)
+			s.replace(c)
 			return
 		}
-		if !j.holds() {
+		if !c.Live() {
 			return
 		}
 		// If the answer took long, Examine must be called once more. If it did
 		// not, Examine would find the same. But the ages in Evidence are inexact:
 		// one could come out a little younger, and OnTimeout be called again.
-		j.c.state.move(j.state, live, ending, 0)
-		last, due := s.verdict(j)
-		if due && last.isSame(v) && v.isDoubtful(j) && last.now-v.now > answeredAtOnce {
-			s.examine(j, v.terms.reason)
-			last, due = s.verdict(j)
+		c.state.move(live, ending, 0)
+		last, due := s.verdict(c)
+		if due && last.isSame(v) && v.isDoubtful(c) && last.now-v.now > answeredAtOnce {
+			s.examine(c, v.terms.reason)
+			last, due = s.verdict(c)
 		}
 		if due && last.isSame(v) {
-			s.timeOut(j, last)
+			s.timeOut(c, last)
 		} else if due {
-			s.replace(j)
+			s.replace(c)
 		}
 	})
 }
@@ -234,10 +234,10 @@ const answeredAtOnce = 2
 
 // timeOut ends a connection that has passed a limit, unless a reader has had something to
 // deliver meanwhile.
-func (s *Shard) timeOut(j job, v verdict) {
+func (s *Shard) timeOut(c *Conn, v verdict) {
 	late := max(v.after(v.at), 0)
-	if !s.end(j, live|ending, v.error(), late) {
-		s.replace(j)
+	if !s.end(c, live|ending, v.error(), late) {
+		s.replace(c)
 		return
 	}
 	s.counts.lateness.note(late)
@@ -249,16 +249,19 @@ func (s *Shard) timeOut(j job, v verdict) {
 // end ends a connection if it has the flags in need. The transition of its state can
 // happen only once, so the connection has only one outcome. end reports whether that is
 // this one.
-func (s *Shard) end(j job, need uint32, err *TimeoutError, late time.Duration) bool {
-	p := j.c.parting()
-	p.owner, p.err, p.late = j.owner, err, late
+func (s *Shard) end(c *Conn, need uint32, err *TimeoutError, late time.Duration) bool {
+	p := c.parting()
+	p.owner, p.err, p.late = c.owner, err, late
+	become := uint32(over)
+	if c.hooks.Reap != nil {
+		become = expired
+	}
 	s.lock.Lock()
-	ended := j.c.state.finish(j.state, need)
+	ended := c.state.finish(need, become|ending)
 	if ended {
-		s.wheel.Cancel(&j.c.timer)
-		if j.hooks.Reap == nil {
-			s.conns.remove(j.c)
-			j.c.state.move(j.state, expired, 0, expired) // from here on it can be tracked anew
+		s.wheel.Cancel(&c.timer)
+		if become == over {
+			s.conns.remove(c)
 		}
 	}
 	s.lock.Unlock()
@@ -269,43 +272,44 @@ func (s *Shard) end(j job, need uint32, err *TimeoutError, late time.Duration) b
 	s.counts.part(&p, s.clock)
 	p.phase.ended[err.Reason].Add(1)
 	if s.watched.Load() {
-		s.wentAway(&j.c.entry, p)
+		s.wentAway(&c.entry, p)
 	}
-	if j.hooks.OnEnd == nil {
-		s.expire(j, err)
+	if c.hooks.OnEnd == nil {
+		s.expire(c, err)
 	} else {
-		s.call("OnEnd", func() { j.hooks.OnEnd(j.owner, err) }, func() { s.expire(j, err) })
+		s.call("OnEnd", func() { c.hooks.OnEnd(c.owner, err) }, func() { s.expire(c, err) })
 	}
 	return true
 }
 
-func (s *Shard) expire(j job, err *TimeoutError) {
-	if j.hooks.Reap != nil {
-		defer s.lingerFor(j)
+func (s *Shard) expire(c *Conn, err *TimeoutError) {
+	if c.hooks.Reap != nil {
+		defer s.lingerFor(c)
 	}
 	defer s.tracker.calls.survive("Expire")
-	j.hooks.Expire(j.owner, err)
+	c.hooks.Expire(c.owner, err)
 }
 
 // lingerFor puts c, which has timed out, into the wheel to be reaped.
-func (s *Shard) lingerFor(j job) {
+func (s *Shard) lingerFor(c *Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if st := j.c.state.Load(); sameGen(st, j.state) && st&expired != 0 {
-		s.schedule(&j.c.entry, s.clock.settled()+s.tracker.linger)
+	if c.Ending() {
+		s.schedule(&c.entry, s.clock.settled()+s.tracker.linger)
 	}
 }
 
 // endLinger ends the tracking of c if it has timed out and nobody has closed it. It reports
 // whether that was so.
-func (s *Shard) endLinger(j job) bool {
+func (s *Shard) endLinger(c *Conn) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if st := j.c.state.Load(); !sameGen(st, j.state) || st&expired == 0 {
+	if !c.Ending() {
 		return false
 	}
-	s.forget(j.c)
-	return j.c.state.move(j.state, expired, 0, expired)
+	s.forget(c)
+	_, ok := c.state.end()
+	return ok
 }
 
 // isSame reports whether v ends the connection by the same limit as other.
@@ -329,13 +333,13 @@ func (v *verdict) error() *TimeoutError {
 
 // replace puts a connection back into the wheel after a pass has taken it out, if
 // it is still live. It follows a replaced policy before.
-func (s *Shard) replace(j job) {
-	j.c.state.spare(j.state)
+func (s *Shard) replace(c *Conn) {
+	c.state.spare()
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if j.holds() && !j.c.timer.Pending() {
-		j.c.follow(s.clock)
-		s.place(&j.c.entry, s.clock.moment())
+	if c.Live() && !c.timer.Pending() {
+		c.follow(s.clock)
+		s.place(&c.entry, s.clock.moment())
 	}
 }
 
@@ -357,10 +361,10 @@ func (s *Shard) call(name string, callback, then func()) {
 
 // reap makes the owner close a connection that has timed out and that nobody has
 // closed.
-func (s *Shard) reap(j job) {
+func (s *Shard) reap(c *Conn) {
 	closeIt := func() {
-		if s.endLinger(j) {
-			s.tracker.calls.guard("Reap", func() { j.hooks.Reap(j.owner) })
+		if s.endLinger(c) {
+			s.tracker.calls.guard("Reap", func() { c.hooks.Reap(c.owner) })
 		}
 	}
 	if s.loop {

@@ -120,30 +120,8 @@ func TestActivityDuringKeepAverts(t *testing.T) {
 func TestJudgeLooksOnceMore(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		r.own[0].judge(p.job())
+		r.own[0].judge(&p.Conn)
 		r.dies(p, time.Now(), time.Second, ReasonIdle)
-	})
-}
-
-// TestKeepThatComesTooLate answers after the connection was closed and tracked
-// anew: its answer is not about that one.
-func TestKeepThatComesTooLate(t *testing.T) {
-	onDriver(t, Policy{MaxAge: 10 * time.Second}, nil, func(r *rig) {
-		answer := make(chan bool)
-		k := r.keeper(func(*TimeoutError) bool { return <-answer })
-		r.lives(&k.peer, 11*time.Second)
-		if !k.Close() {
-			r.Error("it was live still")
-		}
-		k.keep = func(*TimeoutError) bool { return false }
-		r.track(&k.Conn, k)
-		since := time.Now()
-		r.lives(&k.peer, 5*time.Second)
-		answer <- true
-		r.dies(&k.peer, since, 10*time.Second, ReasonMaxAge)
-		if st := r.Stats(); st.Live != 0 || st.Gone != 1 || st.TimedOut[ReasonMaxAge] != 1 {
-			r.Errorf("%+v", st)
-		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 type life struct {
 	world  *world
 	slot   *slot
+	conn   *Conn
 	owner  any
 	phase  *Phase
 	ledger *ledger
@@ -129,7 +130,7 @@ func (l *life) Expire(err *TimeoutError) {
 	l.expired, l.endedAt = true, now
 	l.hasEnded(err.Reason, err.Cause, late)
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
-		if l.slot.conn.Close() {
+		if l.conn.Close() {
 			w.errorf("at %v: Close in Expire = true: %v", now, l)
 		}
 		l.closed.Store(true)
@@ -173,7 +174,7 @@ func (l *life) OnDrain() {
 		return
 	}
 	l.told = append(l.told, l.world.real())
-	if l.slot.conn.state.Load()&draining == 0 || l.ledger.drained {
+	if l.conn.state.Load()&draining == 0 || l.ledger.drained {
 		if !l.world.explains(l) {
 			l.world.errorf("at %v: OnDrain for no reason: %v", now, l)
 		}

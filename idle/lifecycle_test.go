@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -8,18 +9,8 @@ import (
 	"time"
 )
 
-func TestTrackTwiceIsRefused(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.peer()
-		if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
-			r.Errorf("tracked twice: %v", err)
-		}
-		r.dies(p, time.Now(), time.Second, ReasonIdle)
-	})
-}
-
-// TestTrackAgain uses one Conn for several connections.
-func TestTrackAgain(t *testing.T) {
+// TestClose ends the tracking of connections, one after the other.
+func TestClose(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
 		for i := range uint64(3) {
@@ -29,7 +20,7 @@ func TestTrackAgain(t *testing.T) {
 				}
 			})
 			r.lives2(p, 10*time.Second+odd)
-			r.track(&p.Conn, p)
+			p = r.peer()
 			r.lives(p, 900*time.Millisecond)
 			if st := r.Stats(); st.Tracked != 2+i || st.Gone != 1+i || st.Live != 1 {
 				r.Errorf("%+v", st)
@@ -316,26 +307,63 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 	<-tr.stopped
 }
 
-// TestTrackWhatLingers is refused until it is closed, or reaped.
-func TestTrackWhatLingers(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := &reaper{}
-		for _, linger := range []bool{true, false} {
-			r.track(&p.Conn, p)
-			r.wait(time.Second + r.late())
+// TestTrackTwice tracks a Conn that is tracked, that has timed out and lingers, that has been
+// reaped, that has been closed, and that was handed back.
+func TestTrackTwice(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+		again := func(p *reaper, what string) {
+			r.Helper()
 			if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
-				r.Errorf("tracking what lingers: %v", err)
-			}
-			if linger {
-				r.wait(2 * time.Second)
-			} else {
-				r.do(func() { p.Close() })
+				r.Errorf("a Conn that %s is tracked again: %v", what, err)
 			}
 		}
+		p, closed := &reaper{}, &reaper{}
 		r.track(&p.Conn, p)
-		if len(p.expired) != 2 || len(p.reaped) != 1 {
+		r.track(&closed.Conn, closed)
+		again(p, "is tracked")
+		r.do(func() { closed.Close() })
+		again(closed, "was closed")
+		r.wait(time.Second + r.late())
+		again(p, "lingers")
+		r.wait(2 * time.Second)
+		again(p, "was reaped")
+		if len(p.expired) != 1 || len(p.reaped) != 1 || len(closed.expired) != 0 {
 			r.Errorf("timed out %d times, reaped %d times", len(p.expired), len(p.reaped))
 		}
+		if st := r.Stats(); st.Tracked != 2 || st.Live != 0 {
+			r.Errorf("%+v", st)
+		}
+		back := &reaper{}
+		r.track(&back.Conn, back)
+		r.closeShard()
+		r.Tracker.Close()
+		if back.Live() || back.Close() {
+			r.Error("handed back, and still tracked")
+		}
+		tr, err := New(Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer tr.Close()
+		if err := tr.Track(&back.Conn, back, hooksOf(back)); err != ErrTracked {
+			r.Errorf("a Conn that was handed back is tracked again: %v", err)
+		}
+	})
+}
+
+// TestTrackAfterRefusal tracks a Conn that was refused for want of room.
+func TestTrackAfterRefusal(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		first, second := &peer{}, &peer{}
+		if err := r.SetCapacity(Capacity{PerKey: 1, Key: func(any) string { return "key" }}); err != nil {
+			r.Fatal(err)
+		}
+		r.track(&first.Conn, first)
+		if err := r.tryTrack(&second.Conn, second); !errors.Is(err, ErrFull) || second.Live() {
+			r.Fatalf("the second: %v", err)
+		}
+		r.do(func() { first.Close() })
+		r.track(&second.Conn, second)
 	})
 }
 
@@ -347,9 +375,9 @@ func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 		}
 		r.wait(time.Minute)
 		jobs := r.own[0].jobs
-		for _, j := range jobs[:cap(jobs)] {
-			if j.c != nil || j.owner != nil {
-				r.Errorf("it holds %+v", j)
+		for _, c := range jobs[:cap(jobs)] {
+			if c != nil {
+				r.Errorf("it holds %v", c.owner)
 			}
 		}
 	})

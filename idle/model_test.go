@@ -2,8 +2,8 @@ package idle
 
 import "slices"
 
-// This is a model of the protocol by which a connection is used, timed out,
-// closed and tracked anew, small enough to try all interleavings. Each step of
+// This is a model of the protocol by which a connection is used, timed out and
+// closed, small enough to try all interleavings. Each step of
 // its threads is one access to a word of the real Conn, in the real order. The
 // threads that use a connection are in modelthreads_test.go and
 // modellife_test.go, the one that times it out is in modeljudge_test.go. Its
@@ -33,11 +33,11 @@ type memory struct {
 	// truth is what was done to the connection, noted in the same step in which a
 	// method does the last of what it does.
 	truth    modelWords
-	active   int8    // the tick of the last reported activity
-	answers  bool    // a byte was delivered, so the wait for it must not end the connection
-	excused  int8    // the tick at which unread bytes counted as activity, 0 if activity was reported since
-	letOff   int8    // the tick up to which waits do not count against the rate
-	outcomes [3]int8 // of each generation
+	active   int8 // the tick of the last reported activity
+	answers  bool // a byte was delivered, so the wait for it must not end the connection
+	excused  int8 // the tick at which unread bytes counted as activity, 0 if activity was reported since
+	letOff   int8 // the tick up to which waits do not count against the rate
+	outcomes int8
 	fault    string
 }
 
@@ -64,7 +64,8 @@ type modelEvidence struct {
 
 // registers are a thread's own.
 type registers struct {
-	gen, now, at int8
+	now, at      int8
+	ended        bool // by the thread
 	placed, beat int8
 	state        modelState
 	wait         modelWait
@@ -93,7 +94,7 @@ func (t *thread) verdict(name, flaw string) {
 	t.look(name, flaw, !t.follows, goOn)
 	t.step(name+" holds", func(m *memory, r *registers) string {
 		switch {
-		case m.state.gen != r.gen || !m.state.live:
+		case !m.state.live:
 			return "end"
 		case r.what == 0:
 			return "replace"
@@ -170,13 +171,12 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	}
 }
 
-// move adds the steps of state.move. They go to otherwise unless the generation
-// still is r.gen, the connection is live, and may allows the change.
+// move adds the steps of state.move. They go to otherwise unless the
+// connection is live, and may allows the change.
 func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) {
 	t.step(name+" load", func(m *memory, r *registers) string {
 		r.state = m.state
-		sameGen := r.state.gen == r.gen || flaw == "a verdict ignores the generation"
-		if !sameGen || !r.state.live || !may(r.state) {
+		if !r.state.live && flaw != "an end does not look" || !may(r.state) {
 			return otherwise
 		}
 		return ""

@@ -7,15 +7,9 @@ import (
 
 // atEnd looks for what is wrong once all is done.
 func atEnd(m *memory) {
-	for gen := int8(1); gen <= m.state.gen; gen++ {
-		want := int8(1)
-		if gen == m.state.gen && m.state.live {
-			want = 0
-		}
-		if m.outcomes[gen] != want {
-			m.fault = "a generation does not have one outcome"
-			return
-		}
+	if live := m.outcomes == 0; live != m.state.live || m.outcomes > 1 {
+		m.fault = "the connection does not have one outcome"
+		return
 	}
 	if !m.state.live {
 		if m.pending != m.state.expired {

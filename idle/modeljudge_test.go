@@ -10,14 +10,13 @@ type modelOwner struct {
 	follows     bool // its phase may be replaced
 }
 
-// judging is Shard.judge, of a job of generation 1 that a pass has in hand:
+// judging is Shard.judge, of a connection that a pass has in hand:
 // mark, verdict, examine, verdict, ask, mark, verdict, end. Each verdict may find that the
 // connection is to be replaced instead. A reader that delivers a byte meanwhile takes the
 // mark back, see deliver.
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
 	t.follows = o.follows
-	t.step("job", func(m *memory, r *registers) string { r.gen = 1; return "" })
 	if flaw != "an end is marked after the last look" {
 		t.mark("mark", flaw)
 	}
@@ -37,14 +36,11 @@ func judging(flaw string, o modelOwner) *thread {
 	if flaw == "an end is marked after the last look" {
 		t.mark("mark late", flaw)
 	}
-	isMarked := func(s modelState) bool { return s.ending || flaw == "an end does not need its mark" }
-	t.move("expire", "replace", flaw, isMarked, func(s *modelState) {
-		s.live, s.expired, s.ending = false, o.reaped, false
-	}, func(m *memory, r *registers) string {
-		m.outcomes[m.state.gen]++
+	isMarked := func(s modelState) bool {
+		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
+	}
+	t.end("expire", "replace", flaw, o.reaped, isMarked, func(m *memory, r *registers) {
 		switch {
-		case m.state.gen != r.gen:
-			m.fault = "timed out a later generation"
 		case o.examines && r.examined != r.what:
 			m.fault = "timed out for a limit that nobody has examined"
 		case r.then&(1<<r.what) == 0:
@@ -52,22 +48,16 @@ func judging(flaw string, o modelOwner) *thread {
 		case m.answers && m.due(r.now)&(1<<r.what) == 0:
 			m.fault = "a byte was delivered, and the wait for it ended the connection"
 		}
-		if o.reaped {
-			return "linger lock"
-		}
-		return "end"
 	})
 	t.linger(flaw)
 	t.ping(flaw)
 	t.step("replace", func(m *memory, r *registers) string {
-		if m.state.gen == r.gen {
-			m.state.ending = false
-		}
+		m.state.ending = false
 		return ""
 	})
 	t.lock("replacing")
 	t.step("replace holds", func(m *memory, r *registers) string {
-		if m.state.gen != r.gen || !m.state.live || m.pending {
+		if !m.state.live || m.pending {
 			return "replacing unlock"
 		}
 		return ""
@@ -78,7 +68,7 @@ func judging(flaw string, o modelOwner) *thread {
 	t.place("replace place", flaw)
 	t.unlock("replacing", "")
 	t.step("asked", func(m *memory, r *registers) string { // the end of ask, wherever that has gone
-		if r.asked != 0 && m.state.gen == r.gen {
+		if r.asked != 0 {
 			m.state.asking = false
 		}
 		return ""
@@ -127,7 +117,7 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	if o.examines {
 		t.step("late", func(m *memory, r *registers) string {
 			if r.now-r.askedAt < 1 {
-				return "expire load"
+				return "expire lock"
 			}
 			return ""
 		})
@@ -222,13 +212,8 @@ func (t *thread) examine(name, flaw string) {
 	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
 }
 
-// note notes what the judge has done to the connection that it has in hand. If
-// that was tracked anew meanwhile, what is true of the new one does not change.
-func (m *memory) note(r *registers, what func(*modelWords)) {
-	if m.state.gen == r.gen {
-		what(&m.truth)
-	}
-}
+// note notes what the judge has done to the connection that it has in hand.
+func (m *memory) note(_ *registers, what func(*modelWords)) { what(&m.truth) }
 
 // restart adds the steps of Conn.restart: the limit that r.what names counts from
 // r.now.
@@ -326,7 +311,7 @@ func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
 // ping adds the steps of an active heartbeat's ping.
 func (t *thread) ping(flaw string) {
 	t.step("ping stamp", func(m *memory, r *registers) string {
-		if m.state.gen == r.gen && r.then&(1<<toPing) == 0 {
+		if r.then&(1<<toPing) == 0 {
 			m.fault = "pinged, but that was not due at any moment of the last look"
 		}
 		r.now = m.now
@@ -347,12 +332,39 @@ func (t *thread) ping(flaw string) {
 		})
 }
 
+// end adds the steps of Shard.end.
+func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelState) bool, check func(*memory, *registers)) {
+	t.lock(name)
+	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.expired, s.ending = false, reaped, false },
+		func(m *memory, r *registers) string {
+			m.outcomes++
+			r.ended = true
+			check(m, r)
+			return ""
+		})
+	t.step(name+" cancel", func(m *memory, r *registers) string {
+		if flaw != "an order leaves the connection in the wheel" {
+			m.pending = false
+		}
+		return ""
+	})
+	t.step(name+" unlock", func(m *memory, r *registers) string {
+		switch m.locked = false; {
+		case r.ended && reaped:
+			return "linger lock"
+		case r.ended:
+			return "end"
+		}
+		return otherwise
+	})
+}
+
 // linger adds the steps of Shard.linger, which places what has timed out to be
 // reaped.
 func (t *thread) linger(flaw string) {
 	t.lock("linger")
 	t.step("linger state", func(m *memory, r *registers) string {
-		if (m.state.gen != r.gen || !m.state.expired) && flaw != "linger does not look" {
+		if !m.state.expired && flaw != "linger does not look" {
 			return "linger unlock"
 		}
 		return ""

@@ -112,16 +112,11 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 	return t
 }
 
-// closing is Conn.Close, and then Track of the same Conn unless phase is noPhase.
-func closing(flaw string, phase int8) *thread {
+// closing is Conn.Close.
+func closing() *thread {
 	t := newThread("closer")
 	t.lock("close")
-	t.step("close cancel", func(m *memory, r *registers) string {
-		if m.state.live || m.state.expired {
-			m.pending = false
-		}
-		return ""
-	})
+	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
 	t.step("close load", func(m *memory, r *registers) string {
 		if r.state = m.state; !r.state.live && !r.state.expired {
 			return "close unlock"
@@ -132,51 +127,14 @@ func closing(flaw string, phase int8) *thread {
 		if m.state != r.state {
 			return "close load"
 		}
-		m.state = modelState{gen: r.state.gen}
+		m.state = modelState{}
 		if r.state.live {
-			m.outcomes[r.state.gen]++
+			m.outcomes++
 		}
 		return ""
 	})
 	t.unlock("close", "")
-	if phase != noPhase {
-		t.track(flaw, phase)
-	}
 	return t
-}
-
-// track adds the steps of Shard.Track.
-func (t *thread) track(flaw string, phase int8) {
-	t.step("track load", func(m *memory, r *registers) string { r.state = m.state; return "" })
-	t.step("track swap", func(m *memory, r *registers) string {
-		if m.state != r.state {
-			return "track load"
-		}
-		m.state = modelState{gen: r.state.gen + 1, live: true}
-		m.truth, m.excused, m.active, m.letOff, m.answers = modelWords{}, 0, 0, 0, false
-		return ""
-	})
-	t.step("track stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
-	t.step("begin began", func(m *memory, r *registers) string { m.began = r.now; return "" })
-	t.step("begin beat", func(m *memory, r *registers) string { m.beat = r.now; return "" })
-	t.step("begin pinged", func(m *memory, r *registers) string { m.pinged = r.now; return "" })
-	t.step("begin stamp of in", func(m *memory, r *registers) string { m.stamp = r.now; return "" })
-	t.step("begin wait", func(m *memory, r *registers) string { m.wait = modelWait{r.now, true}; return "" })
-	t.step("begin paid", func(m *memory, r *registers) string { m.paid = r.now; return "" })
-	t.step("begin phase", func(m *memory, r *registers) string {
-		m.phase = phase
-		m.truth = begunAt(phase, r.now, true)
-		return ""
-	})
-	t.lock("track")
-	t.step("track live", func(m *memory, r *registers) string {
-		if !m.state.live {
-			return "track unlock"
-		}
-		return ""
-	})
-	t.place("track place", flaw)
-	t.unlock("track", "")
 }
 
 // begunAt returns the words of a connection all of whose limits count from the

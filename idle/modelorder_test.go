@@ -2,33 +2,18 @@ package idle
 
 // The thread of the model that carries out an order, and the scenarios with it.
 
-// ordering is Shard.carryOut of an order to end a connection of generation 1. A pass
-// carries it out, so it never runs beside the part of the judge before OnTimeout. The
-// model lets it, which is more than can happen.
-func ordering(flaw string, reaped bool) *thread { return carryingOut(flaw, reaped, true) }
+// ordering is Shard.dismiss of a connection, whether it is in use or not. A pass carries it
+// out, so it never runs beside the part of the judge before OnTimeout. The model lets it,
+// which is more than can happen.
+func ordering(flaw string, reaped bool) *thread { return dismissing(flaw, reaped, true) }
 
-// sparing is the same for an order that spares what is in use.
-func sparing(flaw string) *thread { return carryingOut(flaw, false, false) }
+// sparing is the same for a connection that is spared if it is in use.
+func sparing(flaw string) *thread { return dismissing(flaw, false, false) }
 
-func carryingOut(flaw string, reaped, forced bool) *thread {
+func dismissing(flaw string, reaped, forced bool) *thread {
 	t := newThread("order")
-	t.step("job", func(m *memory, r *registers) string { r.gen = 1; return "" })
-	t.lock("find")
-	t.step("find state", func(m *memory, r *registers) string {
-		if m.state.gen != r.gen || !m.state.live || m.state.asking {
-			return "find unlock"
-		}
-		return ""
-	})
-	t.step("find pending", func(m *memory, r *registers) string {
-		if r.placed = 1; !m.pending {
-			r.placed = 0
-		}
-		return ""
-	})
-	t.unlock("find", "")
-	t.step("found", func(m *memory, r *registers) string {
-		if r.placed == 0 && flaw != "an order ends what is in hand" {
+	t.step("live", func(m *memory, r *registers) string {
+		if !m.state.live {
 			return "end"
 		}
 		return ""
@@ -47,60 +32,33 @@ func carryingOut(flaw string, reaped, forced bool) *thread {
 			t.move("mark", "end", flaw, always, func(s *modelState) { s.ending = true }, goOn)
 		}
 	}
-	t.lock("terminate")
-	mayEnd := func(s modelState) bool { return forced || s.ending || flaw == "an end does not need its mark" }
-	t.move("terminate move", "terminate unlock to end", flaw, mayEnd, func(s *modelState) { s.live, s.expired, s.ending = false, true, false },
-		func(m *memory, r *registers) string {
-			switch m.outcomes[m.state.gen]++; {
-			case m.state.gen != r.gen:
-				m.fault = "an order has ended a later generation"
-			case m.answers && !forced:
-				m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
-			}
-			return ""
-		})
-	t.step("terminate cancel", func(m *memory, r *registers) string {
-		if flaw != "an order leaves the connection in the wheel" {
-			m.pending = false
-		}
-		return ""
-	})
-	t.step("terminate done", func(m *memory, r *registers) string {
-		if !reaped && m.state.gen == r.gen {
-			m.state.expired = false
-		}
-		return ""
-	})
-	if reaped {
-		t.unlock("terminate", "linger lock")
-	} else {
-		t.unlock("terminate", "end")
+	mayEnd := func(s modelState) bool {
+		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.step("terminate unlock to end", func(m *memory, r *registers) string { m.locked = false; return "end" })
+	t.end("terminate", "end", flaw, reaped, mayEnd, func(m *memory, r *registers) {
+		if m.answers && !forced {
+			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
+		}
+	})
 	t.linger(flaw)
 	if !forced {
-		t.step("take back", func(m *memory, r *registers) string {
-			if m.state.gen == r.gen {
-				m.state.ending = false
-			}
-			return "end"
-		})
+		t.step("take back", func(m *memory, r *registers) string { m.state.ending = false; return "end" })
 	}
 	return t
 }
 
 var orderScenarios = []scenario{{
-	name:   "an order against Close and tracking anew",
+	name:   "an order against Close",
 	memory: tracked(idlePhase, 3, false).placedAt(4),
 	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw, false), closing(flaw, idlePhase), ticking(1)}
+		return []*thread{ordering(flaw, false), closing(), ticking(1)}
 	},
-	flaws: []string{"a verdict ignores the generation"},
+	flaws: []string{"an end does not look"},
 }, {
-	name:   "an order for what is to be reaped, against Close and tracking anew",
+	name:   "an order for what is to be reaped, against Close",
 	memory: tracked(idlePhase, 3, false).placedAt(4),
 	threads: func(flaw string) []*thread {
-		return []*thread{ordering(flaw, true), closing(flaw, idlePhase), ticking(1)}
+		return []*thread{ordering(flaw, true), closing(), ticking(1)}
 	},
 	flaws: []string{"linger does not look"},
 }, {

@@ -17,7 +17,7 @@ type scenario struct {
 func tracked(phase, now int8, waits bool) memory {
 	m := memory{now: now, modelWords: begunAt(phase, 1, waits), placed: now}
 	m.truth = m.modelWords
-	m.state = modelState{gen: 1, live: true}
+	m.state = modelState{live: true}
 	return m
 }
 
@@ -184,10 +184,10 @@ var scenarios = []scenario{{
 	flaws: deliveryFlaws,
 	large: true,
 }, {
-	name:   "a byte that is delivered against expiry, Close and tracking anew",
+	name:   "a byte that is delivered against expiry and Close",
 	memory: tracked(readPhase, 3, true),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), delivering(flaw), closing(flaw, noPhase)}
+		return []*thread{judging(flaw, plainOwner), delivering(flaw), closing()}
 	},
 }, {
 	name:   "pause against expiry by what was waited in all",
@@ -223,52 +223,44 @@ var scenarios = []scenario{{
 	name:   "two closes and a touch against expiry",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), closing(flaw, noPhase), closing(flaw, noPhase), touching(1)}
+		return []*thread{judging(flaw, plainOwner), closing(), closing(), touching(1)}
 	},
-	flaws: []string{"a verdict stores instead of swapping"},
+	flaws: []string{"an end does not look"},
 }, {
-	name:   "close and track again against expiry and what lingers",
+	name:   "close against expiry and what lingers",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, reapedOwner), closing(flaw, waitPhase), ticking(1)}
+		return []*thread{judging(flaw, reapedOwner), closing(), ticking(1)}
 	},
-	flaws: []string{"a verdict stores instead of swapping", "linger does not look"},
+	flaws: []string{"an end does not look", "linger does not look"},
 }, {
 	name:   "two closes against expiry and what lingers",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, reapedOwner), closing(flaw, noPhase), closing(flaw, noPhase)}
+		return []*thread{judging(flaw, reapedOwner), closing(), closing()}
 	},
 	flaws: []string{"linger does not look"},
 }, {
-	name:   "close and track again against expiry",
+	name:   "close against expiry",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, plainOwner), closing(flaw, waitPhase), ticking(1)}
+		return []*thread{judging(flaw, plainOwner), closing(), ticking(1)}
 	},
-	flaws: []string{"a verdict stores instead of swapping", "a verdict ignores the generation"},
+	flaws: []string{"an end does not look"},
 }, {
-	name:   "close and track again against an OnTimeout that answers no",
+	name:   "close against an OnTimeout that answers no",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, refusingOwner), closing(flaw, waitPhase), ticking(1)}
+		return []*thread{judging(flaw, refusingOwner), closing(), ticking(1)}
 	},
-	flaws: []string{"a verdict stores instead of swapping", "a verdict ignores the generation"},
+	flaws: []string{"a verdict stores instead of swapping", "an end does not look"},
 }, {
-	name:   "close and track again against an OnTimeout that answers yes",
+	name:   "close against an OnTimeout that answers yes",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), closing(flaw, shortIdlePhase), ticking(1)}
+		return []*thread{judging(flaw, keepingOwner), closing(), ticking(1)}
 	},
 	flaws: []string{"a verdict stores instead of swapping"},
-	late:  "an OnTimeout that keeps a connection which is tracked anew meanwhile begins a limit of the new one anew",
-}, {
-	name:   "close and track again against an OnTimeout of a rate that answers yes",
-	memory: tracked(ratePhase, 4, true),
-	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, keepingOwner), closing(flaw, waitPhase), ticking(1)}
-	},
-	flaws: []string{"restart stores what is paid"},
 }, {
 	name:   "a read that ends, and the next, against an OnTimeout that answers yes",
 	memory: tracked(readPhase, 4, true),
@@ -400,13 +392,12 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"evidence stores instead of raising", "Examine has the last word"},
 }, {
-	name:   "close and track again against Examine",
+	name:   "close against Examine",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{arrived: 3}),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, openOwner), closing(flaw, shortIdlePhase), ticking(2)}
+		return []*thread{judging(flaw, openOwner), closing(), ticking(2)}
 	},
-	flaws: []string{"evidence stores instead of raising"},
-	late:  "evidence about a connection that is tracked anew meanwhile counts for the new one, which thus gets no more than the time since it was tracked",
+	flaws: []string{"an end does not look"},
 }, {
 	name:   "touches against Examine of unread bytes",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{arrived: 4, unread: true}),
@@ -443,12 +434,12 @@ var scenarios = []scenario{{
 	},
 	limit: "a Touch that is preempted for a tick takes no grant back if the evidence meanwhile is of its own tick",
 }, {
-	name:   "close and track again against Examine of unread bytes",
+	name:   "close against Examine of unread bytes",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{unread: true}),
 	threads: func(flaw string) []*thread {
-		return []*thread{judging(flaw, openOwner), closing(flaw, waitPhase), ticking(1)}
+		return []*thread{judging(flaw, openOwner), closing(), ticking(1)}
 	},
-	flaws: []string{"a verdict ignores the generation"},
+	flaws: []string{"an end does not look"},
 }, {
 	name:   "a read that ends, and the next, against Examine that finds nothing to wait for",
 	large:  true,

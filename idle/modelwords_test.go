@@ -16,7 +16,6 @@ type modelWait struct {
 }
 
 type modelState struct {
-	gen                     int8
 	live, expired, ending   bool
 	asking, granted, pinged bool
 }

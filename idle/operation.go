@@ -20,7 +20,7 @@ type Operation struct {
 	ran       time.Duration // until then, without pauses
 	progress  Progress
 	fresh     []candidate // met by a walk that is under way
-	results   []result    // of orders
+	results   []result
 }
 
 // A plan is what an operation does.
@@ -39,10 +39,11 @@ type plan struct {
 	after func()                  // nil, or called when the operation has finished
 }
 
-// A result is what has come of an order.
+// A result is what has come of telling a connection, or of ending it.
 type result struct {
-	order
-	as outcome
+	candidate
+	ends bool // it was to be ended
+	as   outcome
 }
 
 // Progress is how far an operation has come.
@@ -117,26 +118,26 @@ func (o *Operation) say(change func()) {
 	}
 }
 
-// report receives what has come of an order. It is called in a pass.
-func (o *Operation) report(of order, as outcome) {
+// report receives a result. It is called in a pass.
+func (o *Operation) report(r result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.results = append(o.results, result{of, as})
+	o.results = append(o.results, r)
 }
 
 // meet notes a connection that a walk visits, if the operation wants it. The walk goes
 // on when the operation has been cancelled.
-func (o *Operation) meet(s *Shard, j job) {
-	c := candidate{j.c, &s.lane, j.state, j.c.lastActivity()}
-	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(&c) || o.plan.picks != nil && !o.asks(j.owner) {
+func (o *Operation) meet(s *Shard, c *Conn) {
+	met := candidate{c, c.lastActivity()}
+	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(&met) || o.plan.picks != nil && !o.asks(c.owner) {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.cancelled || o.plan.lasts && !j.c.state.move(j.state, live, listed, 0) {
+	if o.cancelled || o.plan.lasts && !c.state.move(live, listed, 0) {
 		return
 	}
-	o.fresh = append(o.fresh, c)
+	o.fresh = append(o.fresh, met)
 }
 
 // isCancelled reports whether o has been cancelled, or has finished.

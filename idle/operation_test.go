@@ -381,9 +381,8 @@ func TestOnDrainOnceAtATime(t *testing.T) {
 	})
 }
 
-// TestRaceOrdersAndTrackAnew gives orders about connections whose OnTimeout is running,
-// which then end and are tracked anew on another shard.
-func TestRaceOrdersAndTrackAnew(t *testing.T) {
+// TestRaceTasksBesideOnTimeout has connections told and ended whose OnTimeout is running.
+func TestRaceTasksBesideOnTimeout(t *testing.T) {
 	tr, err := New(Policy{IdleTimeout: 2 * time.Millisecond}, &Options{Tick: time.Millisecond, Shards: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -394,17 +393,17 @@ func TestRaceOrdersAndTrackAnew(t *testing.T) {
 	begun := time.Now()
 	for range 8 {
 		wg.Go(func() {
-			var c Conn
 			for i := 0; time.Since(begun) < raceTime() || trackings.Load() < 10; i++ {
-				o := &slowRacer{}
-				if err := tr.own[i%2].Track(&c, o, hooksOf(o)); err != nil {
+				var c Conn
+				o, sh := &slowRacer{}, tr.own[i%2]
+				if err := sh.Track(&c, o, hooksOf(o)); err != nil {
 					t.Error(err)
 					return
 				}
 				trackings.Add(1)
-				state := c.state.Load()
+				forced := i%3 == 0
 				for c.Live() {
-					tr.own[i%2].command(order{candidate: candidate{conn: &c, lane: &tr.own[i%2].lane, state: state}, what: tell})
+					sh.do(func() { sh.invite(&c); sh.dismiss(&c, dismissal{reason: ReasonDrain, forced: forced}) })
 					time.Sleep(50 * time.Microsecond)
 				}
 				for c.Ending() {

@@ -2,8 +2,7 @@ package idle
 
 import "time"
 
-// A parting is what is known of a connection when it ends. It is noted before the
-// connection's state changes, as the connection may be tracked anew after that.
+// A parting is what is known of a connection when it ends.
 type parting struct {
 	owner        any // nil unless the tracker is watched
 	phase        *Phase

@@ -13,8 +13,8 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		s.lock.Lock()
 		more := s.collect(now)
 		s.lock.Unlock()
-		for _, j := range s.jobs {
-			s.judge(j)
+		for _, c := range s.jobs {
+			s.judge(c)
 		}
 		clear(s.jobs)
 		if !more {
@@ -24,12 +24,11 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	}
 	// What operations want comes last, but a little of it is done in any case, or a herd
 	// could hold them up for ever.
-	for more := s.orders.some.Load(); more && s.obey(); {
+	for more := s.mail.some.Load(); more && s.doTasks(); {
 		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
 			break
 		}
 	}
-	s.postpone()
 	for s.walks.some.Load() && s.step() {
 		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
 			break
@@ -62,7 +61,7 @@ func (s *Shard) collect(now int64) (more bool) {
 		}
 		c := connOf(t)
 		if s.isDue(c, moment{now: now}) {
-			s.jobs = append(s.jobs, c.job())
+			s.jobs = append(s.jobs, c)
 		}
 	}
 	s.counts.looks.Add(uint64(looks))
@@ -158,7 +157,7 @@ func (s *Shard) passOnLoop() {
 }
 
 // hasOther reports whether operations want something of s.
-func (s *Shard) hasOther() bool { return s.orders.some.Load() || s.walks.some.Load() }
+func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.walks.some.Load() }
 
 // isBehind reports whether a loop has a pass due and none pending.
 func (s *Shard) isBehind(now int64) bool {

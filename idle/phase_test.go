@@ -124,7 +124,7 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 		timed := r.phaseOf(Policy{PhaseTimeout: time.Second})
 		p.begin(timed, next)
 		p.phase.Store(timed)
-		r.own[0].ping(p.job())
+		r.own[0].ping(&p.Conn)
 		if got := p.pinged.Load(); got != next {
 			r.Errorf("the phase that began at %d has begun at %d", next, got)
 		}

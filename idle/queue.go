@@ -93,14 +93,14 @@ func (q *queue) sweep(i, n int) (next int) {
 	for range n {
 		switch j := i - len(q.sorted); {
 		case j < 0:
-			if c := &q.sorted[i]; !c.isHole() && !c.isLive() {
+			if c := &q.sorted[i]; !c.isHole() && !c.conn.Live() {
 				*c = candidate{}
 				q.holes++
 			}
 			i++
 		case j >= len(q.looked):
 			return 0
-		case q.looked[j].isLive():
+		case q.looked[j].conn.Live():
 			i++
 		default:
 			q.looked.drop(j)
@@ -117,7 +117,7 @@ func (q *queue) next() (c candidate, ok bool) {
 			continue
 		}
 		switch stamp := c.conn.lastActivity(); {
-		case !c.isLive():
+		case !c.conn.Live():
 		case stamp != c.last:
 			c.last = stamp
 			q.looked.push(c)

@@ -22,7 +22,7 @@ func TestQueueOrder(t *testing.T) {
 			c.state.Store(live)
 			c.in.stamp.Store(now - uint32(rnd.IntN(300)))
 			left[c] = true
-			some = append(some, candidate{conn: c, state: live, last: c.lastActivity()})
+			some = append(some, candidate{conn: c, last: c.lastActivity()})
 		}
 		q.add(some...)
 	}
@@ -71,7 +71,7 @@ func TestQueueLooks(t *testing.T) {
 	for range n {
 		c := new(Conn)
 		c.state.Store(live)
-		all = append(all, candidate{conn: c, state: live})
+		all = append(all, candidate{conn: c})
 	}
 	q.add(all...)
 	for _, c := range all {
@@ -103,7 +103,7 @@ func TestQueueLooksAhead(t *testing.T) {
 		if i >= before {
 			c.in.stamp.Store(1)
 		}
-		all = append(all, candidate{conn: c, state: live, last: c.lastActivity()})
+		all = append(all, candidate{conn: c, last: c.lastActivity()})
 	}
 	silent := before
 	active := slices.Clone(all[before:])
@@ -154,7 +154,7 @@ func TestQueue(t *testing.T) {
 				w.conn.in.stamp.Store(w.last)
 				w.conn.out.stamp.Store(w.last - uint32(rng.IntN(10)))
 				want = append(want, w)
-				all = append(all, candidate{conn: w.conn, state: w.conn.state.Load(), last: w.last})
+				all = append(all, candidate{conn: w.conn, last: w.last})
 			}
 			q.add(all...)
 		}
@@ -173,9 +173,6 @@ func TestQueue(t *testing.T) {
 				if len(want) > 0 {
 					i := rng.IntN(len(want))
 					want[i].conn.state.end()
-					if rng.IntN(2) == 0 {
-						want[i].conn.state.start() // tracked anew, for somebody else
-					}
 					want = slices.Delete(want, i, i+1)
 				}
 			case 5:
@@ -214,7 +211,7 @@ func TestQueueKeepsNothing(t *testing.T) {
 	for i := range uint32(50) {
 		c := &Conn{}
 		c.state.start()
-		all = append(all, candidate{conn: c, state: c.state.Load(), last: i})
+		all = append(all, candidate{conn: c, last: i})
 		c.in.stamp.Store(i + i%2*100) // half of them have moved
 	}
 	q.add(all...)

@@ -85,15 +85,15 @@ func (t *Tracker) follow() {
 }
 
 // followed is what a walk visits connections with after a policy was replaced.
-func followed(s *Shard, j job) {
-	if p := j.c.phase.Load(); p == p.latest() {
+func followed(s *Shard, c *Conn) {
+	if p := c.phase.Load(); p == p.latest() {
 		return
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if j.holds() && j.c.follow(s.clock) && j.c.timer.Pending() {
-		if m := (moment{now: s.clock.recent()}); int32(j.c.placed.Load()-uint32(j.c.next(m).at)) > 0 {
-			s.place(&j.c.entry, m)
+	if c.Live() && c.follow(s.clock) && c.timer.Pending() {
+		if m := (moment{now: s.clock.recent()}); int32(c.placed.Load()-uint32(c.next(m).at)) > 0 {
+			s.place(&c.entry, m)
 		}
 	}
 }

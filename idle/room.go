@@ -33,10 +33,10 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 	g := gate(r)
 	t.gate.Store(&g)
 	if c.PerKey > 0 {
-		t.walk(func(s *Shard, j job) {
-			r.keys.adopt(&j.c.entry, j.owner)
-			if !j.holds() { // it has ended meanwhile, maybe before it was counted
-				r.keys.leave(&j.c.entry)
+		t.walk(func(s *Shard, c *Conn) {
+			r.keys.adopt(&c.entry, c.owner)
+			if !c.Live() { // it has ended meanwhile, maybe before it was counted
+				r.keys.leave(&c.entry)
 			}
 		})
 	}
@@ -145,18 +145,16 @@ func (r *room) leave(e *entry) { r.keys.leave(e) }
 // connections of its key, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
 // that is not live Rekey has no effect. Any goroutine may call it.
 func (c *Conn) Rekey() {
-	st := c.state.Load() // before lane, see End
-	if st&live == 0 {
+	if !c.Live() {
 		return
 	}
-	lane := c.lane
-	s := shardOf(lane)
+	s := shardOf(c.lane)
 	g := s.tracker.gate.Load()
 	if g == nil {
 		return
 	}
 	if err := (*g).(*room).keys.enter(&c.entry, c.owner); err != nil {
-		s.command(order{candidate: candidate{conn: c, lane: lane, state: st}, what: terminate, forced: true, reason: ReasonEvict, cause: causeKey})
+		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: causeKey, forced: true}) })
 	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
 		(*g).leave(&c.entry)
 	}
@@ -210,8 +208,9 @@ func (r *room) evict() bool {
 	for len(r.candidates) > 0 {
 		c := r.candidates[len(r.candidates)-1]
 		r.candidates = r.candidates[:len(r.candidates)-1]
-		if c.isLive() && c.conn.lastActivity() == c.last && r.wants(&c) {
-			if shardOf(c.lane).command(order{candidate: c, what: terminate, still: true, reason: ReasonEvict, report: r.report}) {
+		if c.conn.Live() && c.conn.lastActivity() == c.last && r.wants(&c) {
+			s := shardOf(c.conn.lane)
+			if s.do(func() { r.report(s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last})) }) {
 				r.evicting++
 				return true
 			}
@@ -233,7 +232,7 @@ func (r *room) wants(c *candidate) bool {
 }
 
 // report receives what has come of an order. It is called in a pass.
-func (r *room) report(_ order, as outcome) {
+func (r *room) report(as outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.evicting--
@@ -268,13 +267,13 @@ func (r *room) look() {
 }
 
 // meet notes a connection that a walk visits, if it is among the most idle.
-func (r *room) meet(s *Shard, j job) {
-	c := candidate{j.c, &s.lane, j.state, j.c.lastActivity()}
-	if r.wants(&c) {
+func (r *room) meet(_ *Shard, c *Conn) {
+	met := candidate{c, c.lastActivity()}
+	if r.wants(&met) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.walking { // else the tracker has been closed in the midst of the step
-			r.found.add(c)
+			r.found.add(met)
 		}
 	}
 }

@@ -18,16 +18,15 @@ type Shard struct {
 	resume  atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
 
 	closed  atomic.Bool
-	passing bool  // on a loop: a pass is running, maybe in a callback
-	jobs    []job // connections found due by the current pass
+	passing bool    // on a loop: a pass is running, maybe in a callback
+	jobs    []*Conn // connections found due by the current pass
 
-	orders orders  // given by operations
-	todo   []order // those that are being carried out
-	later  []order // those that are put off to the next pass
+	mail  mailbox
+	tasks []func() // those that are being done
 
 	walks  walkQueue
-	visits []job // connections that a step of a walk visits
-	stride int   // how many these are; looksPerLock but in tests
+	visits []*Conn // connections that a step of a walk visits
+	stride int     // how many these are; looksPerLock but in tests
 }
 
 // A base is what the shards of a tracker share, and the list of them.
@@ -174,7 +173,7 @@ func (b *base) errClosed() error {
 // until the connection ends. If the shard has a loop, Track must be called on it.
 //
 // Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
-// only the shard is, and with [ErrTracked] if c is already tracked. It also fails
+// only the shard is, and with [ErrTracked] if c was tracked before. It also fails
 // if the policy has an active Heartbeat and h has no Ping.
 func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
 
@@ -210,7 +209,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	s.tracker.ends.begin(owner)
 
 	if err := s.admit(c, owner, known); err != nil { // before closed is loaded, see isEmpty
-		c.state.end()
+		c.state.Store(0) // it may be tried again
 		return err
 	}
 	s.lock.Lock()
@@ -225,6 +224,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 		if _, ok := c.state.end(); ok {
 			s.counts.tracked.Add(^uint64(0))
 			s.leave(&c.entry)
+			c.state.Store(0)
 			return err
 		}
 	}

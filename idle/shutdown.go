@@ -87,37 +87,39 @@ func (t *Tracker) awaitDriver(patience context.Context) int {
 // takeAll ends the tracking of all connections. It returns the owners of those that were
 // live, and reaps the others. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
-	cancel(s.orders.close())
-	for j, p := s.takeOne(); j.c != nil; j, p = s.takeOne() {
-		if j.state&expired != 0 {
-			s.reap(j)
+	left := s.mail.close()
+	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
+		if p.owner == nil {
+			s.reap(c)
 			continue
 		}
 		s.counts.gone.Add(1)
 		s.counts.part(&p, s.clock)
-		s.leave(&j.c.entry)
+		s.leave(&c.entry)
 		s.tracker.ends.part(p)
-		owners = append(owners, j.owner)
+		owners = append(owners, p.owner)
+	}
+	for _, task := range left {
+		task()
 	}
 	return owners
 }
 
-// takeOne ends the tracking of a connection, unless it has timed out. It returns no job if
-// none is left.
-func (s *Shard) takeOne() (j job, p parting) {
+// takeOne ends the tracking of a connection. It returns nil if none is left. If the
+// connection has timed out, it is only taken out of the shard, and the parting has no owner.
+func (s *Shard) takeOne() (c *Conn, p parting) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	c := s.conns.last()
-	if c == nil {
-		return j, p
+	if c = s.conns.last(); c == nil {
+		return nil, p
 	}
-	j, p = c.job(), c.parting()
-	p.owner = c.owner
 	s.forget(c)
-	if j.state&live != 0 {
+	if c.Live() {
+		p = c.parting()
+		p.owner = c.owner
 		c.state.end()
 	}
-	return j, p
+	return c, p
 }
 
 // Close ends the tracking of all connections of a loop's shard. It returns the

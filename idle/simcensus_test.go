@@ -154,8 +154,8 @@ func (w *world) checkList(v *simCensus, c *Census) {
 			w.errorf("at %v: listed twice: %v", w.now(), conn)
 		}
 		listed[conn] = true
-		j := slices.IndexFunc(v.live, func(l *life) bool { return &l.slot.conn == conn })
-		if j < 0 || !c.list[i].isLive() || !v.isStill(v.live[j]) || v.live[j].underWay() {
+		j := slices.IndexFunc(v.live, func(l *life) bool { return l.conn == conn })
+		if j < 0 || !conn.Live() || !v.isStill(v.live[j]) || v.live[j].underWay() {
 			continue
 		}
 		l := v.live[j]
@@ -168,7 +168,7 @@ func (w *world) checkList(v *simCensus, c *Census) {
 		last = l
 	}
 	for _, l := range v.live {
-		if v.isStill(l) && wanted(l) && !listed[&l.slot.conn] {
+		if v.isStill(l) && wanted(l) && !listed[l.conn] {
 			w.errorf("at %v: not listed for %+v: %v", w.now(), v.query, l)
 		}
 	}
@@ -230,7 +230,7 @@ func (w *world) checkInfo(l *life, i *Info) {
 	if i.Label != l.name || i.Owner != l.owner || i.Phase != g.policy.Name {
 		w.errorf("at %v: %+v is %v", at, *i, l)
 	}
-	if busy := g.policy.Busy || !g.read.on; i.Busy != busy && l.slot.conn.state.Load()&telling == 0 {
+	if busy := g.policy.Busy || !g.read.on; i.Busy != busy && l.conn.state.Load()&telling == 0 {
 		w.errorf("at %v: %+v is busy: %v: %v", at, *i, busy, l)
 	}
 	longer := time.Duration(0)

@@ -75,7 +75,7 @@ func (l *life) hasEnded(reason Reason, cause string, late time.Duration) {
 	if reason == 0 {
 		return
 	}
-	if l.slot.conn.state.Load()&draining != 0 && !g.drained { // its grace has begun at this instant, and OnDrain comes too late
+	if l.conn.state.Load()&draining != 0 && !g.drained { // its grace has begun at this instant, and OnDrain comes too late
 		e := w.ends.expected[l.name]
 		e.leastAge = min(e.leastAge, g.policy.MaxAge)
 	}

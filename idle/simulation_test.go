@@ -262,7 +262,7 @@ func (w *world) checkZero() {
 		if l := s.life; l != nil && l.live() {
 			w.errorf("neither timed out nor closed nor handed back: %v", l)
 		}
-		if st := s.conn.state.Load() &^ genMask; st != 0 && st&(live|expired|asking|pinging|telling) != 0 {
+		if st := s.conn.state.Load(); st != 0 && st&(live|expired|asking|pinging|telling) != 0 {
 			w.errorf("the state of slot %d is %#x", s.n, st)
 		}
 		if s.conn.timer.Pending() {

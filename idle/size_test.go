@@ -48,6 +48,7 @@ func TestNoAllocations(t *testing.T) {
 		"Enter":                      func() { p.Enter(short); p.Enter(tr.phase) },
 		"after a sleep of the clock": func() { tr.clock.sleep(); p.Touch() },
 		"Track and Close": func() {
+			other.Conn = Conn{}
 			if err := tr.Track(&other.Conn, other, hooks); err != nil {
 				t.Error(err)
 			}

@@ -60,13 +60,13 @@ func (w *world) goWalking() {
 		}
 	}
 	w.walks = append(w.walks, v)
-	v.done = w.tracker.walk(func(s *Shard, j job) { w.visit(v, s, j) })
+	v.done = w.tracker.walk(func(s *Shard, c *Conn) { w.visit(v, s, c) })
 }
 
 // visit is what a walk does with each connection.
-func (w *world) visit(v *simWalk, s *Shard, j job) {
+func (w *world) visit(v *simWalk, s *Shard, c *Conn) {
 	w.mu.Lock()
-	l := j.owner.(interface{ self() *life }).self()
+	l := c.owner.(interface{ self() *life }).self()
 	w.visits++
 	if v.visited[l]++; v.visited[l] > 1 {
 		w.errorf("at %v: visited twice: %v", w.now(), l)
@@ -75,7 +75,7 @@ func (w *world) visit(v *simWalk, s *Shard, j job) {
 		w.errorf("at %v: visited, but the walk is over: %v", w.now(), l)
 	}
 	for _, where := range []string{"visit", "visit once more", "visit again"} {
-		if j.holds() && !l.underWay() {
+		if c.Live() && !l.underWay() {
 			l.meddle(where, false)
 		}
 	}

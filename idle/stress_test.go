@@ -171,7 +171,7 @@ func (s *stress) operate(rng *rand.Rand) {
 func (k *stressed) timedOut() bool {
 	k.using.RLock()
 	defer k.using.RUnlock()
-	return !k.conn.Live()
+	return k.conn == nil || !k.conn.Live()
 }
 
 func (s *stress) use(rng *rand.Rand, k *stressed, what int) {
@@ -180,7 +180,7 @@ func (s *stress) use(rng *rand.Rand, k *stressed, what int) {
 	if k.cur.Load() == nil {
 		return
 	}
-	c := &k.conn
+	c := k.conn
 	switch {
 	case what < 5:
 		if c.Close() {
@@ -242,11 +242,13 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks
 		o, owner = &r.racer, r
 	}
 	o.label = s.newLabel()
-	if k.conn.Close() {
+	if k.conn != nil && k.conn.Close() {
 		k.cur.Load().outcomes.Add(1)
 	}
-	switch err := track(&k.conn, owner, hooksOf(owner)); err {
+	c := &Conn{}
+	switch err := track(c, owner, hooksOf(owner)); err {
 	case nil:
+		k.conn = c
 		k.cur.Store(o)
 		s.mu.Lock()
 		s.all = append(s.all, o)
@@ -292,7 +294,7 @@ func (s *stress) loop(n int, done *atomic.Int64) {
 }
 
 func (s *stress) operateOnLoop(rng *rand.Rand, k *slotted, shard *Shard) {
-	c := &k.conn
+	c := k.conn
 	switch what := rng.IntN(1000); {
 	case k.cur.Load() == nil || what < 100 && !c.Live() || what == 0:
 		s.begin(rng, k, shard.Track)

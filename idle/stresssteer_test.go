@@ -150,10 +150,10 @@ func (s *stress) walkOnce(rng *rand.Rand) {
 	s.mu.Lock()
 	stay := s.stayers[:len(s.stayers):len(s.stayers)]
 	s.mu.Unlock()
-	<-s.tracker.walk(func(_ *Shard, j job) {
+	<-s.tracker.walk(func(_ *Shard, c *Conn) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen[j.owner]++
+		seen[c.owner]++
 	})
 	if s.isClosed() {
 		return

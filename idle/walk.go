@@ -15,7 +15,7 @@ import (
 type walk struct {
 	// visit is called without a lock, on the goroutine of the pass. The connection was live
 	// a moment ago. OnTimeout may be running.
-	visit func(s *Shard, j job)
+	visit func(s *Shard, c *Conn)
 
 	instead any           // nil, or what walks have in common that may stand for each other: a shard where one waits need not make another
 	shards  atomic.Int32  // that are not done
@@ -34,14 +34,14 @@ type walkQueue struct {
 
 // walk calls visit for every connection, in the passes of the shards. It returns a
 // channel that is closed when all were visited, or the tracker is closed.
-func (b *base) walk(visit func(s *Shard, j job)) (done <-chan struct{}) {
+func (b *base) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.startWalk(&walk{visit: visit})
 }
 
 // walkInstead is walk for walks that may stand for each other; see walk.instead.
-func (b *base) walkInstead(of any, visit func(s *Shard, j job)) (done <-chan struct{}) {
+func (b *base) walkInstead(of any, visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.startWalk(&walk{visit: visit, instead: of})
@@ -150,14 +150,14 @@ func (s *Shard) step() (more bool) {
 		s.conns.beginWalk()
 	}
 	for _, c := range s.conns.visit(s.stride) {
-		if j := c.job(); j.state&live != 0 {
-			s.visits = append(s.visits, j)
+		if c.Live() {
+			s.visits = append(s.visits, c)
 		}
 	}
 	more = s.conns.unvisited > 0
 	s.lock.Unlock()
-	for _, j := range s.visits {
-		w.visit(s, j)
+	for _, c := range s.visits {
+		w.visit(s, c)
 	}
 	clear(s.visits)
 	s.visits = s.visits[:0]

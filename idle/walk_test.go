@@ -20,9 +20,9 @@ type walkLog struct {
 // goWalking begins a walk. Each visit takes so long.
 func (r *rig) goWalking(took time.Duration) *walkLog {
 	w := &walkLog{}
-	w.done = r.walk(func(_ *Shard, j job) {
+	w.done = r.walk(func(_ *Shard, c *Conn) {
 		w.mu.Lock()
-		w.seen = append(w.seen, j.owner)
+		w.seen = append(w.seen, c.owner)
 		w.mu.Unlock()
 		time.Sleep(took)
 	})
@@ -388,7 +388,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 	for b.Loop() {
 		var seen atomic.Int64
-		<-tr.walk(func(s *Shard, j job) { seen.Add(1) })
+		<-tr.walk(func(s *Shard, c *Conn) { seen.Add(1) })
 		if seen.Load() != n {
 			b.Fatalf("%d visited of %d", seen.Load(), n)
 		}

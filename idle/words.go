@@ -232,10 +232,8 @@ func raise(at *atomic.Uint32, stamp uint32) {
 	}
 }
 
-// state is the state of a connection. Its low bits are flags. Above them are the
-// misses of the heartbeat, and then a generation, which changes each time the
-// connection is tracked anew. Work that was begun for a connection carries its
-// generation, so it cannot affect a later one in the same memory.
+// state is the state of a connection: flags, and above them the misses of the heartbeat. A
+// Conn is for one connection, so its state is 0 before it is tracked, and never again.
 type state struct{ atomic.Uint32 }
 
 const (
@@ -247,7 +245,7 @@ const (
 	granted                // unread input has averted a timeout
 	draining               // MaxAge has passed, and MaxAgeGrace is running
 	spent                  // a wait has begun after all waits together had passed their limit
-	walked                 // its meaning alternates, see tour
+	over                   // not tracked any more
 	listed                 // the tracker's Drain has met the connection
 	telling                // OnDrain is running
 	ending                 // it is being decided whether a live connection ends (see Conn.Deliver), or has been
@@ -255,44 +253,33 @@ const (
 	missUnit = 1 << 12
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
-	genUnit  = 1 << 19
-	genMask  = 0x1fff * genUnit
 )
 
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// sameGen reports whether two states are of the same generation.
-func sameGen(a, b uint32) bool { return a&genMask == b&genMask }
+// start begins the tracking. It returns false if that has begun before.
+func (s *state) start() bool { return s.CompareAndSwap(0, live) }
 
-// start begins a new generation. It returns false if the last one has not ended.
-func (s *state) start() bool {
-	for {
-		was := s.Load()
-		if was&(live|expired) != 0 {
-			return false
-		}
-		if s.CompareAndSwap(was, was&genMask+genUnit|live) { // else a flag of the last one has changed
-			return true
-		}
-	}
-}
-
-// end ends the generation and returns the state before. ok is false if it has
-// already ended.
+// end ends the tracking and returns the state before. ok is false if it has already ended,
+// or not begun.
 func (s *state) end() (was uint32, ok bool) {
 	for {
 		was = s.Load()
 		if was&(live|expired) == 0 {
 			return was, false
 		}
-		if s.CompareAndSwap(was, was&genMask) {
+		next := uint32(over)
+		if was&expired != 0 {
+			next |= ending // bytes come too late, for ever
+		}
+		if s.CompareAndSwap(was, next) {
 			return was, true
 		}
 	}
 }
 
-// set sets and clears bits in any generation.
+// set sets and clears bits.
 func (s *state) set(set, clear uint32) {
 	for {
 		was := s.Load()
@@ -303,12 +290,12 @@ func (s *state) set(set, clear uint32) {
 	}
 }
 
-// move sets and clears bits if the generation is that of gen, all bits in need
-// are set, and no bit in set is. It reports whether it did.
-func (s *state) move(gen, need, set, clear uint32) bool {
+// move sets and clears bits if all bits in need are set, and no bit in set is. It reports
+// whether it did.
+func (s *state) move(need, set, clear uint32) bool {
 	for {
 		was := s.Load()
-		if !sameGen(was, gen) || was&need != need || was&set != 0 {
+		if was&need != need || was&set != 0 {
 			return false
 		}
 		if s.CompareAndSwap(was, was&^clear|set) {
@@ -317,36 +304,27 @@ func (s *state) move(gen, need, set, clear uint32) bool {
 	}
 }
 
-// finish replaces live by expired, and sets ending, if the generation is that of gen and
-// all bits in need are set. It reports whether it did.
-func (s *state) finish(gen, need uint32) bool {
+// finish replaces live by the bits in become, if all bits in need are set. It reports
+// whether it did.
+func (s *state) finish(need, become uint32) bool {
 	for {
 		was := s.Load()
-		if !sameGen(was, gen) || was&need != need {
+		if was&need != need {
 			return false
 		}
-		if s.CompareAndSwap(was, was&^live|expired|ending) {
+		if s.CompareAndSwap(was, was&^live|become) {
 			return true
 		}
 	}
 }
 
-// spare clears ending if the generation is that of gen and has not ended.
-func (s *state) spare(gen uint32) { s.move(gen, live|ending, 0, ending) }
+// spare clears ending, unless the connection has ended.
+func (s *state) spare() { s.move(live|ending, 0, ending) }
 
-// mark sets bits if the generation is that of gen and none of them is set.
-func (s *state) mark(gen, bits uint32) {
-	s.move(gen, 0, bits, 0)
-}
-
-// addMiss counts a miss and returns the number of misses. It returns 0 if the
-// generation is not that of gen.
-func (s *state) addMiss(gen uint32) int {
+// addMiss counts a miss and returns the number of misses.
+func (s *state) addMiss() int {
 	for {
 		was := s.Load()
-		if !sameGen(was, gen) {
-			return 0
-		}
 		if misses(was) >= maxMisses {
 			return maxMisses
 		}

@@ -111,7 +111,7 @@ func (w *work) hear() (paused, cancelled bool) {
 	o.mu.Unlock()
 	for _, r := range results {
 		w.given--
-		if r.what == terminate {
+		if r.ends {
 			w.ending--
 		}
 		switch {
@@ -119,12 +119,12 @@ func (w *work) hear() (paused, cancelled bool) {
 			w.ended++
 		case r.as == gone:
 			w.gone++
-			if r.what == tell {
+			if !r.ends {
 				w.taken-- // another one may have its turn
 			}
 		case r.as == told:
 			w.told = append(w.told, waiter{r.candidate, w.ran})
-		case r.what == tell: // OnTimeout is running
+		case !r.ends: // OnTimeout is running
 			w.asked = append(w.asked, r.candidate)
 		default:
 			w.inUse = append(w.inUse, r.candidate)
@@ -140,7 +140,7 @@ func (w *work) sweep() {
 	w.gone += before - w.waiting()
 	for range min(len(w.told), sweptEachStep) {
 		w.sweptTold = (w.sweptTold + 1) % len(w.told)
-		if c := &w.told[w.sweptTold]; c.conn != nil && !c.isLive() {
+		if c := &w.told[w.sweptTold]; c.conn != nil && !c.conn.Live() {
 			*c = waiter{}
 			w.gone++
 			w.toldGone++
@@ -193,22 +193,22 @@ func (w *work) advance() {
 			w.taken-- // it has been active meanwhile
 			continue
 		}
-		w.give(c, tell, false)
+		w.tell(c)
 	}
 	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.mayGive())
 	w.paid = w.ran
 	w.queue.grant(due)
-	w.inTurn(due, tell, false)
+	w.inTurn(due, w.tell)
 	w.queue.lookAhead()
 	w.endTold(w.plan.grace, false)
 	w.endIdle()
 }
 
-// inTurn gives an order about each of the next n connections in the queue.
-func (w *work) inTurn(n int, what command, forced bool) {
+// inTurn calls do for each of the next n connections in the queue.
+func (w *work) inTurn(n int, do func(candidate)) {
 	for range min(n, w.mayGive()) {
 		if c, ok := w.next(); ok {
-			w.give(c, what, forced)
+			do(c)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (w *work) endTold(ago time.Duration, forced bool) {
 		case w.ran-first.since < ago:
 			return
 		default:
-			w.give(first.candidate, terminate, forced)
+			w.end(first.candidate, forced)
 		}
 		w.told = w.told[1:]
 	}
@@ -259,12 +259,12 @@ func (w *work) endIdle() {
 	w.inUse = w.inUse[len(some):]
 	for _, c := range some {
 		switch {
-		case !c.isLive():
+		case !c.conn.Live():
 			w.gone++
 		case c.conn.isBusy():
 			w.inUse = append(w.inUse, c)
 		default:
-			w.give(c, terminate, false)
+			w.end(c, false)
 		}
 	}
 }
@@ -276,24 +276,34 @@ func (w *work) endAll() {
 	some := w.inUse[:min(len(w.inUse), w.mayGive())]
 	w.inUse = w.inUse[len(some):]
 	for _, c := range some {
-		w.give(c, terminate, true)
+		w.end(c, true)
 	}
 	w.endTold(0, true)
-	w.inTurn(w.waiting(), terminate, true)
+	w.inTurn(w.waiting(), func(c candidate) { w.end(c, true) })
 }
 
-// give gives an order about c to its shard.
-func (w *work) give(c candidate, what command, forced bool) {
-	if !shardOf(c.lane).command(order{
-		candidate: c, what: what, forced: forced, reason: w.plan.reason, cause: w.plan.cause, report: w.op.report,
-	}) {
-		w.gone++ // the shard is closed, and has handed the connection back
-		return
-	}
-	w.given++
-	if what == terminate {
+// tell has the owner of c asked to finish.
+func (w *work) tell(c candidate) {
+	w.give(c, func(s *Shard) { w.op.report(result{c, false, s.invite(c.conn)}) })
+}
+
+// end has c ended.
+func (w *work) end(c candidate, forced bool) {
+	d := dismissal{reason: w.plan.reason, cause: w.plan.cause, forced: forced}
+	if w.give(c, func(s *Shard) { w.op.report(result{c, true, s.dismiss(c.conn, d)}) }) {
 		w.ending++
 	}
+}
+
+// give gives the shard of c a task. It reports whether the shard is not closed.
+func (w *work) give(c candidate, task func(*Shard)) bool {
+	s := shardOf(c.conn.lane)
+	if !s.do(func() { task(s) }) {
+		w.gone++ // the shard is closed, and has handed the connection back
+		return false
+	}
+	w.given++
+	return true
 }
 
 // left returns how many connections are to be ended still.
@@ -340,6 +350,6 @@ func (w *work) finish() {
 		}
 	}
 	for _, c := range all {
-		c.conn.state.move(c.state, 0, 0, listed)
+		c.conn.state.set(0, listed)
 	}
 }

@@ -118,17 +118,27 @@ type home struct {
 	shard *Shard
 }
 
-// A slot is a Conn, which one connection after the other uses.
+// A slot is a place for one connection after the other.
 type slot struct {
-	conn Conn
+	conn *Conn // the last one
+	used int   // how many have been
 	n    int
 	home *home
 	life *life // nil when not tracked
 }
 
-// The slots are those of one world after the other. A jitter of the age depends
-// on the address of the Conn, and this way a world is the same each time.
-var simSlots [6]slot
+// The slots and the Conns are those of one world after the other. A jitter of the age
+// depends on the address of the Conn, and this way a world is the same each time.
+var (
+	simSlots [6]slot
+	simConns [len(simSlots)][2000]Conn
+)
+
+// next returns a Conn for the next connection in s.
+func (s *slot) next() *Conn {
+	s.used++
+	return &simConns[s.n][s.used-1]
+}
 
 // mostStall is how many ticks a stall takes at most, and a bit.
 const mostStall = 37
@@ -213,7 +223,8 @@ func (w *world) settle(how int) {
 		w.homes = []*home{driver, w.newLoop("loop 1"), w.newLoop("loop 2")}
 	}
 	for i := range simSlots {
-		simSlots[i] = slot{n: i, home: w.homes[i/2%len(w.homes)]}
+		clear(simConns[i][:simSlots[i].used])
+		simSlots[i] = slot{n: i, home: w.homes[i/2%len(w.homes)], conn: &Conn{}}
 		w.slots = append(w.slots, &simSlots[i])
 	}
 }
