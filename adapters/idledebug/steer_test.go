@@ -72,8 +72,7 @@ func TestShed(t *testing.T) {
 	})
 }
 
-// TestEnd ends a connection by the id of its row, and then another one whose Conn is used
-// again meanwhile.
+// TestEnd ends a connection by the id of its row, and then one that has ended meanwhile.
 func TestEnd(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {
 		s.track("a")
@@ -82,12 +81,10 @@ func TestEnd(t *testing.T) {
 		rows := get[list](s, "/api/connections").Rows
 		s.post("/api/end", fmt.Sprintf(`{"id": %q, "cause": "rude"}`, rows[0].ID))
 		b.Close()
-		if err := s.tracker().Track(b, "c", &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
-			s.Fatal(err)
-		}
+		c := s.track("c")
 		s.post("/api/end", fmt.Sprintf(`{"id": %q}`, rows[1].ID))
 		time.Sleep(time.Second)
-		if st := s.tracker().Stats(); st.Shed != 1 || st.Causes["rude"] != 1 || !b.Live() {
+		if st := s.tracker().Stats(); st.Shed != 1 || st.Causes["rude"] != 1 || !c.Live() {
 			s.Errorf("%+v", st)
 		}
 		time.Sleep(rowsLast)
