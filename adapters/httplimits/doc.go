@@ -15,7 +15,7 @@
 //	request         from there to the end of the response             BodyTimeout, BodyRate, HandlerTimeout
 //	keep-alive      from there to the first byte of the next request  KeepAliveTimeout
 //	streams         while streams of HTTP/2 are open                  StreamTimeout
-//	request stream  a stream of HTTP/2, which is reset                BodyTimeout, BodyRate
+//	request stream  a stream of HTTP/2, which is reset                BodyTimeout, BodyRate, StreamTotal
 //	hijacked        after a hijack                                    the fields of its idle.Policy
 //
 // WriteTimeout and WriteRate apply in all phases but the last. In HTTP/1, a timeout of
@@ -60,8 +60,8 @@
 // and its context is cancelled; OnTimeout and Stats tell which limit was passed.
 //
 // A route whose clients may pause in a body, for an upload by hand for example, has
-// limits of its own (HTTP/1, see below) and flushes the header of its response before it
-// reads (HTTP/2).
+// limits of its own (see below). In HTTP/2 it may instead flush the header of its response
+// before it reads.
 //
 // # Changing timeouts
 //
@@ -105,10 +105,10 @@
 //
 // # Limits of one request
 //
-// SetLimits gives a request of HTTP/1 [RequestLimits] of its own, until its end: a longer
-// BodyTimeout for an upload, or another WriteRate for a download. A request of HTTP/2
-// cannot have any, as net/http does not tell which stream it is; SetLimits says so by an
-// error that matches [errors.ErrUnsupported].
+// SetLimits gives a request [RequestLimits] of its own, until its end: a longer
+// BodyTimeout for an upload, or another WriteRate for a download. In HTTP/2 they are those
+// of its stream. What streams share keeps the listener's limits: the window of the
+// connection, and the connection itself.
 //
 // # Leaving
 //

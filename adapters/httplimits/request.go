@@ -6,7 +6,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// RequestLimits are the limits of one request of HTTP/1, which its handler sets by
+// RequestLimits are the limits of one request, which its handler sets by
 // SetLimits of the adapter: a longer BodyTimeout for an upload by hand, or another
 // WriteRate for a download.
 //
@@ -24,4 +24,5 @@ type RequestLimits struct {
 	HandlerTimeout time.Duration
 	WriteTimeout   time.Duration
 	WriteRate      idle.Rate
+	StreamTotal    time.Duration // HTTP/2; an error in HTTP/1
 }

@@ -117,6 +117,14 @@ type Timeouts struct {
 	// fasthttp: it must be zero or Off, because fasthttp does not speak HTTP/2.
 	StreamTimeout time.Duration
 
+	// StreamTotal limits how long a stream of HTTP/2 may be open, from the end of its
+	// request's header. It is off by default. If it passes, the stream is reset, and the
+	// handler's context is cancelled. If SetTimeouts switches it on, it counts for
+	// streams that begin later.
+	//
+	// fasthttp: it must be zero or Off.
+	StreamTotal time.Duration
+
 	// Hijacked is the policy of hijacked connections. The zero Policy sets no
 	// limit. Without a limit, a hijacked connection that its handler forgets is
 	// closed by the garbage collector, as behind the bare server (for fasthttp:

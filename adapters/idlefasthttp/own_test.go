@@ -114,6 +114,7 @@ func TestRefusedServers(t *testing.T) {
 		{&fasthttp.Server{Handler: hello, TLSConfig: h2}, nil, Timeouts{}, []string{"NextProtos", `"h2"`}},
 		{&fasthttp.Server{Handler: hello}, h2, Timeouts{}, []string{"NextProtos", `"h2"`}},
 		{&fasthttp.Server{Handler: hello}, nil, Timeouts{StreamTimeout: time.Minute}, []string{"StreamTimeout", "1m0s", "HTTP/2"}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{StreamTotal: time.Minute}, []string{"StreamTotal", "1m0s", "HTTP/2"}},
 		{&fasthttp.Server{Handler: hello}, nil, Timeouts{HeaderTimeout: -2}, []string{"HeaderTimeout", "-2ns"}},
 	} {
 		test.says = append(test.says, "idlefasthttp: ")

@@ -87,6 +87,9 @@ func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, er
 
 // checkTimeouts returns an error if t has a timeout that fasthttp has no use for.
 func checkTimeouts(t Timeouts) error {
+	if t.StreamTotal != 0 && t.StreamTotal != Off {
+		return fmt.Errorf("idlefasthttp: StreamTotal is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTotal)
+	}
 	if t.StreamTimeout != 0 && t.StreamTimeout != Off {
 		return fmt.Errorf("idlefasthttp: StreamTimeout is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTimeout)
 	}

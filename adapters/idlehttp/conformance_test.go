@@ -49,7 +49,7 @@ var conforming = httpsuite.Server{
 		}
 		return ended(err)
 	},
-	Phases: 7, Limits: 9, SpeaksHTTP2: true,
+	Phases: 7, Limits: 10, SpeaksHTTP2: true,
 	PipelinedAnswer: true, CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
 }
 

@@ -45,7 +45,8 @@ func ExampleListener_SetTimeouts() {
 	// 1 by KeepAliveTimeout
 }
 
-// A route for uploads over bad links is more patient than the rest of the server.
+// A route for uploads over bad links is more patient than the rest of the server. In
+// HTTP/2 this is about the stream, and others on the connection keep the server's limits.
 func ExampleSetLimits() {
 	upload := func(w http.ResponseWriter, r *http.Request) {
 		err := idlehttp.SetLimits(r, idlehttp.RequestLimits{
@@ -53,7 +54,7 @@ func ExampleSetLimits() {
 			BodyRate:    idle.Rate{BytesPerSecond: 50, Grace: 5 * time.Minute}, // on average
 		})
 		if err != nil {
-			log.Print(err) // such as for a request of HTTP/2
+			log.Print(err)
 		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {

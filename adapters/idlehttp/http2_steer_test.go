@@ -98,17 +98,140 @@ func TestHTTP2SetTimeoutsOfConnections(t *testing.T) {
 	})
 }
 
-// A request of HTTP/2 is told that it cannot have limits of its own.
+// One stream has limits of its own: an upload of an hour beside requests that have ten
+// seconds, on one connection. It keeps them if the listener's change.
 func TestHTTP2SetLimits(t *testing.T) {
+	for name, wrap := range map[string]func(http.ResponseWriter, *http.Request){
+		"a plain body":   func(http.ResponseWriter, *http.Request) {},
+		"a wrapped body": func(w http.ResponseWriter, r *http.Request) { r.Body = http.MaxBytesReader(w, r.Body, 1<<30) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := Timeouts{BodyTimeout: 10 * time.Second}
+			virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("own") != "" {
+					wrap(w, r)
+					own := RequestLimits{BodyTimeout: 2 * time.Minute, BodyRate: idle.Rate{BytesPerSecond: 1, Grace: 2 * time.Minute}}
+					if err := SetLimits(r, own); err != nil {
+						t.Error(err)
+					}
+				}
+				io.Copy(io.Discard, r.Body)
+			}, func(t *testing.T, f framed) {
+				const upload = 1
+				f.open(upload, postBlock+"\x00\x03own\x01x", 0)
+				next := uint32(3)
+				for minute := range 60 {
+					time.Sleep(time.Minute)
+					f.data(upload, 150, 0)
+					if minute == 30 {
+						if err := f.site.SetTimeouts(Timeouts{BodyTimeout: time.Second}); err != nil {
+							t.Error(err)
+						}
+					}
+					if minute%10 == 0 {
+						f.open(next, postBlock, 0)
+						f.wantReset(next)
+						next += 2
+					}
+				}
+				f.data(upload, 1, endStream)
+				f.wantEnd(upload)
+			})
+		})
+	}
+}
+
+// A stream is cut by limits of its own, which count from the call, and name their settings.
+func TestHTTP2SetLimitsCut(t *testing.T) {
+	const limit = 20 * time.Second
+	for setting, test := range map[string]struct {
+		own     RequestLimits
+		window  uint32
+		block   string
+		flags   byte
+		handler http.HandlerFunc
+	}{
+		"BodyTimeout":  {RequestLimits{BodyTimeout: limit}, defaultWindow, postBlock, 0, reads},
+		"BodyRate":     {RequestLimits{BodyRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, defaultWindow, postBlock, 0, reads},
+		"WriteTimeout": {RequestLimits{WriteTimeout: limit}, noWindow, getBlock, endStream, writes},
+		"WriteRate":    {RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 100, Grace: limit}}, noWindow, getBlock, endStream, writes},
+		"StreamTotal":  {RequestLimits{StreamTotal: limit}, defaultWindow, getBlock, endStream, waits},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			off := httpsuite.Off()
+			virtual(t, off, test.window, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Minute)
+				if err := SetLimits(r, test.own); err != nil {
+					t.Error(err)
+				}
+				test.handler(w, r)
+			}, func(t *testing.T, f framed) {
+				begun := f.open(1, test.block, test.flags)
+				if took := f.wantReset(1).Sub(begun); took < time.Minute+limit || took > time.Minute+limit+2*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				f.site.wantReset(1)
+				if n := f.site.Stats().Limits[setting]; n != 1 {
+					t.Errorf("%v", f.site.Stats().Limits)
+				}
+			})
+		})
+	}
+}
+
+// SetLimits of HTTP/2 says why it fails.
+func TestHTTP2SetLimitsRefuses(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		served := make(chan *http.Request, 1)
 		s := start2(t, secure, httpsuite.Off(), func(w http.ResponseWriter, r *http.Request) {
-			err := SetLimits(r, RequestLimits{BodyTimeout: time.Minute})
-			if httpsuite.WantError(t, err, "idlehttp: SetLimits: ", "HTTP/2"); !errors.Is(err, errors.ErrUnsupported) {
+			httpsuite.WantError(t, SetLimits(r, RequestLimits{BodyTimeout: -2}), "idlehttp: SetLimits: BodyTimeout is -2ns")
+			other := *r
+			other.Body = io.NopCloser(nil)
+			err := SetLimits(&other, RequestLimits{})
+			if httpsuite.WantError(t, err, "idlehttp: SetLimits: ", "Body is a io.nopCloser"); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("%v is not ErrUnsupported", err)
 			}
+			served <- r.WithContext(context.WithoutCancel(r.Context()))
 		})
 		s.do(s.transport(true), nil)
+		httpsuite.WantError(t, SetLimits(httpsuite.Receive(t, served), RequestLimits{BodyTimeout: time.Minute}), "idlehttp: SetLimits: ", "has ended")
 	})
+}
+
+// StreamTotal limits each stream from its own beginning, whatever it does.
+func TestHTTP2StreamTotal(t *testing.T) {
+	const total = time.Minute
+	for name, test := range map[string]struct {
+		window  uint32
+		block   string
+		flags   byte
+		handler http.HandlerFunc
+	}{
+		"silent":   {defaultWindow, getBlock, endStream, waits},
+		"body":     {defaultWindow, postBlock, 0, reads},
+		"download": {1 << 20, getBlock, endStream, writes}, // the window of the connection is used up
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := httpsuite.Off()
+			limits.StreamTotal = total
+			virtual(t, limits, test.window, test.handler, func(t *testing.T, f framed) {
+				first := f.open(1, test.block, test.flags)
+				time.Sleep(total / 2)
+				second := f.open(3, test.block, test.flags)
+				for _, stream := range []struct {
+					id    uint32
+					begun time.Time
+				}{{1, first}, {3, second}} {
+					if took := f.wantReset(stream.id).Sub(stream.begun); took < total || took > total+2*time.Second {
+						t.Errorf("stream %d is reset after %v", stream.id, took)
+					}
+				}
+				if n := f.site.Stats().Limits["StreamTotal"]; n != 2 {
+					t.Errorf("%v", f.site.Stats().Limits)
+				}
+			})
+		})
+	}
 }
 
 // SetLimits refuses requests that came another way, or are over.

@@ -3,7 +3,10 @@ package idlehttp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"reflect"
+	"strings"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
@@ -42,17 +45,61 @@ type RequestLimits = httplimits.RequestLimits
 // hijacked, and if a field is invalid; the error names the field. Then the request keeps
 // the limits that it has.
 //
-// A request of HTTP/2 cannot have limits of its own: net/http does not tell which stream
-// it is. The error then matches [errors.ErrUnsupported].
+// In HTTP/2 the limits are those of the request's stream. HandlerTimeout has no effect there,
+// StreamTotal only there. The stream is found behind r.Body, also if that has been replaced by
+// one that wraps it in a field, as http.MaxBytesReader does. If it cannot be found, or if
+// no limits of single streams apply to the server (see the package's documentation),
+// the error matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
 	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
 	switch {
 	case !ok:
 		return errors.New("idlehttp: SetLimits: the request did not arrive on a listener of this package")
-	case r.ProtoMajor != 1:
-		return fmt.Errorf("idlehttp: SetLimits: a request of HTTP/2 cannot have limits of its own, as net/http does not tell which stream it is; set the listener's: %w", errors.ErrUnsupported)
 	case r.Context().Err() != nil:
 		return errors.New("idlehttp: SetLimits: the request has ended, or was cancelled")
+	case r.ProtoMajor == 1:
+		return httpconn.SetLimits(httpconn.ListenerOf(c), c, limits)
 	}
-	return httpconn.SetLimits(httpconn.ListenerOf(c), c, limits)
+	id := streamOf(r.Body)
+	if id == 0 {
+		return fmt.Errorf("idlehttp: SetLimits: the stream of the request is not known, because its Body is a %T; call SetLimits before you replace the Body: %w", r.Body, errors.ErrUnsupported)
+	}
+	return httpconn.SetStreamLimits(c, id, limits)
+}
+
+// streamOf returns the id of the HTTP/2 stream that a request's body is of, or 0 if it
+// finds none. net/http does not tell it, so it is looked up in net/http's own body: the
+// field id of what the field stream points to.
+func streamOf(body any) uint32 {
+	const mostWrappers = 10
+	v := reflect.ValueOf(body)
+	for range mostWrappers {
+		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct {
+			return 0
+		}
+		if path := v.Type().PkgPath(); path == "net/http" || strings.HasPrefix(path, "net/http/internal") {
+			if s := v.FieldByName("stream"); s.Kind() == reflect.Pointer && !s.IsNil() && s.Elem().Kind() == reflect.Struct {
+				if id := s.Elem().FieldByName("id"); id.Kind() == reflect.Uint32 {
+					return uint32(id.Uint())
+				}
+			}
+		}
+		v = readerIn(v)
+	}
+	return 0
+}
+
+// readerIn returns the first field of a struct that is an interface with a method Read,
+// or nothing.
+func readerIn(v reflect.Value) reflect.Value {
+	reader := reflect.TypeFor[io.Reader]()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Interface && f.Type().Implements(reader) {
+			return f
+		}
+	}
+	return reflect.Value{}
 }

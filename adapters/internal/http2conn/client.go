@@ -76,6 +76,7 @@ func (l *ledger) clientHeaders(id uint32, ends bool) {
 		return // the server ignores it or treats it as an error
 	case s == nil:
 		l.lastClient = id
+		l.opened = true
 		flags := uint8(0)
 		if ends {
 			flags = clientEnded

@@ -40,9 +40,13 @@ type Host interface {
 	// the present state when that begins anew, as with each request's header.
 	Enter(State)
 
-	// Track starts tracking a stream with the hooks that [Hooks] returns. It
-	// fails if the server has ended.
-	Track(c *idle.Conn, stream any) error
+	// Track starts tracking a stream, or what all streams of the connection wait for
+	// together, with the hooks that [Hooks] returns. It fails if the server has ended.
+	Track(c *idle.Conn, owner any, all bool) error
+
+	// LimitsStreams reports whether a limit counts for a stream as long as it is open,
+	// and not only while the client is waited for.
+	LimitsStreams() bool
 
 	// Unread reports whether the kernel has unread input for the connection.
 	Unread() bool

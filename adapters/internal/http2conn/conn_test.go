@@ -21,6 +21,7 @@ type fakeHost struct {
 	states  []State
 	resets  int
 	unread  bool
+	always  bool
 }
 
 func (h *fakeHost) Enter(s State) {
@@ -29,7 +30,10 @@ func (h *fakeHost) Enter(s State) {
 	h.states = append(h.states, s)
 }
 
-func (h *fakeHost) Track(c *idle.Conn, o any) error       { return h.tracker.Track(c, o, Hooks(false)) }
+func (h *fakeHost) Track(c *idle.Conn, o any, _ bool) error {
+	return h.tracker.Track(c, o, Hooks(false))
+}
+func (h *fakeHost) LimitsStreams() bool                   { return h.always }
 func (h *fakeHost) Unread() bool                          { return h.unread }
 func (h *fakeHost) OnTimeout(err *idle.TimeoutError) bool { return false }
 

@@ -28,6 +28,7 @@ type ledger struct {
 	greeted bool // the server has sent a frame; the first one is its SETTINGS
 	pong    bool // the client has answered our PING
 
+	opened      bool    // the client has opened a stream
 	changed     bool    // a stream may have started or stopped waiting for the client
 	window      *wait   // the wait for the connection's window; nil until there is one
 	closedWaits []*wait // waits of streams that have closed, to be ended by settle

@@ -1,5 +1,7 @@
 package http2conn
 
+import "github.com/idlewheel/idlewheel/idle"
+
 // A stream is the state of an open stream.
 type stream struct {
 	id    uint32
@@ -10,6 +12,8 @@ type stream struct {
 
 	sent, received int64 // bytes of DATA while wait is nil
 	wait           *wait // the wait for the client; nil until there is one
+
+	phase *idle.Phase // the limits of its own; nil if it has those of all streams
 }
 
 // Flags of a stream.

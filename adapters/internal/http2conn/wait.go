@@ -35,18 +35,27 @@ func (c *Conn) settle() {
 	if c.ended {
 		return
 	}
-	if c.changed {
+	always := c.opened && c.host.LimitsStreams()
+	c.opened = false
+	if c.changed || always {
 		c.changed = false
 		for i := range c.streams {
 			s := &c.streams[i]
-			if c.setWait(&s.wait, c.owes(s), c.stalls(s)) {
-				s.wait.Received(int(s.received))
-				s.wait.Sent(int(s.sent))
+			if s.wait == nil && (always || c.owes(s) || c.stalls(s)) {
+				c.track(s)
+			}
+			if s.wait != nil {
+				s.wait.set(c.owes(s), c.stalls(s))
 			}
 		}
 	}
-	if c.setWait(&c.window, false, c.stallsAll()) {
-		c.window.Sent(int(c.sent))
+	if c.window == nil && c.stallsAll() {
+		if c.window = c.newWait(true); c.window != nil {
+			c.window.Sent(int(c.sent))
+		}
+	}
+	if c.window != nil {
+		c.window.set(false, c.stallsAll())
 	}
 	for i, w := range c.closedWaits {
 		w.close()
@@ -78,22 +87,46 @@ func (c *Conn) currentState() (s State, since uint32) {
 	return KeepAlive, c.lastClient
 }
 
-// setWait makes *w wait for a read, a write, both or neither. It creates the wait
-// when there is first something to wait for, and reports whether it has. The
-// caller then reports the bytes that have moved so far.
-func (c *Conn) setWait(w **wait, reads, writes bool) (made bool) {
-	if *w == nil {
-		if !reads && !writes {
-			return false
-		}
-		fresh := &wait{conn: c, reads: true} // tracking begins with a wait for a read
-		if c.host.Track(&fresh.Conn, fresh) != nil {
-			return false
-		}
-		*w, made = fresh, true
+// track creates the wait of a stream, and reports the bytes that have moved so far.
+func (c *Conn) track(s *stream) {
+	if s.wait = c.newWait(false); s.wait == nil {
+		return
 	}
-	(*w).set(reads, writes)
-	return made
+	if s.phase != nil {
+		s.wait.Enter(s.phase)
+	}
+	s.wait.Received(int(s.received))
+	s.wait.Sent(int(s.sent))
+}
+
+// newWait creates a wait, of one stream or of all. It returns nil if the server has ended.
+func (c *Conn) newWait(all bool) *wait {
+	w := &wait{conn: c, reads: true} // tracking begins with a wait for a read
+	if c.host.Track(&w.Conn, w, all) != nil {
+		return nil
+	}
+	return w
+}
+
+// Limit puts the stream with the given id under the limits of p, which count from now
+// on. It reports whether the stream is open.
+func (c *Conn) Limit(id uint32, p *idle.Phase) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.streams.find(id)
+	if s == nil || s.is(resetting) || c.ended {
+		return false
+	}
+	s.phase, s.received, s.sent = p, 0, 0
+	if s.wait == nil {
+		c.track(s)
+	} else {
+		s.wait.Enter(p)
+	}
+	if s.wait != nil {
+		s.wait.set(c.owes(s), c.stalls(s))
+	}
+	return true
 }
 
 // set starts and stops waiting as asked.

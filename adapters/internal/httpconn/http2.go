@@ -19,7 +19,8 @@ type streams struct {
 
 	mu      sync.Mutex
 	tracker *idle.Tracker // nil until the first stream is tracked
-	phase   *idle.Phase   // of all streams; nil like tracker
+	phase   *idle.Phase   // of a stream; nil like tracker
+	window  *idle.Phase   // of all streams of a connection, while its window is used up
 	closed  bool
 
 	follower *pressure.Follower // of the listener's connections; nil if there has been none
@@ -28,49 +29,67 @@ type streams struct {
 
 var errClosed = errors.New("httpconn: the listener is closed and its last connection is gone")
 
-// trackStream starts tracking a stream. It does so even if streams have no limits,
-// because SetTimeouts may give them some.
-func (l *Listener) trackStream(c *idle.Conn, owner any) error {
-	t, phase, err := l.streams.open(l)
+// trackStream starts tracking a stream, or all of a connection together. It does so even
+// if streams have no limits, because SetTimeouts may give them some.
+func (l *Listener) trackStream(c *idle.Conn, owner any, all bool) error {
+	s := &l.streams
+	t, err := s.open(l)
 	if err != nil {
 		return err
 	}
-	if err := t.Track(c, owner, l.streams.hooks); err != nil {
+	if err := t.Track(c, owner, s.hooks); err != nil {
 		return err
 	}
-	c.Enter(phase)
+	if all {
+		c.Enter(s.window)
+	} else {
+		c.Enter(s.phase)
+	}
 	return nil
 }
 
-// open returns the tracker and the phase of l's streams. It makes them at the first
+// open returns the tracker of l's streams. It makes it, and their phases, at the first
 // call.
-func (s *streams) open(l *Listener) (*idle.Tracker, *idle.Phase, error) {
+func (s *streams) open(l *Listener) (*idle.Tracker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, nil, errClosed
+		return nil, errClosed
 	case s.tracker != nil:
-		return s.tracker, s.phase, nil
+		return s.tracker, nil
 	}
 	opts := l.options
 	opts.OnPass = nil // it is for the passes over connections
 	t, err := newTracker(opts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	phase, err := t.Phase(l.phases[stream].Policy())
+	policy := l.phases[stream].Policy()
+	phase, err := t.Phase(policy)
 	if err != nil {
 		t.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	s.tracker, s.phase = t, phase
+	window, err := t.Phase(ofWindow(policy))
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	s.tracker, s.phase, s.window = t, phase, window
 	if err := s.press(); err != nil {
 		t.Close()
-		s.tracker, s.phase = nil, nil
-		return nil, nil, err
+		s.tracker, s.phase, s.window = nil, nil, nil
+		return nil, err
 	}
-	return t, phase, nil
+	return t, nil
+}
+
+// ofWindow returns the policy of all streams that wait for a window together, given that of
+// a stream. StreamTotal is about each stream, from its own beginning.
+func ofWindow(p idle.Policy) idle.Policy {
+	p.PhaseTimeout = 0
+	return p
 }
 
 // follow has streams follow the pressure that f does, now and when they have a tracker.
@@ -86,7 +105,14 @@ func (s *streams) press() error {
 	if s.closed || s.tracker == nil || s.follower == nil || !setsLimit(s.full) {
 		return nil
 	}
-	return s.follower.Add(s.tracker, s.phase, s.full)
+	if err := s.follower.Add(s.tracker, s.phase, s.full); err != nil {
+		return err
+	}
+	ofAll := ofWindow(s.full)
+	if !setsLimit(ofAll) {
+		return nil
+	}
+	return s.follower.Add(s.tracker, s.window, ofAll)
 }
 
 // follows reports whether there is a Follower that has not stopped.
@@ -112,7 +138,20 @@ func (s *streams) replace(p idle.Policy) error {
 	if s.closed || s.tracker == nil || s.phase.Policy() == p {
 		return nil
 	}
-	return s.tracker.Replace(s.phase, p)
+	if err := s.tracker.Replace(s.phase, p); err != nil {
+		return err
+	}
+	return s.tracker.Replace(s.window, ofWindow(p))
+}
+
+// replaceOwn replaces the policy of streams that have limits of their own.
+func (s *streams) replaceOwn(phase *idle.Phase, p idle.Policy) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || phase.Policy() == p {
+		return nil
+	}
+	return s.tracker.Replace(phase, p)
 }
 
 // close ends the tracking of streams.
@@ -168,7 +207,12 @@ func (h framesHost) Enter(s http2conn.State) {
 }
 
 // Track implements http2conn.Host.
-func (h framesHost) Track(c *idle.Conn, stream any) error { return h.c.listener.trackStream(c, stream) }
+func (h framesHost) Track(c *idle.Conn, owner any, all bool) error {
+	return h.c.listener.trackStream(c, owner, all)
+}
+
+// LimitsStreams implements http2conn.Host.
+func (h framesHost) LimitsStreams() bool { return h.c.listener.now.Load().timeouts.StreamTotal > 0 }
 
 // Unread implements http2conn.Host.
 func (h framesHost) Unread() bool { return kernel.InspectConn(h.c.NetConn()).Unread }

@@ -83,6 +83,7 @@ func settings(t *httplimits.Timeouts) []setting {
 		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonReadTotal})},
 		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noStream, idle.ReasonReadTotal}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
+		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}, {resetPending, idle.ReasonReadTotal}}},
 	}
 }
 

@@ -110,7 +110,7 @@ func only(name string) (*httplimits.Timeouts, reflect.Value) {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
 	t := &httplimits.Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
-		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off, StreamTotal: off}
 	field := reflect.ValueOf(t).Elem().FieldByName(name)
 	field.SetZero()
 	return t, field.Addr()
@@ -130,6 +130,7 @@ func TestDurations(t *testing.T) {
 		"WriteTimeout":     {30 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].WriteTimeout }},
 		"KeepAliveTimeout": {75 * time.Second, func(all [numPhases]idle.Policy) time.Duration { return all[KeepAlive].ReadTimeout }},
 		"StreamTimeout":    {5 * time.Minute, func(all [numPhases]idle.Policy) time.Duration { return all[Streams].IdleTimeout }},
+		"StreamTotal":      {0, func(all [numPhases]idle.Policy) time.Duration { return all[stream].PhaseTimeout }},
 	} {
 		for value, want := range map[time.Duration]time.Duration{0: test.byDefault, httplimits.Off: 0, time.Hour: time.Hour, 1: 1} {
 			timeouts, field := only(name)
@@ -189,7 +190,7 @@ func TestRates(t *testing.T) {
 // TestEveryLimitIsNamed after the setting that it has its value from, whichever are
 // set.
 func TestEveryLimitIsNamed(t *testing.T) {
-	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout"}
+	fields := []string{"HandshakeTimeout", "HeaderTimeout", "BodyTimeout", "BodyRate", "HandlerTimeout", "WriteTimeout", "WriteRate", "KeepAliveTimeout", "StreamTimeout", "StreamTotal"}
 	for set := range 1 << len(fields) {
 		timeouts, _ := only("Hijacked")
 		values := map[string]time.Duration{}

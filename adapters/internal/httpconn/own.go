@@ -21,7 +21,13 @@ type ownPhases struct {
 	//	server:  endLimits: locks, enters another phase
 	mu sync.Mutex
 
-	made map[httplimits.RequestLimits]*idle.Phase
+	made map[ownLimits]*idle.Phase
+}
+
+// ownLimits are limits of a request's own, of HTTP/1 or of a stream of HTTP/2.
+type ownLimits struct {
+	httplimits.RequestLimits
+	ofStream bool
 }
 
 // maxOwnPhases is how many phases are kept. If there are more different limits, for
@@ -42,11 +48,40 @@ func SetLimits(l *Listener, nc net.Conn, own httplimits.RequestLimits) error {
 	return nil
 }
 
-func (c *Conn) setLimits(own httplimits.RequestLimits) error {
+// SetStreamLimits is SetLimits for the stream of HTTP/2 with the given id on c.
+func SetStreamLimits(c *Conn, id uint32, own httplimits.RequestLimits) error {
+	if err := c.setStreamLimits(id, own); err != nil {
+		return fmt.Errorf("%s: SetLimits: %w", c.listener.pkg, err)
+	}
+	return nil
+}
+
+func (c *Conn) setStreamLimits(id uint32, own httplimits.RequestLimits) error {
+	x := c.extra.Load()
+	if x == nil || x.frames == nil {
+		return fmt.Errorf("no limit counts for single requests of HTTP/2 on this server, as its log says: %w", errors.ErrUnsupported)
+	}
 	l := c.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(own)
+	phase, err := l.ownPhase(ownLimits{own, true})
+	if err != nil {
+		return err
+	}
+	if !x.frames.Limit(id, phase) {
+		return errors.New("the request has ended; call SetLimits in its handler")
+	}
+	return nil
+}
+
+func (c *Conn) setLimits(own httplimits.RequestLimits) error {
+	if own.StreamTotal != 0 {
+		return fmt.Errorf("StreamTotal is %v, but the request is one of HTTP/1; leave it 0", own.StreamTotal)
+	}
+	l := c.listener
+	l.own.mu.Lock()
+	defer l.own.mu.Unlock()
+	phase, err := l.ownPhase(ownLimits{own, false})
 	if err != nil {
 		return err
 	}
@@ -76,7 +111,7 @@ func (c *Conn) endLimits() {
 
 // ownPhase returns the phase for requests with the given limits. l.own.mu must be
 // held.
-func (l *Listener) ownPhase(own httplimits.RequestLimits) (*idle.Phase, error) {
+func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 	if phase := l.own.made[own]; phase != nil {
 		return phase, nil
 	}
@@ -84,12 +119,12 @@ func (l *Listener) ownPhase(own httplimits.RequestLimits) (*idle.Phase, error) {
 	if err != nil {
 		return nil, err
 	}
-	phase, err := l.makePhase(Request, policy)
+	phase, err := l.makeOwnPhase(own, policy)
 	if err != nil {
 		return nil, err
 	}
 	if l.own.made == nil {
-		l.own.made = map[httplimits.RequestLimits]*idle.Phase{}
+		l.own.made = map[ownLimits]*idle.Phase{}
 	}
 	if len(l.own.made) == maxOwnPhases {
 		for any := range l.own.made {
@@ -101,8 +136,24 @@ func (l *Listener) ownPhase(own httplimits.RequestLimits) (*idle.Phase, error) {
 	return phase, nil
 }
 
+// makeOwnPhase makes a phase for limits of a request's own.
+func (l *Listener) makeOwnPhase(own ownLimits, policy idle.Policy) (*idle.Phase, error) {
+	if !own.ofStream {
+		return l.makePhase(Request, policy)
+	}
+	t, err := l.streams.open(l)
+	if err != nil {
+		return nil, err
+	}
+	phase, err := t.Phase(policy)
+	if err != nil {
+		return nil, fmt.Errorf("the policy of phase %q: %w", stream, err)
+	}
+	return phase, nil
+}
+
 // ownPolicy returns the policy of a request with the given limits under the terms.
-func (l *Listener) ownPolicy(to *terms, own httplimits.RequestLimits) (idle.Policy, error) {
+func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	t := to.timeouts
 	for _, f := range [...]struct {
 		set      bool
@@ -110,6 +161,7 @@ func (l *Listener) ownPolicy(to *terms, own httplimits.RequestLimits) (idle.Poli
 	}{
 		{own.BodyTimeout != 0, setting{name: "BodyTimeout", duration: &own.BodyTimeout}, setting{duration: &t.BodyTimeout}},
 		{own.BodyRate != idle.Rate{}, setting{name: "BodyRate", rate: &own.BodyRate, byDefault: defaultGrace}, setting{rate: &t.BodyRate}},
+		{own.StreamTotal != 0, setting{name: "StreamTotal", duration: &own.StreamTotal}, setting{duration: &t.StreamTotal}},
 		{own.HandlerTimeout != 0, setting{name: "HandlerTimeout", duration: &own.HandlerTimeout}, setting{duration: &t.HandlerTimeout}},
 		{own.WriteTimeout != 0, setting{name: "WriteTimeout", duration: &own.WriteTimeout}, setting{duration: &t.WriteTimeout}},
 		{own.WriteRate != idle.Rate{}, setting{name: "WriteRate", rate: &own.WriteRate, byDefault: defaultGrace}, setting{rate: &t.WriteRate}},
@@ -130,6 +182,9 @@ func (l *Listener) ownPolicy(to *terms, own httplimits.RequestLimits) (idle.Poli
 		return idle.Policy{}, err
 	}
 	policies, _ := assignLimits(&t)
+	if own.ofStream {
+		return policies[stream], nil
+	}
 	return policies[Request], nil
 }
 
@@ -141,7 +196,12 @@ func (l *Listener) replaceOwn(to *terms) error {
 		if err != nil {
 			return err
 		}
-		if err := l.replace(phase, policy); err != nil {
+		if own.ofStream {
+			err = l.streams.replaceOwn(phase, policy)
+		} else {
+			err = l.replace(phase, policy)
+		}
+		if err != nil {
 			return err
 		}
 	}

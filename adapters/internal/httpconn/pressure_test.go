@@ -16,8 +16,7 @@ import (
 func TestPressureOnKeepAlive(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{KeepAliveTimeout: 100 * time.Second}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
 		var percent atomic.Int64
-		_, streams, err := l.streams.open(l) // which have a tracker of their own
-		if err != nil {
+		if _, err := l.streams.open(l); err != nil { // they have a tracker of their own
 			t.Fatal(err)
 		}
 		c := pressure.Config{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}
@@ -32,8 +31,10 @@ func TestPressureOnKeepAlive(t *testing.T) {
 			if got := l.phases[KeepAlive].Policy(); got.ReadTimeout != keepAlive || got.WriteTimeout != write {
 				t.Errorf("at %v: %v and %v", pressure, got.ReadTimeout, got.WriteTimeout)
 			}
-			if got := streams.Policy(); got.WriteTimeout != write {
-				t.Errorf("at %v, streams: %v", pressure, got.WriteTimeout)
+			for _, phase := range []*idle.Phase{l.streams.phase, l.streams.window} {
+				if got := phase.Policy(); got.WriteTimeout != write {
+					t.Errorf("at %v, streams: %v", pressure, got.WriteTimeout)
+				}
 			}
 		}
 		want(0, 100*time.Second, 30*time.Second)

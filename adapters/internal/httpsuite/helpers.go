@@ -34,7 +34,7 @@ func Off() Timeouts {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
 	return Timeouts{HandshakeTimeout: off, HeaderTimeout: off, BodyTimeout: off, BodyRate: rate, HandlerTimeout: off,
-		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off}
+		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off, StreamTotal: off}
 }
 
 // All has every duration that fasthttp knows, but for that of handlers, be d.
