@@ -37,10 +37,19 @@ func (g *register) handle(r Request) {
 
 // get makes a request that may fail. It reports whether there may be another one.
 func (g *register) get(c *Client) bool {
-	path := "/" + strconv.FormatInt(g.requests.Add(1), 10)
+	path := g.path()
 	if _, err := io.WriteString(c, Get(path)); err != nil {
 		return false
 	}
+	return g.response(c, path)
+}
+
+// path returns one that no other request has.
+func (g *register) path() string { return "/" + strconv.FormatInt(g.requests.Add(1), 10) }
+
+// response reads a response, and notes if it is whole. It reports whether there may be
+// another request.
+func (g *register) response(c *Client, path string) bool {
 	response, err := http.ReadResponse(c.In, nil)
 	if err != nil {
 		return false
@@ -53,21 +62,66 @@ func (g *register) get(c *Client) bool {
 	return !response.Close
 }
 
-// repeat makes requests, each after a random rest, until one fails.
-func (g *register) repeat(s *Site, while func() bool, rest func() time.Duration) {
+// dial connects to s. It returns nil if the connection has ended before its handshake.
+func (g *register) dial(s *Site) *Client {
 	c := s.DialBare()
-	defer c.Close()
 	if s.Secure {
 		_, config := Identity()
 		secure := tls.Client(c.Conn, config)
 		if secure.Handshake() != nil {
-			return
+			c.Close()
+			return nil
 		}
 		c.Conn = secure
 		c.In.Reset(secure)
 	}
+	return c
+}
+
+// repeat makes requests, each after a rest, until one fails.
+func (g *register) repeat(s *Site, while func() bool, rest func() time.Duration) {
+	c := g.dial(s)
+	if c == nil {
+		return
+	}
+	defer c.Close()
 	for g.get(c) && while() {
 		time.Sleep(rest())
+	}
+}
+
+// meetsTotal has clients send the rest of their first request, of which they have sent n
+// bytes at once, when the limit is over.
+func meetsTotal(t *testing.T, u under, name string, n int) {
+	var g register
+	s := u.start(t, Only(limit, name), g.handle)
+	var done sync.WaitGroup
+	lasts := during(crowdTime())
+	for range 60 {
+		done.Go(func() {
+			for lasts() {
+				g.once(s, n, limit+rand.N(50*ms))
+			}
+		})
+	}
+	done.Wait()
+	g.check(t)
+}
+
+// once makes one request, of which n bytes are sent at once.
+func (g *register) once(s *Site, n int, rest time.Duration) {
+	c := g.dial(s)
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	path := g.path()
+	if _, err := io.WriteString(c, Get(path)[:n]); err != nil {
+		return
+	}
+	time.Sleep(rest - time.Since(c.Begun))
+	if _, err := io.WriteString(c, Get(path)[n:]); err == nil {
+		g.response(c, path)
 	}
 }
 
@@ -143,6 +197,14 @@ var ofLateRequests = []promise{
 		}
 		done.Wait()
 		g.check(t)
+	}},
+
+	{"LateRequestMeetsHeaderTimeout", usual, func(t *testing.T, u under) {
+		meetsTotal(t, u, "HeaderTimeout", 1)
+	}},
+
+	{"LateRequestMeetsHandshakeTimeout", usual, func(t *testing.T, u under) {
+		meetsTotal(t, u, "HandshakeTimeout", 0)
 	}},
 
 	{"LateRequestMeetsDrain", usual, func(t *testing.T, u under) {
