@@ -325,10 +325,14 @@ func (v *verdict) isMiss() bool {
 
 // error returns the verdict as an error for the owner.
 func (v *verdict) error() *TimeoutError {
-	return &TimeoutError{
+	err := &TimeoutError{
 		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,
 		Elapsed: v.after(v.from),
 	}
+	if rate := limits[v.terms.reason].rate; rate != nil {
+		err.Rate = rate(&v.phase.policy)
+	}
+	return err
 }
 
 // replace puts a connection back into the wheel after a pass has taken it out, if

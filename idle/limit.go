@@ -17,6 +17,9 @@ type limit struct {
 	// limit is off.
 	allowed func(p *Policy) time.Duration
 
+	// rate returns the minimum rate, if the limit is one. It is nil for all others.
+	rate func(p *Policy) Rate
+
 	// fields are the fields of Policy that have to be a number of ticks, or 0. If
 	// nil, that is only the setting.
 	fields []field
@@ -80,11 +83,13 @@ var limits = [numLimits]limit{
 	ReasonMinReadRate: {
 		name: "min_read_rate", setting: "MinReadRate", counts: ofReads,
 		allowed: func(p *Policy) time.Duration { return p.MinReadRate.Grace },
+		rate:    func(p *Policy) Rate { return p.MinReadRate },
 		fields:  []field{{"MinReadRate.Grace", func(p *Policy) time.Duration { return p.MinReadRate.Grace }}},
 	},
 	ReasonMinWriteRate: {
 		name: "min_write_rate", setting: "MinWriteRate", counts: ofWrites,
 		allowed: func(p *Policy) time.Duration { return p.MinWriteRate.Grace },
+		rate:    func(p *Policy) Rate { return p.MinWriteRate },
 		fields:  []field{{"MinWriteRate.Grace", func(p *Policy) time.Duration { return p.MinWriteRate.Grace }}},
 	},
 	ReasonPhase: {

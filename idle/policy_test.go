@@ -186,6 +186,10 @@ func TestReasonsNameAField(t *testing.T) {
 		if want := "i/o timeout: request: BodyRate of 1s passed after 2s"; err.Error() != want {
 			t.Errorf("%q, want %q", &err, want)
 		}
+		err.Rate = Rate{BytesPerSecond: 50_000, Grace: time.Second}
+		if want := "i/o timeout: request: BodyRate of 50000 B/s not reached after 2s"; err.Error() != want {
+			t.Errorf("%q, want %q", &err, want)
+		}
 	}
 }
 

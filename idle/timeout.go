@@ -18,15 +18,17 @@ type TimeoutError struct {
 	Reason  Reason
 	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
 	Phase   string        // Policy.Name of the connection's phase
-	Limit   time.Duration // as configured; 0 for operations
+	Limit   time.Duration // as configured, for a rate its Grace; 0 for operations
+	Rate    Rate          // as configured, if the limit is a minimum rate
 	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks; for operations, since the last activity, a farewell of OnDrain included
 	Cause   string        // for operations: the cause that was given to Shed or End
 }
 
-// Error returns the phase, setting, limit and elapsed time. The text contains
+// Error returns the phase, setting, limit or rate, and elapsed time. The text contains
 // "i/o timeout", by which servers recognise a timeout that they need not log:
 //
 //	i/o timeout: request header: HeaderTimeout of 10s passed after 10.01s
+//	i/o timeout: request: BodyRate of 50000 B/s not reached after 5.02s
 //	i/o timeout: chat: ended by shed (too old a version), idle for 3.2s
 func (e *TimeoutError) Error() string {
 	where, setting := "", e.Setting
@@ -42,6 +44,9 @@ func (e *TimeoutError) Error() string {
 	}
 	if setting == "" {
 		setting = e.Reason.setting()
+	}
+	if e.Rate.BytesPerSecond > 0 {
+		return fmt.Sprintf("i/o timeout: %s%s of %d B/s not reached after %v", where, setting, e.Rate.BytesPerSecond, e.Elapsed)
 	}
 	return fmt.Sprintf("i/o timeout: %s%s of %v passed after %v", where, setting, e.Limit, e.Elapsed)
 }

@@ -195,6 +195,10 @@ func WantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
 		!strings.HasPrefix(timeout.Error(), "i/o timeout: "+phase+": "+setting+" of ") {
 		t.Errorf("%v: timed out in the phase %q for %q by %q, want %q, %q and %q", timeout, timeout.Phase, timeout.Reason, timeout.Setting, phase, reason, setting)
 	}
+	ofRate := reason == idle.ReasonMinReadRate || reason == idle.ReasonMinWriteRate
+	if says := strings.Contains(timeout.Error(), " B/s not reached after "); says != ofRate || timeout.Rate.BytesPerSecond > 0 != ofRate {
+		t.Errorf("%v has the rate %+v", timeout, timeout.Rate)
+	}
 	var ne net.Error
 	if !errors.As(err, &ne) || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "i/o timeout") {
 		t.Errorf("%v (%T) does not look like a timeout", err, err)
