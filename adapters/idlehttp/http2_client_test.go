@@ -65,28 +65,31 @@ func (s *site) do(tr *http.Transport, body io.Reader) string {
 // virtual runs a test of a server in virtual time, without TLS and with it. The
 // client has the given window for each stream.
 func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		synctest.Test(t, func(t *testing.T) {
-			accept := newPipeListener()
-			s := &site{server: &http.Server{Handler: h}}
-			s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-				c := httpsuite.Config{Listener: accept, Timeouts: limits, Log: log, Idle: idle}
-				return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
-			})
-			here, there := net.Pipe()
-			defer here.Close()
-			accept.conns <- there
-			c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
-			if secure {
-				_, config := httpsuite.Identity()
-				config.NextProtos = []string{"h2"}
-				c.Conn = tls.Client(here, config)
-			}
-			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
-			f := framed{c, s}
-			f.hello(window)
-			test(t, f)
+	httpsuite.Both(t, func(t *testing.T, secure bool) { virtually(t, secure, limits, window, h, test) })
+}
+
+// virtually is virtual with TLS, or without it.
+func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
+	synctest.Test(t, func(t *testing.T) {
+		accept := newPipeListener()
+		s := &site{server: &http.Server{Handler: h}}
+		s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+			c := httpsuite.Config{Listener: accept, Timeouts: limits, Log: log, Idle: idle}
+			return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
 		})
+		here, there := net.Pipe()
+		defer here.Close()
+		accept.conns <- there
+		c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
+		if secure {
+			_, config := httpsuite.Identity()
+			config.NextProtos = []string{"h2"}
+			c.Conn = tls.Client(here, config)
+		}
+		c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
+		f := framed{c, s}
+		f.hello(window)
+		test(t, f)
 	})
 }
 

@@ -6,34 +6,36 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A request that arrives when the end of its connection has been decided is not executed,
 // and the last GOAWAY says so.
 func TestHTTP2LateRequest(t *testing.T) {
-	var client atomic.Pointer[framed]
-	var requests atomic.Int64
-	limits := Timeouts{Idle: idle.Options{OnEnds: func([]idle.End) {}, Label: func(any) string { // is called before OnEnd
-		if f := client.Swap(nil); f != nil {
-			f.open(3, getBlock, endStream)
-			synctest.Wait() // for who might read it
-		}
-		return ""
-	}}}
-	count := func(w http.ResponseWriter, r *http.Request) { requests.Add(1) }
-	virtual(t, limits, defaultWindow, count, func(t *testing.T, f framed) {
-		requests.Store(0)
-		f.get(1)
-		client.Store(&f)
-		leave := f.frames(typeGoAway, typePing)
-		f.pong(leave[1])
-		if last := f.frames(typeGoAway)[0].code(0); last != 1 {
-			t.Errorf("the last stream is %d, want 1", last)
-		}
-		f.Drain()
-		if n := requests.Load(); n != 1 {
-			t.Errorf("%d requests were executed, want 1", n)
-		}
+	httpsuite.Both(t, func(t *testing.T, secure bool) { // each with variables of its own
+		var client atomic.Pointer[framed]
+		var requests atomic.Int64
+		limits := Timeouts{Idle: idle.Options{OnEnds: func([]idle.End) {}, Label: func(any) string { // is called before OnEnd
+			if f := client.Swap(nil); f != nil {
+				f.open(3, getBlock, endStream)
+				synctest.Wait() // for who might read it
+			}
+			return ""
+		}}}
+		count := func(w http.ResponseWriter, r *http.Request) { requests.Add(1) }
+		virtually(t, secure, limits, defaultWindow, count, func(t *testing.T, f framed) {
+			f.get(1)
+			client.Store(&f)
+			leave := f.frames(typeGoAway, typePing)
+			f.pong(leave[1])
+			if last := f.frames(typeGoAway)[0].code(0); last != 1 {
+				t.Errorf("the last stream is %d, want 1", last)
+			}
+			f.Drain()
+			if n := requests.Load(); n != 1 {
+				t.Errorf("%d requests were executed, want 1", n)
+			}
+		})
 	})
 }
