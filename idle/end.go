@@ -10,7 +10,7 @@ type End struct {
 	Time   time.Time
 	Reason Reason // 0 if its owner has closed it, or it was handed back by Close
 	Phase  string // Policy.Name of its phase
-	Cause  string // of [Tracker.Shed] and [Conn.End]
+	Cause  string // of [Tracker.Shed] and [Conn.End]; the first 128 bytes
 	Label  string // see Options.Label
 
 	Age  time.Duration // see [Conn.Age]

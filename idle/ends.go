@@ -37,7 +37,6 @@ type ends struct {
 const (
 	keptEnds    = 1024
 	mostWaiting = 1 << 16
-	mostLabel   = 128 // bytes
 )
 
 func (n *ends) init(opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
@@ -119,7 +118,7 @@ func (n *ends) part(p parting) {
 	}
 	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
-		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, p.err.Cause
+		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, clip(p.err.Cause)
 	}
 	if n.add(e) {
 		n.running.begin()
@@ -164,14 +163,19 @@ func (n *ends) begin(owner any) {
 // label returns what a connection is called.
 func (n *ends) label(owner any) (label string) {
 	n.calls.guard("Label", func() { label = n.opts.Label(owner) })
-	if len(label) <= mostLabel {
-		return label
+	return clip(label)
+}
+
+// clip returns the first mostLabel bytes of text, or fewer so that no rune is cut.
+func clip(text string) string {
+	if len(text) <= mostLabel {
+		return text
 	}
 	end := mostLabel
-	for end > mostLabel-utf8.UTFMax && !utf8.RuneStart(label[end]) {
+	for end > mostLabel-utf8.UTFMax && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return strings.Clone(label[:end])
+	return strings.Clone(text[:end])
 }
 
 // An endLog logs ends.

@@ -40,8 +40,8 @@ func TestManyPhaseNames(t *testing.T) {
 		}
 		r.wait(3 * time.Second)
 		st := r.Stats()
-		if len(st.ByPhase) > mostPhases+1 || st.ByPhase[otherPhases][ReasonIdle] < 50 {
-			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherPhases][ReasonIdle])
+		if len(st.ByPhase) > mostPhases+1 || st.ByPhase[otherNames][ReasonIdle] < 50 {
+			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherNames][ReasonIdle])
 		}
 	})
 }

@@ -30,8 +30,8 @@ import "time"
 //
 // [New] and [Tracker.Phase] copy the Policy that they are given.
 type Policy struct {
-	// Name is the name of the phase with this policy, for errors. It may be
-	// empty.
+	// Name is the name of the phase with this policy, for errors and counts. It may be
+	// empty, and has at most 128 bytes.
 	Name string
 
 	// Busy says that connections in this phase are in the middle of something, such

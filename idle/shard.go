@@ -110,12 +110,17 @@ func (b *base) each(yield func(*Shard) bool) {
 	}
 }
 
-// countCause counts a connection that was shed.
+// countCause counts a connection that was shed. Beyond mostCauses the rest is counted
+// together.
 func (b *base) countCause(cause string) {
+	cause = clip(cause)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.causes == nil {
 		b.causes = map[string]uint64{}
+	}
+	if _, known := b.causes[cause]; !known && len(b.causes) >= mostCauses {
+		cause = otherNames
 	}
 	b.causes[cause]++
 }

@@ -19,7 +19,7 @@ type Stats struct {
 	Shed     uint64            // of those, the ones ended by Tracker.Shed or Conn.End
 	Evicted  uint64            // of those, the ones ended to make room for others
 
-	Causes  map[string]uint64 // Shed by the causes that were given
+	Causes  map[string]uint64 // Shed by the first 128 bytes of the causes; beyond 100 the rest as "(others)"
 	Refused uint64            // connections that were not tracked, as there was no room
 
 	Kept     uint64 // calls of OnTimeout that returned true
@@ -134,10 +134,11 @@ type phaseCounts struct {
 	counts map[string]*reasonCount
 }
 
-// Beyond mostPhases names of policies, ends are counted under otherPhases.
+// Beyond so many names of policies, and causes, ends are counted under otherNames.
 const (
-	mostPhases  = 100
-	otherPhases = "(others)"
+	mostPhases = 100
+	mostCauses = 100
+	otherNames = "(others)"
 )
 
 // of returns the count for a name.
@@ -145,7 +146,7 @@ func (n *phaseCounts) of(name string) *reasonCount {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.counts[name] == nil && len(n.counts) >= mostPhases {
-		name = otherPhases
+		name = otherNames
 	}
 	if n.counts[name] == nil {
 		if n.counts == nil {

@@ -1,9 +1,12 @@
 package idle
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestStatsAdd adds every count, also those that are new; but of two longest passes
@@ -45,4 +48,35 @@ func TestStatsAdd(t *testing.T) {
 	if longest.Longest != 7 || longest.TimedOut[ReasonRead] != 1 {
 		t.Errorf("%+v", longest)
 	}
+}
+
+// TestTextsAreBounded gives more causes than are told apart, long ones, and long names.
+func TestTextsAreBounded(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Minute}, &Options{OnEnds: func([]End) {}}, func(r *rig) {
+		for i := range 1000 {
+			r.peer().End(fmt.Sprintf("%d %s", i, strings.Repeat("é", 1000)))
+		}
+		r.wait(time.Second)
+		st, sum := r.Stats(), uint64(0)
+		for cause, n := range st.Causes {
+			if sum += n; len(cause) > 128 || !utf8.ValidString(cause) {
+				t.Errorf("a cause has %d bytes: %q", len(cause), cause)
+			}
+		}
+		if len(st.Causes) != 101 || sum != 1000 || st.Causes["(others)"] != 900 {
+			t.Errorf("%d causes, %d connections, %d others", len(st.Causes), sum, st.Causes["(others)"])
+		}
+		for _, e := range r.RecentEnds() {
+			if len(e.Cause) > 128 {
+				t.Fatalf("an end has a cause of %d bytes", len(e.Cause))
+			}
+		}
+		_, err := r.Phase(Policy{Name: strings.Repeat("n", 129)})
+		if err == nil || !strings.Contains(err.Error(), "Name of a policy has 129 bytes") {
+			t.Errorf("a long name: %v", err)
+		}
+		if _, err := r.Phase(Policy{Name: strings.Repeat("n", 128)}); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -32,10 +32,16 @@ func errNoLimit() error {
 	return errors.New("idle: the policy sets no limit; set at least one of " + strings.Join(settings, ", "))
 }
 
-const maxMisses = 100
+const (
+	maxMisses = 100
+	mostLabel = 128 // bytes of a name, a label or a cause
+)
 
 // validate returns an error if p is invalid with the given tick.
 func (p *Policy) validate(tick time.Duration) error {
+	if len(p.Name) > mostLabel {
+		return fmt.Errorf("idle: Name of a policy has %d bytes (%.20q...); use at most %d", len(p.Name), p.Name, mostLabel)
+	}
 	longest := maxTicks * tick
 	for f := range fields {
 		switch value := f.value(p); {

@@ -55,6 +55,7 @@ type counts struct {
 	Passes   uint64  `json:"passes"`
 	Busy     seconds `json:"busy"`
 	Longest  seconds `json:"longest"`
+	Behind   seconds `json:"behind"`
 }
 
 // quantiles are those of a histogram, in seconds.
@@ -132,7 +133,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
 			st.Tracked, st.Live, st.Refused, st.Kept, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
-			st.Passes, inSeconds(st.Busy), inSeconds(st.Longest),
+			st.Passes, inSeconds(st.Busy), inSeconds(st.Longest), inSeconds(st.Behind),
 		},
 		Ended: endedBy(st), Causes: st.Causes,
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),

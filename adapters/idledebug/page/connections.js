@@ -1,15 +1,15 @@
 // The table of connections.
-import { byId, cells, count, duration, fill, make, options, phaseName, plain, write } from "./text.js";
+import { byId, cells, chosenPhase, count, duration, fill, make, options, phaseName, phaseOptions, plain, write } from "./text.js";
 
 const size = 20;
-const view = { sort: "idle", phase: "*", page: 1 };
+const view = { sort: "idle", phase: null, page: 1 }; // a phase of null is all
 const table = byId("connections"), body = table.tBodies[0];
 let pages = 1;
 
 // parameters returns those of the request for what is shown.
 export function parameters() {
   const p = { sort: view.sort, page: view.page, size };
-  if (view.phase !== "*") p.phase = view.phase;
+  if (view.phase !== null) p.phase = view.phase;
   return p;
 }
 
@@ -25,7 +25,7 @@ export function listen(changed, end) {
   byId("following").onclick = () => go(view.page + 1);
   byId("last").onclick = () => go(pages);
   byId("filter").onchange = e => {
-    view.phase = e.target.value;
+    view.phase = chosenPhase(e.target.value);
     go(1);
   };
   for (const header of table.querySelectorAll("[data-sort]")) {
@@ -49,8 +49,8 @@ export function reset() {
   write(byId("where"), "-");
   for (const id of ["held", "list-note"]) write(byId(id), "");
   view.page = 1;
-  view.phase = "*";
-  byId("filter").value = "*";
+  view.phase = null;
+  byId("filter").value = "";
 }
 
 // mark shows by what the table is sorted.
@@ -64,7 +64,7 @@ function mark() {
 
 // phases sets the phases that can be chosen.
 export function phases(list) {
-  options(byId("filter"), [["*", "all"], ...list.map(p => [p.name, phaseName(p.name)])]);
+  options(byId("filter"), phaseOptions(list));
 }
 
 // held reports whether rows must not move, as somebody is about to press a button.

@@ -124,7 +124,7 @@ function showCounts(s) {
     ["pings", c.pings], ["missed", c.misses], ["kept open", c.kept], ["refused", c.refused], ["late by a tick or more", c.deferred],
     ["panics of callbacks", c.panics], ["ends not reported", c.ends_lost], ["passes", c.passes],
   ].map(([name, n]) => [name, count(n)]);
-  shown.push(["time of all passes", duration(c.busy)], ["longest pass", duration(c.longest)], ["99th percentile of a pass", "≤ " + duration(s.pass_time.p99)],
+  shown.push(["time of all passes", duration(c.busy)], ["backlog", duration(c.behind)], ["longest pass", duration(c.longest)], ["99th percentile of a pass", "≤ " + duration(s.pass_time.p99)],
     ["median lifetime", "≤ " + duration(s.lifetime.p50)], ["median idle time at the end", "≤ " + duration(s.idle_at_end.p50)]);
   fill(byId("counts"), shown, () => {
     const e = make("div");

@@ -1,5 +1,5 @@
 // Operations, and the dialogs that change something.
-import { byId, count, duration, fill, make, options, phaseName, plain, write } from "./text.js";
+import { byId, chosenPhase, count, duration, fill, make, options, phaseOptions, plain, write } from "./text.js";
 import { post } from "./server.js";
 
 let changed = () => {};
@@ -44,13 +44,14 @@ function drain() {
 
 function shed() {
   const tracker = name;
-  options(byId("shed").querySelector("select"), [["*", "all"], ...known.phases.map(p => [p.name, phaseName(p.name)])]);
+  options(byId("shed").querySelector("select"), phaseOptions(known.phases));
   open("shed", plain(tracker), form => {
     const body = {};
     for (const key of ["idle", "cause", "over", "grace"]) body[key] = form.get(key);
     body.share = number(form.get("share"), "The percentage") / 100;
     body.most = number(form.get("most"), "The number");
-    if (form.get("phase") !== "*") body.phase = form.get("phase");
+    const phase = chosenPhase(form.get("phase"));
+    if (phase !== null) body.phase = phase;
     return post("shed", tracker, body);
   });
 }
