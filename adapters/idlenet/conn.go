@@ -52,6 +52,7 @@ const (
 	smallSteps               // large writes are made in small steps
 	messages                 // each write is a message, which must not be divided
 	notifies                 // inner reports when a write has to wait
+	plainTCP                 // inner is a *net.TCPConn, which does not
 	sampled                  // queued is set, and no write has moved anything since
 	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate

@@ -14,7 +14,8 @@ import (
 // dropped when a wait begins. A wait is from the first time that a write finds no room
 // until the end of the write. While it lasts, examine reports what has been
 // acknowledged, and the end of the write reports the rest. If a wrapper lies between
-// that hides when a write has to wait, the wait never ends, and all bytes count.
+// that hides when a write has to wait, the wait never ends, and all bytes count. On
+// systems without kernel.Stream those of earlier phases and responses do not.
 //
 // None of this is done before a policy has a minimum write rate.
 
@@ -24,7 +25,7 @@ func (c *Conn) prepare(p idle.Policy) {
 		return
 	}
 	if c.flags.Or(crediting)&crediting != 0 {
-		if c.flags.Load()&(waited|notifies) == waited|notifies {
+		if m := c.flags.Load(); m&waited != 0 && m&(notifies|plainTCP) != 0 {
 			c.credit.Take(kernel.Acked(c.inner))
 		}
 		return
@@ -45,7 +46,7 @@ func (c *Conn) prepare(p idle.Policy) {
 func (c *Conn) awaitWrite() {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
-	if m&(kernelCounts|waited) == kernelCounts {
+	if m&(kernelCounts|waited) == kernelCounts || m&(kernelCounts|plainTCP|newAccount) == kernelCounts|plainTCP|newAccount {
 		c.credit.Take(kernel.Acked(c.inner))
 		c.flags.Or(waited) // only now, so that examine does not report the bytes that were just dropped
 	}

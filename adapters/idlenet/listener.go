@@ -224,6 +224,8 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
 		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}
 	c.setFlag(notifies, notifying)
+	_, plain := c.inner.(*net.TCPConn)
+	c.setFlag(plainTCP, plain)
 	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
 	if !kernel.SeesOutput || kernel.SocketUnder(nc) == nil {
 		c.flags.Or(smallSteps)

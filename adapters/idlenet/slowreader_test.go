@@ -345,6 +345,9 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, client := connect(t, tracker, nil)
+			if name == "without a wait" && server.flags.Load()&notifies == 0 {
+				t.Skip("on this system it is not known which writes wait")
+			}
 			if err := client.SetReadBuffer(64 << 10); err != nil {
 				t.Fatal(err)
 			}
