@@ -102,6 +102,10 @@ func prepareHTTP2(s *http.Server) {
 		s.RegisterOnShutdown(func() { other.Shutdown(context.Background()) }) // lets streams end gracefully
 		return
 	}
+	if !canRelay() {
+		s.ErrorLog.Print("idlehttp: the limits of single streams do not apply, because this version of net/http does not tell how it serves HTTP/2")
+		return
+	}
 	r := newRelay(s)
 	s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){overTLS: r.serveTLS, plain: r.servePlain}
 	s.RegisterOnShutdown(r.shutdown)
