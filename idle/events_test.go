@@ -237,8 +237,12 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case pauseRead:
 		g.read.pause(now)
 		c.PauseRead()
+		ends := c.state.Load()&ending != 0
 		if pick%4 > 0 && c.Deliver() {
 			g.delivered()
+			if ends { // the next pass looks again
+				g.averted = now
+			}
 			if l.expired {
 				w.errorf("at %v: Deliver = true after Expire: %v", now, l)
 			}
