@@ -237,7 +237,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case pauseRead:
 		g.read.pause(now)
 		c.PauseRead()
-		ends := c.state.Load()&ending != 0
+		ends := c.state.Load()&ending != 0 || w.stalls // a pass that was held up may set it right now
 		if pick%4 > 0 && c.Deliver() {
 			g.delivered()
 			if ends { // the next pass looks again
