@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,33 @@ var ofLeaving = []promise{
 		}
 		WantError(t, s.Setup.LameDuck(context.Background(), 0), u.Package+": LameDuck of 0s")
 		unused.Close()
+	}},
+
+	// In HTTP/2, a client whose connection is used gets a GOAWAY, and opens another one.
+	{"LameDuckOfHTTP2", secure, func(t *testing.T, u under) {
+		if !u.SpeaksHTTP2 {
+			t.Skip("the server does not speak HTTP/2")
+		}
+		s := u.start(t, Timeouts{}, echo)
+		_, config := Identity()
+		tr := &http.Transport{TLSClientConfig: withProtocol(config, "HTTP/2"), Protocols: new(http.Protocols)}
+		tr.Protocols.SetHTTP2(true)
+		defer tr.CloseIdleConnections()
+		get := func() {
+			r, err := tr.RoundTrip(httptest.NewRequest("GET", "https://"+s.Addr().String()+"/", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+		}
+		get()
+		get()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go s.Setup.LameDuck(ctx, time.Hour)
+		Eventually(t, "it says that it leaves", s.Setup.IsDraining)
+		Eventually(t, "the client opens another connection", func() bool { get(); return s.Stats().Tracked > 1 })
 	}},
 
 	// Clients see no failure at all, not even of requests that must not be tried again, when
