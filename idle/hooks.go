@@ -25,9 +25,10 @@ type Hooks struct {
 
 	// OnTimeout is called before a connection is timed out. If it returns true,
 	// the connection is kept, and the limit named in err starts anew. Operations
-	// such as [Tracker.Drain] and [Conn.End] do not call it. While OnTimeout runs,
-	// no limit of the connection is checked, so a write that it makes needs a
-	// deadline. Activity in the meantime averts the timeout. So an adapter must not
+	// such as [Tracker.Drain] and [Conn.End] do not call it. Conn.End and the Stop
+	// of an operation end a connection while OnTimeout runs, and its result is then
+	// ignored. No limit of the connection is checked meanwhile, so a write that it
+	// makes needs a deadline. Activity in the meantime averts the timeout. So an adapter must not
 	// report a farewell that its user writes here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 

@@ -200,10 +200,10 @@ func (s *Shard) ask(c *Conn, v verdict) {
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.set(0, asking)
 		if keep {
-			s.counts.kept.Add(1)
 			if !c.state.move(live, 0, granted) {
-				return
+				return // it has ended meanwhile
 			}
+			s.counts.kept.Add(1)
 			c.restart(v.terms, s.stamp(), s.clock)
 			s.replace(c)
 			return
@@ -236,7 +236,7 @@ const answeredAtOnce = 2
 // deliver meanwhile.
 func (s *Shard) timeOut(c *Conn, v verdict) {
 	late := max(v.after(v.at), 0)
-	if !s.end(c, live|ending, v.error(), late) {
+	if !s.end(c, v.phase, live|ending, v.error(), late) {
 		s.replace(c)
 		return
 	}
@@ -246,10 +246,11 @@ func (s *Shard) timeOut(c *Conn, v verdict) {
 	}
 }
 
-// end ends a connection if it has the flags in need. The transition of its state can
+// end ends a connection if it has the flags in need, and if the policy of phase by, whose
+// limit has passed, was not replaced. by may be nil. The transition of its state can
 // happen only once, so the connection has only one outcome. end reports whether that is
 // this one.
-func (s *Shard) end(c *Conn, need uint32, err *TimeoutError, late time.Duration) bool {
+func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.parting()
 	p.owner, p.err, p.late = c.owner, err, late
 	become := uint32(over)
@@ -257,7 +258,7 @@ func (s *Shard) end(c *Conn, need uint32, err *TimeoutError, late time.Duration)
 		become = expired
 	}
 	s.lock.Lock()
-	ended := c.state.finish(need, become|ending)
+	ended := (by == nil || by == by.latest()) && c.state.finish(need, become|ending)
 	if ended {
 		s.wheel.Cancel(&c.timer)
 		if become == over {
@@ -351,15 +352,15 @@ func (s *Shard) replace(c *Conn) {
 // on the loop if there is one, and otherwise on a goroutine of their own.
 func (s *Shard) call(name string, callback, then func()) {
 	if s.loop {
+		defer then() // also after a runtime.Goexit
 		s.tracker.calls.guard(name, callback)
-		then()
 		return
 	}
 	s.tracker.calls.running.begin()
 	go func() {
 		defer s.tracker.calls.running.end()
+		defer then()
 		s.tracker.calls.guard(name, callback)
-		then()
 	}()
 }
 

@@ -63,7 +63,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: s.clock.moment().since(c.lastActivity()),
 	}
 	switch {
-	case s.end(c, need, err, 0):
+	case s.end(c, nil, need, err, 0):
 	case c.Live():
 		return inUse
 	default:

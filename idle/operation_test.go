@@ -291,8 +291,8 @@ func TestOnTimeoutHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestEndDuringOnTimeout ends a connection while OnTimeout is running, and within it. It
-// happens when OnTimeout has returned, even if that says to keep the connection.
+// TestEndDuringOnTimeout ends a connection while OnTimeout is running, and within it, even
+// if that says to keep the connection.
 func TestEndDuringOnTimeout(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		within := &keeper{}

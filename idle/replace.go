@@ -22,9 +22,10 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // Replace replaces the policy of a phase, for the connections that are in it too. Any
 // goroutine may call it.
 //
-// No connection is ended by the old policy once Replace has returned, except for one whose
-// end was being decided at that moment. A longer limit therefore holds at once. A shorter limit counts from where it always counts, such as
-// the last activity: a connection that has been idle for longer than a new IdleTimeout
+// No connection is ended by the old policy once Replace has returned, except for one that an
+// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks
+// about a connection that was ended before may still follow. A shorter limit counts from
+// where it always counts, such as the last activity: a connection that has been idle for longer than a new IdleTimeout
 // is ended as soon as the tracker has looked at it. It looks at all connections in the
 // background, at a million of them in less than a second.
 //
@@ -56,6 +57,11 @@ func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, e
 	case phase.clock != t.clock:
 		return false, fmt.Errorf("idle: Replace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
 	}
+	defer func() {
+		if replaced {
+			t.settleEnds()
+		}
+	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := phase.Policy()
@@ -76,6 +82,21 @@ func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, e
 	t.renew(phase, newPhase(t.clock, p))
 	t.follow()
 	return true, nil
+}
+
+// settleEnds waits until no driver's shard ends a connection by a policy that was replaced
+// before the call. Shard.end looks at the policy under the lock. It must be called without
+// t.mu, as Track may take that under the lock of a shard.
+func (t *Tracker) settleEnds() {
+	for _, s := range t.own {
+		s.awaitLock()
+	}
+}
+
+// awaitLock waits until whoever has the lock has unlocked it.
+func (s *Shard) awaitLock() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 }
 
 // follow starts a walk by which all connections follow replaced policies. A shard in which
