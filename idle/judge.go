@@ -200,10 +200,10 @@ func (s *Shard) ask(c *Conn, v verdict) {
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.set(0, asking)
 		if keep {
+			s.counts.kept.Add(1)
 			if !c.state.move(live, 0, granted) {
 				return // it has ended meanwhile
 			}
-			s.counts.kept.Add(1)
 			c.restart(v.terms, s.stamp(), s.clock)
 			s.replace(c)
 			return
