@@ -259,6 +259,7 @@ func TestRekey(t *testing.T) {
 		for i := range all {
 			r.track(&all[i].conn, &all[i])
 		}
+		r.wait(time.Second) // the walk of SetCapacity is over
 		for i := range all {
 			all[i].from = "same"
 			all[i].conn.Rekey()
