@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 type idleOwner struct{ Conn }
@@ -88,7 +90,7 @@ func BenchmarkLook(b *testing.B) {
 			t, conns := benchTracker(b, p, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				conns[0].next(moment{now: t.clock.recent()})
+				conns[0].next(moment{now: t.clock.Recent()})
 			}
 		})
 	}
@@ -107,7 +109,7 @@ func stillShard(b *testing.B) (*Shard, []idleOwner, *Hooks) {
 	}
 	t := &Tracker{}
 	t.base.init(full)
-	t.clock.allowance.each = 0 // or it would be woken, and nobody would copy it
+	t.clock.Tune(clock.Tuning{}) // or it would be woken, and nobody would copy it
 	if t.phase, err = t.Phase(minute); err != nil {
 		b.Fatal(err)
 	}
@@ -130,10 +132,10 @@ func BenchmarkColdLook(b *testing.B) {
 	trackAll(b, s, conns, hooks)
 	for b.Loop() {
 		b.StopTimer()
-		s.clock.start = s.clock.start.Add(-time.Minute)
-		now := s.clock.settled()
+		s.clock.Shift(time.Minute)
+		now := s.clock.Settled()
 		for i := range conns {
-			conns[i].in.stamp.Store(stampOf(now))
+			conns[i].in.stamp.Store(clock.StampOf(now))
 		}
 		b.StartTimer()
 		for more := true; more; {
@@ -160,7 +162,7 @@ func BenchmarkColdExpiry(b *testing.B) {
 		b.StopTimer()
 		clear(conns)
 		trackAll(b, s, conns, hooks)
-		s.clock.start = s.clock.start.Add(-time.Hour)
+		s.clock.Shift(time.Hour)
 		b.StartTimer()
 		s.pass(0)
 	}

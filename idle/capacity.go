@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // ErrFull is returned by Track when there is no room for another connection; see
@@ -39,7 +41,7 @@ type Capacity struct {
 	Key    func(owner any) string
 }
 
-func (c *Capacity) validate(k *clock) error {
+func (c *Capacity) validate(k *clock.Clock) error {
 	switch {
 	case c.Most < 0:
 		return fmt.Errorf("idle: Capacity.Most is %d; use 0 for no limit", c.Most)

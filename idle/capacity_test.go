@@ -72,7 +72,7 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 				}
 				delete(active, g)
 			}
-			if time.Since(r.clock.start) < grace+time.Second {
+			if r.clock.Elapsed() < grace+time.Second {
 				continue
 			}
 			g := &guest{}

@@ -91,7 +91,7 @@ func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 // Ending returns how many connections end within d of c.At if nothing moves: no byte, no
 // beat, no close. Those that are overdue are included. d is at most a minute.
 func (c *Census) Ending(d time.Duration) (n int) {
-	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.slack)/c.tracker.clock.tick) - c.at.now
+	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.Slack)/c.tracker.clock.Tick) - c.at.now
 	if within < 0 {
 		return 0
 	}
@@ -145,7 +145,7 @@ func newCount(b *base, q Query) *counting {
 // may come first. n.mu must be held.
 func (n *counting) begin() {
 	if c := n.census; c.At.IsZero() {
-		c.At, c.at = time.Now(), c.tracker.clock.moment()
+		c.At, c.at = time.Now(), momentOf(c.tracker.clock)
 	}
 }
 
@@ -193,9 +193,9 @@ func (n *counting) meet(_ *Shard, c *Conn) {
 	key := uint32(census.at.now + maxTicks) // of those that do not end
 	switch {
 	case n.sort == MostIdle:
-		key = active
+		key = active.Bits()
 	case n.sort == Oldest:
-		key = born
+		key = born.Bits()
 	case n.sort == MostMisses:
 		key = uint32(-misses)
 	case f.end.terms != nil:

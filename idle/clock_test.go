@@ -1,10 +1,7 @@
 package idle
 
 import (
-	"math/rand/v2"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -12,23 +9,23 @@ import (
 // what is due. That it wakes up is seen in the time it notes.
 func TestClockSleepsWhenSilent(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Error("awake without a connection")
 		}
 		p := r.peer()
 		r.wait(10 * r.opts.Tick)
 		p.Touch()
-		if r.clock.sleeping() {
+		if r.clock.Sleeping() {
 			r.Error("asleep while active")
 		}
 		r.wait((quietTicks + 2) * r.opts.Tick)
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Error("awake although silent")
 		}
 		before := r.Stats()
 		r.wait(59 * time.Minute)
 		// It may come up once a level of the wheel on its way down.
-		if after := r.Stats(); after.Passes > before.Passes+3 || after.Looks > before.Looks+3 || !r.clock.sleeping() {
+		if after := r.Stats(); after.Passes > before.Passes+3 || after.Looks > before.Looks+3 || !r.clock.Sleeping() {
 			r.Errorf("not asleep: %+v, then %+v", before, after)
 		}
 	})
@@ -40,7 +37,7 @@ func TestClockStaysAwakeWhileActive(t *testing.T) {
 		p := r.peer()
 		for range 20 {
 			r.wait(quietTicks / 2 * r.opts.Tick)
-			if r.clock.sleeping() {
+			if r.clock.Sleeping() {
 				r.Fatal("asleep while active")
 			}
 			r.do(p.Touch)
@@ -82,7 +79,7 @@ func TestActivityAfterSleepIsStampedExactly(t *testing.T) {
 		for range 20 {
 			p := r.peer()
 			r.lives(p, time.Minute+odd)
-			if !r.clock.sleeping() {
+			if !r.clock.Sleeping() {
 				r.Fatal("not asleep")
 			}
 			r.do(func() { p.Enter(short) })
@@ -233,7 +230,7 @@ func TestStallIsNeverEarly(t *testing.T) {
 					p.AwaitWrite()
 					r.wait(400 * time.Millisecond)
 					p.Touch() // or the clock would sleep, and stamp exactly
-					r.wait(100*time.Millisecond + r.opts.Tick + r.clock.slack + stall*9/10)
+					r.wait(100*time.Millisecond + r.opts.Tick + r.clock.Slack + stall*9/10)
 					p.Received(1)
 					p.Sent(1)
 					active := time.Now()
@@ -245,38 +242,6 @@ func TestStallIsNeverEarly(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestEndOfAStampIsAfterItsActivities has a clock whose copies are made late, by
-// less than the slack, or more, or much more. When an activity happens the tick
-// that its stamp is later taken for must not have come yet.
-func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		type activity struct{ stamp, settled int64 }
-		rng := rand.New(rand.NewPCG(1, 2))
-		k := newClock(10 * time.Millisecond)
-		var now atomic.Uint32
-		k.attach(&now)
-		k.wake() // nobody else uses it
-		var all []activity
-		for range 5000 {
-			late := []time.Duration{k.slack / 2, k.slack * 2, 20 * k.tick}[rng.IntN(3)]
-			time.Sleep(k.until(k.now()+1) + time.Duration(rng.Int64N(int64(late))))
-			for range 2 { // of which the first has a stale stamp
-				a := activity{moment{now: k.now()}.tick(now.Load()), k.settled()}
-				if k.end(a.stamp) <= a.settled {
-					t.Fatalf("stamp %d, which has not ended, is taken for %d at %d", a.stamp, k.end(a.stamp), a.settled)
-				}
-				all = append(all, a)
-				k.publish()
-			}
-		}
-		for _, a := range all {
-			if end := k.end(a.stamp); end <= a.settled {
-				t.Fatalf("stamp %d is taken for %d, but was given at %d", a.stamp, end, a.settled)
-			}
-		}
-	})
 }
 
 // TestStallWithinAPassIsNeverEarly is the worst of the above: two peers come up
@@ -298,27 +263,6 @@ func TestStallWithinAPassIsNeverEarly(t *testing.T) {
 	})
 }
 
-// TestGaps checks the memory of stalls by itself, beyond what it can hold.
-func TestGaps(t *testing.T) {
-	var g gaps
-	if end := g.end(7); end != 8 {
-		t.Errorf("an empty memory: %d", end)
-	}
-	const n = 3000
-	for i := range int64(n) {
-		g.add(100*i, 100*i+10+i%7)
-	}
-	for i := range int64(n) {
-		got, want := g.end(100*i), 100*i+10+i%7
-		if kept := i >= n-int64(len(g.ring)); kept && got != want || got < want {
-			t.Errorf("end(%d) = %d, want %d", 100*i, got, want)
-		}
-		if got := g.end(100*i + 50); i >= n-int64(len(g.ring)) && got != 100*i+51 {
-			t.Errorf("end(%d) = %d", 100*i+50, got)
-		}
-	}
-}
-
 // TestStaleTouchDoesNotGoBack has a goroutine be suspended in Touch, after it
 // has read the clock; meanwhile another one reports newer activity.
 func TestStaleTouchDoesNotGoBack(t *testing.T) {
@@ -332,21 +276,5 @@ func TestStaleTouchDoesNotGoBack(t *testing.T) {
 		since := time.Now()
 		p.lane.restamp(&p.entry, &p.in.stamp, stale) // the first one goes on
 		r.dies(p, since, time.Second, ReasonIdle)
-	})
-}
-
-// TestStampOf checks that no tick looks like sleep, and that its stand-in is in
-// favour of the connection.
-func TestStampOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, tick := range []int64{1, 1<<32 - 1, 1 << 32, 1<<32 + 1, 3 << 32} {
-			s := stampOf(tick)
-			if s == asleep {
-				t.Errorf("stampOf(%d) = asleep", tick)
-			}
-			if got := (moment{now: tick}).tick(s); got < tick || got > tick+1 {
-				t.Errorf("stampOf(%d) stands for %d", tick, got)
-			}
-		}
 	})
 }

@@ -1,6 +1,11 @@
 package idle
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
@@ -22,10 +27,14 @@ type Conn struct {
 	index uint32 // in connSet.all
 }
 
+// A word is a [clock.AtomicStamp] in the fast path of an activity. With AtomicStamp.Load
+// that would not be inlined.
+type word = atomic.Uint32
+
 // Touch records that something has arrived. Any number of goroutines may call it
 // at once.
 func (c *Conn) Touch() {
-	if c.lane.now.Load() != c.in.stamp.Load() {
+	if (*word)(&c.lane.now).Load() != (*word)(&c.in.stamp).Load() {
 		c.touchSlow()
 	}
 }
@@ -50,7 +59,7 @@ func (c *Conn) Received(n int) {
 // counted, such as those whose number [Evidence] will report. Any number of
 // goroutines may call it at once.
 func (c *Conn) TouchOut() {
-	if c.lane.now.Load() != c.out.stamp.Load() {
+	if (*word)(&c.lane.now).Load() != (*word)(&c.out.stamp).Load() {
 		c.touchOutSlow()
 	}
 }
@@ -80,7 +89,7 @@ func (c *Conn) Sent(n int) {
 func (c *Conn) checkPaid(f *flow, was *Phase) {
 	is := c.phase.Load()
 	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {
-		f.limitTo(c.lane.clock.instant())
+		f.limitTo(c.lane.clock.Instant())
 	}
 }
 
@@ -116,7 +125,7 @@ func (c *Conn) RestartWrite() {
 	stamp, at := c.lane.instant(d.counted != 0)
 	c.out.rewait(stamp)
 	c.out.paid.Store(at)
-	c.lane.hasten(&c.entry, stamp+d.soonest) // it may have been paid for in advance
+	c.lane.hasten(&c.entry, stamp.Bits()+d.soonest) // it may have been paid for in advance
 }
 
 // await starts a wait on f, and moves the connection to an earlier place in the
@@ -137,15 +146,15 @@ func (c *Conn) await(f *flow) {
 
 // startWait is await for a wait that counts from the given stamp, at the instant
 // at. It reports whether there was no wait before.
-func (c *Conn) startWait(f *flow, stamp uint32, at uint64) bool {
+func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	if !f.await(stamp, at) {
 		return false
 	}
 	d := c.direction(f)
-	c.lane.hasten(&c.entry, stamp+d.soonest)
+	c.lane.hasten(&c.entry, stamp.Bits()+d.soonest)
 	if d.counted != 0 { // earlier waits may have used up part of it
-		deadline := uint32(f.paid.Load()>>32) + 2 + uint32(d.counted)
-		if int32(stamp-deadline) > 0 {
+		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
+		if int32(stamp.Bits()-deadline) > 0 {
 			c.state.set(spent, 0)
 		}
 		c.lane.hasten(&c.entry, deadline)
@@ -204,7 +213,7 @@ func (c *Conn) deliverSlow() bool {
 // has arrived. An active Heartbeat does not need it, as any input answers a ping.
 // Any number of goroutines may call it at once.
 func (c *Conn) Beat() {
-	if c.lane.now.Load() != c.beat.Load() {
+	if (*word)(&c.lane.now).Load() != (*word)(&c.beat).Load() {
 		c.beatSlow()
 	}
 }
@@ -218,7 +227,7 @@ func (c *Conn) Beat() {
 func (c *Conn) beatSlow() {
 	now := c.lane.stamp()
 	c.Touch()
-	raise(&c.beat, now)
+	c.beat.Raise(now)
 }
 
 // Enter puts the connection in phase p. All its limits but the age start anew. Bytes that
@@ -238,14 +247,14 @@ func (c *Conn) Enter(p *Phase) {
 		now = c.enter(version)
 	}
 	p = version
-	c.lane.hasten(&c.entry, now+p.soonest)
+	c.lane.hasten(&c.entry, now.Bits()+p.soonest)
 	if p.aged { // counts from long before
-		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.recent()}).at))
+		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.Recent()}).at))
 	}
 }
 
 // enter puts c under p as it is, and returns the stamp at which its limits begin.
-func (c *Conn) enter(p *Phase) (now uint32) {
+func (c *Conn) enter(p *Phase) (now clock.Stamp) {
 	now = c.lane.stamp()
 	c.begin(p, now)
 	for later := c.lane.stamp(); later != now; later = c.lane.stamp() { // a wait may have started in the new tick
@@ -253,31 +262,31 @@ func (c *Conn) enter(p *Phase) (now uint32) {
 		c.begin(p, now)
 	}
 	c.phase.Store(p)
-	c.in.settle(now, c.lane.clock.instant)
-	c.out.settle(now, c.lane.clock.instant)
+	c.in.settle(now, c.lane.clock.Instant)
+	c.out.settle(now, c.lane.clock.Instant)
 	return now
 }
 
 // begin starts all limits of p but the age at the given stamp. The caller must
 // store the phase afterwards.
-func (c *Conn) begin(p *Phase, stamp uint32) {
-	raise(&c.began, stamp) // before the flows, see resume
+func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
+	c.began.Raise(stamp) // before the flows, see resume
 	c.beginFlow(&c.in, p.in.counted != 0, stamp)
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
-	raise(&c.beat, stamp)
-	raise(&c.pinged, stamp) // after in.stamp: a snapshot with this ping must not have older input
+	c.beat.Raise(stamp)
+	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
 	c.state.set(0, unanswered|granted|spent|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a
 // wait under way counts from the current instant. A pause under way counts from
 // the start of its tick, as all pauses do.
-func (c *Conn) beginFlow(f *flow, counted bool, stamp uint32) {
-	begun, at := stamp, instantOf(stamp)
+func (c *Conn) beginFlow(f *flow, counted bool, stamp clock.Stamp) {
+	begun, at := stamp, stamp.Start()
 	if counted {
 		begun, at = c.lane.instant(true)
 		if !f.waits() {
-			at = instantOf(begun)
+			at = begun.Start()
 		}
 	}
 	f.begin(stamp, begun, at)
@@ -334,11 +343,11 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
 // Idle returns how long ago the last activity of a tracked connection was, in either
 // direction. The result may be up to two ticks too short.
-func (c *Conn) Idle() time.Duration { return c.lane.clock.moment().since(c.lastActivity()) }
+func (c *Conn) Idle() time.Duration { return momentOf(c.lane.clock).since(c.lastActivity()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks
 // too short. If OnTimeout
 // has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
 // MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
 // moment. It is at most 2²⁹ ticks, which are 62 days with a tick of 10 ms.
-func (c *Conn) Age() time.Duration { return c.lane.clock.moment().since(c.born.Load()) }
+func (c *Conn) Age() time.Duration { return momentOf(c.lane.clock).since(c.born.Load()) }

@@ -1,6 +1,10 @@
 package idle
 
-import "time"
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A snapshot holds the words of a connection at one moment, in ticks. Limits are
 // computed from it and from nothing else.
@@ -29,11 +33,11 @@ type flowSnapshot struct {
 }
 
 // setWait sets the fields that the words wait and paid determine.
-func (f *flowSnapshot) setWait(now int64, wait uint32, paid uint64) {
+func (f *flowSnapshot) setWait(now int64, wait uint32, paid clock.Instant) {
 	f.waits = wait&waiting != 0
 	f.since = now - int64(ago(wait, uint32(now)))
-	f.paid = moment{now: now}.tick(uint32((paid + 1<<32 - 1) >> 32))
-	f.owed = int64(instantOf(uint32(f.since)) - paid)
+	f.paid = moment{now: now}.tickOf(paid.Add(1<<32 - 1).Bits())
+	f.owed = clock.StartOf(uint32(f.since)).Sub(paid)
 }
 
 // terms are a limit under one policy, in ticks.

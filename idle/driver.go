@@ -20,49 +20,47 @@ const (
 // publish it. It also wakes up when a shard is due.
 func (t *Tracker) drive() {
 	defer close(t.stopped)
-	defer t.clock.stopped.Store(true)
+	defer t.clock.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	planned, grace := t.clock.now(), int64(0) // no pass runs before the tick grace
+	planned, grace := t.clock.Now(), int64(0) // no pass runs before the tick grace
 	looked, ran := int64(0), int64(0)
 	passed := true // a pass has run since the last grace
 	for {
 		select {
 		case <-t.stop:
 			return
-		case <-t.clock.signal:
+		case <-t.clock.Signal():
 		case <-timer.C:
 		}
-		now := t.clock.now()
+		now := t.clock.Now()
 		if now-planned >= stallTicks && passed {
 			grace, passed = now+graceTicks, false
 		}
 		if now > looked { // a signal comes at any time
 			looked = now
-			if t.vigil.look(now, t.stirs(), !t.clock.sleeping()) {
-				t.clock.sleep()
-			}
+			t.clock.Rest(now, t.slowPaths())
 		}
-		t.clock.publish()
+		t.clock.Publish()
 		if now >= grace {
 			passed = true
-			settled := t.clock.settled()
+			settled := t.clock.Settled()
 			t.runDue(settled, settled > ran || !t.behind.Load()) // else the budget of this tick is used up
 			ran = settled
 		}
 		rest := t.rest(grace)
-		planned = t.clock.in(rest)
+		planned = t.clock.In(rest)
 		timer.Reset(rest)
 	}
 }
 
-// stirs returns how many slow paths there were since its last call. It does not count
-// more than fewStirs for each shard.
-func (t *Tracker) stirs() (n uint32) {
+// slowPaths returns how many slow paths there were since its last call. It does not count
+// more than clock.FewSlowPaths for each shard.
+func (t *Tracker) slowPaths() (n uint32) {
 	for s := range t.each {
-		if stirs := s.stirs.Load(); stirs > 0 {
-			s.stirs.Store(0)
-			n += stirs
+		if slowPaths := s.slowPaths.Load(); slowPaths > 0 {
+			s.slowPaths.Store(0)
+			n += slowPaths
 		}
 	}
 	return n
@@ -110,14 +108,14 @@ func (t *Tracker) runDue(now int64, own bool) {
 // grace.
 func (t *Tracker) rest(grace int64) time.Duration {
 	rest := time.Duration(math.MaxInt64)
-	if !t.clock.sleeping() {
-		rest = t.clock.until(t.clock.now() + 1)
+	if !t.clock.Sleeping() {
+		rest = t.clock.Until(t.clock.Now() + 1)
 	}
-	now, due := t.clock.settled(), int64(never)
+	now, due := t.clock.Settled(), int64(never)
 	for s := range t.each {
 		switch {
 		case s.isBehind(now):
-			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.elapsed(), t.clock.until(grace)))
+			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.Elapsed(), t.clock.Until(grace)))
 		case !s.loop && s.hasOther():
 			due = now
 		default:
@@ -126,7 +124,7 @@ func (t *Tracker) rest(grace int64) time.Duration {
 	}
 	if due < never {
 		next := max(due, grace, now+1) // what was deferred waits for the next tick
-		rest = min(rest, t.clock.until(next)+t.clock.slack)
+		rest = min(rest, t.clock.Until(next)+t.clock.Slack)
 	}
 	return max(rest, 0)
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -19,10 +20,10 @@ import (
 type entry struct {
 	in, out flow
 
-	born   atomic.Uint32 // when tracking began, as MaxAge counts it
-	began  atomic.Uint32 // when the current phase was entered
-	beat   atomic.Uint32 // the last beat of a passive heartbeat
-	pinged atomic.Uint32 // the last ping, or the last restart of the heartbeat
+	born   clock.AtomicStamp // when tracking began, as MaxAge counts it
+	began  clock.AtomicStamp // when the current phase was entered
+	beat   clock.AtomicStamp // the last beat of a passive heartbeat
+	pinged clock.AtomicStamp // the last ping, or the last restart of the heartbeat
 
 	placed atomic.Uint32 // the tick for which timer is scheduled
 	state  state
@@ -33,19 +34,19 @@ type entry struct {
 
 // start sets all words of a connection at the start of tracking: a read is
 // waiting, a write is not.
-func (e *entry) start(stamp uint32) {
-	for _, s := range []*atomic.Uint32{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
+func (e *entry) start(stamp clock.Stamp) {
+	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
 		s.Store(stamp)
 	}
-	e.in.wait.Store(stamp<<1 | waiting)
-	e.out.wait.Store(stamp << 1)
+	e.in.wait.Store(wordOf(stamp) | waiting)
+	e.out.wait.Store(wordOf(stamp))
 }
 
 // refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
-	oldest := stampOf(now - 2*maxTicks)
-	for _, s := range [...]*atomic.Uint32{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
-		raise(s, oldest)
+	oldest := clock.StampOf(now - 2*maxTicks)
+	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
+		s.Raise(oldest)
 	}
 	e.in.refresh(oldest)
 	e.out.refresh(oldest)
@@ -86,7 +87,7 @@ func (e *entry) direction(f *flow) *direction { return e.phase.Load().direction(
 // follow moves e to the current version of its phase, if the policy of that was
 // replaced. It reports whether it has. Limits go on counting from where they did. A
 // limit for which the old version kept no account counts from now.
-func (e *entry) follow(k *clock) (followed bool) {
+func (e *entry) follow(k *clock.Clock) (followed bool) {
 	for {
 		old := e.phase.Load()
 		p := old.latest()
@@ -100,7 +101,7 @@ func (e *entry) follow(k *clock) (followed bool) {
 			e.countFromNow(&e.out, old, k)
 		}
 		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
-			raise(&e.pinged, stampOf(k.now()))
+			e.pinged.Raise(clock.StampOf(k.Now()))
 			e.state.set(0, unanswered|missMask)
 		}
 		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
@@ -117,22 +118,22 @@ func (e *entry) follow(k *clock) (followed bool) {
 //	other:  Enter another phase: stores paid, then phase
 //	reader: pays for what arrives in that phase
 //	judge:  CompareAndSwap of paid fails, or phase is another
-func (e *entry) countFromNow(f *flow, in *Phase, k *clock) {
+func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 	for {
-		paid, now := f.paid.Load(), k.instant()
-		if int64(paid-now) <= 0 || e.phase.Load() != in || f.paid.CompareAndSwap(paid, now) {
+		paid, now := f.paid.Load(), k.Instant()
+		if paid.Sub(now) <= 0 || e.phase.Load() != in || f.paid.CompareAndSwap(paid, now) {
 			break
 		}
 	}
 	e.state.set(0, spent) // first, because letOff moves a pause before it pays for that
-	f.letOff(k.instant)
+	f.letOff(k.Instant)
 	e.state.set(0, spent)
 }
 
 // lastActivity returns the stamp of the last byte in either direction.
-func (e *entry) lastActivity() uint32 {
+func (e *entry) lastActivity() clock.Stamp {
 	in, out := e.in.stamp.Load(), e.out.stamp.Load()
-	if int32(out-in) > 0 {
+	if out.Sub(in) > 0 {
 		return out
 	}
 	return in
@@ -147,25 +148,25 @@ func (e *entry) isBusy() bool {
 
 // restart starts the clock of one limit anew at stamp, and others as little as
 // possible.
-func (e *entry) restart(t *terms, stamp uint32, k *clock) {
+func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 	switch t.counts {
 	case ofActivity:
-		raise(&e.out.stamp, stamp) // of the other limits, only one for a waiting write uses it
+		e.out.stamp.Raise(stamp) // of the other limits, only one for a waiting write uses it
 	case ofRead:
 		e.in.rewait(stamp)
 	case ofWrite:
 		e.out.rewait(stamp)
 	case ofReads:
-		e.in.letOff(k.instant)
+		e.in.letOff(k.Instant)
 	case ofWrites:
-		e.out.letOff(k.instant)
+		e.out.letOff(k.Instant)
 	case ofBeats:
-		raise(&e.pinged, stamp) // not beat: a Beat with the same stamp would return at once
+		e.pinged.Raise(stamp) // not beat: a Beat with the same stamp would return at once
 		e.state.set(0, unanswered|missMask)
 	case ofPhase:
-		raise(&e.began, stamp)
+		e.began.Raise(stamp)
 	case ofLife:
-		raise(&e.born, stamp)
+		e.born.Raise(stamp)
 		e.state.set(0, draining)
 	}
 }

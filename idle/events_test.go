@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // A happening is what happens in a world, but for what the tracker does. It makes
@@ -68,7 +70,7 @@ var odds = []int{
 func traceOf(seed int64, steps int) []happening {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	tick := tickOf(seed)
-	slack := tick / slackShare
+	slack := clock.New(tick).Slack
 	trace := make([]happening, steps)
 	at := time.Duration(0)
 	for i := range trace {

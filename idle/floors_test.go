@@ -16,7 +16,7 @@ import (
 // so that a reader who begins at the end walks down, and never back. Files that are in one
 // string may use each other.
 var floors = []string{
-	"doc", "policy", "reason", "nap", "clock", "end", "options", "limit", "timeout", "validate", "tick",
+	"doc", "policy", "reason", "moment", "end", "options", "limit", "timeout", "validate", "tick",
 	"words", "deadline", "forecast", "histogram", "stats", "phase", "hooks", "callbacks",
 	"entry", "parting", "ends", "connset lane conn", "wait", "job", "order", "walk shard", "judge", "obey", "pass",
 	"pace", "queue", "operation", "work", "capacity", "keys", "mostidle",

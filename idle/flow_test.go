@@ -4,7 +4,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
+
+// at returns the stamp of a tick.
+func at(tick int64) clock.Stamp { return clock.StampOf(tick) }
 
 // TestAwaitPaysBeforeItWaits looks at a flow while its waits begin and end, in
 // the order in which Conn.next looks. All time is spent in pauses, and paid for,
@@ -14,24 +19,25 @@ func TestAwaitPaysBeforeItWaits(t *testing.T) {
 		t.Skip("needs two processors")
 	}
 	var f flow
-	f.begin(1, 1, instantOf(1))
+	f.begin(at(1), at(1), at(1).Start())
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for stamp := uint32(1); ; stamp++ { // it must not come around meanwhile
+		for tick := int64(1); ; tick++ { // it must not come around meanwhile
+			stamp := at(tick)
 			select {
 			case <-stop:
 				return
 			default:
-				f.await(stamp, instantOf(stamp))
-				f.pause(stamp, instantOf(stamp))
+				f.await(stamp, stamp.Start())
+				f.pause(stamp, stamp.Start())
 			}
 		}
 	}()
 	bad := 0
 	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
 		w := f.wait.Load()
-		paid := uint32(f.paid.Load() >> 32)
+		paid := f.paid.Load().Bits()
 		if w&waiting != 0 && ago(w, paid) < 0 {
 			bad++
 		}
@@ -50,11 +56,11 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 	if runtime.GOMAXPROCS(0) == 1 {
 		t.Skip("needs two processors")
 	}
-	phaseAt := func(stamp uint32) *Phase { return &Phase{soonest: stamp} }
+	phaseAt := func(tick uint32) *Phase { return &Phase{soonest: tick} }
 	var c Conn
-	enter := func(stamp uint32) {
-		p := phaseAt(stamp)
-		c.begin(p, stamp)
+	enter := func(tick uint32) {
+		p := phaseAt(tick)
+		c.begin(p, at(int64(tick)))
 		c.phase.Store(p)
 	}
 	enter(1)
@@ -73,8 +79,8 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 	bad := 0
 	for begun := time.Now(); time.Since(begun) < raceTime()/4; {
 		entered := c.phase.Load().soonest
-		wait, paid := c.in.wait.Load(), uint32(c.in.paid.Load()>>32)
-		for _, stamp := range []uint32{c.in.stamp.Load(), c.out.stamp.Load(), c.beat.Load(), c.began.Load(), c.pinged.Load(), wait >> 1, paid} {
+		wait, paid := c.in.wait.Load(), c.in.paid.Load().Bits()
+		for _, stamp := range []uint32{c.in.stamp.Load().Bits(), c.out.stamp.Load().Bits(), c.beat.Load().Bits(), c.began.Load().Bits(), c.pinged.Load().Bits(), wait >> 1, paid} {
 			if stamp < entered {
 				bad++
 			}
@@ -91,14 +97,14 @@ func TestEnterStoresThePhaseLast(t *testing.T) {
 // began meanwhile, as when the restart is preempted.
 func TestRestartTakesBackNothing(t *testing.T) {
 	var f flow
-	f.begin(1, 1, instantOf(1))
-	f.await(9, instantOf(9))
-	f.paid.Add(uint64(ticks(2)))
+	f.begin(at(1), at(1), at(1).Start())
+	f.await(at(9), at(9).Start())
+	f.paid.Add(ticks(2))
 	wait, paid := f.wait.Load(), f.paid.Load()
-	f.rewait(5)
-	f.repay(instantOf(5))
+	f.rewait(at(5))
+	f.repay(at(5).Start())
 	if f.wait.Load() != wait || f.paid.Load() != paid {
-		t.Errorf("the wait began at %d, and %d is paid; they did at %d, and %d was", f.wait.Load()>>1, f.paid.Load()>>32, wait>>1, paid>>32)
+		t.Errorf("the wait began at %d, and %d is paid; they did at %d, and %d was", f.wait.Load()>>1, f.paid.Load().Bits(), wait>>1, paid.Bits())
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // oracle does what forecast does, but looks at s at each tick, for a number of ticks.
@@ -64,7 +66,7 @@ func anyForecast(rng *rand.Rand) (*Phase, snapshot) {
 	if rng.IntN(2) == 0 {
 		p.MinWriteRate = Rate{100, seconds(1, 200)}
 	}
-	ph := newPhase(&clock{tick: time.Second}, p)
+	ph := newPhase(&clock.Clock{Tick: time.Second}, p)
 
 	const now = 1 << 20
 	past := func() int64 { return now - rng.Int64N(150) }

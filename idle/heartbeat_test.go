@@ -40,12 +40,12 @@ func TestHeartbeatSequence(t *testing.T) {
 		late := r.opts.Tick
 		want := []time.Duration{10*time.Second + late, 12*time.Second + 2*late}
 		for i := range want {
-			want[i] += r.clock.slack
+			want[i] += r.clock.Slack
 		}
 		if !slices.Equal(p.pings, want) {
 			r.Errorf("pinged after %v, want %v", p.pings, want)
 		}
-		if died := 14*time.Second + 3*late + r.clock.slack; p.at.Sub(p.born) != died || p.expired[0].Reason != ReasonHeartbeat {
+		if died := 14*time.Second + 3*late + r.clock.Slack; p.at.Sub(p.born) != died || p.expired[0].Reason != ReasonHeartbeat {
 			r.Errorf("timed out after %v by %v, want %v", p.at.Sub(p.born), p.expired, died)
 		}
 		if st := r.Stats(); st.Pings != 2 || st.Misses != 2 {
@@ -65,7 +65,7 @@ func TestHeartbeatWithManyMisses(t *testing.T) {
 		p := r.pinged()
 		r.wait(20 * time.Second)
 		limit := time.Second + misses*50*time.Millisecond
-		late := (misses+1)*r.opts.Tick + r.clock.slack
+		late := (misses+1)*r.opts.Tick + r.clock.Slack
 		if took := p.at.Sub(p.born); len(p.expired) != 1 || took < limit || took > limit+late {
 			r.Fatalf("timed out after %v by %v; want %v to %v", took, p.expired, limit, limit+late)
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // A loop is an event loop: it runs what is posted, one after the other.
@@ -36,15 +38,14 @@ func (l *loop) do(task func()) {
 // for the sake of what happens when the stamps wrap.
 func ageClock(t *Tracker, ticks int64) {
 	synctest.Wait() // the driver sleeps, and reads start again only when woken
-	t.clock.start = t.clock.start.Add(-time.Duration(ticks) * t.clock.tick)
+	t.clock.Shift(time.Duration(ticks) * t.clock.Tick)
 }
 
 // runEasily has any activity wake the clock of a new tracker, in a bubble, and keep it
 // running for quietTicks. So its stamps are those that the driver has copied.
 func runEasily(t *Tracker) {
 	synctest.Wait()
-	t.clock.allowance.each = never / 2
-	t.vigil = vigil{few: 1, need: quietTicks, most: quietTicks}
+	t.clock.Tune(clock.Tuning{Each: never / 2, Burst: time.Second, Few: 1, Need: quietTicks, Most: quietTicks})
 }
 
 const quietTicks = 64
@@ -52,12 +53,11 @@ const quietTicks = 64
 // defaultTick is that of trackers under test.
 const defaultTick = 10 * time.Millisecond
 
-// napOften has the clock of a new tracker, in a bubble, fall asleep and be woken all
+// sleepOften has the clock of a new tracker, in a bubble, fall asleep and be woken all
 // the time.
-func napOften(t *Tracker) {
+func sleepOften(t *Tracker) {
 	synctest.Wait()
-	t.clock.allowance.each, t.clock.allowance.most = t.clock.tick, 2*t.clock.tick
-	t.vigil = vigil{few: 2, need: 2, most: 4}
+	t.clock.Tune(clock.Tuning{Each: t.clock.Tick, Burst: 2 * t.clock.Tick, Few: 2, Need: 2, Most: 4})
 }
 
 // A rig is a tracker under test, in a bubble. Its connections live on a shard
@@ -169,7 +169,7 @@ func (r *rig) wait(d time.Duration) {
 }
 
 // late is how late a timeout may be: two ticks, and the driver's slack.
-func (r *rig) late() time.Duration { return 2*r.opts.Tick + r.clock.slack }
+func (r *rig) late() time.Duration { return 2*r.opts.Tick + r.clock.Slack }
 
 func (r *rig) phaseOf(p Policy) *Phase {
 	r.Helper()

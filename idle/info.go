@@ -81,7 +81,7 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 
 // info describes the connection of j. The result is zero if that has ended meanwhile.
 func (s *Shard) info(c *Conn) Info {
-	e, m := &c.entry, s.clock.moment()
+	e, m := &c.entry, momentOf(s.clock)
 	phase := e.phase.Load().latest()
 	i := Info{
 		Label: s.tracker.ends.label(c.owner), Owner: c.owner, Phase: phase.policy.Name,
@@ -93,7 +93,7 @@ func (s *Shard) info(c *Conn) Info {
 	e.snapshot(&snap)
 	i.Misses = snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
-	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.slack }
+	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.Slack }
 	if f.next.terms != nil {
 		i.Next, i.NextIn, i.NextBy = f.next.what.String(), until(f.next), f.next.terms.reason
 	}

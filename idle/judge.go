@@ -1,6 +1,10 @@
 package idle
 
-import "time"
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A verdict is what is due for a connection at a moment.
 type verdict struct {
@@ -22,7 +26,7 @@ func (s *Shard) verdict(c *Conn) (v verdict, due bool) {
 	//	judge: loads the phase
 	//	Enter: starts all clocks anew, and stores a phase with longer limits
 	//	judge: is preempted, reads the clock, and finds a limit of the old phase passed
-	v.moment = s.clock.moment()
+	v.moment = momentOf(s.clock)
 	c.follow(s.clock)
 	v.phase = c.phase.Load()
 	v.deadline = c.look(v.phase, v.moment)
@@ -85,12 +89,12 @@ func (v *verdict) isDoubtful(c *Conn) bool {
 // in the next tick, when its owner has had time to read. A trickle gains no more than
 // that tick, as the total itself does not move.
 func (s *Shard) isInTime(v verdict, e Evidence) bool {
-	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.after(v.at) <= e.In+s.clock.tick
+	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.at) <= e.In+s.clock.Tick
 }
 
 // isFresh reports whether the last input arrived so short a time ago that an owner
 // that reads may not have read it yet.
-func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.tick }
+func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
 // examine asks the owner for Evidence, and applies it.
 func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
@@ -98,34 +102,34 @@ func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
 	if !c.Live() {
 		return e
 	}
-	now := stampOf(s.clock.settled())
-	unread := stampBefore(now) // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
-	if stamp, ok := s.clock.stampAgo(e.In); ok {
+	now := clock.StampOf(s.clock.Settled())
+	unread := now.Before() // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
+	if stamp, ok := s.clock.StampAgo(e.In); ok {
 		// The stamp must not be later than that of unread input, or a read in
 		// this tick could not revoke a grant. If a limit passes too soon because
 		// of that, Examine is called again before anything ends, and reports the
 		// same byte when its tick is over.
-		if int32(stamp-unread) > 0 {
+		if stamp.Sub(unread) > 0 {
 			stamp = unread
 		}
-		raise(&c.in.stamp, stamp)
+		c.in.stamp.Raise(stamp)
 	}
-	if stamp, ok := s.clock.stampAgo(e.Out); ok {
-		raise(&c.out.stamp, stamp)
+	if stamp, ok := s.clock.StampAgo(e.Out); ok {
+		c.out.stamp.Raise(stamp)
 	}
-	if stamp, ok := s.clock.stampAgo(e.Doubt); ok {
+	if stamp, ok := s.clock.StampAgo(e.Doubt); ok {
 		c.out.rewait(stamp)
 	}
 	if e.OutEmpty || e.NotWriting && c.out.waits() {
 		c.out.rewait(now)
-		c.out.letOff(s.clock.settledInstant)
+		c.out.letOff(s.clock.SettledInstant)
 	}
 	if p := c.phase.Load(); e.Unreported > 0 && p.out.perByte != 0 {
 		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, p.out.credit, now))
 	}
 	if e.Unread && c.state.move(live, granted, 0) {
 		s.grant(c, unread, s.isFresh(e))
-		raise(&c.pinged, now) // the unread input may be a beat
+		c.pinged.Raise(now) // the unread input may be a beat
 	}
 	return e
 }
@@ -137,22 +141,22 @@ const patience = 2
 // the owner is probably about to read it. So fresh input does not extend
 // ReadTotal, or a trickle could extend that for ever. With a minimum rate it gains
 // patience ticks, in which the owner can read it; its bytes pay from then on.
-func (s *Shard) grant(c *Conn, unread uint32, fresh bool) {
-	raise(&c.in.stamp, unread)
+func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
+	c.in.stamp.Raise(unread)
 	if c.in.stamp.Load() != unread { // an activity came before the grant and has not seen it
 		c.state.set(0, granted)
 	}
 	switch p := c.phase.Load(); {
 	case !fresh:
-		c.in.letOff(s.clock.settledInstant)
+		c.in.letOff(s.clock.SettledInstant)
 	case p.in.perByte != 0:
-		c.in.repay(instantOf(unread + 1 + patience - uint32(p.in.counted)))
+		c.in.repay(unread.Start().Add(ticks(1 + patience - p.in.counted)))
 	}
 }
 
 // ping asks the owner to ping.
 func (s *Shard) ping(c *Conn) {
-	raise(&c.pinged, s.stamp())
+	c.pinged.Raise(s.stamp())
 	c.state.move(0, unanswered, 0)
 	s.replace(c)
 	if !c.state.move(live, pinging, 0) {
@@ -172,7 +176,7 @@ func (s *Shard) drain(c *Conn, v verdict) {
 		return
 	}
 	// The grace counts from now, even if MaxAge passed some time ago.
-	raise(&c.born, stampOf(s.clock.settled()-(v.at-v.from)))
+	c.born.Raise(clock.StampOf(s.clock.Settled() - (v.at - v.from)))
 	s.replace(c)
 	s.tell(c)
 }
@@ -296,7 +300,7 @@ func (s *Shard) lingerFor(c *Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c.Ending() {
-		s.schedule(&c.entry, s.clock.settled()+s.tracker.linger)
+		s.schedule(&c.entry, s.clock.Settled()+s.tracker.linger)
 	}
 }
 
@@ -344,7 +348,7 @@ func (s *Shard) replace(c *Conn) {
 	defer s.lock.Unlock()
 	if c.Live() && !c.timer.Pending() {
 		c.follow(s.clock)
-		s.place(&c.entry, s.clock.moment())
+		s.place(&c.entry, momentOf(s.clock))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -11,19 +12,19 @@ import (
 type lane struct {
 	// now has a cache line of its own. Every activity reads it, and the fields
 	// after it are written often.
-	now atomic.Uint32 // the clock's copy, as a stamp; asleep while the clock sleeps
+	now clock.AtomicStamp // the clock's copy
 	_   [60]byte
 
-	clock *clock
+	clock *clock.Clock
 	loop  bool // the shard belongs to an event loop, and lock does nothing
 
 	lock  sync.Locker // guards wheel, the timers in it, and conns
 	wheel wheel.Wheel
 	conns connSet
 
-	due    atomic.Int64  // the tick at which a pass has work, or never
-	stirs  atomic.Uint32 // slow paths since the driver last looked; not counted beyond fewStirs, and not exact
-	counts counters
+	due       atomic.Int64  // the tick at which a pass has work, or never
+	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
+	counts    counters
 
 	watched *atomic.Bool              // the tracker's
 	parted  func(e *entry, p parting) // called while watched is set, after a connection has ended and been counted
@@ -36,48 +37,48 @@ func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
 // stamp returns the current stamp.
-func (l *lane) stamp() uint32 {
-	if now := l.now.Load(); now != asleep {
+func (l *lane) stamp() clock.Stamp {
+	if now := l.now.Load(); !now.Asleep() {
 		return now
 	}
-	return l.clock.read()
+	return l.clock.Read()
 }
 
 // instant returns the current instant and its stamp. If counted is set they come
 // from the real clock, otherwise from its copy.
-func (l *lane) instant(counted bool) (stamp uint32, at uint64) {
+func (l *lane) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
 	if !counted {
 		stamp = l.stamp()
-		return stamp, instantOf(stamp)
+		return stamp, stamp.Start()
 	}
-	at = l.clock.instant()
-	if stamp = stampOf(int64(at >> 32)); stamp != uint32(at>>32) { // this tick has the stamp of the next one; see stampOf
-		at = instantOf(stamp)
+	at = l.clock.Instant()
+	if stamp = clock.StampOf(int64(at.Bits())); stamp.Bits() != at.Bits() { // this tick has the stamp of the next one; see StampOf
+		at = stamp.Start()
 	}
 	return stamp, at
 }
 
 // restamp is the slow path of an activity: it stores now. It runs at most once a
 // tick for each direction of a connection, but for each activity while the clock sleeps.
-func (l *lane) restamp(e *entry, at *atomic.Uint32, now uint32) {
+func (l *lane) restamp(e *entry, at *clock.AtomicStamp, now clock.Stamp) {
 	if l.loop {
 		at.Store(now) // on a loop nobody else can have stored a later one
 	} else {
-		raise(at, now)
+		at.Raise(now)
 	}
 	if e.state.Load()&granted != 0 {
 		e.state.set(0, granted)
 	}
-	if n := l.stirs.Load(); n < fewStirs {
-		l.stirs.Store(n + 1)
+	if n := l.slowPaths.Load(); n < clock.FewSlowPaths {
+		l.slowPaths.Store(n + 1)
 	}
 }
 
 // pay moves f.paid forward. On a loop nobody else changes it at the same time, so
 // that needs no locked instruction.
-func (l *lane) pay(f *flow, ticks uint64) {
+func (l *lane) pay(f *flow, ticks int64) {
 	if l.loop {
-		f.paid.Store(f.paid.Load() + ticks)
+		f.paid.Store(f.paid.Load().Add(ticks))
 	} else {
 		f.paid.Add(ticks)
 	}
@@ -109,8 +110,8 @@ func (l *lane) schedule(e *entry, at int64) {
 	next := int64(l.wheel.Schedule(&e.timer, uint64(max(at, 0))))
 	if next < l.due.Load() { // not during a pass: due has come then, and announce sets it at the end
 		l.due.Store(next)
-		if l.now.Load() == asleep { // otherwise the driver looks at due in the next tick
-			l.clock.hurry()
+		if l.now.Load().Asleep() { // otherwise the driver looks at due in the next tick
+			l.clock.Hurry()
 		}
 	}
 }
@@ -135,6 +136,6 @@ func (l *lane) pull(e *entry) {
 	defer l.lock.Unlock()
 	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
 		l.counts.relinks.Add(1)
-		l.place(e, moment{now: l.clock.recent()})
+		l.place(e, moment{now: l.clock.Recent()})
 	}
 }

@@ -291,15 +291,14 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, tracked := &peer{}, make(chan error)
-	tr.clock.allowance.withdraw() // so that reading the clock takes mu
-	tr.clock.mu.Lock()
+	release := tr.clock.Hold()
 	go func() { tracked <- tr.Track(&p.Conn, p, hooksOf(p)) }()
 	for !p.Live() {
 		time.Sleep(time.Millisecond)
 	}
 	tr.tryClose()
 	left := tr.own[0].takeAll()
-	tr.clock.mu.Unlock()
+	release()
 	if err := <-tracked; err != ErrClosed || len(left) > 0 || p.Live() || tr.own[0].wheel.Len() > 0 {
 		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())
 	}

@@ -59,9 +59,9 @@ func TestLooksAreBounded(t *testing.T) {
 				try("a look", func(r *rig, p *peer) time.Duration {
 					begun := time.Now()
 					for range nth {
-						r.wait(max(1, min(r.clock.until(p.lane.due.Load())+r.clock.slack+1, timeout-r.opts.Tick-time.Since(begun))))
+						r.wait(max(1, min(r.clock.Until(p.lane.due.Load())+r.clock.Slack+1, timeout-r.opts.Tick-time.Since(begun))))
 					}
-					return min(r.clock.until(p.lane.due.Load())+r.clock.slack+offset, timeout-r.opts.Tick-time.Since(begun))
+					return min(r.clock.Until(p.lane.due.Load())+r.clock.Slack+offset, timeout-r.opts.Tick-time.Since(begun))
 				})
 			}
 		}

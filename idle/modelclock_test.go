@@ -2,6 +2,8 @@ package idle
 
 import "testing"
 
+const asleep = 0 // the copies of a clock that sleeps
+
 // A modelClock is the clock with two shards' copies. The time is in whole ticks,
 // and something may happen at any moment of one.
 type modelClock struct {

@@ -12,7 +12,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	if !p.setsLimit() {
 		return nil, errNoLimit()
 	}
-	t := &Tracker{vigil: vigil{few: fewStirs, need: leastQuiet, most: mostQuiet}}
+	t := new(Tracker)
 	t.base.init(full)
 	t.whenEmpty = t.closeIfEmpty
 	if t.phase, err = t.Phase(p); err != nil {

@@ -8,7 +8,7 @@ func (s *Shard) do(task func()) bool {
 	if !s.mail.add(task) {
 		return false
 	}
-	s.clock.hurry()
+	s.clock.Hurry()
 	return true
 }
 
@@ -60,7 +60,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		return inUse
 	}
 	err := &TimeoutError{
-		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: s.clock.moment().since(c.lastActivity()),
+		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: momentOf(s.clock).since(c.lastActivity()),
 	}
 	switch {
 	case s.end(c, nil, need, err, 0):
@@ -78,7 +78,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 // mayEnd reports whether c may be ended although nobody forces that. It sets the flag ending
 // before it looks. See [Conn.Deliver].
 func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
-	moved := func() bool { return d.still && c.lastActivity() != d.last }
+	moved := func() bool { return d.still && c.lastActivity().Bits() != d.last }
 	c.state.move(live, ending, 0)
 	return !moved() && !s.isInUse(c, d.reason) && !moved() // again, as Examine may have taken its time
 }

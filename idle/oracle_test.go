@@ -3,6 +3,8 @@ package idle
 import (
 	"fmt"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // A ledger is a dumb account of one connection: what happened to it and when,
@@ -212,7 +214,7 @@ func (l *ledger) drains(now time.Duration) {
 // tick, the slack by which expiry runs behind the clock, and what rounding each up
 // to whole ticks adds.
 func (l *ledger) late(limits ...time.Duration) time.Duration {
-	late := l.tick + l.tick/slackShare
+	late := l.tick + l.tick/clock.SlackShare
 	if l.wraps {
 		late += l.tick
 	}

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // meet calls a and b at the same time, again and again. Before each round it calls begin,
@@ -43,22 +45,22 @@ func meet(begin, a, b, check func()) (rounds int) {
 // enters a phase or lets the pause off. Whoever comes first, no time in the future may be
 // paid for: that would make ReadTotal and the minimum rates late by as much.
 func TestPauseIsPaidForOnce(t *testing.T) {
-	const now = 1_000_000
-	at := func() uint64 { return instantOf(now) }
+	now := clock.StampOf(1_000_000)
+	at := now.Start
 	var f flow
 	for name, other := range map[string]func(){
 		"begin":   func() { f.begin(now, now, at()); f.settle(now, at) },
 		"letOff":  func() { f.letOff(at) },
-		"refresh": func() { f.refresh(now / 2) },
+		"refresh": func() { f.refresh(clock.StampOf(500_000)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ahead := 0
 			begin := func() {
 				f.wait.Store(1 << 1)
-				f.paid.Store(instantOf(1))
+				f.paid.Store(clock.StartOf(1))
 			}
 			check := func() {
-				if int64(f.paid.Load()-at()) > 0 {
+				if f.paid.Load().Sub(at()) > 0 {
 					ahead++
 				}
 			}
@@ -87,7 +89,7 @@ func TestBytesPayForTheirPhase(t *testing.T) {
 	}
 	ahead := 0
 	check := func() {
-		if int64(p.in.paid.Load()-tr.clock.instant()) > ticks(2) {
+		if p.in.paid.Load().Sub(tr.clock.Instant()) > ticks(2) {
 			ahead++
 		}
 	}

@@ -1,12 +1,16 @@
 package idle
 
-import "time"
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A parting is what is known of a connection when it ends.
 type parting struct {
 	owner        any // nil unless the tracker is watched
 	phase        *Phase
-	born, active uint32 // stamps: when it was tracked, and its last activity
+	born, active clock.Stamp // when it was tracked, and its last activity
 
 	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
 
@@ -21,9 +25,9 @@ func (e *entry) parting() parting {
 
 // part notes how old a connection was that has ended, and how long it was idle, in whole
 // ticks, at least, and counts both.
-func (n *counters) part(p *parting, k *clock) {
-	m := moment{now: k.recent() - 1} // an activity is at the end of its tick at the latest
-	since := func(stamp uint32) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.tick }
+func (n *counters) part(p *parting, k *clock.Clock) {
+	m := moment{now: k.Recent() - 1} // an activity is at the end of its tick at the latest
+	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.Tick }
 	p.age, p.idle = since(p.born), since(p.active)
 	n.lifetime.note(p.age)
 	n.idle.note(p.idle)

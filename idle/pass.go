@@ -7,7 +7,7 @@ import "time"
 // one pass of a shard may run at a time.
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
-	now := s.clock.settled()
+	now := s.clock.Settled()
 	first := min(s.due.Load(), now) // nothing that is due came up before
 	for !exceeded {
 		s.lock.Lock()
@@ -75,7 +75,7 @@ func (s *Shard) isDue(c *Conn, m moment) bool {
 	st := c.state.Load()
 	switch {
 	case st&expired != 0 && int32(c.placed.Load()-uint32(m.now)) > 0: // too early to reap
-		s.schedule(&c.entry, m.tick(c.placed.Load()))
+		s.schedule(&c.entry, m.tickOf(c.placed.Load()))
 		return false
 	case st&expired != 0:
 		return true
@@ -113,7 +113,7 @@ func (s *Shard) announce(first int64) {
 // lateBy returns for how long passes have left connections that came up.
 func (s *Shard) lateBy() time.Duration {
 	if behind := s.behind.Load(); behind > 0 && !s.closed.Load() {
-		return max(s.clock.after(behind), 0)
+		return max(s.clock.After(behind), 0)
 	}
 	return 0
 }
@@ -121,13 +121,13 @@ func (s *Shard) lateBy() time.Duration {
 // post makes the loop run a pass, unless one is pending or the loop has not yet
 // had time for its other work (see resume).
 func (s *Shard) post() {
-	if s.closed.Load() || s.clock.elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
+	if s.closed.Load() || s.clock.Elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
 		return
 	}
 	failed := true // in case it panics
 	s.tracker.calls.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
 	if failed {
-		s.resume.Store(int64(s.clock.elapsed() + s.tracker.opts.Tick))
+		s.resume.Store(int64(s.clock.Elapsed() + s.tracker.opts.Tick))
 		s.posted.Store(false)
 	}
 }
@@ -139,20 +139,20 @@ func (s *Shard) post() {
 func (s *Shard) passOnLoop() {
 	k := s.clock
 	if !s.closed.Load() {
-		begun := k.elapsed()
+		begun := k.Elapsed()
 		s.passing = true
 		exceeded := s.pass(s.tracker.opts.Budget)
 		s.passing = false
-		ended := k.elapsed()
+		ended := k.Elapsed()
 		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
 		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick
-			resume = max(resume, ended+k.until(k.settled()+1)+k.slack)
+			resume = max(resume, ended+k.Until(k.Settled()+1)+k.Slack)
 		}
 		s.resume.Store(int64(resume))
 	}
 	s.posted.Store(false)
-	if s.isBehind(k.settled()) {
-		s.clock.hurry()
+	if s.isBehind(k.Settled()) {
+		s.clock.Hurry()
 	}
 }
 

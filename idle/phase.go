@@ -3,6 +3,8 @@ package idle
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Phase is a [Policy] prepared for the connections of one tracker. Any number of
@@ -17,7 +19,7 @@ type Phase struct {
 	first   *Phase
 	current atomic.Pointer[Phase] // only in the first version
 
-	clock *clock       // the tracker's
+	clock *clock.Clock // the tracker's
 	ended *reasonCount // of all phases with the name of policy
 
 	limits  []terms // those that are on
@@ -65,12 +67,12 @@ func (p *Phase) replace(next *Phase) {
 }
 
 // newPhase returns the phase for p, which must be valid, in ticks of the clock k.
-func newPhase(k *clock, p Policy) *Phase {
-	inTicks := func(d time.Duration) int64 { return int64((d + k.tick - 1) / k.tick) }
+func newPhase(k *clock.Clock, p Policy) *Phase {
+	inTicks := func(d time.Duration) int64 { return int64((d + k.Tick - 1) / k.Tick) }
 	ph := &Phase{
 		policy: p, clock: k, soonest: maxTicks + 1,
-		in:  direction{perByte: perByte(p.MinReadRate, k.tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
-		out: direction{perByte: perByte(p.MinWriteRate, k.tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
+		in:  direction{perByte: perByte(p.MinReadRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
+		out: direction{perByte: perByte(p.MinWriteRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
 	}
 	for r := ReasonIdle; r < numLimits; r++ {
 		l := &limits[r]

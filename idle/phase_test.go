@@ -3,6 +3,8 @@ package idle
 import (
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 func TestEnterMakesAShorterTimeoutEffective(t *testing.T) {
@@ -120,13 +122,13 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 	onDriver(t, beats, nil, func(r *rig) {
 		p := r.pinged()
 		r.lives(&p.peer, odd)
-		next := p.lane.stamp() + 1
+		next := clock.StampOf(r.clock.Now() + 1)
 		timed := r.phaseOf(Policy{PhaseTimeout: time.Second})
 		p.begin(timed, next)
 		p.phase.Store(timed)
 		r.own[0].ping(&p.Conn)
 		if got := p.pinged.Load(); got != next {
-			r.Errorf("the phase that began at %d has begun at %d", next, got)
+			r.Errorf("the phase that began at %d has begun at %d", next.Bits(), got.Bits())
 		}
 	})
 }
@@ -136,7 +138,7 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 func TestErrorIsOfOnePhase(t *testing.T) {
 	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		v := verdict{phase: r.Tracker.phase, moment: r.clock.moment()}
+		v := verdict{phase: r.Tracker.phase, moment: momentOf(r.clock)}
 		v.now += 1000
 		v.deadline = p.look(v.phase, v.moment)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))

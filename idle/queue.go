@@ -74,7 +74,7 @@ func (q *queue) lookAhead() {
 		if c.isHole() {
 			continue
 		}
-		if stamp := c.conn.lastActivity(); stamp != c.last {
+		if stamp := c.conn.lastActivity().Bits(); stamp != c.last {
 			c.last = stamp
 			q.looked.push(*c)
 			*c = candidate{}
@@ -116,7 +116,7 @@ func (q *queue) next() (c candidate, ok bool) {
 		if c = q.pop(); c.isHole() {
 			continue
 		}
-		switch stamp := c.conn.lastActivity(); {
+		switch stamp := c.conn.lastActivity().Bits(); {
 		case !c.conn.Live():
 		case stamp != c.last:
 			c.last = stamp

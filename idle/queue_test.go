@@ -20,9 +20,9 @@ func TestQueueOrder(t *testing.T) {
 		for range n {
 			c := new(Conn)
 			c.state.Store(live)
-			c.in.stamp.Store(now - uint32(rnd.IntN(300)))
+			c.in.stamp.Store(at(int64(now - uint32(rnd.IntN(300)))))
 			left[c] = true
-			some = append(some, candidate{conn: c, last: c.lastActivity()})
+			some = append(some, candidate{conn: c, last: c.lastActivity().Bits()})
 		}
 		q.add(some...)
 	}
@@ -31,7 +31,7 @@ func TestQueueOrder(t *testing.T) {
 		for c := range left {
 			switch rnd.IntN(400) {
 			case 0, 1, 2:
-				c.in.stamp.Store(now)
+				c.in.stamp.Store(at(int64(now)))
 			case 3:
 				c.state.Store(0)
 				delete(left, c)
@@ -46,8 +46,8 @@ func TestQueueOrder(t *testing.T) {
 			t.Fatalf("got %v, %v with %d left", got.conn, ok, len(left))
 		}
 		for c := range left {
-			if int32(c.lastActivity()-got.last) < 0 {
-				t.Fatalf("at %d one came that was active at %d, before one at %d", now, got.last, c.lastActivity())
+			if int32(c.lastActivity().Bits()-got.last) < 0 {
+				t.Fatalf("at %d one came that was active at %d, before one at %d", now, got.last, c.lastActivity().Bits())
 			}
 		}
 		delete(left, got.conn)
@@ -75,7 +75,7 @@ func TestQueueLooks(t *testing.T) {
 	}
 	q.add(all...)
 	for _, c := range all {
-		c.conn.in.stamp.Store(1 + uint32(rnd.IntN(1000)))
+		c.conn.in.stamp.Store(at(int64(1 + uint32(rnd.IntN(1000)))))
 	}
 	for range steps {
 		q.grant(10)
@@ -101,9 +101,9 @@ func TestQueueLooksAhead(t *testing.T) {
 		c := new(Conn)
 		c.state.Store(live)
 		if i >= before {
-			c.in.stamp.Store(1)
+			c.in.stamp.Store(at(int64(1)))
 		}
-		all = append(all, candidate{conn: c, last: c.lastActivity()})
+		all = append(all, candidate{conn: c, last: c.lastActivity().Bits()})
 	}
 	silent := before
 	active := slices.Clone(all[before:])
@@ -112,7 +112,7 @@ func TestQueueLooksAhead(t *testing.T) {
 		if i%200 == 0 {
 			silent++
 		} else {
-			c.conn.in.stamp.Store(2 + uint32(rnd.IntN(1000)))
+			c.conn.in.stamp.Store(at(int64(2 + uint32(rnd.IntN(1000)))))
 		}
 	}
 	for n := 0; n < silent; {
@@ -149,10 +149,10 @@ func TestQueue(t *testing.T) {
 		add := func(n int) {
 			var all []candidate
 			for range n {
-				w := &queuer{conn: &Conn{}, last: now - uint32(rng.IntN(300))}
+				w := &queuer{conn: &Conn{}, last: at(int64(now - uint32(rng.IntN(300)))).Bits()}
 				w.conn.state.start()
-				w.conn.in.stamp.Store(w.last)
-				w.conn.out.stamp.Store(w.last - uint32(rng.IntN(10)))
+				w.conn.in.stamp.Store(at(int64(w.last)))
+				w.conn.out.stamp.Store(at(int64(w.last - uint32(rng.IntN(10)))))
 				want = append(want, w)
 				all = append(all, candidate{conn: w.conn, last: w.last})
 			}
@@ -166,8 +166,8 @@ func TestQueue(t *testing.T) {
 			case 1, 2, 3:
 				if len(want) > 0 {
 					w := want[rng.IntN(len(want))]
-					w.last = now
-					[]*flow{&w.conn.in, &w.conn.out}[rng.IntN(2)].stamp.Store(now)
+					w.last = at(int64(now)).Bits()
+					[]*flow{&w.conn.in, &w.conn.out}[rng.IntN(2)].stamp.Store(at(int64(now)))
 				}
 			case 4:
 				if len(want) > 0 {
@@ -212,7 +212,7 @@ func TestQueueKeepsNothing(t *testing.T) {
 		c := &Conn{}
 		c.state.start()
 		all = append(all, candidate{conn: c, last: i})
-		c.in.stamp.Store(i + i%2*100) // half of them have moved
+		c.in.stamp.Store(at(int64(i + i%2*100))) // half of them have moved
 	}
 	q.add(all...)
 	q.grant(1000)

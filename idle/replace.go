@@ -113,7 +113,7 @@ func followed(s *Shard, c *Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c.Live() && c.follow(s.clock) && c.timer.Pending() {
-		if m := (moment{now: s.clock.recent()}); int32(c.placed.Load()-uint32(c.next(m).at)) > 0 {
+		if m := (moment{now: s.clock.Recent()}); int32(c.placed.Load()-uint32(c.next(m).at)) > 0 {
 			s.place(&c.entry, m)
 		}
 	}

@@ -208,7 +208,7 @@ func (r *room) evict() bool {
 	for len(r.candidates) > 0 {
 		c := r.candidates[len(r.candidates)-1]
 		r.candidates = r.candidates[:len(r.candidates)-1]
-		if c.conn.Live() && c.conn.lastActivity() == c.last && r.wants(&c) {
+		if c.conn.Live() && c.conn.lastActivity().Bits() == c.last && r.wants(&c) {
 			s := shardOf(c.conn.lane)
 			if s.do(func() { r.report(s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last})) }) {
 				r.evicting++
@@ -228,7 +228,7 @@ func (r *room) wants(c *candidate) bool {
 			return false
 		}
 	}
-	return !e.isBusy() && r.tracker.clock.moment().since(e.lastActivity()) >= r.Grace
+	return !e.isBusy() && momentOf(r.tracker.clock).since(e.lastActivity()) >= r.Grace
 }
 
 // report receives what has come of an order. It is called in a pass.
@@ -268,7 +268,7 @@ func (r *room) look() {
 
 // meet notes a connection that a walk visits, if it is among the most idle.
 func (r *room) meet(_ *Shard, c *Conn) {
-	met := candidate{c, c.lastActivity()}
+	met := candidate{c, c.lastActivity().Bits()}
 	if r.wants(&met) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

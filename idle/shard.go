@@ -3,6 +3,8 @@ package idle
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Shard is a set of connections with a wheel of its own. A [Tracker] makes the
@@ -31,7 +33,7 @@ type Shard struct {
 
 // A base is what the shards of a tracker share, and the list of them.
 type base struct {
-	clock  *clock
+	clock  *clock.Clock
 	phase  *Phase // the phase of new connections
 	opts   Options
 	linger int64 // Options.Linger in ticks
@@ -71,7 +73,7 @@ type gate interface {
 func (b *base) init(opts Options) {
 	b.opts = opts
 	b.linger = int64((opts.Linger+opts.Tick-1)/opts.Tick) + 1
-	b.clock = newClock(opts.Tick)
+	b.clock = clock.New(opts.Tick)
 	b.past = Stats{TimedOut: map[Reason]uint64{}}
 	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
 	b.calls.logger = opts.Logger
@@ -89,7 +91,7 @@ func (b *base) newShard(execute func(func()) error) *Shard {
 	}
 	s.due.Store(never)
 	s.lane.watched, s.lane.parted = &b.watched, s.wentAway
-	b.clock.attach(&s.now)
+	b.clock.Attach(&s.now)
 	return s
 }
 
@@ -235,7 +237,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	}
 	if c.Live() { // another goroutine may have closed it
 		s.conns.add(c)
-		s.place(&c.entry, moment{now: s.clock.recent()})
+		s.place(&c.entry, moment{now: s.clock.Recent()})
 	}
 	return nil
 }

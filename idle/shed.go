@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if all
@@ -65,8 +67,8 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 }
 
 // wants reports whether the conditions apply that the tracker can check by itself.
-func (s *Shed) wants(c *candidate, k *clock) bool {
-	switch e, m := &c.conn.entry, k.moment(); {
+func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
+	switch e, m := &c.conn.entry, momentOf(k); {
 	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
 		return false
 	case s.Idle > 0 && m.since(e.lastActivity()) < s.Idle:

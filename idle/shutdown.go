@@ -154,7 +154,7 @@ func (b *base) forget(s *Shard) bool {
 		return false
 	}
 	s.closed.Store(true)
-	b.clock.detach(&s.now)
+	b.clock.Detach(&s.now)
 	b.leaving = append(b.leaving, s)
 	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
 	s.walks.close()

@@ -77,7 +77,7 @@ func (w *world) checkStill() {
 		return
 	}
 	c := v.census
-	middle := w.tick/2 - (c.at.elapsed-w.tracker.clock.slack)%w.tick // of a tick, as forecasts are counted
+	middle := w.tick/2 - (c.at.elapsed-w.tracker.clock.Slack)%w.tick // of a tick, as forecasts are counted
 	for middle <= v.over {
 		middle += w.tick
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 var (
@@ -163,7 +165,7 @@ func (w *world) finish() {
 		w.resumeAll()
 		w.beStill()
 		time.Sleep(time.Minute) // let nothing be under way
-		slack := w.tick / slackShare
+		slack := w.tick / clock.SlackShare
 		if time.Since(w.start)%slack == 0 {
 			time.Sleep(slack / 2)
 		}

@@ -46,7 +46,7 @@ func TestNoAllocations(t *testing.T) {
 		"reads":                      func() { p.PauseRead(); p.AwaitRead() },
 		"writes":                     func() { p.AwaitWrite(); p.PauseWrite() },
 		"Enter":                      func() { p.Enter(short); p.Enter(tr.phase) },
-		"after a sleep of the clock": func() { tr.clock.sleep(); p.Touch() },
+		"after a sleep of the clock": func() { tr.clock.Sleep(); p.Touch() },
 		"Track and Close": func() {
 			other.Conn = Conn{}
 			if err := tr.Track(&other.Conn, other, hooks); err != nil {

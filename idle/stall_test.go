@@ -3,6 +3,8 @@ package idle
 import (
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // TestGraceAfterAStall has the whole process stand still, while the limit of a
@@ -34,7 +36,7 @@ func TestGraceIsNotRenewed(t *testing.T) {
 	for _, stall := range []int64{stallTicks, 12, 30, 100} {
 		for between := time.Duration(1); between <= 6; between++ {
 			onDriver(t, Policy{IdleTimeout: 300 * time.Millisecond}, &Options{Shards: 1}, func(r *rig) {
-				r.vigil = vigil{need: quietTicks, most: quietTicks} // never sleeps: no tick has fewer than 0 slow paths
+				r.clock.Tune(clock.Tuning{Each: never / 2, Need: quietTicks, Most: quietTicks}) // never sleeps: no tick has fewer than 0 slow paths
 				p := r.peer()
 				for n := range 1000 {
 					if len(p.expired) > 0 {
@@ -48,7 +50,7 @@ func TestGraceIsNotRenewed(t *testing.T) {
 					}
 					r.wait(between * r.opts.Tick)
 				}
-				t.Errorf("stalls of %d ticks with %d between: not ended after %v", stall, between, r.clock.elapsed())
+				t.Errorf("stalls of %d ticks with %d between: not ended after %v", stall, between, r.clock.Elapsed())
 			})
 		}
 	}

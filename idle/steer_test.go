@@ -84,7 +84,7 @@ func (w *world) visit(v *simWalk, s *Shard, c *Conn) {
 	s.lock.Lock()
 	next, ok := s.wheel.Next()
 	s.lock.Unlock()
-	if !ok || int64(next) > s.clock.settled() { // else what is due would be put off
+	if !ok || int64(next) > s.clock.Settled() { // else what is due would be put off
 		time.Sleep(visitTakes)
 	}
 }

@@ -135,7 +135,7 @@ func TestSuspendedWaitLasts(t *testing.T) {
 							why = ReasonWrite
 						}
 						r.dies(s.peer, begun, limit, why)
-						if late := s.at.Sub(begun) - limit; c.exact && late > r.opts.Tick+r.clock.slack {
+						if late := s.at.Sub(begun) - limit; c.exact && late > r.opts.Tick+r.clock.Slack {
 							r.Errorf("offset %d/10: it was %v late", offset, late)
 						}
 					})

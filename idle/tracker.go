@@ -12,8 +12,7 @@ import (
 // [Tracker.Retire] end it.
 type Tracker struct {
 	base
-	vigil    vigil         // the driver's, as due is
-	due      []*Shard      // those of own that are due
+	due      []*Shard      // the driver's: those of own that are due
 	behind   atomic.Bool   // the last passes over own have left something for want of time
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way

@@ -1,18 +1,22 @@
 package idle
 
-import "time"
+import (
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A Wait records a wait that was interrupted; see [Conn.SuspendRead]. The zero
 // Wait records none.
 type Wait struct {
 	lasted time.Duration // how long the wait has lasted, or less
-	until  uint32        // the stamp at which it was suspended
+	until  clock.Stamp   // when it was suspended
 
 	// Set by a resumption: the clock, the time at which an uninterrupted wait of
 	// this length would have begun, and that time as a stamp in the flow.
-	clock *clock
+	clock *clock.Clock
 	begun time.Duration
-	stamp uint32
+	stamp clock.Stamp
 }
 
 // SuspendRead is [Conn.PauseRead] for a wait that may go on later, with
@@ -44,10 +48,10 @@ func (c *Conn) suspend(f *flow, w *Wait) {
 		return
 	}
 	k := c.lane.clock
-	m := k.moment()
+	m := momentOf(k)
 	since, last := m.now-int64(ago(wait, uint32(m.now))), m.tick(f.stamp.Load())
-	begun := time.Duration(k.end(max(since, last))) * k.tick
-	if w.clock == k && wait == w.stamp<<1|waiting && last < since && int32(w.stamp-c.began.Load()) > 0 {
+	begun := time.Duration(k.End(max(since, last))) * k.Tick
+	if w.clock == k && wait == wordOf(w.stamp)|waiting && last < since && w.stamp.Sub(c.began.Load()) > 0 {
 		begun = w.begun
 	}
 	*w = Wait{lasted: max(0, m.elapsed-begun), until: c.lane.stamp()}
@@ -64,17 +68,17 @@ func (c *Conn) resume(f *flow, w *Wait) {
 	d := c.direction(f)
 	now, at := c.lane.instant(d.counted != 0)
 	began, last := c.began.Load(), f.stamp.Load()
-	if int32(began-w.until) >= 0 || int32(last-w.until) >= 0 || int64(ago(f.wait.Load(), now)) > int64(d.soonest) {
+	if began.Sub(w.until) >= 0 || last.Sub(w.until) >= 0 || int64(ago(f.wait.Load(), now.Bits())) > int64(d.soonest) {
 		w.lasted = 0
 	}
-	w.clock, w.begun = k, k.elapsed()-min(w.lasted, maxTicks*k.tick)
+	w.clock, w.begun = k, k.Elapsed()-min(w.lasted, maxTicks*k.Tick)
 	// A wait counts from the end of its stamp's tick, and that must not be before
 	// begun.
-	w.stamp = stampOf(int64((w.begun+k.tick-1)/k.tick) - 1)
-	if int32(w.stamp-began) < 0 {
+	w.stamp = clock.StampOf(int64((w.begun+k.Tick-1)/k.Tick) - 1)
+	if w.stamp.Sub(began) < 0 {
 		w.stamp = began
 	}
-	if int32(w.stamp-now) > 0 {
+	if w.stamp.Sub(now) > 0 {
 		w.stamp = now
 	}
 	if c.startWait(f, w.stamp, at) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // These tests have waits and pauses that are shorter than a tick, at all
@@ -73,7 +75,7 @@ func TestWaitsShorterThanATick(t *testing.T) {
 							}
 							waited := trickled(r, p, l, time.Duration(offset)*tick/10, 2*limit, await, pause, piece)
 							// Three ticks of waiting, and the rest of the loop.
-							most := limit + 3*tick + tick/slackShare + l.wait
+							most := limit + 3*tick + tick/clock.SlackShare + l.wait
 							if waited < limit || waited > most {
 								r.Errorf("offset %d/10: timed out after %v of waiting (%v); want %v to %v", offset, waited, p.expired, limit, most)
 							}
@@ -94,7 +96,7 @@ func TestLateReadIsNoPassedTotal(t *testing.T) {
 		p := r.peer()
 		r.wait(900 * time.Millisecond)
 		r.do(func() {
-			r.clock.start = r.clock.start.Add(-500 * time.Millisecond)
+			r.clock.Shift(500 * time.Millisecond)
 			p.Received(10)
 			p.PauseRead()
 		})
@@ -107,7 +109,7 @@ func TestLateReadIsNoPassedTotal(t *testing.T) {
 			p := r.peer()
 			r.wait(900 * time.Millisecond)
 			r.do(func() {
-				r.clock.start = r.clock.start.Add(-500 * time.Millisecond)
+				r.clock.Shift(500 * time.Millisecond)
 				p.Received(10)
 				p.PauseRead()
 				p.AwaitRead()

@@ -57,7 +57,7 @@ func (b *base) startWalk(w *walk) (done <-chan struct{}) {
 			w.finish()
 		}
 	}
-	b.clock.hurry()
+	b.clock.Hurry()
 	return w.done
 }
 

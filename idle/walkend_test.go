@@ -95,13 +95,13 @@ func TestWalkLetsTheClockSleep(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
 		all := r.peers(10)
 		r.wait(2 * time.Second)
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Fatal("the clock is awake")
 		}
 		w := r.goSlowly()
 		r.finishes(w, len(all))
 		r.visitsOnce(w, all)
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Error("the walk has woken the clock")
 		}
 	})

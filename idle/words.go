@@ -1,13 +1,17 @@
 package idle
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A flow is the activity in one direction of a connection: what arrives, or what
 // is sent. One goroutine at a time reports on a flow. The shard may read it
 // meanwhile.
 type flow struct {
 	// stamp is the tick of the last activity.
-	stamp atomic.Uint32
+	stamp clock.AtomicStamp
 
 	// wait has in its upper 31 bits the tick at which the current wait began or
 	// the last one ended, and in its lowest bit (waiting) whether there is a
@@ -24,7 +28,7 @@ type flow struct {
 	// start of a pause in whole ticks, pause subtracts the fraction of the tick
 	// in which the wait still lasted, and await adds the whole pause from the
 	// start of that tick.
-	paid atomic.Uint64
+	paid clock.AtomicInstant
 }
 
 const waiting = 1
@@ -37,14 +41,14 @@ func (f *flow) waits() bool { return f.wait.Load()&waiting != 0 }
 //
 // Phases often follow each other within a tick. Then most values are unchanged,
 // and not storing them saves more than half of the cost.
-func (f *flow) begin(stamp, begun uint32, at uint64) {
+func (f *flow) begin(stamp, begun clock.Stamp, at clock.Instant) {
 	if f.paid.Load() != at {
 		f.paid.Store(at)
 	}
-	raise(&f.stamp, stamp)
+	f.stamp.Raise(stamp)
 	for {
 		w := f.wait.Load()
-		if begun := begun<<1 | w&waiting; w == begun || f.wait.CompareAndSwap(w, begun) {
+		if begun := wordOf(begun) | w&waiting; w == begun || f.wait.CompareAndSwap(w, begun) {
 			return
 		}
 	}
@@ -62,22 +66,22 @@ func (f *flow) begin(stamp, begun uint32, at uint64) {
 //	reader: fails to swap wait
 //
 // What the reader has paid is then taken back, down to the new start of the pause.
-func (f *flow) await(stamp uint32, at uint64) bool {
+func (f *flow) await(stamp clock.Stamp, at clock.Instant) bool {
 	for {
 		w := f.wait.Load()
 		if w&waiting != 0 {
 			return false
 		}
 		had := f.paid.Load()
-		paid := had + uint64(max(agoExactly(w, at), 0))
+		paid := had.Add(max(agoExactly(w, at), 0))
 		if paid != had && !f.paid.CompareAndSwap(had, paid) {
 			continue
 		}
-		if f.wait.CompareAndSwap(w, stamp<<1|waiting) {
+		if f.wait.CompareAndSwap(w, wordOf(stamp)|waiting) {
 			return true
 		}
-		moved := uint64(int64(at) - agoExactly(f.wait.Load(), at))
-		if most := later(had, moved); int64(paid-most) > 0 {
+		moved := at.Add(-agoExactly(f.wait.Load(), at))
+		if most := had.Later(moved); paid.Sub(most) > 0 {
 			f.paid.CompareAndSwap(paid, most)
 		}
 	}
@@ -86,17 +90,17 @@ func (f *flow) await(stamp uint32, at uint64) bool {
 // settle takes back what is paid beyond the current time, after a phase was entered. That
 // is what was paid meanwhile for the pause before, or by bytes of the phase before.
 // Usually paid is no later than the tick at which the phase began, or in it.
-func (f *flow) settle(began uint32, now func() uint64) {
-	if int64(f.paid.Load()-instantOf(began+1)) > 0 {
+func (f *flow) settle(began clock.Stamp, now func() clock.Instant) {
+	if f.paid.Load().Sub(began.Start()) > ticks(1) {
 		f.limitTo(now())
 	}
 }
 
 // limitTo takes back what is paid beyond the instant at.
-func (f *flow) limitTo(at uint64) {
+func (f *flow) limitTo(at clock.Instant) {
 	for {
 		paid := f.paid.Load()
-		if int64(paid-at) <= 0 || f.paid.CompareAndSwap(paid, at) {
+		if paid.Sub(at) <= 0 || f.paid.CompareAndSwap(paid, at) {
 			return
 		}
 	}
@@ -109,15 +113,15 @@ func (f *flow) limitTo(at uint64) {
 // The subtraction comes last. If another goroutine begins a phase between the two
 // steps, the account is short by less than a tick, and the deadline allows for
 // that.
-func (f *flow) pause(stamp uint32, at uint64) {
+func (f *flow) pause(stamp clock.Stamp, at clock.Instant) {
 	for {
 		w := f.wait.Load()
 		if w&waiting == 0 {
 			return
 		}
-		if f.wait.CompareAndSwap(w, stamp<<1) {
-			if waited := agoExactly(stamp<<1, at); waited != 0 {
-				f.paid.Add(-uint64(waited))
+		if f.wait.CompareAndSwap(w, wordOf(stamp)) {
+			if waited := agoExactly(wordOf(stamp), at); waited != 0 {
+				f.paid.Add(-waited)
 			}
 			return
 		}
@@ -125,10 +129,10 @@ func (f *flow) pause(stamp uint32, at uint64) {
 }
 
 // rewait moves the start of the current wait, if there is one, forward to stamp.
-func (f *flow) rewait(stamp uint32) {
+func (f *flow) rewait(stamp clock.Stamp) {
 	for {
 		w := f.wait.Load()
-		if w&waiting == 0 || ago(w, stamp) <= 0 || f.wait.CompareAndSwap(w, stamp<<1|waiting) {
+		if w&waiting == 0 || ago(w, stamp.Bits()) <= 0 || f.wait.CompareAndSwap(w, wordOf(stamp)|waiting) {
 			return
 		}
 	}
@@ -142,7 +146,7 @@ func (f *flow) rewait(stamp uint32) {
 //	reader: stores the start of its wait
 //
 // The second time covers the pause.
-func (f *flow) letOff(now func() uint64) {
+func (f *flow) letOff(now func() clock.Instant) {
 	f.repay(now())
 	f.raisePaid(now())
 }
@@ -150,23 +154,22 @@ func (f *flow) letOff(now func() uint64) {
 // repay pays for all time up to the instant at. If a pause is under way, it starts anew
 // there. That comes first: a wait that begins meanwhile pays for the pause too, and then
 // finds that the pause was moved (see await).
-func (f *flow) repay(at uint64) {
-	stamp := uint32(at >> 32)
-	if w := f.wait.Load(); w&waiting == 0 && ago(w, stamp) > 0 {
-		f.wait.CompareAndSwap(w, stamp<<1)
+func (f *flow) repay(at clock.Instant) {
+	if w := f.wait.Load(); w&waiting == 0 && ago(w, at.Bits()) > 0 {
+		f.wait.CompareAndSwap(w, at.Bits()<<1)
 	}
 	f.raisePaid(at)
 }
 
 // raisePaid moves paid forward to the instant at. During a pause that is rounded down to
 // the start of the tick, because the pause counts from there.
-func (f *flow) raisePaid(at uint64) {
+func (f *flow) raisePaid(at clock.Instant) {
 	if f.wait.Load()&waiting == 0 {
-		at = instantOf(uint32(at >> 32))
+		at = clock.StartOf(at.Bits())
 	}
 	for {
 		paid := f.paid.Load()
-		if int64(at-paid) <= 0 || f.paid.CompareAndSwap(paid, at) {
+		if at.Sub(paid) <= 0 || f.paid.CompareAndSwap(paid, at) {
 			return
 		}
 	}
@@ -175,62 +178,48 @@ func (f *flow) raisePaid(at uint64) {
 // price returns how long n bytes pay for, in ticks as 32.32, if each pays for perByte. The
 // account is then ahead of stamp by no more than credit. A pause has not been paid for
 // yet, so during one that counts from its start.
-func (f *flow) price(n int, perByte uint64, credit int64, stamp uint32) uint64 {
+func (f *flow) price(n int, perByte uint64, credit int64, stamp clock.Stamp) int64 {
+	from := stamp.Start()
 	if w := f.wait.Load(); w&waiting == 0 {
-		stamp -= uint32(max(0, ago(w, stamp)))
+		from = from.Add(-max(0, agoExactly(w, from)))
 	}
-	room := credit - int64(f.paid.Load()-instantOf(stamp))
+	room := credit - f.paid.Load().Sub(from)
 	switch {
 	case n <= 0 || room <= 0:
 		return 0
 	case uint64(n) > uint64(room)/perByte:
-		return uint64(room)
+		return room
 	}
-	return uint64(n) * perByte
+	return int64(uint64(n) * perByte)
 }
 
 // refresh moves wait forward to oldest if it is older, so that its age does not
 // overflow. After so long a pause no earlier waits count.
-func (f *flow) refresh(oldest uint32) {
+func (f *flow) refresh(oldest clock.Stamp) {
 	switch w := f.wait.Load(); {
-	case ago(w, oldest) <= 0:
+	case ago(w, oldest.Bits()) <= 0:
 	case w&waiting != 0:
 		f.rewait(oldest)
 	default:
-		f.repay(instantOf(oldest))
+		f.repay(oldest.Start())
 	}
 }
 
-// ago returns how many ticks before stamp the tick in w was. It is negative if
-// the tick was later. The distance must be less than 2³⁰.
-func ago(w, stamp uint32) int32 { return int32(stamp<<1-w&^waiting) >> 1 }
+// wordOf returns what [flow] keeps in wait for a tick, without the flag waiting.
+func wordOf(stamp clock.Stamp) uint32 { return stamp.Bits() << 1 }
+
+// ago returns how many ticks before another one the tick in w was, of which the low bits are
+// given. It is negative if the tick in w was later. The distance must be less than 2³⁰.
+func ago(w, bits uint32) int32 { return int32(bits<<1-w&^waiting) >> 1 }
 
 // agoExactly returns the time from the start of the tick in w to the instant at,
 // in ticks as 32.32.
-func agoExactly(w uint32, at uint64) int64 {
-	return ticks(int64(ago(w, uint32(at>>32)))) + int64(uint32(at))
+func agoExactly(w uint32, at clock.Instant) int64 {
+	return ticks(int64(ago(w, at.Bits()))) + at.Fraction()
 }
 
 // ticks returns n ticks as 32.32.
 func ticks(n int64) int64 { return n << 32 }
-
-// later returns the later of two instants.
-func later(a, b uint64) uint64 {
-	if int64(a-b) > 0 {
-		return a
-	}
-	return b
-}
-
-// raise moves a stamp forward to the given one, never back.
-func raise(at *atomic.Uint32, stamp uint32) {
-	for {
-		have := at.Load()
-		if int32(stamp-have) <= 0 || at.CompareAndSwap(have, stamp) {
-			return
-		}
-	}
-}
 
 // state is the state of a connection: flags, and above them the misses of the heartbeat. A
 // Conn is for one connection, so its state is 0 before it is tracked, and never again.

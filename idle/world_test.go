@@ -181,7 +181,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	case 0:
 		runEasily(tr)
 	case 1:
-		napOften(tr)
+		sleepOften(tr)
 	}
 	w.phases = []*Phase{tr.phase}
 	for i := range 6 {
@@ -337,7 +337,7 @@ func (w *world) jump(ticks int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := time.Duration(ticks) * w.tick
-	w.tracker.clock.start = w.tracker.clock.start.Add(-d)
+	w.tracker.clock.Shift(d)
 	w.stands(d)
 	w.skew += d
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // atWrap runs a test with a tracker whose clock sleeps, so that ticks pass 2³² after the
@@ -17,7 +19,7 @@ func atWrap(t *testing.T, p Policy, after time.Duration, test func(r *rig)) {
 		}
 		r := &rig{T: t, Tracker: tr}
 		defer r.end()
-		ageClock(tr, 1<<32-tr.clock.now()-int64(after/defaultTick))
+		ageClock(tr, 1<<32-tr.clock.Now()-int64(after/defaultTick))
 		test(r)
 	})
 }
@@ -85,11 +87,10 @@ func TestEvidenceAtTheWrap(t *testing.T) {
 // TestRefreshAtTheWrap refreshes old stamps when the oldest one allowed would be 0.
 func TestRefreshAtTheWrap(t *testing.T) {
 	var c Conn
-	old := uint32(1<<32 - 1)
-	c.start(old)
+	c.start(clock.StampOf(1<<32 - 1))
 	c.refresh(1<<32 + 2*maxTicks)
-	if in, out := c.in.stamp.Load(), c.out.stamp.Load(); in == asleep || out == asleep {
-		t.Errorf("the stamps are %d and %d", in, out)
+	if in, out := c.in.stamp.Load(), c.out.stamp.Load(); in.Asleep() || out.Asleep() {
+		t.Errorf("the stamps are %d and %d", in.Bits(), out.Bits())
 	}
 }
 

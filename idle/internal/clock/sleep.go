@@ -1,4 +1,4 @@
-package idle
+package clock
 
 import (
 	"math"
@@ -19,9 +19,9 @@ const (
 	burstOfReads = 8 * readsPerTick
 
 	// A running clock falls asleep after some quiet ticks: those with fewer slow paths
-	// than fewStirs. An activity reads the time up to three times, at both ends of a
+	// than FewSlowPaths. An activity reads the time up to three times, at both ends of a
 	// wait and in between, so what makes the clock sleep is far from waking it.
-	fewStirs = 64
+	FewSlowPaths = 64
 
 	// So many ticks must be quiet. If the clock is woken again soon, as by one
 	// connection that is active all the time, it is twice as many for the next time.
@@ -64,8 +64,37 @@ func (a *allowance) grant() { a.used.Store(0) }
 // withdraw returns.
 func (a *allowance) withdraw() { a.used.Store(withdrawn) }
 
-// A vigil decides when a running clock falls asleep.
-type vigil struct {
+// A Tuning says when a clock falls asleep and wakes up. All but tests use
+// [DefaultTuning].
+type Tuning struct {
+	Each, Burst time.Duration // what a reading uses up, and how much can be saved up
+	Few         uint32        // a tick with fewer slow paths is quiet
+	Need, Most  int64         // how many quiet ticks it takes to fall asleep: at first, and at most
+}
+
+// DefaultTuning returns what suits a clock with the given tick.
+func DefaultTuning(tick time.Duration) Tuning {
+	each := tick / readsPerTick
+	return Tuning{Each: each, Burst: burstOfReads * each, Few: FewSlowPaths, Need: leastQuiet, Most: mostQuiet}
+}
+
+// Tune replaces the tuning. Nobody else may use k at the same time.
+func (k *Clock) Tune(t Tuning) {
+	k.allowance.each, k.allowance.most = t.Each, t.Burst
+	k.quiet = quiet{few: t.Few, need: t.Need, most: t.Most}
+}
+
+// Rest puts a running clock to sleep after enough quiet ticks. The driver calls it once a
+// tick, with the number of slow paths since the last call.
+func (k *Clock) Rest(now int64, slowPaths uint32) {
+	if k.quiet.enough(now, slowPaths, !k.Sleeping()) {
+		k.Sleep()
+	}
+}
+
+// A quiet counts quiet ticks, and says when a running clock has had enough of them to fall
+// asleep.
+type quiet struct {
 	few     uint32 // a tick with fewer slow paths is quiet
 	need    int64  // how many quiet ticks it takes
 	most    int64  // how many it can take
@@ -74,23 +103,22 @@ type vigil struct {
 	slept   int64  // the tick at which the clock last fell asleep
 }
 
-// look reports whether a clock that is running is to fall asleep, after so many slow
-// paths since the last look.
-func (v *vigil) look(now int64, stirs uint32, running bool) (sleep bool) {
+// enough reports whether a clock that is running is to fall asleep.
+func (q *quiet) enough(now int64, slowPaths uint32, running bool) bool {
 	switch {
 	case !running:
 		return false
-	case !v.running: // it was woken
-		if v.last = now; now-v.slept < v.need {
-			v.need = min(2*v.need, v.most)
+	case !q.running: // it was woken
+		if q.last = now; now-q.slept < q.need {
+			q.need = min(2*q.need, q.most)
 		} else {
-			v.need = min(leastQuiet, v.most)
+			q.need = min(leastQuiet, q.most)
 		}
-	case stirs >= v.few:
-		v.last = now
+	case slowPaths >= q.few:
+		q.last = now
 	}
-	if v.running = now-v.last < v.need; !v.running {
-		v.slept = now
+	if q.running = now-q.last < q.need; !q.running {
+		q.slept = now
 	}
-	return !v.running
+	return !q.running
 }

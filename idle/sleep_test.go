@@ -1,25 +1,30 @@
 package idle
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// naps lets the clock nap as it does by default.
+const (
+	burstOfReads = 4096 // what a sleeping clock lets pass
+	leastQuiet   = 8    // quiet ticks, until a running clock falls asleep
+)
+
+// naps lets the clock sleep as it does by default.
 func naps(t *testing.T, test func(*rig, []*peer)) {
 	for _, on := range []func(*testing.T, Policy, *Options, func(*rig)){
 		onDriver, func(t *testing.T, p Policy, o *Options, test func(*rig)) { inBubble(t, p, o, true, test) },
 	} {
 		on(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-			r.clock.allowance.each, r.clock.allowance.most = r.opts.Tick/readsPerTick, burstOfReads*(r.opts.Tick/readsPerTick)
-			r.vigil = vigil{few: fewStirs, need: leastQuiet, most: mostQuiet}
+			r.clock.Tune(clock.DefaultTuning(r.opts.Tick))
 			var all []*peer
 			for range 2 * burstOfReads {
 				all = append(all, r.peer())
 			}
 			r.wait(time.Second)
-			if !r.clock.sleeping() {
+			if !r.clock.Sleeping() {
 				r.Fatal("awake although silent")
 			}
 			test(r, all)
@@ -34,10 +39,10 @@ func TestFewActivitiesDoNotWakeTheClock(t *testing.T) {
 		for i := range 6000 {
 			p := all[i%len(all)]
 			r.do(func() { p.PauseRead(); p.Touch(); p.AwaitRead() })
-			if got, want := p.in.stamp.Load(), stampOf(r.clock.now()); got != want {
+			if got, want := p.in.stamp.Load(), clock.StampOf(r.clock.Now()); got != want {
 				r.Fatalf("stamp %d in tick %d", got, want)
 			}
-			if !r.clock.sleeping() {
+			if !r.clock.Sleeping() {
 				r.Fatalf("awake after %d activities", i)
 			}
 			r.wait(10 * time.Millisecond)
@@ -53,17 +58,17 @@ func TestManyActivitiesWakeTheClock(t *testing.T) {
 				p.Touch()
 			}
 		})
-		if r.clock.sleeping() {
+		if r.clock.Sleeping() {
 			r.Error("asleep after a burst")
 		}
 		for range 100 {
 			r.do(func() {
-				for _, p := range all[:2*fewStirs] {
+				for _, p := range all[:2*clock.FewSlowPaths] {
 					p.Touch()
 				}
 			})
 			r.wait(r.opts.Tick)
-			if r.clock.sleeping() {
+			if r.clock.Sleeping() {
 				r.Fatal("asleep while active")
 			}
 		}
@@ -71,7 +76,7 @@ func TestManyActivitiesWakeTheClock(t *testing.T) {
 			r.do(all[0].Touch)
 			r.wait(r.opts.Tick)
 		}
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Error("awake although there is little activity")
 		}
 	})
@@ -88,7 +93,7 @@ func TestClockDoesNotFlap(t *testing.T) {
 					all[0].Touch()
 				}
 			})
-			if now := r.clock.sleeping(); now != sleeping {
+			if now := r.clock.Sleeping(); now != sleeping {
 				if sleeping = now; sleeping {
 					slept++
 				}
@@ -109,44 +114,10 @@ func TestDueWakesASleepingDriver(t *testing.T) {
 		r.wait(odd)
 		r.do(func() { all[0].Enter(soon) })
 		r.dies(all[0], time.Now(), time.Second, ReasonIdle)
-		if !r.clock.sleeping() {
+		if !r.clock.Sleeping() {
 			r.Error("the clock has run")
 		}
 	})
-}
-
-// TestAllowance compares an allowance with a bucket of tokens.
-func TestAllowance(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	a := allowance{each: 50, most: 50 * 20}
-	at, bucket, filled := time.Duration(10_000), int64(50*20), time.Duration(10_000)
-	taken := 0
-	for range 100_000 {
-		at += []time.Duration{time.Duration(rng.IntN(20)), time.Duration(rng.IntN(100)), time.Duration(rng.IntN(200))}[rng.IntN(3)*rng.IntN(2)]
-		bucket = min(bucket+int64(at-filled), 50*20)
-		filled = at
-		want := bucket >= 50
-		if want {
-			bucket -= 50
-			taken++
-		}
-		if got := a.take(at); got != want {
-			t.Fatalf("at %d: %v, want %v", at, got, want)
-		}
-	}
-	if taken < 10_000 || taken > 90_000 {
-		t.Errorf("%d taken", taken)
-	}
-	a.withdraw()
-	if a.take(at + time.Hour) {
-		t.Error("taken although it was withdrawn")
-	}
-	a.grant()
-	if !a.take(at) {
-		t.Error("refused although it was granted")
-	}
 }
 
 // BenchmarkTouchAsleep is an activity while the clock sleeps. It has to be compared with
@@ -157,7 +128,7 @@ func BenchmarkTouchAsleep(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer t.Close()
-	t.clock.allowance.each = 0
+	t.clock.Tune(clock.Tuning{})
 	p := &peer{}
 	if err := t.Track(&p.Conn, p, hooksOf(p)); err != nil {
 		b.Fatal(err)

@@ -1,0 +1,305 @@
+// Package clock is the coarse clock of a tracker. It knows nothing of connections.
+//
+// A [Clock] counts ticks. Once a tick the driver copies the count into every shard, so an
+// activity reads the time with one load. While little is active the clock sleeps, and
+// each activity reads the real clock instead. A clock also remembers which ticks ended
+// late, because the driver was late or the process stalled, so that a limit never counts
+// from before an activity.
+package clock
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Clock is a coarse clock.
+//
+// An activity with stamp s happened after tick s began, and before the driver replaced
+// the copy s. Usually that was when tick s+1 began. But it was later if the driver ran
+// late, and much later if the process was starved of CPU. To never be early, limits
+// count from the time at which the stamp ended, and the clock remembers stamps that
+// ended late.
+//
+// A delay of up to Slack does not count as late, because connections are ended a slack
+// after each tick began (see Settled).
+//
+// While the clock sleeps, the copies hold the zero Stamp, which no activity ever has. So
+// each activity takes its slow path, and reads the real clock there. When that has been
+// read too often, the clock runs again (see sleep.go).
+//
+// Stamps never go back: what begins after a stamp was given has that one or a later
+// one. wake withdraws the allowance before it reads the time for the copies, so what
+// others have read with it is no later.
+type Clock struct {
+	Tick  time.Duration
+	Slack time.Duration
+
+	start time.Time
+
+	mu     sync.Mutex
+	copies []*AtomicStamp // the shards' copies
+	gaps   gaps
+
+	// Written under mu, and read without it: the driver stores onTimeFrom before
+	// last, and readers load last before onTimeFrom.
+	last       atomic.Int64 // the tick copied last; asleep while the clock sleeps
+	onTimeFrom atomic.Int64 // all stamps from here to last have ended on time
+
+	allowance allowance // of readings, while the clock sleeps
+	quiet     quiet     // the driver's
+
+	signal  chan struct{} // has the driver look for work
+	stopped atomic.Bool   // the driver has ended, and nobody keeps the copies up to date
+}
+
+// SlackShare says that the slack is this fraction of a tick.
+const SlackShare = 8
+
+const asleep = 0 // the value of last while the clock sleeps
+
+// MaxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits. They are
+// refreshed at each look at a connection, and there is one at least this often.
+const MaxTicks = 1 << 28
+
+// New returns a clock with the given tick, which sleeps.
+func New(tick time.Duration) *Clock {
+	k := &Clock{
+		// Start in tick 1, so that no stamp of a live connection is 0.
+		start:  time.Now().Add(-tick),
+		Tick:   tick,
+		Slack:  tick / SlackShare,
+		signal: make(chan struct{}, 1),
+	}
+	k.Tune(DefaultTuning(tick))
+	return k
+}
+
+// Hold has Read wait until release is called, and withdraws the allowance. It is for tests.
+func (k *Clock) Hold() (release func()) {
+	k.allowance.withdraw()
+	k.mu.Lock()
+	return k.mu.Unlock
+}
+
+// Shift makes k d older. It is for tests, and nobody else may use k at the same time.
+func (k *Clock) Shift(d time.Duration) { k.start = k.start.Add(-d) }
+
+// Elapsed returns the time since the clock started.
+func (k *Clock) Elapsed() time.Duration {
+	d := time.Since(k.start)
+	if d < 0 {
+		panic("idle: a tracker that was made outside a synctest bubble is used in it; make it in the bubble")
+	}
+	return d
+}
+
+// Now returns the current tick, from the real clock.
+func (k *Clock) Now() int64 { return int64(k.Elapsed() / k.Tick) }
+
+// Instant returns the current instant, from the real clock.
+func (k *Clock) Instant() Instant {
+	d := k.Elapsed()
+	whole, rest := uint64(d/k.Tick), uint64(d%k.Tick)
+	fraction, _ := bits.Div64(rest>>32, rest<<32, uint64(k.Tick))
+	return Instant(whole<<32 | fraction)
+}
+
+// After returns the time since the given tick began.
+func (k *Clock) After(tick int64) time.Duration {
+	return k.Elapsed() - time.Duration(tick)*k.Tick
+}
+
+// Settled returns the latest tick that began at least a slack ago. A connection
+// whose deadline is this tick, or an earlier one, may be ended.
+func (k *Clock) Settled() int64 { return k.settledAgo(0) }
+
+// SettledInstant returns the start of the settled tick.
+func (k *Clock) SettledInstant() Instant { return StartOf(uint32(k.Settled())) }
+
+// settledAgo returns what settled returned d ago. It is a stamp, never too late,
+// for something that happened then.
+func (k *Clock) settledAgo(d time.Duration) int64 {
+	return int64((k.Elapsed() - k.Slack - d) / k.Tick)
+}
+
+// StampAgo returns the stamp for something that is said to have happened d ago.
+// ok is false if d is 0, which means not known, or so long that stamps cannot
+// tell.
+func (k *Clock) StampAgo(d time.Duration) (stamp Stamp, ok bool) {
+	if d <= 0 || d/k.Tick >= MaxTicks {
+		return Stamp{}, false
+	}
+	return StampOf(k.settledAgo(d)), true
+}
+
+// In returns the tick that now returns after d. d may be very long.
+func (k *Clock) In(d time.Duration) int64 {
+	return int64((k.Elapsed() + min(d, math.MaxInt64/2)) / k.Tick)
+}
+
+// Until returns the time until the given tick begins. It is negative if the tick
+// has begun.
+func (k *Clock) Until(tick int64) time.Duration { return -k.After(tick) }
+
+// Attach adds a shard's copy to those that the clock keeps up to date.
+func (k *Clock) Attach(c *AtomicStamp) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.copies = append(k.copies, c)
+	if k.last.Load() != asleep {
+		c.Store(StampOf(k.last.Load()))
+	}
+}
+
+// Detach undoes attach. The copy keeps its last value.
+func (k *Clock) Detach(c *AtomicStamp) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.copies = slices.DeleteFunc(k.copies, func(have *AtomicStamp) bool { return have == c })
+}
+
+// Publish copies the current tick into all shards, unless the clock sleeps.
+func (k *Clock) Publish() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last.Load() == asleep {
+		return
+	}
+	if now := k.Now(); now != k.last.Load() {
+		k.set(StampOf(now), now)
+	}
+}
+
+// Sleeping reports whether the clock sleeps.
+func (k *Clock) Sleeping() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last.Load() == asleep
+}
+
+// Sleep stops the copying until wake is called.
+func (k *Clock) Sleep() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last.Load() != asleep {
+		k.set(Stamp{}, asleep)
+		k.allowance.grant()
+	}
+}
+
+// Read returns the current stamp, for those who found that the clock sleeps. If it has
+// been read too often, it runs from now on.
+func (k *Clock) Read() Stamp {
+	if at := k.Elapsed(); k.allowance.take(at) {
+		return StampOf(int64(at / k.Tick))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last.Load() == asleep {
+		if at := k.Elapsed(); k.allowance.take(at) { // the clock has just fallen asleep
+			return StampOf(int64(at / k.Tick))
+		}
+		k.wake()
+	}
+	return StampOf(k.last.Load())
+}
+
+// wake makes a sleeping clock run. k.mu must be held.
+func (k *Clock) wake() {
+	k.allowance.withdraw()
+	now := k.Now()
+	k.set(StampOf(now), now)
+	k.Hurry()
+}
+
+// Signal returns the channel on which Hurry makes the driver look for work.
+func (k *Clock) Signal() <-chan struct{} { return k.signal }
+
+// Stop says that the driver has ended, and nobody calls Publish any more.
+func (k *Clock) Stop() { k.stopped.Store(true) }
+
+// Hurry makes the driver look for work.
+func (k *Clock) Hurry() {
+	select {
+	case k.signal <- struct{}{}:
+	default:
+	}
+}
+
+// set stores the copies. If the stamp that they held so far ends more than a
+// slack after its tick, set records when it ended. k.mu must be held.
+func (k *Clock) set(stamp Stamp, tick int64) {
+	for _, c := range k.copies {
+		c.Store(stamp)
+	}
+	if last := k.last.Load(); last != asleep {
+		left := k.Elapsed() - k.Slack
+		if end := int64((left + k.Tick - 1) / k.Tick); end > last+1 {
+			k.gaps.add(last, end)
+			k.onTimeFrom.Store(end)
+		}
+	}
+	k.last.Store(tick)
+}
+
+// End returns the first tick that began after every activity with the given
+// stamp.
+func (k *Clock) End(stamp int64) int64 {
+	if last := k.last.Load(); (last == asleep || stamp < last) && stamp >= k.onTimeFrom.Load() {
+		return stamp + 1
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if last := k.last.Load(); last != asleep && stamp >= last {
+		return max(k.Now(), stamp) + 1 // it has not ended yet; forecasts have stamps in the future
+	}
+	return k.gaps.end(stamp)
+}
+
+// Recent returns settled or, when that is cheaper, a tick shortly before it.
+func (k *Clock) Recent() int64 {
+	if last := k.last.Load(); last != asleep && !k.stopped.Load() {
+		return last - 1
+	}
+	return k.Settled()
+}
+
+// gaps records stamps that ended late, and when. It forgets the oldest, but keeps
+// the greatest lateness among those, and assumes that for every stamp as old as
+// them.
+type gaps struct {
+	ring      [1024]gap
+	n         int // number of gaps ever added
+	forgotten int64
+}
+
+type gap struct{ stamp, end int64 }
+
+// add records that the given stamp ended only at the tick end.
+func (g *gaps) add(stamp, end int64) {
+	slot := &g.ring[g.n%len(g.ring)]
+	if g.n >= len(g.ring) {
+		g.forgotten = max(g.forgotten, slot.end-slot.stamp)
+	}
+	*slot = gap{stamp, end}
+	g.n++
+}
+
+// end is clock.end for a stamp that may have ended late.
+func (g *gaps) end(stamp int64) int64 {
+	kept := min(g.n, len(g.ring))
+	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }
+	later := sort.Search(kept, func(i int) bool { return at(i).stamp > stamp })
+	if later == 0 {
+		return stamp + max(1, g.forgotten)
+	}
+	// A stamp inside a gap was not made by the clock but computed by StampAgo.
+	// Its end must not be earlier than that of an activity at the start of the
+	// gap.
+	return max(stamp+1, at(later-1).end)
+}
