@@ -381,3 +381,36 @@ func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseInOnEnd closes a connection in its OnEnd. Expire follows, and is the last callback.
+func TestCloseInOnEnd(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+		var c Conn
+		var called []string
+		h := &Hooks{
+			OnEnd: func(any, *TimeoutError) {
+				if c.Close() {
+					r.Error("Close = true after a timeout")
+				}
+				called = append(called, "OnEnd")
+			},
+			Expire: func(any, *TimeoutError) { called = append(called, "Expire") },
+			Reap:   func(any) { called = append(called, "Reap") },
+		}
+		r.do(func() {
+			track := r.Tracker.Track
+			if r.shard != nil {
+				track = r.shard.Track
+			}
+			if err := track(&c, "owner", h); err != nil {
+				r.Error(err)
+			}
+		})
+		time.Sleep(time.Minute)
+		r.do(func() {
+			if !slices.Equal(called, []string{"OnEnd", "Expire"}) {
+				r.Errorf("called: %v", called)
+			}
+		})
+	})
+}
