@@ -66,7 +66,7 @@ var conforming = httpsuite.Server{
 		return Serve(f, ln, t)
 	},
 	Phases: 5, Limits: 8,
-	FirstHeaderInTLS: true, PipelinedHeader: true, ServesOn: true, LogsTrailers: true,
+	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true,
 }
 
 // mute is for servers that have reason to log.

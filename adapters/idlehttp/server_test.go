@@ -267,20 +267,6 @@ func TestFirstHeaderWithTLS(t *testing.T) {
 	}
 }
 
-// A header that has begun to arrive together with the request before it waits as if it had
-// not, as net/http does not tell of it.
-func TestPipelinedHeaderStops(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		limits := httpsuite.Only(300*ms, "KeepAliveTimeout")
-		s := start(t, secure, limits, echo)
-		c := s.Dial()
-		begun := c.Send(httpsuite.Get("/") + "GET / HT")
-		c.Want(http.StatusOK)
-		httpsuite.NotBefore(t, c.WantClosed(), begun, limits.KeepAliveTimeout)
-		s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	})
-}
-
 // Watch is for requests of a listener of this package, by HTTP/1.
 func TestWatchRefusesForeignRequests(t *testing.T) {
 	t.Parallel()

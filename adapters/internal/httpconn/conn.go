@@ -46,6 +46,7 @@ type Conn struct {
 // Values of begun.
 const (
 	notBegun       = iota // no byte of the next request has been read
+	notBegunYet           // the same, and the server has lifted its read deadline; see SetReadDeadline
 	maybeBegun            // what has been read need not be of a request: a blank line, or a KeyUpdate of TLS
 	begunAlone            // its first byte arrived while the server was waiting for it
 	begunPipelined        // its first byte was read together with the previous request
@@ -116,7 +117,7 @@ func (c *Conn) transition(from, to uint32) bool {
 
 // Read reads from the connection as described for net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
-	if c.state.Load() != awaitingHeader || c.phase != KeepAlive || c.begun != notBegun {
+	if c.state.Load() != awaitingHeader || c.phase != KeepAlive || c.begun > notBegunYet {
 		return c.readSlow(b)
 	}
 	n, err := c.Conn.Read(b)
@@ -190,13 +191,15 @@ func (c *Conn) noteArrival(b []byte) {
 // begins one: a blank line, which some clients send after a body, or a record of TLS
 // that is not for the application. The record of a KeyUpdate of TLS 1.3 looks like one
 // with five bytes of a request. So only the first record is taken for a KeyUpdate. A
-// blank line within TLS cannot be told from two bytes of a request.
+// blank line within TLS cannot be told from two bytes of a request. Only the first
+// blank line counts as noise, or a client could send them for ever.
 func (c *Conn) isNoise(b []byte) bool {
+	first := c.begun <= notBegunYet
 	if c.extra.Load() == nil { // no TLS
-		return b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0
+		return first && b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0
 	}
 	const applicationData, keyUpdate = 23, 22 // a type of records, and a length
-	return b[0] != applicationData || c.begun == notBegun && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
+	return b[0] != applicationData || first && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
 }
 
 // preface is the first thing that an HTTP/2 client sends.
@@ -280,6 +283,9 @@ func (c *Conn) SetDeadline(t time.Time) error {
 //   - Before that, fasthttp sets a deadline once it has read the header. Between two
 //     requests a deadline says nothing: a server may set one to see whether it can
 //     release its buffers, as net/http does since Go 1.28.
+//   - net/http lifts its deadline before it waits for a request, and again when it has
+//     the first bytes of one. If it does both without a Read in between, a pipelined
+//     request has begun: its bytes came with the previous one.
 //   - Some deadlines are signals, see onSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if t.Unix() >= firstSignal && c.onSignal(t) {
@@ -291,6 +297,15 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	case !t.IsZero() && c.state.Load() == awaitingHeader && c.listener.tellsByDeadlines() &&
 		(c.phase == Handshake || c.begun >= begunAlone):
 		c.HeaderRead()
+	case c.state.Load() == awaitingHeader && c.begun <= notBegunYet && !c.listener.tellsByDeadlines():
+		switch {
+		case !t.IsZero():
+			c.begun = notBegun
+		case c.begun == notBegun:
+			c.begun = notBegunYet
+		default:
+			c.RequestBegun()
+		}
 	}
 	return c.Conn.SetReadDeadline(t)
 }

@@ -30,12 +30,12 @@ func (c *Conn) HandshakeDone(begun bool) {
 // MayBePipelined reports whether no byte has been read since the previous request. If
 // a request begins in this state, its first bytes were read together with the previous
 // request: the client pipelines.
-func (c *Conn) MayBePipelined() bool { return c.begun == notBegun }
+func (c *Conn) MayBePipelined() bool { return c.begun <= notBegunYet }
 
 // RequestBegun records that the first byte of a request has been read. It has no effect
 // on the first request of a connection.
 func (c *Conn) RequestBegun() {
-	if c.begun == notBegun && c.phase != Handshake {
+	if c.begun <= notBegunYet && c.phase != Handshake {
 		c.begun = begunPipelined
 		if c.phase == Header { // of the previous request
 			c.phase = none

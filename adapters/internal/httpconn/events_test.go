@@ -41,6 +41,7 @@ type model struct {
 	blank     bool // a part of a blank line before it has been read
 	state     int  // awaitingHeader, readingBody, handling or hijacked
 	responded bool
+	lifted    bool   // the server has lifted its deadline, and has read nothing since
 	buffered  bool   // the next request was told of as begun, so responses may be held back
 	input     string // bytes that have arrived
 }
@@ -76,11 +77,18 @@ func (p Phase) setting() string {
 	return [numPhases]string{Handshake: "HandshakeTimeout", Header: "HeaderTimeout", Request: "BodyTimeout", KeepAlive: "KeepAliveTimeout", Hijacked: "IdleTimeout"}[p]
 }
 
-// deadline is told of a deadline for reading.
-func (m *model) deadline(none bool) {
+// deadline is told of a deadline for reading. net/http lifts its own twice, with no Read in
+// between, if the next request has begun with the one before.
+func (p *play) deadline(none bool) {
+	m := &p.m
 	switch {
 	case m.state == readingBody:
 		m.state, m.responded = handling, false
+	case !m.deadlines && m.state == awaitingHeader && !m.begun && !m.blank:
+		if none && m.lifted && !m.first {
+			m.begun, m.buffered, p.again = true, true, false
+		}
+		m.lifted = none
 	case !none && m.deadlines && (m.first || m.begun): // otherwise the server only looks whether a request comes
 		m.header()
 	}
@@ -159,11 +167,15 @@ func (p *play) waits() {
 
 // read is told that the server has read b.
 func (p *play) read(b string) {
-	p.probed = 0
+	if due, _ := p.m.due(); due != Header && due != Handshake { // these have totals, which no byte extends
+		p.probed = 0
+	}
 	if p.m.state != awaitingHeader || p.m.begun {
 		return
 	}
-	if p.m.blank = strings.Trim(b, "\r\n") == ""; !p.m.blank {
+	p.m.lifted = false
+	again := p.m.blank
+	if p.m.blank = strings.Trim(b, "\r\n") == "" && !again; !p.m.blank { // a second one is the beginning of something
 		p.m.begun = true
 	}
 }
@@ -179,7 +191,7 @@ func (p *play) arrives(b string) {
 func (p *play) probe() {
 	const short = 50 * time.Millisecond
 	p.c.SetReadDeadline(time.Now().Add(short))
-	p.m.deadline(false)
+	p.deadline(false)
 	if p.m.input == "" {
 		var ne net.Error
 		if n, err := p.c.Read(make([]byte, 1)); n != 0 || !errors.As(err, &ne) || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -191,7 +203,7 @@ func (p *play) probe() {
 		}
 	}
 	p.c.SetReadDeadline(time.Time{})
-	p.m.deadline(true)
+	p.deadline(true)
 }
 
 // event plays one.
@@ -227,7 +239,7 @@ func (p *play) event(e, arg int) {
 		if m.deadlines {
 			m.header()
 		} else {
-			m.deadline(false)
+			p.deadline(false)
 		}
 	case evDeadline, evNone:
 		var at time.Time
@@ -235,10 +247,10 @@ func (p *play) event(e, arg int) {
 			at = time.Now().Add(24 * time.Hour)
 		}
 		c.SetReadDeadline(at)
-		m.deadline(e == evNone)
+		p.deadline(e == evNone)
 	case evIdle:
 		c.Idle()
-		m.state, m.first, m.begun, m.blank, m.responded, m.buffered = awaitingHeader, false, false, false, false, false
+		m.state, m.first, m.begun, m.blank, m.responded, m.buffered, m.lifted = awaitingHeader, false, false, false, false, false, false
 	case evHand:
 		c.SetDeadline(time.Time{})
 		m.state = hijacked

@@ -30,7 +30,7 @@ func TestFind(t *testing.T) {
 				t.Errorf("another listener found it through a %T", nc)
 			}
 		}
-		if c.state.Load() != awaitingHeader || c.begun != notBegun {
+		if c.state.Load() != awaitingHeader || c.begun > notBegunYet {
 			t.Error("being found has changed its state")
 		}
 		a, b := net.Pipe()
@@ -202,6 +202,26 @@ func TestDeadlinesOfUsers(t *testing.T) {
 			c.SetReadDeadline(time.Now().Add(HeaderReadSignal))
 			if w.deadline.IsZero() == set {
 				t.Errorf("%v: the deadline is %v", server, w.deadline)
+			}
+		})
+	}
+}
+
+// TestBlankLines: a blank line after a body is not the beginning of a request. A client that
+// goes on to send blank lines has begun a header, or it could hold the connection with them.
+func TestBlankLines(t *testing.T) {
+	for lines, want := range map[int]Phase{1: KeepAlive, 2: Header} {
+		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.Idle()
+			for range lines {
+				w.sends("\r\n")
+				if n, err := c.Read(make([]byte, 100)); n != 2 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			c.Read(make([]byte, 100))
+			if err := c.Timeout(); err == nil || err.Phase != want.String() {
+				t.Errorf("%d lines: %v, want a timeout of the %v", lines, err, want)
 			}
 		})
 	}

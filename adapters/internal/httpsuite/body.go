@@ -84,9 +84,6 @@ var ofBodies = []promise{
 			for range before {
 				c.Want(http.StatusOK)
 			}
-			if !u.PipelinedHeader {
-				begun = c.Send("TP")
-			}
 			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 		}
 		s.WantOnly(2, "request header", idle.ReasonReadTotal)

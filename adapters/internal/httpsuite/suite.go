@@ -39,7 +39,6 @@ type Server struct {
 	// What servers do differently.
 
 	FirstHeaderInTLS  bool // the first header has a limit of its own with TLS too
-	PipelinedHeader   bool // the server tells of a header that began with the request before
 	PipelinedAnswer   bool // a pipelined body that times out is answered
 	CallsEarly        bool // handlers run before the body has been read
 	Cancels           bool // a timeout cancels the request's context
