@@ -1,0 +1,6 @@
+package field
+
+import "embed"
+
+//go:embed conf
+var configs embed.FS

@@ -1,0 +1,272 @@
+package slow
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// A peer is the connection of a case.
+type peer struct {
+	*Target
+	ctx  context.Context
+	wire *net.TCPConn
+	conn net.Conn // wire, or TLS over it
+	in   *bufio.Reader
+	h2   *http2.Framer // of cases of HTTP/2
+
+	writing sync.Mutex    // of frames
+	rude    bool          // it acknowledges no SETTINGS; set before anything is sent
+	settled chan struct{} // closed when the SETTINGS of the server are acknowledged
+	answers chan struct{} // has one for each stream of HTTP/2 that was answered
+
+	mu    sync.Mutex // guards what follows
+	began time.Time  // when the client began to be slow
+	by    string     // how the server has ended it
+	at    time.Time
+	gone  chan struct{} // closed then
+}
+
+// errGone is what the steps of a case return when the server has ended it.
+var errGone = errors.New("the server has ended the connection")
+
+// dial connects, shakes hands if the case is about what comes after, and has somebody read
+// if the case does not.
+func dial(ctx context.Context, t *Target, c Case) (*peer, error) {
+	p := &peer{Target: t, ctx: ctx, gone: make(chan struct{}), answers: make(chan struct{}, 100), settled: make(chan struct{})}
+	d := net.Dialer{Timeout: 10 * time.Second}
+	if c.small {
+		d.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, 1) }
+	}
+	nc, err := d.DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return nil, err
+	}
+	p.wire, p.conn = nc.(*net.TCPConn), nc
+	p.slow()
+	if t.Scheme == "https" && c.Protocol != "tcp" && c.Name != "tls-hello-stops" && c.Name != "tls-hello-trickle" {
+		if err := p.shake(c); err != nil {
+			nc.Close()
+			return nil, err
+		}
+	}
+	p.in = bufio.NewReader(p.conn)
+	p.slow()
+	if c.Protocol == "h2" || c.Protocol == "grpc" {
+		p.h2 = http2.NewFramer(p.conn, p.in)
+		p.h2.SetMaxReadFrameSize(1 << 20)
+		p.h2.AllowIllegalWrites = true
+	}
+	switch {
+	case c.reads:
+	case p.h2 != nil:
+		go p.readFrames()
+	default:
+		go p.readAll()
+	}
+	return p, nil
+}
+
+// shake makes the TLS handshake.
+func (p *peer) shake(c Case) error {
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: p.Host, NextProtos: []string{"http/1.1"}} // it is the user's own server
+	want := "http/1.1"
+	if c.Protocol == "h2" || c.Protocol == "grpc" {
+		config.NextProtos, want = []string{"h2"}, "h2"
+	}
+	conn := tls.Client(p.wire, config)
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("TLS: %w", err)
+	}
+	if got := conn.ConnectionState().NegotiatedProtocol; want == "h2" && got != want {
+		return errors.New("the server does not offer h2")
+	}
+	p.conn = conn
+	return nil
+}
+
+// slow notes that the client is slow from now on. What it has done before was quick enough.
+func (p *peer) slow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = time.Now()
+}
+
+func (p *peer) since() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.began
+}
+
+// end notes how the server has ended the case, if it has not been noted.
+func (p *peer) end(by string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == "" {
+		p.by, p.at = by, time.Now()
+		close(p.gone)
+	}
+}
+
+// ended returns how the server has ended the case, and how long after the client began to be
+// slow. It is "" if it has not.
+func (p *peer) ended() (by string, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == "" {
+		return "", 0
+	}
+	return p.by, p.at.Sub(p.began)
+}
+
+// close ends the connection and leaves nothing in the kernel.
+func (p *peer) close() {
+	p.wire.SetLinger(0)
+	p.wire.Close()
+}
+
+// endOf says how a connection has ended.
+func endOf(err error) string {
+	var alert tls.AlertError
+	switch {
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "RST"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "FIN"
+	case errors.As(err, &alert):
+		return "alert"
+	}
+	return "error"
+}
+
+// readAll reads until the connection has ended. What has come since the client became slow may
+// be the server's last word, such as 408.
+func (p *peer) readAll() {
+	b := make([]byte, 16<<10)
+	status := ""
+	var since time.Time
+	for {
+		n, err := p.in.Read(b)
+		if began := p.since(); began != since { // what came before was an answer to what the client did before
+			since, status = began, ""
+		}
+		if code := firstLine(b[:n]); code != "" && code != "100" {
+			status = code + " "
+		}
+		if err != nil {
+			p.end(status + endOf(err))
+			return
+		}
+	}
+}
+
+// rest waits, and reports whether the server has not ended the case.
+func (p *peer) rest(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-p.gone:
+	case <-p.ctx.Done():
+	}
+	return false
+}
+
+// isGone reports whether the server has ended the case.
+func (p *peer) isGone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return p.ctx.Err() != nil
+	}
+}
+
+// send writes. If that fails the connection has ended, which reading finds out.
+func (p *peer) send(text string) { io.WriteString(p.conn, text) }
+
+// trickle writes text byte by byte, one in each pause, and then goes on with more for ever.
+func (p *peer) trickle(text string, pause time.Duration, more string) error {
+	for i := 0; ; i++ {
+		if i < len(text) {
+			p.send(text[i : i+1])
+		} else if more == "" {
+			return nil
+		} else {
+			p.send(more)
+		}
+		if !p.rest(pause) {
+			return nil
+		}
+	}
+}
+
+// again writes a text again and again.
+func (p *peer) again(text string, pause time.Duration) error {
+	for p.rest(pause) {
+		p.send(text)
+	}
+	return nil
+}
+
+// sipEvery is the pause between two reads of a client that sips.
+const sipEvery = time.Second
+
+// sip reads up to n bytes a second, or nothing, until the server has ended the connection. The
+// kernel tells that also if nobody reads.
+func (p *peer) sip(n int) error {
+	b := make([]byte, n)
+	for p.rest(sipEvery) {
+		if by := isDown(p.wire); by != "" {
+			p.end(by)
+			return nil
+		}
+		if n == 0 {
+			continue
+		}
+		p.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := p.in.Read(b); err != nil && !isTimeout(err) {
+			p.end(endOf(err))
+			return nil
+		}
+	}
+	p.drain()
+	return nil
+}
+
+// drain reads what the server has sent, to find out whether it has closed the connection: its
+// FIN waits behind data that nobody has read. The server is rid of the connection then, and its
+// kernel is not. When it was closed is not known.
+func (p *peer) drain() {
+	if p.isEnded() {
+		return
+	}
+	p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if _, err := io.Copy(io.Discard, p.in); !isTimeout(err) {
+		p.end(closedUnseen)
+	}
+}
+
+// closedUnseen is how a connection has ended of which the client can only say so afterwards.
+const closedUnseen = "FIN behind unread data"
+
+// isEnded reports whether the server has ended the case.
+func (p *peer) isEnded() bool {
+	by, _ := p.ended()
+	return by != ""
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}

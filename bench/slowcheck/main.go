@@ -1,0 +1,161 @@
+// Slowcheck tells which slow clients can hold a server. It makes one connection for each case,
+// such as a header that never ends, and reports what the server has done about it and after how
+// long. Beside these there are controls: honest clients that are slow, and must be served.
+//
+//	go -C bench run ./slowcheck -target https://127.0.0.1:8443 -post /upload -large /film
+//	go -C bench run ./slowcheck -target http://127.0.0.1:8080 -protocol h1,ws -ws /chat -give-up 90s
+//	go -C bench run ./slowcheck -field -json
+//
+// It is no load test: some sixty connections, which send a few bytes a second. Against a server
+// that is not on this machine it runs only with -mine, by which you say that it is yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/field"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/slow"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
+)
+
+func main() {
+	newProgram(&config{}).Main()
+}
+
+type config struct {
+	url, protocols string
+	mine, field    bool
+	servers        string
+	target         slow.Target
+}
+
+func newProgram(c *config) *program.Program[*report] {
+	return &program.Program[*report]{
+		Name: "slowcheck",
+		Does: "Slowcheck tells which slow clients can hold a server: one connection for each case, and controls that a server must not end.",
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&c.url, "target", "", "the `URL` of your server: http://, https:// or tcp:// with a host and a port")
+			fs.StringVar(&c.protocols, "protocol", "", "only cases of these, with commas between them: "+strings.Join(slow.Protocols(), ", "))
+			fs.DurationVar(&c.target.GiveUp, "give-up", 90*time.Second, "a case that the server has not ended by then is held")
+			fs.StringVar(&c.target.Get, "get", "/", "a `path` with a small answer")
+			fs.StringVar(&c.target.Post, "post", "", "a `path` that reads a body")
+			fs.StringVar(&c.target.Large, "large", "", "a `path` with an answer of some megabytes")
+			fs.StringVar(&c.target.Stream, "stream", "", "a `path` whose answer begins at once, and then is silent for a minute, as Server-Sent Events may be")
+			fs.StringVar(&c.target.WS, "ws", "", "the `path` of a WebSocket that the server does not close by itself")
+			fs.StringVar(&c.target.GRPC, "grpc", "", "a `method` with streams in both directions, /package.Service/Method")
+			fs.BoolVar(&c.target.MQTT, "mqtt", false, "the target is a broker of MQTT")
+			fs.BoolVar(&c.mine, "mine", false, "the target is not on this machine, and it is mine")
+			fs.BoolVar(&c.field, "field", false, "instead of a target, try the servers of the field, all at once, which are started here")
+			fs.StringVar(&c.servers, "servers", "", "only these of the field, with commas between them: "+strings.Join(field.Names(), ", "))
+		},
+		Check: c.check,
+		More: func(w io.Writer) {
+			fmt.Fprintln(w, "The cases; a * marks a control:")
+			for _, k := range slow.Cases() {
+				mark := ""
+				if k.Control {
+					mark = "* "
+				}
+				table.Entry(w, k.Name, mark+k.Does+". Limit: "+k.Limit, 26)
+			}
+		},
+		Exits: "Exit status: 0 if no case was held and no control cut, 1 if one was, with -field only for servers with idlewheel; 2 if the test could not be run, 130 after Ctrl-C.",
+		Begin: func() string {
+			if c.field {
+				return fmt.Sprintf("slowcheck: the servers of the field, all at once, up to %v", c.target.GiveUp)
+			}
+			return fmt.Sprintf("slowcheck: %s, %d cases, up to %v", c.url, len(c.cases()), c.target.GiveUp)
+		},
+		Run: c.run,
+		Files: []program.File[*report]{
+			{Flag: "html", Usage: "write a page to this `file`, too", Write: writePage},
+			{Flag: "markdown", Usage: "write the tables of docs/slow-clients.md to this `file`, too", Write: writeMarkdown},
+		},
+	}
+}
+
+func (c *config) cases() []slow.Case { return slow.Cases(split(c.protocols)...) }
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// check checks the flags.
+func (c *config) check() error {
+	for _, p := range split(c.protocols) {
+		if !slices.Contains(slow.Protocols(), p) {
+			return fmt.Errorf("-protocol is %q; it must be some of %s", p, strings.Join(slow.Protocols(), ", "))
+		}
+	}
+	for _, s := range split(c.servers) {
+		if !slices.Contains(field.Names(), s) {
+			return fmt.Errorf("-servers is %q; it must be some of %s", s, strings.Join(field.Names(), ", "))
+		}
+	}
+	if err := program.Within("give-up", c.target.GiveUp, 5*time.Second, 10*time.Minute, ", or no limit would have passed"); err != nil {
+		return err
+	}
+	switch {
+	case c.field && c.url != "":
+		return errors.New("-field and -target exclude each other; leave one out")
+	case c.field:
+		return nil
+	case c.url == "":
+		return errors.New("-target is missing; it is the URL of your server")
+	}
+	t, err := slow.ParseTarget(c.url)
+	if err != nil {
+		return fmt.Errorf("-target: %w", err)
+	}
+	c.target.Scheme, c.target.Address, c.target.Host = t.Scheme, t.Address, t.Host
+	if !t.IsLoopback() && !c.mine {
+		return fmt.Errorf("-target is %s, which is not this machine; say -mine if the server is yours, and leave others alone", c.url)
+	}
+	return nil
+}
+
+// run tries the target, or the field.
+func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
+	if !c.field {
+		results := slow.Run(ctx, c.target, c.cases())
+		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
+	}
+	r := &report{failIf: field.IsOurs}
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	servers := field.Servers()
+	all := make([]*tried, len(servers))
+	for i, s := range servers {
+		if only := split(c.servers); len(only) > 0 && !slices.Contains(only, s.Name) {
+			continue
+		}
+		running.Go(func() {
+			target, stop, err := s.Start(stderr)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				r.Missing = append(r.Missing, fmt.Sprintf("%s: %v", s.Name, err))
+				return
+			}
+			defer stop()
+			target.GiveUp = c.target.GiveUp
+			all[i] = &tried{s.Name, s.Config, s.Version(), slow.Run(ctx, target, c.cases())}
+		})
+	}
+	running.Wait()
+	for _, s := range all {
+		if s != nil {
+			r.Servers = append(r.Servers, *s)
+		}
+	}
+	return r, ctx.Err()
+}

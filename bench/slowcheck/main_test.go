@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/field"
+	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/slow"
+)
+
+// TestFlags: bad flags are refused by name, and nobody else's server is tried by mistake.
+func TestFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "-target is missing"},
+		{"-target 127.0.0.1:80", `-target: it is "127.0.0.1:80"`},
+		{"-target tcp://127.0.0.1", "a tcp target needs a port"},
+		{"-target https://example.com", "say -mine"},
+		{"-target http://127.0.0.1:1 -protocol h3", `-protocol is "h3"`},
+		{"-target http://127.0.0.1:1 -give-up 1s", "-give-up is 1s"},
+		{"-field -servers iis", `-servers is "iis"`},
+		{"-field -target http://127.0.0.1:1", "exclude each other"},
+	} {
+		var stderr bytes.Buffer
+		status := newProgram(&config{}).Invoke(t.Context(), strings.Fields(c.args), new(bytes.Buffer), &stderr)
+		if status != program.Trouble || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%q: exit status %d, %q; want %q", c.args, status, stderr.String(), c.want)
+		}
+	}
+	if err := newProgram(&config{}).Parse(strings.Fields("-target https://example.com -mine")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTarget tries a server that has no timeouts, as a stranger would.
+func TestTarget(t *testing.T) {
+	open, err := field.Guarded(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Stop()
+	var stdout, stderr bytes.Buffer
+	args := []string{"-target", "https://" + open.Targets[0].Address, "-protocol", "h1,tls", "-give-up", "6s", "-json"}
+	if status := newProgram(&config{}).Invoke(t.Context(), args, &stdout, &stderr); status != program.Fail {
+		t.Errorf("exit status %d: %s", status, stderr.String())
+	}
+	var r report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]string{}
+	for _, res := range r.Servers[0].Results {
+		outcomes[res.Name] = res.Outcome
+	}
+	for name, want := range map[string]string{"h1-header-stops": slow.Held, "tls-silence": slow.Held, "h1-body-stops": slow.Skipped, "h1-slow-header": slow.Passed} {
+		if outcomes[name] != want {
+			t.Errorf("%s is %s; want %s", name, outcomes[name], want)
+		}
+	}
+}
+
+// TestReport: a hole of a server with idlewheel is a failure, one of another server is a row.
+func TestReport(t *testing.T) {
+	hole := []slow.Result{{Case: slow.Case{Name: "x"}, Outcome: slow.Held, After: 90}}
+	for server, want := range map[string]int{"idlehttp": program.Fail, "nginx": program.Pass} {
+		r := &report{Servers: []tried{{Name: server, Results: hole}}, failIf: field.IsOurs}
+		if got := r.Status(); got != want {
+			t.Errorf("%s: exit status %d, want %d", server, got, want)
+		}
+	}
+	r := &report{Servers: []tried{{Name: "a", Results: hole}, {Name: "b", Results: []slow.Result{{Case: slow.Case{Name: "x"}, Outcome: slow.Ended, By: "FIN", After: 2 * time.Second.Seconds()}}}}}
+	var md, html bytes.Buffer
+	if err := writeMarkdown(&md, r); err != nil || !strings.Contains(md.String(), "| x | **held** | 2 s |") {
+		t.Errorf("%v\n%s", err, md.String())
+	}
+	if err := writePage(&html, r); err != nil || !strings.Contains(html.String(), `class="held"`) {
+		t.Errorf("%v\n%s", err, html.String())
+	}
+}
