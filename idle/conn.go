@@ -310,7 +310,15 @@ func (c *Conn) mustFit(p *Phase) {
 // was handed back at shutdown. After Close has returned no callback for the
 // connection begins, though one that has begun may still be running. There is one
 // exception: if the connection had timed out and OnEnd is running, Expire follows it.
-func (c *Conn) Close() bool {
+func (c *Conn) Close() bool { return c.close(false) }
+
+// Release is Close for a connection that stays open and goes on without limits, or with
+// those of another Conn ([Tracker.Adopt]). It counts as gone, but Options.OnEnds does not
+// receive it, because it has not ended.
+func (c *Conn) Release() bool { return c.close(true) }
+
+// close is Close, or Release if the connection stays open.
+func (c *Conn) close(stays bool) bool {
 	l := c.lane
 	if l == nil {
 		return false
@@ -318,6 +326,7 @@ func (c *Conn) Close() bool {
 	l.lock.Lock()
 	l.forget(c)
 	p := c.parting()
+	p.stays = stays
 	watched := l.watched.Load()
 	if watched {
 		p.owner = c.owner

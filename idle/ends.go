@@ -113,7 +113,7 @@ func (n *ends) take(buf []End) []End {
 // part records the end of a connection, if ends are recorded. If the tracker was not
 // watched yet when the connection ended, its owner is not known. Then it does not count.
 func (n *ends) part(p parting) {
-	if !n.on.Load() || p.owner == nil {
+	if !n.on.Load() || p.owner == nil || p.stays {
 		return
 	}
 	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}

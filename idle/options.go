@@ -69,7 +69,8 @@ type Options struct {
 	Label func(owner any) string
 
 	// OnEnds, if not nil, receives each connection once, after it has ended for any
-	// reason. ends is valid until OnEnds returns. The ends of about a tick
+	// reason. It does not receive one that was released ([Conn.Release]), because that has
+	// not ended. ends is valid until OnEnds returns. The ends of about a tick
 	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
 	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
 	// Stats.EndsLost counts them. If OnEnds panics, that is logged, and the rest of ends is

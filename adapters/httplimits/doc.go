@@ -84,9 +84,7 @@
 //     changes.
 //
 // The tracker stays, and so do the options in Idle: each of them must be zero or what it
-// was. So a limit that is shorter than the tick is refused, and one that is shorter than
-// 50 ticks is less exact than from the beginning. If you plan for such limits, set Idle.Tick when the
-// listener is made. A nil OnTimeout keeps the present function, and another one takes its
+// was. So a limit that is shorter than the tick is refused. A nil OnTimeout keeps the present function, and another one takes its
 // place. It cannot be given to a listener that was made without.
 //
 // If anything is refused nothing is changed. The error names the field. After the end of
@@ -137,8 +135,11 @@
 // tracker's own policy never applies: each connection is in a phase, and its policy is
 // made from Timeouts. So use SetTimeouts and FollowPressure of the listener. SetPolicy of the
 // tracker fails.
-// Two kinds of connections have other trackers: streams of HTTP/2, and connections that Watch put under limits too short
-// for the listener's tick.
+// Streams of HTTP/2 have a tracker of their own, which StreamTracker of idlehttp's listener
+// returns. Pass both to idleprom and idledebug. Options.OnEnds receives each connection once, when
+// it has ended, and no streams. It does not receive connections that were hijacked and have no
+// limits, because nobody knows when they end; those of Watch it does.
+//
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.
 //

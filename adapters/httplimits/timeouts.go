@@ -16,7 +16,7 @@ const Off = -1
 // error.
 //
 // The limits are as exact as those of an [idle.Policy]: never early, and late by
-// about a tick. See Idle for how long a tick is: with the defaults 100 ms. The defaults suit servers on the open Internet. For comparison,
+// about a tick. A tick is 10 ms, unless Idle says otherwise. The defaults suit servers on the open Internet. For comparison,
 // here are those of others (0 is no limit, - is no such setting; fasthttp has no
 // limits by default either):
 //
@@ -141,9 +141,8 @@ type Timeouts struct {
 	// of HTTP/2 is reset; c is then the stream's connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
-	// Idle has the options of the tracker, which SetTimeouts cannot change. If its Tick is 0, the tick is a 50th
-	// of the shortest limit here, but 10 ms at least and 100 ms at most. A policy
-	// of Watch that needs a finer tick then gets 10 ms.
+	// Idle has the options of the tracker, which SetTimeouts cannot change. If its Tick is 0, the tick is 10 ms,
+	// or Idle.Budget if that is longer.
 	Idle idle.Options
 }
 

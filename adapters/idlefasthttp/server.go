@@ -35,8 +35,7 @@ type Listener struct {
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.Listener.Stats() }
 
-// Tracker returns the tracker of the connections. Package httplimits says which
-// connections have others.
+// Tracker returns the tracker of the connections, hijacked ones included.
 func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
@@ -288,9 +287,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // gets it. It calls ping for p's active Heartbeat. Use it for WebSockets. ping
 // runs on a goroutine of its own and may block.
 //
-// All limits, the age included, count from the call of Watch. If p needs a
-// shorter tick than the listener has, it gets one, unless Timeouts.Idle.Tick is
-// set. Watch may be called again to apply another policy. A policy without limits
+// All limits, the age included, count from the call of Watch, and are as exact as
+// Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
 // ends the tracking, as a hijack does.
 //
 // When a limit has passed, reads and writes of the WebSocket fail with an error

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -136,6 +137,39 @@ func TestHTTP2OnTimeout(t *testing.T) {
 		begun := f.open(1, getBlock, endStream)
 		httpsuite.NotBefore(t, f.wantReset(1), begun, 3*limits.WriteTimeout)
 		f.site.wantReset(1)
+	})
+}
+
+// TestHTTP2ConnectionsAreWhatEnds: a connection with streams that end, and one that is reset,
+// is in OnEnds once. The tracker of streams counts the reset.
+func TestHTTP2ConnectionsAreWhatEnds(t *testing.T) {
+	var mu sync.Mutex
+	var ends []idle.End
+	limits := Timeouts{WriteTimeout: time.Second, Idle: idle.Options{OnEnds: func(all []idle.End) {
+		mu.Lock()
+		defer mu.Unlock()
+		ends = append(ends, all...)
+	}}}
+	answer := func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 10)) }
+	virtual(t, limits, noWindow, answer, func(t *testing.T, f framed) {
+		for _, stream := range []uint32{1, 3, 5} {
+			f.open(stream, getBlock, endStream)
+			f.wantReset(stream)
+		}
+		f.site.wantReset(3)
+		if st := f.site.Listener.(*Listener).StreamTracker().Stats(); st.Tracked < 3 || st.TimedOut[idle.ReasonWrite] != 3 {
+			t.Errorf("streams: %+v", st)
+		}
+		f.Close()
+		f.site.Settled()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(ends) != 1 || ends[0].Label == "" {
+			t.Errorf("%+v", ends)
+		}
+		ends = nil
 	})
 }
 

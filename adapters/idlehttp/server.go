@@ -33,9 +33,13 @@ type Listener struct {
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.Listener.Stats() }
 
-// Tracker returns the tracker of the connections. Package httplimits says which
-// connections have others.
+// Tracker returns the tracker of the connections, hijacked ones included.
 func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
+
+// StreamTracker returns the tracker of the streams of HTTP/2. It counts those that are reset
+// by a limit. Their connections are in Tracker, where each counts as one. It records no
+// ends for Options.OnEnds. Like that of Tracker, its own policy never applies.
+func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.Listener) }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has

@@ -27,9 +27,8 @@ type connKey struct{}
 // again, but misses still count. (Ping of github.com/coder/websocket waits for
 // its pong.)
 //
-// All limits, the age included, count from the call of Watch. If p needs a
-// shorter tick than the listener has, it gets one, unless Timeouts.Idle.Tick is
-// set. Watch may be called again to apply another policy. A policy without limits
+// All limits, the age included, count from the call of Watch, and are as exact as
+// Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
 // ends the tracking, as a hijack does.
 //
 // When a limit has passed, reads and writes of the WebSocket fail with an error

@@ -11,8 +11,8 @@ import (
 // there were any: it returns false if the connection has timed out, was closed,
 // or is not tracked.
 //
-// After Untrack the tracker counts the connection as gone and no callback of
-// Options begins for it, though one that has begun may still be running. The
+// After Untrack the tracker counts the connection as gone, OnEnds of the tracker does
+// not receive it, as it has not ended, and no callback of Options begins for it, though one that has begun may still be running. The
 // tracker no longer refers to the connection, so it can be collected if it is
 // forgotten. Reads and writes work as before. Track gives the connection timeouts
 // again.
@@ -24,7 +24,7 @@ func (c *Conn) Untrack() bool {
 	// A timeout may come between Live and Close. Then reads and writes fail as
 	// after any timeout, but only the user closes the connection.
 	track := c.tracking()
-	return track.Live() && track.Close()
+	return track.Live() && track.Release()
 }
 
 // Track puts a connection that is not tracked under the policy of t, as if it had

@@ -91,7 +91,11 @@
 //
 // # HTTP
 //
-// The Tracker of an HTTP adapter's listener has its connections. Streams of HTTP/2 have a
-// tracker of their own, and so have watched connections that need a finer tick. Only
-// Listener.Stats includes these.
+// The Tracker of an HTTP adapter's listener has all its connections, each as one. Streams of
+// HTTP/2 have a tracker of their own, so that BodyRate, for example, can be seen to reset them:
+//
+//	idleprom.New(map[string]*idle.Tracker{"web": ln.Tracker(), "web streams": ln.StreamTracker()}, nil)
+//
+// A hijacked connection without limits counts as closed. If Watch gives it limits, it counts
+// as tracked once more.
 package idleprom

@@ -102,7 +102,9 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 		return err
 	}
 	defer tlsHTTP.Close()
-	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker()}); err != nil {
+	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{
+		"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker(), "https streams": tlsHTTP.StreamTracker(),
+	}); err != nil {
 		return err
 	}
 

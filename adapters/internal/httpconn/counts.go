@@ -47,13 +47,7 @@ func (n *counts) add(err *idle.TimeoutError, many int) {
 // one connection.
 func (l *Listener) Stats() httplimits.Stats {
 	again := l.retracked.Load() // loaded first, so that it cannot exceed what it is subtracted from
-	l.mu.Lock()
-	fine := l.fineTracker
-	l.mu.Unlock()
 	s := l.tracker.Stats()
-	if fine != nil {
-		s.Add(fine.Stats())
-	}
 	s.Tracked -= again
 	s.Gone -= again
 	l.counts.mu.Lock()

@@ -321,20 +321,12 @@ func shutServers(ctx context.Context, all []*Listener) (err error) {
 
 // beginDrain begins to drain the tracked connections of l.
 func (l *Listener) beginDrain(d idle.Drain) (drains []*idle.Operation, err error) {
-	l.mu.Lock()
-	trackers := []*idle.Tracker{l.tracker}
-	if l.fineTracker != nil {
-		trackers = append(trackers, l.fineTracker)
+	o, err := l.tracker.Drain(d)
+	switch {
+	case errors.Is(err, idle.ErrClosed):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	l.mu.Unlock()
-	for _, t := range trackers {
-		o, err := t.Drain(d)
-		if err != nil && !errors.Is(err, idle.ErrClosed) {
-			return drains, err
-		}
-		if err == nil {
-			drains = append(drains, o)
-		}
-	}
-	return drains, nil
+	return []*idle.Operation{o}, nil
 }

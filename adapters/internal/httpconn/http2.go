@@ -2,7 +2,6 @@ package httpconn
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
 
@@ -15,29 +14,36 @@ import (
 // streams tracks the streams of those HTTP/2 connections whose frames are read.
 // They have their own tracker, so that they are not counted as connections.
 type streams struct {
-	hooks *idle.Hooks
-
-	mu      sync.Mutex
-	tracker *idle.Tracker // nil until the first stream is tracked
+	hooks   *idle.Hooks
+	tracker *idle.Tracker // nil without HTTP/2
 	phase   *idle.Phase   // of a stream; nil like tracker
 	window  *idle.Phase   // of all streams of a connection, while its window is used up
-	closed  bool
 
+	mu       sync.Mutex
 	follower *pressure.Follower // of the listener's connections; nil if there has been none
-	full     idle.Policy        // at full pressure
 }
 
-var errClosed = errors.New("httpconn: the listener is closed and its last connection is gone")
+// init makes the tracker of streams under a policy. The options are those of the
+// connections' tracker.
+func (s *streams) init(opts idle.Options, p idle.Policy) (err error) {
+	opts.OnPass, opts.OnEnds, opts.LogEnds = nil, nil, nil // they are for connections
+	if s.tracker, err = newTracker(opts); err != nil {
+		return err
+	}
+	if s.phase, err = s.tracker.Phase(p); err == nil {
+		s.window, err = s.tracker.Phase(ofWindow(p))
+	}
+	if err != nil {
+		s.tracker.Close()
+	}
+	return err
+}
 
 // trackStream starts tracking a stream, or all of a connection together. It does so even
 // if streams have no limits, because SetTimeouts may give them some.
 func (l *Listener) trackStream(c *idle.Conn, owner any, all bool) error {
 	s := &l.streams
-	t, err := s.open(l)
-	if err != nil {
-		return err
-	}
-	if err := t.Track(c, owner, s.hooks); err != nil {
+	if err := s.tracker.Track(c, owner, s.hooks); err != nil {
 		return err
 	}
 	if all {
@@ -48,42 +54,8 @@ func (l *Listener) trackStream(c *idle.Conn, owner any, all bool) error {
 	return nil
 }
 
-// open returns the tracker of l's streams. It makes it, and their phases, at the first
-// call.
-func (s *streams) open(l *Listener) (*idle.Tracker, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errClosed
-	case s.tracker != nil:
-		return s.tracker, nil
-	}
-	opts := l.options
-	opts.OnPass = nil // it is for the passes over connections
-	t, err := newTracker(opts)
-	if err != nil {
-		return nil, err
-	}
-	policy := l.phases[stream].Policy()
-	phase, err := t.Phase(policy)
-	if err != nil {
-		t.Close()
-		return nil, err
-	}
-	window, err := t.Phase(ofWindow(policy))
-	if err != nil {
-		t.Close()
-		return nil, err
-	}
-	s.tracker, s.phase, s.window = t, phase, window
-	if err := s.press(); err != nil {
-		t.Close()
-		s.tracker, s.phase, s.window = nil, nil, nil
-		return nil, err
-	}
-	return t, nil
-}
+// StreamTracker returns the tracker of the streams of HTTP/2, or nil if l has no HTTP/2.
+func StreamTracker(l *Listener) *idle.Tracker { return l.streams.tracker }
 
 // ofWindow returns the policy of all streams that wait for a window together, given that of
 // a stream. StreamTotal is about each stream, from its own beginning.
@@ -92,27 +64,22 @@ func ofWindow(p idle.Policy) idle.Policy {
 	return p
 }
 
-// follow has streams follow the pressure that f does, now and when they have a tracker.
+// follow has streams follow the pressure that f does. full is their policy at full pressure.
 func (s *streams) follow(f *pressure.Follower, full idle.Policy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.follower, s.full = f, full
-	return s.press()
-}
-
-// press adds the phase of streams to those that follow a pressure. s.mu must be held.
-func (s *streams) press() error {
-	if s.closed || s.tracker == nil || s.follower == nil || !setsLimit(s.full) {
+	s.follower = f
+	if s.tracker == nil || !setsLimit(full) {
 		return nil
 	}
-	if err := s.follower.Add(s.tracker, s.phase, s.full); err != nil {
+	if err := f.Add(s.tracker, s.phase, full); err != nil {
 		return err
 	}
-	ofAll := ofWindow(s.full)
+	ofAll := ofWindow(full)
 	if !setsLimit(ofAll) {
 		return nil
 	}
-	return s.follower.Add(s.tracker, s.window, ofAll)
+	return f.Add(s.tracker, s.window, ofAll)
 }
 
 // follows reports whether there is a Follower that has not stopped.
@@ -130,12 +97,9 @@ func (s *streams) follows() bool {
 	}
 }
 
-// replace replaces the policy of streams, if there have been any. The policy that
-// [streams.open] gives the first is replaced before.
+// replace replaces the policy of streams.
 func (s *streams) replace(p idle.Policy) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.tracker == nil || s.phase.Policy() == p {
+	if s.tracker == nil || s.phase.Policy() == p {
 		return nil
 	}
 	if err := s.tracker.Replace(s.phase, p); err != nil {
@@ -146,22 +110,10 @@ func (s *streams) replace(p idle.Policy) error {
 
 // replaceOwn replaces the policy of streams that have limits of their own.
 func (s *streams) replaceOwn(phase *idle.Phase, p idle.Policy) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || phase.Policy() == p {
+	if phase.Policy() == p {
 		return nil
 	}
 	return s.tracker.Replace(phase, p)
-}
-
-// close ends the tracking of streams.
-func (s *streams) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	if s.tracker != nil {
-		go s.tracker.Close() // Tracker.Close waits for callbacks
-	}
 }
 
 // ReadFrames starts to read the frames of a connection of l that begins to speak

@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,27 +23,25 @@ import (
 // methods.
 type Listener struct {
 	net.Listener
-	pkg      string // the adapter's name, for errors
-	http2    HTTP2
-	secure   bool // TLS with config runs on top of the connections
-	config   *tls.Config
-	server   any                         // of which this is a listener
-	shut     func(context.Context) error // shuts the server down
-	tracker  *idle.Tracker
-	phases   [numPhases]*idle.Phase
-	setup    *idlenet.Setup
-	options  idle.Options // the tracker's
-	autoTick bool         // the listener chooses the tick, because the user has not
+	pkg     string // the adapter's name, for errors
+	http2   HTTP2
+	secure  bool // TLS with config runs on top of the connections
+	config  *tls.Config
+	server  any                         // of which this is a listener
+	shut    func(context.Context) error // shuts the server down
+	tracker *idle.Tracker
+	phases  [numPhases]*idle.Phase
+	setup   *idlenet.Setup
+	options idle.Options // the tracker's
 
 	// now is what SetTimeouts replaces. The phases have the policies of it.
 	now atomic.Pointer[terms]
 	own ownPhases
 
-	mu          sync.Mutex
-	open        int  // tracked connections, plus 1 while the listener is open
-	served      bool // Accept has been called
-	closed      bool
-	fineTracker *idle.Tracker // tracks watched connections that need a short tick; nil until there is one
+	mu     sync.Mutex
+	open   int  // tracked connections, plus 1 while the listener is open
+	served bool // Accept has been called
+	closed bool
 
 	watching  sync.Mutex    // held while a hijacked connection changes its tracker
 	retracked atomic.Uint64 // how many times a connection was tracked again
@@ -94,9 +93,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		return nil, err
 	}
 	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
-	if l.autoTick = t.Idle.Tick == 0; l.autoTick {
-		l.options.Tick = idle.TickFor(now.policies[:]...)
-	}
+	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
 	l.now.Store(now)
 	opts := &idlenet.Options{
 		Ping:    func(c *idlenet.Conn) error { return connOf(c).ping() },
@@ -106,13 +103,20 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if t.OnTimeout != nil || h2 != NoHTTP2 {
 		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return connOf(c).onTimeout(err) }
 	}
-	l.setup, l.streams.hooks = idlenet.NewSetup(opts), http2conn.Hooks(t.OnTimeout != nil)
+	l.setup = idlenet.NewSetup(opts)
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err
 	}
 	if l.phases, err = l.makePhases(now); err != nil {
 		l.tracker.Close()
 		return nil, err
+	}
+	if h2 != NoHTTP2 {
+		l.streams.hooks = http2conn.Hooks(t.OnTimeout != nil)
+		if err := l.streams.init(l.options, now.policies[stream]); err != nil {
+			l.tracker.Close()
+			return nil, err
+		}
 	}
 	l.counts.zero(h2)
 	return l, nil
@@ -133,37 +137,14 @@ func Serve[S any, L net.Listener](s S, ln net.Listener, t httplimits.Timeouts,
 	return serve(l)
 }
 
+// defaultTick suits any policy that Watch may be given.
+const defaultTick = 10 * time.Millisecond
+
 // newTracker returns a tracker for connections that enter a phase before they do
 // anything else. Its own policy never applies, but a tracker must have a limit.
 func newTracker(opts idle.Options) (*idle.Tracker, error) {
 	opts.PhasesOnly = true
 	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
-}
-
-// fineTick is the least that idle.TickFor returns.
-const fineTick = 10 * time.Millisecond
-
-// trackerFor returns the tracker for a watched connection under p. The listener's
-// tracker has the tick that fits the phases of requests. All connections that
-// need a finer tick share a second tracker. A tick that the user has set is not
-// changed.
-func (l *Listener) trackerFor(p idle.Policy) (*idle.Tracker, error) {
-	if !l.autoTick || idle.TickFor(p) >= l.options.Tick {
-		return l.tracker, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fineTracker != nil {
-		return l.fineTracker, nil
-	}
-	opts := l.options
-	opts.Tick, opts.Budget = fineTick, min(opts.Budget, fineTick)
-	fine, err := newTracker(opts)
-	if err != nil {
-		return nil, err
-	}
-	l.fineTracker = fine
-	return fine, nil
 }
 
 // IsServed reports whether a server has begun to accept from l and l is not closed.
@@ -265,9 +246,8 @@ func (l *Listener) doneOpen() {
 	// Tracker.Close waits for callbacks. doneOpen may itself be called by a
 	// callback, so Close needs a goroutine of its own.
 	go l.tracker.Close()
-	go l.streams.close()
-	if l.fineTracker != nil {
-		go l.fineTracker.Close()
+	if l.streams.tracker != nil {
+		go l.streams.tracker.Close()
 	}
 }
 

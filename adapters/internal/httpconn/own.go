@@ -141,11 +141,7 @@ func (l *Listener) makeOwnPhase(own ownLimits, policy idle.Policy) (*idle.Phase,
 	if !own.ofStream {
 		return l.makePhase(Request, policy)
 	}
-	t, err := l.streams.open(l)
-	if err != nil {
-		return nil, err
-	}
-	phase, err := t.Phase(policy)
+	phase, err := l.streams.tracker.Phase(policy)
 	if err != nil {
 		return nil, fmt.Errorf("the policy of phase %q: %w", stream, err)
 	}

@@ -16,9 +16,6 @@ import (
 func TestPressureOnKeepAlive(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{KeepAliveTimeout: 100 * time.Second}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
 		var percent atomic.Int64
-		if _, err := l.streams.open(l); err != nil { // they have a tracker of their own
-			t.Fatal(err)
-		}
 		c := pressure.Config{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}
 		f, err := l.FollowPressure(c, httplimits.Timeouts{KeepAliveTimeout: 10 * time.Second, WriteTimeout: time.Second})
 		if err != nil {

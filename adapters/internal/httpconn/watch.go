@@ -43,13 +43,13 @@ func (c *Conn) retrack() bool {
 	if _, err := l.hold(c); err != nil {
 		return false
 	}
-	return l.track(c, l.tracker) == nil
+	return l.track(c) == nil
 }
 
-// track moves c to t from the tracker that it has. l.watching must be held.
-func (l *Listener) track(c *Conn, t *idle.Tracker) error {
+// track tracks c again, as if it had just been accepted. l.watching must be held.
+func (l *Listener) track(c *Conn) error {
 	c.Untrack()
-	if err := c.Track(t); err != nil {
+	if err := c.Track(l.tracker); err != nil {
 		return err
 	}
 	l.retracked.Add(1)
@@ -75,7 +75,7 @@ func WatchWith(l *Listener, nc net.Conn, p idle.Policy, on httplimits.Callbacks)
 	if p.Name == "" {
 		p.Name = Hijacked.String()
 	}
-	l.watching.Lock() // two calls at once could enter phases of the wrong tracker
+	l.watching.Lock() // of two calls at once only one could track the connection again
 	defer l.watching.Unlock()
 	if !setsLimit(p) {
 		c.letGo()
@@ -94,18 +94,14 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 	if err != nil {
 		return err
 	}
-	tracker, err := l.trackerFor(p)
-	var phase *idle.Phase
-	if err == nil {
-		phase, err = tracker.Phase(p)
-	}
+	phase, err := l.tracker.Phase(p)
 	if err != nil {
 		if added {
 			l.release(c)
 		}
 		return err
 	}
-	if err := l.track(c, tracker); err != nil {
+	if err := l.track(c); err != nil {
 		l.release(c)
 		return err
 	}

@@ -193,24 +193,24 @@ func TestNotHijackedAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestWatchHasItsOwnTick: that of the listener, which is coarser, is no matter.
-func TestWatchHasItsOwnTick(t *testing.T) {
+// TestWatchIsExact: the default tick is fine enough for the limits of Watch.
+func TestWatchIsExact(t *testing.T) {
 	const ms = time.Millisecond
 	beat := idle.Policy{Heartbeat: idle.Heartbeat{Interval: 100 * ms, Timeout: 300 * ms, Misses: 2}}
 	for _, test := range []struct {
-		policy           idle.Policy
-		tick             time.Duration // of the listener, that the user has set
-		limit, most      time.Duration
-		refined, refused bool
+		policy      idle.Policy
+		tick        time.Duration // of the listener, that the user has set
+		limit, most time.Duration
+		refused     bool
 	}{
-		{policy: beat, limit: 700 * ms, most: 700*ms + 6*fineTick, refined: true},
+		{policy: beat, limit: 700 * ms, most: 700*ms + 6*defaultTick},
 		{policy: beat, tick: 100 * ms, limit: 700 * ms, most: 700*ms + 600*ms},
-		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*fineTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: 50 * ms}, limit: 50 * ms, most: 50*ms + 2*defaultTick},
 		{policy: idle.Policy{IdleTimeout: 50 * ms}, tick: 100 * ms, refused: true},
-		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*fineTick, refined: true},
+		{policy: idle.Policy{IdleTimeout: time.Minute, MaxAge: time.Hour, MaxAgeGrace: 50 * ms}, limit: time.Minute, most: time.Minute + 2*defaultTick},
 		{policy: idle.Policy{IdleTimeout: time.Minute}, limit: time.Minute, most: time.Minute + 200*ms},
 	} {
-		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick, Budget: 20 * ms}}
+		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 			c.SetDeadline(time.Time{})
 			err := Watch(l, c, test.policy, func() error { return nil })
@@ -223,9 +223,8 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fine := l.fineTracker
-			if err := Watch(l, c, test.policy, func() error { return nil }); err != nil || l.fineTracker != fine {
-				t.Errorf("%+v: Watch again: %v; it has the same tracker: %v", test.policy, err, l.fineTracker == fine)
+			if err := Watch(l, c, test.policy, func() error { return nil }); err != nil {
+				t.Errorf("%+v: Watch again: %v", test.policy, err)
 			}
 			begun := time.Now()
 			_, err = c.Read(make([]byte, 1))
@@ -234,11 +233,36 @@ func TestWatchHasItsOwnTick(t *testing.T) {
 			if !errors.As(err, &timeout) || timeout.Phase != "hijacked" || took < test.limit || took > test.most {
 				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
 			}
-			if refined := l.fineTracker != nil; refined != test.refined {
-				t.Errorf("%+v: there is a finer tracker: %v", test.policy, refined)
-			}
 			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Gone != 0 || st.Phases["hijacked"] != 1 {
 				t.Errorf("%+v: %+v", test.policy, st)
+			}
+		})
+	}
+}
+
+// TestEachEndOnce: a connection that is hijacked, and watched twice, is in OnEnds once, when
+// it has ended.
+func TestEachEndOnce(t *testing.T) {
+	for name, hijacked := range map[string]idle.Policy{"no limit": {}, "a limit": {IdleTimeout: time.Hour}} {
+		var ends []idle.End
+		limits := httplimits.Timeouts{Hijacked: hijacked, Idle: idle.Options{OnEnds: func(all []idle.End) { ends = append(ends, all...) }}}
+		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.Hijack()
+			for range 2 {
+				if err := Watch(l, c, idle.Policy{IdleTimeout: 50 * time.Millisecond}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(20 * time.Millisecond)
+			synctest.Wait()
+			if len(ends) > 0 {
+				t.Errorf("%s: while it is open: %+v", name, ends)
+			}
+			c.Read(make([]byte, 1))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(ends) != 1 || ends[0].Reason != idle.ReasonIdle {
+				t.Errorf("%s: %+v", name, ends)
 			}
 		})
 	}
