@@ -128,7 +128,7 @@ func BenchmarkTouchAsleep(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer t.Close()
-	t.clock.Tune(clock.Tuning{})
+	t.clock.Tune(clock.Tuning{Burst: time.Hour})
 	p := &peer{}
 	if err := t.Track(&p.Conn, p, hooksOf(p)); err != nil {
 		b.Fatal(err)
