@@ -6,6 +6,35 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
+// A connection is a few words, which activities write and its shard reads, without a lock.
+// Each writer stores in the order of the column "then", and the shard loads in the opposite
+// order (see entry.snapshot). model_test.go tries all interleavings.
+//
+//	word        means                                     written by
+//	in.stamp    the tick of the last input                Touch, Received, Beat, Enter, Examine
+//	out.stamp   the tick of the last output               TouchOut, Sent, Enter, Examine, OnTimeout
+//	in.paid     the instant up to which waits to read     Received, AwaitRead, PauseRead, Enter,
+//	            are paid for                              Examine, OnTimeout, SetPolicy
+//	in.wait     when the wait to read began, or ended     AwaitRead, PauseRead, Enter, Examine, OnTimeout
+//	out.paid    the same for writes                       Sent, AwaitWrite, PauseWrite, RestartWrite, ...
+//	out.wait    the same for writes                       AwaitWrite, PauseWrite, RestartWrite, ...
+//	beat        the tick of the last beat                 Beat, Enter
+//	pinged      the tick of the last ping                 the shard, Enter, OnTimeout, SetPolicy
+//	began       the tick at which the phase began         Enter, OnTimeout
+//	born        the tick at which tracking began          Track, the start of MaxAgeGrace, OnTimeout
+//	state       flags, and the misses of the heartbeat    all of them
+//	placed      the tick in the wheel                     the shard, and a deadline that comes forward
+//	phase       the limits that count                     Enter, SetPolicy
+//
+//	method      stores                                    then
+//	Touch       in.stamp                                  state: clears granted
+//	Received    in.stamp                                  in.paid
+//	Beat        in.stamp                                  beat
+//	AwaitRead   in.paid: pays for the pause               in.wait, and placed if that is too late
+//	PauseRead   in.wait                                   in.paid: takes off a part of a tick
+//	Enter       began, paid, stamp and wait of both       beat, pinged, state, then phase, then placed
+//	a ping      pinged                                    state: sets unanswered, then placed
+
 // A flow is the activity in one direction of a connection: what arrives, or what
 // is sent. One goroutine at a time reports on a flow. The shard may read it
 // meanwhile.
@@ -225,17 +254,19 @@ func ticks(n int64) int64 { return n << 32 }
 // Conn is for one connection, so its state is 0 before it is tracked, and never again.
 type state struct{ atomic.Uint32 }
 
+// The flags. One swap of live, expired, over and ending decides the outcome. The others may
+// be set and cleared at any time.
 const (
-	live       = 1 << iota // tracked, and without an outcome yet
-	expired                // timed out, and not closed by its owner yet
-	asking                 // OnTimeout is running
+	live       = 1 << iota // tracked, and without an outcome yet; set by Track, cleared by Close and by whoever ends it
+	expired                // timed out, and not closed by its owner yet; cleared by Close, and before Reap
+	asking                 // OnTimeout is running, and the connection is not in the wheel
 	pinging                // Ping is running
-	unanswered             // a ping has not been answered
-	granted                // unread input has averted a timeout
-	draining               // MaxAge has passed, and MaxAgeGrace is running
-	spent                  // a wait has begun after all waits together had passed their limit
+	unanswered             // a ping has not been answered; cleared by Enter, OnTimeout and SetPolicy, and without effect after input
+	granted                // unread input has averted a timeout, and may not do so again; cleared by an activity, Enter and OnTimeout
+	draining               // MaxAge has passed, and MaxAgeGrace is running; cleared by OnTimeout, and SetPolicy of another MaxAge
+	spent                  // a wait has begun after all waits together had passed their limit; cleared by Enter, Deliver and SetPolicy
 	over                   // not tracked any more
-	listed                 // the tracker's Drain has met the connection
+	listed                 // the tracker's Drain has met the connection; cleared when that is cancelled
 	telling                // OnDrain is running
 	ending                 // it is being decided whether a live connection ends (see Conn.Deliver), or has been
 
