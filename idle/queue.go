@@ -1,28 +1,27 @@
 package idle
 
-import (
-	"container/heap"
-	"slices"
-)
+import "slices"
 
-// A queue has the most idle candidate first, as far as it has looked.
+// A queue has the most idle candidate first.
 //
-// The stamps of candidates become stale when their connections are active, and nothing
-// but a look tells that. When the turn comes to a million connections that are active now
-// and then, all have to be looked at to find the most idle one, which takes too long for
-// one step. So a step allows leastLooks looks, or looksPerTurn for each turn if that is
-// more. If they do not suffice, the most idle of those that were looked at has its turn.
-// So many a turn as are not needed look ahead, at candidates whose turn comes later.
+// The stamps of candidates become stale when their connections are active, and nothing but a
+// look tells that. Whoever has not moved since the candidates were sorted is more idle than
+// all who have. So those that have moved wait until none of the others is left, and are then
+// sorted in turn. So do those that are added later, as most of them were tracked later.
 //
-// When all were looked at, they are sorted anew. That is done once for every twentieth
-// part of them that has its turn.
+// If all have moved, all would have to be looked at to find the most idle one, which takes
+// too long for one step. So a step allows leastLooks looks, or looksPerTurn for each turn if
+// that is more. When they are used up, the most idle of those that were looked at in this
+// step have their turn: each is among the most idle twentieth, on average. As many looks of
+// looksPerTurn as are not needed look ahead, at candidates whose turn comes later.
 type queue struct {
-	sorted []candidate // the most idle one last
-	looked idleHeap    // those that were found to have been active since they were sorted
-	ahead  int         // sorted[ahead:] was looked at
-	holes  int         // in sorted, where candidates were that are in looked
+	ready  []candidate // those of sorted that had not moved when they were looked at ahead; the most idle one first
+	sorted []candidate // the most idle one last; more active than those in ready
+	moved  []candidate // those that have moved since they were sorted, in no order
+	batch  int         // moved[batch:] was looked at in this step
+	holes  int         // of all these, where candidates were that have ended
 	looks  int         // how many are allowed until grant is called again
-	spare  int         // how many may look ahead
+	spare  int         // how many of them may look ahead
 }
 
 const (
@@ -34,77 +33,83 @@ const (
 func (q *queue) grant(n int) {
 	q.spare = n * looksPerTurn
 	q.looks = max(q.spare, leastLooks)
+	q.batch = len(q.moved)
 }
 
-func (q *queue) len() int { return len(q.sorted) - q.holes + len(q.looked) }
+func (q *queue) len() int { return len(q.ready) + len(q.sorted) + len(q.moved) - q.holes }
 
 // all returns the candidates in no particular order.
 func (q *queue) all() []candidate {
-	return slices.DeleteFunc(slices.Concat(q.sorted, q.looked), candidate.isHole)
+	return slices.DeleteFunc(slices.Concat(q.ready, q.sorted, q.moved), candidate.isHole)
 }
 
 // add adds candidates.
 func (q *queue) add(all ...candidate) {
 	if q.len() == 0 {
-		q.sorted, q.holes = all, 0
+		*q = queue{moved: all, looks: q.looks, spare: q.spare}
 		q.sort()
 		return
 	}
-	for _, c := range all {
-		q.looked.push(c)
-	}
+	q.moved = append(q.moved, all...)
 }
 
-// sort puts all candidates in order. It does not allocate, as those that were looked at
-// have left their places in sorted.
+// sort sorts those that have moved, when no other ones are left. Their stamps have to be those
+// of one moment.
 func (q *queue) sort() {
-	q.sorted = append(slices.DeleteFunc(q.sorted, candidate.isHole), q.looked...)
+	had := len(q.moved)
+	q.sorted = slices.DeleteFunc(q.moved, candidate.isHole)
+	q.holes -= had - len(q.sorted)
+	for i := range q.sorted {
+		q.sorted[i].last = q.sorted[i].conn.lastActivity().Bits()
+	}
 	slices.SortFunc(q.sorted, byLaterStamp)
-	clear(q.looked)
-	q.looked, q.ahead, q.holes = q.looked[:0], len(q.sorted), 0
+	q.ready, q.moved, q.batch = nil, nil, 0
 }
 
 func (c candidate) isHole() bool { return c.conn == nil }
 
 // lookAhead uses the looks that are left.
 func (q *queue) lookAhead() {
-	for q.spare = min(q.spare, q.looks); q.spare > 0 && q.ahead > 0; q.spare-- {
-		q.ahead--
-		c := &q.sorted[q.ahead]
-		if c.isHole() {
-			continue
-		}
-		if stamp := c.conn.lastActivity().Bits(); stamp != c.last {
-			c.last = stamp
-			q.looked.push(*c)
-			*c = candidate{}
-			q.holes++
+	for q.spare = min(q.spare, q.looks); q.spare > 0 && len(q.sorted) > 0; q.spare-- {
+		if c := pop(&q.sorted); c.isHole() {
+			q.holes--
+		} else if !q.hasMoved(c) {
+			q.ready = append(q.ready, c)
 		}
 	}
-	if q.spare > 0 && len(q.looked) > 0 {
-		q.sort()
+}
+
+// hasMoved reports whether c has moved since it was sorted, and puts it where it belongs in
+// that case.
+func (q *queue) hasMoved(c candidate) bool {
+	stamp := c.conn.lastActivity().Bits()
+	if stamp == c.last {
+		return false
 	}
+	q.moved = append(q.moved, candidate{c.conn, stamp})
+	return true
 }
 
 // sweep looks at n candidates from index i on, and removes those that have ended. It
 // returns where to go on: at 0 after the last one. It may miss some, as those that are
 // left move.
 func (q *queue) sweep(i, n int) (next int) {
-	for range n {
-		switch j := i - len(q.sorted); {
-		case j < 0:
-			if c := &q.sorted[i]; !c.isHole() && !c.conn.Live() {
-				*c = candidate{}
-				q.holes++
-			}
-			i++
-		case j >= len(q.looked):
-			return 0
-		case q.looked[j].conn.Live():
-			i++
-		default:
-			q.looked.drop(j)
+	for ; n > 0; n-- {
+		list, at := q.ready, i
+		if at >= len(list) {
+			list, at = q.sorted, at-len(list)
 		}
+		if at >= len(list) {
+			list, at = q.moved, at-len(list)
+		}
+		if at >= len(list) {
+			return 0
+		}
+		if c := &list[at]; !c.isHole() && !c.conn.Live() {
+			*c = candidate{}
+			q.holes++
+		}
+		i++
 	}
 	return i
 }
@@ -113,17 +118,19 @@ func (q *queue) sweep(i, n int) (next int) {
 // stamp. Those that have ended are removed too.
 func (q *queue) next() (c candidate, ok bool) {
 	for q.len() > 0 {
-		if c = q.pop(); c.isHole() {
-			continue
-		}
-		switch stamp := c.conn.lastActivity().Bits(); {
+		switch c = q.pop(); {
+		case c.isHole():
+			q.holes--
 		case !c.conn.Live():
-		case stamp != c.last:
-			c.last = stamp
-			q.looked.push(c)
-			q.looks--
-		default:
+		case q.looks <= 0:
+			c.last = c.conn.lastActivity().Bits()
 			return c, true
+		case !q.hasMoved(c):
+			return c, true
+		default:
+			if q.looks--; q.looks == 0 {
+				slices.SortFunc(q.moved[q.batch:], byLaterStamp)
+			}
 		}
 	}
 	*q = queue{}
@@ -132,54 +139,25 @@ func (q *queue) next() (c candidate, ok bool) {
 
 // pop removes and returns the candidate to look at next, or a hole.
 func (q *queue) pop() (c candidate) {
-	if len(q.sorted) == 0 {
+	switch {
+	case q.looks <= 0 && len(q.moved) > q.batch:
+		return pop(&q.moved)
+	case len(q.ready) > 0:
+		c, q.ready[0] = q.ready[0], candidate{}
+		if q.ready = q.ready[1:]; len(q.ready) == 0 {
+			q.ready = nil
+		}
+		return c
+	case len(q.sorted) == 0:
 		q.sort()
 	}
-	last := len(q.sorted) - 1
-	c = q.sorted[last]
-	if !c.isHole() && len(q.looked) > 0 {
-		mayNotLook := q.looks <= 0 && last < q.ahead
-		if mayNotLook || byStamp(q.looked[0], c) < 0 {
-			return q.looked.pop()
-		}
-	}
-	if c.isHole() {
-		q.holes--
-	}
-	q.sorted[last] = candidate{}
-	q.sorted = q.sorted[:last]
-	q.ahead = min(q.ahead, last)
+	return pop(&q.sorted)
+}
+
+// pop removes and returns the last of some candidates. If there is none, it returns a hole.
+func pop(from *[]candidate) (c candidate) {
+	last := len(*from) - 1
+	c, (*from)[last] = (*from)[last], candidate{}
+	*from = (*from)[:last]
 	return c
-}
-
-// An idleHeap has the most idle candidate on top. It implements heap.Interface.
-type idleHeap []candidate
-
-func (h idleHeap) Len() int           { return len(h) }
-func (h idleHeap) Less(i, j int) bool { return byStamp(h[i], h[j]) < 0 }
-func (h idleHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push and Pop are not used, as they would allocate.
-func (h *idleHeap) Push(any) { panic("idle: use push") }
-func (h *idleHeap) Pop() any { panic("idle: use pop") }
-
-func (h *idleHeap) push(c candidate) {
-	*h = append(*h, c)
-	heap.Fix(h, len(*h)-1)
-}
-
-func (h *idleHeap) pop() (c candidate) {
-	c = (*h)[0]
-	h.drop(0)
-	return c
-}
-
-// drop removes the candidate at index i.
-func (h *idleHeap) drop(i int) {
-	last := len(*h) - 1
-	(*h)[i] = (*h)[last]
-	(*h)[last] = candidate{}
-	if *h = (*h)[:last]; i < last {
-		heap.Fix(h, i)
-	}
 }

@@ -15,18 +15,18 @@ func TestQueueOrder(t *testing.T) {
 	const start = 1<<32 - 500
 	var q queue
 	left := map[*Conn]bool{}
-	add := func(now uint32, n int) {
+	add := func(now uint32, n, within int) {
 		var some []candidate
 		for range n {
 			c := new(Conn)
 			c.state.Store(live)
-			c.in.stamp.Store(at(int64(now - uint32(rnd.IntN(300)))))
+			c.in.stamp.Store(at(int64(now - uint32(rnd.IntN(within)))))
 			left[c] = true
 			some = append(some, candidate{conn: c, last: c.lastActivity().Bits()})
 		}
 		q.add(some...)
 	}
-	add(start, 1000)
+	add(start, 1000, 300)
 	for now := uint32(start); len(left) > 0; now++ {
 		for c := range left {
 			switch rnd.IntN(400) {
@@ -38,7 +38,7 @@ func TestQueueOrder(t *testing.T) {
 			}
 		}
 		if rnd.IntN(10) == 0 && now-start < 1000 {
-			add(now, 5)
+			add(now, 5, 1) // those that come later have just been active
 		}
 		q.grant(1000)
 		got, ok := q.next()
@@ -146,10 +146,10 @@ func TestQueue(t *testing.T) {
 		var q queue
 		var want []*queuer
 		swept := 0
-		add := func(n int) {
+		add := func(n, within int) {
 			var all []candidate
 			for range n {
-				w := &queuer{conn: &Conn{}, last: at(int64(now - uint32(rng.IntN(300)))).Bits()}
+				w := &queuer{conn: &Conn{}, last: at(int64(now - uint32(rng.IntN(within)))).Bits()}
 				w.conn.state.start()
 				w.conn.in.stamp.Store(at(int64(w.last)))
 				w.conn.out.stamp.Store(at(int64(w.last - uint32(rng.IntN(10)))))
@@ -158,11 +158,11 @@ func TestQueue(t *testing.T) {
 			}
 			q.add(all...)
 		}
-		add(rng.IntN(200))
+		add(rng.IntN(200), 300)
 		for range 400 {
 			switch now++; rng.IntN(8) {
 			case 0:
-				add(rng.IntN(4))
+				add(rng.IntN(4), 1)
 			case 1, 2, 3:
 				if len(want) > 0 {
 					w := want[rng.IntN(len(want))]
@@ -226,7 +226,7 @@ func TestQueueKeepsNothing(t *testing.T) {
 		q.sweep(0, 100)
 	}
 	held := 0
-	for _, some := range [][]candidate{q.sorted[:cap(q.sorted)], q.looked[:cap(q.looked)]} {
+	for _, some := range [][]candidate{q.ready[:cap(q.ready)], q.sorted[:cap(q.sorted)], q.moved[:cap(q.moved)]} {
 		for _, c := range some {
 			if c.conn != nil {
 				held++
