@@ -24,7 +24,7 @@ func ExampleTracker_Census() {
 		if err := tracker.Track(&s.Conn, s, &hooks); err != nil {
 			log.Fatal(err)
 		}
-		time.Sleep(2 * idle.TickFor(tracker.Policy()))
+		time.Sleep(idle.TickFor(tracker.Policy()))
 	}
 	ctx := context.Background()
 	census, err := tracker.Census(ctx, idle.Query{Sort: idle.MostIdle})
