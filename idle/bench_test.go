@@ -160,7 +160,6 @@ func BenchmarkColdExpiry(b *testing.B) {
 	s, conns, hooks := stillShard(b)
 	for b.Loop() {
 		b.StopTimer()
-		clear(conns)
 		trackAll(b, s, conns, hooks)
 		s.clock.Shift(time.Hour)
 		b.StartTimer()
@@ -227,26 +226,39 @@ func BenchmarkTimerResetRandom(b *testing.B) {
 // BenchmarkTrackClose is what a connection pays for its beginning and its end, without a
 // Capacity and with one that it does not reach.
 func BenchmarkTrackClose(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		Capacity
-	}{{"unlimited", Capacity{}}, {"most", Capacity{Most: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}}} {
-		b.Run(c.name, func(b *testing.B) {
-			t, _ := benchTracker(b, minute, 1)
-			if err := t.SetCapacity(c.Capacity); err != nil {
-				b.Fatal(err)
-			}
-			var o idleOwner
-			hooks := hooksOf(&o)
-			b.ReportAllocs()
-			for b.Loop() {
-				o.Conn = Conn{}
-				if err := t.Track(&o.Conn, &o, hooks); err != nil {
+	for _, shards := range []int{2, 64} {
+		for _, c := range []struct {
+			name string
+			Capacity
+		}{{"unlimited", Capacity{}}, {"most", Capacity{Most: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}}} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, shards), func(b *testing.B) {
+				t, err := New(minute, &Options{Shards: shards})
+				if err != nil {
 					b.Fatal(err)
 				}
-				o.Close()
-			}
-		})
+				defer t.Close()
+				if err := t.SetCapacity(c.Capacity); err != nil {
+					b.Fatal(err)
+				}
+				var owner idleOwner
+				hooks := hooksOf(&owner)
+				conns := make([]Conn, 0)
+				b.ReportAllocs()
+				for b.Loop() {
+					if len(conns) == 0 {
+						b.StopTimer()
+						conns = make([]Conn, 4096)
+						b.StartTimer()
+					}
+					c := &conns[0]
+					conns = conns[1:]
+					if err := t.Track(c, &owner, hooks); err != nil {
+						b.Fatal(err)
+					}
+					c.Close()
+				}
+			})
+		}
 	}
 }
 
