@@ -338,8 +338,9 @@ func (c *Conn) close(stays bool) bool {
 	}
 	l.counts.gone.Add(1)
 	l.counts.part(&p, l.clock)
+	l.left(c)
 	if watched || l.watched.Load() {
-		l.parted(&c.entry, p)
+		l.parted(c, p)
 	}
 	return true
 }

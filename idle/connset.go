@@ -1,12 +1,16 @@
 package idle
 
+import "sync"
+
 // A connSet is all connections of a shard that have not ended, and those that linger until
-// they are reaped. The lane's lock guards it.
+// they are reaped. The lane's lock guards it. On a loop that does nothing, but others may look at
+// all with lock held.
 //
 // A walk visits them from the last to the first, some at a time. What it has not visited yet
 // is always all[:unvisited]. So a connection that is there when the walk begins, and stays,
 // is visited exactly once. One that comes later is not visited.
 type connSet struct {
+	lock      sync.Locker // held while all changes; does nothing where the lane's lock does
 	all       []*Conn
 	unvisited int // by the walk that is under way, if any
 }
@@ -16,12 +20,16 @@ const leastConns = 1024
 
 // add adds c, which must not be in a connSet.
 func (s *connSet) add(c *Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	c.index = uint32(len(s.all))
 	s.all = append(s.all, c)
 }
 
 // remove removes c, if it is there.
 func (s *connSet) remove(c *Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	i := int(c.index)
 	if i >= len(s.all) || s.all[i] != c {
 		return

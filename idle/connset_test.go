@@ -11,7 +11,7 @@ import (
 func TestConnSet(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var s connSet
+		s := connSet{lock: noLock{}}
 		var have, owed []*Conn // owed: to be visited still
 		without := func(all []*Conn, c *Conn) []*Conn {
 			return slices.DeleteFunc(all, func(one *Conn) bool { return one == c })
@@ -56,7 +56,7 @@ func TestConnSet(t *testing.T) {
 // TestConnSetShrinks removes most of many connections. The memory for the places of those is
 // given back.
 func TestConnSetShrinks(t *testing.T) {
-	var s connSet
+	s := connSet{lock: noLock{}}
 	conns := make([]Conn, 100_000)
 	for i := range conns {
 		s.add(&conns[i])

@@ -276,8 +276,9 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 	s.counts.ended[err.Reason].Add(1)
 	s.counts.part(&p, s.clock)
 	p.phase.ended[err.Reason].Add(1)
+	s.left(c)
 	if s.watched.Load() {
-		s.wentAway(&c.entry, p)
+		s.wentAway(c, p)
 	}
 	if c.hooks.OnEnd == nil {
 		s.expire(c, err)

@@ -4,67 +4,80 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // keys counts connections by a key, such as the client's address.
 type keys struct {
-	most  int
-	key   func(owner any) string
-	calls *callbacks
+	most   atomic.Int64
+	key    func(owner any) string
+	custom bool // key is the user's
+	calls  *callbacks
+
+	// before applies too until a walk has counted all connections here. So nobody gets more
+	// places by changing the capacity again and again.
+	before atomic.Pointer[keys]
 
 	mu    sync.Mutex
-	of    map[*entry]string
+	of    map[*Conn]string
 	count map[string]int
 }
 
 func newKeys(c *Capacity, calls *callbacks) *keys {
-	k := &keys{most: c.PerKey, key: c.Key, calls: calls, of: map[*entry]string{}, count: map[string]int{}}
-	if k.key == nil {
+	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]string{}, count: map[string]int{}}
+	k.most.Store(int64(c.PerKey))
+	if !k.custom {
 		k.key = ByAddress
 	}
 	return k
 }
 
-// enter counts e. It fails if there are enough of its key.
-func (k *keys) enter(e *entry, owner any) error {
-	if k.most == 0 {
+// enter counts c. It fails if there are enough of its key, unless it is known. If c is
+// counted already, it has no effect.
+func (k *keys) enter(c *Conn, owner any, known bool) error {
+	if k == nil {
 		return nil
+	}
+	before := k.before.Load()
+	if err := before.enter(c, owner, known); err != nil {
+		return err
 	}
 	key := k.keyOf(owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, has := k.of[e]; !has && key != "" && k.count[key] >= k.most {
-		return fmt.Errorf("%d connections of %s: %w", k.most, key, ErrFull)
+	if _, has := k.of[c]; has || key == "" {
+		return nil
 	}
-	k.put(e, key)
+	if most := k.most.Load(); !known && int64(k.count[key]) >= most {
+		before.leave(c)
+		return fmt.Errorf("%d connections of %s: %w", most, key, ErrFull)
+	}
+	k.of[c] = key
+	k.count[key]++
 	return nil
 }
 
-// adopt counts e, which is tracked already, although there may be enough of its key.
-func (k *keys) adopt(e *entry, owner any) {
-	key := k.keyOf(owner)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.put(e, key)
-}
-
-// put counts e unless it is counted already, or its key is empty. k.mu must be held.
-func (k *keys) put(e *entry, key string) {
-	if _, has := k.of[e]; !has && key != "" {
-		k.of[e] = key
-		k.count[key]++
+// adopt counts c, which is tracked already.
+func (k *keys) adopt(c *Conn) {
+	_ = k.enter(c, c.owner, true)
+	if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		k.leave(c)
 	}
 }
 
-// leave takes e out of the count.
-func (k *keys) leave(e *entry) {
+// leave takes c out of the count.
+func (k *keys) leave(c *Conn) {
+	if k == nil {
+		return
+	}
+	k.before.Load().leave(c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key, has := k.of[e]
+	key, has := k.of[c]
 	if !has {
 		return
 	}
-	delete(k.of, e)
+	delete(k.of, c)
 	if k.count[key]--; k.count[key] == 0 {
 		delete(k.count, key)
 	}

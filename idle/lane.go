@@ -26,8 +26,9 @@ type lane struct {
 	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
 	counts    counters
 
-	watched *atomic.Bool              // the tracker's
-	parted  func(e *entry, p parting) // called while watched is set, after a connection has ended and been counted
+	watched *atomic.Bool             // the tracker's
+	parted  func(c *Conn, p parting) // called while watched is set, after a connection has ended and been counted
+	left    func(c *Conn)            // called before that, in any case
 }
 
 // noLock is the lock of a shard that belongs to an event loop.

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -8,8 +9,9 @@ import (
 )
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
-// If there are more connections than Most, the most idle ones are evicted, and those that
-// may not be evicted yet follow when they may. Those that exceed PerKey stay.
+// If there are more connections than Most, newcomers are refused, and the most idle ones are
+// evicted at once. Those that may not be evicted yet follow when they may. This ends if the
+// capacity is raised or lifted. Connections that exceed PerKey stay.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
@@ -21,25 +23,19 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 	if t.isClosed() {
 		return ErrClosed
 	}
-	if c.Most == 0 && c.PerKey == 0 && c.Grace == 0 && len(c.Exempt) == 0 {
-		t.gate.Store(nil)
-		return nil
-	}
 	c.Exempt = slices.Clone(c.Exempt)
-	r := &room{Capacity: c, tracker: &t.base, keys: newKeys(&c, &t.calls), refused: &t.refused}
+	r := t.room
+	r.setting.Lock()
+	defer r.setting.Unlock()
 	if c.PerKey > 0 {
 		t.watched.Store(true)
 	}
-	g := gate(r)
-	t.gate.Store(&g)
-	if c.PerKey > 0 {
-		t.walk(func(s *Shard, c *Conn) {
-			r.keys.adopt(&c.entry, c.owner)
-			if !c.Live() { // it has ended meanwhile, maybe before it was counted
-				r.keys.leave(&c.entry)
-			}
-		})
+	if c.Most == 0 && c.PerKey == 0 && c.Grace == 0 && len(c.Exempt) == 0 {
+		r.limit.Store(nil)
+	} else {
+		r.limit.Store(&c)
 	}
+	t.countKeys(&c)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settle()
@@ -49,12 +45,13 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 // Capacity returns the capacity of t. ok is false if it has none.
 func (t *Tracker) Capacity() (c Capacity, ok bool) {
 	t.mustBeMade()
-	if g := t.gate.Load(); g != nil {
-		c = (*g).(*room).Capacity
-		c.Exempt = slices.Clone(c.Exempt)
-		return c, true
+	l := t.room.limit.Load()
+	if l == nil {
+		return c, false
 	}
-	return c, false
+	c = *l
+	c.Exempt = slices.Clone(c.Exempt)
+	return c, true
 }
 
 // MakeRoom evicts n of the most idle connections, as [Capacity] allows, and returns how
@@ -62,83 +59,37 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 // number of connections, such as descriptors. Without a Capacity it does nothing.
 func (t *Tracker) MakeRoom(n int) (evicted int) {
 	t.mustBeMade()
-	g := t.gate.Load()
-	if g == nil {
-		return 0
-	}
-	r := (*g).(*room)
+	r := t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.make(n, r.credit())
+	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); evicted++ {
+		r.taken.Add(-1)
+	}
+	return evicted
 }
 
-// A room is what keeps a tracker within its [Capacity]. It evicts the most idle
-// connections to make room for new ones.
-//
-// To find them, a walk collects the most idle share of all connections, and evictions
-// take from these until half are left. Then the next walk is due. So an eviction costs
-// its part of a walk, the same with ten thousand connections as with a million. Nobody
-// was more idle than those that a walk has collected, and as long as one of them has no
-// activity, only others of them can be. So each of them is among the most idle share for
-// as long as it may be taken.
-type room struct {
-	Capacity
-	tracker *base
-	keys    *keys
-	refused *atomic.Uint64
-
-	mu         sync.Mutex  // guards what follows, and is locked before that of a shard
-	candidates []candidate // the most idle one is the last one
-	enough     int         // when fewer are left, the next walk is due
-	found      mostIdle    // by the walk that is under way
-	walking    bool
-	ended      int       // of the candidates that the last walk has found, and of some before
-	barren     time.Time // until then no walk begins, as it would find none that can be evicted
-	evicting   int       // connections that shards have orders to evict
-	owed       int       // connections that are to be evicted as soon as a walk has found them
-	settling   bool      // settle will be called when a walk may begin again
+// countKeys has connections counted by key, as c says.
+func (t *Tracker) countKeys(c *Capacity) {
+	have := t.keys.Load()
+	switch {
+	case c.PerKey == 0:
+		t.keys.Store(nil)
+	case have != nil && !have.custom && c.Key == nil:
+		have.most.Store(int64(c.PerKey))
+	default:
+		k := newKeys(c, &t.calls)
+		if have != nil && have.before.Load() != nil {
+			have = have.before.Load() // as it has counted all
+		}
+		k.before.Store(have)
+		t.keys.Store(k)
+		done := t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
+		go func() {
+			<-done
+			k.before.Store(nil)
+		}()
+	}
 }
-
-const (
-	shareCollected = 200 // of all connections, 1 in so many is collected
-	minCollected   = 16  // or so many
-	mostOwed       = 100 // of the capacity, 1 in so many may be owed, or 1
-
-	// So a walk that finds none takes at most a fifth of a core, however often it begins.
-	leastBarren = 100 * time.Millisecond
-	barrenEach  = time.Microsecond // for each connection
-)
-
-// admit counts a new connection of s if there is room, or room can be made.
-func (r *room) admit(s *Shard, e *entry, owner any) error {
-	if err := r.keys.enter(e, owner); err != nil {
-		r.refused.Add(1)
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if over := r.excess() + 1; r.Most > 0 && over > 0 && r.make(over, r.credit()) < over {
-		r.keys.leave(e)
-		r.refused.Add(1)
-		return ErrFull
-	}
-	s.counts.tracked.Add(1)
-	if r.Most > 0 && r.excess() > -r.Most/16 {
-		r.look() // it will be needed soon
-	}
-	return nil
-}
-
-// adopt counts a connection of s that is served already.
-func (r *room) adopt(s *Shard, e *entry, owner any) {
-	if r.PerKey > 0 {
-		r.keys.adopt(e, owner)
-	}
-	s.counts.tracked.Add(1)
-}
-
-// leave makes room for another connection of the same key.
-func (r *room) leave(e *entry) { r.keys.leave(e) }
 
 // Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
 // empty when it was tracked, as its address was not known yet. If there are PerKey
@@ -149,148 +100,328 @@ func (c *Conn) Rekey() {
 		return
 	}
 	s := shardOf(c.lane)
-	g := s.tracker.gate.Load()
-	if g == nil {
-		return
-	}
-	if err := (*g).(*room).keys.enter(&c.entry, c.owner); err != nil {
+	keys := s.tracker.keys.Load()
+	if err := keys.enter(c, c.owner, false); err != nil {
 		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: causeKey, forced: true}) })
 	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
-		(*g).leave(&c.entry)
+		keys.leave(c)
 	}
 }
 
 // causeKey is the cause of a connection that is ended by Rekey.
 const causeKey = "too many of its key"
 
-// excess returns by how many connections there are too many, without those that are
-// about to be evicted. r.mu must be held.
-func (r *room) excess() int { return r.tracker.live() - r.evicting - r.owed - r.Most }
+// A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
+// whom no place is left gets that of another connection, which is evicted: the most idle one
+// of some that are looked at at random. So an eviction costs the same, whatever the number of
+// connections.
+//
+// A shard ends the connection in its next pass. If it finds it in use, that connection has
+// its place back, there is one too many, and others are tried.
+type room struct {
+	tracker *base
+	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
+	setting sync.Mutex               // held by SetCapacity
 
-// credit returns how many more evictions may be owed for newcomers. r.mu must be held.
-func (r *room) credit() int { return max(r.Most/mostOwed, 1) - r.owed }
+	_     [64]byte // each Track and Close writes taken
+	taken atomic.Int64
+	_     [56]byte
 
-// make evicts n connections. It returns for how many there will be room: as many as credit
-// allows may be owed until a walk has found them. r.mu must be held.
-func (r *room) make(n, credit int) (made int) {
-	for ; made < n && r.evict(); made++ {
-	}
-	r.look()
-	if r.walking {
-		more := max(0, min(n-made, credit))
-		r.owed += more
-		made += more
-	}
-	return made
+	mu       sync.Mutex         // guards what follows; locked before that of a shard
+	given    map[*Conn]struct{} // those that are being evicted, whose places others have
+	some     atomic.Bool        // given is not empty
+	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
+	settling bool               // shed is running
+	shedNext time.Time          // when shed may walk again
 }
 
-// settle evicts those that are too many, now or as soon as they may be evicted. r.mu must
-// be held.
-func (r *room) settle() {
-	over := r.excess()
-	if r.Most == 0 || over <= 0 || r.make(over, over) == over || r.settling {
-		return
+const (
+	sample     = 100 // how many connections are looked at to find one that is evicted
+	moreSample = 400 // and if none of those may be
+	mostTries  = 8   // to evict another one, if the first is in use
+	spareFor   = time.Second
+
+	// A shard has evictions under way for one in shareEvicting of its connections at most,
+	// and fewEvicting. So there are not many more connections than Most if a loop is blocked.
+	shareEvicting = 10
+	fewEvicting   = 16
+)
+
+func newRoom(b *base) *room { return &room{tracker: b, given: map[*Conn]struct{}{}} }
+
+// admit takes a place, if there is one.
+func (r *room) admit() bool {
+	l := r.limit.Load()
+	if l == nil || l.Most == 0 {
+		r.taken.Add(1)
+		return true
 	}
-	r.settling = true
-	time.AfterFunc(time.Until(r.barren), func() {
+	for {
+		n := r.taken.Load()
+		switch {
+		case n > int64(l.Most):
+			return false
+		case n == int64(l.Most):
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.evictOne(l, 0)
+		case r.taken.CompareAndSwap(n, n+1):
+			return true
+		}
+	}
+}
+
+// adopt takes a place, even if there is none.
+func (r *room) adopt() {
+	r.taken.Add(1)
+	if l := r.limit.Load(); l != nil && l.Most > 0 && r.taken.Load() > int64(l.Most) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.settling = false
-		if g := r.tracker.gate.Load(); g != nil && *g == gate(r) {
+		if r.evictOne(l, 0) {
+			r.taken.Add(-1)
+		} else {
 			r.settle()
 		}
-	})
+	}
 }
 
-// evict orders to evict the most idle candidate. It reports whether there is one. r.mu
-// must be held.
-func (r *room) evict() bool {
-	for len(r.candidates) > 0 {
-		c := r.candidates[len(r.candidates)-1]
-		r.candidates = r.candidates[:len(r.candidates)-1]
-		if c.conn.Live() && c.conn.lastActivity().Bits() == c.last && r.wants(&c) {
-			s := shardOf(c.conn.lane)
-			if s.do(func() { r.report(s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last})) }) {
-				r.evicting++
-				return true
+// leave gives the place of c back, unless it is given away.
+//
+// If c is given away just after leave has found that it is not, its shard finds that it has
+// ended, and report makes up for that.
+func (r *room) leave(c *Conn) {
+	if !r.some.Load() || !r.takeBack(c) {
+		r.taken.Add(-1)
+	}
+}
+
+// takeBack reports whether the place of c was given away, which it is not any more.
+func (r *room) takeBack(c *Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recover(c)
+}
+
+// recover is takeBack with r.mu held.
+func (r *room) recover(c *Conn) (was bool) {
+	_, was = r.given[c]
+	delete(r.given, c)
+	r.some.Store(len(r.given) > 0)
+	return was
+}
+
+// evictOne has a connection evicted that may be. It reports whether there is one. Its place is
+// the caller's then. r.mu must be held.
+func (r *room) evictOne(l *Capacity, tries int) bool {
+	c := r.pick(l, sample)
+	if c.conn == nil && r.taken.Load() > sample {
+		c = r.pick(l, moreSample)
+	}
+	return c.conn != nil && r.evict(l, c, tries)
+}
+
+// pick returns the most idle of about n connections that may be evicted, or none. If there
+// are no more than n, it looks at all. r.mu must be held.
+func (r *room) pick(l *Capacity, n int) (best candidate) {
+	total := max(int(r.taken.Load()), 1)
+	for s := range r.tracker.each {
+		s.lock.Lock()
+		s.conns.lock.Lock()
+		all := s.conns.all
+		some := min((len(all)*n+total-1)/total, len(all))
+		if s.evicting > len(all)/shareEvicting+fewEvicting {
+			some = 0 // perhaps its loop is blocked
+		}
+		for i := range some {
+			if some < len(all) {
+				i = rand.IntN(len(all))
+			}
+			c := candidate{all[i], all[i].lastActivity().Bits()}
+			if (best.conn == nil || byStamp(c, best) < 0) && r.wants(l, c.conn) {
+				best = c
 			}
 		}
+		s.conns.lock.Unlock()
+		s.lock.Unlock()
 	}
-	return false
+	return best
 }
 
-// wants reports whether a connection may be evicted.
-func (r *room) wants(c *candidate) bool {
-	e := &c.conn.entry
-	phase := e.phase.Load().first
-	for _, exempt := range r.Exempt {
+// wants reports whether c may be evicted. r.mu must be held.
+func (r *room) wants(l *Capacity, c *Conn) bool {
+	_, given := r.given[c]
+	_, spared := r.spared[c]
+	return !given && !spared && l.wants(c, momentOf(r.tracker.clock))
+}
+
+// wants reports whether c may be evicted.
+func (l *Capacity) wants(c *Conn, m moment) bool {
+	phase := c.phase.Load().first
+	for _, exempt := range l.Exempt {
 		if exempt.first == phase {
 			return false
 		}
 	}
-	return !e.isBusy() && momentOf(r.tracker.clock).since(e.lastActivity()) >= r.Grace
+	st := c.state.Load()
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastActivity()) >= l.Grace
 }
 
-// report receives what has come of an order. It is called in a pass.
-func (r *room) report(as outcome) {
+// evict has a connection evicted, and gives its place away. It reports false if its shard is
+// closed. r.mu must be held.
+func (r *room) evict(l *Capacity, c candidate, tries int) bool {
+	s := shardOf(c.conn.lane)
+	if !s.do(func() {
+		as := inUse
+		if r.limit.Load() == l { // else the capacity has been changed or lifted
+			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last})
+		}
+		r.report(l, s, c.conn, as, tries)
+	}) {
+		return false
+	}
+	r.given[c.conn] = struct{}{}
+	r.some.Store(true)
+	s.evicting++
+	return true
+}
+
+// report hears what has come of an eviction.
+func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.evicting--
-	switch {
-	case as != inUse:
-		r.ended++
-		return
-	case r.ended == 0 && r.evicting == 0 && len(r.candidates) == 0:
-		r.wither() // none could be evicted, and the next walk would find the same ones
+	s.evicting--
+	if r.recover(c) { // it is in use, or had left before its place was given away
+		r.taken.Add(1)
 	}
-	r.settle() // by another one
-}
-
-// wither puts off the next walk. r.mu must be held.
-func (r *room) wither() {
-	r.barren = time.Now().Add(leastBarren + time.Duration(r.tracker.live())*barrenEach)
-}
-
-// look begins a walk if candidates run short, unless it would find none. r.mu must be
-// held.
-func (r *room) look() {
-	if r.walking || len(r.candidates) > r.enough || time.Now().Before(r.barren) {
+	if as == inUse {
+		r.spare(c)
+	}
+	if as != inUse || !r.isOver() {
 		return
 	}
-	r.walking = true
-	r.found = mostIdle{most: max(minCollected, r.tracker.live()/shareCollected)}
-	done := r.tracker.walk(r.meet)
-	go func() {
-		<-done
-		r.take()
-	}()
+	if l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
+		r.taken.Add(-1)
+		return
+	}
+	r.settle()
 }
 
-// meet notes a connection that a walk visits, if it is among the most idle.
-func (r *room) meet(_ *Shard, c *Conn) {
-	met := candidate{c, c.lastActivity().Bits()}
-	if r.wants(&met) {
+// spare notes that c is in use. r.mu must be held.
+func (r *room) spare(c *Conn) {
+	if len(r.spared) == 0 {
+		r.spared = map[*Conn]struct{}{}
+		time.AfterFunc(spareFor, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.spared = nil
+		})
+	}
+	r.spared[c] = struct{}{}
+}
+
+// isOver reports whether there are more connections than Most.
+func (r *room) isOver() bool {
+	l := r.limit.Load()
+	return l != nil && l.Most > 0 && r.taken.Load() > int64(l.Most)
+}
+
+// settle has those evicted that are too many. r.mu must be held.
+func (r *room) settle() {
+	if !r.settling && r.isOver() {
+		r.settling = true
+		go r.shed()
+	}
+}
+
+// Between two walks for those that are too many is a pause, so that they take a fifth of a
+// core at most.
+const (
+	leastPause = 100 * time.Millisecond
+	pauseEach  = time.Microsecond // for each connection
+)
+
+// shed evicts connections until there are not too many any more.
+func (r *room) shed() {
+	for r.mayShed() {
+		r.shedSome()
+	}
+}
+
+// mayShed waits for the end of a pause. It returns false if there are not too many any more.
+func (r *room) mayShed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settling = r.isOver()
+	if wait := time.Until(r.shedNext); r.settling && wait > 0 {
+		r.mu.Unlock()
+		select {
+		case <-r.tracker.stop:
+		case <-time.After(wait):
+		}
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.walking { // else the tracker has been closed in the midst of the step
-			r.found.add(met)
+	}
+	r.shedNext = time.Now().Add(leastPause + time.Duration(r.tracker.live())*pauseEach)
+	select {
+	case <-r.tracker.stop:
+		return false
+	default:
+		return r.settling
+	}
+}
+
+const (
+	walkPatience = time.Second // is how long shedSome waits for a shard whose loop may be blocked
+	mostEvicting = 1 << 14     // evictions that a shard has under way at most
+)
+
+// shedSome evicts the most idle ones of those that may be evicted now. It takes as many as are
+// too many.
+func (r *room) shedSome() {
+	l := r.limit.Load()
+	if l == nil || l.Most == 0 {
+		return
+	}
+	var mu sync.Mutex
+	var met []candidate
+	done := r.tracker.walk(func(s *Shard, c *Conn) {
+		if l.wants(c, momentOf(s.clock)) {
+			mu.Lock()
+			defer mu.Unlock()
+			met = append(met, candidate{c, c.lastActivity().Bits()})
+		}
+	})
+	select {
+	case <-done:
+	case <-time.After(walkPatience):
+		r.tracker.abandonWalk(done)
+	}
+	mu.Lock()
+	all := met
+	met = nil
+	mu.Unlock()
+	slices.SortFunc(all, byStamp)
+	for _, c := range all {
+		if !r.shedOne(l, c) {
+			return
 		}
 	}
 }
 
-// take takes over what a walk has found.
-func (r *room) take() {
+// shedOne evicts c. It reports false if there are not too many connections any more.
+func (r *room) shedOne(l *Capacity, c candidate) bool {
+	s := shardOf(c.conn.lane)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.walking = false
-	r.candidates, r.enough = r.found.sorted(), len(r.found.heap)/2
-	r.found, r.ended = mostIdle{}, 0
-	if len(r.candidates) == 0 {
-		r.wither()
+	for waited := time.Duration(0); s.evicting >= mostEvicting && waited < walkPatience; waited += time.Millisecond {
+		r.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		r.mu.Lock()
 	}
-	owed := r.owed
-	r.owed = 0
-	for ; owed > 0 && r.evict(); owed-- {
+	if !r.isOver() || r.limit.Load() != l {
+		return false
 	}
-	r.settle()
+	if s.evicting < mostEvicting && r.wants(l, c.conn) && r.evict(l, c, 0) {
+		r.taken.Add(-1)
+	}
+	return true
 }

@@ -29,6 +29,8 @@ type Shard struct {
 	walks  walkQueue
 	visits []*Conn // connections that a step of a walk visits
 	stride int     // how many these are; looksPerLock but in tests
+
+	evicting int // evictions that the room has under way here; guarded by its mutex
 }
 
 // A base is what the shards of a tracker share, and the list of them.
@@ -48,7 +50,8 @@ type base struct {
 	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
 	ends    ends
 	byPhase phaseCounts
-	gate    atomic.Pointer[gate] // nil without a Capacity
+	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
+	gate    gate
 	refused atomic.Uint64
 
 	retiring  atomic.Bool
@@ -62,11 +65,11 @@ type base struct {
 	causes  map[string]uint64 // of connections that were shed
 }
 
-// A gate counts new connections, or refuses them.
+// A gate has a place for each connection.
 type gate interface {
-	admit(s *Shard, e *entry, owner any) error
-	adopt(s *Shard, e *entry, owner any) // whether there is room or not
-	leave(e *entry)                      // after e has ended, or was not tracked after all
+	admit() bool   // takes one, if there is one
+	adopt()        // takes one in any case
+	leave(c *Conn) // gives it back; after c has ended, or was not tracked after all
 }
 
 // init prepares b for shards.
@@ -85,12 +88,14 @@ func (b *base) init(opts Options) {
 // that the driver passes over.
 func (b *base) newShard(execute func(func()) error) *Shard {
 	s := &Shard{tracker: b, execute: execute, stride: looksPerLock}
-	s.lane.clock, s.lane.loop, s.lane.lock = b.clock, execute != nil, noLock{}
+	s.lane.clock, s.lane.loop, s.lane.lock, s.conns.lock = b.clock, execute != nil, noLock{}, noLock{}
 	if execute == nil {
 		s.lane.lock = &sync.Mutex{}
+	} else {
+		s.conns.lock = &sync.Mutex{}
 	}
 	s.due.Store(never)
-	s.lane.watched, s.lane.parted = &b.watched, s.wentAway
+	s.lane.watched, s.lane.parted, s.lane.left = &b.watched, s.wentAway, b.gate.leave
 	b.clock.Attach(&s.now)
 	return s
 }
@@ -215,23 +220,40 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	c.phase.Store(phase)
 	s.tracker.ends.begin(owner)
 
-	if err := s.admit(c, owner, known); err != nil { // before closed is loaded, see isEmpty
+	keys, err := s.admit(c, owner, known)
+	if err != nil {
 		c.state.Store(0) // it may be tried again
 		return err
 	}
+	return s.enroll(c, keys)
+}
+
+// enroll is the part of Track after admit.
+func (s *Shard) enroll(c *Conn, keys *keys) error {
+	if err := s.insert(c); err != nil {
+		s.counts.tracked.Add(^uint64(0))
+		s.leave(c)
+		c.state.Store(0)
+		return err
+	}
+	if now := s.tracker.keys.Load(); now != keys && now != nil { // the walk that counts may have been here before insert
+		now.adopt(c)
+	}
+	return nil
+}
+
+// insert gives c its place in the wheel.
+func (s *Shard) insert(c *Conn) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	err := error(nil)
 	if s.isClosed() { // the tracker's Close may have missed the connection
 		err = s.tracker.errClosed()
 	} else if c.follow(s.clock) { // the walk may have been here before the policy was loaded
-		err = h.Check(c.phase.Load().policy)
+		err = c.hooks.Check(c.phase.Load().policy)
 	}
 	if err != nil {
 		if _, ok := c.state.end(); ok {
-			s.counts.tracked.Add(^uint64(0))
-			s.leave(&c.entry)
-			c.state.Store(0)
 			return err
 		}
 	}
@@ -260,29 +282,37 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// admit counts a new connection, if there is room for it or it is known.
-func (s *Shard) admit(c *Conn, owner any, known bool) error {
-	if g := s.tracker.gate.Load(); g != nil && known {
-		(*g).adopt(s, &c.entry, owner)
-		return nil
-	} else if g != nil {
-		return (*g).admit(s, &c.entry, owner)
+// admit counts a new connection, if there is room for it or it is known. It returns the keys
+// that it counts in. It must come before closed is loaded, see isEmpty.
+func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
+	t := s.tracker
+	keys := t.keys.Load()
+	if err := keys.enter(c, owner, known); err != nil {
+		t.refused.Add(1)
+		return nil, err
+	}
+	switch {
+	case known:
+		t.gate.adopt()
+	case !t.gate.admit():
+		keys.leave(c)
+		t.refused.Add(1)
+		return nil, ErrFull
 	}
 	s.counts.tracked.Add(1)
-	return nil
+	return keys, nil
 }
 
-// leave makes room for another connection of the same key.
-func (s *Shard) leave(e *entry) {
-	if g := s.tracker.gate.Load(); g != nil {
-		(*g).leave(e)
-	}
+// leave makes room for another connection.
+func (s *Shard) leave(c *Conn) {
+	s.tracker.gate.leave(c)
+	s.tracker.keys.Load().leave(c)
 }
 
 // wentAway is called while the tracker is watched, after a connection has ended and been
 // counted, without a lock.
-func (s *Shard) wentAway(e *entry, p parting) {
-	s.leave(e)
+func (s *Shard) wentAway(c *Conn, p parting) {
+	s.tracker.keys.Load().leave(c)
 	s.tracker.ends.part(p)
 	s.checkEmpty()
 }

@@ -95,7 +95,7 @@ func (s *Shard) takeAll() (owners []any) {
 		}
 		s.counts.gone.Add(1)
 		s.counts.part(&p, s.clock)
-		s.leave(&c.entry)
+		s.leave(c)
 		s.tracker.ends.part(p)
 		owners = append(owners, p.owner)
 	}

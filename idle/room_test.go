@@ -1,0 +1,222 @@
+package idle
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
+// being evicted.
+func TestLiftedCapacityEvictsNobody(t *testing.T) {
+	for _, c := range []Capacity{{}, {Most: 1000}, {PerKey: 5}} {
+		onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+			r.guests(100)
+			r.wait(time.Second)
+			r.mustHold(Capacity{Most: 10})
+			r.mustHold(c)
+			r.wait(time.Minute)
+			if st := r.Stats(); st.Evicted != 0 {
+				t.Errorf("%d evicted by a capacity that was changed to %+v at once", st.Evicted, c)
+			}
+		})
+	}
+}
+
+// TestMostIsHeld has exactly so many connections, whether they may be evicted or not.
+func TestMostIsHeld(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.mustHold(Capacity{Most: 10, Grace: time.Minute})
+		all := make([]guest, 30)
+		for i := range all[:20] {
+			if err := r.tryTrack(&all[i].conn, &all[i]); (err != nil) != (i >= 10) || err != nil && !errors.Is(err, ErrFull) {
+				t.Errorf("connection %d: %v", i, err)
+			}
+		}
+		if st := r.Stats(); st.Live != 10 || st.Refused != 10 {
+			t.Errorf("%+v", st)
+		}
+		r.wait(2 * time.Minute)
+		for i := range all[20:] { // a herd at once: each evicts one
+			r.track(&all[20+i].conn, &all[20+i])
+		}
+		r.wait(time.Second)
+		if st := r.Stats(); st.Live != 10 || st.Evicted != 10 {
+			t.Errorf("%+v", st)
+		}
+		for i := range all[:10] {
+			if all[i].err == nil {
+				t.Errorf("%d is still there, and one that came later is not", i)
+			}
+		}
+	})
+}
+
+// A laden is a guest that may have input that nobody reads.
+type laden struct {
+	guest
+	unread bool
+}
+
+func (l *laden) Examine() Evidence { return Evidence{Unread: l.unread} }
+
+// TestOneInUseIsPassedOver has connections that Examine finds in use when their turn comes.
+func TestOneInUseIsPassedOver(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := make([]laden, 10)
+		for i := range all {
+			all[i].unread = i < 4
+			r.track(&all[i].conn, &all[i])
+			r.wait(time.Second)
+		}
+		r.mustHold(Capacity{Most: 10})
+		late := &guest{}
+		r.track(&late.conn, late)
+		r.wait(time.Second)
+		if st := r.Stats(); st.Live != 10 || st.Evicted != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestAllInUse has nobody who may be evicted, as Examine finds. There is one too many at most,
+// and no pass after the other.
+func TestAllInUse(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := make([]laden, 10)
+		for i := range all {
+			all[i].unread = true
+			r.track(&all[i].conn, &all[i])
+		}
+		r.mustHold(Capacity{Most: 10, Grace: 50 * time.Millisecond})
+		r.wait(time.Minute)
+		passes := r.Stats().Passes
+		late := make([]guest, 20)
+		for i := range late {
+			_ = r.tryTrack(&late[i].conn, &late[i])
+		}
+		r.wait(40 * time.Millisecond)
+		if st := r.Stats(); st.Live > 20 || st.Evicted > 0 {
+			t.Errorf("%+v", st)
+		}
+		r.wait(10 * time.Second)
+		if st := r.Stats(); st.Live > 10 || st.Passes-passes > 20_000 {
+			t.Errorf("%d passes: %+v", st.Passes-passes, st)
+		}
+	})
+}
+
+// TestEvictsBesideABlockedLoop has newcomers while a loop is blocked. They are let in, but not
+// for ever in the places of connections of that loop.
+func TestEvictsBesideABlockedLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		stuck, err := tr.NewShard(func(func()) error { return nil }) // no pass is ever run
+		if err != nil {
+			t.Fatal(err)
+		}
+		const each = 200
+		conns := make([]guest, 4*each)
+		for i := range conns[:2*each] {
+			s := stuck
+			if i%2 == 0 {
+				s = tr.own[0]
+			}
+			if err := s.Track(&conns[i].conn, &conns[i], hooksOf(&conns[i])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.SetCapacity(Capacity{Most: 2 * each}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for i := range conns[2*each:] {
+			g := &conns[2*each+i]
+			if err := tr.Track(&g.conn, g, hooksOf(g)); err != nil {
+				t.Fatalf("after %d: %v", i, err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if st := tr.Stats(); st.Live > 2*each+each/shareEvicting+fewEvicting+1 {
+			t.Errorf("%d live", st.Live)
+		}
+	})
+}
+
+// TestKeysAreKept sets the same capacity again and again. What is counted stays counted.
+func TestKeysAreKept(t *testing.T) {
+	for name, key := range map[string]func(any) string{"default": nil, "custom": func(any) string { return "key" }} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			in := 0
+			for range 20 {
+				if err := tr.SetCapacity(Capacity{PerKey: 10, Key: key}); err != nil {
+					t.Fatal(err)
+				}
+				for range 20 {
+					c := &caller{from: "192.0.2.1:1"}
+					if tr.Track(&c.conn, c, hooksOf(c)) == nil {
+						in++
+					}
+				}
+			}
+			if in != 10 {
+				t.Errorf("%s: %d of a key for which 10 are allowed", name, in)
+			}
+		})
+	}
+}
+
+// TestKeysOfThoseThatAreThere counts connections that are being tracked when PerKey is set,
+// and one whose OnTimeout is running.
+func TestKeysOfThoseThatAreThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Minute}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		set := func() {
+			if err := tr.SetCapacity(Capacity{PerKey: 2, Key: func(any) string { return "key" }}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		answer := make(chan bool)
+		asked := &guest{}
+		h := *hooksOf(asked)
+		h.OnTimeout = func(any, *TimeoutError) bool { return <-answer }
+		if err := tr.Track(&asked.conn, asked, &h); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		// Like Track, with SetCapacity between its steps.
+		s, half := tr.own[0], &guest{}
+		half.conn.state.start()
+		half.conn.lane, half.conn.owner, half.conn.hooks = &s.lane, half, hooksOf(half)
+		half.conn.start(s.stamp())
+		half.conn.phase.Store(tr.phase)
+		keys, err := s.admit(&half.conn, half, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set()
+		if err := s.enroll(&half.conn, keys); err != nil {
+			t.Fatal(err)
+		}
+		g := &guest{}
+		if err := tr.Track(&g.conn, g, hooksOf(g)); !errors.Is(err, ErrFull) {
+			t.Errorf("a third one: %v", err)
+		}
+		answer <- true
+	})
+}
