@@ -15,10 +15,11 @@ var ErrFull = errors.New("idle: no room for another connection, and none can be 
 // Capacity limits how many connections a tracker has. Every field is off when zero.
 type Capacity struct {
 	// Most is how many connections there may be. When there are as many, a new one takes
-	// the place of one that is among the most idle 1 %. That one is ended with
-	// [ReasonEvict], which takes a few milliseconds, so there may be a few more for as
-	// long. If none can be evicted, Track fails with [ErrFull], and Stats.Refused counts
-	// that.
+	// the place of one that is among the most idle 1 % on average: the most idle of 100 that
+	// are looked at at random. That one is ended with [ReasonEvict] in the next pass, so there
+	// are a few more for some milliseconds, or for as long as the loop of such a connection is
+	// blocked. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused
+	// counts that. If only one of hundreds can be, it may not be found.
 	Most int
 
 	// Grace is how long a connection has to have been idle before it may be evicted. Use

@@ -3,7 +3,7 @@ package idle
 import "time"
 
 // A simCapacity is the capacity that the tracker has had since a moment, and the one that
-// it had before, by which an eviction may still be under way.
+// it had before.
 type simCapacity struct {
 	now, before Capacity
 	since       time.Duration
@@ -48,9 +48,8 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 		exempt := len(c.Exempt) > 0 && c.Exempt[0] == l.phase
 		return c.Most > 0 && !exempt && now-max(g.in, g.out)+lax >= c.Grace
 	}
-	recently := w.stalls || now-w.capacity.since <= 4*w.tick+2*stepsEvery
-	switch {
-	case !allowed(w.capacity.now) && !(recently && allowed(w.capacity.before)):
+	switch { // nothing is evicted by a capacity that was lifted, raised or replaced, but at the same instant
+	case !allowed(w.capacity.now) && !(now == w.capacity.since && allowed(w.capacity.before)):
 		w.errorf("at %v: evicted by %+v: %v", now, w.capacity, l)
 	case g.policy.Busy || !g.read.on || g.write.on:
 		w.errorf("at %v: evicted, but busy: %v", now, l)

@@ -12,9 +12,11 @@ import (
 )
 
 // What evict is held to, in percent: from how many of the most idle those are that make
-// room, and how many there may be too many, meanwhile.
+// room, and how many there may be too many, meanwhile. Each is the most idle of 100 at
+// random. So in the mean 1 % are more idle, and among a million evictions that more than 20 %
+// are has a probability of 1 in 5,000.
 const (
-	mostRank = 1
+	mostRank = 20
 	mostOver = 2
 )
 
