@@ -32,10 +32,9 @@
 // time, and must not block. They may write to it, as OnTraffic may. gnet sends what it
 // can at once and the rest by itself, so there is nothing to flush.
 //
-// A farewell to a client that has passed a limit is written in OnTimeout, which then
-// returns false. In a Drain or Shed it is written in OnDrain. Before [Conn.End] the caller
-// writes it, by AsyncWrite for example. The connection is closed right after, so what the
-// kernel does not take at once may be lost.
+// A farewell is written in OnEnd, for whatever reason the connection ends. The connection is
+// closed right after, so what the kernel does not take at once may be lost. In a Drain or
+// Shed with a Grace, OnDrain asks the client to finish before.
 //
 // # Goroutines
 //

@@ -26,6 +26,12 @@ type Options struct {
 	// Shed and End do not call it.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
+	// OnEnd is called once when a connection is ended by a limit or an operation, an
+	// eviction for example, with the reason. It may write a farewell to c. What the
+	// kernel does not take at once is lost, as the connection is closed when OnEnd has
+	// returned.
+	OnEnd func(c gnet.Conn, err *idle.TimeoutError)
+
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
 	// in a Drain or Shed, even if the connection is busy. It is also called when
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
@@ -68,6 +74,9 @@ func (o *Options) hooks() idle.Hooks {
 	}
 	if o.OnTimeout != nil {
 		h.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return connOf(owner).onTimeout(o.OnTimeout, err) }
+	}
+	if o.OnEnd != nil {
+		h.OnEnd = func(owner any, err *idle.TimeoutError) { o.OnEnd(connOf(owner).c, err) }
 	}
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) {
