@@ -303,8 +303,11 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 			c.begun = notBegun
 		case c.begun == notBegun:
 			c.begun = notBegunYet
-		default:
-			c.RequestBegun()
+		case c.phase != Handshake: // the response to the request before has been flushed
+			c.begun = begunAlone
+			if c.phase == Header {
+				c.phase = none
+			}
 		}
 	}
 	return c.Conn.SetReadDeadline(t)

@@ -86,7 +86,7 @@ func (p *play) deadline(none bool) {
 		m.state, m.responded = handling, false
 	case !m.deadlines && m.state == awaitingHeader && !m.begun && !m.blank:
 		if none && m.lifted && !m.first {
-			m.begun, m.buffered, p.again = true, true, false
+			m.begun, p.again = true, false
 		}
 		m.lifted = none
 	case !none && m.deadlines && (m.first || m.begun): // otherwise the server only looks whether a request comes
