@@ -71,7 +71,7 @@ func TestAnswerAfterClose(t *testing.T) {
 func TestReplaceBesideVerdict(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
-		s := shardOf(p.lane)
+		s := p.shard
 		r.wait(990 * time.Millisecond)
 		s.lock.Lock()
 		s.wheel.Cancel(&p.timer) // as a pass does

@@ -109,7 +109,7 @@ func stillShard(b *testing.B) (*Shard, []idleOwner, *Hooks) {
 	}
 	t := &Tracker{}
 	t.base.init(full)
-	t.gate = newRoom(&t.base)
+	t.room = newRoom(&t.base)
 	t.clock.Tune(clock.Tuning{}) // or it would be woken, and nobody would copy it
 	if t.phase, err = t.Phase(minute); err != nil {
 		b.Fatal(err)

@@ -270,11 +270,11 @@ func TestStaleTouchDoesNotGoBack(t *testing.T) {
 		p := r.peer()
 		r.wait(100 * time.Millisecond)
 		p.Touch()
-		stale := p.lane.now.Load()
+		stale := p.shard.now.Load()
 		r.wait(500 * time.Millisecond)
 		p.Touch()
 		since := time.Now()
-		p.lane.restamp(&p.entry, &p.in.stamp, stale) // the first one goes on
+		p.shard.restamp(&p.entry, &p.in.stamp, stale) // the first one goes on
 		r.dies(p, since, time.Second, ReasonIdle)
 	})
 }

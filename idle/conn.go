@@ -20,7 +20,7 @@ import (
 // and a reader, a writer and others may run at the same time. On a loop-driven
 // [Shard], all methods must be called on its loop.
 type Conn struct {
-	lane *lane // lane and the words of entry are one cache line, all that an activity needs
+	shard *Shard // shard and the words of entry are one cache line, all that an activity needs
 	entry
 	owner any
 	hooks *Hooks
@@ -34,7 +34,7 @@ type word = atomic.Uint32
 // Touch records that something has arrived. Any number of goroutines may call it
 // at once.
 func (c *Conn) Touch() {
-	if (*word)(&c.lane.now).Load() != (*word)(&c.in.stamp).Load() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.in.stamp).Load() {
 		c.touchSlow()
 	}
 }
@@ -43,14 +43,14 @@ func (c *Conn) Touch() {
 // be (.ci/run checks that).
 //
 //go:noinline
-func (c *Conn) touchSlow() { c.lane.restamp(&c.entry, &c.in.stamp, c.lane.stamp()) }
+func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, &c.in.stamp, c.shard.stamp()) }
 
 // Received records that n bytes have arrived. If n is zero or negative it is the
 // same as [Conn.Touch].
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
-		c.lane.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.in.stamp.Load()))
+		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.in.stamp.Load()))
 		c.checkPaid(&c.in, p)
 	}
 }
@@ -59,20 +59,20 @@ func (c *Conn) Received(n int) {
 // counted, such as those whose number [Evidence] will report. Any number of
 // goroutines may call it at once.
 func (c *Conn) TouchOut() {
-	if (*word)(&c.lane.now).Load() != (*word)(&c.out.stamp).Load() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.out.stamp).Load() {
 		c.touchOutSlow()
 	}
 }
 
 //go:noinline
-func (c *Conn) touchOutSlow() { c.lane.restamp(&c.entry, &c.out.stamp, c.lane.stamp()) }
+func (c *Conn) touchOutSlow() { c.shard.restamp(&c.entry, &c.out.stamp, c.shard.stamp()) }
 
 // Sent records that n bytes have been sent, that is handed to the kernel. If n is
 // zero or negative it records only that something was sent.
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
-		c.lane.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.out.stamp.Load()))
+		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.out.stamp.Load()))
 		c.checkPaid(&c.out, p)
 	}
 }
@@ -89,7 +89,7 @@ func (c *Conn) Sent(n int) {
 func (c *Conn) checkPaid(f *flow, was *Phase) {
 	is := c.phase.Load()
 	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {
-		f.limitTo(c.lane.clock.Instant())
+		f.limitTo(c.shard.clock.Instant())
 	}
 }
 
@@ -122,10 +122,10 @@ func (c *Conn) PauseWrite() { c.pause(&c.out) }
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	d := c.direction(&c.out)
-	stamp, at := c.lane.instant(d.counted != 0)
+	stamp, at := c.shard.instant(d.counted != 0)
 	c.out.rewait(stamp)
 	c.out.paid.Store(at)
-	c.lane.hasten(&c.entry, stamp.Bits()+d.soonest) // it may have been paid for in advance
+	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest) // it may have been paid for in advance
 }
 
 // await starts a wait on f, and moves the connection to an earlier place in the
@@ -140,7 +140,7 @@ func (c *Conn) await(f *flow) {
 	if f.waits() {
 		return
 	}
-	stamp, at := c.lane.instant(c.direction(f).counted != 0)
+	stamp, at := c.shard.instant(c.direction(f).counted != 0)
 	c.startWait(f, stamp, at)
 }
 
@@ -151,13 +151,13 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 		return false
 	}
 	d := c.direction(f)
-	c.lane.hasten(&c.entry, stamp.Bits()+d.soonest)
+	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest)
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
 		if int32(stamp.Bits()-deadline) > 0 {
 			c.state.set(spent, 0)
 		}
-		c.lane.hasten(&c.entry, deadline)
+		c.shard.hasten(&c.entry, deadline)
 	}
 	return true
 }
@@ -165,7 +165,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 // pause ends the wait on f, if there is one.
 func (c *Conn) pause(f *flow) {
 	if f.waits() {
-		f.pause(c.lane.instant(c.direction(f).counted != 0))
+		f.pause(c.shard.instant(c.direction(f).counted != 0))
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *Conn) deliverSlow() bool {
 // has arrived. An active Heartbeat does not need it, as any input answers a ping.
 // Any number of goroutines may call it at once.
 func (c *Conn) Beat() {
-	if (*word)(&c.lane.now).Load() != (*word)(&c.beat).Load() {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.beat).Load() {
 		c.beatSlow()
 	}
 }
@@ -225,7 +225,7 @@ func (c *Conn) Beat() {
 //
 //go:noinline
 func (c *Conn) beatSlow() {
-	now := c.lane.stamp()
+	now := c.shard.stamp()
 	c.Touch()
 	c.beat.Raise(now)
 }
@@ -238,7 +238,7 @@ func (c *Conn) beatSlow() {
 func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
 	if left := c.phase.Load(); left != left.latest() { // else a grace could go on by an age that is replaced
-		c.follow(c.lane.clock)
+		c.follow(c.shard.clock)
 	}
 	version := p.latest()
 	now := c.enter(version)
@@ -247,23 +247,23 @@ func (c *Conn) Enter(p *Phase) {
 		now = c.enter(version)
 	}
 	p = version
-	c.lane.hasten(&c.entry, now.Bits()+p.soonest)
+	c.shard.hasten(&c.entry, now.Bits()+p.soonest)
 	if p.aged { // counts from long before
-		c.lane.hasten(&c.entry, uint32(c.look(p, moment{now: c.lane.clock.Recent()}).at))
+		c.shard.hasten(&c.entry, uint32(c.look(p, moment{now: c.shard.clock.Recent()}).at))
 	}
 }
 
 // enter puts c under p as it is, and returns the stamp at which its limits begin.
 func (c *Conn) enter(p *Phase) (now clock.Stamp) {
-	now = c.lane.stamp()
+	now = c.shard.stamp()
 	c.begin(p, now)
-	for later := c.lane.stamp(); later != now; later = c.lane.stamp() { // a wait may have started in the new tick
+	for later := c.shard.stamp(); later != now; later = c.shard.stamp() { // a wait may have started in the new tick
 		now = later
 		c.begin(p, now)
 	}
 	c.phase.Store(p)
-	c.in.settle(now, c.lane.clock.Instant)
-	c.out.settle(now, c.lane.clock.Instant)
+	c.in.settle(now, c.shard.clock.Instant)
+	c.out.settle(now, c.shard.clock.Instant)
 	return now
 }
 
@@ -284,7 +284,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 func (c *Conn) beginFlow(f *flow, counted bool, stamp clock.Stamp) {
 	begun, at := stamp, stamp.Start()
 	if counted {
-		begun, at = c.lane.instant(true)
+		begun, at = c.shard.instant(true)
 		if !f.waits() {
 			at = begun.Start()
 		}
@@ -297,7 +297,7 @@ func (c *Conn) mustFit(p *Phase) {
 	if p == nil {
 		panic("idle: Enter(nil); did Phase return an error?")
 	}
-	if p.clock != c.lane.clock {
+	if p.clock != c.shard.clock {
 		panic("idle: Enter with a phase of another tracker; make it with Phase of the one that tracks the connection")
 	}
 	if err := c.hooks.Check(p.Policy()); err != nil {
@@ -319,28 +319,28 @@ func (c *Conn) Release() bool { return c.close(true) }
 
 // close is Close, or Release if the connection stays open.
 func (c *Conn) close(stays bool) bool {
-	l := c.lane
-	if l == nil {
+	s := c.shard
+	if s == nil {
 		return false
 	}
-	l.lock.Lock()
-	l.forget(c)
+	s.lock.Lock()
+	s.forget(c)
 	p := c.parting()
 	p.stays = stays
-	watched := l.watched.Load()
+	watched := s.tracker.watched.Load()
 	if watched {
 		p.owner = c.owner
 	}
 	was, ok := c.state.end()
-	l.lock.Unlock()
+	s.lock.Unlock()
 	if !ok || was&live == 0 {
 		return false
 	}
-	l.counts.gone.Add(1)
-	l.counts.part(&p, l.clock)
-	l.left(c)
-	if watched || l.watched.Load() {
-		l.parted(c, p)
+	s.counts.gone.Add(1)
+	s.counts.part(&p, s.clock)
+	s.tracker.room.leave(c)
+	if watched || s.tracker.watched.Load() {
+		s.wentAway(c, p)
 	}
 	return true
 }
@@ -353,11 +353,11 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
 // Idle returns how long ago the last activity of a tracked connection was, in either
 // direction. The result may be up to two ticks too short.
-func (c *Conn) Idle() time.Duration { return momentOf(c.lane.clock).since(c.lastActivity()) }
+func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastActivity()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks
 // too short. If OnTimeout
 // has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
 // MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
 // moment. It is at most 2²⁹ ticks, which are 62 days with a tick of 10 ms.
-func (c *Conn) Age() time.Duration { return momentOf(c.lane.clock).since(c.born.Load()) }
+func (c *Conn) Age() time.Duration { return momentOf(c.shard.clock).since(c.born.Load()) }

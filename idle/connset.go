@@ -3,7 +3,7 @@ package idle
 import "sync"
 
 // A connSet is all connections of a shard that have not ended, and those that linger until
-// they are reaped. The lane's lock guards it. On a loop that does nothing, but others may look at
+// they are reaped. The shard's lock guards it. On a loop that does nothing, but others may look at
 // all with lock held.
 //
 // A walk visits them from the last to the first, some at a time. What it has not visited yet

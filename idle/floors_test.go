@@ -18,9 +18,9 @@ import (
 var floors = []string{
 	"doc", "policy", "reason", "moment", "end", "options", "limit", "timeout", "validate", "tick",
 	"words", "deadline", "forecast", "histogram", "stats", "phase", "hooks", "callbacks",
-	"entry", "parting", "ends", "capacity", "connset lane conn keys", "wait", "job", "order", "walk shard", "judge", "obey", "pass",
-	"pace", "queue", "operation", "work",
-	"room tracker", "info", "census", "replace", "drain", "shed", "shutdown", "retire", "driver", "new",
+	"entry", "parting", "ends", "pace", "capacity",
+	"connset place conn keys wait job order walk shard judge obey pass queue operation work room shutdown retire tracker", // connections and their shards
+	"info", "census", "replace", "drain", "shed", "driver", "new",
 }
 
 // TestFloors looks for arrows between files that run back.

@@ -56,7 +56,7 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 		}
 	}
 	for i, c := range all {
-		s := shardOf(c.conn.lane)
+		s := c.conn.shard
 		if !s.do(func() {
 			defer one()
 			if ctx.Err() == nil && c.conn.Live() {

@@ -276,8 +276,8 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 	s.counts.ended[err.Reason].Add(1)
 	s.counts.part(&p, s.clock)
 	p.phase.ended[err.Reason].Add(1)
-	s.left(c)
-	if s.watched.Load() {
+	s.tracker.room.leave(c)
+	if s.tracker.watched.Load() {
 		s.wentAway(c, p)
 	}
 	if c.hooks.OnEnd == nil {

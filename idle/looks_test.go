@@ -59,9 +59,9 @@ func TestLooksAreBounded(t *testing.T) {
 				try("a look", func(r *rig, p *peer) time.Duration {
 					begun := time.Now()
 					for range nth {
-						r.wait(max(1, min(r.clock.Until(p.lane.due.Load())+r.clock.Slack+1, timeout-r.opts.Tick-time.Since(begun))))
+						r.wait(max(1, min(r.clock.Until(p.shard.due.Load())+r.clock.Slack+1, timeout-r.opts.Tick-time.Since(begun))))
 					}
-					return min(r.clock.Until(p.lane.due.Load())+r.clock.Slack+offset, timeout-r.opts.Tick-time.Since(begun))
+					return min(r.clock.Until(p.shard.due.Load())+r.clock.Slack+offset, timeout-r.opts.Tick-time.Since(begun))
 				})
 			}
 		}
@@ -113,17 +113,17 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 			"reads":  func(p *peer) { p.PauseRead(); p.AwaitRead(); p.Received(1); p.PauseRead() },
 			"writes": func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.Sent(1); p.PauseWrite() },
 			"phases": func(p *peer) {
-				if short == nil || short.clock != p.lane.clock {
-					short = newPhase(p.lane.clock, Policy{IdleTimeout: timeout})
-					long = newPhase(p.lane.clock, Policy{IdleTimeout: time.Hour})
+				if short == nil || short.clock != p.shard.clock {
+					short = newPhase(p.shard.clock, Policy{IdleTimeout: timeout})
+					long = newPhase(p.shard.clock, Policy{IdleTimeout: time.Hour})
 				}
 				p.Enter(long)
 				p.Enter(short)
 				p.Enter(long)
 			},
 			"same phase": func(p *peer) {
-				if short == nil || short.clock != p.lane.clock {
-					short = newPhase(p.lane.clock, Policy{IdleTimeout: timeout})
+				if short == nil || short.clock != p.shard.clock {
+					short = newPhase(p.shard.clock, Policy{IdleTimeout: timeout})
 				}
 				p.Enter(short)
 				p.Enter(short)

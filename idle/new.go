@@ -14,9 +14,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	}
 	t := new(Tracker)
 	t.base.init(full)
-	t.whenEmpty = t.closeIfEmpty
 	t.room = newRoom(&t.base)
-	t.gate = t.room
 	if t.phase, err = t.Phase(p); err != nil {
 		return nil, err
 	}

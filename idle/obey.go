@@ -1,7 +1,5 @@
 package idle
 
-import "unsafe"
-
 // do has a task done in a pass of s, where connections may be told and ended. It returns false
 // if s is closed. Any goroutine may call it.
 func (s *Shard) do(task func()) bool {
@@ -106,11 +104,6 @@ func (c *Conn) End(cause string) {
 	if !c.Live() {
 		return
 	}
-	s := shardOf(c.lane)
+	s := c.shard
 	s.do(func() { s.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true}) })
-}
-
-// shardOf returns the shard whose lane is l.
-func shardOf(l *lane) *Shard {
-	return (*Shard)(unsafe.Add(unsafe.Pointer(l), -int(unsafe.Offsetof(Shard{}.lane))))
 }

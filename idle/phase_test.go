@@ -106,7 +106,7 @@ func TestEnterTakesBackNothing(t *testing.T) {
 		onDriver(t, of.policy, nil, func(r *rig) {
 			p := r.peer()
 			p.AwaitWrite()
-			stamp := p.lane.stamp()
+			stamp := p.shard.stamp()
 			r.lives(p, 100*time.Millisecond)
 			of.do(p)
 			since := time.Now()

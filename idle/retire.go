@@ -23,10 +23,10 @@ func (t *Tracker) Retire() {
 // closeIfEmpty closes the tracker if no connection is live. It must not wait: its
 // caller may hold a shard's lock or be in a callback. So finish runs on a
 // goroutine of its own, and waits for callbacks without a limit.
-func (t *Tracker) closeIfEmpty() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isEmpty() && t.markClosed() {
-		go t.finish(context.Background())
+func (b *base) closeIfEmpty() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isEmpty() && b.markClosed() {
+		go b.finish(context.Background())
 	}
 }

@@ -99,7 +99,7 @@ func (c *Conn) Rekey() {
 	if !c.Live() {
 		return
 	}
-	s := shardOf(c.lane)
+	s := c.shard
 	keys := s.tracker.keys.Load()
 	if err := keys.enter(c, c.owner, false); err != nil {
 		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: causeKey, forced: true}) })
@@ -269,7 +269,7 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 // evict has a connection evicted, and gives its place away. It reports false if its shard is
 // closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
-	s := shardOf(c.conn.lane)
+	s := c.conn.shard
 	if !s.do(func() {
 		as := inUse
 		if r.limit.Load() == l { // else the capacity has been changed or lifted
@@ -409,7 +409,7 @@ func (r *room) shedSome() {
 
 // shedOne evicts c. It reports false if there are not too many connections any more.
 func (r *room) shedOne(l *Capacity, c candidate) bool {
-	s := shardOf(c.conn.lane)
+	s := c.conn.shard
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for waited := time.Duration(0); s.evicting >= mostEvicting && waited < walkPatience; waited += time.Millisecond {

@@ -202,7 +202,7 @@ func TestKeysOfThoseThatAreThere(t *testing.T) {
 		// Like Track, with SetCapacity between its steps.
 		s, half := tr.own[0], &guest{}
 		half.conn.state.start()
-		half.conn.lane, half.conn.owner, half.conn.hooks = &s.lane, half, hooksOf(half)
+		half.conn.shard, half.conn.owner, half.conn.hooks = s, half, hooksOf(half)
 		half.conn.start(s.stamp())
 		half.conn.phase.Store(tr.phase)
 		keys, err := s.admit(&half.conn, half, false)

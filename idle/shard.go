@@ -5,14 +5,29 @@ import (
 	"sync/atomic"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/wheel"
 )
 
 // Shard is a set of connections with a wheel of its own. A [Tracker] makes the
 // shards that its driver passes over. [Tracker.NewShard] makes one for an event
 // loop.
 type Shard struct {
-	lane
+	// now has a cache line of its own. Every activity reads it, and the fields
+	// after it are written often.
+	now clock.AtomicStamp // the clock's copy
+	_   [60]byte
+
 	tracker *base
+	clock   *clock.Clock // the tracker's
+	loop    bool         // the shard belongs to an event loop, and lock does nothing
+
+	lock  sync.Locker // guards wheel, the timers in it, and conns
+	wheel wheel.Wheel
+	conns connSet
+
+	due       atomic.Int64  // the tick at which a pass has work, or never
+	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
+	counts    counters
 
 	execute func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
 	posted  atomic.Bool             // a pass is pending on the loop, or running there
@@ -33,6 +48,12 @@ type Shard struct {
 	evicting int // evictions that the room has under way here; guarded by its mutex
 }
 
+// noLock is the lock of a shard that belongs to an event loop.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
 // A base is what the shards of a tracker share, and the list of them.
 type base struct {
 	clock  *clock.Clock
@@ -51,11 +72,10 @@ type base struct {
 	ends    ends
 	byPhase phaseCounts
 	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
-	gate    gate
+	room    *room
 	refused atomic.Uint64
 
-	retiring  atomic.Bool
-	whenEmpty func() // closes the tracker if it is still empty
+	retiring atomic.Bool
 
 	mu      sync.Mutex
 	loops   []*Shard // shards of event loops
@@ -63,13 +83,6 @@ type base struct {
 	leaving []*Shard          // those that are being closed
 	past    Stats             // counts of shards that were closed
 	causes  map[string]uint64 // of connections that were shed
-}
-
-// A gate has a place for each connection.
-type gate interface {
-	admit() bool   // takes one, if there is one
-	adopt()        // takes one in any case
-	leave(c *Conn) // gives it back; after c has ended, or was not tracked after all
 }
 
 // init prepares b for shards.
@@ -87,15 +100,14 @@ func (b *base) init(opts Options) {
 // newShard returns a shard that b does not list yet. execute is nil for a shard
 // that the driver passes over.
 func (b *base) newShard(execute func(func()) error) *Shard {
-	s := &Shard{tracker: b, execute: execute, stride: looksPerLock}
-	s.lane.clock, s.lane.loop, s.lane.lock, s.conns.lock = b.clock, execute != nil, noLock{}, noLock{}
+	s := &Shard{tracker: b, clock: b.clock, execute: execute, loop: execute != nil, lock: noLock{}, stride: looksPerLock}
+	s.conns.lock = noLock{}
 	if execute == nil {
-		s.lane.lock = &sync.Mutex{}
+		s.lock = &sync.Mutex{}
 	} else {
 		s.conns.lock = &sync.Mutex{}
 	}
 	s.due.Store(never)
-	s.lane.watched, s.lane.parted, s.lane.left = &b.watched, s.wentAway, b.gate.leave
 	b.clock.Attach(&s.now)
 	return s
 }
@@ -213,7 +225,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if !c.state.start() {
 		return ErrTracked
 	}
-	c.lane, c.owner, c.hooks = &s.lane, owner, h
+	c.shard, c.owner, c.hooks = s, owner, h
 	stamp := s.stamp()
 	c.start(stamp)
 	c.begin(phase, stamp)
@@ -293,8 +305,8 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 	}
 	switch {
 	case known:
-		t.gate.adopt()
-	case !t.gate.admit():
+		t.room.adopt()
+	case !t.room.admit():
 		keys.leave(c)
 		t.refused.Add(1)
 		return nil, ErrFull
@@ -305,7 +317,7 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 
 // leave makes room for another connection.
 func (s *Shard) leave(c *Conn) {
-	s.tracker.gate.leave(c)
+	s.tracker.room.leave(c)
 	s.tracker.keys.Load().leave(c)
 }
 
@@ -321,6 +333,6 @@ func (s *Shard) wentAway(c *Conn, p parting) {
 // before Retire set retiring is no longer counted when Retire looks.
 func (s *Shard) checkEmpty() {
 	if s.tracker.retiring.Load() && s.counts.live() == 0 {
-		s.tracker.whenEmpty()
+		s.tracker.closeIfEmpty()
 	}
 }

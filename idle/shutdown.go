@@ -34,37 +34,37 @@ func (t *Tracker) Done() <-chan struct{} {
 }
 
 // finish is the part of Close after tryClose.
-func (t *Tracker) finish(patience context.Context) (live []any, err error) {
-	close(t.stop)
-	left := t.awaitDriver(patience) + t.calls.running.await(patience)
-	for _, s := range t.own {
+func (b *base) finish(patience context.Context) (live []any, err error) {
+	close(b.stop)
+	left := b.awaitDriver(patience) + b.calls.running.await(patience)
+	for _, s := range b.own {
 		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
-		left = t.calls.running.await(patience)
+		left = b.calls.running.await(patience)
 	}
-	left += t.ends.running.await(patience)
+	left += b.ends.running.await(patience)
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; a callback must not call Close, or block for so long", t.opts.Linger, left)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; a callback must not call Close, or block for so long", b.opts.Linger, left)
 	}
 	return live, nil
 }
 
 // tryClose closes all shards to new connections. It returns false if they were
 // already closed.
-func (t *Tracker) tryClose() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.markClosed()
+func (b *base) tryClose() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.markClosed()
 }
 
-// markClosed is tryClose with t.mu held.
-func (t *Tracker) markClosed() bool {
-	if t.closed {
+// markClosed is tryClose with b.mu held.
+func (b *base) markClosed() bool {
+	if b.closed {
 		return false
 	}
-	t.closed = true
-	for _, of := range [][]*Shard{t.own, t.loops} {
+	b.closed = true
+	for _, of := range [][]*Shard{b.own, b.loops} {
 		for _, s := range of {
 			s.closed.Store(true)
 			s.walks.close()
@@ -75,9 +75,9 @@ func (t *Tracker) markClosed() bool {
 
 // awaitDriver waits for the driver. It returns 1 if the driver is still in a
 // callback, and 0 otherwise.
-func (t *Tracker) awaitDriver(patience context.Context) int {
+func (b *base) awaitDriver(patience context.Context) int {
 	select {
-	case <-t.stopped:
+	case <-b.stopped:
 		return 0
 	case <-patience.Done():
 		return 1

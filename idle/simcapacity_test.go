@@ -32,7 +32,7 @@ func (w *world) capacitate(pick uint64) {
 func (w *world) refuses() bool {
 	live := 0
 	for _, s := range w.slots {
-		if s.conn.lane != nil && s.conn.Live() {
+		if s.conn.shard != nil && s.conn.Live() {
 			live++
 		}
 	}

@@ -16,7 +16,6 @@ type Tracker struct {
 	behind   atomic.Bool   // the last passes over own have left something for want of time
 	turn     atomic.Uint32 // Track uses it to take shards in turn
 	draining atomic.Bool   // a Drain is under way
-	room     *room
 
 	operations []*Operation // those that have not finished; guarded by mu
 }

@@ -47,14 +47,14 @@ func (c *Conn) suspend(f *flow, w *Wait) {
 		*w = Wait{}
 		return
 	}
-	k := c.lane.clock
+	k := c.shard.clock
 	m := momentOf(k)
 	since, last := m.now-int64(ago(wait, uint32(m.now))), m.tick(f.stamp.Load())
 	begun := time.Duration(k.End(max(since, last))) * k.Tick
 	if w.clock == k && wait == wordOf(w.stamp)|waiting && last < since && w.stamp.Sub(c.began.Load()) > 0 {
 		begun = w.begun
 	}
-	*w = Wait{lasted: max(0, m.elapsed-begun), until: c.lane.stamp()}
+	*w = Wait{lasted: max(0, m.elapsed-begun), until: c.shard.stamp()}
 	c.pause(f)
 }
 
@@ -64,9 +64,9 @@ func (c *Conn) resume(f *flow, w *Wait) {
 	if f.waits() {
 		return
 	}
-	k := c.lane.clock
+	k := c.shard.clock
 	d := c.direction(f)
-	now, at := c.lane.instant(d.counted != 0)
+	now, at := c.shard.instant(d.counted != 0)
 	began, last := c.began.Load(), f.stamp.Load()
 	if began.Sub(w.until) >= 0 || last.Sub(w.until) >= 0 || int64(ago(f.wait.Load(), now.Bits())) > int64(d.soonest) {
 		w.lasted = 0

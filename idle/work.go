@@ -297,7 +297,7 @@ func (w *work) end(c candidate, forced bool) {
 
 // give gives the shard of c a task. It reports whether the shard is not closed.
 func (w *work) give(c candidate, task func(*Shard)) bool {
-	s := shardOf(c.conn.lane)
+	s := c.conn.shard
 	if !s.do(func() { task(s) }) {
 		w.gone++ // the shard is closed, and has handed the connection back
 		return false
