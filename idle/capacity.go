@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -8,9 +9,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// ErrFull is returned by Track when there is no room for another connection; see
+// ErrFull is returned by Track when the capacity allows no other connection; see
 // [Capacity].
-var ErrFull = errors.New("idle: no room for another connection, and none can be evicted")
+var ErrFull = errors.New("idle: no room for another connection")
 
 // Capacity limits how many connections a tracker has. Every field is off when zero.
 type Capacity struct {
@@ -40,7 +41,20 @@ type Capacity struct {
 	// one, and call [Conn.Rekey] later; idlenet does so with ByAddress.
 	PerKey int
 	Key    func(owner any) string
+
+	// New is how many connections may come in a time, and NewPerKey how many of the same
+	// key. More are refused with [ErrFull], and Stats.RefusedRate counts them; none is
+	// evicted for them.
+	New, NewPerKey Quota
 }
+
+// isZero reports whether c sets nothing.
+func (c *Capacity) isZero() bool {
+	return c.Most == 0 && !c.counts() && c.Grace == 0 && len(c.Exempt) == 0 && c.New == Quota{}
+}
+
+// counts reports whether c limits connections by key.
+func (c *Capacity) counts() bool { return c.PerKey > 0 || c.NewPerKey != Quota{} }
 
 func (c *Capacity) validate(k *clock.Clock) error {
 	switch {
@@ -48,13 +62,13 @@ func (c *Capacity) validate(k *clock.Clock) error {
 		return fmt.Errorf("idle: Capacity.Most is %d; use 0 for no limit", c.Most)
 	case c.PerKey < 0:
 		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
-	case c.Key != nil && c.PerKey == 0:
-		return errors.New("idle: Capacity.Key is set, but PerKey is 0; set PerKey too")
+	case c.Key != nil && !c.counts():
+		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey too; set one of them")
 	}
 	for i, p := range c.Exempt {
 		if p == nil || p.clock != k {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
-	return notNegative("Capacity.Grace", c.Grace)
+	return cmp.Or(notNegative("Capacity.Grace", c.Grace), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
 }

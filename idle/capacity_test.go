@@ -3,6 +3,7 @@ package idle
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -337,8 +338,12 @@ func TestCapacityOfNonsense(t *testing.T) {
 			"Most is -1":          {Most: -1},
 			"PerKey is -2":        {PerKey: -2},
 			"PerKey is 0":         {Key: ByAddress},
-			"Capacity.Grace is -": {Most: 1, Grace: -1},
-			"Exempt[1] is nil":    {Most: 1, Exempt: []*Phase{r.phase, nil}},
+			"New.PerSecond is -1": {New: Quota{PerSecond: -1}},
+			"New.PerSecond is Na": {New: Quota{PerSecond: math.NaN()}},
+			"NewPerKey.Burst is 3, but PerSecond is 0": {NewPerKey: Quota{Burst: 3}},
+			"NewPerKey.Burst is -":                     {NewPerKey: Quota{Burst: -1, PerSecond: 1}},
+			"Capacity.Grace is -":                      {Most: 1, Grace: -1},
+			"Exempt[1] is nil":                         {Most: 1, Exempt: []*Phase{r.phase, nil}},
 		} {
 			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", c, err)

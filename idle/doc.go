@@ -60,7 +60,8 @@
 // The adapter's [Tracker] also changes connections that are open, from any goroutine:
 //
 //	SetPolicy, Replace   limits change, for new connections and for those that have them
-//	SetCapacity          so many connections at most; the most idle make room for new ones
+//	SetCapacity          so many connections at most, in all and by key, and so many new ones a second;
+//	                     the most idle make room for new ones
 //	Drain                all are told, and then ended, the most idle first, at an even rate
 //	Shed                 some are, for a cause of the caller's own
 //

@@ -18,7 +18,7 @@ import (
 var floors = []string{
 	"doc", "policy", "reason", "moment", "end", "options", "limit", "timeout", "validate", "tick",
 	"words", "deadline", "forecast", "histogram", "stats", "phase", "hooks", "callbacks",
-	"entry", "parting", "ends", "pace", "capacity",
+	"entry", "parting", "ends", "pace", "quota", "capacity",
 	"connset place conn keys wait job order walk shard judge obey pass queue operation work room shutdown retire tracker", // connections and their shards
 	"info", "census", "replace", "drain", "shed", "driver", "new",
 }

@@ -1,10 +1,13 @@
 package idle
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/time/rate"
 )
 
 // keys counts connections by a key, such as the client's address.
@@ -18,18 +21,35 @@ type keys struct {
 	// places by changing the capacity again and again.
 	before atomic.Pointer[keys]
 
-	mu    sync.Mutex
-	of    map[*Conn]string
-	count map[string]int
+	mu     sync.Mutex
+	of     map[*Conn]string
+	count  map[string]int
+	quotas quotas
 }
+
+// errRate and errKey are [ErrFull] because of too many connections of a key, or in a time.
+var (
+	errRate = fmt.Errorf("too many connections in so short a time: %w", ErrFull)
+	errKey  = fmt.Errorf("too many of its key: %w", ErrFull)
+)
 
 func newKeys(c *Capacity, calls *callbacks) *keys {
 	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]string{}, count: map[string]int{}}
-	k.most.Store(int64(c.PerKey))
+	k.set(c)
 	if !k.custom {
 		k.key = ByAddress
 	}
 	return k
+}
+
+// set sets the limits of c.
+func (k *keys) set(c *Capacity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most.Store(int64(c.PerKey))
+	if k.quotas.Quota != c.NewPerKey {
+		k.quotas = quotas{Quota: c.NewPerKey, of: map[string]*rate.Limiter{}}
+	}
 }
 
 // enter counts c. It fails if there are enough of its key, unless it is known. If c is
@@ -48,9 +68,14 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if _, has := k.of[c]; has || key == "" {
 		return nil
 	}
-	if most := k.most.Load(); !known && int64(k.count[key]) >= most {
+	switch most := k.most.Load(); {
+	case known:
+	case most > 0 && int64(k.count[key]) >= most:
 		before.leave(c)
-		return fmt.Errorf("%d connections of %s: %w", most, key, ErrFull)
+		return fmt.Errorf("%d connections of %s: %w", most, key, errKey)
+	case k.quotas.PerSecond > 0 && !k.quotas.allow(key):
+		before.leave(c)
+		return fmt.Errorf("connections of %s: %w", key, errRate)
 	}
 	k.of[c] = key
 	k.count[key]++
@@ -106,4 +131,17 @@ func ByAddress(owner any) string {
 		return ""
 	}
 	return ip.String()
+}
+
+// refusals are how many connections were refused, and how many of them by which limit.
+type refusals struct{ all, key, rate atomic.Uint64 }
+
+func (r *refusals) count(err error) {
+	r.all.Add(1)
+	switch {
+	case errors.Is(err, errKey):
+		r.key.Add(1)
+	case errors.Is(err, errRate):
+		r.rate.Add(1)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
@@ -27,15 +29,16 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 	r := t.room
 	r.setting.Lock()
 	defer r.setting.Unlock()
-	if c.PerKey > 0 {
+	if c.counts() {
 		t.watched.Store(true)
 	}
-	if c.Most == 0 && c.PerKey == 0 && c.Grace == 0 && len(c.Exempt) == 0 {
+	if c.isZero() {
 		r.limit.Store(nil)
 	} else {
 		r.limit.Store(&c)
 	}
 	t.countKeys(&c)
+	r.setQuota(c.New)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settle()
@@ -72,10 +75,10 @@ func (t *Tracker) MakeRoom(n int) (evicted int) {
 func (t *Tracker) countKeys(c *Capacity) {
 	have := t.keys.Load()
 	switch {
-	case c.PerKey == 0:
+	case !c.counts():
 		t.keys.Store(nil)
 	case have != nil && !have.custom && c.Key == nil:
-		have.most.Store(int64(c.PerKey))
+		have.set(c)
 	default:
 		k := newKeys(c, &t.calls)
 		if have != nil && have.before.Load() != nil {
@@ -89,6 +92,17 @@ func (t *Tracker) countKeys(c *Capacity) {
 			k.before.Store(nil)
 		}()
 	}
+}
+
+// setQuota limits how many connections come. If nothing changes, what was used stays used.
+func (r *room) setQuota(q Quota) {
+	switch {
+	case q == Quota{}:
+		r.quota.Store(nil)
+	case r.quota.Load() == nil || q != r.quotaSet:
+		r.quota.Store(q.limiter())
+	}
+	r.quotaSet = q
 }
 
 // Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
@@ -121,7 +135,10 @@ const causeKey = "too many of its key"
 type room struct {
 	tracker *base
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
-	setting sync.Mutex               // held by SetCapacity
+	quota   atomic.Pointer[rate.Limiter]
+
+	setting  sync.Mutex // held by SetCapacity; guards quotaSet
+	quotaSet Quota
 
 	_     [64]byte // each Track and Close writes taken
 	taken atomic.Int64
@@ -150,23 +167,29 @@ const (
 func newRoom(b *base) *room { return &room{tracker: b, given: map[*Conn]struct{}{}} }
 
 // admit takes a place, if there is one.
-func (r *room) admit() bool {
+func (r *room) admit() error {
+	if q := r.quota.Load(); q != nil && !q.Allow() {
+		return errRate
+	}
 	l := r.limit.Load()
 	if l == nil || l.Most == 0 {
 		r.taken.Add(1)
-		return true
+		return nil
 	}
 	for {
 		n := r.taken.Load()
 		switch {
 		case n > int64(l.Most):
-			return false
+			return ErrFull
 		case n == int64(l.Most):
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.evictOne(l, 0)
+			if !r.evictOne(l, 0) {
+				return ErrFull
+			}
+			return nil
 		case r.taken.CompareAndSwap(n, n+1):
-			return true
+			return nil
 		}
 	}
 }

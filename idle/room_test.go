@@ -2,9 +2,13 @@ package idle
 
 import (
 	"errors"
+	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
@@ -218,5 +222,70 @@ func TestKeysOfThoseThatAreThere(t *testing.T) {
 			t.Errorf("a third one: %v", err)
 		}
 		answer <- true
+	})
+}
+
+// TestNewConnectionsInATime limits how many come, in all and by key, and tells by which limit
+// they were refused.
+func TestNewConnectionsInATime(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		comes := func(from string) bool {
+			c := &caller{from: from}
+			err := r.tryTrack(&c.conn, c)
+			if err != nil && !errors.Is(err, ErrFull) {
+				r.Error(err)
+			}
+			return err == nil
+		}
+		in := func(from string, n int) (in int) {
+			for range n {
+				if comes(from) {
+					in++
+				}
+			}
+			return in
+		}
+		limits := Capacity{New: Quota{PerSecond: 10, Burst: 20}, NewPerKey: Quota{PerSecond: 2}}
+		r.mustHold(limits)
+		if n := in("192.0.2.1:1", 50); n != 2 {
+			t.Errorf("%d of an address came at once", n)
+		}
+		r.mustHold(limits) // what was used stays used
+		if n := in("192.0.2.1:1", 50); n != 0 {
+			t.Errorf("%d more came when the same limits were set", n)
+		}
+		r.wait(time.Second)
+		if n := in("192.0.2.1:1", 50); n != 2 {
+			t.Errorf("%d of an address came in a second", n)
+		}
+		all := 0
+		for i := range 50 {
+			all += in(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()+":1", 1)
+		}
+		if all != 18 {
+			t.Errorf("%d came at once, want what is left of 20", all)
+		}
+		r.mustHold(Capacity{PerKey: 1})
+		r.wait(time.Second)
+		in("192.0.2.1:1", 3)
+		if st := r.Stats(); st.RefusedRate != 48+50+48+32 || st.RefusedKey != 3 || st.Refused != st.RefusedRate+3 || st.Live != 22 {
+			t.Errorf("%d live, %d refused, %d by rate, %d by key", st.Live, st.Refused, st.RefusedRate, st.RefusedKey)
+		}
+	})
+}
+
+// TestQuotasAreForgotten has many keys that come once.
+func TestQuotasAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quotas{Quota: Quota{PerSecond: 10}, of: map[string]*rate.Limiter{}}
+		for i := range 100_000 {
+			if !q.allow(strconv.Itoa(i)) {
+				t.Fatal("refused")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if len(q.of) > 2*fewQuotas {
+			t.Errorf("%d are kept", len(q.of))
+		}
 	})
 }

@@ -73,7 +73,7 @@ type base struct {
 	byPhase phaseCounts
 	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
 	room    *room
-	refused atomic.Uint64
+	refused refusals
 
 	retiring atomic.Bool
 
@@ -300,16 +300,15 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 	t := s.tracker
 	keys := t.keys.Load()
 	if err := keys.enter(c, owner, known); err != nil {
-		t.refused.Add(1)
+		t.refused.count(err)
 		return nil, err
 	}
-	switch {
-	case known:
+	if known {
 		t.room.adopt()
-	case !t.room.admit():
+	} else if err := t.room.admit(); err != nil {
 		keys.leave(c)
-		t.refused.Add(1)
-		return nil, ErrFull
+		t.refused.count(err)
+		return nil, err
 	}
 	s.counts.tracked.Add(1)
 	return keys, nil

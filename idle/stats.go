@@ -20,7 +20,10 @@ type Stats struct {
 	Evicted  uint64            // of those, the ones ended to make room for others
 
 	Causes  map[string]uint64 // Shed by the first 128 bytes of the causes; beyond 100 the rest as "(others)"
-	Refused uint64            // connections that were not tracked, as there was no room
+	Refused uint64            // connections that were not tracked because of the [Capacity]
+
+	RefusedKey  uint64 // of Refused, those because of PerKey
+	RefusedRate uint64 // of Refused, those because of New or NewPerKey
 
 	Kept     uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
@@ -90,6 +93,8 @@ func (s *Stats) Add(other Stats) {
 	s.Shed += other.Shed
 	s.Evicted += other.Evicted
 	s.Refused += other.Refused
+	s.RefusedKey += other.RefusedKey
+	s.RefusedRate += other.RefusedRate
 	for cause, n := range other.Causes {
 		if s.Causes == nil {
 			s.Causes = map[string]uint64{}

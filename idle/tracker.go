@@ -142,7 +142,7 @@ func (t *Tracker) Stats() Stats {
 	st := t.past
 	st.TimedOut = maps.Clone(st.TimedOut)
 	st.Causes = maps.Clone(t.causes)
-	st.Refused = t.refused.Load()
+	st.Refused, st.RefusedKey, st.RefusedRate = t.refused.all.Load(), t.refused.key.Load(), t.refused.rate.Load()
 	st.Panics = t.calls.panics.Load()
 	st.ByPhase = t.byPhase.get()
 	st.EndsLost = t.ends.lost.Load()

@@ -74,11 +74,14 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 // putCounts writes what needs no label.
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
-		connections: st.Live, tracked: st.Tracked, closed: st.Gone, refused: st.Refused,
+		connections: st.Live, tracked: st.Tracked, closed: st.Gone,
 		pings: st.Pings, missed: st.Misses, kept: st.Kept, deferred: st.Deferred,
 		panics: st.Panics, looks: st.Looks, relinks: st.Relinks, endsLost: st.EndsLost,
 	} {
 		o.put(f, float64(n))
+	}
+	for limit, n := range map[string]uint64{"full": st.Refused - st.RefusedKey - st.RefusedRate, "key": st.RefusedKey, "rate": st.RefusedRate} {
+		o.put(refused, float64(n), limit)
 	}
 	o.put(busy, st.Busy.Seconds())
 	o.put(longest, st.Longest.Seconds())

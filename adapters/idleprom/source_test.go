@@ -35,13 +35,15 @@ func TestCounts(t *testing.T) {
 	}))
 	for name, want := range map[string]float64{
 		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Gone),
-		"connections_refused_total": float64(st.Refused),
-		"pings_total":               float64(st.Pings), "pings_missed_total": float64(st.Misses),
+		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
 		"timeouts_kept_total": float64(st.Kept), "timeouts_deferred_total": float64(st.Deferred),
 		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Looks), "relinks_total": float64(st.Relinks),
 		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25, "behind_seconds": 0.125,
 	} {
 		g.want(t, name, "", want)
+	}
+	for limit, want := range map[string]uint64{"full": st.Refused - st.RefusedKey - st.RefusedRate, "key": st.RefusedKey, "rate": st.RefusedRate} {
+		g.want(t, "connections_refused_total", "limit="+limit, float64(want))
 	}
 	for i, name := range []string{"connection_lifetime_seconds", "connection_idle_at_end_seconds", "timeout_lateness_seconds", "pass_duration_seconds"} {
 		h := g["idlewheel_"+name][""].GetHistogram()
@@ -172,7 +174,7 @@ func TestCapacityAndPressure(t *testing.T) {
 	}
 	g := gather(t, c)
 	g.want(t, "connections_max", "", 3)
-	g.want(t, "connections_refused_total", "", float64(refused))
+	g.want(t, "connections_refused_total", "limit=full", float64(refused))
 	g.want(t, "pressure_ratio", "", 0.75)
 	g.want(t, "pressure_read_failures_total", "", 0)
 	if err := tr.SetCapacity(idle.Capacity{PerKey: 3}); err != nil {
