@@ -406,7 +406,7 @@ func TestCloseInOnEnd(t *testing.T) {
 				r.Error(err)
 			}
 		})
-		time.Sleep(time.Minute)
+		r.wait(time.Minute)
 		r.do(func() {
 			if !slices.Equal(called, []string{"OnEnd", "Expire"}) {
 				r.Errorf("called: %v", called)
