@@ -58,8 +58,10 @@ type PhaseCensus struct {
 // Census visits all connections, in the passes of their shards, and counts them. No
 // activity waits for it, and nothing is allocated for a connection that is not listed.
 // Times are as of Census.At. Activity after that may be included already. Each
-// connection that is there throughout is counted once, and each that ends or is tracked
-// meanwhile at most once. Several censuses run one after the other.
+// connection that is there throughout is counted once. One that ends meanwhile may be left
+// out, and one that is tracked meanwhile mostly is. So if many connections come and go while
+// the census runs, Census.Live is lower than [Stats].Live, which is exact. Several censuses
+// run one after the other.
 //
 // Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
 // and with that of ctx if ctx is done first, for example because an event loop is blocked.

@@ -45,7 +45,7 @@ func TestCensusCounts(t *testing.T) {
 		if c.Live != 100 || c.Phases[""].Live != 75 || c.Phases["chat"].Live != 25 || c.Phases["chat"].Phase != chat || c.Len() != 100 {
 			r.Errorf("%+v", c)
 		}
-		if c.Idle.Count() != 100 || c.Age.Count() != 100 || c.Age.Sum < 490 || c.Age.Sum > 505 {
+		if c.Idle.Count() != 100 || c.Age.Count() != 100 || c.Age.SumMicros < 490e6 || c.Age.SumMicros > 505e6 {
 			r.Errorf("idle %v, age %v", c.Idle, c.Age)
 		}
 		for i, info := range r.page(c, 0, 3) {

@@ -359,5 +359,6 @@ func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.las
 // too short. If OnTimeout
 // has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
 // MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
-// moment. It is at most 2²⁹ ticks, which are 62 days with a tick of 10 ms.
+// moment. Ages of more than 2²⁹ ticks, 62 days with a tick of 10 ms, are not told apart: the
+// result is then between that and half as much again.
 func (c *Conn) Age() time.Duration { return momentOf(c.shard.clock).since(c.born.Load()) }

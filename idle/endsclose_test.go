@@ -102,7 +102,7 @@ func TestAgeAfterClose(t *testing.T) {
 				r.Errorf("%+v", e)
 			}
 		}
-		if st := r.Stats(); st.Lifetime.Count() != 2 || st.Lifetime.Sum < 120 {
+		if st := r.Stats(); st.Lifetime.Count() != 2 || st.Lifetime.SumMicros < 120e6 {
 			r.Errorf("%v", st.Lifetime)
 		}
 	})

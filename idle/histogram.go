@@ -21,17 +21,22 @@ type Histogram struct {
 	// BucketBound(i-1).
 	Buckets [NumBuckets]uint64
 
-	// Sum is the sum of all durations in seconds. Each counts in whole microseconds.
-	Sum float64
+	// SumMicros is the sum of all durations in microseconds. Each counts in whole ones. A
+	// time.Duration could not hold the lifetimes of a million connections of a day each.
+	SumMicros uint64
 }
 
-// BucketBound returns the upper bound of bucket i of a [Histogram] in seconds: 2 to the
-// power of i-20. It belongs to the bucket. The bound of the last bucket is infinite.
-func BucketBound(i int) float64 {
+// BucketBound returns the longest duration in bucket i of a [Histogram]: 2 to the power of
+// i-20 seconds, rounded down to nanoseconds. The last bucket has no bound, and BucketBound
+// returns the longest Duration there is.
+func BucketBound(i int) time.Duration {
 	if i >= NumBuckets-1 {
-		return math.Inf(1)
+		return math.MaxInt64
 	}
-	return math.Ldexp(1, leastBound+i)
+	if i < -leastBound {
+		return time.Second >> (-leastBound - i)
+	}
+	return time.Second << (leastBound + i)
 }
 
 // Count returns the number of durations in h.
@@ -43,9 +48,8 @@ func (h *Histogram) Count() (n uint64) {
 }
 
 // Quantile returns the duration that a share q of all durations, from 0 to 1, does not
-// exceed, in seconds. It is the bound of a bucket, so it may be up to twice as long. It is
-// 0 if h is empty.
-func (h *Histogram) Quantile(q float64) float64 {
+// exceed. It is the bound of a bucket, so it may be up to twice as long. It is 0 if h is empty.
+func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(h.Count())))
 	sum := uint64(0)
 	for i, in := range h.Buckets {
@@ -61,23 +65,23 @@ func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other.Buckets {
 		h.Buckets[i] += n
 	}
-	h.Sum += other.Sum
+	h.SumMicros += other.SumMicros
 }
 
 // note counts a duration.
 func (h *Histogram) note(d time.Duration) {
 	h.Buckets[bucketOf(d)]++
-	h.Sum += float64(d.Microseconds()) / 1e6
+	h.SumMicros += uint64(max(d, 0).Microseconds())
 }
 
-// bucketOf returns the index of the bucket of d. The bounds belong to the buckets below
-// them. A length in bits tells the index but for one.
+// bucketOf returns the index of the bucket of d. Its length in bits tells the index, or the
+// one before.
 func bucketOf(d time.Duration) int {
 	if d <= 0 {
 		return 0
 	}
-	i := max(bits.Len64(uint64(d))-10, 0) // as 2⁹ ns < BucketBound(0) < 2¹⁰ ns
-	if shift := i + leastBound; shift < 0 && d > time.Second>>-shift || shift >= 0 && d > time.Second<<shift {
+	i := max(bits.Len64(uint64(d))-10, 0) // because 2⁹ ns < BucketBound(0) < 2¹⁰ ns
+	if d > BucketBound(i) {
 		i++
 	}
 	return min(i, NumBuckets-1)
@@ -100,5 +104,5 @@ func (t *tally) addTo(h *Histogram) {
 	for i := range t.buckets {
 		h.Buckets[i] += t.buckets[i].Load()
 	}
-	h.Sum += float64(t.micros.Load()) / 1e6
+	h.SumMicros += t.micros.Load()
 }

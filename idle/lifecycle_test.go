@@ -150,7 +150,7 @@ func TestCloseInACallback(t *testing.T) {
 				if len(p.errs) == 0 {
 					r.Fatal("it was not called")
 				}
-				if err := p.errs[0]; r.loop == nil && (err == nil || !strings.Contains(err.Error(), "a callback must not call Close")) {
+				if err := p.errs[0]; r.loop == nil && (err == nil || !strings.Contains(err.Error(), "one of them has called Close")) {
 					r.Errorf("Close in %s: %v", in, err)
 				}
 				if r.loop != nil {

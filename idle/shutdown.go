@@ -13,8 +13,8 @@ import (
 // tracking with [Shard.Close].
 //
 // Close waits for running callbacks, but no longer than Options.Linger, and then
-// fails with an error that says how many are left. So it must not be called in a
-// callback. A connection whose OnTimeout is still running then is returned all the same.
+// fails with an error that says how many are left, though the tracker is closed. A callback
+// that calls Close is one of them; [Tracker.Retire] does not wait. A connection whose OnTimeout is still running then is returned all the same.
 // Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
@@ -45,7 +45,7 @@ func (b *base) finish(patience context.Context) (live []any, err error) {
 	}
 	left += b.ends.running.await(patience)
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; a callback must not call Close, or block for so long", b.opts.Linger, left)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", b.opts.Linger, left)
 	}
 	return live, nil
 }

@@ -126,10 +126,11 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 	idle += time.Duration(len(v.may)) * w.lax()
 	micro := time.Duration(len(v.may)) * time.Microsecond
 	within := func(h *Histogram, least, most time.Duration) bool {
-		return h.Sum >= (least-micro).Seconds() && h.Sum <= (most+micro).Seconds()
+		sum := time.Duration(h.SumMicros) * time.Microsecond
+		return sum >= least-micro && sum <= most+micro
 	}
 	if !w.stalls && (!within(&c.Idle, leastIdle, idle) || !within(&c.Age, leastAge, age)) {
-		w.errorf("at %v: idle for %v in all, and it was %v to %v; aged %v, and it was %v to %v", w.now(), c.Idle.Sum, leastIdle, idle, c.Age.Sum, leastAge, age)
+		w.errorf("at %v: idle for %v in all, and it was %v to %v; aged %v, and it was %v to %v", w.now(), c.Idle.SumMicros, leastIdle, idle, c.Age.SumMicros, leastAge, age)
 	}
 }
 

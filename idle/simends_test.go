@@ -196,9 +196,9 @@ func (w *world) checkSeen() {
 	for _, e := range w.ends.told {
 		age, idle, late = age+e.Age, idle+e.Idle, late+e.Late.Truncate(time.Microsecond)
 	}
-	differs := func(h Histogram, sum time.Duration) bool { return math.Abs(h.Sum-sum.Seconds()) > 1e-6 }
+	differs := func(h Histogram, sum time.Duration) bool { return h.SumMicros != uint64(sum.Microseconds()) }
 	if uint64(len(w.ends.told)) == w.tracked && (differs(st.Lifetime, age) || differs(st.Idle, idle) || differs(st.Lateness, late)) {
-		w.errorf("Stats have sums of %v, %v and %v; it was told of %v, %v and %v", st.Lifetime.Sum, st.Idle.Sum, st.Lateness.Sum, age, idle, late)
+		w.errorf("Stats have sums of %v, %v and %v; it was told of %v, %v and %v", st.Lifetime.SumMicros, st.Idle.SumMicros, st.Lateness.SumMicros, age, idle, late)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestStatsAdd(t *testing.T) {
 			}
 			f.Set(reflect.ValueOf(map[string]map[Reason]uint64{"chat": ended}))
 		case Histogram:
-			f.Set(reflect.ValueOf(Histogram{Buckets: [NumBuckets]uint64{3: uint64(i)}, Sum: float64(i)}))
+			f.Set(reflect.ValueOf(Histogram{Buckets: [NumBuckets]uint64{3: uint64(i)}, SumMicros: uint64(i)}))
 		default:
 			t.Fatalf("how does one add a %s?", v.Type().Field(i).Name)
 		}

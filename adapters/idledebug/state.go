@@ -218,9 +218,9 @@ func quantilesOf(h *idle.Histogram) quantiles {
 	return quantiles{h.Count(), finite(h.Quantile(0.5)), finite(h.Quantile(0.9)), finite(h.Quantile(0.99))}
 }
 
-// finite returns the bound of the last bucket that has one instead of infinity, which is
-// no JSON.
-func finite(s float64) float64 { return min(s, idle.BucketBound(idle.NumBuckets-2)) }
+// finite returns d in seconds, and for the last bucket, which has no bound, that of the one
+// before.
+func finite(d time.Duration) float64 { return min(d, idle.BucketBound(idle.NumBuckets-2)).Seconds() }
 
 // bucketsOf returns the buckets from the first to the last that is not empty.
 func bucketsOf(h *idle.Histogram) []bucket {
@@ -235,7 +235,7 @@ func bucketsOf(h *idle.Histogram) []bucket {
 		}
 		b := bucket{Count: n}
 		if i < idle.NumBuckets-1 {
-			bound := idle.BucketBound(i)
+			bound := idle.BucketBound(i).Seconds()
 			b.Upto = &bound
 		}
 		buckets = append(buckets, b)

@@ -1,6 +1,8 @@
 package idlefasthttp
 
 import (
+	"errors"
+
 	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -53,6 +55,9 @@ type RequestLimits = httplimits.RequestLimits
 // field is invalid; the error names the field. Then the request keeps the limits that it
 // has.
 func (l *Listener) SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) error {
+	if ctx == nil {
+		return errors.New("idlefasthttp: SetLimits: the request is nil")
+	}
 	l.headerRead(ctx.Conn()) // the server does not tell if there is no body
 	return httpconn.SetLimits(l.Listener, ctx.Conn(), limits)
 }

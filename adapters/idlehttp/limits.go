@@ -51,6 +51,9 @@ type RequestLimits = httplimits.RequestLimits
 // no limits of single streams apply to the server (see the package's documentation),
 // the error matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
+	if r == nil {
+		return errors.New("idlehttp: SetLimits: the request is nil")
+	}
 	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
 	switch {
 	case !ok:

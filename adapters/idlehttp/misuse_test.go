@@ -46,3 +46,9 @@ func TestSeveralListenersBeforeServe(t *testing.T) {
 		l.Accept()
 	}
 }
+
+// TestNilRequest is refused, and does not panic with a runtime error.
+func TestNilRequest(t *testing.T) {
+	httpsuite.WantError(t, SetLimits(nil, RequestLimits{}), "idlehttp: SetLimits: the request is nil")
+	httpsuite.WantError(t, Watch(nil, idle.Policy{IdleTimeout: time.Second}, nil), "idlehttp: Watch: the request is nil")
+}

@@ -58,6 +58,9 @@ type Callbacks = httplimits.Callbacks
 // WatchWith is like [Watch] with more than a ping: the connection can be told to finish,
 // as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed out.
 func WatchWith(r *http.Request, p idle.Policy, on Callbacks) error {
+	if r == nil {
+		return errors.New("idlehttp: Watch: the request is nil")
+	}
 	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
 	if !ok {
 		return errors.New("idlehttp: Watch: the request did not arrive on a listener of this package")

@@ -43,8 +43,8 @@ func (h *histogram) Write(m *dto.Metric) error {
 // putHistogram writes a histogram.
 func (o output) putHistogram(f family, from *idle.Histogram, b bounds) {
 	h := &histogram{desc: o.descs[f]}
-	n := from.Count()
-	h.dto.SampleCount, h.dto.SampleSum = &n, &from.Sum
+	n, sum := from.Count(), float64(from.SumMicros)/1e6
+	h.dto.SampleCount, h.dto.SampleSum = &n, &sum
 	h.setClassic(from, b)
 	h.setNative(from)
 	o.ch <- h

@@ -19,14 +19,14 @@ func TestHistogram(t *testing.T) {
 		for n := rng.IntN(20) * min(round, 1); n > 0; n-- {
 			h.Buckets[rng.IntN(idle.NumBuckets)] += uint64(rng.IntN(1000))
 		}
-		h.Sum = rng.Float64()
+		h.SumMicros = rng.Uint64N(1e9)
 		for _, b := range []bounds{span, delay, work} {
 			got := gather(t, collect(func(ch chan<- prometheus.Metric) {
 				descs := describe("test")
 				output{&descs, ch}.putHistogram(lifetime, &h, b)
 			}))["idlewheel_connection_lifetime_seconds"][""].GetHistogram()
-			if got.GetSampleCount() != h.Count() || got.GetSampleSum() != h.Sum {
-				t.Fatalf("%d that sum up to %v; want %d and %v", got.GetSampleCount(), got.GetSampleSum(), h.Count(), h.Sum)
+			if got.GetSampleCount() != h.Count() || got.GetSampleSum() != float64(h.SumMicros)/1e6 {
+				t.Fatalf("%d that sum up to %v; want %d and %v", got.GetSampleCount(), got.GetSampleSum(), h.Count(), h.SumMicros)
 			}
 			checkClassic(t, got, &h, b)
 			checkNative(t, got, &h)
@@ -45,7 +45,7 @@ func checkClassic(t *testing.T, got *dto.Histogram, h *idle.Histogram, b bounds)
 		}
 		below := uint64(0)
 		for j, n := range h.Buckets {
-			if idle.BucketBound(j) <= bucket.GetUpperBound() {
+			if j < idle.NumBuckets-1 && idle.BucketBound(j).Seconds() <= bucket.GetUpperBound() {
 				below += n
 			}
 		}
@@ -57,7 +57,7 @@ func checkClassic(t *testing.T, got *dto.Histogram, h *idle.Histogram, b bounds)
 
 func checkNative(t *testing.T, got *dto.Histogram, h *idle.Histogram) {
 	t.Helper()
-	if got.GetSchema() != 0 || got.GetZeroThreshold() != idle.BucketBound(0) || got.GetZeroCount() != h.Buckets[0] {
+	if got.GetSchema() != 0 || got.GetZeroThreshold() != math.Ldexp(1, zeroPower) || got.GetZeroCount() != h.Buckets[0] {
 		t.Fatalf("schema %d, %d at most %v; want %d", got.GetSchema(), got.GetZeroCount(), got.GetZeroThreshold(), h.Buckets[0])
 	}
 	// As Prometheus has it: the bucket with index i of schema 0 ends at 2 to the power of i.
@@ -76,10 +76,7 @@ func checkNative(t *testing.T, got *dto.Histogram, h *idle.Histogram) {
 		t.Fatalf("%d deltas are left", len(deltas))
 	}
 	for i, n := range h.Buckets[1:] {
-		bound := idle.BucketBound(i + 1)
-		if math.IsInf(bound, 1) {
-			bound = 1 << 25
-		}
+		bound := math.Ldexp(1, zeroPower+i+1)
 		if native[bound] != n {
 			t.Fatalf("the native bucket up to %v has %d; want %d", bound, native[bound], n)
 		}

@@ -27,7 +27,7 @@ func TestCounts(t *testing.T) {
 	}
 	st.Busy, st.Longest, st.Behind = 1500*time.Millisecond, 250*time.Millisecond, 125*time.Millisecond
 	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Idle, &st.Lateness, &st.PassTime} {
-		h.Buckets[30], h.Sum = uint64(i)+1, float64(i)+0.5
+		h.Buckets[30], h.SumMicros = uint64(i)+1, uint64(i)*1e6+500_000
 	}
 	g := gather(t, collect(func(ch chan<- prometheus.Metric) {
 		descs := describe("test")
@@ -91,7 +91,7 @@ func TestEnds(t *testing.T) {
 		if causes := g["idlewheel_connections_shed_total"]; len(causes) != len(st.Causes) {
 			t.Errorf("causes are %q, and Stats has %v", keys(causes), st.Causes)
 		}
-		if h := g["idlewheel_connection_lifetime_seconds"][""].GetHistogram(); h.GetSampleCount() != st.Lifetime.Count() || h.GetSampleSum() != st.Lifetime.Sum {
+		if h := g["idlewheel_connection_lifetime_seconds"][""].GetHistogram(); h.GetSampleCount() != st.Lifetime.Count() || h.GetSampleSum() != float64(st.Lifetime.SumMicros)/1e6 {
 			t.Errorf("lifetimes are %v, and Stats has %v", h, st.Lifetime)
 		}
 	})

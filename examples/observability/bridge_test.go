@@ -61,8 +61,8 @@ func TestBridge(t *testing.T) {
 			t.Fatalf("%s is %#v", name, all[name])
 		}
 		p := h.DataPoints[0]
-		if p.Count != want.Count() || p.Sum != want.Sum || p.Scale != 0 || p.ZeroCount != want.Buckets[0] {
-			t.Errorf("%s: %d that sum up to %v; want %d and %v", name, p.Count, p.Sum, want.Count(), want.Sum)
+		if p.Count != want.Count() || p.Sum != float64(want.SumMicros)/1e6 || p.Scale != 0 || p.ZeroCount != want.Buckets[0] {
+			t.Errorf("%s: %d that sum up to %v; want %d and %v", name, p.Count, p.Sum, want.Count(), want.SumMicros)
 		}
 		// The index i of scale 0 stands for more than 2 to the power of i, and at most twice as much.
 		for i, n := range p.PositiveBucket.Counts {
