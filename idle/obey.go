@@ -40,6 +40,8 @@ type dismissal struct {
 	forced bool   // although it is in use, or its OnTimeout is running
 	still  bool   // only if there has been no activity since last
 	last   uint32 // a stamp
+
+	may func() bool // nil means yes; asked after the owner, who may know of a later activity
 }
 
 // dismiss ends c. Unless that is forced, nothing is done if a reader has had something to
@@ -76,9 +78,11 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 // mayEnd reports whether c may be ended although nobody forces that. It sets the flag ending
 // before it looks. See [Conn.Deliver].
 func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
-	moved := func() bool { return d.still && c.lastActivity().Bits() != d.last }
 	c.state.move(live, ending, 0)
-	return !moved() && !s.isInUse(c, d.reason) && !moved() // again, as Examine may have taken its time
+	if d.still && c.lastActivity().Bits() != d.last || s.isInUse(c, d.reason) {
+		return false
+	}
+	return d.may == nil || d.may()
 }
 
 // isInUse reports whether the connection is busy, has input that its owner has not read

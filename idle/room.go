@@ -296,7 +296,9 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	if !s.do(func() {
 		as := inUse
 		if r.limit.Load() == l { // else the capacity has been changed or lifted
-			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last})
+			// The kernel may know of a byte a little later than the stamp, which alone spares nobody.
+			may := func() bool { return l.wants(c.conn, momentOf(s.clock)) }
+			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last, may: may})
 		}
 		r.report(l, s, c.conn, as, tries)
 	}) {

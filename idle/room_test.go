@@ -84,6 +84,29 @@ func TestOneInUseIsPassedOver(t *testing.T) {
 	})
 }
 
+// A lagging guest has had a byte that only the kernel knows of, half a second ago.
+type lagging struct{ guest }
+
+func (*lagging) Examine() Evidence { return Evidence{In: 500 * time.Millisecond} }
+
+// TestEvidenceAloneSparesNobody: the kernel knows of a byte later than the last stamp. The
+// connection has been idle for long enough all the same, so it makes room, and the newcomer
+// stays.
+func TestEvidenceAloneSparesNobody(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		old := &lagging{}
+		r.track(&old.conn, old)
+		r.wait(2 * time.Second)
+		r.mustHold(Capacity{Most: 1, Grace: 100 * time.Millisecond})
+		late := &guest{}
+		r.track(&late.conn, late)
+		r.wait(50 * time.Millisecond)
+		if st := r.Stats(); old.err == nil || late.err != nil || st.Evicted != 1 {
+			t.Errorf("the idle one has ended by %v, the newcomer by %v: %+v", old.err, late.err, st)
+		}
+	})
+}
+
 // TestAllInUse has nobody who may be evicted, as Examine finds. There is one too many at most,
 // and no pass after the other.
 func TestAllInUse(t *testing.T) {
