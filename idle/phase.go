@@ -18,6 +18,7 @@ type Phase struct {
 	// holds the version that was current when it entered, until it follows.
 	first   *Phase
 	current atomic.Pointer[Phase] // only in the first version
+	number  uint64                // how many versions there were before
 
 	clock *clock.Clock // the tracker's
 	ended *reasonCount // of all phases with the name of policy
@@ -49,6 +50,13 @@ func (d *direction) continues(other *direction) bool {
 // Policy returns the policy that the phase was given last.
 func (p *Phase) Policy() Policy { return p.latest().policy }
 
+// Version returns the policy that the phase was given last, and how many times its policy
+// has been replaced.
+func (p *Phase) Version() (now Policy, version uint64) {
+	latest := p.latest()
+	return latest.policy, latest.number
+}
+
 // latest returns the current version of p.
 func (p *Phase) latest() *Phase { return p.first.current.Load() }
 
@@ -60,9 +68,9 @@ func (p *Phase) direction(out bool) *direction {
 	return &p.in
 }
 
-// replace makes next the current version of p.
+// replace makes next the current version of p. Only one goroutine at a time may call it.
 func (p *Phase) replace(next *Phase) {
-	next.first = p.first
+	next.first, next.number = p.first, p.latest().number+1
 	p.first.current.Store(next)
 }
 

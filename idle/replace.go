@@ -41,15 +41,16 @@ func (t *Tracker) Replace(phase *Phase, p Policy) error {
 	return err
 }
 
-// CompareAndReplace replaces the policy of a phase as [Tracker.Replace] does, if it is old. It
-// reports whether it was. Nothing is done if p is old as well. It is for those who make the
-// new policy from the present one, beside others who may replace it.
-func (t *Tracker) CompareAndReplace(phase *Phase, old, p Policy) (replaced bool, err error) {
-	return t.replace(phase, p, &old)
+// CompareAndReplace replaces the policy of a phase as [Tracker.Replace] does, if that is at the
+// given version; see [Phase.Version]. It reports whether it was. If p is the present policy
+// nothing is done, and the version stays. It is for those who make the new policy from the
+// present one, beside others who may replace it.
+func (t *Tracker) CompareAndReplace(phase *Phase, version uint64, p Policy) (replaced bool, err error) {
+	return t.replace(phase, p, &version)
 }
 
-// replace replaces the policy of a phase, if it is old or if old is nil.
-func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, err error) {
+// replace replaces the policy of a phase, if that is at the given version or if version is nil.
+func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced bool, err error) {
 	t.mustBeMade()
 	switch {
 	case phase == nil:
@@ -64,7 +65,7 @@ func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, e
 	}()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := phase.Policy()
+	now, is := phase.Version()
 	p.Name = cmp.Or(p.Name, now.Name)
 	if err := p.validate(t.opts.Tick); err != nil {
 		return false, err
@@ -74,9 +75,9 @@ func (t *Tracker) replace(phase *Phase, p Policy, old *Policy) (replaced bool, e
 		return false, ErrClosed
 	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
 		return false, fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
-	case old != nil && now != *old:
+	case version != nil && is != *version:
 		return false, nil
-	case old != nil && now == p:
+	case version != nil && now == p:
 		return true, nil
 	}
 	t.renew(phase, newPhase(t.clock, p))

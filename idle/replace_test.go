@@ -345,21 +345,34 @@ func TestMissesEndWithTheHeartbeat(t *testing.T) {
 	})
 }
 
-// TestCompareAndReplace replaces a policy only if it is what was expected.
+// TestCompareAndReplace replaces a policy only if nobody else has replaced it.
 func TestCompareAndReplace(t *testing.T) {
 	onDriver(t, Policy{Name: "a", IdleTimeout: time.Minute}, nil, func(r *rig) {
-		minute, hour := r.Policy(), Policy{IdleTimeout: time.Hour}
-		version := r.phase.latest()
-		if ok, err := r.CompareAndReplace(r.phase, hour, Policy{IdleTimeout: time.Second}); ok || err != nil || r.Policy() != minute {
-			r.Errorf("another one: %v, %v, %+v", ok, err, r.Policy())
+		isAt := func(version uint64, limit time.Duration) {
+			r.Helper()
+			if p, n := r.phase.Version(); n != version || p.IdleTimeout != limit || p.Name != "a" {
+				r.Errorf("version %d is %+v", n, p)
+			}
 		}
-		if ok, err := r.CompareAndReplace(r.phase, minute, minute); !ok || err != nil || r.phase.latest() != version {
+		minute, hour := r.Policy(), Policy{IdleTimeout: time.Hour}
+		isAt(0, time.Minute)
+		if ok, err := r.CompareAndReplace(r.phase, 0, minute); !ok || err != nil {
 			r.Errorf("by itself: %v, %v", ok, err)
 		}
-		if ok, err := r.CompareAndReplace(r.phase, minute, hour); !ok || err != nil || r.Policy().IdleTimeout != time.Hour || r.Policy().Name != "a" {
-			r.Errorf("%v, %v, %+v", ok, err, r.Policy())
+		isAt(0, time.Minute)
+		if err := r.SetPolicy(minute); err != nil { // somebody else wants exactly this one
+			r.Error(err)
 		}
-		if ok, err := r.CompareAndReplace(r.phase, r.Policy(), Policy{IdleTimeout: -1}); ok || err == nil {
+		isAt(1, time.Minute)
+		if ok, err := r.CompareAndReplace(r.phase, 0, hour); ok || err != nil {
+			r.Errorf("an earlier one: %v, %v", ok, err)
+		}
+		isAt(1, time.Minute)
+		if ok, err := r.CompareAndReplace(r.phase, 1, hour); !ok || err != nil {
+			r.Errorf("%v, %v", ok, err)
+		}
+		isAt(2, time.Hour)
+		if ok, err := r.CompareAndReplace(r.phase, 2, Policy{IdleTimeout: -1}); ok || err == nil {
 			r.Errorf("invalid: %v, %v", ok, err)
 		}
 	})

@@ -245,6 +245,7 @@ func TestLaterDeadlineDoesNotRevive(t *testing.T) {
 				server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: 100 * time.Millisecond}), nil)
 				err, _ := await(t, func() error { return read1(server) })
 				wantTimeout(t, err, idle.ReasonIdle)
+				synctest.Wait() // a pipe's read deadline passes before its write deadline is set
 				go readAll(client)
 				for _, until := range []time.Time{{}, time.Now().Add(time.Hour)} {
 					set(server, until)

@@ -134,10 +134,11 @@ type Follower struct {
 
 // followed is a phase that follows.
 type followed struct {
-	tracker   *idle.Tracker
-	phase     *idle.Phase
-	full      idle.Policy
-	rest, set idle.Policy // at rest; as it was set last
+	tracker *idle.Tracker
+	phase   *idle.Phase
+	full    idle.Policy
+	rest    idle.Policy
+	version uint64 // that was set last
 }
 
 // Follow makes limits of t's connections tighter while a resource runs out, also for those
@@ -211,9 +212,14 @@ func (f *Follower) add(t *idle.Tracker, phase *idle.Phase, full idle.Policy) err
 	if phase == nil {
 		return errors.New("pressure: a phase is nil; did Tracker.Phase return an error?")
 	}
-	rest := phase.Policy()
-	if _, err := t.CompareAndReplace(phase, rest, rest); err != nil { // which changes nothing
+	rest, version := phase.Version()
+	if _, err := t.CompareAndReplace(phase, version, rest); err != nil { // which changes nothing
 		return err
+	}
+	for _, p := range f.phases {
+		if p.phase == phase {
+			return inPhase(rest.Name, errors.New("it is followed already; give each phase one policy at full pressure"))
+		}
 	}
 	if err := checkFull(&rest, &full); err != nil {
 		return inPhase(rest.Name, err)
@@ -221,7 +227,7 @@ func (f *Follower) add(t *idle.Tracker, phase *idle.Phase, full idle.Policy) err
 	if _, err := t.Phase(Scale(rest, full, 1)); err != nil {
 		return inPhase(rest.Name, fmt.Errorf("at full pressure, %w", err))
 	}
-	f.phases = append(f.phases, &followed{t, phase, full, rest, rest})
+	f.phases = append(f.phases, &followed{t, phase, full, rest, version})
 	return nil
 }
 
@@ -285,23 +291,22 @@ func (f *Follower) Failures() uint64 {
 
 // Rest returns the policy at rest of a phase, whether f follows it or not.
 func (f *Follower) Rest(phase *idle.Phase) idle.Policy {
-	now := phase.Policy()
 	if f == nil {
-		return now
+		return phase.Policy()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.phases {
 		if p.phase == phase {
-			return p.restOf(now)
+			return p.restAt(phase.Version())
 		}
 	}
-	return now
+	return phase.Policy()
 }
 
-// restOf returns the policy at rest, if now is the one in force.
-func (p *followed) restOf(now idle.Policy) idle.Policy {
-	if now != p.set { // it was replaced
+// restAt returns the policy at rest, if now is the one in force, of the given version.
+func (p *followed) restAt(now idle.Policy, version uint64) idle.Policy {
+	if version != p.version { // it was replaced
 		return now
 	}
 	return p.rest
@@ -322,15 +327,18 @@ func (f *Follower) adjust() (failed error) {
 // adjust sets the policy to what it is at a pressure.
 func (p *followed) adjust(pressure float64) error {
 	for {
-		now := p.phase.Policy()
-		rest := p.restOf(now)
+		now, version := p.phase.Version()
+		rest := p.restAt(now, version)
 		next := Scale(rest, p.full, pressure)
-		replaced, err := p.tracker.CompareAndReplace(p.phase, now, next)
+		replaced, err := p.tracker.CompareAndReplace(p.phase, version, next)
 		if err != nil {
 			return inPhase(rest.Name, err)
 		}
 		if replaced {
-			p.rest, p.set = rest, next
+			p.rest, p.version = rest, version
+			if next != now {
+				p.version++
+			}
 			return nil
 		}
 	}

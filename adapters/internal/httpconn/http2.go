@@ -99,21 +99,13 @@ func (s *streams) follows() bool {
 
 // replace replaces the policy of streams.
 func (s *streams) replace(p idle.Policy) error {
-	if s.tracker == nil || s.phase.Policy() == p {
+	if s.tracker == nil {
 		return nil
 	}
 	if err := s.tracker.Replace(s.phase, p); err != nil {
 		return err
 	}
 	return s.tracker.Replace(s.window, ofWindow(p))
-}
-
-// replaceOwn replaces the policy of streams that have limits of their own.
-func (s *streams) replaceOwn(phase *idle.Phase, p idle.Policy) error {
-	if phase.Policy() == p {
-		return nil
-	}
-	return s.tracker.Replace(phase, p)
 }
 
 // ReadFrames starts to read the frames of a connection of l that begins to speak

@@ -54,6 +54,33 @@ func TestPressureOnKeepAlive(t *testing.T) {
 	})
 }
 
+// TestTimeoutsAsTightAsFull sets Timeouts that equal those in force at full pressure. They stay.
+func TestTimeoutsAsTightAsFull(t *testing.T) {
+	inBubble(t, httplimits.Timeouts{KeepAliveTimeout: time.Minute}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
+		var percent atomic.Int64
+		percent.Store(100)
+		tight := httplimits.Timeouts{KeepAliveTimeout: time.Second, WriteTimeout: 2 * time.Second}
+		f, err := l.FollowPressure(pressure.Config{Read: func() (float64, error) { return float64(percent.Load()) / 100, nil }}, tight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SetTimeouts(tight); err != nil {
+			t.Error(err)
+		}
+		percent.Store(0)
+		time.Sleep(20 * time.Second)
+		if got := l.phases[KeepAlive].Policy().ReadTimeout; got != time.Second {
+			t.Errorf("KeepAliveTimeout is %v after the pressure", got)
+		}
+		for _, phase := range []*idle.Phase{l.streams.phase, l.streams.window} {
+			if got := phase.Policy().WriteTimeout; got != 2*time.Second {
+				t.Errorf("WriteTimeout of streams is %v after the pressure", got)
+			}
+		}
+		f.Stop()
+	})
+}
+
 func TestPressureRefuses(t *testing.T) {
 	inBubble(t, httplimits.Timeouts{}, func(t *testing.T, l *Listener, _ *Conn, _ *wire) {
 		read := func() (float64, error) { return 0, nil }

@@ -92,11 +92,9 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	return nil
 }
 
-// replace replaces the policy of a phase. It fails only if the tracker is closed.
+// replace replaces the policy of a phase, even by an equal one: a [pressure.Follower] then
+// knows that this is the one at rest. It fails only if the tracker is closed.
 func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
-	if phase.Policy() == policy {
-		return nil
-	}
 	if err := l.tracker.Replace(phase, policy); err != nil {
 		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)
 	}
