@@ -281,6 +281,7 @@ func TestNewConnectionsInATime(t *testing.T) {
 		if n := in("192.0.2.1:1", 50); n != 2 {
 			t.Errorf("%d of an address came in a second", n)
 		}
+		r.mustHold(limits)
 		all := 0
 		for i := range 50 {
 			all += in(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()+":1", 1)
