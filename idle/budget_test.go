@@ -250,7 +250,7 @@ func backlog(t *testing.T, n int, cost time.Duration, opts *Options) (last time.
 }
 
 // TestBoundOfABacklog holds how late the last connection of a herd is against the
-// formula in DESIGN.md, for several numbers of shards and processors.
+// formula in DESIGN.md, "Backlogs", for several numbers of shards and processors.
 func TestBoundOfABacklog(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	const n, cost = 4000, 50 * time.Microsecond

@@ -40,7 +40,7 @@ type Stats struct {
 
 	// Behind is for how long passes have left connections for the next tick, for want of
 	// time. No connection that waits for a pass has waited for longer. It is 0 if the last
-	// passes left none. DESIGN.md has the formula for how great it can become in a herd.
+	// passes left none. See DESIGN.md, "Backlogs", for the formula of its maximum.
 	Behind time.Duration
 
 	// ByPhase holds, for each name of a Policy that the tracker has had, how many

@@ -55,8 +55,8 @@ func (e *TimeoutError) Error() string {
 func (e *TimeoutError) Timeout() bool { return true }
 
 // Temporary returns false: the connection has ended, and no later deadline
-// revives it. The timeouts of package net return true. See DESIGN, "A timeout is
-// not temporary".
+// revives it. The timeouts of package net return true. See
+// docs/decisions/a-timeout-is-not-temporary.md.
 func (e *TimeoutError) Temporary() bool { return false }
 
 // Is reports whether target is os.ErrDeadlineExceeded.

@@ -28,7 +28,7 @@ import (
 //   - The scheduler is told about each system call, although none of them waits
 //     for the peer. The kernel may stop a thread inside one for a while, and only
 //     a thread that is known to be in a system call gives up its processor. See
-//     DESIGN, "idlenet".
+//     docs/decisions/recv-and-send.md.
 //   - The race detector is told about both calls what package net tells it
 //     (race_on.go), so it checks the code that ships. The memory and address
 //     sanitizers cannot be told, because package syscall uses an internal package
