@@ -162,7 +162,7 @@ func (l *Listener) hook(s *fasthttp.Server) {
 			l.headerRead(ctx.Conn())
 		}
 		handler(ctx)
-		if l.IsDraining() {
+		if httpconn.AsksToClose(l.Listener) {
 			l.askToClose(ctx)
 		}
 	}
@@ -200,8 +200,8 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 	return httpconn.LameDuck(ctx, "idlefasthttp", d, listeners)
 }
 
-// IsDraining reports whether clients are asked to leave. That begins with [LameDuck],
-// [Shutdown], or a Drain or Shed of the tracker. Any goroutine may call it.
+// IsDraining reports whether all clients are asked to leave: from [LameDuck] or [Shutdown] on,
+// and during a Drain of the tracker. Any goroutine may call it.
 func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
 
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no

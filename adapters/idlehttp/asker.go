@@ -19,7 +19,7 @@ type asking struct {
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
 	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.Listener {
-		if c != nil && h.l.IsDraining() {
+		if c != nil {
 			c.Announce()
 		}
 		h.next.ServeHTTP(w, r)
@@ -55,7 +55,7 @@ func (a *asker) begin() {
 		return
 	}
 	a.begun = true
-	if httpconn.ListenerOf(a.conn).IsDraining() && a.conn.IsTold() {
+	if a.conn.IsTold() {
 		a.Header().Set("Connection", "close")
 	}
 }

@@ -167,8 +167,8 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 	return httpconn.LameDuck(ctx, "idlehttp", d, listeners)
 }
 
-// IsDraining reports whether clients are asked to leave. That begins with [LameDuck],
-// [Shutdown], or a Drain or Shed of the tracker. Any goroutine may call it.
+// IsDraining reports whether all clients are asked to leave: from [LameDuck] or [Shutdown] on,
+// and during a Drain of the tracker. Any goroutine may call it.
 func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
 
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no

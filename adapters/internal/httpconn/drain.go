@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +18,10 @@ import (
 
 // drain is what a listener knows about a drain.
 type drain struct {
-	some atomic.Bool // connections have been asked to finish, or will be
-	lame atomic.Bool // each response asks its client to go; see LameDuck
-	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
+	some    atomic.Bool // connections have been asked to finish, or will be
+	lame    atomic.Bool // each response asks its client to go; see LameDuck
+	leaving atomic.Bool // LameDuck or Shutdown has begun
+	told    sync.Map    // those that are open still: *Conn to a func() that tells of its first request
 
 	mu       sync.Mutex
 	stopped  chan struct{}                          // nil unless a Shutdown has begun; closed when Accept may fail
@@ -76,13 +78,21 @@ func (c *Conn) firstRequest() {
 	}
 }
 
-// IsDraining reports whether connections of l are asked to finish, which begins with
-// LameDuck, Shutdown, or a Drain or Shed of the tracker.
-func (l *Listener) IsDraining() bool { return l.drain.some.Load() }
+// IsDraining reports whether all clients are to leave: from LameDuck or Shutdown on, and
+// during a Drain of the tracker.
+func (l *Listener) IsDraining() bool {
+	return l.drain.leaving.Load() || slices.ContainsFunc(l.tracker.Operations(), func(o *idle.Operation) bool { return o.Reason() == idle.ReasonDrain })
+}
+
+// AsksToClose reports whether connections of l have been asked to finish, or will be.
+func AsksToClose(l *Listener) bool { return l.drain.some.Load() }
 
 // IsTold reports whether c has been asked to finish, so that its next response is to ask
 // the client to close the connection.
 func (c *Conn) IsTold() bool {
+	if !c.listener.drain.some.Load() {
+		return false
+	}
 	if c.listener.drain.lame.Load() {
 		return true
 	}
@@ -241,8 +251,9 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 		return fmt.Errorf("%s: LameDuck of %v; it must be more than 0", pkg, d)
 	}
 	for _, l := range all {
-		l.drain.some.Store(true)
+		l.drain.leaving.Store(true)
 		l.drain.lame.Store(true)
+		l.drain.some.Store(true)
 	}
 	select {
 	case <-ctx.Done():
@@ -255,7 +266,10 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 // Announce asks the client of an HTTP/2 connection to open no more streams, if clients are
 // to leave.
 func (c *Conn) Announce() {
-	if x := c.extra.Load(); x != nil && x.frames != nil && c.listener.drain.lame.Load() {
+	if !c.listener.drain.lame.Load() {
+		return
+	}
+	if x := c.extra.Load(); x != nil && x.frames != nil {
 		go x.frames.Announce() // which waits for the answer
 	}
 }
@@ -285,6 +299,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	for _, l := range all {
+		l.drain.leaving.Store(true)
 		l.drain.some.Store(true)
 		l.stopAccepting()
 		defer l.drain.mayFail()

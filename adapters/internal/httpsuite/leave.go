@@ -52,6 +52,32 @@ var ofLeaving = []promise{
 		unused.Close()
 	}},
 
+	// A Shed asks some clients to go, and the server stays. A Drain is one until it is cancelled.
+	{"ShedIsNoDrain", usual, func(t *testing.T, u under) {
+		s := u.start(t, Timeouts{}, echo)
+		c, other := s.Dial(), s.Dial()
+		c.Get("/")
+		other.Get("/")
+		shed, err := s.Tracker().Shed(idle.Shed{Most: 1, Grace: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		Eventually(t, "one is told", func() bool { return s.Setup.Told() == 1 })
+		if s.Setup.IsDraining() {
+			t.Error("a Shed of one connection counts as a drain")
+		}
+		shed.Cancel()
+		drain, err := s.Tracker().Drain(idle.Drain{Over: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.Setup.IsDraining() {
+			t.Error("a Drain does not count as one")
+		}
+		drain.Cancel()
+		Eventually(t, "the drain is over", func() bool { return !s.Setup.IsDraining() })
+	}},
+
 	// In HTTP/2, a client whose connection is used gets a GOAWAY, and opens another one.
 	{"LameDuckOfHTTP2", secure, func(t *testing.T, u under) {
 		if !u.SpeaksHTTP2 {
