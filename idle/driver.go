@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"time"
+	"weak"
 )
 
 const (
@@ -16,42 +17,88 @@ const (
 	graceTicks = 5
 )
 
-// drive is the tracker's goroutine. While the clock runs it wakes up once a tick to
-// publish it. It also wakes up when a shard is due.
-func (t *Tracker) drive() {
-	defer close(t.stopped)
-	defer t.clock.Stop()
+// A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to
+// publish it. It also wakes up when a shard is due. While it has nothing to do until it is
+// told, it does not keep the tracker from the garbage collector, and ends with it.
+type driver struct {
+	tracker weak.Pointer[Tracker]
+	stop    <-chan struct{} // the tracker is closed
+	stopped chan<- struct{}
+	signal  <-chan struct{}
+	dropped chan struct{} // the garbage collector has taken the tracker
+
+	planned int64 // the tick of the next turn
+	grace   int64 // no pass runs before this tick
+	passed  bool  // a pass has run since the last grace
+	looked  int64 // the tick of the last turn
+	ran     int64 // the tick that own shards were passed over for last
+}
+
+// startDriver starts the driver of t.
+func (t *Tracker) startDriver() {
+	d := &driver{
+		tracker: weak.Make(t), stop: t.stop, stopped: t.stopped, signal: t.clock.Signal(), dropped: make(chan struct{}),
+		planned: t.clock.Now(), passed: true,
+	}
+	go d.run(runtime.AddCleanup(t, func(dropped chan struct{}) { close(dropped) }, d.dropped))
+}
+
+func (d *driver) run(cleanup runtime.Cleanup) {
+	defer close(d.stopped)
+	defer cleanup.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	planned, grace := t.clock.Now(), int64(0) // no pass runs before the tick grace
-	looked, ran := int64(0), int64(0)
-	passed := true // a pass has run since the last grace
+	var keep *Tracker
 	for {
+		stop := false
 		select {
-		case <-t.stop:
+		case <-d.stop:
+			stop = true
+		case <-d.dropped:
 			return
-		case <-t.clock.Signal():
+		case <-d.signal:
 		case <-timer.C:
 		}
-		now := t.clock.Now()
-		if now-planned >= stallTicks && passed {
-			grace, passed = now+graceTicks, false
+		runtime.KeepAlive(keep)
+		t := d.tracker.Value()
+		switch {
+		case t == nil:
+			return
+		case stop:
+			t.clock.Stop()
+			return
 		}
-		if now > looked { // a signal comes at any time
-			looked = now
-			t.clock.Rest(now, t.slowPaths())
-		}
-		t.clock.Publish()
-		if now >= grace {
-			passed = true
-			settled := t.clock.Settled()
-			t.runDue(settled, settled > ran || !t.behind.Load()) // else the budget of this tick is used up
-			ran = settled
-		}
-		rest := t.rest(grace)
-		planned = t.clock.In(rest)
+		rest := t.drive(d)
 		timer.Reset(rest)
+		if keep = t; rest == forever {
+			keep = nil
+		}
 	}
+}
+
+// forever is how long the driver has nothing to do until it is told.
+const forever = time.Duration(math.MaxInt64)
+
+// drive does what the driver has to do now, and returns how long it may sleep.
+func (t *Tracker) drive(d *driver) (rest time.Duration) {
+	now := t.clock.Now()
+	if now-d.planned >= stallTicks && d.passed {
+		d.grace, d.passed = now+graceTicks, false
+	}
+	if now > d.looked { // a signal comes at any time
+		d.looked = now
+		t.clock.Rest(now, t.slowPaths())
+	}
+	t.clock.Publish()
+	if now >= d.grace {
+		d.passed = true
+		settled := t.clock.Settled()
+		t.runDue(settled, settled > d.ran || !t.behind.Load()) // else the budget of this tick is used up
+		d.ran = settled
+	}
+	rest = t.rest(d.grace)
+	d.planned = t.clock.In(rest)
+	return rest
 }
 
 // slowPaths returns how many slow paths there were since its last call. It does not count
@@ -107,7 +154,7 @@ func (t *Tracker) runDue(now int64, own bool) {
 // rest returns how long the driver has nothing to do. No pass may run before the tick
 // grace.
 func (t *Tracker) rest(grace int64) time.Duration {
-	rest := time.Duration(math.MaxInt64)
+	rest := forever
 	if !t.clock.Sleeping() {
 		rest = t.clock.Until(t.clock.Now() + 1)
 	}
