@@ -14,13 +14,16 @@
 //	go run ./examples/http -timeouts timeouts.json
 //	pkill -HUP http
 //
-// A page about the connections is on http://127.0.0.1:6060, and metrics for Prometheus are
-// on /metrics there. -ops names another address.
+// A page about the connections is on http://127.0.0.1:6060, metrics for Prometheus are on
+// /metrics there, and /readyz says whether a balancer should send clients. -ops names another
+// address. Behind a balancer, -lame-duck 10s has the server fail /readyz for that time before
+// it drains. The folder deploy has a manifest for Kubernetes and units for systemd.
 package main
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -28,8 +31,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
@@ -37,37 +44,38 @@ import (
 )
 
 func main() {
-	address := flag.String("address", "127.0.0.1:9005", "where to listen without TLS")
-	secure := flag.String("tls-address", "127.0.0.1:9006", "where to listen with TLS")
+	address := flag.String("address", "127.0.0.1:9005", "where to listen without TLS; fd:3 is a socket that systemd passes")
+	secure := flag.String("tls-address", "127.0.0.1:9006", "where to listen with TLS; fd:4 is a socket that systemd passes")
 	var beat idle.Heartbeat
 	flag.DurationVar(&beat.Interval, "heartbeat", 3*time.Second, "silence after which a WebSocket is pinged")
 	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
 	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
 	file := flag.String("timeouts", "", "a `file` with Timeouts, which SIGHUP has read again")
 	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
+	lameDuck := flag.Duration("lame-duck", 0, "how long the server goes on serving after SIGTERM while /readyz fails; longer than your balancer needs to notice")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	plainListener, err := net.Listen("tcp", *address)
+	plainListener, err := listen(*address)
 	if err != nil {
 		log.Fatal(err)
 	}
-	tlsListener, err := net.Listen("tcp", *secure)
+	tlsListener, err := listen(*secure)
 	if err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
+	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, *lameDuck, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve serves on both listeners, and ends in good order when ctx does.
-func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, opsAddress string, drain idle.Drain) error {
+func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, opsAddress string, lameDuck time.Duration, drain idle.Drain) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cert, err := selfSigned()
@@ -104,7 +112,7 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 	defer tlsHTTP.Close()
 	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{
 		"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker(), "https streams": tlsHTTP.StreamTracker(),
-	}); err != nil {
+	}, readiness(plainHTTP, tlsHTTP)); err != nil {
 		return err
 	}
 
@@ -116,7 +124,10 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 	case err = <-done:
 		server.Close()
 	case <-ctx.Done():
-		err = idlehttp.Shutdown(context.Background(), drain, plainHTTP, tlsHTTP)
+		if lameDuck > 0 {
+			err = idlehttp.LameDuck(context.Background(), lameDuck, plainHTTP, tlsHTTP)
+		}
+		err = errors.Join(err, idlehttp.Shutdown(context.Background(), drain, plainHTTP, tlsHTTP))
 		rm.live.Wait()
 	}
 	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {
@@ -124,4 +135,35 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Gone, s.Limits, s.Pings, s.Misses)
 	}
 	return err
+}
+
+// listen listens at an address, or takes over a socket that systemd has opened. Clients that
+// connect while the program restarts wait in such a socket.
+func listen(address string) (net.Listener, error) {
+	number, ok := strings.CutPrefix(address, "fd:")
+	if !ok {
+		return net.Listen("tcp", address)
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("-address is %q; a socket of systemd is fd:3 or a greater number", address)
+	}
+	file := os.NewFile(uintptr(fd), address)
+	defer file.Close() // FileListener has a copy
+	return net.FileListener(file)
+}
+
+// readiness adds /readyz. It answers 503 from the moment at which clients should go elsewhere.
+func readiness(listeners ...*idlehttp.Listener) func(*prometheus.Registry, *http.ServeMux) {
+	return func(_ *prometheus.Registry, mux *http.ServeMux) {
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+			for _, l := range listeners {
+				if l.IsDraining() {
+					http.Error(w, "draining", http.StatusServiceUnavailable)
+					return
+				}
+			}
+			fmt.Fprintln(w, "ready")
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -43,7 +44,7 @@ func start(t *testing.T, beat idle.Heartbeat) site {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, plain, secure, beat, "", "", idle.Drain{Stop: patience}) }()
+	go func() { done <- serve(ctx, plain, secure, beat, "", "", 0, idle.Drain{Stop: patience}) }()
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()
@@ -211,5 +212,57 @@ func TestLeave(t *testing.T) {
 	gone := await(t, events, "an end", func(n news) bool { return n.Member.State == "gone" })
 	if gone.Member.Pings != 0 || !strings.Contains(gone.Text, "has left") {
 		t.Errorf("after %d pings: %s", gone.Member.Pings, gone.Text)
+	}
+}
+
+// TestReadiness: a balancer is told that the server leaves while it still serves.
+func TestReadiness(t *testing.T) {
+	ln, err := listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "served") })}
+	l, err := idlehttp.NewListener(server, ln, idlehttp.Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(l)
+	defer server.Close()
+	mux := http.NewServeMux()
+	readiness(l)(nil, mux)
+	status := func() int {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+		return w.Code
+	}
+	if got := status(); got != http.StatusOK {
+		t.Errorf("before: %d", got)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() { left <- idlehttp.LameDuck(ctx, time.Hour, l) }()
+	for deadline := time.Now().Add(patience); status() == http.StatusOK; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is ready, although it leaves")
+		}
+	}
+	resp, err := http.Get("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !resp.Close {
+		t.Errorf("status %d, asked to close: %v", resp.StatusCode, resp.Close)
+	}
+	stop()
+	<-left
+}
+
+// TestListen: what systemd passes is taken over, and anything else is refused by name.
+func TestListen(t *testing.T) {
+	for _, address := range []string{"fd:", "fd:2", "fd:x"} {
+		if _, err := listen(address); err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
