@@ -82,7 +82,7 @@
 //	Operations   the drains and sheds that are under way
 //	RecentEnds   the last connections that have ended, and why
 //
-// [Options].OnEnds is told of each connection that ends, and LogEnds logs them. Package
+// [Options].OnEnds is told of each connection that ends; [LogEnds] is one that logs them. Package
 // adapters/idleprom gives all of it to Prometheus, and adapters/idledebug is a page of it.
 //
 // # What is promised

@@ -30,8 +30,6 @@ type ends struct {
 	next      uint64     // how many have been kept in ring
 	waiting   []End      // to be reported
 	reporting bool       // the reporter exists
-
-	log endLog // the reporter's
 }
 
 const (
@@ -42,7 +40,7 @@ const (
 func (n *ends) init(opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
 	n.opts, n.calls, n.watched, n.stop = opts, calls, watched, stop
 	n.full = make(chan struct{}, 1)
-	if opts.OnEnds != nil || opts.LogEnds != nil {
+	if opts.OnEnds != nil {
 		n.record()
 	}
 }
@@ -69,7 +67,7 @@ func (n *ends) add(e End) (startReporter bool) {
 	}
 	n.next++
 	switch {
-	case n.opts.OnEnds == nil && n.opts.LogEnds == nil:
+	case n.opts.OnEnds == nil:
 		return false
 	case len(n.waiting) == mostWaiting:
 		n.lost.Add(1)
@@ -142,12 +140,7 @@ func (n *ends) report() {
 		if len(buf) == 0 {
 			return
 		}
-		if n.opts.LogEnds != nil {
-			n.calls.guard("LogEnds", func() { n.log.write(n.opts.Logger, n.opts.LogEnds.Level(), buf) })
-		}
-		if n.opts.OnEnds != nil {
-			n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })
-		}
+		n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })
 		clear(buf)
 	}
 }
@@ -178,14 +171,33 @@ func clip(text string) string {
 	return strings.Clone(text[:end])
 }
 
-// An endLog logs ends.
-type endLog struct{ limit logLimit }
+// LogEnds returns a function for [Options].OnEnds that logs each end at a level, at most 100 a
+// second. The next record after that says how many were left out. A record has the time of
+// the end. A nil logger is slog.Default(). Several trackers may share the function.
+func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	l := &endLog{to: logger, level: level}
+	return l.write
+}
 
-func (l *endLog) write(to *slog.Logger, at slog.Level, all []End) {
-	ctx := context.Background()
-	if !to.Enabled(ctx, at) {
+// An endLog logs ends.
+type endLog struct {
+	to    *slog.Logger
+	level slog.Leveler
+
+	mu    sync.Mutex
+	limit logLimit
+}
+
+func (l *endLog) write(all []End) {
+	ctx, at := context.Background(), l.level.Level()
+	if !l.to.Enabled(ctx, at) {
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, e := range all {
 		leftOut, ok := l.limit.allow(e.Time)
 		if !ok {
@@ -208,6 +220,6 @@ func (l *endLog) write(to *slog.Logger, at slog.Level, all []End) {
 		if leftOut > 0 {
 			r.AddAttrs(slog.Int("left_out", leftOut))
 		}
-		_ = to.Handler().Handle(ctx, r)
+		_ = l.to.Handler().Handle(ctx, r)
 	}
 }

@@ -156,26 +156,3 @@ func TestManyEndsAtOnce(t *testing.T) {
 		}
 	})
 }
-
-// A badLevel panics.
-type badLevel struct{}
-
-func (badLevel) Level() slog.Level { panic("no level") }
-
-// TestPanicInLogLevel has a level for the log panic. OnEnds is called all the same.
-func TestPanicInLogLevel(t *testing.T) {
-	told := 0
-	opts := &Options{LogEnds: badLevel{}, Logger: slog.New(slog.DiscardHandler), OnEnds: func(ends []End) { told += len(ends) }}
-	onDriver(t, Policy{IdleTimeout: time.Hour}, opts, func(r *rig) {
-		told = 0
-		all := r.guests(2)
-		for _, g := range all {
-			g.conn.Close()
-			r.wait(time.Second)
-		}
-		synctest.Wait()
-		if st := r.Stats(); st.Panics != 2 || told != 2 {
-			r.Errorf("%d panics, %d of 2 are told", st.Panics, told)
-		}
-	})
-}

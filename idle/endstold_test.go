@@ -195,7 +195,7 @@ func TestLabelIsTheAddressByDefault(t *testing.T) {
 
 func TestEndsAreLogged(t *testing.T) {
 	var log strings.Builder
-	opts := &Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), LogEnds: slog.LevelInfo}
+	opts := &Options{OnEnds: LogEnds(slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)}
 	onDriver(t, Policy{Name: "chat", IdleTimeout: time.Second}, opts, func(r *rig) {
 		log.Reset()
 		for range 3 * loggedASecond {

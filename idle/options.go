@@ -73,14 +73,9 @@ type Options struct {
 	// not ended. ends is valid until OnEnds returns. The ends of about a tick
 	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
 	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
-	// Stats.EndsLost counts them. If OnEnds panics, that is logged, and the rest of ends is
+	// Stats.EndsLost counts them. [LogEnds] returns such a function. If OnEnds panics, that is logged, and the rest of ends is
 	// not repeated.
 	OnEnds func(ends []End)
-
-	// LogEnds, if not nil, is the level at which Logger logs each end, at most 100 a
-	// second. The next record after that says how many were left out. A record has the
-	// time of the end. It may be written later, as the goroutine of OnEnds writes it.
-	LogEnds slog.Leveler
 }
 
 const (

@@ -48,7 +48,7 @@ type Stats struct {
 	// 100 names the rest is counted as "(others)".
 	ByPhase map[string]map[Reason]uint64
 
-	EndsLost uint64 // ends that were not reported, as Options.OnEnds or the log was too slow
+	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
 	// These are histograms over all connections that have ended, whatever the reason,
 	// but for Lateness. Times are in whole ticks.

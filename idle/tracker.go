@@ -126,7 +126,7 @@ func (t *Tracker) operate(p plan) *Operation {
 }
 
 // RecentEnds returns the last ends, the newest first, at most 1,024. The first call has
-// the tracker keep them from then on, unless Options.OnEnds or LogEnds does so already. Any
+// the tracker keep them from then on, unless Options.OnEnds does so already. Any
 // goroutine may call it.
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()

@@ -36,7 +36,7 @@
 //	idlewheel_pings_total                      pings that were sent
 //	idlewheel_pings_missed_total               pings that were not answered
 //	idlewheel_callback_panics_total            panics in callbacks
-//	idlewheel_end_reports_lost_total           ends that were not reported, as Options.OnEnds or the log was too slow
+//	idlewheel_end_reports_lost_total           ends that were not reported, because Options.OnEnds was too slow
 //
 // # Capacity and pressure
 //

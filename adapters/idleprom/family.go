@@ -89,7 +89,7 @@ var families = [numFamilies]struct {
 	looks:   {counter, "looks_total", "Looks at a connection because its slot of the wheel came up.", nil},
 	relinks: {counter, "relinks_total", "Places in the wheel that were moved because a deadline was brought forward.", nil},
 
-	endsLost:   {counter, "end_reports_lost_total", "Ends that were not reported, as Options.OnEnds or the log was too slow.", nil},
+	endsLost:   {counter, "end_reports_lost_total", "Ends that were not reported, because Options.OnEnds was too slow.", nil},
 	censusTime: {gauge, "census_timestamp_seconds", "When the census began that this scrape has used.", nil},
 	censusTook: {gauge, "census_duration_seconds", "How long the census took that this scrape has used.", nil},
 	censusLate: {counter, "census_late_total", "Scrapes that have used an older census or none, as theirs was not finished in time.", nil},

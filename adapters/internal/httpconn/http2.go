@@ -26,7 +26,7 @@ type streams struct {
 // init makes the tracker of streams under a policy. The options are those of the
 // connections' tracker.
 func (s *streams) init(opts idle.Options, p idle.Policy) (err error) {
-	opts.OnPass, opts.OnEnds, opts.LogEnds = nil, nil, nil // they are for connections
+	opts.OnPass, opts.OnEnds = nil, nil // they are for connections
 	if s.tracker, err = newTracker(opts); err != nil {
 		return err
 	}
