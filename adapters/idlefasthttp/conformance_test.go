@@ -78,7 +78,7 @@ func setup(f *fasthttp.Server, c httpsuite.Config, secure bool) (httpsuite.Setup
 	l, err := NewListener(f, c.Listener, c.Timeouts)
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
-	s.Told = func() int { return httpconn.CountTold(l.Listener) }
+	s.Told = func() int { return httpconn.CountTold(l.inner) }
 	s.LameDuck = func(ctx context.Context, d time.Duration) error { return LameDuck(ctx, d, l) }
 	s.IsDraining = func() bool { return l.IsDraining() }
 	s.Serve = func() error { return serve(f, l, secure) }

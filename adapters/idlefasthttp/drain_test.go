@@ -37,7 +37,7 @@ func TestDrainAsksByAnyResponse(t *testing.T) {
 				httpsuite.Receive(t, begun)
 				ended := make(chan error, 1)
 				go func() { ended <- Shutdown(context.Background(), idle.Drain{}, s.Listener.(*Listener)) }()
-				httpsuite.Eventually(t, "it is told", func() bool { return httpconn.CountTold(s.Listener.(*Listener).Listener) == 1 })
+				httpsuite.Eventually(t, "it is told", func() bool { return httpconn.CountTold(s.Listener.(*Listener).inner) == 1 })
 				close(goOn)
 				r := c.Response()
 				if io.Copy(io.Discard, r.Body); !r.Close {

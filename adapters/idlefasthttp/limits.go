@@ -19,7 +19,7 @@ func (l *Listener) SetTimeouts(t Timeouts) error {
 	if err := checkTimeouts(t); err != nil {
 		return err
 	}
-	return l.Listener.SetTimeouts(t)
+	return l.inner.SetTimeouts(t)
 }
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
@@ -31,7 +31,7 @@ func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.F
 	if err := checkTimeouts(full); err != nil {
 		return nil, err
 	}
-	return l.Listener.FollowPressure(c, full)
+	return l.inner.FollowPressure(c, full)
 }
 
 // RequestLimits are the limits of one request. See [httplimits.RequestLimits], which
@@ -59,5 +59,5 @@ func (l *Listener) SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) err
 		return errors.New("idlefasthttp: SetLimits: the request is nil")
 	}
 	l.headerRead(ctx.Conn()) // the server does not tell if there is no body
-	return httpconn.SetLimits(l.Listener, ctx.Conn(), limits)
+	return httpconn.SetLimits(l.inner, ctx.Conn(), limits)
 }

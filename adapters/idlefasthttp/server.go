@@ -28,15 +28,24 @@ type Stats = httplimits.Stats
 // Listener is a net.Listener whose connections have timeouts; see package
 // httplimits.
 type Listener struct {
-	*httpconn.Listener
+	*inner
 	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
 }
 
+type inner = httpconn.Listener // under a name that is not exported
+
+// Close closes the listener but none of its connections, whose timeouts stay in force. Its
+// trackers end with the last connection.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
 // Stats returns the current counts. Any goroutine may call it.
-func (l *Listener) Stats() Stats { return l.Listener.Stats() }
+func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
 // Tracker returns the tracker of the connections, hijacked ones included.
-func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
+func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has
@@ -158,11 +167,11 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		if httpconn.LimitsHandlers(l.Listener) {
+		if httpconn.LimitsHandlers(l.inner) {
 			l.headerRead(ctx.Conn())
 		}
 		handler(ctx)
-		if httpconn.AsksToClose(l.Listener) {
+		if httpconn.AsksToClose(l.inner) {
 			l.askToClose(ctx)
 		}
 	}
@@ -175,7 +184,7 @@ func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 	if late == nil && ctx.Hijacked() {
 		return
 	}
-	if c := httpconn.Find(l.Listener, ctx.Conn()); c == nil || !c.IsTold() {
+	if c := httpconn.Find(l.inner, ctx.Conn()); c == nil || !c.IsTold() {
 		return
 	}
 	if late != nil {
@@ -202,7 +211,7 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 
 // IsDraining reports whether all clients are asked to leave: from [LameDuck] or [Shutdown] on,
 // and during a Drain of the tracker. Any goroutine may call it.
-func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
+func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
 // more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones
@@ -232,7 +241,7 @@ func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 
 // headerRead reports that a request has been read as far as its handler needs it.
 func (l *Listener) headerRead(nc net.Conn) {
-	if c := httpconn.Find(l.Listener, nc); c != nil {
+	if c := httpconn.Find(l.inner, nc); c != nil {
 		c.HeaderRead()
 	}
 }
@@ -254,7 +263,7 @@ func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
 		return // Close or SetDeadline has reported it, and a pooled wrapper may belong to another connection by now
 	}
-	c := httpconn.Find(l.Listener, nc)
+	c := httpconn.Find(l.inner, nc)
 	switch {
 	case c == nil:
 	case to == fasthttp.StateIdle:
@@ -272,7 +281,7 @@ func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 // one, such as a lack of descriptors, as net/http does.
 func (l *Listener) Accept() (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		c, err := l.Listener.Accept()
+		c, err := l.inner.Accept()
 		if err == nil {
 			return c, nil
 		}
@@ -303,7 +312,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 //   - l is closed and no connection with limits is left, which has ended its
 //     timeouts.
 func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
-	return httpconn.Watch(l.Listener, c, p, ping)
+	return httpconn.Watch(l.inner, c, p, ping)
 }
 
 // Callbacks are the functions that [Listener.WatchWith] is given. See
@@ -318,5 +327,5 @@ type Callbacks = httplimits.Callbacks
 // while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
 // that waits may fail before.
 func (l *Listener) WatchWith(c net.Conn, p idle.Policy, on Callbacks) error {
-	return httpconn.WatchWith(l.Listener, c, p, on)
+	return httpconn.WatchWith(l.inner, c, p, on)
 }

@@ -18,7 +18,7 @@ type asking struct {
 
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
-	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.Listener {
+	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.inner {
 		if c != nil {
 			c.Announce()
 		}
@@ -33,7 +33,7 @@ func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isServed reports whether a listener is served for which s was prepared.
 func isServed(s *http.Server) bool {
 	for h, ok := s.Handler.(*asking); ok; h, ok = h.next.(*asking) {
-		if httpconn.IsServed(h.l.Listener) {
+		if httpconn.IsServed(h.l.inner) {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func setup(server *http.Server, c httpsuite.Config, secure bool, prepare ...func
 	l, err := NewListener(server, c.Listener, c.Timeouts)
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
-	s.Told = func() int { return httpconn.CountTold(l.Listener) }
+	s.Told = func() int { return httpconn.CountTold(l.inner) }
 	s.LameDuck = func(ctx context.Context, d time.Duration) error { return LameDuck(ctx, d, l) }
 	s.IsDraining = func() bool { return l.IsDraining() }
 	s.Serve = func() error { return serve(server, l, secure) }

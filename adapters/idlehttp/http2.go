@@ -53,7 +53,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 		return
 	}
 	s.TLSNextProto[overTLS] = func(hs *http.Server, tc *tls.Conn, h http.Handler) {
-		if httpconn.Find(l.Listener, tc) == nil {
+		if httpconn.Find(l.inner, tc) == nil {
 			serveTLS(hs, tc, h)
 			return
 		}
@@ -74,7 +74,7 @@ func (l *Listener) framed(nc net.Conn) net.Conn {
 	if nc == nil {
 		return nil
 	}
-	return httpconn.ReadFrames(l.Listener, nc)
+	return httpconn.ReadFrames(l.inner, nc)
 }
 
 // prepareHTTP2 fills in s.TLSNextProto with functions that serve HTTP/2, unless the

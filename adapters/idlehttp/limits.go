@@ -18,7 +18,7 @@ import (
 // as the last byte. Package httplimits has the details. If t is not valid for
 // [NewListener], or changes what cannot be changed, nothing is changed. Any goroutine
 // may call SetTimeouts at any time.
-func (l *Listener) SetTimeouts(t Timeouts) error { return l.Listener.SetTimeouts(t) }
+func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
 // connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not
@@ -26,7 +26,7 @@ func (l *Listener) SetTimeouts(t Timeouts) error { return l.Listener.SetTimeouts
 // of the Follower ends it, and so does the end of the listener and its connections. If
 // FollowPressure fails, nothing is changed. It fails while there is another Follower of l.
 func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
-	return l.Listener.FollowPressure(c, full)
+	return l.inner.FollowPressure(c, full)
 }
 
 // RequestLimits are the limits of one request. See [httplimits.RequestLimits], which

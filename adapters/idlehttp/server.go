@@ -27,19 +27,33 @@ type Stats = httplimits.Stats
 // Listener is a net.Listener whose connections have timeouts; see package
 // httplimits.
 type Listener struct {
-	*httpconn.Listener
+	*inner
 }
 
+type inner = httpconn.Listener // under a name that is not exported
+
+// Accept waits for the next connection and returns it. Servers call it. Connections for which
+// an [idle.Capacity] has no room are refused, and Accept goes on waiting. If the process has
+// no descriptor left, connections are evicted, and Accept goes on waiting too.
+func (l *Listener) Accept() (net.Conn, error) { return l.inner.Accept() }
+
+// Close closes the listener but none of its connections, whose timeouts stay in force. Its
+// trackers end with the last connection.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
 // Stats returns the current counts. Any goroutine may call it.
-func (l *Listener) Stats() Stats { return l.Listener.Stats() }
+func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
 // Tracker returns the tracker of the connections, hijacked ones included.
-func (l *Listener) Tracker() *idle.Tracker { return l.Listener.Tracker() }
+func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // StreamTracker returns the tracker of the streams of HTTP/2. It counts those that are reset
 // by a limit. Their connections are in Tracker, where each counts as one. It records no
 // ends for Options.OnEnds. Like that of Tracker, its own policy never applies.
-func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.Listener) }
+func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.inner) }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has
@@ -123,7 +137,7 @@ func check(s *http.Server) error {
 func (l *Listener) hook(s *http.Server) {
 	state, connContext := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
-		if c := httpconn.Find(l.Listener, nc); c != nil {
+		if c := httpconn.Find(l.inner, nc); c != nil {
 			if framed := http2conn.Of(nc); framed != nil { // its frames tell more than nc's state
 				nc = framed.NetConn()
 			} else {
@@ -138,7 +152,7 @@ func (l *Listener) hook(s *http.Server) {
 		if connContext != nil {
 			ctx = connContext(ctx, nc)
 		}
-		if c := httpconn.Find(l.Listener, nc); c != nil {
+		if c := httpconn.Find(l.inner, nc); c != nil {
 			ctx = context.WithValue(ctx, connKey{}, c)
 		}
 		return ctx
@@ -169,7 +183,7 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 
 // IsDraining reports whether all clients are asked to leave: from [LameDuck] or [Shutdown] on,
 // and during a Drain of the tracker. Any goroutine may call it.
-func (l *Listener) IsDraining() bool { return l.Listener.IsDraining() }
+func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 
 // Shutdown shuts down the servers of the listeners in good order, as d says: it accepts no
 // more connections, and drains those that are open ([idle.Tracker.Drain]), hijacked ones

@@ -120,13 +120,12 @@
 //	}
 //
 // A tracker refers to its connections, so one that is forgotten without a Close
-// stays open until it times out. [Conn.Untrack] is for one that is to have no timeouts
-// any more.
+// stays open until it times out.
 //
 // # Goroutines
 //
-// [idle.Policy] and [Options] are plain values. What takes one copies it, except
-// [Conn.Init], so they can be changed and used again afterwards. The methods of
+// [idle.Policy] and [Options] are plain values. What takes one copies it,
+// so they can be changed and used again afterwards. The methods of
 // Listener and Conn, and of the tracker and its phases, may be called by any goroutine
 // at any time, callbacks included. [idle.Tracker.Close] waits for callbacks, so it
 // should not be called in one.

@@ -192,6 +192,8 @@ func onTime(t testing.TB, at, start time.Time, limit time.Duration) {
 	}
 }
 
+const largeStep = 128 << 10 // of writes, see netconn
+
 const tick = 10 * time.Millisecond // of trackers under test
 
 // needLinux skips a test of what only Linux tells about a connection.

@@ -8,7 +8,7 @@ import (
 	"reflect"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/admit"
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -51,18 +51,16 @@ type Options struct {
 	Tracker *idle.Tracker
 }
 
-var errNoTracker = errors.New("idlenet: the tracker is nil; did idle.New return an error?")
-
 // ErrWrapped is returned when a *Conn, or a value that embeds one, is wrapped
 // again.
-var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already; wrap it, or its listener, once")
+var ErrWrapped = netconn.ErrWrapped
 
 // Listener is a net.Listener whose connections are [Conn]s.
 type Listener struct {
 	net.Listener
 	tracker *idle.Tracker
 	phase   *idle.Phase // that connections enter; nil for the tracker's own policy
-	setup   *Setup
+	setup   *setup
 }
 
 // Wrap returns a listener that accepts from ln and applies the policy p to its
@@ -83,8 +81,8 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	if _, twice := ln.(*Listener); twice {
 		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
 	}
-	l := &Listener{Listener: ln, setup: NewSetup(opts)}
-	err := l.setup.hooks.Check(p)
+	l := &Listener{Listener: ln, setup: newSetup(opts)}
+	err := l.setup.Hooks.Check(p)
 	switch {
 	case err != nil:
 	case l.setup.opts.Tracker != nil:
@@ -104,7 +102,7 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 	if p != (idle.Policy{}) {
 		l.phase, err = l.tracker.Phase(p)
 	}
-	return cmp.Or(l.setup.hooks.Check(l.tracker.Policy()), l.setup.opts.checkIdle(), err)
+	return cmp.Or(l.setup.Hooks.Check(l.tracker.Policy()), l.setup.opts.checkIdle(), err)
 }
 
 // Tracker returns the tracker of l's connections: Options.Tracker, or the one
@@ -126,7 +124,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := new(Conn)
-		switch err := c.Init(nc, l.tracker, l.setup); {
+		switch err := c.conn().Init(nc, l.tracker, c, &l.setup.Setup); {
 		case err == nil:
 			if l.phase != nil {
 				c.Enter(l.phase)
@@ -145,8 +143,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close closes the listener but none of its connections, which keep their
-// timeouts. The listener's tracker closes when the last of them has ended or was
-// untracked; see [idle.Tracker.Retire]. A tracker from Options.Tracker stays
+// timeouts. The listener's tracker closes when the last of them has ended; see [idle.Tracker.Retire]. A tracker from Options.Tracker stays
 // open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
@@ -176,14 +173,14 @@ func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.hasSyscallConn() {
+	if _, err := c.conn().RawConn(); err == nil {
 		return socketConn{c}, nil
 	}
 	return c, nil
 }
 
 func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
-	s := NewSetup(opts)
+	s := newSetup(opts)
 	if s.opts.Tracker != nil {
 		return nil, errors.New("idlenet: Options.Tracker is set, but WrapConn takes the tracker as an argument; leave it nil")
 	}
@@ -191,54 +188,10 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	c := new(Conn)
-	if err := c.Init(nc, t, s); err != nil {
+	if err := c.conn().Init(nc, t, c, &s.Setup); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-// Init is [WrapConn] for a Conn that is embedded in another type, which can
-// replace some of its methods. c must be zero. Init retains s, which many
-// connections can share. A nil s is one without options. Options.Idle and
-// Options.Tracker are ignored.
-func (c *Conn) Init(nc net.Conn, t *idle.Tracker, s *Setup) error {
-	if _, twice := nc.(isConn); twice {
-		return ErrWrapped
-	}
-	switch {
-	case nc == nil:
-		return errors.New("idlenet: the connection to wrap is nil; did the call that makes it return an error?")
-	case t == nil:
-		return errNoTracker
-	case s == nil:
-		s = NewSetup(nil)
-	}
-	c.setup = s
-	var notifying bool
-	if socket, ok := nc.(*net.UnixConn); ok {
-		c.inner, notifying = kernel.Queue(socket, (*writer)(c))
-		if addr := socket.LocalAddr(); addr != nil && addr.Network() != "unix" {
-			c.flags.Or(messages)
-		}
-	} else {
-		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
-	}
-	c.setFlag(notifies, notifying)
-	_, plain := c.inner.(*net.TCPConn)
-	c.setFlag(plainTCP, plain)
-	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
-	if !kernel.SeesOutput || kernel.SocketUnder(nc) == nil {
-		c.flags.Or(smallSteps)
-	}
-	if !isSocket(nc) {
-		c.extra.Store(&extra{address: &address{known: make(chan struct{})}})
-	}
-	if err := t.Track(&c.track, c, &s.hooks); err != nil {
-		return err
-	}
-	c.track.PauseRead() // no Read is waiting yet
-	c.prepare(t.Policy())
-	return nil
 }
 
 // checkIdle returns an error if o.Idle is set. It uses reflection because

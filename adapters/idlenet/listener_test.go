@@ -151,13 +151,7 @@ func TestZeroOptionsAreNone(t *testing.T) {
 			accepted, _ := accept(t, inner, ln)
 			ln.Close()
 			wrapped, _ := pipe(t, tracker, opts)
-			var embedded struct{ Conn }
-			a, b := net.Pipe()
-			defer b.Close()
-			if err := embedded.Init(a, tracker, NewSetup(opts)); err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range []*Conn{accepted, wrapped, &embedded.Conn} {
+			for _, c := range []*Conn{accepted, wrapped} {
 				wantTimeout(t, read1(c), idle.ReasonIdle)
 				c.Close()
 			}
@@ -222,21 +216,16 @@ func TestFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		c, bare := pipe(t, tracker, nil)
-		a, b := net.Pipe()
-		defer b.Close()
-		var own struct{ Conn }
-		if err := own.Init(a, tracker, nil); err != nil {
-			t.Fatal(err)
-		}
-		defer own.Close()
+		embedded, _ := pipe(t, tracker, nil)
+		own := struct{ *Conn }{embedded}
 		for name, test := range map[string]struct {
 			nc   net.Conn
 			want *Conn
 		}{
 			"itself":                  {c, c},
-			"embedded":                {&own, &own.Conn},
+			"embedded":                {own, own.Conn},
 			"in TLS":                  {tls.Server(c, nil), c},
-			"in TLS, embedded":        {tls.Server(&own, nil), &own.Conn},
+			"in TLS, embedded":        {tls.Server(own, nil), own.Conn},
 			"in wrappers":             {wrapper{tls.Client(wrapper{c}, nil)}, c},
 			"none":                    {bare, nil},
 			"none in TLS":             {tls.Server(bare, nil), nil},

@@ -34,17 +34,18 @@ func TestNilArguments(t *testing.T) {
 	server.Enter(nil)
 }
 
-// TestWhatEmbedsAConnIsWrappedOnce wraps a type that was made by Init.
+// TestWhatEmbedsAConnIsWrappedOnce wraps a type of a user's.
 func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 	tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 	a, b := net.Pipe()
 	defer b.Close()
-	var own struct{ Conn }
-	if err := own.Init(a, tracker, nil); err != nil {
+	c, err := wrapConn(a, tracker, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer own.Close()
-	if c, err := wrapConn(&own, tracker, nil); c != nil || err != ErrWrapped {
+	defer c.Close()
+	own := struct{ *Conn }{c}
+	if c, err := wrapConn(own, tracker, nil); c != nil || err != ErrWrapped {
 		t.Errorf("got %v, %v", c, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -140,12 +141,12 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 			if err := read1(server); err != nil {
 				t.Errorf("before that: %v", err)
 			}
-			server.ReadAhead(true)
+			server.conn().ReadAhead(true)
 			time.AfterFunc(time.Minute, func() { client.Write([]byte("x")) })
 			if err := read1(server); err != nil {
 				t.Errorf("ahead of need: %v", err)
 			}
-			server.ReadAhead(false)
+			server.conn().ReadAhead(false)
 			start := time.Now()
 			err, at := await(t, func() error { return read1(server) })
 			wantTimeout(t, err, map[bool]idle.Reason{true: idle.ReasonRead, false: idle.ReasonMinReadRate}[policy.ReadTimeout > 0])
@@ -153,7 +154,7 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 			server.Close()
 		}
 		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
-		server.ReadAhead(true)
+		server.conn().ReadAhead(true)
 		start := time.Now()
 		err, at := await(t, func() error { return read1(server) })
 		wantTimeout(t, err, idle.ReasonIdle)
@@ -164,7 +165,7 @@ func TestReadAheadDoesNotHoldSilenceAgainstThePeer(t *testing.T) {
 // A counting is a connection with a Conn in it, and a Read of its own.
 type counting struct {
 	name string
-	Conn
+	netconn.Conn
 	reads int
 }
 
@@ -179,14 +180,13 @@ func TestInitMakesAPartOfAnotherTypeAConn(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: limit})
 		bare, client := net.Pipe()
 		defer client.Close()
-		opts := &Options{}
 		c := &counting{name: "it"}
-		opts.OnEnd = func(ended *Conn, _ *idle.TimeoutError) {
-			if ended != &c.Conn {
-				t.Errorf("told of %p", ended)
+		setup := netconn.NewSetup(idle.Hooks{OnEnd: func(owner any, _ *idle.TimeoutError) {
+			if owner != c {
+				t.Errorf("told of %p", owner)
 			}
-		}
-		if err := c.Init(bare, tracker, NewSetup(opts)); err != nil {
+		}}, nil)
+		if err := c.Init(bare, tracker, c, setup); err != nil {
 			t.Fatal(err)
 		}
 		go client.Write([]byte("x"))
@@ -206,12 +206,16 @@ func TestInitRefusesWhatWrapDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Minute})
 		wrapped, _ := pipe(t, tracker, nil)
-		if err := new(Conn).Init(wrapped, tracker, NewSetup(nil)); err != ErrWrapped {
+		init := func(nc net.Conn, t *idle.Tracker) error {
+			c := new(netconn.Conn)
+			return c.Init(nc, t, c, netconn.NewSetup(idle.Hooks{}, nil))
+		}
+		if err := init(wrapped, tracker); err != ErrWrapped {
 			t.Errorf("a *Conn: %v", err)
 		}
 		bare, client := net.Pipe()
 		pings := newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}})
-		if err := new(Conn).Init(bare, pings, NewSetup(nil)); err == nil {
+		if err := init(bare, pings); err == nil {
 			t.Error("it is to be pinged, but nobody can")
 		}
 		closed, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
@@ -219,7 +223,7 @@ func TestInitRefusesWhatWrapDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed.Close()
-		if err := new(Conn).Init(bare, closed, NewSetup(nil)); !errors.Is(err, idle.ErrClosed) {
+		if err := init(bare, closed); !errors.Is(err, idle.ErrClosed) {
 			t.Errorf("a tracker that is closed: %v", err)
 		}
 		go client.Write([]byte("x"))
@@ -242,7 +246,7 @@ func TestWhoTakesNothingIsReset(t *testing.T) {
 			if closes {
 				c.Close()
 			} else {
-				eventually(t, "it is closed", func() bool { return c.flags.Load()&reaped != 0 })
+				eventually(t, "it is closed", func() bool { return errors.Is(c.NetConn().SetDeadline(time.Time{}), net.ErrClosed) })
 			}
 		}
 		server, client := connect(t, tracker, nil)

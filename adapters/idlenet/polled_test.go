@@ -61,7 +61,7 @@ func TestReadAheadOfAReadThatWaits(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- read1(server) }()
 		time.Sleep(limit / 2)
-		server.ReadAhead(true)
+		server.conn().ReadAhead(true)
 		time.Sleep(3 * limit)
 		client.Write([]byte("x"))
 		if err := <-ended; err != nil {

@@ -259,20 +259,6 @@ func TestSinkOfCopyThatStopsIsCutByWriteTimeout(t *testing.T) {
 	notBefore(t, at, start, limit)
 }
 
-// TestSpliceFromOneThatTimesOut: the source may do so after its input was seen
-// and before it is taken, and the error says so.
-func TestSpliceFromOneThatTimesOut(t *testing.T) {
-	server, client := connect(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), nil)
-	dst, _ := tcpPair(t)
-	client.Write([]byte("x"))
-	s, _ := socketOf(server)
-	_, err := s.spliceTo(1, func(r io.Reader) (int64, error) {
-		server.expire(&idle.TimeoutError{Reason: idle.ReasonIdle})
-		return dst.ReadFrom(r)
-	})
-	wantTimeout(t, err, idle.ReasonIdle)
-}
-
 // TestUrgentData: a copy goes on after urgent data, which it leaves out as Read does.
 func TestUrgentData(t *testing.T) {
 	t.Parallel()
@@ -314,7 +300,7 @@ func TestMessageIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer server.Untrack()
+		defer server.conn().Untrack()
 		if n, err := server.Write(make([]byte, size)); n != size || err != nil {
 			t.Fatalf("wrote %d bytes, %v", n, err)
 		}

@@ -32,7 +32,7 @@ func TestAllocatedByInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tracker.Close()
-	setup := NewSetup(nil)
+	setup := newSetup(nil)
 	bare, _ := tcpPair(t)
 	const most = 192 + 24 + 48
 	all := make([]*Conn, 10_000)
@@ -40,7 +40,7 @@ func TestAllocatedByInit(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for i := range all {
 		all[i] = new(Conn)
-		if err := all[i].Init(bare, tracker, setup); err != nil {
+		if err := all[i].conn().Init(bare, tracker, all[i], &setup.Setup); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -46,7 +47,7 @@ func wrapAsked(t *testing.T, tracker *idle.Tracker) (*Conn, *asked) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Untrack()
+	c.conn().Untrack()
 	return c, inner
 }
 
@@ -56,7 +57,7 @@ func TestTrackIsOvertaken(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
 		c, inner := wrapAsked(t, tracker)
 		inner.onAsk(func() { c.Close() })
-		if err := c.Track(tracker); err != net.ErrClosed {
+		if err := c.conn().Track(tracker, c); err != net.ErrClosed {
 			t.Errorf("by Close: %v", err)
 		}
 		if st := tracker.Stats(); st.Live != 0 {
@@ -65,11 +66,11 @@ func TestTrackIsOvertaken(t *testing.T) {
 		c, inner = wrapAsked(t, tracker)
 		inner.onAsk(func() {
 			inner.onAsk(func() {})
-			if err := c.Track(tracker); err != nil {
+			if err := c.conn().Track(tracker, c); err != nil {
 				t.Errorf("another Track meanwhile: %v", err)
 			}
 		})
-		if err := c.Track(tracker); err != idle.ErrTracked {
+		if err := c.conn().Track(tracker, c); err != idle.ErrTracked {
 			t.Errorf("by another Track: %v", err)
 		}
 		if st := tracker.Stats(); st.Live != 1 {
@@ -78,7 +79,7 @@ func TestTrackIsOvertaken(t *testing.T) {
 		c.Close()
 		c, inner = wrapAsked(t, tracker)
 		inner.onAsk(func() { time.Sleep(2 * time.Second) })
-		err := c.Track(tracker)
+		err := c.conn().Track(tracker, c)
 		var timeout *idle.TimeoutError
 		if !errors.As(err, &timeout) || timeout != c.Timeout() {
 			t.Errorf("by a timeout: %v", err)
@@ -129,11 +130,11 @@ func TestTrackMeetsTheEndOfAnOperation(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				c.Untrack()
+				c.conn().Untrack()
 				tracked := false
 				inner.called = func() {
 					tracked = true
-					if err := c.Track(tracker); err != nil {
+					if err := c.conn().Track(tracker, c); err != nil {
 						t.Error(err)
 					}
 				}
@@ -157,14 +158,14 @@ func TestTrackRacesARead(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{ReadTimeout: limit})
 		for range 5000 {
 			c, client := pipe(t, tracker, nil)
-			c.Untrack()
+			c.conn().Untrack()
 			var both sync.WaitGroup
 			both.Go(func() { go client.Write([]byte("x")); read1(c) })
 			both.Go(func() {
 				for range rand.IntN(20) {
 					runtime.Gosched()
 				}
-				if err := c.Track(tracker); err != nil {
+				if err := c.conn().Track(tracker, c); err != nil {
 					t.Error(err)
 				}
 			})
@@ -184,12 +185,12 @@ func TestTrackWhileItTimesOut(t *testing.T) {
 		ends := 0
 		c, _ := pipe(t, first, &Options{OnEnd: func(*Conn, *idle.TimeoutError) { ends++; time.Sleep(500 * time.Millisecond) }})
 		time.Sleep(1200 * time.Millisecond)
-		if c.Untrack() || c.Track(other) != errEnding {
+		if err := c.conn().Track(other, c); c.conn().Untrack() || err == nil || !strings.Contains(err.Error(), "is timing out") {
 			t.Error("it was tracked anew while it timed out")
 		}
 		time.Sleep(time.Second)
 		var timeout *idle.TimeoutError
-		if err := c.Track(other); !errors.As(err, &timeout) {
+		if err := c.conn().Track(other, c); !errors.As(err, &timeout) {
 			t.Errorf("tracked anew after its timeout: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
@@ -213,7 +214,7 @@ func TestTrackWhatWasHandedBack(t *testing.T) {
 			t.Fatal(live, err)
 		}
 		c := live[0].(*Conn)
-		if err := c.Track(newTracker(t, idle.Policy{IdleTimeout: time.Second})); err != nil {
+		if err := c.conn().Track(newTracker(t, idle.Policy{IdleTimeout: time.Second}), c); err != nil {
 			t.Fatal(err)
 		}
 		wantTimeout(t, read1(c), idle.ReasonIdle)
@@ -227,11 +228,11 @@ func TestTrackedAgainAndReaped(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
 			c, inner := wrapAsked(t, tracker)
-			if err := c.Track(tracker); err != nil {
+			if err := c.conn().Track(tracker, c); err != nil {
 				t.Fatal(err)
 			}
 			wantTimeout(t, read1(c), idle.ReasonIdle)
-			if c.Untrack() {
+			if c.conn().Untrack() {
 				t.Error("untracked after its timeout")
 			}
 			if closes {

@@ -36,7 +36,7 @@ func TestUntrackAndTrack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !server.Untrack() || server.Untrack() {
+		if !server.conn().Untrack() || server.conn().Untrack() {
 			t.Error("it was tracked once")
 		}
 		if st := first.Stats(); st.Live != 0 || st.Gone != 1 {
@@ -46,7 +46,7 @@ func TestUntrackAndTrack(t *testing.T) {
 			time.Sleep(10 * limit)
 			says()
 		}
-		if err := server.Track(second); err != nil {
+		if err := server.conn().Track(second, server); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
@@ -57,7 +57,7 @@ func TestUntrackAndTrack(t *testing.T) {
 		err, at := await(t, func() error { return read1(server) })
 		wantTimeout(t, err, idle.ReasonIdle)
 		notBefore(t, at, start, 3*limit)
-		if server.Untrack() {
+		if server.conn().Untrack() {
 			t.Error("untracked after its timeout")
 		}
 		if st := second.Stats(); st.Tracked != 1 || st.TimedOut[idle.ReasonIdle] != 1 {
@@ -84,12 +84,12 @@ func TestTrackDuringReadAndWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
 				defer server.Close()
-				server.Untrack()
+				server.conn().Untrack()
 				ended := make(chan error, 1)
 				go func() { ended <- test.wait(server) }()
 				time.Sleep(7 * limit)
 				start := time.Now()
-				if err := server.Track(newTracker(t, test.policy)); err != nil {
+				if err := server.conn().Track(newTracker(t, test.policy), server); err != nil {
 					t.Fatal(err)
 				}
 				err, at := await(t, func() error { return <-ended })
@@ -99,9 +99,9 @@ func TestTrackDuringReadAndWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), nil)
 				defer server.Close()
-				server.Untrack()
+				server.conn().Untrack()
 				tracker := newTracker(t, test.policy)
-				if err := server.Track(tracker); err != nil {
+				if err := server.conn().Track(tracker, server); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(7 * limit)
@@ -127,13 +127,13 @@ func TestTrackWithPhasesAndPings(t *testing.T) {
 		pings := make(chan *Conn, 10)
 		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Minute}), &Options{Ping: func(c *Conn) error { pings <- c; return nil }})
 		defer server.Close()
-		server.Untrack()
+		server.conn().Untrack()
 		second := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
 		phase, err := second.Phase(idle.Policy{Name: "beats", Heartbeat: idle.Heartbeat{Interval: interval, Timeout: interval, Misses: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Track(second); err != nil {
+		if err := server.conn().Track(second, server); err != nil {
 			t.Fatal(err)
 		}
 		server.Enter(phase)
@@ -151,10 +151,10 @@ func TestTrackRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
 		server, _ := pipe(t, tracker, nil)
-		if err := server.Track(tracker); err != idle.ErrTracked {
+		if err := server.conn().Track(tracker, server); err != idle.ErrTracked {
 			t.Errorf("of one that is tracked: %v", err)
 		}
-		if err := server.Track(newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 1e9, Timeout: 1e9}})); err == nil {
+		if err := server.conn().Track(newTracker(t, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 1e9, Timeout: 1e9}}), server); err == nil {
 			t.Error("a policy that pings is accepted without Options.Ping")
 		}
 		ended, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
@@ -162,21 +162,21 @@ func TestTrackRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended.Close()
-		server.Untrack()
-		if err := server.Track(ended); err != idle.ErrClosed {
+		server.conn().Untrack()
+		if err := server.conn().Track(ended, server); err != idle.ErrClosed {
 			t.Errorf("by a tracker that is closed: %v", err)
 		}
-		if err := server.Track(tracker); err != nil {
+		if err := server.conn().Track(tracker, server); err != nil {
 			t.Errorf("after all that: %v", err)
 		}
 		wantTimeout(t, read1(server), idle.ReasonIdle)
-		if err := server.Track(tracker); err != error(server.Timeout()) {
+		if err := server.conn().Track(tracker, server); err != error(server.Timeout()) {
 			t.Errorf("of one that has timed out: %v", err)
 		}
 		other, _ := pipe(t, tracker, nil)
-		other.Untrack()
+		other.conn().Untrack()
 		other.Close()
-		if err := other.Track(tracker); err != net.ErrClosed {
+		if err := other.conn().Track(tracker, other); err != net.ErrClosed {
 			t.Errorf("of one that is closed: %v", err)
 		}
 		server.Close()
@@ -194,10 +194,10 @@ func TestTrackMeetsTrackAndClose(t *testing.T) {
 	for i := range 300 {
 		server, client := pipe(t, tracker, nil)
 		go io.Copy(io.Discard, client)
-		server.Untrack()
+		server.conn().Untrack()
 		var all sync.WaitGroup
 		for _, by := range []*idle.Tracker{tracker, other} {
-			all.Go(func() { server.Track(by) })
+			all.Go(func() { server.conn().Track(by, server) })
 		}
 		all.Go(func() { server.Write([]byte("x")); server.Beat() })
 		if i%2 == 0 {
@@ -226,7 +226,7 @@ func TestTrackCountsFromNowOn(t *testing.T) {
 			const much = 8 << 20
 			server, client := connect(t, newTracker(t, before), nil)
 			client.SetReadBuffer(16 << 10) // what is acknowledged, and not read, is little
-			server.Untrack()
+			server.conn().Untrack()
 			taken := make(chan error, 1)
 			go func() { _, err := io.CopyN(io.Discard, client, much); taken <- err }()
 			if _, err := server.Write(make([]byte, much)); err != nil {
@@ -235,7 +235,7 @@ func TestTrackCountsFromNowOn(t *testing.T) {
 			if err := <-taken; err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Track(newTracker(t, rate)); err != nil {
+			if err := server.conn().Track(newTracker(t, rate), server); err != nil {
 				t.Fatal(err)
 			}
 			err, _ := await(t, func() error {
@@ -275,12 +275,12 @@ func TestUntrackedIsCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Untrack()
+			c.conn().Untrack()
 			if again {
-				if err := c.Track(tracker); err != nil {
+				if err := c.conn().Track(tracker, c); err != nil {
 					t.Fatal(err)
 				}
-				c.Untrack()
+				c.conn().Untrack()
 			}
 		}()
 		eventually(t, "the peer sees the end", func() bool {

@@ -6,11 +6,10 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
-	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -36,7 +35,7 @@ type Conn struct {
 	handshaking bool          // the bytes that arrive belong to a TLS handshake
 	prefaceLen  uint8         // how many bytes of HTTP/2's preface have arrived
 
-	idlenet.Conn
+	netconn.Conn
 
 	listener *Listener
 	extra    atomic.Pointer[extra]
@@ -58,11 +57,6 @@ type extra struct {
 	on      httplimits.Callbacks // Watch's, for a hijacked connection
 	frames  *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
 	timeout *idle.TimeoutError   // the one that answers the request; nil if none does
-}
-
-// connOf returns the Conn that embeds c.
-func connOf(c *idlenet.Conn) *Conn {
-	return (*Conn)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(Conn{}.Conn))))
 }
 
 // The value of Conn.state is one of these states and any of the flags.

@@ -174,7 +174,7 @@ func (l *Listener) stopAccepting() bool {
 		return false
 	}
 	l.drain.stopped = make(chan struct{})
-	l.Listener.Close()
+	l.ln.Close()
 	return true
 }
 
@@ -210,7 +210,7 @@ func (d *drain) isStopped() bool {
 	return d.stopped != nil
 }
 
-// An Outer is a Listener of an adapter, which embeds one of this package.
+// An Outer is a Listener of an adapter, which embeds one of this package under a name that is not exported.
 type Outer interface {
 	comparable
 	self() *Listener

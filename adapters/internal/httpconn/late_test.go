@@ -33,7 +33,7 @@ func TestHeaderIsNotEarly(t *testing.T) {
 			go func() { first.Read(make([]byte, 1)); first.Close() }() // times out, and makes the driver late
 			time.Sleep(50 * time.Millisecond)
 			w = newWire()
-			l.Listener.(wires).next <- w
+			l.ln.(wires).next <- w
 			c, err := l.Accept()
 			if err != nil {
 				t.Fatal(err)

@@ -15,14 +15,14 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/adapters/internal/admit"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/adapters/internal/netconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A Listener is a net.Listener of an HTTP server. Its connections are [Conn]s.
-// The adapters embed it in their own Listeners, so their users see its exported
-// methods.
+// The adapters have it in their own Listeners.
 type Listener struct {
-	net.Listener
+	ln      net.Listener
 	pkg     string // the adapter's name, for errors
 	http2   HTTP2
 	secure  bool // TLS with config runs on top of the connections
@@ -31,7 +31,7 @@ type Listener struct {
 	shut    func(context.Context) error // shuts the server down
 	tracker *idle.Tracker
 	phases  [numPhases]*idle.Phase
-	setup   *idlenet.Setup
+	setup   *netconn.Setup
 	options idle.Options // the tracker's
 
 	// now is what SetTimeouts replaces. The phases have the policies of it.
@@ -92,18 +92,18 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{Listener: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
+	l := &Listener{ln: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
 	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
 	l.now.Store(now)
-	opts := &idlenet.Options{
-		Ping:    func(c *idlenet.Conn) error { return connOf(c).ping() },
-		OnEnd:   func(c *idlenet.Conn, err *idle.TimeoutError) { connOf(c).onEnd(err) },
-		OnDrain: func(c *idlenet.Conn) { connOf(c).onDrain() },
+	callbacks := idle.Hooks{
+		Ping:    func(owner any) error { return owner.(*Conn).ping() },
+		OnEnd:   func(owner any, err *idle.TimeoutError) { owner.(*Conn).onEnd(err) },
+		OnDrain: func(owner any) { owner.(*Conn).onDrain() },
 	}
 	if t.OnTimeout != nil || h2 != NoHTTP2 {
-		opts.OnTimeout = func(c *idlenet.Conn, err *idle.TimeoutError) bool { return connOf(c).onTimeout(err) }
+		callbacks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(err) }
 	}
-	l.setup = idlenet.NewSetup(opts)
+	l.setup = netconn.NewSetup(callbacks, nil)
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.served = true
 	l.mu.Unlock()
 	for {
-		nc, err := admit.Accept(l.Listener, l.tracker)
+		nc, err := admit.Accept(l.ln, l.tracker)
 		if err != nil {
 			l.drain.awaitStop()
 			return nil, err
@@ -195,7 +195,7 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 		return nil, net.ErrClosed
 	}
 	c := &Conn{listener: l}
-	if err := c.Init(nc, l.tracker, l.setup); err != nil {
+	if err := c.Init(nc, l.tracker, c, l.setup); err != nil {
 		l.doneOpen()
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 // force until the last connection that has limits is gone, so they also hold
 // during a graceful shutdown.
 func (l *Listener) Close() error {
-	err := l.Listener.Close()
+	err := l.ln.Close()
 	if l.drain.isStopped() {
 		err = nil // as Shutdown has closed it
 	}
@@ -250,6 +250,9 @@ func (l *Listener) doneOpen() {
 		go l.streams.tracker.Close()
 	}
 }
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
 // Tracker returns the tracker of the connections. Its own policy never applies,
 // because every connection is in a phase.

@@ -104,7 +104,7 @@ func TestTrackerClosedByTheUser(t *testing.T) {
 			c.Idle()
 		}
 		late := newWire()
-		l.Listener.(wires).next <- late
+		l.ln.(wires).next <- late
 		if _, err := l.Accept(); !errors.Is(err, idle.ErrClosed) || !late.closed {
 			t.Errorf("%v; it is closed: %v", err, late.closed)
 		}
@@ -133,7 +133,7 @@ func TestAcceptAfterTheEnd(t *testing.T) {
 		l.Close()
 		synctest.Wait()
 		late := newWire()
-		l.Listener.(wires).next <- late
+		l.ln.(wires).next <- late
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}

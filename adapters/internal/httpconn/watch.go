@@ -49,7 +49,7 @@ func (c *Conn) retrack() bool {
 // track tracks c again, as if it had just been accepted. l.watching must be held.
 func (l *Listener) track(c *Conn) error {
 	c.Untrack()
-	if err := c.Track(l.tracker); err != nil {
+	if err := c.Track(l.tracker, c); err != nil {
 		return err
 	}
 	l.retracked.Add(1)

@@ -108,7 +108,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.SetDeadline(time.Time{})
-			l.Listener.(wires).next <- newWire()
+			l.ln.(wires).next <- newWire()
 			other, err := l.Accept()
 			if err != nil {
 				t.Fatal(err)

@@ -23,7 +23,7 @@ func Main(m *testing.M, words ...string) {
 	}
 	files := openFiles()
 	code := m.Run()
-	if code == 0 && !tidy(files, append(words, "idle.(*Tracker)", "httpconn.", "idlenet.")) {
+	if code == 0 && !tidy(files, append(words, "idle.(*Tracker)", "httpconn.", "netconn.")) {
 		code = 1
 	}
 	os.Exit(code)

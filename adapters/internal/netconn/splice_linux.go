@@ -1,4 +1,4 @@
-package idlenet
+package netconn
 
 import (
 	"errors"
@@ -22,9 +22,8 @@ type socket struct {
 	from *Conn // nil if the source is not a Conn
 }
 
-// socketOf returns the socket in r, and whether there is one.
-func socketOf(r io.Reader) (socket, bool) {
-	c := connIn(r)
+// socketOf returns the socket in r, and whether there is one. c is the Conn that r is, or nil.
+func socketOf(r io.Reader, c *Conn) (socket, bool) {
 	if c != nil {
 		r = c.bare()
 	}

@@ -1,4 +1,4 @@
-package idlenet
+package netconn
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // or is not tracked.
 //
 // After Untrack the tracker counts the connection as gone, OnEnds of the tracker does
-// not receive it, as it has not ended, and no callback of Options begins for it, though one that has begun may still be running. The
+// not receive it, as it has not ended, and no callback of the Setup begins for it, though one that has begun may still be running. The
 // tracker no longer refers to the connection, so it can be collected if it is
 // forgotten. Reads and writes work as before. Track gives the connection timeouts
 // again.
@@ -35,10 +35,10 @@ func (c *Conn) Untrack() bool {
 // Track fails with idle.ErrTracked if the connection is tracked; call
 // [Conn.Untrack] first, or [Conn.Enter] to change the phase only. It fails with
 // the limit that has passed if the connection has timed out, with net.ErrClosed
-// if it is closed, and for the reasons that [WrapConn] lists for t.
-func (c *Conn) Track(t *idle.Tracker) error {
+// if it is closed, and for the reasons that [Conn.Init] has with t. owner is as there.
+func (c *Conn) Track(t *idle.Tracker, owner any) error {
 	if t == nil {
-		return errNoTracker
+		return ErrNoTracker
 	}
 	now := c.tracking()
 	switch {
@@ -53,7 +53,7 @@ func (c *Conn) Track(t *idle.Tracker) error {
 	// still report to the previous one, and with a stamp from the previous
 	// tracker's clock.
 	track := new(idle.Conn)
-	if err := t.Adopt(track, c, &c.setup.hooks); err != nil {
+	if err := t.Adopt(track, owner, &c.setup.Hooks); err != nil {
 		return err
 	}
 	c.credit.Take(c.inspect().Acked) // bytes acknowledged before now do not count

@@ -1,4 +1,4 @@
-package idlenet
+package netconn
 
 import (
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"

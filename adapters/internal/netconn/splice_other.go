@@ -1,6 +1,6 @@
 //go:build !linux
 
-package idlenet
+package netconn
 
 import "io"
 
@@ -8,6 +8,6 @@ import "io"
 // are none.
 type socket struct{}
 
-func socketOf(io.Reader) (socket, bool) { return socket{}, false }
+func socketOf(io.Reader, *Conn) (socket, bool) { return socket{}, false }
 
 func (socket) spliceTo(int64, copyFunc) (int64, error) { return 0, nil }

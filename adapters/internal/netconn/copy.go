@@ -1,4 +1,4 @@
-package idlenet
+package netconn
 
 import (
 	"io"
@@ -22,7 +22,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		src, limit = limited.R, limited.N
 	}
 	inner, isTCP := c.bare().(*net.TCPConn)
-	socket, isSocket := socketOf(src)
+	socket, isSocket := socketOf(src, c.setup.connIn(src))
 	switch {
 	case isTCP && isRegular(src):
 		n, err = c.sendFile(src, limit, inner.ReadFrom)
@@ -40,11 +40,11 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 // WriteTo copies to w until EOF. If w is a TCP connection, wrapped or not, it
 // uses splice where *net.TCPConn would.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
-	if dst := connIn(w); dst != nil {
+	if dst := c.setup.connIn(w); dst != nil {
 		return dst.ReadFrom(c)
 	}
 	dst, isTCP := w.(*net.TCPConn)
-	socket, isSocket := socketOf(c)
+	socket, isSocket := socketOf(c, c)
 	if !isTCP || !isSocket {
 		return io.Copy(w, struct{ io.Reader }{c})
 	}

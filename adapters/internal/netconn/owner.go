@@ -1,37 +1,34 @@
-package idlenet
+package netconn
 
 import "github.com/idlewheel/idlewheel/idle"
 
-// Setup is [Options] prepared for any number of connections; see [Conn.Init].
+// A Setup is what connections of one kind share; see [Conn.Init].
 type Setup struct {
-	opts  Options
-	hooks idle.Hooks
+	Hooks idle.Hooks
+	in    func(any) *Conn
 }
 
-// NewSetup returns a Setup for opts, which may be nil.
-func NewSetup(opts *Options) *Setup {
-	s := &Setup{hooks: idle.Hooks{
-		Examine: func(owner any, _ idle.Reason) idle.Evidence { return owner.(*Conn).examine() },
-		Expire:  func(owner any, err *idle.TimeoutError) { owner.(*Conn).expire(err) },
-		Reap:    func(owner any) { owner.(*Conn).reap() },
-	}}
-	if opts == nil {
-		return s
-	}
-	s.opts = *opts
-	if opts.Ping != nil {
-		s.hooks.Ping = func(owner any) error { return s.opts.Ping(owner.(*Conn)) }
-	}
-	if opts.OnTimeout != nil {
-		s.hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(s.opts.OnTimeout, err) }
-	}
-	if opts.OnEnd != nil {
-		s.hooks.OnEnd = func(owner any, err *idle.TimeoutError) { s.opts.OnEnd(owner.(*Conn), err) }
-	}
-	if opts.OnDrain != nil {
-		s.hooks.OnDrain = func(owner any) { s.opts.OnDrain(owner.(*Conn)) }
+// NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which
+// may be nil. The other hooks are ours. in returns the Conn that a reader or writer is
+// part of, if it reads and writes exactly as that does, or nil; in may be nil.
+func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
+	s := &Setup{Hooks: callbacks, in: in}
+	s.Hooks.Examine = func(owner any, _ idle.Reason) idle.Evidence { return owner.(isConn).conn().examine() }
+	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
+	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
+	if ask := callbacks.OnTimeout; ask != nil {
+		s.Hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(isConn).conn().onTimeout(ask, owner, err) }
 	}
 	return s
+}
+
+// connIn returns the Conn that v is, or nil if it is none. It doesn't look into wrappers,
+// which may read and write in their own way.
+func (s *Setup) connIn(v any) *Conn {
+	if c, ok := v.(*Conn); ok || s.in == nil {
+		return c
+	}
+	return s.in(v)
 }
 
 // expire makes all reads and writes fail by setting a deadline in the past.
@@ -71,7 +68,7 @@ func (c *Conn) reap() {
 // it has returned false, bytes written do not count as activity: they may be a
 // farewell. Neither sent nor examine reports them. For other limits they would
 // not count anyway.
-func (c *Conn) onTimeout(ask func(*Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) (keep bool) {
+func (c *Conn) onTimeout(ask func(any, *idle.TimeoutError) bool, owner any, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
 		c.flags.Or(asking)
 		defer func() {
@@ -83,5 +80,5 @@ func (c *Conn) onTimeout(ask func(*Conn, *idle.TimeoutError) bool, err *idle.Tim
 			c.flags.And(^uint32(asking))
 		}()
 	}
-	return ask(c, err)
+	return ask(owner, err)
 }

@@ -1,4 +1,4 @@
-package idlenet
+package netconn
 
 import (
 	"errors"
@@ -21,40 +21,19 @@ func (c *Conn) NetConn() net.Conn {
 // bare is NetConn for this package's own use.
 func (c *Conn) bare() net.Conn { return kernel.Unwrap(c.inner) }
 
-// A socketConn is a Conn whose connection is a syscall.Conn. It is a type of its own
-// because callers take the method as a promise: go-redis and others discard a
+// RawConn returns what SyscallConn of the connection that c wraps does. It is not named
+// so because callers take that method as a promise: go-redis and others discard a
 // connection whose SyscallConn fails.
-type socketConn struct{ *Conn }
-
-// SyscallConn implements syscall.Conn.
-func (c socketConn) SyscallConn() (syscall.RawConn, error) {
-	raw, err := c.inner.(syscall.Conn).SyscallConn()
+func (c *Conn) RawConn() (syscall.RawConn, error) {
+	sc, ok := c.inner.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	raw, err := sc.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	return rawConn{raw}, nil
-}
-
-// hasSyscallConn reports whether a socketConn can be made of c.
-func (c *Conn) hasSyscallConn() bool {
-	sc, ok := c.inner.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	_, err := sc.SyscallConn()
-	return err == nil
-}
-
-// connIn returns the Conn that v is, or nil if it is none. Unlike From it does not
-// look into wrappers, which may read and write in their own way.
-func connIn(v any) *Conn {
-	switch c := v.(type) {
-	case *Conn:
-		return c
-	case socketConn:
-		return c.Conn
-	}
-	return nil
 }
 
 // rawConn hides the type of package net. Package os would otherwise recognise the

@@ -1,0 +1,352 @@
+package netconn
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Conn is a net.Conn with timeouts. As with every net.Conn, several goroutines
+// may call its methods at once. Deadlines that the user sets keep their meaning;
+// the limits of the policy apply in addition.
+type Conn struct {
+	// Fields that Reads and Writes use come first, up to the flows in track, so
+	// that they touch few cache lines. In a server under load, none of these is
+	// in the cache when the next request arrives.
+
+	inner net.Conn // a named field, as promoted methods would bypass track
+	flags atomic.Uint32
+
+	// Each mutex admits one goroutine at a time to a direction. So reports on a
+	// direction do not overlap. It makes nobody wait longer, as package net has
+	// such locks too.
+	reading, writing sync.Mutex
+
+	track idle.Conn
+	setup *Setup
+
+	extra         atomic.Pointer[extra] // nil for most connections
+	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
+	userDeadlines deadlines             // which deadlines the user has set
+	credit        kernel.Credit         // used if kernelCounts is set
+}
+
+// Flags for uncommon states. They share one word, so that the common case is a
+// single load.
+const (
+	asking       = 1 << iota // OnTimeout is running for IdleTimeout
+	notKept                  // OnTimeout for IdleTimeout has last returned false
+	expired                  // Expire has been called, or Close: nothing is written any more either
+	reaped                   // the connection was closed because it had timed out
+	shut                     // expire has closed it at once, as it takes no deadlines
+	readAhead                // see ReadAhead
+	crediting                // a policy has had a minimum write rate; see prepare
+	smallSteps               // large writes are made in small steps
+	messages                 // each write is a message, which must not be divided
+	notifies                 // inner reports when a write has to wait
+	plainTCP                 // inner is a *net.TCPConn, which does not
+	sampled                  // queued is set, and no write has moved anything since
+	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
+	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
+	newAccount               // see RestartWriteRate
+	retracked                // extra.track has replaced track; see Track
+
+	// The last read or write was stopped by the user's own deadline and has moved
+	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.
+	readSuspended
+	writeSuspended
+
+	// Track has reported the wait of a read or write that may have been under
+	// way; see adoptWaits.
+	readAdopted
+	writeAdopted
+)
+
+// A large write or copy is made in steps, and its progress is reported after
+// each. Within a step only the kernel sees progress. Where the kernel does not
+// tell, steps must be so small that a slow reader takes one in time.
+const (
+	largeStep = 128 << 10
+	smallStep = 16 << 10
+)
+
+// step returns how many bytes are written at once.
+func (c *Conn) step() int {
+	switch m := c.flags.Load(); {
+	case m&messages != 0:
+		return math.MaxInt
+	case m&smallSteps != 0:
+		return smallStep
+	}
+	return largeStep
+}
+
+// suspendedWaits are waits that the user's own deadlines have interrupted. The
+// holder of reading owns read, and the holder of writing owns write.
+type suspendedWaits struct{ read, write idle.Wait }
+
+// waits returns c's suspendedWaits. It allocates them at the first call.
+func (c *Conn) waits() *suspendedWaits {
+	for {
+		if x := c.extra.Load(); x != nil && x.waits != nil {
+			return x.waits
+		}
+		c.update(func(x *extra) bool {
+			if x.waits == nil {
+				x.waits = new(suspendedWaits)
+			}
+			return true
+		})
+	}
+}
+
+// suspend returns w for a wait that is being suspended, and sets flag. If flag is
+// not set in flags, the wait is a new one, and w is cleared.
+func (c *Conn) suspend(w *idle.Wait, flags, flag uint32) *idle.Wait {
+	if flags&flag == 0 {
+		*w = idle.Wait{}
+		c.flags.Or(flag)
+	}
+	return w
+}
+
+// Read reads from the connection as described for net.Conn.
+func (c *Conn) Read(b []byte) (n int, err error) {
+	c.reading.Lock()
+	c.beginRead()
+	n, err = c.inner.Read(b)
+	if !c.received(n, err) {
+		n, err = c.discard(err)
+	}
+	c.unlockReading()
+	return n, c.explain("read", err)
+}
+
+// beginRead reports that a read begins. c.reading must be held.
+func (c *Conn) beginRead() {
+	m := c.flags.Load()
+	if m&readAhead != 0 {
+		return
+	}
+	if track := c.trackedBy(m); m&readSuspended != 0 {
+		track.ResumeRead(&c.waits().read)
+	} else {
+		track.AwaitRead()
+	}
+	if c.flags.Load()&readAhead != 0 { // ReadAhead ran after the first load
+		c.trackedBy(m).PauseRead()
+	}
+}
+
+// received reports the result of a read. It returns false if the connection has timed
+// out before, so that the read must not return any bytes: see [idle.Conn.Deliver]. c.reading
+// must be held.
+func (c *Conn) received(n int, err error) (deliver bool) {
+	m := c.flags.Load()
+	track := c.trackedBy(m)
+	if n > 0 {
+		track.Received(n)
+	}
+	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		track.SuspendRead(c.suspend(&c.waits().read, m, readSuspended))
+		return true
+	}
+	track.PauseRead()
+	if m&readSuspended != 0 {
+		c.flags.And(^uint32(readSuspended))
+	}
+	return track.Deliver()
+}
+
+// discard continues a read after a timeout, whose last result was err. It discards input
+// until Expire makes the read fail.
+func (c *Conn) discard(err error) (int, error) {
+	for err == nil {
+		_, err = c.inner.Read(make([]byte, 512))
+	}
+	// The peer may have closed the connection in reply to what OnEnd wrote. Wait
+	// for Expire, so that the caller gets the timeout and not EOF. The wait is
+	// bounded, as it may be OnEnd itself that reads.
+	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.flags.Load()&expired == 0; i++ {
+		time.Sleep(time.Millisecond)
+	}
+	return 0, err
+}
+
+// Write writes to the connection as described for net.Conn.
+func (c *Conn) Write(b []byte) (written int, err error) {
+	c.writing.Lock()
+	for step := c.step(); ; {
+		c.beginWrite(notifies)
+		var n int
+		n, err = c.inner.Write(b[written : written+min(step, len(b)-written)])
+		c.sent(n, err)
+		written += n
+		if err != nil || written >= len(b) {
+			break
+		}
+	}
+	c.unlockWriting()
+	return written, c.explain("write", err)
+}
+
+// beginWrite reports that a write begins. It does not if c has the flag unless,
+// which means that the beginning of the wait will be reported. c.writing must be
+// held.
+func (c *Conn) beginWrite(unless uint32) {
+	m := c.flags.Load()
+	switch {
+	case m&writeSuspended != 0:
+		c.trackedBy(m).ResumeWrite(&c.waits().write)
+	case m&unless == 0:
+		c.awaitWrite()
+	}
+}
+
+// sent reports the result of a write. c.writing must be held.
+func (c *Conn) sent(n int, err error) {
+	m := c.flags.Load()
+	track := c.trackedBy(m)
+	switch {
+	case n <= 0 && m&expired == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+		track.SuspendWrite(c.suspend(&c.waits().write, m, writeSuspended))
+		return
+	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
+	case m&kernelCounts != 0:
+		track.TouchOut()
+	default:
+		track.Sent(n)
+	}
+	if m&(waited|notifies) == waited|notifies {
+		c.endWait(track)
+	}
+	track.PauseWrite()
+	if m&writeSuspended != 0 {
+		c.flags.And(^uint32(writeSuspended))
+	}
+	if m&sampled != 0 {
+		c.queued.Store(0)
+		c.setFlag(sampled, false)
+	}
+}
+
+// writer is a Conn as a kernel.Waiter.
+type writer Conn
+
+// WriteWaits implements [kernel.Waiter].
+func (w *writer) WriteWaits(queued uint64, moved bool) {
+	c := (*Conn)(w)
+	if m := c.flags.Load(); moved && m&asking == 0 {
+		c.trackedBy(m).TouchOut()
+	}
+	if queued > 0 {
+		c.queued.Store(uint32(queued))
+		c.setFlag(sampled, true)
+	}
+	c.awaitWrite()
+}
+
+// setFlag sets or clears a flag. It stores only if the flag changes, which is
+// rare.
+func (c *Conn) setFlag(m uint32, on bool) {
+	switch has := c.flags.Load()&m != 0; {
+	case on && !has:
+		c.flags.Or(m)
+	case has && !on:
+		c.flags.And(^m)
+	}
+}
+
+// Close closes the connection and ends its tracking. It returns nil if the
+// connection has already been closed because it had timed out.
+func (c *Conn) Close() error {
+	track := c.tracking()
+	track.Close()
+	c.flags.Or(expired) // for a discard that waits for it
+	if again := c.tracking(); again != track {
+		again.Close() // a concurrent Track has not seen the flag
+	}
+	err := c.inner.Close()
+	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// explain returns the timeout in place of err if the timeout has made an
+// operation fail.
+func (c *Conn) explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	timeout := c.Timeout()
+	switch {
+	case timeout == nil:
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), c.flags.Load()&(shut|reaped) != 0:
+	case errors.Is(err, io.EOF) && c.flags.Load()&expired != 0: // the peer has closed the connection in reply to what OnEnd wrote
+	default:
+		return err
+	}
+	explained := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.KnownAddr(), Err: timeout}
+	if explained.Addr != nil {
+		explained.Net = explained.Addr.Network()
+	}
+	return explained
+}
+
+// Timeout returns the limit that the connection has passed, or nil if it has not
+// timed out. Other packages find the same error in those of Read and Write.
+func (c *Conn) Timeout() *idle.TimeoutError {
+	if l := c.extra.Load(); l != nil {
+		return l.timeout
+	}
+	return nil
+}
+
+// Enter puts the connection in phase p, which must be of the connection's
+// tracker; see [idle.Conn.Enter]. It panics if p is nil or of another tracker, or
+// if p pings and the Setup has no Ping.
+func (c *Conn) Enter(p *idle.Phase) {
+	if p == nil {
+		panic("idlenet: Enter(nil); did Phase return an error?")
+	}
+	c.prepare(p.Policy())
+	c.trackedBy(c.flags.Load()).Enter(p)
+}
+
+// ReadAhead says whether reads from now on are ahead of need: made only to see
+// input, or the end of it, as early as possible. While it is on, the peer owes
+// nothing, so ReadTimeout and MinReadRate do not count, even for a read that is
+// waiting. After ReadAhead(false) they count from the next read.
+func (c *Conn) ReadAhead(on bool) {
+	c.setFlag(readAhead, on)
+	if on {
+		c.trackedBy(c.flags.Load()).PauseRead()
+	}
+}
+
+// Beat records a beat of the peer. It is for policies with a passive Heartbeat.
+func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
+
+// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
+// has; see [idle.Conn.End].
+func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
+
+// Idle returns how long ago the last activity was, in either direction. The result may be
+// up to two ticks too short. Bytes that the kernel holds do not count before they are read.
+func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
+
+// Age returns how long the connection has been tracked; see [idle.Conn.Age].
+func (c *Conn) Age() time.Duration { return c.trackedBy(c.flags.Load()).Age() }
+
+// LocalAddr returns the local address.
+func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
