@@ -26,6 +26,12 @@
 // ping function writes by the WebSocket's library, which flushes what it writes.
 // [WatchWith] takes more functions, by which a WebSocket can say farewell.
 //
+// # Streams that are silent for long
+//
+// [KeepStream] writes a comment to a response whenever it has been silent for an interval.
+// That keeps server-sent events and long polls open through proxies, and finds clients that
+// have vanished, in HTTP/1 and HTTP/2. [SetLimits] gives a route limits of its own.
+//
 // # What clients see
 //
 // A request whose header or body takes too long is answered with 408, unless its

@@ -2,6 +2,7 @@ package idlehttp_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -82,4 +83,99 @@ func ExampleSetLimits() {
 	body, _ := io.ReadAll(response.Body)
 	fmt.Println(response.Status, string(body))
 	// Output: 200 OK 10 bytes
+}
+
+// Two uploads share a connection of HTTP/2. One of them has been given more time.
+func ExampleSetLimits_http2() {
+	upload := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/patient" {
+			if err := idlehttp.SetLimits(r, idlehttp.RequestLimits{BodyTimeout: 10 * time.Minute}); err != nil {
+				log.Print(err)
+			}
+		}
+		if n, err := io.Copy(io.Discard, r.Body); err == nil {
+			fmt.Fprint(w, n, " bytes")
+		}
+	}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: http.HandlerFunc(upload), Protocols: protocols}
+	ln := listen()
+	defer server.Close()
+	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: 100 * time.Millisecond})
+
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	post := func(path string) string {
+		body, more := io.Pipe()
+		go func() {
+			io.WriteString(more, "hello")
+			time.Sleep(400 * time.Millisecond)
+			io.WriteString(more, "world")
+			more.Close()
+		}()
+		response, err := client.Post("http://"+ln.Addr().String()+path, "", body)
+		if err != nil {
+			return "the stream is reset"
+		}
+		defer response.Body.Close()
+		b, _ := io.ReadAll(response.Body)
+		return response.Status + " " + string(b)
+	}
+	patient := make(chan string)
+	go func() { patient <- post("/patient") }()
+	fmt.Println("/usual:", post("/usual"))
+	fmt.Println("/patient:", <-patient)
+	// Output:
+	// /usual: the stream is reset
+	// /patient: 200 OK 10 bytes
+}
+
+// Server-sent events that may be silent for hours. Comments keep the connection awake, and
+// find clients that have vanished. The route has limits of its own.
+func ExampleKeepStream() {
+	news := make(chan string)
+	events := func(w http.ResponseWriter, r *http.Request) {
+		err := idlehttp.SetLimits(r, idlehttp.RequestLimits{WriteTimeout: 10 * time.Second})
+		if err != nil {
+			log.Print(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w).Flush
+		for err := flush(); err == nil; err = flush() {
+			select {
+			case <-r.Context().Done(): // the client has left, or has vanished
+				return
+			case text := <-news:
+				fmt.Fprintf(w, "data: %s\n\n", text)
+			}
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/events", idlehttp.KeepStream(http.HandlerFunc(events), 50*time.Millisecond, ": still there\n\n")) // 15 s in earnest
+	server := &http.Server{Handler: mux}
+	ln := listen()
+	defer server.Close()
+	go idlehttp.Serve(server, ln, idlehttp.Timeouts{})
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+ln.Addr().String()+"/events", nil)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Scan()
+	fmt.Println(lines.Text())
+	news <- "rain"
+	for lines.Scan() {
+		if text := lines.Text(); text != "" && text[0] != ':' {
+			fmt.Println(text)
+			break
+		}
+	}
+	// Output:
+	// : still there
+	// data: rain
 }

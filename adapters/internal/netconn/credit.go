@@ -75,3 +75,19 @@ func (c *Conn) RestartWriteRate() {
 		c.flags.Or(newAccount)
 	}
 }
+
+// AwaitAcked reports whether the kernel holds bytes that the peer has not acknowledged, or
+// a write is under way. Such bytes count as a write that waits until the next write, or
+// until the peer has acknowledged them, so the limits of writing apply. It is for servers
+// whose small writes never wait, because the kernel has room for them.
+func (c *Conn) AwaitAcked() bool {
+	if !c.writing.TryLock() {
+		return true
+	}
+	defer c.unlockWriting()
+	if r := c.inspect(); r.Queued == 0 {
+		return false
+	}
+	c.awaitWrite()
+	return true
+}
