@@ -37,7 +37,17 @@ func rules(t *testing.T) (all []rulefmt.Rule) {
 
 func TestRules(t *testing.T) {
 	known := scrape(t, first(newRegistry(t)))
+	runbook, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range rules(t) {
+		if !strings.Contains(string(runbook), "\n### "+r.Alert+"\n") || !strings.HasSuffix(r.Annotations["runbook_url"], "docs/operations.md#"+strings.ToLower(r.Alert)) {
+			t.Errorf("%s has no section in docs/operations.md, or its runbook_url (%q) leads elsewhere", r.Alert, r.Annotations["runbook_url"])
+		}
+		if slices.Contains([]string{"IdlewheelDescriptors", "IdlewheelTargetDown"}, r.Alert) {
+			continue // of the process, and of Prometheus
+		}
 		if !strings.HasPrefix(r.Alert, "Idlewheel") || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s%s lacks a name, a summary or a description", r.Alert, r.Record)
 		}
@@ -72,6 +82,9 @@ var calm = []string{
 	`idlewheel_callback_panics_total 2x1600`,
 	`idlewheel_end_reports_lost_total 100x1600`,
 	`idlewheel_census_late_total 1x1600`,
+	`process_open_fds 100x1600`,
+	`process_max_fds 1000x1600`,
+	`up 1x1600`,
 	`idlewheel_operations{operation="drain",state="running"} 0x1590 1x10`,
 	`idlewheel_operations{operation="drain",state="paused"} 0x1600`,
 }
@@ -88,17 +101,21 @@ var troubles = map[string][]string{
 		`idlewheel_timeout_lateness_seconds_bucket{le="4"} 0+120x1600`,
 	},
 	"IdlewheelTimeoutsDeferred": {`idlewheel_timeouts_deferred_total 0+30x1600`},
-	"IdlewheelBehind":           {`idlewheel_behind_seconds 0x1580 3x20`},
+	"IdlewheelBacklog":          {`idlewheel_behind_seconds 0x1580 3x20`},
 	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
 	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
 	"IdlewheelRefusing":         {`idlewheel_connections_refused_total 0x1590 0+5x10`},
 	"IdlewheelNearlyFull":       {`idlewheel_connections 5000x1580 9500x20`},
-	"IdlewheelUnusualReason":    {`idlewheel_connections_ended_total{reason="read"} 0x1560 0+300x40`},
+	"IdlewheelUnusualReason":    {`idlewheel_connections_ended_total{reason="read"} 0x1560 0+200x40`},
 	"IdlewheelEndReportsLost":   {`idlewheel_end_reports_lost_total 0x1598 10x2`},
 	"IdlewheelCallbackPanics":   {`idlewheel_callback_panics_total 2x1598 3x2`},
 	"IdlewheelPressure":         {`idlewheel_pressure_ratio 0.2x1580 0.9x20`},
 	"IdlewheelPressureUnknown":  {`idlewheel_pressure_read_failures_total 1x1580 1+1x20`},
 	"IdlewheelDrainSlow":        {`idlewheel_operations{operation="drain",state="paused"} 0x1530 1x70`},
+	"IdlewheelMassEnd":          {`idlewheel_connections_ended_total{reason="idle"} 0+60x1598 99000x2`},
+	"IdlewheelOperationStarted": {`idlewheel_operations{operation="shed",state="running"} 0x1597 1x3`},
+	"IdlewheelDescriptors":      {`process_open_fds 100x1580 950x20`},
+	"IdlewheelTargetDown":       {`up 1x1580 0x20`},
 	"IdlewheelCensusLate":       {`idlewheel_census_late_total 1x1570 1+4x30`},
 }
 
