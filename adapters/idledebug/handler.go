@@ -1,10 +1,13 @@
 package idledebug
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
@@ -27,6 +30,10 @@ type Options struct {
 	// and to change limits.
 	Steer bool
 
+	// Logger gets a record of each attempt to drain, shed, end or change something: who asked,
+	// for what, and the error if it was refused. Nil means slog.Default().
+	Logger *slog.Logger
+
 	// Pressure, if not nil, returns what the limits of a tracker follow, by the tracker's
 	// name, or nil if they follow nothing. With it the page shows the pressure, and the
 	// limits at rest, which are those that it changes.
@@ -37,6 +44,7 @@ type Options struct {
 type Handler struct {
 	authorize func(*http.Request) bool
 	steer     bool
+	logger    *slog.Logger
 	names     []string // of trackers, sorted
 	looks     map[string]*look
 	routes    map[string]route
@@ -60,9 +68,9 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 	if len(trackers) == 0 {
 		return nil, errors.New("idledebug: trackers is empty; pass at least one tracker")
 	}
-	h := &Handler{authorize: isLocal, looks: map[string]*look{}}
+	h := &Handler{authorize: isLocal, logger: slog.Default(), looks: map[string]*look{}}
 	if opts != nil {
-		h.steer = opts.Steer
+		h.steer, h.logger = opts.Steer, cmp.Or(opts.Logger, h.logger)
 		if opts.Authorize != nil {
 			h.authorize = opts.Authorize
 		}
@@ -192,10 +200,38 @@ func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if err := to.serve(w, r); err != nil {
+	serve := to.serve
+	if to.method == http.MethodPost {
+		serve = h.logged(serve)
+	}
+	if err := serve(w, r); err != nil {
 		answerError(w, err)
 	}
 }
+
+// logged returns what serves a request and logs who asked for what.
+func (h *Handler) logged(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body bytes.Buffer // serve reads at most maxBody
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(r.Body, &body), r.Body}
+		err := serve(w, r)
+		attrs := []slog.Attr{
+			slog.String("remote", r.RemoteAddr), slog.String("action", path.Base(r.URL.Path)),
+			slog.String("tracker", r.URL.Query().Get("tracker")), slog.String("body", string(body.Bytes()[:min(body.Len(), mostLogged)])),
+		}
+		if err != nil {
+			attrs = append(attrs, slog.Any("error", err))
+		}
+		h.logger.LogAttrs(r.Context(), slog.LevelInfo, "idledebug: asked to steer", attrs...)
+		return err
+	}
+}
+
+// mostLogged is how many bytes of a body are logged.
+const mostLogged = 1000
 
 // look returns the look at the tracker that a request names.
 func (h *Handler) look(r *http.Request) (name string, l *look, err error) {

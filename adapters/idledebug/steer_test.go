@@ -2,7 +2,10 @@ package idledebug
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,4 +154,25 @@ func TestDrainNow(t *testing.T) {
 			s.Errorf("%d were drained", st.Drained)
 		}
 	})
+}
+
+// TestSteeringIsLogged: the log says who has asked for what, also if it was refused.
+func TestSteeringIsLogged(t *testing.T) {
+	var log strings.Builder
+	withSite(t, Options{Steer: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(s *site) {
+		s.h.ServeHTTP(httptest.NewRecorder(), request("POST", "/api/shed?tracker=main", `{"idle": "30s", "cause": "rebalance"}`))
+		s.h.ServeHTTP(httptest.NewRecorder(), request("POST", "/api/drain?tracker=main", `{"over": "x"}`))
+		s.h.ServeHTTP(httptest.NewRecorder(), request("GET", "/api/state?tracker=main", ""))
+	})
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines: %s", len(lines), log.String())
+	}
+	for i, want := range [][]string{{"remote=127.0.0.1:50000", "action=shed", "tracker=main", "rebalance"}, {"action=drain", "error="}} {
+		for _, w := range want {
+			if !strings.Contains(lines[i], w) {
+				t.Errorf("%s lacks %s", lines[i], w)
+			}
+		}
+	}
 }
