@@ -40,7 +40,7 @@ type Census struct {
 	Took   time.Duration // until all were visited and sorted
 	Live   int           // connections that were visited
 	Phases map[string]PhaseCensus
-	Idle   Histogram // time since their last activity
+	Idle   Histogram // time since their last use, see [Conn.Idle]
 	Age    Histogram // see [Conn.Age]
 
 	tracker *base
@@ -170,7 +170,7 @@ func (n *counting) meet(_ *Shard, c *Conn) {
 	}
 	snap := snapshot{moment: census.at}
 	e.snapshot(&snap)
-	active, born := e.lastActivity(), e.born.Load()
+	active, born := e.lastUse(), e.born.Load()
 	census.Live++
 	if name := phase.policy.Name; n.inPhase == nil || name != n.name {
 		if n.byName[name] == nil {

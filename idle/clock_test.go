@@ -274,7 +274,7 @@ func TestStaleTouchDoesNotGoBack(t *testing.T) {
 		r.wait(500 * time.Millisecond)
 		p.Touch()
 		since := time.Now()
-		p.shard.restamp(&p.entry, &p.in.stamp, stale) // the first one goes on
+		p.shard.restamp(&p.entry, stale, &p.in.stamp, &p.beat, pongIn) // the first one goes on
 		r.dies(p, since, time.Second, ReasonIdle)
 	})
 }

@@ -24,7 +24,6 @@ type Conn struct {
 	entry
 	owner any
 	hooks *Hooks
-	index uint32 // in connSet.all
 }
 
 // A word is a [clock.AtomicStamp] in the fast path of an activity. With AtomicStamp.Load
@@ -43,14 +42,14 @@ func (c *Conn) Touch() {
 // be (.ci/run checks that).
 //
 //go:noinline
-func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, &c.in.stamp, c.shard.stamp()) }
+func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.in.stamp, &c.beat, pongIn) }
 
 // Received records that n bytes have arrived. If n is zero or negative it is the
 // same as [Conn.Touch].
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
-		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.in.stamp.Load()))
+		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.lastIn()))
 		c.checkPaid(&c.in, p)
 	}
 }
@@ -65,14 +64,16 @@ func (c *Conn) TouchOut() {
 }
 
 //go:noinline
-func (c *Conn) touchOutSlow() { c.shard.restamp(&c.entry, &c.out.stamp, c.shard.stamp()) }
+func (c *Conn) touchOutSlow() {
+	c.shard.restamp(&c.entry, c.shard.stamp(), &c.out.stamp, &c.pingSent, pingOut)
+}
 
 // Sent records that n bytes have been sent, that is handed to the kernel. If n is
 // zero or negative it records only that something was sent.
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
-		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.out.stamp.Load()))
+		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.lastOut()))
 		c.checkPaid(&c.out, p)
 	}
 }
@@ -209,9 +210,14 @@ func (c *Conn) deliverSlow() bool {
 	}
 }
 
-// Beat records a beat of a passive [Heartbeat]. It also records that something
-// has arrived. An active Heartbeat does not need it, as any input answers a ping.
-// Any number of goroutines may call it at once.
+// Beat records input that only shows that the peer is alive: a beat of a passive
+// [Heartbeat], or the answer to a ping. Unlike [Conn.Touch] it doesn't count as use of the
+// connection, so IdleTimeout goes on. An active Heartbeat doesn't need it, because any input
+// answers a ping. Any number of goroutines may call it at once.
+//
+// If the same bytes are also reported by Touch or [Conn.Received], they count as use. That is
+// so with adapters that report each read, such as idlenet, because they don't know what the
+// bytes mean.
 func (c *Conn) Beat() {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.beat).Load() {
 		c.beatSlow()
@@ -219,16 +225,10 @@ func (c *Conn) Beat() {
 }
 
 // beatSlow is the slow path of Beat. It is taken once a tick, or by each Beat while the
-// clock sleeps. It loads the stamp before Touch does, so that beat is never later than
-// the stamp of the input. Otherwise later Beats of that tick would return at once and
-// leave the stamp of the input a tick behind.
+// clock sleeps.
 //
 //go:noinline
-func (c *Conn) beatSlow() {
-	now := c.shard.stamp()
-	c.Touch()
-	c.beat.Raise(now)
-}
+func (c *Conn) beatSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
 
 // Enter puts the connection in phase p. All its limits but the age start anew. Bytes that
 // another goroutine reports meanwhile may count for the phase before.
@@ -275,7 +275,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	c.beat.Raise(stamp)
 	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.set(0, unanswered|granted|spent|missMask)
+	c.state.set(0, unanswered|pongIn|granted|spent|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a
@@ -351,9 +351,9 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 // Ending reports whether the connection has timed out and is not closed yet.
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
-// Idle returns how long ago the last activity of a tracked connection was, in either
-// direction. The result may be up to two ticks too short.
-func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastActivity()) }
+// Idle returns how long ago a tracked connection was last used, in either direction. Pings
+// and their answers don't count, see [Heartbeat]. The result may be up to two ticks too short.
+func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastUse()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks
 // too short. If OnTimeout

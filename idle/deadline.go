@@ -20,7 +20,8 @@ type snapshot struct {
 
 // A flowSnapshot is a flow at one moment, in ticks.
 type flowSnapshot struct {
-	last  int64 // the last activity
+	used  int64 // the last use
+	last  int64 // the last activity, used or not
 	waits bool  // there is a wait
 	since int64 // the start of the wait, or of the pause
 
@@ -47,7 +48,8 @@ type terms struct {
 	allowed time.Duration // by the limit, as configured
 	ticks   int64         // allowed, in ticks
 
-	jitter, grace  int64 // for MaxAge
+	jitter         int64 // for MaxAge and an active heartbeat
+	grace          int64 // for MaxAge
 	interval, pong int64 // for an active heartbeat: its Interval and Timeout
 	misses         int
 }
@@ -79,8 +81,8 @@ func (what event) String() string {
 // count returns the state of the limit's clock in s.
 func (t *terms) count(s *snapshot) count {
 	switch t.counts {
-	case ofActivity:
-		return count{ticks: t.ticks, from: max(s.in.last, s.out.last)}
+	case ofUse:
+		return count{ticks: t.ticks, from: max(s.in.used, s.out.used)}
 	case ofRead:
 		return s.in.silence(t)
 	case ofWrite:
@@ -124,13 +126,14 @@ func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
 // Input with the same stamp as the ping counts as an answer. The ping was sent
 // because nothing had arrived for long, so that input came after it.
 func (s *snapshot) heartbeat(t *terms) count {
+	interval := t.interval - jitter(s.seed, t.jitter)
 	switch {
 	case t.interval == 0:
 		return count{ticks: t.ticks, from: max(s.beat, s.pinged)}
 	case s.isAnswered():
-		return count{ticks: t.interval, from: max(s.in.last, s.pinged), what: ping}
-	case s.pinged+t.pong > s.now+t.interval && !s.silent: // if it is answered before, the next ping may be due earlier than the miss
-		return count{ticks: t.interval, from: s.now, what: again}
+		return count{ticks: interval, from: max(s.in.last, s.pinged), what: ping}
+	case s.pinged+t.pong > s.now+interval && !s.silent: // if it is answered before, the next ping may be due earlier than the miss
+		return count{ticks: interval, from: s.now, what: again}
 	case misses(s.state)+1 < t.misses:
 		return count{ticks: t.pong, from: s.pinged, what: miss}
 	}

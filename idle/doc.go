@@ -39,7 +39,7 @@
 //	}
 //
 // Setting is the field of Policy, Limit its value. The Limit of a rate is its Grace. That
-// of a Heartbeat is all of the time that a silent peer has.
+// of a Heartbeat is all of the time that a silent peer has (less its Jitter).
 //
 // # Phases
 //

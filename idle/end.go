@@ -14,7 +14,7 @@ type End struct {
 	Label  string // see Options.Label
 
 	Age  time.Duration // see [Conn.Age]
-	Idle time.Duration // since its last activity
+	Idle time.Duration // since its last use, see [Conn.Idle]
 	Late time.Duration // how long after it was due, for the Reason of a limit
 }
 

@@ -22,7 +22,7 @@ type entry struct {
 
 	born   clock.AtomicStamp // when tracking began, as MaxAge counts it
 	began  clock.AtomicStamp // when the current phase was entered
-	beat   clock.AtomicStamp // the last beat of a passive heartbeat
+	beat   clock.AtomicStamp // the last input that was no use: a beat, or the answer to a ping
 	pinged clock.AtomicStamp // the last ping, or the last restart of the heartbeat
 
 	placed atomic.Uint32 // the tick for which timer is scheduled
@@ -30,12 +30,16 @@ type entry struct {
 
 	timer wheel.Timer
 	phase atomic.Pointer[Phase]
+
+	// These are used rarely, so they come after the words of the cache line.
+	pingSent clock.AtomicStamp // the last output that was a ping, and so no use
+	index    uint32            // in connSet.all
 }
 
 // start sets all words of a connection at the start of tracking: a read is
 // waiting, a write is not.
 func (e *entry) start(stamp clock.Stamp) {
-	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
+	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
 		s.Store(stamp)
 	}
 	e.in.wait.Store(wordOf(stamp) | waiting)
@@ -45,7 +49,7 @@ func (e *entry) start(stamp clock.Stamp) {
 // refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
 	oldest := clock.StampOf(now - 2*maxTicks)
-	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.in.stamp, &e.out.stamp} {
+	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
 		s.Raise(oldest)
 	}
 	e.in.refresh(oldest)
@@ -75,10 +79,11 @@ func (e *entry) snapshot(s *snapshot) {
 	s.seed = e.seed()
 	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
 	s.pinged = s.tick(e.pinged.Load())
-	s.in.last, s.out.last = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
+	s.in.used, s.out.used = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
 	s.in.setWait(s.moment.now, inWait, e.in.paid.Load())
 	s.out.setWait(s.moment.now, outWait, e.out.paid.Load())
 	s.began, s.beat, s.born = s.tick(e.began.Load()), s.tick(e.beat.Load()), s.tick(e.born.Load())
+	s.in.last, s.out.last = max(s.in.used, s.beat), max(s.out.used, s.tick(e.pingSent.Load()))
 }
 
 // direction returns the part of the current phase that concerns f.
@@ -130,14 +135,12 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 	e.state.set(0, spent)
 }
 
-// lastActivity returns the stamp of the last byte in either direction.
-func (e *entry) lastActivity() clock.Stamp {
-	in, out := e.in.stamp.Load(), e.out.stamp.Load()
-	if out.Sub(in) > 0 {
-		return out
-	}
-	return in
-}
+// lastUse returns the stamp of the last use in either direction.
+func (e *entry) lastUse() clock.Stamp { return e.in.stamp.Load().Later(e.out.stamp.Load()) }
+
+// lastIn returns the stamp of the last input, lastOut that of the last output, used or not.
+func (e *entry) lastIn() clock.Stamp  { return e.in.stamp.Load().Later(e.beat.Load()) }
+func (e *entry) lastOut() clock.Stamp { return e.out.stamp.Load().Later(e.pingSent.Load()) }
 
 // isBusy reports whether e is in the middle of something: in a phase that says so,
 // while its owner does not wait for input, or while its owner is being asked to finish.
@@ -150,7 +153,7 @@ func (e *entry) isBusy() bool {
 // possible.
 func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 	switch t.counts {
-	case ofActivity:
+	case ofUse:
 		e.out.stamp.Raise(stamp) // of the other limits, only one for a waiting write uses it
 	case ofRead:
 		e.in.rewait(stamp)
@@ -169,4 +172,12 @@ func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 		e.born.Raise(stamp)
 		e.state.set(0, draining)
 	}
+}
+
+// last returns lastIn or lastOut.
+func (e *entry) last(f *flow) clock.Stamp {
+	if f == &e.out {
+		return e.lastOut()
+	}
+	return e.lastIn()
 }

@@ -230,7 +230,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		g.arrived(now)
 		c.Touch()
 	case send:
-		g.out = now
+		g.sent(now)
 		g.write.bytes += n
 		c.Sent(n)
 	case awaitRead:
@@ -256,7 +256,8 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		g.write.pause(now)
 		c.PauseWrite()
 	case doBeat:
-		g.arrived(now)
+		g.answered(now)
+		g.usedIn.beats(now)
 		g.beat = now
 		c.Beat()
 	case enterPhase:

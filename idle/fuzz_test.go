@@ -36,7 +36,7 @@ func FuzzPolicy(f *testing.F) {
 			IdleTimeout: time.Duration(idle), ReadTimeout: time.Duration(read), WriteTimeout: time.Duration(write),
 			PhaseTimeout: time.Duration(phase), ReadTotal: time.Duration(total),
 			MaxAge: time.Duration(age), MaxAgeJitter: time.Duration(jitter), MaxAgeGrace: time.Duration(grace),
-			Heartbeat:   Heartbeat{time.Duration(interval), time.Duration(timeout), misses, passive},
+			Heartbeat:   Heartbeat{Interval: time.Duration(interval), Timeout: time.Duration(timeout), Misses: misses, Passive: passive},
 			MinReadRate: Rate{readRate, time.Duration(readGrace)}, MinWriteRate: Rate{writeRate, time.Duration(writeGrace)},
 		}
 		if fold {
@@ -245,7 +245,8 @@ func (o *fuzzed) Ping() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.check(0, "ping")
-	o.ledger.pings = append(o.ledger.pings, o.now())
+	o.ledger.begins(o.now())
+	o.ledger.ends(o.now())
 	return nil
 }
 

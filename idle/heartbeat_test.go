@@ -140,13 +140,12 @@ func TestFailingPingIsAMiss(t *testing.T) {
 	})
 }
 
-// TestPassiveHeartbeat is MQTT's rule: one and a half times the keepalive.
 // TestBeatIsAnArrival has a peer of which nothing but beats is reported. The ping
 // and the answer to it are in one tick.
 func TestBeatIsAnArrival(t *testing.T) {
 	for name, policy := range map[string]Policy{
-		"no heartbeat": {IdleTimeout: 10 * time.Second},
-		"passive":      {IdleTimeout: 10 * time.Second, Heartbeat: Heartbeat{Interval: 8 * time.Second, Passive: true}},
+		"no heartbeat": {ReadTimeout: 10 * time.Second},
+		"passive":      {ReadTimeout: 10 * time.Second, Heartbeat: Heartbeat{Interval: 8 * time.Second, Passive: true}},
 		"active":       beats,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +166,7 @@ func TestBeatIsAnArrival(t *testing.T) {
 	}
 }
 
+// TestPassiveHeartbeat is MQTT's rule: one and a half times the keepalive.
 func TestPassiveHeartbeat(t *testing.T) {
 	policy := Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: 5 * time.Second, Passive: true}}
 	onBoth(t, policy, nil, func(r *rig) {

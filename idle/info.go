@@ -15,8 +15,8 @@ type Info struct {
 	Phase string // Policy.Name of its phase
 
 	Age     time.Duration // see [Conn.Age]
-	IdleIn  time.Duration // since something arrived
-	IdleOut time.Duration // since something was sent
+	IdleIn  time.Duration // since something arrived, except answers to pings; see [Heartbeat]
+	IdleOut time.Duration // since something was sent, except pings
 	Busy    bool          // see [Tracker.Drain]
 	Misses  int           // pings that were not answered, in a row
 

@@ -112,10 +112,14 @@ func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
 		if stamp.Sub(unread) > 0 {
 			stamp = unread
 		}
-		c.in.stamp.Raise(stamp)
+		inexact := int32(1)
+		if beat := &c.phase.Load().policy.Heartbeat; beat.Interval == 0 || beat.Passive {
+			inexact = 0 // there are no answers to pings
+		}
+		notice(stamp, &c.in.stamp, &c.beat, inexact)
 	}
 	if stamp, ok := s.clock.StampAgo(e.Out); ok {
-		c.out.stamp.Raise(stamp)
+		notice(stamp, &c.out.stamp, &c.pingSent, 1)
 	}
 	if stamp, ok := s.clock.StampAgo(e.Doubt); ok {
 		c.out.rewait(stamp)
@@ -134,6 +138,17 @@ func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
 	return e
 }
 
+// notice records the last byte that the kernel has reported. If the last activity was a
+// ping or an answer, that byte is probably the same, and doesn't count as use. The kernel's
+// time may be later than ours by the given number of ticks.
+func notice(stamp clock.Stamp, use, keepalive *clock.AtomicStamp, inexact int32) {
+	if last := keepalive.Load(); last.Sub(use.Load()) > 0 && stamp.Sub(last) <= inexact {
+		keepalive.Raise(stamp)
+	} else {
+		use.Raise(stamp)
+	}
+}
+
 // patience is for how many ticks an owner that reads may leave input unread.
 const patience = 2
 
@@ -143,7 +158,7 @@ const patience = 2
 // patience ticks, in which the owner can read it; its bytes pay from then on.
 func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	c.in.stamp.Raise(unread)
-	if c.in.stamp.Load() != unread { // an activity came before the grant and has not seen it
+	if c.lastIn() != unread { // an activity came before the grant and has not seen it
 		c.state.set(0, granted)
 	}
 	switch p := c.phase.Load(); {
@@ -162,12 +177,19 @@ func (s *Shard) ping(c *Conn) {
 	if !c.state.move(live, pinging, 0) {
 		return
 	}
+	done := uint32(pinging | pingOut | pongIn)
 	s.call("Ping", func() {
-		if c.Live() {
-			s.counts.pings.Add(1)
-			_ = c.hooks.Ping(c.owner)
+		if !c.Live() {
+			return
 		}
-	}, func() { c.state.set(0, pinging) })
+		s.counts.pings.Add(1)
+		if !c.phase.Load().latest().policy.Heartbeat.CountsAsUse {
+			c.state.set(pingOut|pongIn, 0)
+		}
+		if err := c.hooks.Ping(c.owner); err == nil {
+			done &^= pongIn
+		}
+	}, func() { c.state.set(0, done) })
 }
 
 // drain asks the owner to finish, and starts the grace after MaxAge.

@@ -204,7 +204,12 @@ func (l *life) Ping() error {
 		if l.ledger.pinging {
 			w.errorf("at %v: two Pings at once: %v", now, l)
 		}
-		g.pings = append(g.pings, now)
+		g.begins(now)
+		if w.chance("ping is sent", l.slot.n)%2 == 0 && !l.closed.Load() {
+			l.moves()
+			g.sent(now)
+			l.conn.Sent(0)
+		}
 	}
 	onLoop := l.slot.home.loop != nil
 	block := !onLoop && !w.quiet && w.chance("ping", l.slot.n)%8 == 2
@@ -222,6 +227,9 @@ func (l *life) Ping() error {
 		l.ledger.pinging = false
 		w.mu.Unlock()
 	}
+	w.mu.Lock()
+	g.ends(w.now())
+	w.mu.Unlock()
 	return nil
 }
 
@@ -305,7 +313,8 @@ func (p proberLife) Examine() (e Evidence) {
 		e.In = max(1, now-l.kernelIn) // 0 would be: not known
 		if l.kernelIn > l.ledger.in {
 			l.moves()
-			l.ledger.arrived(l.kernelIn)
+			l.ledger.answered(l.kernelIn)
+			l.ledger.usedIn.found(l.kernelIn, w.tick)
 		}
 	}
 	return e

@@ -32,14 +32,14 @@ type limit struct {
 type clockOf uint8
 
 const (
-	ofActivity clockOf = iota // the last byte in either direction
-	ofRead                    // the last byte that arrived during the current wait, or the start of the wait
-	ofWrite                   // the last byte that was sent during the current wait, or the start of the wait
-	ofReads                   // all waits since the phase began, less what bytes have paid for
-	ofWrites                  // like ofReads, for waits to send
-	ofBeats                   // passive: the last beat; active: the last byte that arrived, then the last ping
-	ofPhase                   // the start of the phase
-	ofLife                    // the start of tracking
+	ofUse    clockOf = iota // the last use in either direction
+	ofRead                  // the last byte that arrived during the current wait, or the start of the wait
+	ofWrite                 // the last byte that was sent during the current wait, or the start of the wait
+	ofReads                 // all waits since the phase began, less what bytes have paid for
+	ofWrites                // like ofReads, for waits to send
+	ofBeats                 // passive: the last beat; active: the last byte that arrived, then the last ping
+	ofPhase                 // the start of the phase
+	ofLife                  // the start of tracking
 )
 
 // A field is a field of Policy that has to be a number of ticks, or 0.
@@ -52,7 +52,7 @@ type field struct {
 // in the same tick, the first row wins.
 var limits = [numLimits]limit{
 	ReasonIdle: {
-		name: "idle", setting: "IdleTimeout", counts: ofActivity,
+		name: "idle", setting: "IdleTimeout", counts: ofUse,
 		allowed: func(p *Policy) time.Duration { return p.IdleTimeout },
 	},
 	ReasonRead: {
@@ -78,6 +78,7 @@ var limits = [numLimits]limit{
 		fields: []field{
 			{"Heartbeat.Interval", func(p *Policy) time.Duration { return p.Heartbeat.Interval }},
 			{"Heartbeat.Timeout", func(p *Policy) time.Duration { return p.Heartbeat.Timeout }},
+			{"Heartbeat.Jitter", func(p *Policy) time.Duration { return p.Heartbeat.Jitter }},
 		},
 	},
 	ReasonMinReadRate: {

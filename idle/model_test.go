@@ -29,6 +29,7 @@ type memory struct {
 	kernel modelEvidence
 
 	replaced, by int8 // a phase, and its next version once there is one
+	sent         bool // a ping
 
 	// truth is what was done to the connection, noted in the same step in which a
 	// method does the last of what it does.
@@ -72,6 +73,7 @@ type registers struct {
 	look         modelWords // what next has read so far
 	old, version int8       // of a phase
 	was          int8       // now, while follow uses that
+	keepalive    bool       // input that is no use
 	had, paid    int8       // what was paid before a wait begins, and with the pause before it
 
 	// The judge's.

@@ -194,7 +194,7 @@ func (t *thread) examine(name, flaw string) {
 	t.step(name+" raise", func(m *memory, r *registers) string {
 		raiseTo(&m.stamp, r.now-1)
 		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now-1) })
-		if m.stamp < r.now || flaw == "a grant stays in a tick with activity" {
+		if m.lastIn() < r.now || flaw == "a grant stays in a tick with activity" {
 			return name + " granted"
 		}
 		return ""
@@ -330,6 +330,7 @@ func (t *thread) ping(flaw string) {
 			m.note(r, func(w *modelWords) { w.state.pinged = true })
 			return ""
 		})
+	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "" })
 }
 
 // end adds the steps of Shard.end.

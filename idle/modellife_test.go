@@ -44,7 +44,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		{"pinged", func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
 		{"state", func(m *memory, r *registers) string {
 			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
-			m.state.pinged = false
+			m.state.pinged, m.state.expects = false, false
 			m.excused, m.truth.state.pinged = 0, false
 			return ""
 		}},

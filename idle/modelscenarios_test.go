@@ -88,6 +88,20 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"next reads the clock last"},
 }, {
+	name:   "the answer to a ping, and use, against expiry",
+	memory: tracked(keptPhase, 4, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), answering(flaw, false), ticking(2)}
+	},
+	flaws: []string{"an answer is expected for ever"},
+}, {
+	name:   "use, the answer to a ping, and use, against expiry",
+	memory: tracked(keptPhase, 4, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), answering(flaw, true), ticking(2)}
+	},
+	flaws: []string{"an answer is expected late"},
+}, {
 	name:   "touch against expiry after an OnTimeout that answers no",
 	memory: tracked(idlePhase, 4, false),
 	threads: func(flaw string) []*thread {
@@ -347,7 +361,6 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, keepingOwner), beating(flaw), ticking(1)}
 	},
-	flaws: []string{"a beat does not look at the stamp"},
 }, {
 	name:   "touch against a ping that is not answered",
 	memory: tracked(pingPhase, 4, false).pingedAt(3),

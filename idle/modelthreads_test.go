@@ -14,19 +14,54 @@ func ticking(ticks int8) *thread {
 // raiseTo moves a word forward to the given tick, never back.
 func raiseTo(at *int8, tick int8) { *at = max(*at, tick) }
 
-// touch adds the steps of Conn.Touch.
-func (t *thread) touch(name string) {
+// touch adds the steps of Conn.Touch, for use of the connection.
+func (t *thread) touch(name string) { t.input(name, "", false) }
+
+// input adds the steps of Conn.Touch. isAnswer says what has arrived, which the code can only
+// guess.
+func (t *thread) input(name, flaw string, isAnswer bool) {
+	arrives := func(m *memory, r *registers) {
+		if isAnswer {
+			raiseTo(&m.truth.beat, r.now)
+			m.anyActivity(r.now)
+		} else {
+			m.activity(r.now)
+		}
+	}
 	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.now == m.stamp {
-			m.activity(r.now)
+			arrives(m, r)
 			return name + " touched"
 		}
 		return ""
 	})
+	t.step(name+" expects", func(m *memory, r *registers) string {
+		if !m.state.expects {
+			return name + " raise"
+		}
+		return ""
+	})
+	t.step(name+" expects no more", func(m *memory, r *registers) string {
+		if r.keepalive = m.state.expects; flaw != "an answer is expected for ever" {
+			m.state.expects = false
+		}
+		return ""
+	})
+	t.step(name+" late", func(m *memory, r *registers) string {
+		if m.stamp >= m.pinged && flaw != "an answer is expected late" {
+			r.keepalive = false
+		}
+		return ""
+	})
 	t.step(name+" raise", func(m *memory, r *registers) string {
-		raiseTo(&m.stamp, r.now)
-		m.activity(r.now)
+		if r.keepalive {
+			raiseTo(&m.beat, r.now)
+		} else {
+			raiseTo(&m.stamp, r.now)
+		}
+		r.keepalive = false
+		arrives(m, r)
 		return ""
 	})
 	t.step(name+" granted", func(m *memory, r *registers) string {
@@ -42,6 +77,11 @@ func (t *thread) touch(name string) {
 // activity notes that activity was reported at the given tick.
 func (m *memory) activity(now int8) {
 	raiseTo(&m.truth.stamp, now)
+	m.anyActivity(now)
+}
+
+// anyActivity notes that activity was reported at the given tick, used or not.
+func (m *memory) anyActivity(now int8) {
 	raiseTo(&m.active, now)
 	if now >= m.excused {
 		m.excused = 0
@@ -57,40 +97,48 @@ func touching(times int) *thread {
 	return t
 }
 
-// beating is Conn.Beat. It returns at once only if both the beat and the stamp
-// are of the present tick: others than beats, such as Enter and an OnTimeout that
-// answers yes, set the beat as well.
+// answering reports, if a ping has been sent, its answer and then use.
+func answering(flaw string, usedBefore bool) *thread {
+	t := newThread("reader")
+	if usedBefore {
+		t.input("use before", flaw, false)
+	}
+	t.step("is pinged", func(m *memory, _ *registers) string {
+		if !m.sent {
+			return "end"
+		}
+		return ""
+	})
+	t.input("answer", flaw, true)
+	t.input("use", flaw, false)
+	return t
+}
+
+// beating is Conn.Beat. It returns at once only if the beat is of the present tick.
 func beating(flaw string) *thread {
 	t := newThread("beater")
 	t.step("clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
-	beaten := func(m *memory, r *registers) {
-		raiseTo(&m.truth.beat, r.beat)
-		m.activity(r.beat)
-	}
 	t.step("load beat", func(m *memory, r *registers) string {
-		switch {
-		case m.beat != r.beat:
+		if m.beat != r.beat {
 			return "slow clock"
-		case flaw == "a beat does not look at the stamp":
-			beaten(m, r)
-			return "end"
 		}
-		return ""
-	})
-	t.step("load stamp", func(m *memory, r *registers) string {
-		if m.stamp == r.beat {
-			beaten(m, r)
-			return "end"
-		}
-		return ""
+		raiseTo(&m.truth.beat, r.beat)
+		m.anyActivity(r.beat)
+		return "end"
 	})
 	t.step("slow clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
-	t.touch("touch")
 	t.step("raise", func(m *memory, r *registers) string {
 		if raiseTo(&m.beat, r.beat); flaw == "a beat stores its stamp" {
 			m.beat = r.beat
 		}
 		raiseTo(&m.truth.beat, r.beat)
+		m.anyActivity(r.beat)
+		return ""
+	})
+	t.step("granted", func(m *memory, r *registers) string {
+		if m.state.granted {
+			m.state.granted, m.excused = false, 0
+		}
 		return ""
 	})
 	return t

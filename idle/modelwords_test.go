@@ -18,6 +18,7 @@ type modelWait struct {
 type modelState struct {
 	live, expired, ending   bool
 	asking, granted, pinged bool
+	expects                 bool // the next input is taken for the answer to a ping
 }
 
 // What can be due in the model, in the order in which ties are decided.
@@ -45,6 +46,7 @@ const (
 	beatPhase
 	shortBeatPhase
 	pingPhase
+	keptPhase
 )
 
 var modelPhases = []modelLimits{
@@ -57,6 +59,7 @@ var modelPhases = []modelLimits{
 	beatPhase:      {idle: 2, beats: 3},
 	shortBeatPhase: {idle: 3, beats: 2},
 	pingPhase:      {ping: 2, pong: 1},
+	keptPhase:      {idle: 3, ping: 2, pong: 2},
 }
 
 // countsFrom reports whether a limit depends on the word of that name.
@@ -73,7 +76,7 @@ func (p modelLimits) countsFrom(word string) bool {
 	case "began":
 		return p.whole > 0
 	case "beat":
-		return p.beats > 0
+		return p.beats+p.read+p.ping > 0
 	}
 	return true
 }
@@ -87,19 +90,22 @@ func (w *modelWords) limits(limit func(timeout, from, what int8)) {
 	p := &modelPhases[w.phase]
 	limit(p.idle, w.stamp, byIdle)
 	if w.wait.on {
-		limit(p.read, max(w.stamp, w.wait.since), byRead)
+		limit(p.read, max(w.lastIn(), w.wait.since), byRead)
 	}
 	if w.wait.on || w.wait.since-w.paid > p.rate+1 {
 		limit(p.rate, w.paid, byRate)
 	}
 	limit(p.beats, w.beat, byBeat)
 	limit(p.whole, w.began, byPhase)
-	if !w.state.pinged || w.stamp >= w.pinged {
-		limit(p.ping, max(w.stamp, w.pinged), toPing)
+	if !w.state.pinged || w.lastIn() >= w.pinged {
+		limit(p.ping, max(w.lastIn(), w.pinged), toPing)
 	} else {
 		limit(p.pong, w.pinged, byMiss)
 	}
 }
+
+// lastIn is the tick of the last input, used or not.
+func (w *modelWords) lastIn() int8 { return max(w.stamp, w.beat) }
 
 // next returns when which limit is passed first.
 func (w *modelWords) next() (at, what int8) {

@@ -60,7 +60,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		return inUse
 	}
 	err := &TimeoutError{
-		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: momentOf(s.clock).since(c.lastActivity()),
+		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: momentOf(s.clock).since(c.lastUse()),
 	}
 	switch {
 	case s.end(c, nil, need, err, 0):
@@ -79,7 +79,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 // before it looks. See [Conn.Deliver].
 func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
 	c.state.move(live, ending, 0)
-	if d.still && c.lastActivity().Bits() != d.last || s.isInUse(c, d.reason) {
+	if d.still && c.lastUse().Bits() != d.last || s.isInUse(c, d.reason) {
 		return false
 	}
 	return d.may == nil || d.may()

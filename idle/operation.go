@@ -128,7 +128,7 @@ func (o *Operation) report(r result) {
 // meet notes a connection that a walk visits, if the operation wants it. The walk goes
 // on when the operation has been cancelled.
 func (o *Operation) meet(s *Shard, c *Conn) {
-	met := candidate{c, c.lastActivity().Bits()}
+	met := candidate{c, c.lastUse().Bits()}
 	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(&met) || o.plan.picks != nil && !o.asks(c.owner) {
 		return
 	}

@@ -21,6 +21,8 @@ type ledger struct {
 	excused   time.Duration // limits already passed at this time are due from here on
 	averted   time.Duration // when the last of them was, in this phase; 0 if none
 	in, out   time.Duration // the last byte, or the beginning of the phase
+	usedIn    use
+	usedOut   use
 	idleKept  time.Duration // when the idle limit was last begun anew
 	writeKept time.Duration // how late that may make the write limit begin
 	beat      time.Duration // the last beat, or the beginning of the phase
@@ -39,6 +41,82 @@ type ledger struct {
 
 	// From when its age counts, see Conn.Age: from then on, and to then.
 	agesFrom, agesTo time.Duration
+}
+
+// A use is when a direction was last used: at least, and at most, where the order of what
+// happens within a moment decides.
+type use struct {
+	lo, hi  time.Duration
+	before  time.Duration // lo before the last use
+	noise   time.Duration // the last ping, answer or beat
+	expects expectation
+	until   time.Duration // from here on nothing is expected
+}
+
+// An expectation says whether the next activity is a ping, or the answer to one.
+type expectation uint8
+
+const (
+	isUse expectation = iota
+	isNoise
+	isEither
+)
+
+// moved notes an activity.
+func (u *use) moved(now time.Duration) {
+	e := u.expects
+	switch {
+	case now > u.until:
+		e = isUse
+	case now == u.until && e == isNoise:
+		e = isEither
+	}
+	switch u.expects = isUse; e {
+	case isNoise:
+		u.noise = now
+	case isEither:
+		u.hi, u.noise = now, now
+	case isUse:
+		u.lo, u.hi, u.before = now, now, u.lo
+	}
+}
+
+// beats notes an activity that is no use.
+func (u *use) beats(now time.Duration) { u.noise, u.expects = now, isUse }
+
+// reset notes that all begins anew.
+func (u *use) reset(now time.Duration) { *u = use{lo: now, hi: now, before: now} }
+
+// found notes what the kernel has reported. It cannot be told from noise shortly before.
+func (u *use) found(at, tick time.Duration) {
+	if u.hi = max(u.hi, at); at > u.noise+4*tick || u.noise < u.lo {
+		u.lo = max(u.lo, at)
+	}
+}
+
+// expect notes that a ping begins.
+func (u *use) expect(now, tick time.Duration) {
+	u.until = never
+	switch {
+	case now-u.hi > 2*tick && now > u.noise:
+		u.expects = isNoise
+	default:
+		u.expects = isEither
+		if u.hi == now { // it was taken for it
+			u.lo = min(u.lo, u.before)
+		}
+	}
+}
+
+// used is when the connection was last used.
+func (l *ledger) used() (lo, hi time.Duration) {
+	return max(l.usedIn.lo, l.usedOut.lo), max(l.usedIn.hi, l.usedOut.hi)
+}
+
+// idleSince is from when its idle limit counts.
+func (l *ledger) idleSince() (lo, hi time.Duration) {
+	lo, hi = l.used()
+	return max(lo, l.idleKept), max(hi, l.idleKept)
 }
 
 // waits is the account of a direction since the phase began.
@@ -158,7 +236,13 @@ func (l *ledger) enter(p Policy, now time.Duration) {
 	l.averted, l.replaced = 0, 0
 	l.read.restart(now, readsOf(p))
 	l.write.restart(now, p.MinWriteRate)
-	l.arrived(now)
+	l.answered(now)
+	l.usedIn.reset(now)
+	out := l.usedOut
+	l.usedOut.reset(now)
+	if now <= out.until && out.expects != isUse { // a ping that is running may still write
+		l.usedOut.expects, l.usedOut.until = isEither, out.until
+	}
 }
 
 // readsOf is what limits all reads under p.
@@ -170,6 +254,28 @@ func readsOf(p Policy) Rate {
 }
 
 func (l *ledger) arrived(now time.Duration) {
+	l.answered(now)
+	l.usedIn.moved(now)
+}
+
+func (l *ledger) sent(now time.Duration) {
+	l.out = now
+	l.usedOut.moved(now)
+}
+
+// begins notes that a ping begins, and ends that it is over.
+func (l *ledger) begins(now time.Duration) {
+	l.pings = append(l.pings, now)
+	if !l.policy.Heartbeat.CountsAsUse {
+		l.usedIn.expect(now, l.tick)
+		l.usedOut.expect(now, l.tick)
+	}
+}
+
+func (l *ledger) ends(now time.Duration) { l.usedOut.until = min(l.usedOut.until, now) }
+
+// answered notes that something has arrived.
+func (l *ledger) answered(now time.Duration) {
 	l.in = now
 	l.pings, l.stuck = nil, l.pinging
 }
@@ -250,7 +356,8 @@ func (l *ledger) spans() (all []span) {
 	}
 
 	if p.IdleTimeout > 0 {
-		exact(ReasonIdle, max(l.in, l.out, l.idleKept), p.IdleTimeout)
+		lo, hi := l.idleSince()
+		add(ReasonIdle, "idle", lo+p.IdleTimeout, hi+p.IdleTimeout, l.late(p.IdleTimeout))
 	}
 	if p.ReadTimeout > 0 && l.read.on {
 		exact(ReasonRead, max(l.in, l.read.since), p.ReadTimeout)
@@ -321,8 +428,8 @@ func (l *ledger) addBeat(add adder) {
 		add(ReasonHeartbeat, "heartbeat", l.beat+limit, l.beat+limit, l.late(limit))
 	case l.stuck:
 		// While a ping blocks there is no other, but there are misses.
-		lo := max(l.in, l.beat) + h.Interval
-		hi := max(lo+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
+		lo := max(l.in, l.beat) + h.Interval - h.Jitter
+		hi := max(lo+h.Jitter+l.late(h.Interval)+l.tick, l.excused) + misses*(h.Timeout+late) - late
 		least := lo + misses*h.Timeout
 		if l.replaced > 0 { // misses may have counted before
 			least, lo = min(least, l.replaced), min(lo, l.replaced)
@@ -331,7 +438,7 @@ func (l *ledger) addBeat(add adder) {
 		add(0, "ping", lo, never, 0)
 	case len(l.pings) == 0:
 		at := max(l.in, l.beat) + h.Interval
-		add(0, "ping", at, at, l.late(h.Interval))
+		add(0, "ping", at-h.Jitter, at, l.late(h.Interval))
 	default:
 		// Each ping may be late, and the next counts from it.
 		first, last := l.pings[0], l.pings[len(l.pings)-1]

@@ -9,7 +9,7 @@ import (
 // into it.
 type candidate struct {
 	conn *Conn
-	last uint32 // the stamp of the last activity that is known; in a census, what it is sorted by
+	last uint32 // the stamp of the last use that is known; in a census, what it is sorted by
 }
 
 // byStamp compares candidates: one with an earlier stamp comes first. The stamps must be less

@@ -10,7 +10,7 @@ import (
 type parting struct {
 	owner        any // nil unless the tracker is watched
 	phase        *Phase
-	born, active clock.Stamp // when it was tracked, and its last activity
+	born, active clock.Stamp // when it was tracked, and its last use
 
 	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
 
@@ -22,7 +22,7 @@ type parting struct {
 
 // parting returns the parting of e, but for its owner.
 func (e *entry) parting() parting {
-	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastActivity()}
+	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
 }
 
 // part notes how old a connection was that has ended, and how long it was idle, in whole

@@ -95,7 +95,8 @@ func newPhase(k *clock.Clock, p Policy) *Phase {
 			t.jitter, t.grace = inTicks(p.MaxAgeJitter), inTicks(p.MaxAgeGrace)
 		case r == ReasonHeartbeat && !p.Heartbeat.Passive:
 			t.interval, t.pong, t.misses = inTicks(p.Heartbeat.Interval), inTicks(p.Heartbeat.Timeout), p.Heartbeat.misses()
-			first = t.interval
+			t.jitter = min(inTicks(p.Heartbeat.Jitter), t.interval)
+			first = max(1, t.interval-max(0, t.jitter-1))
 		}
 		ph.limits = append(ph.limits, t)
 		ph.bringsUp(l.counts, first)

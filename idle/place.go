@@ -26,9 +26,18 @@ func (s *Shard) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
 	return stamp, at
 }
 
-// restamp is the slow path of an activity: it stores now. It runs at most once a
-// tick for each direction of a connection, but for each activity while the clock sleeps.
-func (s *Shard) restamp(e *entry, at *clock.AtomicStamp, now clock.Stamp) {
+// restamp is the slow path of an activity. It stores now in use, or in keepalive if the
+// activity is the ping or answer that the flag announces. It runs once a tick for each
+// direction of a connection. After a keepalive it runs again in the same tick, so that use in
+// that tick counts. While the clock sleeps it runs for each activity.
+//
+// If the connection was used in the tick of the ping, the ping or its answer may have taken
+// the fast path. Then the flag is out of date.
+func (s *Shard) restamp(e *entry, now clock.Stamp, use, keepalive *clock.AtomicStamp, flag uint32) {
+	at := use
+	if e.state.Load()&flag != 0 && e.state.move(flag, 0, flag) && use.Load().Sub(e.pinged.Load()) < 0 {
+		at = keepalive
+	}
 	if s.loop {
 		at.Store(now) // on a loop nobody else can have stored a later one
 	} else {

@@ -39,8 +39,8 @@ type Policy struct {
 	// end a busy connection until it enters another phase, though they call OnDrain.
 	Busy bool
 
-	// IdleTimeout limits the time without a byte in either direction. A ping that
-	// is written counts as activity, so use Heartbeat to find dead peers.
+	// IdleTimeout limits the time without use of the connection in either direction: without
+	// any byte except the pings of an active Heartbeat and their answers.
 	IdleTimeout time.Duration
 
 	// ReadTimeout limits how long bytes are awaited without any arriving.
@@ -99,6 +99,18 @@ type Policy struct {
 // So a silent peer has Interval + Misses*Timeout in the active form, and Misses*Interval +
 // Timeout in the passive one.
 //
+// A ping and its answer show that the peer is alive, but they don't count as use of the
+// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], Shed.Idle, [Conn.Idle]
+// and a [Census] go by use. The Heartbeat itself, ReadTimeout and WriteTimeout go by any byte.
+//
+// A tracker doesn't know the protocol. It takes the first output that is reported while
+// Hooks.Ping runs for the ping, and the first input that is reported from then on for the
+// answer. If a message crosses the ping, the message is taken for the answer, and the answer
+// counts as use a round trip later. If a ping or answer is reported in several parts, the first part
+// doesn't count, and the others do. So does a beat, if an adapter reports the read in which it came.
+// If a peer may leave a ping unanswered because it has just sent something else, set
+// CountsAsUse, or IdleTimeout may miss that message.
+//
 // A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
 // rate limiter and call [Conn.End]; package idlenet has an example.
 type Heartbeat struct {
@@ -106,6 +118,16 @@ type Heartbeat struct {
 	Timeout  time.Duration // active: required; passive: may be zero
 	Misses   int           // consecutive misses that end the connection; 0 means 1; at most 100
 	Passive  bool
+
+	// Jitter makes each Interval shorter by a time up to its value that differs between
+	// connections, so that connections made together aren't pinged together. It must be at
+	// most the Interval, and is only for the active form. A silent peer may be timed out by up
+	// to Jitter earlier.
+	Jitter time.Duration
+
+	// CountsAsUse makes pings and their answers count as use of the connection. IdleTimeout
+	// then restarts with each of them. It is only for the active form.
+	CountsAsUse bool
 }
 
 // Rate is a minimum speed. It is off when BytesPerSecond is zero. Grace is the

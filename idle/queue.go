@@ -60,7 +60,7 @@ func (q *queue) sort() {
 	q.sorted = slices.DeleteFunc(q.moved, candidate.isHole)
 	q.holes -= had - len(q.sorted)
 	for i := range q.sorted {
-		q.sorted[i].last = q.sorted[i].conn.lastActivity().Bits()
+		q.sorted[i].last = q.sorted[i].conn.lastUse().Bits()
 	}
 	slices.SortFunc(q.sorted, byLaterStamp)
 	q.ready, q.moved, q.batch = nil, nil, 0
@@ -82,7 +82,7 @@ func (q *queue) lookAhead() {
 // hasMoved reports whether c has moved since it was sorted, and puts it where it belongs in
 // that case.
 func (q *queue) hasMoved(c candidate) bool {
-	stamp := c.conn.lastActivity().Bits()
+	stamp := c.conn.lastUse().Bits()
 	if stamp == c.last {
 		return false
 	}
@@ -123,7 +123,7 @@ func (q *queue) next() (c candidate, ok bool) {
 			q.holes--
 		case !c.conn.Live():
 		case q.looks <= 0:
-			c.last = c.conn.lastActivity().Bits()
+			c.last = c.conn.lastUse().Bits()
 			return c, true
 		case !q.hasMoved(c):
 			return c, true

@@ -22,7 +22,7 @@ func TestQueueOrder(t *testing.T) {
 			c.state.Store(live)
 			c.in.stamp.Store(at(int64(now - uint32(rnd.IntN(within)))))
 			left[c] = true
-			some = append(some, candidate{conn: c, last: c.lastActivity().Bits()})
+			some = append(some, candidate{conn: c, last: c.lastUse().Bits()})
 		}
 		q.add(some...)
 	}
@@ -46,8 +46,8 @@ func TestQueueOrder(t *testing.T) {
 			t.Fatalf("got %v, %v with %d left", got.conn, ok, len(left))
 		}
 		for c := range left {
-			if int32(c.lastActivity().Bits()-got.last) < 0 {
-				t.Fatalf("at %d one came that was active at %d, before one at %d", now, got.last, c.lastActivity().Bits())
+			if int32(c.lastUse().Bits()-got.last) < 0 {
+				t.Fatalf("at %d one came that was active at %d, before one at %d", now, got.last, c.lastUse().Bits())
 			}
 		}
 		delete(left, got.conn)
@@ -103,7 +103,7 @@ func TestQueueLooksAhead(t *testing.T) {
 		if i >= before {
 			c.in.stamp.Store(at(int64(1)))
 		}
-		all = append(all, candidate{conn: c, last: c.lastActivity().Bits()})
+		all = append(all, candidate{conn: c, last: c.lastUse().Bits()})
 	}
 	silent := before
 	active := slices.Clone(all[before:])

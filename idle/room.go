@@ -259,7 +259,7 @@ func (r *room) pick(l *Capacity, n int) (best candidate) {
 			if some < len(all) {
 				i = rand.IntN(len(all))
 			}
-			c := candidate{all[i], all[i].lastActivity().Bits()}
+			c := candidate{all[i], all[i].lastUse().Bits()}
 			if (best.conn == nil || byStamp(c, best) < 0) && r.wants(l, c.conn) {
 				best = c
 			}
@@ -286,7 +286,7 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 		}
 	}
 	st := c.state.Load()
-	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastActivity()) >= l.Grace
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.Grace
 }
 
 // evict has a connection evicted, and gives its place away. It reports false if its shard is
@@ -412,7 +412,7 @@ func (r *room) shedSome() {
 		if l.wants(c, momentOf(s.clock)) {
 			mu.Lock()
 			defer mu.Unlock()
-			met = append(met, candidate{c, c.lastActivity().Bits()})
+			met = append(met, candidate{c, c.lastUse().Bits()})
 		}
 	})
 	select {

@@ -20,7 +20,7 @@ type Shed struct {
 	Most  int
 	Share float64
 
-	Idle  time.Duration        // without a byte in either direction for at least so long
+	Idle  time.Duration        // not used for at least so long, see [Conn.Idle]
 	Age   time.Duration        // tracked for at least so long
 	Phase *Phase               // in this phase
 	Pick  func(owner any) bool // chosen by this function
@@ -71,7 +71,7 @@ func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
 	switch e, m := &c.conn.entry, momentOf(k); {
 	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
 		return false
-	case s.Idle > 0 && m.since(e.lastActivity()) < s.Idle:
+	case s.Idle > 0 && m.since(e.lastUse()) < s.Idle:
 		return false
 	case s.Age > 0 && m.since(e.born.Load()) < s.Age:
 		return false

@@ -43,17 +43,18 @@ func (w *world) refuses() bool {
 // checkEviction checks that l may make room at this moment; w.mu is held.
 func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 	w, g := l.world, l.ledger
+	used, _ := g.used()
 	lax := 2 * w.tick
 	allowed := func(c Capacity) bool {
 		exempt := len(c.Exempt) > 0 && c.Exempt[0] == l.phase
-		return c.Most > 0 && !exempt && now-max(g.in, g.out)+lax >= c.Grace
+		return c.Most > 0 && !exempt && now-used+lax >= c.Grace
 	}
 	switch { // nothing is evicted by a capacity that was lifted, raised or replaced, but at the same instant
 	case !allowed(w.capacity.now) && !(now == w.capacity.since && allowed(w.capacity.before)):
 		w.errorf("at %v: evicted by %+v: %v", now, w.capacity, l)
 	case g.policy.Busy || !g.read.on || g.write.on:
 		w.errorf("at %v: evicted, but busy: %v", now, l)
-	case err.Elapsed > now-max(g.in, g.out)+lax || err.Cause != "":
+	case err.Elapsed > now-used+lax || err.Cause != "":
 		w.errorf("at %v: evicted with %+v: %v", now, err, l)
 	}
 }

@@ -109,7 +109,8 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 	for _, l := range v.live {
 		if v.isStill(l) && !l.underWay() {
 			g := l.ledger
-			leastIdle += max(0, v.at-max(g.in, g.out, g.idleKept)-w.lax())
+			_, used := g.idleSince()
+			leastIdle += max(0, v.at-used-w.lax())
 			leastAge += max(0, v.at-g.agesTo-w.lax())
 			still[g.policy.Name]++
 		}
@@ -182,7 +183,9 @@ func (w *world) isBefore(by Sort, l, other *life) bool {
 	case w.stalls:
 		return false
 	case by == MostIdle:
-		return max(a.in, a.out, a.idleKept)+lax < max(b.in, b.out, b.idleKept)
+		_, used := a.idleSince()
+		before, _ := b.idleSince()
+		return used+lax < before
 	case by == Oldest:
 		return a.agesTo+lax < b.agesFrom
 	}
@@ -244,8 +247,8 @@ func (w *world) checkInfo(l *life, i *Info) {
 		}
 	}
 	is("age", i.Age, g.agesFrom, g.agesTo)
-	is("time since input", i.IdleIn, g.in, g.in)
-	is("time since output", i.IdleOut, max(g.out, g.idleKept), max(g.out, g.idleKept))
+	is("time since input", i.IdleIn, g.usedIn.lo, g.usedIn.hi)
+	is("time since output", i.IdleOut, max(g.usedOut.lo, g.idleKept), max(g.usedOut.hi, g.idleKept))
 	if beat := g.policy.Heartbeat; beat.Passive || beat.Interval == 0 {
 		if i.Misses != 0 {
 			w.errorf("at %v: %+v has no pings: %v", at, *i, l)

@@ -33,8 +33,9 @@ type simEnd struct {
 	told         bool
 	handed       bool // back by a Close, which may have waited for OnEnds after that
 
-	leastAge, age, idle time.Duration
-	late                time.Duration // at most
+	leastAge, age   time.Duration
+	leastIdle, idle time.Duration
+	late            time.Duration // at most
 }
 
 // label is Options.Label. It is called with and without w.mu held.
@@ -68,9 +69,10 @@ func (w *world) onEnds(ends []End) {
 // hasEnded notes that l has ended now; w.mu is held.
 func (l *life) hasEnded(reason Reason, cause string, late time.Duration) {
 	w, g, now := l.world, l.ledger, l.world.now()
+	usedFrom, usedTo := g.idleSince()
 	w.ends.expected[l.name] = &simEnd{
 		life: l, reason: reason, phase: g.policy.Name, cause: cause,
-		time: time.Now(), leastAge: now - g.agesTo, age: now - g.agesFrom, idle: now - max(g.in, g.out, g.idleKept), late: late,
+		time: time.Now(), leastAge: now - g.agesTo, age: now - g.agesFrom, idle: now - usedFrom, leastIdle: now - usedTo, late: late,
 	}
 	if reason == 0 {
 		return
@@ -135,7 +137,7 @@ func (w *world) checkEnd(want *simEnd, e End) {
 	}
 	if waited := want.time.Sub(e.Time); want.handed && waited <= w.tracker.opts.Linger {
 		want.time = e.Time
-		want.leastAge, want.age, want.idle = want.leastAge-waited, want.age-waited, want.idle-waited
+		want.leastAge, want.age, want.leastIdle, want.idle = want.leastAge-waited, want.age-waited, want.leastIdle-waited, want.idle-waited
 	}
 	lax := 3 * w.tick
 	if w.wraps {
@@ -156,8 +158,8 @@ func (w *world) checkEnd(want *simEnd, e End) {
 	if e.Age < want.leastAge-lax || e.Age > want.age+longer || e.Age < 0 || e.Age%w.tick != 0 {
 		w.errorf("told %+v, but its age was %v: %v", e, want.age, l)
 	}
-	if e.Idle < want.idle-lax || e.Idle > want.idle+longer || e.Idle < 0 || e.Idle%w.tick != 0 {
-		w.errorf("told %+v, but it was idle for %v: %v", e, want.idle, l)
+	if e.Idle < want.leastIdle-lax || e.Idle > want.idle+longer || e.Idle < 0 || e.Idle%w.tick != 0 {
+		w.errorf("told %+v, but it was idle for %v to %v: %v", e, want.leastIdle, want.idle, l)
 	}
 	limit := e.Reason > 0 && e.Reason < numLimits
 	if e.Late < 0 || e.Late > want.late+lax || limit != (e.Late > 0) {

@@ -127,7 +127,7 @@ func (o *simOp) mayChoose(l *life) bool {
 	moment := 3*w.tick + stepsEvery
 	now := w.now()
 	recently := func(at time.Duration) bool { return w.stalls || now-at <= moment }
-	last := max(g.in, g.out)
+	from, last := g.used()
 	switch {
 	case o.drain:
 		return true
@@ -136,7 +136,7 @@ func (o *simOp) mayChoose(l *life) bool {
 	case s.Phase != nil:
 		return l.phase == s.Phase || recently(g.began)
 	case s.Idle > 0:
-		return now-last >= s.Idle || recently(last) || l.probed
+		return now-from >= s.Idle || recently(last) || l.probed
 	case s.Age > 0:
 		return now-l.trackedAt >= s.Age
 	}
@@ -205,11 +205,12 @@ func (w *world) explains(l *life) bool {
 // checkOperation checks that an operation may end l at this moment; w.mu is held.
 func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 	w, g := l.world, l.ledger
+	used, _ := g.used()
 	lax := time.Duration(0)
 	if l.probed { // see examine, and settledAgo
 		lax = w.tick
 	}
-	if err.Setting != "" || err.Limit != 0 || err.Phase != g.policy.Name || err.Elapsed > now-max(g.in, g.out)+lax {
+	if err.Setting != "" || err.Limit != 0 || err.Phase != g.policy.Name || err.Elapsed > now-used+lax {
 		w.errorf("at %v: ended with %+v: %v", now, err, l)
 	}
 	if err.Cause == byHand {

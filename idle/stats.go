@@ -53,7 +53,7 @@ type Stats struct {
 	// These are histograms over all connections that have ended, whatever the reason,
 	// but for Lateness. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
-	Idle     Histogram // how long before the end the last activity was
+	Idle     Histogram // how long before the end the last use was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
 	PassTime Histogram // of passes: how long they took
 }

@@ -143,6 +143,7 @@ func (w *world) replace(pick uint64) {
 	for _, d := range to.durations() {
 		*d = scaled(*d)
 	}
+	to.Heartbeat.Jitter = min(to.Heartbeat.Jitter, to.Heartbeat.Interval)
 	w.replaceBy(w.phases[i], to)
 }
 

@@ -20,7 +20,7 @@ type TimeoutError struct {
 	Phase   string        // Policy.Name of the connection's phase
 	Limit   time.Duration // as configured, for a rate its Grace; 0 for operations
 	Rate    Rate          // as configured, if the limit is a minimum rate
-	Elapsed time.Duration // the time that has passed: at least Limit, and exact to two ticks; for operations, since the last activity, a farewell of OnDrain included
+	Elapsed time.Duration // the time that has passed: at least Limit (less Heartbeat.Jitter), and exact to two ticks; for operations, since the last use, a farewell of OnDrain included
 	Cause   string        // for operations: the cause that was given to Shed or End
 }
 

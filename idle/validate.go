@@ -77,6 +77,12 @@ func (h *Heartbeat) validate(longest time.Duration) error {
 		return fmt.Errorf("idle: Heartbeat.Interval is 0, but other fields of Heartbeat are set (%+v); set Interval too", *h)
 	case h.Interval > 0 && h.Timeout == 0 && !h.Passive:
 		return fmt.Errorf("idle: Heartbeat.Timeout is 0; set it to how long the answer to a ping may take")
+	case h.Passive && h.Jitter > 0:
+		return fmt.Errorf("idle: Heartbeat.Jitter is %v, but Heartbeat is Passive, so there are no pings to spread; use 0", h.Jitter)
+	case h.Passive && h.CountsAsUse:
+		return errors.New("idle: Heartbeat.CountsAsUse is set, but Heartbeat is Passive, so there are no pings")
+	case h.Jitter > h.Interval:
+		return fmt.Errorf("idle: Heartbeat.Jitter is %v; it must be at most the Interval of %v", h.Jitter, h.Interval)
 	case max(h.Interval, h.Timeout) > longest/time.Duration(h.misses()+1):
 		return fmt.Errorf("idle: Heartbeat.Misses is %d, with an Interval of %v and a Timeout of %v; all together must be no longer than %v", h.Misses, h.Interval, h.Timeout, longest)
 	}

@@ -49,7 +49,7 @@ func (c *Conn) suspend(f *flow, w *Wait) {
 	}
 	k := c.shard.clock
 	m := momentOf(k)
-	since, last := m.now-int64(ago(wait, uint32(m.now))), m.tick(f.stamp.Load())
+	since, last := m.now-int64(ago(wait, uint32(m.now))), m.tick(c.last(f))
 	begun := time.Duration(k.End(max(since, last))) * k.Tick
 	if w.clock == k && wait == wordOf(w.stamp)|waiting && last < since && w.stamp.Sub(c.began.Load()) > 0 {
 		begun = w.begun
@@ -67,7 +67,7 @@ func (c *Conn) resume(f *flow, w *Wait) {
 	k := c.shard.clock
 	d := c.direction(f)
 	now, at := c.shard.instant(d.counted != 0)
-	began, last := c.began.Load(), f.stamp.Load()
+	began, last := c.began.Load(), c.last(f)
 	if began.Sub(w.until) >= 0 || last.Sub(w.until) >= 0 || int64(ago(f.wait.Load(), now.Bits())) > int64(d.soonest) {
 		w.lasted = 0
 	}

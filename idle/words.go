@@ -11,14 +11,15 @@ import (
 // order (see entry.snapshot). model_test.go tries all interleavings.
 //
 //	word        means                                     written by
-//	in.stamp    the tick of the last input                Touch, Received, Beat, Enter, Examine
-//	out.stamp   the tick of the last output               TouchOut, Sent, Enter, Examine, OnTimeout
+//	in.stamp    the tick of the last input that was use   Touch, Received, Enter, Examine
+//	out.stamp   the tick of the last output that was use  TouchOut, Sent, Enter, Examine, OnTimeout
 //	in.paid     the instant up to which waits to read     Received, AwaitRead, PauseRead, Enter,
 //	            are paid for                              Examine, OnTimeout, SetPolicy
 //	in.wait     when the wait to read began, or ended     AwaitRead, PauseRead, Enter, Examine, OnTimeout
 //	out.paid    the same for writes                       Sent, AwaitWrite, PauseWrite, RestartWrite, ...
 //	out.wait    the same for writes                       AwaitWrite, PauseWrite, RestartWrite, ...
-//	beat        the tick of the last beat                 Beat, Enter
+//	beat        the tick of the last beat or answer       Beat, Enter, and Touch and Received if pongIn is set
+//	pingSent    the tick of the last ping's output        TouchOut and Sent, if pingOut is set
 //	pinged      the tick of the last ping                 the shard, Enter, OnTimeout, SetPolicy
 //	began       the tick at which the phase began         Enter, OnTimeout
 //	born        the tick at which tracking began          Track, the start of MaxAgeGrace, OnTimeout
@@ -29,7 +30,7 @@ import (
 //	method      stores                                    then
 //	Touch       in.stamp                                  state: clears granted
 //	Received    in.stamp                                  in.paid
-//	Beat        in.stamp                                  beat
+//	Beat        beat                                      state: clears granted
 //	AwaitRead   in.paid: pays for the pause               in.wait, and placed if that is too late
 //	PauseRead   in.wait                                   in.paid: takes off a part of a tick
 //	Enter       began, paid, stamp and wait of both       beat, pinged, state, then phase, then placed
@@ -39,7 +40,7 @@ import (
 // is sent. One goroutine at a time reports on a flow. The shard may read it
 // meanwhile.
 type flow struct {
-	// stamp is the tick of the last activity.
+	// stamp is the tick of the last activity that was use; see Heartbeat.
 	stamp clock.AtomicStamp
 
 	// wait has in its upper 31 bits the tick at which the current wait began or
@@ -269,8 +270,10 @@ const (
 	listed                 // the tracker's Drain has met the connection; cleared when that is cancelled
 	telling                // OnDrain is running
 	ending                 // it is being decided whether a live connection ends (see Conn.Deliver), or has been
+	pingOut                // the next output is taken for a ping; set when Ping begins, cleared by that output and when Ping returns
+	pongIn                 // the next input is taken for the answer to a ping; set when Ping begins, cleared by that input, Enter, and a Ping that fails
 
-	missUnit = 1 << 12
+	missUnit = 1 << 14
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
 )

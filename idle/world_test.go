@@ -282,7 +282,10 @@ func (w *world) anyPolicy() Policy {
 	}
 	switch w.rng.IntN(5) {
 	case 0:
-		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4)}
+		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: some(30), Misses: w.rng.IntN(4), CountsAsUse: w.rng.IntN(4) == 0}
+		if w.rng.IntN(2) == 0 {
+			p.Heartbeat.Jitter = w.tick + time.Duration(w.rng.Int64N(int64(p.Heartbeat.Interval-w.tick)))
+		}
 	case 1:
 		p.Heartbeat = Heartbeat{Interval: some(80), Timeout: maybe(30), Misses: w.rng.IntN(3), Passive: true}
 	}

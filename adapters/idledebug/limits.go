@@ -29,6 +29,8 @@ var settings = []setting{
 	{"Heartbeat.Timeout", func(p *idle.Policy) any { return &p.Heartbeat.Timeout }},
 	{"Heartbeat.Misses", func(p *idle.Policy) any { return &p.Heartbeat.Misses }},
 	{"Heartbeat.Passive", func(p *idle.Policy) any { return &p.Heartbeat.Passive }},
+	{"Heartbeat.Jitter", func(p *idle.Policy) any { return &p.Heartbeat.Jitter }},
+	{"Heartbeat.CountsAsUse", func(p *idle.Policy) any { return &p.Heartbeat.CountsAsUse }},
 	{"MinReadRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinReadRate.BytesPerSecond }},
 	{"MinReadRate.Grace", func(p *idle.Policy) any { return &p.MinReadRate.Grace }},
 	{"MinWriteRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinWriteRate.BytesPerSecond }},

@@ -119,7 +119,7 @@ func TestLimits(t *testing.T) {
 func TestSettings(t *testing.T) {
 	full := idle.Policy{
 		Busy: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
-		Heartbeat:   idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true},
+		Heartbeat:   idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true, Jitter: 12, CountsAsUse: true},
 		MinReadRate: idle.Rate{BytesPerSecond: 14, Grace: 15}, MinWriteRate: idle.Rate{BytesPerSecond: 16, Grace: 17},
 	}
 	to := map[string]string{}

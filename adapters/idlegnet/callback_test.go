@@ -50,14 +50,13 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestPingIsActivity, of which on a Unix socket only the adapter knows: it puts off
-// the idle timeout.
-func TestPingIsActivity(t *testing.T) {
+// TestPingCountsAsUse has a policy that says so. On a Unix socket only the adapter knows of the ping.
+func TestPingCountsAsUse(t *testing.T) {
 	const interval, limit = 50 * ms, 300 * ms
 	closed, onClose := closings()
 	pinged := make(chan time.Time, 10)
 	s := serve(t, &handler{close: onClose}, idle.Policy{
-		IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute},
+		IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute, CountsAsUse: true},
 	}, &Options{Ping: func(gnet.Conn) []byte { pinged <- time.Now(); return []byte{'?'} }}, []string{"unix://"})
 	dial(t, s.address)
 	got := receive(t, closed)

@@ -71,7 +71,7 @@ func (c *Conn) End(cause string) {
 	}
 }
 
-// Idle returns how long ago the last activity was, in either direction. The result may be
+// Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
 // up to two ticks too short. It is 0 after the connection was closed.
 func (c *Conn) Idle() time.Duration {
 	if c == nil || (*conn)(c).closed() {

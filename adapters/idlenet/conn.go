@@ -38,14 +38,15 @@ func (c *Conn) Timeout() *idle.TimeoutError { return c.conn().Timeout() }
 // if p pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) { c.conn().Enter(p) }
 
-// Beat records a beat of the peer. It is for policies with a passive Heartbeat.
+// Beat records a beat of the peer. It is for policies with a passive Heartbeat. The read in
+// which the beat came counts as use of the connection.
 func (c *Conn) Beat() { c.conn().Beat() }
 
 // End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
 // has; see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.conn().End(cause) }
 
-// Idle returns how long ago the last activity was, in either direction. The result may be
+// Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
 // up to two ticks too short. Bytes that the kernel holds do not count before they are read.
 func (c *Conn) Idle() time.Duration { return c.conn().Idle() }
 

@@ -29,6 +29,14 @@ func (s Stamp) Bits() uint32 { return s.bits }
 // Sub returns the number of ticks from t to s.
 func (s Stamp) Sub(t Stamp) int32 { return int32(s.bits - t.bits) }
 
+// Later returns the later of s and t.
+func (s Stamp) Later(t Stamp) Stamp {
+	if t.Sub(s) > 0 {
+		return t
+	}
+	return s
+}
+
 // Before returns the stamp of the tick before s.
 func (s Stamp) Before() Stamp {
 	if s.bits--; s == (Stamp{}) {
