@@ -18,7 +18,8 @@ type keys struct {
 	calls  *callbacks
 
 	// before applies too until a walk has counted all connections here. So nobody gets more
-	// places by changing the capacity again and again.
+	// places by changing the capacity again and again. The walk may take long, if a loop is
+	// blocked. So before allows no fewer connections than is set now; see takeOver.
 	before atomic.Pointer[keys]
 
 	mu     sync.Mutex
@@ -50,6 +51,24 @@ func (k *keys) set(c *Capacity) {
 	if k.quotas.Quota != c.NewPerKey {
 		k.quotas = quotas{Quota: c.NewPerKey, of: map[string]*rate.Limiter{}}
 	}
+}
+
+// takeOver makes last the predecessor of k, which nobody uses yet. What was used of the same
+// quota stays used.
+func (k *keys) takeOver(last *keys) {
+	last.mu.Lock()
+	if last.quotas.Quota == k.quotas.Quota {
+		k.quotas = last.quotas
+	}
+	last.quotas = quotas{}
+	last.mu.Unlock()
+	if before := last.before.Load(); before != nil {
+		last = before // as it has counted all
+	}
+	if most, was := k.most.Load(), last.most.Load(); most == 0 || 0 < was && was < most {
+		last.most.Store(most)
+	}
+	k.before.Store(last)
 }
 
 // enter counts c. It fails if there are enough of its key, unless it is known. If c is

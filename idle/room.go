@@ -81,10 +81,9 @@ func (t *Tracker) countKeys(c *Capacity) {
 		have.set(c)
 	default:
 		k := newKeys(c, &t.calls)
-		if have != nil && have.before.Load() != nil {
-			have = have.before.Load() // as it has counted all
+		if have != nil {
+			k.takeOver(have)
 		}
-		k.before.Store(have)
 		t.keys.Store(k)
 		done := t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
 		go func() {
