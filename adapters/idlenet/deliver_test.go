@@ -104,3 +104,36 @@ func TestLateByteIsNotSpliced(t *testing.T) {
 	}
 	wantTimeout(t, err, idle.ReasonRead)
 }
+
+// A peer that closes in reply to what OnEnd writes does not hide the timeout, nor delay it: the
+// read fails as soon as OnEnd has returned, or when the connection is closed.
+func TestReadWaitsForExpire(t *testing.T) {
+	const busy = 100*time.Millisecond + 300*time.Microsecond
+	for name, closes := range map[string]bool{"expired": false, "closed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var over time.Time
+				var client net.Conn
+				tracker, server, end := lateByte(t, idle.Policy{ReadTimeout: time.Second}, &Options{OnEnd: func(c *Conn, _ *idle.TimeoutError) {
+					client.Close()
+					time.Sleep(busy)
+					over = time.Now()
+					if closes {
+						c.Close()
+						time.Sleep(time.Second / 2)
+					}
+				}})
+				client = end
+				defer tracker.Close()
+				defer server.Close()
+				err := read1(server)
+				if late := time.Since(over); late != 0 {
+					t.Errorf("%v late", late)
+				}
+				if !closes {
+					wantTimeout(t, err, idle.ReasonRead)
+				}
+			})
+		})
+	}
+}

@@ -175,10 +175,43 @@ func (c *Conn) discard(err error) (int, error) {
 	// The peer may have closed the connection in reply to what OnEnd wrote. Wait
 	// for Expire, so that the caller gets the timeout and not EOF. The wait is
 	// bounded, as it may be OnEnd itself that reads.
-	for i := 0; i < 1000 && errors.Is(err, io.EOF) && c.flags.Load()&expired == 0; i++ {
-		time.Sleep(time.Millisecond)
+	if errors.Is(err, io.EOF) {
+		c.awaitExpired(time.Second)
 	}
 	return 0, err
+}
+
+// awaitExpired waits until c is expired, but no longer than the time d. It and setExpired see
+// each other:
+//
+//	awaitExpired: store the channel, then load the flag
+//	setExpired:   set the flag, then load the channel
+func (c *Conn) awaitExpired(d time.Duration) {
+	c.update(func(x *extra) bool {
+		if x.over == nil {
+			x.over = make(chan struct{})
+		}
+		return true
+	})
+	if c.flags.Load()&expired != 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.extra.Load().over:
+	case <-timer.C:
+	}
+}
+
+// setExpired sets the flag expired.
+func (c *Conn) setExpired() {
+	if c.flags.Or(expired)&expired != 0 {
+		return
+	}
+	if x := c.extra.Load(); x != nil && x.over != nil {
+		close(x.over)
+	}
 }
 
 // Write writes to the connection as described for net.Conn.
@@ -270,7 +303,7 @@ func (c *Conn) setFlag(m uint32, on bool) {
 func (c *Conn) Close() error {
 	track := c.tracking()
 	track.Close()
-	c.flags.Or(expired) // for a discard that waits for it
+	c.setExpired()
 	if again := c.tracking(); again != track {
 		again.Close() // a concurrent Track has not seen the flag
 	}

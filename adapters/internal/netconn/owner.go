@@ -36,7 +36,7 @@ func (s *Setup) connIn(v any) *Conn {
 // once.
 func (c *Conn) expire(err *idle.TimeoutError) {
 	c.timedOut(err)
-	c.flags.Or(expired)
+	c.setExpired()
 	if isWriteTimeout(err) {
 		c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}

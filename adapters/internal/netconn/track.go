@@ -153,6 +153,7 @@ type extra struct {
 	track   *idle.Conn         // replaces Conn.track if not nil
 	waits   *suspendedWaits    // nil before a wait is suspended
 	address *address           // nil for a socket
+	over    chan struct{}      // closed when the flag expired is set; nil if nobody waits for that
 }
 
 // tracking returns the idle.Conn by which c is tracked, or was tracked last.
