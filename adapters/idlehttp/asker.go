@@ -42,7 +42,7 @@ func isServed(s *http.Server) bool {
 
 // An asker is the ResponseWriter of a request of HTTP/1. When the header of the response
 // is written, the connection may have been asked to finish. Then the header says so. It
-// has the methods that net/http's own ResponseWriter has.
+// has the exported methods that net/http's own ResponseWriter has.
 type asker struct {
 	http.ResponseWriter
 	conn  *httpconn.Conn
@@ -60,7 +60,13 @@ func (a *asker) begin() {
 	}
 }
 
+// WriteHeader writes the header. With 413 the connection is closed, as it would be by an
+// [http.MaxBytesReader], which cannot call the method that is not exported. Otherwise the
+// server would read the rest of the body before it sends the response.
 func (a *asker) WriteHeader(status int) {
+	if status == http.StatusRequestEntityTooLarge {
+		a.Header().Set("Connection", "close")
+	}
 	if status >= http.StatusOK { // not an interim response, or an upgrade
 		a.begin()
 	}

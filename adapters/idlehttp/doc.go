@@ -44,6 +44,9 @@
 // beginning of a header arrives together with the previous request, the header counts as
 // begun only when more of it arrives.
 //
+// A handler that gives up an [http.MaxBytesReader] should answer with 413, and the connection
+// is closed. With another status, the server reads up to 256 KiB of the rest before it answers.
+//
 // # HTTP/2
 //
 // In HTTP/2 the limits are applied to the frames. If a client does not send the body of
