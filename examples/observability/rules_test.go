@@ -62,7 +62,7 @@ func TestRules(t *testing.T) {
 var calm = []string{
 	`idlewheel_connections 5000x1600`,
 	`idlewheel_connections_max 10000x1600`,
-	`idlewheel_connections_refused_total 3x1600`,
+	`idlewheel_connections_refused_total{limit="full"} 3x1600`,
 	`idlewheel_connections_tracked_total 5000+120x1600`,
 	`idlewheel_connections_ended_total{reason="idle"} 0+60x1600`,
 	`idlewheel_connections_ended_total{reason="heartbeat"} 0+60x1600`,
@@ -104,7 +104,7 @@ var troubles = map[string][]string{
 	"IdlewheelBacklog":          {`idlewheel_behind_seconds 0x1580 3x20`},
 	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
 	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
-	"IdlewheelRefusing":         {`idlewheel_connections_refused_total 0x1590 0+5x10`},
+	"IdlewheelRefusing":         {`idlewheel_connections_refused_total{limit="key"} 0x1590 0+5x10`},
 	"IdlewheelNearlyFull":       {`idlewheel_connections 5000x1580 9500x20`},
 	"IdlewheelUnusualReason":    {`idlewheel_connections_ended_total{reason="read"} 0x1560 0+200x40`},
 	"IdlewheelEndReportsLost":   {`idlewheel_end_reports_lost_total 0x1598 10x2`},
@@ -183,7 +183,7 @@ func TestNewInstance(t *testing.T) {
 // not when that is over.
 func TestRefusingAtOnce(t *testing.T) {
 	for ago, want := range map[int][]string{0: {"IdlewheelRefusing"}, 2: {"IdlewheelRefusing"}, 7: nil} {
-		burst := []string{fmt.Sprintf(`idlewheel_connections_refused_total 3x%d 9x1600`, now-1-ago)}
+		burst := []string{fmt.Sprintf(`idlewheel_connections_refused_total{limit="full"} 3x%d 9x1600`, now-1-ago)}
 		if got := firing(t, rules(t), slices.Concat(burst, calm)); !slices.Equal(got, want) {
 			t.Errorf("%d minutes after a burst %q fire, want %q", ago, got, want)
 		}
