@@ -68,6 +68,10 @@ type Timeouts struct {
 	// BodyRate is the minimum rate of a body, averaged over the time in which the
 	// server waited for it. The default is 240 bytes a second after a grace of
 	// 5 s, as in Kestrel. Any usable link is faster. A zero Grace stands for 5 s.
+	//
+	// With TLS, the bytes within the records count, without the records' headers and
+	// authentication, but with the padding that TLS 1.3 allows. HTTP/2 counts bytes of
+	// DATA, without padding.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the

@@ -40,6 +40,7 @@ type Conn struct {
 	listener *Listener
 	extra    atomic.Pointer[extra]
 	served   atomic.Bool // its first request is there; see onDrain
+	records  records     // read by the holder of the lock for reading
 }
 
 // Values of begun.
@@ -114,7 +115,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if c.state.Load() != awaitingHeader || c.phase != KeepAlive || c.begun > notBegunYet {
 		return c.readSlow(b)
 	}
-	n, err := c.Conn.Read(b)
+	n, err := c.readBytes(b)
 	if n > 0 { // a deadline may have ended the Read
 		c.noteArrival(b[:n])
 	}
@@ -124,11 +125,19 @@ func (c *Conn) Read(b []byte) (int, error) {
 // readSlow is a Read within a request, or before the first one.
 func (c *Conn) readSlow(b []byte) (int, error) {
 	c.enterWaitPhase()
-	n, err := c.Conn.Read(b)
+	n, err := c.readBytes(b)
 	if n > 0 && (c.begun < begunAlone || c.prefaceLen > 0) && c.state.Load() == awaitingHeader {
 		c.noteArrival(b[:n])
 	}
 	return n, err
+}
+
+// readBytes is a Read that counts for BodyRate what the application gets.
+func (c *Conn) readBytes(b []byte) (int, error) {
+	if c.records.overhead == 0 {
+		return c.Conn.Read(b)
+	}
+	return c.Conn.ReadPayload(b, c.records.payload)
 }
 
 // enterWaitPhase enters the phase that a Read is about to wait in.

@@ -14,6 +14,10 @@ func (c *Conn) Accepted(nc net.Conn) {
 		secure, _ := nc.(*tls.Conn) // nil if nc is another wrapper, which may be reused for another connection
 		c.extra.Store(&extra{secure: secure})
 		c.handshaking = true
+		c.records.overhead = overheadUnknown
+		if secure != nil {
+			c.records.overhead = overheadLater
+		}
 	}
 	c.transition(unserved, awaitingHeader)
 }
@@ -56,6 +60,9 @@ func (c *Conn) HeaderRead() {
 			return
 		}
 		c.handshaking = false
+		if x := c.extra.Load(); c.records.overhead == overheadLater && x != nil && x.secure != nil {
+			c.records.overhead = overheadOf(x.secure.ConnectionState())
+		}
 		to := uint32(readingBody)
 		if c.begun == begunPipelined { // the previous response may still be buffered, so a 408 would be taken for it
 			to |= responded

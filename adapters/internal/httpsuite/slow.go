@@ -66,8 +66,11 @@ var slowClients = []slow{
 	// handler has written.
 	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
 	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
-	// Bytes that trickle buy time at the rate, and no more. (One is 23 with TLS.)
+	// Bytes that trickle buy time at the rate, and no more.
 	{name: "BodyBelowTheRate", in: everywhere, setting: "BodyRate", trickle: half[:999], pace: limit / 15, clients: [][]string{{Post(1000)}}},
+	// Records of TLS with one byte are 22 to 29 bytes each, of which one counts: 2,000 B/s of
+	// body are 44,000 B/s to the kernel.
+	{name: "SmallRecords", in: secure, setting: "BodyRate", trickle: strings.Repeat(half, 3), pace: ms / 2, clients: [][]string{{Post(3*len(half) + 1)}}},
 	{name: "UploadBelowTheRate", in: usual, setting: "BodyRate", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half[:9000]}}},
 
 	// The time of requests before it does not count. The request is cancelled if it can be.

@@ -119,11 +119,20 @@ func (c *Conn) suspend(w *idle.Wait, flags, flag uint32) *idle.Wait {
 }
 
 // Read reads from the connection as described for net.Conn.
-func (c *Conn) Read(b []byte) (n int, err error) {
+func (c *Conn) Read(b []byte) (n int, err error) { return c.ReadPayload(b, nil) }
+
+// ReadPayload is Read for a connection that carries TLS or the like. payload returns how
+// many of the bytes that have arrived count for MinReadRate; if it is nil, all do. Calls do
+// not overlap.
+func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error) {
 	c.reading.Lock()
 	c.beginRead()
 	n, err = c.inner.Read(b)
-	if !c.received(n, err) {
+	count := n
+	if payload != nil && n > 0 {
+		count = payload(b[:n])
+	}
+	if !c.received(n, count, err) {
 		n, err = c.discard(err)
 	}
 	c.unlockReading()
@@ -146,14 +155,14 @@ func (c *Conn) beginRead() {
 	}
 }
 
-// received reports the result of a read. It returns false if the connection has timed
+// received reports the result of a read, of which count bytes count for MinReadRate. It returns false if the connection has timed
 // out before, so that the read must not return any bytes: see [idle.Conn.Deliver]. c.reading
 // must be held.
-func (c *Conn) received(n int, err error) (deliver bool) {
+func (c *Conn) received(n, count int, err error) (deliver bool) {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
 	if n > 0 {
-		track.Received(n)
+		track.Received(count)
 	}
 	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		track.SuspendRead(c.suspend(&c.waits().read, m, readSuspended))

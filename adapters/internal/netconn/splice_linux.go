@@ -77,7 +77,7 @@ func (s socket) await() (ready int, err error) {
 	if err == nil && ready == 0 {
 		result = io.EOF
 	}
-	if !s.from.received(0, result) { // otherwise the read's wait is over; what follows is the destination's
+	if !s.from.received(0, 0, result) { // otherwise the read's wait is over; what follows is the destination's
 		ready, err = s.from.discard(result)
 	}
 	if err = s.from.explain("writeto", err); err == io.EOF {
@@ -91,7 +91,7 @@ func (s socket) received(n int) {
 	if s.from != nil && n > 0 {
 		s.from.reading.Lock()
 		defer s.from.unlockReading()
-		s.from.received(n, nil)
+		s.from.received(n, n, nil)
 	}
 }
 
