@@ -74,10 +74,12 @@
 // soon as the tracker has looked at it, within a second even if there are a million. A
 // rate that was off, and a limit on a total time that was, count from now.
 //
-// Three things are decided when they begin:
+// Four things are decided when they begin:
 //
 //   - If HandlerTimeout was off, requests have it whose header is read from now on. If it
 //     was on, it also changes for those that are being handled.
+//   - If StreamTotal was off, a stream has it that opens from now on. One that is open has it
+//     from when its client is next waited for, or opens another stream.
 //   - Hijacked changes for connections that were hijacked with a limit. Those without are
 //     not tracked, and stay so. A policy that Watch has applied does not change.
 //   - Limits that SetLimits has given to a request stay. What it has left to the listener

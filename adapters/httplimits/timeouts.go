@@ -123,8 +123,8 @@ type Timeouts struct {
 
 	// StreamTotal limits how long a stream of HTTP/2 may be open, from the end of its
 	// request's header. It is off by default. If it passes, the stream is reset, and the
-	// handler's context is cancelled. If SetTimeouts switches it on, it counts for
-	// streams that begin later.
+	// handler's context is cancelled. If SetTimeouts switches it on, a stream that is open
+	// has it from when its client is next waited for, or opens another stream.
 	//
 	// fasthttp: it must be zero or Off.
 	StreamTotal time.Duration
