@@ -83,7 +83,7 @@ func (s *conn) afterOpen(n int) {
 // expire closes the connection.
 func (s *conn) expire(err *idle.TimeoutError) {
 	s.loop.expired, s.loop.timeout = s, err
-	if err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
+	if err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
 		s.c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
 	}
 	s.loop.close(s.c)

@@ -37,6 +37,13 @@ type Options struct {
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c gnet.Conn)
 
+	// MaxUnsent ends a connection for which gnet holds back more bytes than this, because its
+	// peer doesn't read. 0 disables it. The error has [idle.ReasonShed] and the cause
+	// "max_unsent", by which Stats.Causes counts. gnet is asked after each callback of
+	// the connection, when a limit is checked, and in [Conn.Sent], which the
+	// callback of an AsyncWrite can call.
+	MaxUnsent int
+
 	// Idle has the options of the tracker. Its Budget limits how long a loop is
 	// kept from its other work at a time. The default is 1 ms, or half a tick if
 	// that is less. Its Shards is ignored: each loop has one shard. The owner that
@@ -113,6 +120,9 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	w := &Handler{user: h, policy: p, opts: opts.complete()}
 	if _, twice := h.(*Handler); twice || h == nil {
 		return nil, fmt.Errorf("idlegnet: the handler to wrap is a %T; pass your own gnet.EventHandler, and wrap it once", h)
+	}
+	if w.opts.MaxUnsent < 0 {
+		return nil, fmt.Errorf("idlegnet: Options.MaxUnsent is %d; use 0 to disable it", w.opts.MaxUnsent)
 	}
 	w.hooks = w.opts.hooks()
 	if err := w.hooks.Check(p); err != nil {

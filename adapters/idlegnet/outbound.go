@@ -30,6 +30,9 @@ const maxStillProbes = 8
 
 // updateBacklog records that gnet holds n bytes back.
 func (s *conn) updateBacklog(n int) {
+	if most := s.loop.run.most; most > 0 && n > most {
+		s.track.End(kernel.CauseUnsent)
+	}
 	b := s.rare.backlog
 	switch {
 	case n == 0 && b == nil:

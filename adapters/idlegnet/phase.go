@@ -110,10 +110,15 @@ func (c *Conn) RemoteAddr() net.Addr {
 // AsyncWrite. It is needed only where the kernel does not tell, that is on Unix
 // sockets and on systems other than Linux. There it is needed only for writes to
 // peers that send nothing, when they are made by AsyncWrite, after a Wake, in
-// OnDrain, or by a Ping that returns nil.
+// OnDrain, or by a Ping that returns nil. With Options.MaxUnsent it also looks at what gnet
+// holds back.
 func (c *Conn) Sent(n int) {
-	if c != nil {
-		c.track.Sent(n)
+	if c == nil {
+		return
+	}
+	c.track.Sent(n)
+	if s := (*conn)(c); s.loop.run.most > 0 {
+		s.afterCallback()
 	}
 }
 

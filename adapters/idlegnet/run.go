@@ -18,6 +18,7 @@ import (
 type run struct {
 	tracker *idle.Tracker
 	engine  gnet.Engine
+	most    int         // Options.MaxUnsent
 	leaving atomic.Bool // Shutdown has begun: no connection is taken any more
 	loops   sync.Map    // maps gnet.EventLoop to *loop
 
@@ -45,7 +46,7 @@ func (h *Handler) boot(eng gnet.Engine) error {
 	if err != nil {
 		return err
 	}
-	h.run.Store(&run{tracker: tracker, engine: eng})
+	h.run.Store(&run{tracker: tracker, engine: eng, most: h.opts.MaxUnsent})
 	return nil
 }
 

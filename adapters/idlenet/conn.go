@@ -159,5 +159,7 @@ func newSetup(opts *Options) *setup {
 	if o.OnDrain != nil {
 		h.OnDrain = func(owner any) { o.OnDrain(owner.(*Conn)) }
 	}
-	return &setup{*netconn.NewSetup(h, connIn), o}
+	s := &setup{*netconn.NewSetup(h, connIn), o}
+	s.MaxUnsent = o.MaxUnsent
+	return s
 }

@@ -40,6 +40,16 @@ type Options struct {
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
 
+	// MaxUnsent ends a connection when a Write finds no room in the kernel's send buffer
+	// while more bytes than this are in it, sent or not, that the peer has not
+	// acknowledged. 0 disables it. A
+	// short pause of the peer is enough, so choose a value that a healthy one never
+	// reaches, and less than the send buffer, which on Linux grows to 4 MB by default (net.ipv4.tcp_wmem).
+	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes
+	// counts. MaxUnsent has an effect on TCP and Unix sockets of Linux, which
+	// tell when a Write waits. A Write that doesn't wait costs nothing.
+	MaxUnsent int
+
 	// Idle has the tick and other settings for the tracker that [Wrap] makes.
 	Idle idle.Options
 
@@ -82,7 +92,7 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
 	}
 	l := &Listener{Listener: ln, setup: newSetup(opts)}
-	err := l.setup.Hooks.Check(p)
+	err := cmp.Or(l.setup.Hooks.Check(p), l.setup.opts.checkUnsent())
 	switch {
 	case err != nil:
 	case l.setup.opts.Tracker != nil:
@@ -184,7 +194,7 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 	if s.opts.Tracker != nil {
 		return nil, errors.New("idlenet: Options.Tracker is set, but WrapConn takes the tracker as an argument; leave it nil")
 	}
-	if err := s.opts.checkIdle(); err != nil {
+	if err := cmp.Or(s.opts.checkIdle(), s.opts.checkUnsent()); err != nil {
 		return nil, err
 	}
 	c := new(Conn)
@@ -192,6 +202,13 @@ func wrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (*Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (o *Options) checkUnsent() error {
+	if o.MaxUnsent < 0 {
+		return fmt.Errorf("idlenet: Options.MaxUnsent is %d; use 0 to disable it", o.MaxUnsent)
+	}
+	return nil
 }
 
 // checkIdle returns an error if o.Idle is set. It uses reflection because

@@ -27,6 +27,9 @@ func (r Report) Evidence() idle.Evidence {
 	return idle.Evidence{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}
 }
 
+// CauseUnsent is the cause of an end because more bytes than MaxUnsent wait for the peer.
+const CauseUnsent = "max_unsent"
+
 // A Waiter is notified when a write starts to wait for the peer.
 type Waiter interface {
 	// WriteWaits is called each time a write finds no room in the send buffer.

@@ -1,11 +1,18 @@
 package netconn
 
-import "github.com/idlewheel/idlewheel/idle"
+import (
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
+	"github.com/idlewheel/idlewheel/idle"
+)
 
 // A Setup is what connections of one kind share; see [Conn.Init].
 type Setup struct {
 	Hooks idle.Hooks
 	in    func(any) *Conn
+
+	// MaxUnsent, if not zero, ends a connection when a write has to wait while more bytes
+	// than that are in the kernel's send queue.
+	MaxUnsent int
 }
 
 // NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which
@@ -49,7 +56,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 // isWriteTimeout reports whether err means that the peer does not take what it is
 // sent.
 func isWriteTimeout(err *idle.TimeoutError) bool {
-	return err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
+	return err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 }
 
 // reap closes a connection that nobody has closed after it timed out. Close must
