@@ -49,3 +49,22 @@ func TestAddedTwice(t *testing.T) {
 		r.idles(r.Initial(), slow.IdleTimeout)
 	})
 }
+
+// TestJitterOfShorterPings makes the Interval of pings shorter than the Jitter at rest.
+func TestJitterOfShorterPings(t *testing.T) {
+	pings := slow
+	pings.Heartbeat = idle.Heartbeat{Interval: time.Minute, Timeout: 10 * time.Second, Jitter: time.Minute, CountsAsUse: true}
+	inBubble(t, slow, func(r *rig) {
+		phase := r.phaseOf(pings)
+		memory := readingOf(0)
+		f := r.follow(Config{Read: memory.read, From: 0.5, Phases: map[*idle.Phase]idle.Policy{phase: {Heartbeat: idle.Heartbeat{Interval: 10 * time.Second}}}})
+		for _, reading := range []float64{0.75, 1} {
+			memory.set(reading)
+			time.Sleep(2 * time.Second)
+			if beat := phase.Policy().Heartbeat; f.Failures() > 0 || beat.Interval == time.Minute || beat.Jitter != beat.Interval || !beat.CountsAsUse {
+				t.Errorf("at %v: %+v, %d failures", reading, beat, f.Failures())
+			}
+		}
+		f.Stop()
+	})
+}

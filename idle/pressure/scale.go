@@ -20,7 +20,8 @@ import (
 //     tighter at rest.
 //   - A limit that is off at rest is off below 1, and is the one of full at 1.
 //   - A Heartbeat that is off at rest stays off, as the peer does not expect one.
-//   - Name, Busy and Heartbeat.Passive are those at rest.
+//   - Heartbeat.Jitter is never more than the Interval.
+//   - Name, Busy, Heartbeat.Passive and Heartbeat.CountsAsUse are those at rest.
 //
 // A pressure below 0 or NaN counts as 0, and one above 1 as 1.
 func Scale(rest, full idle.Policy, pressure float64) idle.Policy {
@@ -75,6 +76,7 @@ func (s scale) heartbeat(rest, full idle.Heartbeat) idle.Heartbeat {
 	h := rest
 	h.Interval = s.part(rest.Interval, full.Interval)
 	h.Timeout = s.part(rest.Timeout, full.Timeout)
+	h.Jitter = min(s.part(rest.Jitter, full.Jitter), h.Interval)
 	if was := misses(rest); full.Misses != 0 && full.Misses < was {
 		h.Misses = was - int(float64(s)*float64(was-full.Misses))
 	}
@@ -121,6 +123,7 @@ func checkFull(rest, full *idle.Policy) error {
 		{"MaxAgeGrace", rest.MaxAge, rest.MaxAgeGrace, full.MaxAgeGrace},
 		{"Heartbeat.Interval", rest.Heartbeat.Interval, rest.Heartbeat.Interval, full.Heartbeat.Interval},
 		{"Heartbeat.Timeout", rest.Heartbeat.Interval, rest.Heartbeat.Timeout, full.Heartbeat.Timeout},
+		{"Heartbeat.Jitter", rest.Heartbeat.Interval, rest.Heartbeat.Jitter, full.Heartbeat.Jitter},
 		{"MinReadRate.Grace", rest.MinReadRate.Grace, rest.MinReadRate.Grace, full.MinReadRate.Grace},
 		{"MinWriteRate.Grace", rest.MinWriteRate.Grace, rest.MinWriteRate.Grace, full.MinWriteRate.Grace},
 	} {
