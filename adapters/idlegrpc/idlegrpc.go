@@ -1,0 +1,186 @@
+// Package idlegrpc applies the timeouts of HTTP/2 to a grpc.Server that serves by its own
+// transport, which has keepalive but no limit for a stream (grpc/grpc-go#9276).
+//
+//	l, err := idlegrpc.NewListener(ln, idlegrpc.Timeouts{})
+//	...
+//	server := grpc.NewServer(grpc.Creds(l.Credentials(creds))) // nil for no TLS
+//	err = server.Serve(l)
+//
+// Package httplimits describes the limits. Those of HTTP/2 apply; HandlerTimeout and Hijacked
+// have no effect. A call whose client is too slow is reset with the code CANCEL, which
+// cancels the context of its handler. Other calls on the connection go on.
+//
+// # What is limited
+//
+//   - The handshake, and header blocks: HandshakeTimeout, HeaderTimeout.
+//   - A message that stops halfway, or trickles, before the server has sent a header:
+//     BodyTimeout, BodyRate. That is every unary call, and every stream from the client of
+//     which the handler has sent nothing.
+//   - A client that does not take what the server sends: WriteTimeout, WriteRate.
+//   - A connection without calls, and one that is silent: KeepAliveTimeout, StreamTimeout.
+//
+// Once the server has sent a header, the client may be silent, so a message that trickles
+// in a stream in both directions is not noticed: frames do not tell where a message ends.
+// StreamTotal limits such a stream as a whole, and keepalive finds clients that have
+// vanished. A handler that means its client to be silent at first has to call
+// grpc.ServerStream.SendHeader before.
+package idlegrpc
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Timeouts sets the limits of each phase of a connection. See [httplimits.Timeouts].
+type Timeouts = httplimits.Timeouts
+
+// Off disables a limit of [Timeouts].
+const Off = httplimits.Off
+
+// Stats holds the counts of a [Listener]. See [httplimits.Stats].
+type Stats = httplimits.Stats
+
+// Listener is a net.Listener whose connections have timeouts. Its server must have the
+// credentials that [Listener.Credentials] returns, or its connections are closed when
+// HandshakeTimeout has passed.
+type Listener struct {
+	net.Listener
+	inner *httpconn.Listener
+}
+
+// NewListener returns a listener that accepts from ln, which must not carry TLS: that is up
+// to the credentials. It fails if a field of t is invalid, and the error names the field.
+func NewListener(ln net.Listener, t Timeouts) (*Listener, error) {
+	if httpconn.TLSConfig(ln) != nil {
+		return nil, errTLS
+	}
+	inner, err := httpconn.NewListener("idlegrpc", ln, t, httpconn.OverAny)
+	if err != nil {
+		return nil, err
+	}
+	return &Listener{inner, inner}, nil
+}
+
+// Accept waits for the next connection. The server calls it.
+func (l *Listener) Accept() (net.Conn, error) {
+	nc, err := l.inner.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c, ok := nc.(*httpconn.Conn)
+	if !ok {
+		nc.Close()
+		return nil, errTLS
+	}
+	return &conn{c}, nil
+}
+
+var errTLS = errors.New("idlegrpc: the listener is one of crypto/tls; pass credentials.NewTLS to Credentials instead")
+
+// Stats returns the current counts. Any goroutine may call it.
+func (l *Listener) Stats() Stats { return l.inner.Stats() }
+
+// Tracker returns the tracker of the connections.
+func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
+
+// StreamTracker returns the tracker of the calls. It counts those that are reset by a limit.
+func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.inner) }
+
+// SetTimeouts replaces the timeouts, also for the connections that are open. If t is not
+// valid, nothing is changed.
+func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
+
+// Credentials returns credentials for the server that shake hands as creds do; nil stands
+// for insecure.NewCredentials. They serve connections of other listeners as creds do.
+func (l *Listener) Credentials(creds credentials.TransportCredentials) credentials.TransportCredentials {
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	return &limiting{creds, l}
+}
+
+// A conn is a connection as the server has it before the handshake. SetDeadline of the
+// embedded one would take the server's deadline for a hijack.
+type conn struct{ *httpconn.Conn }
+
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.Conn.SetReadDeadline(t), c.Conn.SetWriteDeadline(t))
+}
+
+// NetConn returns the connection below, by which its listener finds it.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// limiting are credentials whose connections have limits.
+type limiting struct {
+	credentials.TransportCredentials
+	l *Listener
+}
+
+func (t *limiting) Clone() credentials.TransportCredentials {
+	return &limiting{t.TransportCredentials.Clone(), t.l}
+}
+
+// ServerHandshake shakes hands and reads the client's preface.
+func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, ours := raw.(*conn)
+	if !ours || httpconn.ListenerOf(c.Conn) != t.l.inner {
+		return t.TransportCredentials.ServerHandshake(raw)
+	}
+	c.Accepted(shaking{raw})
+	nc, info, err := t.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	preface := make([]byte, len(http2Preface))
+	if _, err := io.ReadFull(nc, preface); err != nil {
+		return nil, nil, fmt.Errorf("idlegrpc: reading the client's preface: %w", err)
+	}
+	framed := httpconn.ReadFrames(t.l.inner, nc)
+	if framed == nil {
+		return nil, nil, errors.New("idlegrpc: the connection is not known to its listener any more")
+	}
+	return &served{framed, preface}, info, nil
+}
+
+// http2Preface is the first thing that a client sends.
+const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// shaking makes a connection count as one within a TLS handshake until its frames are read.
+// Otherwise its first bytes would be taken for a request of HTTP/1.
+type shaking struct{ net.Conn }
+
+func (shaking) ConnectionState() (s tls.ConnectionState) { return s }
+
+// A served connection is one that the server reads the preface from, which has been read
+// already, and then frames.
+type served struct {
+	net.Conn
+	preface []byte
+}
+
+func (c *served) Read(b []byte) (int, error) {
+	if len(c.preface) > 0 {
+		n := copy(b, c.preface)
+		c.preface = c.preface[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *served) Close() error {
+	err := c.Conn.Close()
+	http2conn.Of(c.Conn).End()
+	return err
+}

@@ -1,0 +1,235 @@
+package idlegrpc
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const (
+	patience = 30 * time.Second
+	limit    = 300 * time.Millisecond
+)
+
+// echoing is a service whose streams echo what they get. /test/begins sends its header first,
+// and /test/floods sends without end.
+func echoing(_ any, stream grpc.ServerStream) error {
+	switch method, _ := grpc.MethodFromServerStream(stream); method {
+	case "/test/begins":
+		if err := stream.SendHeader(nil); err != nil {
+			return err
+		}
+	case "/test/floods":
+		for {
+			if err := stream.SendMsg(wrapperspb.Bytes(make([]byte, 100_000))); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		m := new(wrapperspb.BytesValue)
+		if err := stream.RecvMsg(m); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+}
+
+// start starts a server and returns a client of it.
+func start(t *testing.T, secure bool, limits Timeouts) (*Listener, *grpc.ClientConn) {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewListener(bare, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own credentials.TransportCredentials
+	theirs := insecure.NewCredentials()
+	if secure {
+		s := httptest.NewTLSServer(nil)
+		defer s.Close()
+		own = credentials.NewTLS(&tls.Config{Certificates: s.TLS.Certificates})
+		theirs = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+	}
+	server := grpc.NewServer(grpc.Creds(l.Credentials(own)), grpc.UnknownServiceHandler(echoing))
+	go server.Serve(l)
+	t.Cleanup(server.Stop)
+	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(theirs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return l, client
+}
+
+func call(t *testing.T, client *grpc.ClientConn, method string) grpc.ClientStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	s, err := client.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func both(t *testing.T, test func(t *testing.T, secure bool)) {
+	t.Run("plain", func(t *testing.T) { test(t, false) })
+	t.Run("tls", func(t *testing.T) { test(t, true) })
+}
+
+// TestHonest: calls are served, and a stream that has begun may be silent.
+func TestHonest(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		l, client := start(t, secure, Timeouts{BodyTimeout: limit})
+		s := call(t, client, "/test/begins")
+		if _, err := s.Header(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(2 * limit)
+			m := wrapperspb.Bytes(make([]byte, 200_000))
+			if err := s.SendMsg(m); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.RecvMsg(m); err != nil || len(m.Value) != 200_000 {
+				t.Fatal(err)
+			}
+		}
+		s.CloseSend()
+		if err := s.RecvMsg(new(wrapperspb.BytesValue)); err != io.EOF {
+			t.Error(err)
+		}
+		if n := l.Stats().Limits["BodyTimeout"]; n != 0 {
+			t.Errorf("%d were reset", n)
+		}
+	})
+}
+
+// wantReset checks that a call is reset by a limit, and that another one on the connection is served.
+func wantReset(t *testing.T, l *Listener, client *grpc.ClientConn, s grpc.ClientStream, setting string) {
+	t.Helper()
+	err := s.RecvMsg(new(wrapperspb.BytesValue))
+	for err == nil {
+		err = s.RecvMsg(new(wrapperspb.BytesValue))
+	}
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("the call ends with %v", err)
+	}
+	if n := l.Stats().Limits[setting]; n != 1 {
+		t.Errorf("%d were reset by %s: %v", n, setting, l.Stats().Limits)
+	}
+	if n := l.Stats().Tracked; n != 1 {
+		t.Errorf("there have been %d connections", n)
+	}
+	other := call(t, client, "/test/echo")
+	if err := other.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil {
+		t.Error(err)
+	}
+	if err := other.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
+		t.Errorf("another call fails: %v", err)
+	}
+}
+
+// TestSilent: a call of which no message comes is reset.
+func TestSilent(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		l, client := start(t, secure, Timeouts{BodyTimeout: limit})
+		wantReset(t, l, client, call(t, client, "/test/echo"), "BodyTimeout")
+	})
+}
+
+// TestMessage: a unary message that stops halfway is reset, and so is one that trickles.
+func TestMessage(t *testing.T) {
+	for setting, limits := range map[string]Timeouts{
+		"BodyTimeout": {BodyTimeout: limit},
+		"BodyRate":    {BodyRate: idle.Rate{BytesPerSecond: 10_000, Grace: limit}},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			l, client := start(t, false, limits)
+			tr := &http.Transport{Protocols: new(http.Protocols)}
+			tr.Protocols.SetUnencryptedHTTP2(true)
+			defer tr.CloseIdleConnections()
+			body, message := io.Pipe()
+			go func() {
+				message.Write([]byte{0, 0, 1, 0, 0, 'x'}) // of 64 KB
+				for setting == "BodyRate" {
+					if _, err := message.Write([]byte("x")); err != nil {
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/test/echo", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/grpc")
+			r.Header.Set("TE", "trailers")
+			if response, err := tr.RoundTrip(r); err == nil {
+				response.Body.Close()
+				t.Error("got ", response.Status)
+			}
+			if n := l.Stats().Limits[setting]; n != 1 {
+				t.Errorf("timed out: %v", l.Stats().Limits)
+			}
+			s := call(t, client, "/test/echo")
+			if err := s.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil {
+				t.Error(err)
+			}
+			if err := s.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
+				t.Errorf("another call fails: %v", err)
+			}
+		})
+	}
+}
+
+// TestNeverReads: a client that does not take what is sent is reset.
+func TestNeverReads(t *testing.T) {
+	both(t, func(t *testing.T, secure bool) {
+		l, client := start(t, secure, Timeouts{WriteTimeout: limit, WriteRate: idle.Rate{BytesPerSecond: Off}})
+		s := call(t, client, "/test/floods")
+		deadline := time.Now().Add(patience)
+		for l.Stats().Limits["WriteTimeout"] == 0 && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		wantReset(t, l, client, s, "WriteTimeout")
+	})
+}
+
+func TestRefusesTLSListener(t *testing.T) {
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	if _, err := NewListener(tls.NewListener(bare, &tls.Config{}), Timeouts{}); err == nil {
+		t.Error("a listener of crypto/tls is accepted")
+	}
+	if _, err := NewListener(bare, Timeouts{BodyTimeout: -5}); err == nil || err.Error() != "idlegrpc: BodyTimeout is -5ns; use 0 for the default of 30s, or Off to disable it" {
+		t.Error(err)
+	}
+}
