@@ -8,7 +8,7 @@ import (
 )
 
 // Phase is a [Policy] prepared for the connections of one tracker. Any number of
-// connections and goroutines may use it; see [Conn.Enter]. [Tracker.Replace] replaces
+// connections and goroutines may use it; see [Conn.Enter]. [Phase.SetPolicy] replaces
 // its policy.
 type Phase struct {
 	policy Policy // of this version
@@ -18,6 +18,7 @@ type Phase struct {
 	// holds the version that was current when it entered, until it follows.
 	first   *Phase
 	current atomic.Pointer[Phase] // only in the first version
+	tracker *Tracker              // only in the first version
 	number  uint64                // how many versions there were before
 
 	clock *clock.Clock // the tracker's

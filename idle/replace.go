@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// SetPolicy replaces the policy under which connections begin: see [Tracker.Replace].
+// SetPolicy replaces the policy under which connections begin: see [Phase.SetPolicy].
 // It must set a limit, as the policy given to [New] must.
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
 	if t.opts.PhasesOnly {
-		return errors.New("idle: SetPolicy: no connection of this tracker has its policy, because all are in phases; use Replace, or SetTimeouts of an HTTP listener")
+		return errors.New("idle: SetPolicy: no connection of this tracker has its policy, because all are in phases; use Phase.SetPolicy, or SetTimeouts of an HTTP listener")
 	}
 	if !p.setsLimit() {
 		return errNoLimit()
 	}
-	return t.Replace(t.phase, p)
+	return t.phase.SetPolicy(p)
 }
 
-// Replace replaces the policy of a phase, for the connections that are in it too. Any
+// SetPolicy replaces the policy of the phase, for the connections that are in it too. Any
 // goroutine may call it.
 //
-// No connection is ended by the old policy once Replace has returned, except for one that an
+// No connection is ended by the old policy once SetPolicy has returned, except for one that an
 // event loop is ending at that moment. A longer limit therefore holds at once. Callbacks
 // about a connection that was ended before may still follow. A shorter limit counts from
 // where it always counts, such as the last activity: a connection that has been idle for longer than a new IdleTimeout
@@ -32,16 +32,18 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // Some limits need an account that the old policy may not have kept: ReadTotal, the
 // minimum rates, and a Heartbeat of the other form. These count from now.
 //
-// If p has no Name, the phase keeps its name. Replace fails with [ErrClosed] if the
-// tracker is closed. It also fails if p is not valid for [Tracker.Phase], if the phase
-// was made by another tracker, and if p has an active Heartbeat but connections were
-// tracked with Hooks that have no Ping. Then nothing changes. It panics if phase is nil.
-func (t *Tracker) Replace(phase *Phase, p Policy) error {
-	_, err := t.replace(phase, p, nil)
+// If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the
+// tracker is closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active Heartbeat but connections were
+// tracked with Hooks that have no Ping. Then nothing changes. It panics if the phase is nil.
+func (ph *Phase) SetPolicy(p Policy) error {
+	if ph == nil {
+		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")
+	}
+	_, err := ph.first.tracker.replace(ph, p, nil)
 	return err
 }
 
-// CompareAndReplace replaces the policy of a phase as [Tracker.Replace] does, if that is at the
+// CompareAndReplace replaces the policy of a phase as [Phase.SetPolicy] does, if that is at the
 // given version; see [Phase.Version]. It reports whether it was. If p is the present policy
 // nothing is done, and the version stays. It is for those who make the new policy from the
 // present one, beside others who may replace it.
@@ -54,9 +56,9 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 	t.mustBeMade()
 	switch {
 	case phase == nil:
-		panic("idle: Replace(nil, ...); did Phase return an error?")
+		panic("idle: CompareAndReplace(nil, ...); did Phase return an error?")
 	case phase.clock != t.clock:
-		return false, fmt.Errorf("idle: Replace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
+		return false, fmt.Errorf("idle: CompareAndReplace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
 	}
 	defer func() {
 		if replaced {

@@ -74,7 +74,7 @@ func TestReplacedPhase(t *testing.T) {
 		r.do(func() { in.Enter(phase) })
 		since := time.Now()
 		r.wait(time.Second)
-		if err := r.Tracker.Replace(phase, Policy{PhaseTimeout: 3 * time.Second}); err != nil {
+		if err := phase.SetPolicy(Policy{PhaseTimeout: 3 * time.Second}); err != nil {
 			r.Fatal(err)
 		}
 		if got, want := phase.Policy(), (Policy{Name: "login", PhaseTimeout: 3 * time.Second}); got != want {
@@ -129,10 +129,9 @@ func TestRefusedPolicyChangesNothing(t *testing.T) {
 		for want, got := range map[string]error{
 			"IdleTimeout is -1s":           r.Tracker.SetPolicy(Policy{IdleTimeout: -time.Second}),
 			"at least one of IdleTimeout":  r.Tracker.SetPolicy(Policy{Name: "nothing"}),
-			"shorter than the tick":        r.Tracker.Replace(exempt, Policy{ReadTimeout: 1}),
-			`phase "" of another tracker`:  r.Tracker.Replace(theirs, policy),
+			"shorter than the tick":        exempt.SetPolicy(Policy{ReadTimeout: 1}),
 			"active Heartbeat (every 1s)":  r.Tracker.SetPolicy(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}}),
-			"active Heartbeat (every 10s)": r.Tracker.Replace(exempt, Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second}}),
+			"active Heartbeat (every 10s)": exempt.SetPolicy(Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second}}),
 		} {
 			if got == nil || !strings.Contains(got.Error(), want) {
 				r.Errorf("got %v, want %s", got, want)
@@ -142,7 +141,7 @@ func TestRefusedPolicyChangesNothing(t *testing.T) {
 			r.Errorf("changed: %+v, %+v, %+v", r.Tracker.Policy(), exempt.Policy(), theirs.Policy())
 		}
 		r.dies(p, time.Now(), time.Second, ReasonIdle)
-		panics(r.T, "Replace(nil", func() { r.Tracker.Replace(nil, policy) })
+		panics(r.T, "SetPolicy of a nil Phase", func() { (*Phase)(nil).SetPolicy(policy) })
 	})
 	onDriver(t, policy, nil, func(r *rig) {
 		r.Tracker.Close()
@@ -247,7 +246,7 @@ func TestEnterAfterReplacedAge(t *testing.T) {
 		r.do(func() { // no pass in between
 			to := Policy{MaxAge: 5 * time.Second, MaxAgeGrace: 10 * time.Second}
 			r.setPolicy(to)
-			if err := r.Tracker.Replace(next, to); err != nil {
+			if err := next.SetPolicy(to); err != nil {
 				r.Error(err)
 			}
 			p.Enter(next)

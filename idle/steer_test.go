@@ -163,7 +163,7 @@ func (w *world) replaceBy(ph *Phase, p Policy) {
 		return
 	}
 	by := w.now() + w.walkTime()
-	if err := w.tracker.Replace(ph, p); err != nil {
+	if err := ph.SetPolicy(p); err != nil {
 		w.errorf("at %v: Replace by %+v: %v", w.now(), p, err)
 		return
 	}

@@ -137,7 +137,7 @@ func (s *stress) replace(rng *rand.Rand) {
 			p.Heartbeat, p.MinReadRate, p.ReadTotal = Heartbeat{}, Rate{}, 3*time.Millisecond
 		}
 	}
-	if err := s.tracker.Replace(ph, p); err != nil && err != ErrClosed {
+	if err := ph.SetPolicy(p); err != nil && err != ErrClosed {
 		s.t.Errorf("Replace by %+v: %v", p, err)
 	}
 	s.replaced.Add(1)

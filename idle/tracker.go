@@ -28,6 +28,7 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 		return nil, err
 	}
 	ph := newPhase(t.clock, p)
+	ph.tracker = t
 	ph.ended = t.byPhase.of(p.Name)
 	return ph, nil
 }

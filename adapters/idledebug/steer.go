@@ -169,7 +169,7 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	if initial {
 		err = l.tracker.SetPolicy(p)
 	} else {
-		err = l.tracker.Replace(phase, p)
+		err = phase.SetPolicy(p)
 	}
 	if err != nil {
 		return err

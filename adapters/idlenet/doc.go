@@ -78,7 +78,7 @@
 // Drain, Shed and Capacity are made for servers. A connection in a pool is busy to them, as
 // nobody reads from it, and one that waits for a response is not. So let the policy of those
 // in use be Busy. To empty the pool, give the policy of those that rest a short IdleTimeout
-// by [idle.Tracker.Replace]: each is closed when it has rested for so long.
+// by [idle.Phase.SetPolicy]: each is closed when it has rested for so long.
 //
 // # Proxies
 //

@@ -51,7 +51,7 @@ func (g *gateway) reload(file string) error {
 		return err
 	}
 	for d, p := range g.phases {
-		if err := t.Replace(p, l.policy(d)); err != nil {
+		if err := p.SetPolicy(l.policy(d)); err != nil {
 			return err
 		}
 	}

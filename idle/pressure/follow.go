@@ -160,7 +160,7 @@ type followed struct {
 // if a limit at full pressure is longer than at rest, and if the tracker is closed
 // ([idle.ErrClosed]). Then nothing changes. It panics if t is nil.
 //
-// Policies are set with [idle.Tracker.Replace], and the Policy of a phase is the one in
+// Policies are set with [idle.Phase.SetPolicy], and the Policy of a phase is the one in
 // force. Whatever else replaces the policy of a phase sets its policy at rest, and the
 // next reading scales that. At most one Follower may follow a phase.
 //

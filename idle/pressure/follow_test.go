@@ -183,7 +183,7 @@ func TestPolicyAtRest(t *testing.T) {
 		}
 		longer := idle.Policy{Name: "slow", IdleTimeout: 100 * time.Second, PhaseTimeout: time.Hour}
 		for _, phase := range []*idle.Phase{r.Initial(), exempt} {
-			if err := r.Replace(phase, longer); err != nil {
+			if err := phase.SetPolicy(longer); err != nil {
 				r.Fatal(err)
 			}
 		}

@@ -102,10 +102,10 @@ func (s *streams) replace(p idle.Policy) error {
 	if s.tracker == nil {
 		return nil
 	}
-	if err := s.tracker.Replace(s.phase, p); err != nil {
+	if err := s.phase.SetPolicy(p); err != nil {
 		return err
 	}
-	return s.tracker.Replace(s.window, ofWindow(p))
+	return s.window.SetPolicy(ofWindow(p))
 }
 
 // ReadFrames starts to read the frames of a connection of l that begins to speak

@@ -193,7 +193,7 @@ func (l *Listener) replaceOwn(to *terms) error {
 			return err
 		}
 		if own.ofStream {
-			err = l.streams.tracker.Replace(phase, policy)
+			err = phase.SetPolicy(policy)
 		} else {
 			err = l.replace(phase, policy)
 		}

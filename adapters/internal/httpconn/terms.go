@@ -95,7 +95,7 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 // replace replaces the policy of a phase, even by an equal one: a [pressure.Follower] then
 // knows that this is the one at rest. It fails only if the tracker is closed.
 func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
-	if err := l.tracker.Replace(phase, policy); err != nil {
+	if err := phase.SetPolicy(policy); err != nil {
 		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)
 	}
 	return nil

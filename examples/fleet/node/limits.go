@@ -159,7 +159,7 @@ func (c *control) apply(text []byte) (Limits, error) {
 		}
 	}
 	t := c.timeouts.Tracker()
-	return l, errors.Join(t.SetPolicy(l.handshake()), t.Replace(c.online, l.online()))
+	return l, errors.Join(t.SetPolicy(l.handshake()), c.online.SetPolicy(l.online()))
 }
 
 // last returns the last verdict.
