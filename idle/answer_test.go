@@ -15,7 +15,7 @@ func TestStopBesideOnTimeout(t *testing.T) {
 			if len(k.asked) != 1 {
 				r.Fatal("OnTimeout was not called")
 			}
-			o := r.mustDrain(Drain{Stop: 5 * time.Second})
+			o := r.mustDrain(Drain{ForceAfter: 5 * time.Second})
 			r.finishesIn(o, 6*time.Second)
 			if p := o.Progress(); p.Met != 1 || p.Ended != 1 || len(k.expired) != 1 || k.expired[0].Reason != ReasonDrain {
 				r.Errorf("%+v; expired %v", p, k.expired)
@@ -59,7 +59,7 @@ func TestAnswerAfterClose(t *testing.T) {
 				r.Errorf("handed back: %v, %v", live, err)
 			}
 			r.wait(time.Hour)
-			if st := r.Stats(); len(k.expired) != 0 || st.Gone != 1 || st.Live != 0 {
+			if st := r.Stats(); len(k.expired) != 0 || st.Closed != 1 || st.Live != 0 {
 				r.Errorf("expired %v, %+v", k.expired, st)
 			}
 		})

@@ -231,7 +231,7 @@ func BenchmarkTrackClose(b *testing.B) {
 		for _, c := range []struct {
 			name string
 			Capacity
-		}{{"unlimited", Capacity{}}, {"most", Capacity{Most: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}},
+		}{{"unlimited", Capacity{}}, {"most", Capacity{MaxConns: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}},
 			{"rates", Capacity{New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Key: func(any) string { return "key" }}}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, shards), func(b *testing.B) {
 				t, err := New(minute, &Options{Shards: shards})
@@ -257,7 +257,7 @@ func BenchmarkTrackClose(b *testing.B) {
 					if err := t.Track(c, &owner, hooks); err != nil {
 						b.Fatal(err)
 					}
-					c.Close()
+					c.Stop()
 				}
 			})
 		}

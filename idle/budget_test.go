@@ -231,19 +231,19 @@ func backlog(t *testing.T, n int, cost time.Duration, opts *Options) (last time.
 			}}
 			r.track(&s.Conn, s)
 		}
-		if r.Stats().Behind != 0 {
+		if r.Stats().BacklogAge != 0 {
 			t.Error("behind before anything is due")
 		}
 		r.wait(time.Second + 5*r.opts.Tick)
 		mu.Lock()
 		begun := ended
 		mu.Unlock()
-		if st := r.Stats(); begun < n && (st.Behind < 3*r.opts.Tick || st.Behind > time.Since(due)+r.opts.Tick) {
-			t.Errorf("%d of %d have ended after 5 ticks; Behind is %v", begun, n, st.Behind)
+		if st := r.Stats(); begun < n && (st.BacklogAge < 3*r.opts.Tick || st.BacklogAge > time.Since(due)+r.opts.Tick) {
+			t.Errorf("%d of %d have ended after 5 ticks; Behind is %v", begun, n, st.BacklogAge)
 		}
 		r.wait(time.Duration(n) * cost * 10)
-		if st := r.Stats(); ended != n || st.Behind != 0 {
-			t.Errorf("%d of %d have ended; Behind is %v", ended, n, st.Behind)
+		if st := r.Stats(); ended != n || st.BacklogAge != 0 {
+			t.Errorf("%d of %d have ended; Behind is %v", ended, n, st.BacklogAge)
 		}
 	})
 	return last

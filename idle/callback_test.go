@@ -45,7 +45,7 @@ func (p *panicker) call(name string) {
 func (p *panicker) Expire(err *TimeoutError)     { p.peer.Expire(err); p.call("Expire") }
 func (p *panicker) Ping() error                  { p.call("Ping"); return nil }
 func (p *panicker) OnTimeout(*TimeoutError) bool { p.call("OnTimeout"); return false }
-func (p *panicker) Examine() Evidence            { p.call("Examine"); return Evidence{} }
+func (p *panicker) Examine() SocketState         { p.call("Examine"); return SocketState{} }
 func (p *panicker) OnDrain()                     { p.call("OnDrain") }
 func (p *panicker) Reap()                        { p.call("Reap") }
 
@@ -112,7 +112,7 @@ func (p *reaper) Reap() { p.reaped = append(p.reaped, time.Now()) }
 // TestReapAfterLinger uses lingers that reach into all levels of the wheel.
 func TestReapAfterLinger(t *testing.T) {
 	for _, linger := range []time.Duration{30 * time.Millisecond, time.Second, time.Minute, time.Hour} {
-		onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: linger}, func(r *rig) {
+		onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: linger}, func(r *rig) {
 			for range 5 {
 				p := &reaper{}
 				r.track(&p.Conn, p)
@@ -124,7 +124,7 @@ func TestReapAfterLinger(t *testing.T) {
 				if after := p.reaped[0].Sub(p.at); after < linger || after > linger+r.late() {
 					r.Errorf("reaped after %v, want %v", after, linger)
 				}
-				if p.Close() {
+				if p.Stop() {
 					r.Error("it was live")
 				}
 				r.wait(odd)
@@ -139,7 +139,7 @@ func TestNoReapAfterClose(t *testing.T) {
 		r.track(&p.Conn, p)
 		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
 		r.do(func() {
-			if p.Live() || p.Close() {
+			if p.Live() || p.Stop() {
 				r.Error("it was live")
 			}
 		})
@@ -163,7 +163,7 @@ func TestNoReapAfterCloseWhileReapersAreBusy(t *testing.T) {
 		p := &reaper{}
 		r.track(&p.Conn, p)
 		r.wait(time.Minute)
-		p.Close()
+		p.Stop()
 		close(release)
 		r.wait(time.Minute)
 		if len(p.reaped) > 0 {
@@ -239,7 +239,7 @@ func TestNoCallbackBeginsAfterClose(t *testing.T) {
 			closed := false
 			opts := &Options{Shards: 1, OnPass: func(time.Duration) {
 				if !time.Now().Before(due) && !closed {
-					closed = p.Close()
+					closed = p.Stop()
 				}
 			}}
 			onDriver(t, policy, opts, func(r *rig) {

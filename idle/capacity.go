@@ -21,13 +21,13 @@ type Capacity struct {
 	// are a few more for some milliseconds, or for as long as the loop of such a connection is
 	// blocked. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused
 	// counts that. If only one of hundreds can be, it may not be found.
-	Most int
+	MaxConns int
 
 	// Grace is how long a connection has to have been idle before it may be evicted. Use
 	// more than honest clients are silent, or an attacker flushes them out by opening
 	// connections. An attacker who opens them all the time keeps newcomers waiting, or
 	// has them refused, for as long; PerKey helps against one with few addresses.
-	Grace time.Duration
+	MinIdle time.Duration
 
 	// Exempt are phases whose connections are not evicted. Busy connections never are;
 	// see [Tracker.Drain].
@@ -50,7 +50,7 @@ type Capacity struct {
 
 // isZero reports whether c sets nothing.
 func (c *Capacity) isZero() bool {
-	return c.Most == 0 && !c.counts() && c.Grace == 0 && len(c.Exempt) == 0 && c.New == Quota{}
+	return c.MaxConns == 0 && !c.counts() && c.MinIdle == 0 && len(c.Exempt) == 0 && c.New == Quota{}
 }
 
 // counts reports whether c limits connections by key.
@@ -58,8 +58,8 @@ func (c *Capacity) counts() bool { return c.PerKey > 0 || c.NewPerKey != Quota{}
 
 func (c *Capacity) validate(k *clock.Clock) error {
 	switch {
-	case c.Most < 0:
-		return fmt.Errorf("idle: Capacity.Most is %d; use 0 for no limit", c.Most)
+	case c.MaxConns < 0:
+		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
 	case c.PerKey < 0:
 		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
 	case c.Key != nil && !c.counts():
@@ -70,5 +70,5 @@ func (c *Capacity) validate(k *clock.Clock) error {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
-	return cmp.Or(notNegative("Capacity.Grace", c.Grace), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
+	return cmp.Or(notNegative("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
 }

@@ -17,7 +17,7 @@ func BenchmarkEvict(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			t, conns := benchTracker(b, Policy{IdleTimeout: time.Hour}, n)
-			if err := t.SetCapacity(Capacity{Most: n, Grace: time.Millisecond}); err != nil {
+			if err := t.SetCapacity(Capacity{MaxConns: n, MinIdle: time.Millisecond}); err != nil {
 				b.Fatal(err)
 			}
 			time.Sleep(200 * time.Millisecond) // more than the grace

@@ -37,7 +37,7 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 			r.track(&g.conn, g)
 			active[g] = time.Now()
 		}
-		r.mustHold(Capacity{Most: most, Grace: grace})
+		r.mustHold(Capacity{MaxConns: most, MinIdle: grace})
 		for range rounds {
 			synctest.Wait()         // evictions are under way
 			for g := range active { // a few at random
@@ -97,14 +97,14 @@ func TestEvictsFromTheMostIdle(t *testing.T) {
 func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		vip := r.phaseOf(Policy{Name: "vip"})
-		busy := r.phaseOf(Policy{Name: "busy", Busy: true})
+		busy := r.phaseOf(Policy{Name: "busy", NoInterrupt: true})
 		all := r.guests(3)
 		r.do(func() {
 			all[0].conn.Enter(vip)
 			all[1].conn.Enter(busy)
 			all[2].conn.PauseRead()
 		})
-		r.mustHold(Capacity{Most: 3, Grace: time.Second, Exempt: []*Phase{vip}})
+		r.mustHold(Capacity{MaxConns: 3, MinIdle: time.Second, Exempt: []*Phase{vip}})
 		r.wait(time.Minute)
 		tries := func(want error) {
 			t.Helper()
@@ -112,7 +112,7 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 				g := &guest{}
 				if err := r.tryTrack(&g.conn, g); err == nil {
 					r.wait(50 * time.Millisecond)
-					r.do(func() { g.conn.Close() })
+					r.do(func() { g.conn.Stop() })
 				} else if !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				} else {
@@ -134,7 +134,7 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 		}
 		r.mustHold(Capacity{})
 		r.guests(3)
-		r.mustHold(Capacity{Most: 3})
+		r.mustHold(Capacity{MaxConns: 3})
 		r.wait(2 * time.Second)
 		if st := r.Stats(); st.Live > 4 {
 			t.Errorf("after the capacity was lowered: %+v", st)
@@ -147,7 +147,7 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 func TestEvictsWhenGraceIsOver(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(10)
-		r.mustHold(Capacity{Most: 7, Grace: 10 * time.Second})
+		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
 		r.wait(9 * time.Second)
 		if st := r.Stats(); st.Evicted != 0 {
 			t.Errorf("within the grace: %+v", st)
@@ -164,9 +164,9 @@ func TestEvictsWhenGraceIsOver(t *testing.T) {
 func TestRaisedCapacityEvictsNobody(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.guests(10)
-		r.mustHold(Capacity{Most: 7, Grace: 10 * time.Second})
+		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
 		r.wait(time.Second)
-		r.mustHold(Capacity{Most: 10})
+		r.mustHold(Capacity{MaxConns: 10})
 		r.wait(time.Minute)
 		if st := r.Stats(); st.Evicted != 0 {
 			t.Errorf("%+v", st)
@@ -177,13 +177,13 @@ func TestRaisedCapacityEvictsNobody(t *testing.T) {
 func TestMakeRoom(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(10)
-		if n := r.MakeRoom(1); n != 0 {
+		if n := r.EvictIdle(1); n != 0 {
 			t.Errorf("%d evicted without a capacity", n)
 		}
-		r.mustHold(Capacity{Grace: time.Millisecond})
+		r.mustHold(Capacity{MinIdle: time.Millisecond})
 		r.wait(time.Second)
 		for range 3 {
-			r.MakeRoom(1)
+			r.EvictIdle(1)
 			r.wait(time.Second)
 		}
 		if st := r.Stats(); st.Evicted != 3 || all[0].err == nil || all[3].err != nil {
@@ -214,7 +214,7 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tr.Close()
-		for _, c := range []Capacity{{Most: 1, Grace: time.Hour}, {PerKey: 1, Key: func(any) string { return "key" }}} {
+		for _, c := range []Capacity{{MaxConns: 1, MinIdle: time.Hour}, {PerKey: 1, Key: func(any) string { return "key" }}} {
 			if err := tr.SetCapacity(c); err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 			for i := range all[:2] {
-				all[i].conn.Close()
+				all[i].conn.Stop()
 			}
 		}
 	})
@@ -259,7 +259,7 @@ func TestRekey(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		all[2].conn.Rekey() // has ended
-		r.do(func() { all[0].conn.Close() })
+		r.do(func() { all[0].conn.Stop() })
 		late := caller{from: "same"}
 		r.track(&late.conn, &late)
 	})
@@ -287,7 +287,7 @@ func TestPerKey(t *testing.T) {
 		if _, err := call("10.0.0.2:1"); err != nil {
 			t.Error(err)
 		}
-		r.do(func() { before.conn.Close() })
+		r.do(func() { before.conn.Stop() })
 		third, err := call("10.0.0.1:4")
 		if err != nil {
 			t.Error(err)
@@ -335,15 +335,15 @@ func TestKeyThatPanics(t *testing.T) {
 func TestCapacityOfNonsense(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for want, c := range map[string]Capacity{
-			"Most is -1":          {Most: -1},
+			"MaxConns is -1":      {MaxConns: -1},
 			"PerKey is -2":        {PerKey: -2},
 			"PerKey is 0":         {Key: ByAddress},
 			"New.PerSecond is -1": {New: Quota{PerSecond: -1}},
 			"New.PerSecond is Na": {New: Quota{PerSecond: math.NaN()}},
 			"NewPerKey.Burst is 3, but PerSecond is 0": {NewPerKey: Quota{Burst: 3}},
 			"NewPerKey.Burst is -":                     {NewPerKey: Quota{Burst: -1, PerSecond: 1}},
-			"Capacity.Grace is -":                      {Most: 1, Grace: -1},
-			"Exempt[1] is nil":                         {Most: 1, Exempt: []*Phase{r.phase, nil}},
+			"Capacity.MinIdle is -":                    {MaxConns: 1, MinIdle: -1},
+			"Exempt[1] is nil":                         {MaxConns: 1, Exempt: []*Phase{r.phase, nil}},
 		} {
 			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", c, err)
@@ -353,7 +353,7 @@ func TestCapacityOfNonsense(t *testing.T) {
 			t.Error("something was changed")
 		}
 		r.Tracker.Close()
-		if err := r.SetCapacity(Capacity{Most: 1}); err != ErrClosed {
+		if err := r.SetCapacity(Capacity{MaxConns: 1}); err != ErrClosed {
 			t.Errorf("%v", err)
 		}
 	})

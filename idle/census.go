@@ -66,7 +66,7 @@ type PhaseCensus struct {
 // Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
 // and with that of ctx if ctx is done first, for example because an event loop is blocked.
 // Any goroutine may call it, but a callback that is part of a pass must not, as it would
-// wait for itself: one on a loop, Expire, Examine or Options.Label.
+// wait for itself: one on a loop, Expire, Probe or Options.Label.
 func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	t.mustBeMade()
 	if q.Sort >= numSorts {

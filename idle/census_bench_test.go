@@ -103,7 +103,7 @@ func BenchmarkCensus(b *testing.B) {
 			st := t.Stats()
 			close(stop)
 			<-stopped
-			b.ReportMetric(float64((st.Busy-was.Busy).Milliseconds())/float64(b.N), "busy-ms/op")
+			b.ReportMetric(float64((st.PassTotal-was.PassTotal).Milliseconds())/float64(b.N), "busy-ms/op")
 			b.ReportMetric(float64(st.Longest.Microseconds()), "longest-pass-µs")
 		})
 	}
@@ -147,7 +147,7 @@ func BenchmarkTrackCloseTold(b *testing.B) {
 				if err := t.Track(&o.Conn, &o, hooks); err != nil {
 					b.Fatal(err)
 				}
-				o.Close()
+				o.Stop()
 			}
 			b.ReportMetric(float64(t.Stats().EndsLost)/float64(b.N), "lost/op")
 		})

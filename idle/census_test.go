@@ -29,7 +29,7 @@ func (r *rig) page(c *Census, from, n int) []Info {
 // TestCensusCounts takes a census of connections whose times are known.
 func TestCensusCounts(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		chat := r.phaseOf(Policy{Name: "chat", IdleTimeout: time.Hour, Busy: true})
+		chat := r.phaseOf(Policy{Name: "chat", IdleTimeout: time.Hour, NoInterrupt: true})
 		var all []*guest
 		for i := range 100 {
 			g := &guest{n: i}
@@ -68,7 +68,7 @@ func TestCensusCounts(t *testing.T) {
 				r.Errorf("number %d of the oldest is %+v", i, info)
 			}
 		}
-		r.do(func() { all[0].conn.Close(); all[4].conn.Close() })
+		r.do(func() { all[0].conn.Stop(); all[4].conn.Stop() })
 		page := r.page(c, 0, 3)
 		if len(page) != 1 || page[0].Owner != all[8] {
 			r.Errorf("after two have ended: %+v", page)

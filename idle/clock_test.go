@@ -25,7 +25,7 @@ func TestClockSleepsWhenSilent(t *testing.T) {
 		before := r.Stats()
 		r.wait(59 * time.Minute)
 		// It may come up once a level of the wheel on its way down.
-		if after := r.Stats(); after.Passes > before.Passes+3 || after.Looks > before.Looks+3 || !r.clock.Sleeping() {
+		if after := r.Stats(); after.Passes > before.Passes+3 || after.Checks > before.Checks+3 || !r.clock.Sleeping() {
 			r.Errorf("not asleep: %+v, then %+v", before, after)
 		}
 	})
@@ -95,8 +95,8 @@ func TestSilentConnectionsCostNothing(t *testing.T) {
 			r.peer()
 		}
 		r.wait(23 * time.Hour)
-		if st := r.Stats(); st.Passes > 100 || st.Looks > 5*1000 {
-			r.Errorf("%d passes and %d looks for 1000 silent connections", st.Passes, st.Looks)
+		if st := r.Stats(); st.Passes > 100 || st.Checks > 5*1000 {
+			r.Errorf("%d passes and %d looks for 1000 silent connections", st.Passes, st.Checks)
 		}
 	})
 }

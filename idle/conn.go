@@ -55,7 +55,7 @@ func (c *Conn) Received(n int) {
 }
 
 // TouchOut records that something has been sent. It is for bytes that need not be
-// counted, such as those whose number [Evidence] will report. Any number of
+// counted, such as those whose number [SocketState] will report. Any number of
 // goroutines may call it at once.
 func (c *Conn) TouchOut() {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.out.stamp).Load() {
@@ -119,7 +119,7 @@ func (c *Conn) PauseWrite() { c.pause(&c.out) }
 // reported before, and starts MinWriteRate anew: bytes that were sent before pay for
 // nothing. It is for the first write of a response, and for owners that are not told
 // when a write starts to wait. Those report a wait that never ends, and say by
-// [Evidence] when nothing is waiting.
+// [SocketState] when nothing is waiting.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	d := c.direction(&c.out)
@@ -310,7 +310,7 @@ func (c *Conn) mustFit(p *Phase) {
 // was handed back at shutdown. After Close has returned no callback for the
 // connection begins, though one that has begun may still be running. There is one
 // exception: if the connection had timed out and OnEnd is running, Expire follows it.
-func (c *Conn) Close() bool { return c.close(false) }
+func (c *Conn) Stop() bool { return c.close(false) }
 
 // Release is Close for a connection that stays open and goes on without limits, or with
 // those of another Conn ([Tracker.Adopt]). It counts as gone, but Options.OnEnds does not

@@ -23,7 +23,7 @@ func TestDeliver(t *testing.T) {
 		delivers(new(Conn), true, "not tracked")
 		p, closed := r.peer(), r.peer()
 		delivers(&p.Conn, true, "live")
-		r.do(func() { closed.Close() })
+		r.do(func() { closed.Stop() })
 		delivers(&closed.Conn, true, "closed")
 		r.dies(p, time.Now(), time.Second, ReasonIdle)
 		delivers(&p.Conn, false, "timed out")
@@ -36,7 +36,7 @@ type deliverer struct {
 	examined int
 }
 
-func (d *deliverer) Examine() Evidence {
+func (d *deliverer) Examine() SocketState {
 	d.examined++
 	d.Received(1)
 	d.PauseRead()
@@ -44,7 +44,7 @@ func (d *deliverer) Examine() Evidence {
 		panic("timed out too early")
 	}
 	d.AwaitRead() // ReadTotal is over, so this wait ends the connection, but not before a look of its own
-	return Evidence{}
+	return SocketState{}
 }
 
 func TestDeliverInLastLook(t *testing.T) {
@@ -166,7 +166,7 @@ func TestRaceDeliver(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tr.Close()
-			if err := tr.SetCapacity(Capacity{Most: 1 << 20}); err != nil {
+			if err := tr.SetCapacity(Capacity{MaxConns: 1 << 20}); err != nil {
 				t.Fatal(err)
 			}
 			var delivered, ended, cut atomic.Int64
@@ -187,15 +187,15 @@ func TestRaceDeliver(t *testing.T) {
 						if s.cut.Load() {
 							cut.Add(1)
 						}
-						if !s.conn.Close() {
+						if !s.conn.Stop() {
 							ended.Add(1)
 						}
 					}
 				})
 			}
 			for name == "order" && time.Now().Before(deadline) {
-				tr.MakeRoom(2)
-				if o, err := tr.Shed(Shed{Most: 2}); err == nil {
+				tr.EvictIdle(2)
+				if o, err := tr.Shed(Shed{Max: 2}); err == nil {
 					o.Cancel()
 				}
 				time.Sleep(tick)

@@ -95,7 +95,7 @@
 // Input that arrives at that very moment is either delivered, and then its wait does not
 // end the connection any more, or it is discarded, as if it had come too late. So a server
 // executes no request whose answer is then cut by a timeout of waiting, by an eviction or
-// by a drain. PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.Stop can cut
+// by a drain. PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.ForceAfter can cut
 // an answer.
 //
 // Time during which the process did not run is not held against a peer. After a long
@@ -130,9 +130,9 @@
 // not be counted), and when a read or a write begins and ceases to wait
 // ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). Before it
 // hands on what it has read, it asks [Conn.Deliver]. It reports the end of the connection
-// by [Conn.Close].
+// by [Conn.Stop].
 //
-// The tracker calls the adapter by [Hooks], one value for all connections. [Evidence] is
+// The tracker calls the adapter by [Hooks], one value for all connections. [SocketState] is
 // what an adapter knows of a connection beyond its reports, usually from the kernel. An
 // event loop has a [Shard] of its own, on which nothing is locked: [Tracker.NewShard].
 //

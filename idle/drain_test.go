@@ -53,7 +53,7 @@ func TestDrainEndsTheMostIdleFirstAtAnEvenRate(t *testing.T) {
 		all := r.guests(600)
 		r.do(func() { all[0].conn.Touch() }) // the first one is now the last one
 		begun := time.Now()
-		o := r.mustDrain(Drain{Over: time.Minute})
+		o := r.mustDrain(Drain{Duration: time.Minute})
 		r.wait(30 * time.Second)
 		if p := o.Progress(); p.Ended < 290 || p.Ended > 310 || p.Expected < 29*time.Second || p.Expected > 31*time.Second {
 			t.Errorf("at half-time: %+v", p)
@@ -86,7 +86,7 @@ func TestDrainEndsTheMostIdleFirstAtAnEvenRate(t *testing.T) {
 func TestDrainWaitsForTheBusy(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(4)
-		busy, err := r.Phase(Policy{Name: "request", Busy: true})
+		busy, err := r.Phase(Policy{Name: "request", NoInterrupt: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,10 +121,10 @@ func TestDrainWaitsForTheBusy(t *testing.T) {
 }
 
 func TestDrainStopsTheRest(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour, Busy: true}, nil, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(r *rig) {
 		all := r.guests(3)
 		begun := time.Now()
-		o := r.mustDrain(Drain{Over: time.Second, Stop: 5 * time.Second})
+		o := r.mustDrain(Drain{Duration: time.Second, ForceAfter: 5 * time.Second})
 		<-o.Done()
 		for _, g := range all {
 			if d := g.endedAt.Sub(begun); d < 5*time.Second || d > 5100*time.Millisecond {
@@ -137,8 +137,8 @@ func TestDrainStopsTheRest(t *testing.T) {
 func TestDrainLeavesGrace(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(2)
-		all[0].onDrain = func() { all[0].conn.Close() } // follows
-		o := r.mustDrain(Drain{Grace: 3 * time.Second})
+		all[0].onDrain = func() { all[0].conn.Stop() } // follows
+		o := r.mustDrain(Drain{CloseDelay: 3 * time.Second})
 		r.wait(2900 * time.Millisecond)
 		if p := o.Progress(); p.Told == 0 || all[1].err != nil {
 			t.Errorf("%+v, %v", p, all[1].err)
@@ -148,7 +148,7 @@ func TestDrainLeavesGrace(t *testing.T) {
 		if d := all[1].endedAt.Sub(all[1].toldAt); d < 3*time.Second || d > 3100*time.Millisecond {
 			t.Errorf("ended %v after it was told", d)
 		}
-		if st := r.Stats(); st.Drained != 1 || st.Gone != 1 {
+		if st := r.Stats(); st.Drained != 1 || st.Closed != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -157,7 +157,7 @@ func TestDrainLeavesGrace(t *testing.T) {
 func TestDrainIncludesNewcomers(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.guests(10)
-		o := r.mustDrain(Drain{Over: 10 * time.Second})
+		o := r.mustDrain(Drain{Duration: 10 * time.Second})
 		r.wait(5 * time.Second)
 		late := r.guests(10)
 		<-o.Done()
@@ -211,7 +211,7 @@ func TestDrainPausesAndIsCancelled(t *testing.T) {
 func TestCloseEndsDrain(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.guests(10)
-		o := r.mustDrain(Drain{Over: time.Hour})
+		o := r.mustDrain(Drain{Duration: time.Hour})
 		r.wait(time.Minute)
 		r.Tracker.Close()
 		<-o.Done()
@@ -231,12 +231,12 @@ func TestShedChooses(t *testing.T) {
 		n    int
 	}{
 		"all":        {Shed{}, func(*rig, *guest) bool { return true }, 100},
-		"most":       {Shed{Most: 7}, func(_ *rig, g *guest) bool { return g.n < 7 }, 7},
-		"share":      {Shed{Share: 0.25}, func(_ *rig, g *guest) bool { return g.n < 25 }, 25},
-		"tiny share": {Shed{Share: 0.001}, func(*rig, *guest) bool { return false }, 0},
+		"most":       {Shed{Max: 7}, func(_ *rig, g *guest) bool { return g.n < 7 }, 7},
+		"share":      {Shed{Fraction: 0.25}, func(_ *rig, g *guest) bool { return g.n < 25 }, 25},
+		"tiny share": {Shed{Fraction: 0.001}, func(*rig, *guest) bool { return false }, 0},
 		"idle":       {Shed{Idle: time.Second}, func(_ *rig, g *guest) bool { return g.n <= 50 }, 51},
-		"pick":       {Shed{Pick: func(o any) bool { return o.(*guest).n%10 == 3 }}, func(_ *rig, g *guest) bool { return g.n%10 == 3 }, 10},
-		"panics":     {Shed{Pick: func(o any) bool { return 1/(o.(*guest).n-3) < 2 }}, func(_ *rig, g *guest) bool { return g.n != 3 && g.n != 4 }, 99},
+		"pick":       {Shed{Filter: func(o any) bool { return o.(*guest).n%10 == 3 }}, func(_ *rig, g *guest) bool { return g.n%10 == 3 }, 10},
+		"panics":     {Shed{Filter: func(o any) bool { return 1/(o.(*guest).n-3) < 2 }}, func(_ *rig, g *guest) bool { return g.n != 3 && g.n != 4 }, 99},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestShedChooses(t *testing.T) {
 }
 
 func TestEndOneByHand(t *testing.T) {
-	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Hour, Busy: true}, nil, func(r *rig) {
+	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(r *rig) {
 		g := r.guests(1)[0]
 		time.Sleep(3 * time.Second)
 		g.conn.End("banned")
@@ -295,27 +295,27 @@ func TestNonsenseIsRefused(t *testing.T) {
 		}
 		defer other.Close()
 		for want, d := range map[string]Drain{
-			"Drain.Over is -1s":       {Over: -time.Second},
-			"Drain.Grace is -1s":      {Grace: -time.Second},
-			"Drain.Stop is -1s":       {Stop: -time.Second},
+			"Drain.Duration is -1s":   {Duration: -time.Second},
+			"Drain.CloseDelay is -1s": {CloseDelay: -time.Second},
+			"Drain.ForceAfter is -1s": {ForceAfter: -time.Second},
 			"Drain.Rate is -1":        {Rate: -1},
 			"Drain.Rate is NaN":       {Rate: math.NaN()},
 			"Drain.Rate is +Inf":      {Rate: math.Inf(1)},
-			"Over is 1s and Drain.Ra": {Over: time.Second, Rate: 1},
+			"Over is 1s and Drain.Ra": {Duration: time.Second, Rate: 1},
 		} {
 			if _, err := r.Drain(d); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", d, err)
 			}
 		}
 		for want, s := range map[string]Shed{
-			"Shed.Most is -1":                     {Most: -1},
-			"Shed.Share is 1.5":                   {Share: 1.5},
-			"Shed.Share is NaN":                   {Share: math.NaN()},
-			"Shed.Most is 1 and Shed.Share is 0.": {Most: 1, Share: 0.5},
-			"Shed.Idle is -1s":                    {Idle: -time.Second},
-			"Shed.Age is -1s":                     {Age: -time.Second},
-			"Shed.Rate is -2":                     {Rate: -2},
-			"another tracker":                     {Phase: other.phase},
+			"Shed.Max is -1":                        {Max: -1},
+			"Shed.Fraction is 1.5":                  {Fraction: 1.5},
+			"Shed.Fraction is NaN":                  {Fraction: math.NaN()},
+			"Shed.Max is 1 and Shed.Fraction is 0.": {Max: 1, Fraction: 0.5},
+			"Shed.Idle is -1s":                      {Idle: -time.Second},
+			"Shed.Age is -1s":                       {Age: -time.Second},
+			"Shed.Rate is -2":                       {Rate: -2},
+			"another tracker":                       {Phase: other.phase},
 		} {
 			if _, err := r.Shed(s); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", s, err)
@@ -360,7 +360,7 @@ func BenchmarkDrain(b *testing.B) {
 		if p := o.Progress(); p.Ended != n {
 			b.Fatalf("%+v", p)
 		}
-		longest, busy = max(longest, st.Longest), busy+st.Busy-was.Busy
+		longest, busy = max(longest, st.Longest), busy+st.PassTotal-was.PassTotal
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(longest.Microseconds()), "longest-pass-µs")

@@ -38,7 +38,7 @@ func TestDroppedTracker(t *testing.T) {
 		if err := tr.Track(c, "owner", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
 			t.Fatal(err)
 		}
-		c.Close()
+		c.Stop()
 		tr.RecentEnds()
 	}
 	collected(t, before)

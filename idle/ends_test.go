@@ -39,7 +39,7 @@ func TestCloseOfATrackerBesideTrack(t *testing.T) {
 		reuse = func(owner any) {
 			reuse = nil
 			left := all[1-owner.(*guest).n]
-			if !left.conn.Close() {
+			if !left.conn.Stop() {
 				r.Error("it has ended already")
 			}
 			if err := other.Track(&next.conn, next, hooksOf(next)); err != nil {
@@ -49,10 +49,10 @@ func TestCloseOfATrackerBesideTrack(t *testing.T) {
 		if live, err := r.Tracker.Close(); err != nil || len(live) != 1 {
 			r.Errorf("%d are handed back: %v", len(live), err)
 		}
-		if st := r.Stats(); st.Gone != 2 || st.Live != 0 || st.Lifetime.Count() != 2 {
+		if st := r.Stats(); st.Closed != 2 || st.Live != 0 || st.Lifetime.Count() != 2 {
 			r.Errorf("%+v", st)
 		}
-		if st := other.Stats(); st.Live != 1 || st.Gone != 0 {
+		if st := other.Stats(); st.Live != 1 || st.Closed != 0 {
 			r.Errorf("the other tracker: %+v", st)
 		}
 		r.wait(2 * time.Minute)
@@ -90,7 +90,7 @@ func TestRecordBesideClose(t *testing.T) {
 			r.Fatal(err)
 		}
 		l.hook = func() { r.RecentEnds() }
-		if !g.conn.Close() {
+		if !g.conn.Stop() {
 			r.Error("it has ended already")
 		}
 		l.hook = nil
@@ -111,7 +111,7 @@ func TestEndAfterReplace(t *testing.T) {
 		r.loop.post(func() {
 			<-goOn
 			all[0].conn.End("test")
-			all[1].conn.Close()
+			all[1].conn.Stop()
 		})
 		if err := r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}); err != nil {
 			r.Fatal(err)
@@ -132,7 +132,7 @@ func TestEndAfterReplace(t *testing.T) {
 func TestRecentEndsAlone(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.RecentEnds()
-		r.guests(1)[0].conn.Close()
+		r.guests(1)[0].conn.Stop()
 		if n := &r.ends; len(r.RecentEnds()) != 1 || n.running.count() != 0 || len(n.waiting) != 0 {
 			r.Errorf("%d recent ends, %d reporters, %d ends wait", len(r.RecentEnds()), n.running.count(), len(n.waiting))
 		}
@@ -148,7 +148,7 @@ func TestManyEndsAtOnce(t *testing.T) {
 		for range mostWaiting / 2 {
 			c := &Conn{}
 			r.track(c, &plain{})
-			c.Close()
+			c.Stop()
 		}
 		synctest.Wait()
 		if told != mostWaiting/2 {

@@ -15,11 +15,11 @@ func TestCloseWhileOnEndsBlocks(t *testing.T) {
 	}}, func(r *rig) {
 		goOn, told = make(chan struct{}), 0
 		all := r.guests(10)
-		all[0].conn.Close()
+		all[0].conn.Stop()
 		r.wait(time.Second)
 		begun := time.Now()
 		live, err := r.Tracker.Close()
-		if took := time.Since(begun); err == nil || len(live) != 9 || took != r.opts.Linger {
+		if took := time.Since(begun); err == nil || len(live) != 9 || took != r.opts.ReapDelay {
 			r.Errorf("after %v: %d are handed back: %v", took, len(live), err)
 		}
 		close(goOn)
@@ -47,7 +47,7 @@ func TestOnEndsCallsTheTracker(t *testing.T) {
 		if page, err := c.Page(r.Context(), 0, 10); err != nil || len(page) != 4 {
 			r.Errorf("%+v: %v", page, err)
 		}
-		if st := r.Stats(); len(r.RecentEnds()) != 1 || st.Gone != 1 {
+		if st := r.Stats(); len(r.RecentEnds()) != 1 || st.Closed != 1 {
 			r.Errorf("%+v", r.Stats())
 		}
 		if live, err := r.Tracker.Close(); err == nil || len(live) != 4 { // it waits for this very call
@@ -57,7 +57,7 @@ func TestOnEndsCallsTheTracker(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{OnEnds: onEnds}, func(rig *rig) {
 		r, calls = rig, 0
 		all := r.guests(5)
-		all[0].conn.Close()
+		all[0].conn.Stop()
 		r.wait(10 * time.Second)
 		if calls != 2 || r.Stats().Live != 0 {
 			r.Errorf("%d calls: %+v", calls, r.Stats())
@@ -71,8 +71,8 @@ func TestRetireWithEnds(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{OnEnds: func(ends []End) { told += len(ends) }}, func(r *rig) {
 		told = 0
 		all := r.guests(2)
-		r.Retire()
-		r.do(func() { all[0].conn.Close() })
+		r.CloseWhenEmpty()
+		r.do(func() { all[0].conn.Stop() })
 		r.wait(2 * time.Minute)
 		if _, err := r.Tracker.Close(); err != ErrClosed || told != 2 {
 			r.Errorf("%d of 2 are told: %v", told, err)
@@ -95,7 +95,7 @@ func TestAgeAfterClose(t *testing.T) {
 			r.Error(err)
 		}
 		r.wait(time.Minute)
-		r.do(func() { all[0].conn.Close() })
+		r.do(func() { all[0].conn.Stop() })
 		r.closeShard()
 		for _, e := range r.RecentEnds() {
 			if e.Age < time.Minute || e.Idle < time.Minute-2*r.opts.Tick {
@@ -124,7 +124,7 @@ func TestRetireWhileOnEndsBlocks(t *testing.T) {
 		goOn = make(chan struct{})
 		p := &reaped{}
 		r.track(&p.Conn, p)
-		r.Retire()
+		r.CloseWhenEmpty()
 		r.wait(time.Minute)
 		if len(p.expired) != 1 || p.reaps != 1 {
 			r.Errorf("expired %d times, reaped %d times", len(p.expired), p.reaps)
@@ -138,7 +138,7 @@ func TestStatsDoNotDecrease(t *testing.T) {
 	var of *rig
 	looks := 0
 	label := func(any) string {
-		if st := of.Stats(); st.Tracked != 6 || st.Gone == 0 || st.Live+st.Gone != 6 || st.Lifetime.Count() != st.Gone {
+		if st := of.Stats(); st.Tracked != 6 || st.Closed == 0 || st.Live+st.Closed != 6 || st.Lifetime.Count() != st.Closed {
 			t.Errorf("%+v", st)
 		}
 		looks++
@@ -148,7 +148,7 @@ func TestStatsDoNotDecrease(t *testing.T) {
 		of = r
 		r.guests(6)
 		r.closeShard()
-		if st := r.Stats(); st.Tracked != 6 || st.Gone != 6 || looks != 6 {
+		if st := r.Stats(); st.Tracked != 6 || st.Closed != 6 || looks != 6 {
 			r.Errorf("%d looks; %+v", looks, st)
 		}
 	})

@@ -33,8 +33,8 @@ func TestEndsAreToldOnce(t *testing.T) {
 		want := map[int]Reason{}
 		r.do(func() { // 0 to 4 are closed, 5 to 9 time out, 10 to 14 are ended by hand
 			for i := range 5 {
-				all[i].conn.Close()
-				all[i].conn.Close()
+				all[i].conn.Stop()
+				all[i].conn.Stop()
 				all[5+i].conn.Enter(chat)
 				want[5+i] = ReasonIdle
 				all[10+i].conn.End("by hand")
@@ -42,13 +42,13 @@ func TestEndsAreToldOnce(t *testing.T) {
 			}
 		})
 		r.wait(11 * time.Second)
-		shed, err := r.Shed(Shed{Most: 5, Cause: "too many"}) // 15 to 19
+		shed, err := r.Shed(Shed{Max: 5, Cause: "too many"}) // 15 to 19
 		if err != nil {
 			r.Fatal(err)
 		}
 		<-shed.Done()
-		r.MakeRoom(1)
-		r.mustHold(Capacity{Most: 15}) // 20 to 24
+		r.EvictIdle(1)
+		r.mustHold(Capacity{MaxConns: 15}) // 20 to 24
 		r.wait(5 * time.Second)
 		for i := range 10 {
 			want[15+i] = ReasonShed
@@ -56,7 +56,7 @@ func TestEndsAreToldOnce(t *testing.T) {
 				want[15+i] = ReasonEvict
 			}
 		}
-		r.do(func() { all[25].conn.Close() })
+		r.do(func() { all[25].conn.Stop() })
 		left := r.closeShard()
 		live, err := r.Tracker.Close()
 		if left = append(left, live...); err != nil || len(left) != 14 {
@@ -167,7 +167,7 @@ func TestHostileLabels(t *testing.T) {
 			}
 		}
 		for _, n := range all {
-			r.do(func() { n.conn.Close() })
+			r.do(func() { n.conn.Stop() })
 		}
 		for i, e := range r.RecentEnds() {
 			if w := want[len(want)-1-i]; e.Label != w || e.Reason != 0 {
@@ -206,7 +206,7 @@ func TestEndsAreLogged(t *testing.T) {
 		r.do(func() {
 			n := &named{name: "later"}
 			r.track(&n.conn, n)
-			n.conn.Close()
+			n.conn.Stop()
 		})
 		r.wait(time.Second)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")

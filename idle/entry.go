@@ -146,7 +146,7 @@ func (e *entry) lastOut() clock.Stamp { return e.out.stamp.Load().Later(e.pingSe
 // while its owner does not wait for input, or while its owner is being asked to finish.
 // What is unread or unsent is not looked at, see isInUse.
 func (e *entry) isBusy() bool {
-	return e.phase.Load().latest().policy.Busy || !e.in.waits() || e.state.Load()&telling != 0
+	return e.phase.Load().latest().policy.NoInterrupt || !e.in.waits() || e.state.Load()&telling != 0
 }
 
 // restart starts the clock of one limit anew at stamp, and others as little as

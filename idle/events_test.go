@@ -299,7 +299,7 @@ func (w *world) trackAgain(s *slot, pick uint64) {
 // end closes the connection in s; w.mu is held.
 func (w *world) end(s *slot) {
 	l := s.life
-	was := s.conn.Close()
+	was := s.conn.Stop()
 	if was != l.live() {
 		w.errorf("at %v: Close = %v of %v", w.now(), was, l)
 	}
@@ -309,7 +309,7 @@ func (w *world) end(s *slot) {
 		l.hasEnded(0, "", 0)
 	}
 	s.life = nil
-	if s.conn.Close() {
+	if s.conn.Stop() {
 		w.errorf("at %v: closed twice: %v", w.now(), l)
 	}
 }

@@ -56,7 +56,7 @@ func ExampleTracker() {
 	s.Touch() // whenever something arrives
 	timeout := <-s.ended
 	fmt.Println(s.name, timeout.Setting, timeout.Limit)
-	fmt.Println(s.Close(), tracker.Stats().TimedOut)
+	fmt.Println(s.Stop(), tracker.Stats().TimedOut)
 	// Output:
 	// alice IdleTimeout 50ms
 	// false map[idle:1]

@@ -226,8 +226,8 @@ func hooksOf(o any) *Hooks {
 	if o, ok := o.(interface{ OnDrain() }); ok {
 		h.OnDrain = func(any) { o.OnDrain() }
 	}
-	if o, ok := o.(interface{ Examine() Evidence }); ok {
-		h.Examine = func(any, Reason) Evidence { return o.Examine() }
+	if o, ok := o.(interface{ Examine() SocketState }); ok {
+		h.Probe = func(any, Reason) SocketState { return o.Examine() }
 	}
 	if o, ok := o.(interface{ Expire(*TimeoutError) }); ok {
 		h.Expire = func(_ any, err *TimeoutError) { o.Expire(err) }

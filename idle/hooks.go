@@ -13,7 +13,7 @@ import (
 //
 // On a loop-driven [Shard], all functions are called on the loop, and none may
 // block. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
-// goroutines of their own and may block, while Examine and Expire are called in
+// goroutines of their own and may block, while Probe and Expire are called in
 // passes and must not. Passes of several shards may call them at the same time, for
 // different connections. A panic in a function is logged and counted, and does
 // not affect other connections.
@@ -43,18 +43,18 @@ type Hooks struct {
 	// Shed. So it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
-	// Examine returns what the owner can find out about a connection that seems
+	// Probe returns what the owner can find out about a connection that seems
 	// to have passed the limit named by about. It is called before the connection
 	// is timed out, once for each such limit, but not for MaxAge and
-	// PhaseTimeout. The Evidence may concern other limits too.
-	Examine func(owner any, about Reason) Evidence
+	// PhaseTimeout. The SocketState may concern other limits too.
+	Probe func(owner any, about Reason) SocketState
 
 	// Expire is called once when a connection has timed out, or was ended by an
-	// operation, even if its owner has called [Conn.Close] while OnEnd was running. It
+	// operation, even if its owner has called [Conn.Stop] while OnEnd was running. It
 	// must make pending reads and writes fail, and may close the connection.
 	Expire func(owner any, err *TimeoutError)
 
-	// Reap is called Options.Linger after Expire unless [Conn.Close] has been
+	// Reap is called Options.ReapDelay after Expire unless [Conn.Stop] has been
 	// called. It must close the connection. It is for owners whose Expire does
 	// not close it.
 	Reap func(owner any)
@@ -69,12 +69,12 @@ func (h *Hooks) Check(p Policy) error {
 	return nil
 }
 
-// Evidence is what an owner finds out about a connection beyond what it has
-// reported, usually by asking the kernel. The zero Evidence means that nothing is
+// SocketState is what an owner finds out about a connection beyond what it has
+// reported, usually by asking the kernel. The zero SocketState means that nothing is
 // known.
-type Evidence struct {
+type SocketState struct {
 	// In and Out are how long ago the last bytes arrived and were sent; 0 means not
-	// known. Examine has to report them each time, as the kernel does: it may be
+	// known. Probe has to report them each time, as the kernel does: it may be
 	// called twice about the same byte. Bytes count as sent when they are first sent,
 	// and again when the peer acknowledges them while others still wait.
 	In, Out time.Duration
@@ -97,7 +97,7 @@ type Evidence struct {
 	Unread bool
 
 	// Unreported is the number of bytes sent that have not been reported, neither
-	// by [Conn.Sent] nor in earlier Evidence, and that Sent will not report
+	// by [Conn.Sent] nor in earlier SocketState, and that Sent will not report
 	// either.
 	Unreported int
 }

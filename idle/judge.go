@@ -81,24 +81,24 @@ func (s *Shard) judge(c *Conn) {
 // isDoubtful reports whether the owner may find out that the limit has not
 // passed.
 func (v *verdict) isDoubtful(c *Conn) bool {
-	return v.what == end && !v.terms.certain && c.hooks.Examine != nil
+	return v.what == end && !v.terms.certain && c.hooks.Probe != nil
 }
 
 // isInTime reports whether unread input arrived before ReadTotal was over, to within a
 // tick. The input may complete what is limited, so the connection is looked at again
 // in the next tick, when its owner has had time to read. A trickle gains no more than
 // that tick, as the total itself does not move.
-func (s *Shard) isInTime(v verdict, e Evidence) bool {
+func (s *Shard) isInTime(v verdict, e SocketState) bool {
 	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.at) <= e.In+s.clock.Tick
 }
 
 // isFresh reports whether the last input arrived so short a time ago that an owner
 // that reads may not have read it yet.
-func (s *Shard) isFresh(e Evidence) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
+func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
-// examine asks the owner for Evidence, and applies it.
-func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
-	s.tracker.calls.guard("Examine", func() { e = c.hooks.Examine(c.owner, about) })
+// examine asks the owner for SocketState, and applies it.
+func (s *Shard) examine(c *Conn, about Reason) (e SocketState) {
+	s.tracker.calls.guard("Examine", func() { e = c.hooks.Probe(c.owner, about) })
 	if !c.Live() {
 		return e
 	}
@@ -107,7 +107,7 @@ func (s *Shard) examine(c *Conn, about Reason) (e Evidence) {
 	if stamp, ok := s.clock.StampAgo(e.In); ok {
 		// The stamp must not be later than that of unread input, or a read in
 		// this tick could not revoke a grant. If a limit passes too soon because
-		// of that, Examine is called again before anything ends, and reports the
+		// of that, Probe is called again before anything ends, and reports the
 		// same byte when its tick is over.
 		if stamp.Sub(unread) > 0 {
 			stamp = unread
@@ -237,8 +237,8 @@ func (s *Shard) ask(c *Conn, v verdict) {
 		if !c.Live() {
 			return
 		}
-		// If the answer took long, Examine must be called once more. If it did
-		// not, Examine would find the same. But the ages in Evidence are inexact:
+		// If the answer took long, Probe must be called once more. If it did
+		// not, Probe would find the same. But the ages in SocketState are inexact:
 		// one could come out a little younger, and OnTimeout be called again.
 		c.state.move(live, ending, 0)
 		last, due := s.verdict(c)

@@ -60,7 +60,7 @@ func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
 				if len(k.expired) != 1 || k.expired[0].Reason != reason || k.at != k.when[3] {
 					r.Errorf("timed out: %v", k.expired)
 				}
-				if st := r.Stats(); st.Kept != 3 || st.TimedOut[reason] != 1 {
+				if st := r.Stats(); st.Extended != 3 || st.TimedOut[reason] != 1 {
 					r.Errorf("%+v", st)
 				}
 			})
@@ -129,7 +129,7 @@ func TestCloseDuringKeep(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Second); return false })
 		r.wait(1500 * time.Millisecond)
-		if !k.Close() {
+		if !k.Stop() {
 			r.Error("it was live still")
 		}
 		r.wait(time.Minute)

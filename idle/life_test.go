@@ -130,7 +130,7 @@ func (l *life) Expire(err *TimeoutError) {
 	l.expired, l.endedAt = true, now
 	l.hasEnded(err.Reason, err.Cause, late)
 	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
-		if l.conn.Close() {
+		if l.conn.Stop() {
 			w.errorf("at %v: Close in Expire = true: %v", now, l)
 		}
 		l.closed.Store(true)
@@ -282,7 +282,7 @@ func (r reaperLife) Reap() {
 	if !ok {
 		return
 	}
-	linger := w.tracker.opts.Linger
+	linger := w.tracker.opts.ReapDelay
 	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
 	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)) && !w.closing {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
@@ -303,7 +303,7 @@ func (l *life) keeps() bool {
 // proberLife knows of bytes that arrived without being told.
 type proberLife struct{ *life }
 
-func (p proberLife) Examine() (e Evidence) {
+func (p proberLife) Examine() (e SocketState) {
 	l, w := p.life, p.world
 	now, ok := l.enter("Examine")
 	defer w.mu.Unlock()
@@ -323,4 +323,4 @@ func (p proberLife) Examine() (e Evidence) {
 // proberKeeperLife has both.
 type proberKeeperLife struct{ keeperLife }
 
-func (p proberKeeperLife) Examine() Evidence { return proberLife{p.life}.Examine() }
+func (p proberKeeperLife) Examine() SocketState { return proberLife{p.life}.Examine() }

@@ -15,14 +15,14 @@ func TestClose(t *testing.T) {
 		p := r.peer()
 		for i := range uint64(3) {
 			r.do(func() {
-				if !p.Close() || p.Live() || p.Close() {
+				if !p.Stop() || p.Live() || p.Stop() {
 					r.Error("Close does not tell what was live")
 				}
 			})
 			r.lives2(p, 10*time.Second+odd)
 			p = r.peer()
 			r.lives(p, 900*time.Millisecond)
-			if st := r.Stats(); st.Tracked != 2+i || st.Gone != 1+i || st.Live != 1 {
+			if st := r.Stats(); st.Tracked != 2+i || st.Closed != 1+i || st.Live != 1 {
 				r.Errorf("%+v", st)
 			}
 		}
@@ -43,10 +43,10 @@ func TestUseAfterTheEndIsHarmless(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second, MinReadRate: Rate{1, time.Second}}, nil, func(r *rig) {
 		closed, expired := r.peer(), r.peer()
 		zero := &Conn{}
-		if zero.Close() || zero.Live() {
+		if zero.Stop() || zero.Live() {
 			r.Error("a zero Conn is live")
 		}
-		r.do(func() { closed.Close() })
+		r.do(func() { closed.Stop() })
 		r.dies(expired, time.Now(), time.Second, ReasonIdle)
 		use := func() {
 			for _, c := range []*Conn{&closed.Conn, &expired.Conn} {
@@ -59,7 +59,7 @@ func TestUseAfterTheEndIsHarmless(t *testing.T) {
 				c.PauseWrite()
 				c.Beat()
 				c.Enter(r.Tracker.phase)
-				if c.Live() || c.Close() {
+				if c.Live() || c.Stop() {
 					r.Error("came to life again")
 				}
 			}
@@ -92,7 +92,7 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		exempt := r.phaseOf(Policy{})
 		dead, gone := r.peer(), r.peer()
-		r.do(func() { gone.Close() })
+		r.do(func() { gone.Stop() })
 		r.dies(dead, time.Now(), time.Second, ReasonIdle)
 		want := map[any]bool{}
 		for i := range 100 {
@@ -108,12 +108,12 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 			r.Error(err)
 		}
 		for _, o := range append(live, own...) {
-			if !want[o] || o.(*peer).Live() || o.(*peer).Close() {
+			if !want[o] || o.(*peer).Live() || o.(*peer).Stop() {
 				r.Errorf("handed back %v, live %v", o, o.(*peer).Live())
 			}
 			delete(want, o)
 		}
-		if st := r.Stats(); len(want) != 0 || st.Tracked != 102 || st.Gone != 101 || st.Live != 0 {
+		if st := r.Stats(); len(want) != 0 || st.Tracked != 102 || st.Closed != 101 || st.Live != 0 {
 			r.Errorf("%d not handed back; %+v", len(want), st)
 		}
 		r.wait(time.Minute)
@@ -124,7 +124,7 @@ func TestCloseHandsBackTheLive(t *testing.T) {
 }
 
 func TestCloseReapsAtOnce(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Hour}, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Hour}, func(r *rig) {
 		p := &reaper{}
 		r.track(&p.Conn, p)
 		r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
@@ -192,13 +192,13 @@ func (p *callbackCloser) close(in string) {
 func (p *callbackCloser) Expire(err *TimeoutError)     { p.close("Expire"); p.peer.Expire(err) }
 func (p *callbackCloser) Ping() error                  { p.close("Ping"); return nil }
 func (p *callbackCloser) OnTimeout(*TimeoutError) bool { p.close("OnTimeout"); return false }
-func (p *callbackCloser) Examine() Evidence            { p.close("Examine"); return Evidence{} }
+func (p *callbackCloser) Examine() SocketState         { p.close("Examine"); return SocketState{} }
 func (p *callbackCloser) OnDrain()                     { p.close("OnDrain") }
 func (p *callbackCloser) Reap()                        { p.close("Reap") }
 
 // TestCloseWaitsForCallbacks has a Ping that ends in time.
 func TestCloseWaitsForCallbacks(t *testing.T) {
-	onDriver(t, beats, &Options{Linger: time.Minute}, func(r *rig) {
+	onDriver(t, beats, &Options{ReapDelay: time.Minute}, func(r *rig) {
 		p := r.pinged()
 		ended := false
 		p.ping = func() error { time.Sleep(30 * time.Second); ended = true; return nil }
@@ -211,15 +211,15 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 }
 
 // TestCloseDoesNotWaitForEver has a Ping and a Keep that take longer than
-// Linger.
+// ReapDelay.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: 10 * time.Second}, nil, func(r *rig) {
 		k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Hour); return false })
 		r.wait(11 * time.Second)
 		begun := time.Now()
 		live, err := r.Tracker.Close()
-		if took := time.Since(begun); took > r.opts.Linger {
-			r.Errorf("Close waited for %v, Options.Linger is %v", took, r.opts.Linger)
+		if took := time.Since(begun); took > r.opts.ReapDelay {
+			r.Errorf("Close waited for %v, Options.ReapDelay is %v", took, r.opts.ReapDelay)
 		}
 		if len(live) != 1 || err == nil || !strings.Contains(err.Error(), "callbacks still running after 1s: 1") {
 			r.Errorf("Close = %v, %v; want an error about 1 callback", live, err)
@@ -240,7 +240,7 @@ func TestShardCloseTwice(t *testing.T) {
 		if _, err := r.shard.Close(); err != ErrShardClosed {
 			r.Errorf("closed twice: %v", err)
 		}
-		if st := r.Stats(); st.Tracked != 1 || st.Gone != 1 {
+		if st := r.Stats(); st.Tracked != 1 || st.Closed != 1 {
 			r.Errorf("the counts of a closed shard are lost: %+v", st)
 		}
 	})
@@ -276,7 +276,7 @@ func TestLoopThatFailsIsTriedAgain(t *testing.T) {
 func TestCloseLetsGoOfTheConn(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		p.Close()
+		p.Stop()
 		if n := r.own[0].wheel.Len(); n != 0 {
 			r.Errorf("%d timers are pending", n)
 		}
@@ -309,7 +309,7 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 // TestTrackTwice tracks a Conn that is tracked, that has timed out and lingers, that has been
 // reaped, that has been closed, and that was handed back.
 func TestTrackTwice(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
 		again := func(p *reaper, what string) {
 			r.Helper()
 			if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
@@ -320,7 +320,7 @@ func TestTrackTwice(t *testing.T) {
 		r.track(&p.Conn, p)
 		r.track(&closed.Conn, closed)
 		again(p, "is tracked")
-		r.do(func() { closed.Close() })
+		r.do(func() { closed.Stop() })
 		again(closed, "was closed")
 		r.wait(time.Second + r.late())
 		again(p, "lingers")
@@ -336,7 +336,7 @@ func TestTrackTwice(t *testing.T) {
 		r.track(&back.Conn, back)
 		r.closeShard()
 		r.Tracker.Close()
-		if back.Live() || back.Close() {
+		if back.Live() || back.Stop() {
 			r.Error("handed back, and still tracked")
 		}
 		tr, err := New(Policy{IdleTimeout: time.Second}, nil)
@@ -361,7 +361,7 @@ func TestTrackAfterRefusal(t *testing.T) {
 		if err := r.tryTrack(&second.Conn, second); !errors.Is(err, ErrFull) || second.Live() {
 			r.Fatalf("the second: %v", err)
 		}
-		r.do(func() { first.Close() })
+		r.do(func() { first.Stop() })
 		r.track(&second.Conn, second)
 	})
 }
@@ -384,12 +384,12 @@ func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 
 // TestCloseInOnEnd closes a connection in its OnEnd. Expire follows, and is the last callback.
 func TestCloseInOnEnd(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
 		var c Conn
 		var called []string
 		h := &Hooks{
 			OnEnd: func(any, *TimeoutError) {
-				if c.Close() {
+				if c.Stop() {
 					r.Error("Close = true after a timeout")
 				}
 				called = append(called, "OnEnd")

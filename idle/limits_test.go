@@ -231,7 +231,7 @@ func TestLongestTimeout(t *testing.T) {
 		p, since := r.peer(), time.Now()
 		r.wait(maxTicks*defaultTick + time.Minute)
 		if len(p.expired) != 1 || p.at.Sub(since) > maxTicks*defaultTick+r.late() {
-			r.Errorf("not timed out after %v, but looked at %d times", time.Since(since), r.Stats().Looks)
+			r.Errorf("not timed out after %v, but looked at %d times", time.Since(since), r.Stats().Checks)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestLooksAreBounded(t *testing.T) {
 					p.Touch()
 				}
 				ticks := int64(timeout / r.opts.Tick)
-				if looks, most := r.Stats().Looks, mostLooks(ticks)*(timeouts+1); looks > most {
+				if looks, most := r.Stats().Checks, mostLooks(ticks)*(timeouts+1); looks > most {
 					r.Errorf("%s of %v: %d looks in %d timeouts, want at most %d", pattern, timeout, looks, timeouts, most)
 				}
 			})
@@ -95,8 +95,8 @@ func TestLooksDoNotGrowWithTheRate(t *testing.T) {
 			"enter":    func(p *peer) { p.Enter(p.phase.Load()) },
 		} {
 			st, elapsed := busy(t, Policy{IdleTimeout: timeout}, every, do)
-			if most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1); st.Looks > most || st.Relinks > 0 {
-				t.Errorf("%s every %v: %d looks, want at most %d; %d relinks", name, every, st.Looks, most, st.Relinks)
+			if most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1); st.Checks > most || st.EarlyReschedules > 0 {
+				t.Errorf("%s every %v: %d looks, want at most %d; %d relinks", name, every, st.Checks, most, st.EarlyReschedules)
 			}
 		}
 	}
@@ -132,8 +132,8 @@ func TestRelinksDoNotGrowWithTheRate(t *testing.T) {
 			short = nil
 			st, elapsed := busy(t, policy, every, do)
 			most := mostLooks(int64(timeout/defaultTick)) * uint64(elapsed/timeout+1)
-			if st.Relinks > most || st.Looks > most {
-				t.Errorf("%s every %v: %d relinks and %d looks, want at most %d", name, every, st.Relinks, st.Looks, most)
+			if st.EarlyReschedules > most || st.Checks > most {
+				t.Errorf("%s every %v: %d relinks and %d looks, want at most %d", name, every, st.EarlyReschedules, st.Checks, most)
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestOneLookIsEnough(t *testing.T) {
 			r.peer()
 		}
 		r.wait(time.Second)
-		if st := r.Stats(); st.Looks != n || st.TimedOut[ReasonIdle] != n {
+		if st := r.Stats(); st.Checks != n || st.TimedOut[ReasonIdle] != n {
 			r.Errorf("%d connections: %+v", n, st)
 		}
 	})

@@ -122,7 +122,7 @@ func TestBudgetIsNeverNone(t *testing.T) {
 // tell.
 func TestPulseOfLongAgo(t *testing.T) {
 	for _, ago := range []time.Duration{(1<<31 + 100) * defaultTick, (1<<32 - 100) * defaultTick, 1 << 62, 1<<63 - 1} {
-		for name, pulse := range map[string]Evidence{"in": {In: ago}, "out": {Out: ago}} {
+		for name, pulse := range map[string]SocketState{"in": {In: ago}, "out": {Out: ago}} {
 			onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 				p := &pulsed{pulse: pulse}
 				r.track(&p.Conn, p)
@@ -138,7 +138,7 @@ func TestPulseOfLongAgo(t *testing.T) {
 
 type pulsed struct {
 	peer
-	pulse Evidence
+	pulse SocketState
 }
 
-func (p *pulsed) Examine() Evidence { return p.pulse }
+func (p *pulsed) Examine() SocketState { return p.pulse }

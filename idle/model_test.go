@@ -79,7 +79,7 @@ type registers struct {
 	// The judge's.
 	what     int8  // what was due when it last looked, 0 if nothing
 	then     uint8 // all that was truly due at some moment of that look, as bits
-	examined int8  // the limit that Examine was asked about
+	examined int8  // the limit that Probe was asked about
 	asked    int8  // the limit that OnTimeout was asked about
 	askedAt  int8
 	evidence modelEvidence

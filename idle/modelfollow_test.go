@@ -10,7 +10,7 @@ func (m *memory) latest(phase int8) int8 {
 	return phase
 }
 
-// replacing is Tracker.Replace, and then the visit of the walk that it begins: see
+// replacing is Phase.SetPolicy, and then the visit of the walk that it begins: see
 // followed. What the new version limits and the old one has not noted is to count from
 // the Replace at the earliest.
 func replacing(flaw string, by int8) *thread {

@@ -4,7 +4,7 @@ package idle
 
 // An owner is what the judge may ask, and what it answers.
 type modelOwner struct {
-	examines    bool // has Examine
+	examines    bool // has Probe
 	asked, keep bool // has OnTimeout, and answers yes
 	reaped      bool // has Reap
 	follows     bool // its phase may be replaced
@@ -139,7 +139,7 @@ func (t *thread) same(name string, about func(*registers) int8) {
 	})
 }
 
-// examine adds the steps of asking Examine, and of taking over what it says.
+// examine adds the steps of asking Probe, and of taking over what it says.
 func (t *thread) examine(name, flaw string) {
 	t.step(name, func(m *memory, r *registers) string {
 		r.examined = r.what

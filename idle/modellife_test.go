@@ -112,7 +112,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 	return t
 }
 
-// closing is Conn.Close.
+// closing is Conn.Stop.
 func closing() *thread {
 	t := newThread("closer")
 	t.lock("close")

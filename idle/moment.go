@@ -48,7 +48,7 @@ func (m moment) end(tick int64) int64 {
 
 // since returns how long ago all activities with the given stamp were, at least. The
 // stamp may have been in use for a slack longer than end knows. If it was computed from
-// Evidence, the result may be too long by a tick.
+// SocketState, the result may be too long by a tick.
 func (m moment) since(stamp clock.Stamp) time.Duration {
 	return max(0, m.after(m.end(m.tick(stamp)))-m.clock.Slack)
 }

@@ -91,7 +91,7 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 	if c.isBusy() {
 		return true
 	}
-	if c.hooks.Examine == nil {
+	if c.hooks.Probe == nil {
 		return c.out.waits()
 	}
 	e := s.examine(c, reason)

@@ -41,7 +41,7 @@ func TestPauseAtOnce(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.guests(10)
 		for _, begin := range []func() *Operation{
-			func() *Operation { return r.mustShed(Shed{Most: 5}) },
+			func() *Operation { return r.mustShed(Shed{Max: 5}) },
 			func() *Operation { return r.mustDrain(Drain{}) },
 		} {
 			before := r.Stats().Live
@@ -62,10 +62,10 @@ func TestPauseAtOnce(t *testing.T) {
 
 // TestPausesDoNotCount pauses often, for less than a step at a time.
 func TestPausesDoNotCount(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour, Busy: true}, nil, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(r *rig) {
 		g := r.guests(1)[0]
 		begun, paused := time.Now(), time.Duration(0)
-		o := r.mustDrain(Drain{Stop: time.Second})
+		o := r.mustDrain(Drain{ForceAfter: time.Second})
 		for range 50 {
 			o.Pause()
 			r.wait(7 * time.Millisecond)
@@ -86,9 +86,9 @@ func TestCancelBeforeTheWalk(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(20)
 		slow := r.goSlowly()
-		drain := r.mustDrain(Drain{Over: time.Hour})
+		drain := r.mustDrain(Drain{Duration: time.Hour})
 		picked := 0
-		shed := r.mustShed(Shed{Pick: func(any) bool { picked++; return true }})
+		shed := r.mustShed(Shed{Filter: func(any) bool { picked++; return true }})
 		r.wait(3 * r.opts.Tick)
 		drain.Cancel()
 		shed.Cancel()
@@ -117,7 +117,7 @@ func TestCancelWithinPick(t *testing.T) {
 		var o *Operation
 		begun := make(chan struct{})
 		picked := 0
-		o = r.mustShed(Shed{Pick: func(any) bool {
+		o = r.mustShed(Shed{Filter: func(any) bool {
 			<-begun
 			picked++
 			o.Cancel()
@@ -141,7 +141,7 @@ func TestOperationsWithinCallbacks(t *testing.T) {
 				t.Error("drained twice")
 			}
 			all[1].conn.End("in OnDrain")
-			inner = r.mustShed(Shed{Most: 2, Cause: "in OnDrain"})
+			inner = r.mustShed(Shed{Max: 2, Cause: "in OnDrain"})
 		}
 		o := r.mustDrain(Drain{Rate: 10})
 		r.finishesIn(o, 2*time.Second)
@@ -154,7 +154,7 @@ func TestOperationsWithinCallbacks(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for _, d := range []Drain{
-			{}, {Rate: 1e300}, {Rate: 1e12}, {Over: 1}, {Stop: 1}, {Over: math.MaxInt64, Stop: time.Second}, {Rate: 1e-300, Stop: time.Second},
+			{}, {Rate: 1e300}, {Rate: 1e12}, {Duration: 1}, {ForceAfter: 1}, {Duration: math.MaxInt64, ForceAfter: time.Second}, {Rate: 1e-300, ForceAfter: time.Second},
 		} {
 			for _, n := range []int{0, 1, 50} {
 				r.guests(n)
@@ -170,7 +170,7 @@ func TestExtremes(t *testing.T) {
 			}
 		}
 		g := r.guests(1)[0]
-		o := r.mustDrain(Drain{Grace: math.MaxInt64})
+		o := r.mustDrain(Drain{CloseDelay: math.MaxInt64})
 		r.wait(time.Minute)
 		if g.err != nil || g.toldAt.IsZero() {
 			t.Errorf("with an endless grace: %v, told at %v", g.err, g.toldAt)
@@ -184,7 +184,7 @@ func TestExtremes(t *testing.T) {
 func TestGraceCountsFromOnDrain(t *testing.T) {
 	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
 		g := r.guests(1)[0]
-		o := r.mustDrain(Drain{Grace: 3 * time.Second, Rate: 10})
+		o := r.mustDrain(Drain{CloseDelay: 3 * time.Second, Rate: 10})
 		r.wait(50 * time.Millisecond) // the walk is over
 		r.loop.post(func() { time.Sleep(time.Second + 7777*time.Microsecond) })
 		<-o.Done()
@@ -198,17 +198,17 @@ func TestGraceCountsFromOnDrain(t *testing.T) {
 func TestDoneWhenAllHaveGone(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for _, g := range r.guests(50) {
-			g.onDrain = func() { g.conn.Close() }
+			g.onDrain = func() { g.conn.Stop() }
 		}
-		o := r.mustDrain(Drain{Grace: time.Hour})
+		o := r.mustDrain(Drain{CloseDelay: time.Hour})
 		r.finishesIn(o, 2*time.Second)
 		if p := o.Progress(); p.Gone != 50 || p.Left != 0 {
 			t.Errorf("%+v", p)
 		}
 		for _, g := range r.guests(50)[:49] {
-			g.onDrain = func() { g.conn.Close() }
+			g.onDrain = func() { g.conn.Stop() }
 		}
-		o = r.mustDrain(Drain{Grace: time.Hour})
+		o = r.mustDrain(Drain{CloseDelay: time.Hour})
 		r.wait(2 * time.Second)
 		if p := o.Progress(); p.Gone != 49 || p.Left != 1 || p.Told != 1 {
 			t.Errorf("%+v", p)
@@ -222,11 +222,11 @@ func TestDoneWhenAllHaveGone(t *testing.T) {
 func TestProgressForgetsTheGone(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(100)
-		o := r.mustDrain(Drain{Over: time.Hour})
+		o := r.mustDrain(Drain{Duration: time.Hour})
 		r.wait(time.Second)
 		r.do(func() {
 			for _, g := range all[50:] {
-				g.conn.Close()
+				g.conn.Stop()
 			}
 		})
 		r.wait(time.Second)
@@ -318,7 +318,7 @@ func TestEndDuringOnTimeout(t *testing.T) {
 func TestDrainOfARetiredTracker(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		r.guests(50)
-		r.Tracker.Retire()
+		r.Tracker.CloseWhenEmpty()
 		o := r.mustDrain(Drain{})
 		<-o.Done()
 		if p := o.Progress(); p.Ended != 50 || p.Left != 0 {

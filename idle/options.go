@@ -37,7 +37,7 @@ type Options struct {
 	// so the driver may take the budget on each processor. What is due is done in the order
 	// in which it came up, and before what only has to be looked at. On
 	// a loop it is deferred until the loop has had as much time for its other
-	// work. Stats.Deferred counts timeouts that become late by that, and Stats.Behind says
+	// work. Stats.Deferred counts timeouts that become late by that, and Stats.BacklogAge says
 	// how late they are now.
 	Budget time.Duration
 
@@ -45,10 +45,10 @@ type Options struct {
 	// else, so that the tracker's own policy never applies. SetPolicy then fails.
 	PhasesOnly bool
 
-	// Linger is how long after its timeout a connection may stay open before it
+	// ReapDelay is how long after its timeout a connection may stay open before it
 	// is closed ([Hooks].Reap). It is also how long [Tracker.Close] waits for
 	// callbacks. The default is 1 s.
-	Linger time.Duration
+	ReapDelay time.Duration
 
 	// Logger logs panics of callbacks. The default is slog.Default().
 	Logger *slog.Logger
@@ -109,11 +109,11 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	if full.Budget == 0 {
 		full.Budget = full.Tick / 2
 	}
-	if full.Linger < 0 || full.Linger > maxTicks*full.Tick {
-		return full, fmt.Errorf("idle: Options.Linger is %v; it must be at most %v, or 0 for %v", full.Linger, maxTicks*full.Tick, defaultLinger)
+	if full.ReapDelay < 0 || full.ReapDelay > maxTicks*full.Tick {
+		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, maxTicks*full.Tick, defaultLinger)
 	}
-	if full.Linger == 0 {
-		full.Linger = defaultLinger
+	if full.ReapDelay == 0 {
+		full.ReapDelay = defaultLinger
 	}
 	if full.Logger == nil {
 		full.Logger = slog.Default()

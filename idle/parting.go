@@ -20,7 +20,7 @@ type parting struct {
 	late time.Duration // how long after it was due
 }
 
-// parting returns the parting of e, but for its owner.
+// parting returns the end record of e, but for its owner.
 func (e *entry) parting() parting {
 	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
 }

@@ -114,7 +114,7 @@ func TestTheNearerOfPhaseAndOtherLimitsWins(t *testing.T) {
 // TestUnreadInputIsNoExcuseForThePhase does not even have the owner asked.
 func TestUnreadInputIsNoExcuseForThePhase(t *testing.T) {
 	onBoth(t, handshake, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true, In: 1, Out: 1, OutEmpty: true, Unreported: 1e6} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1, OutEmpty: true, Unreported: 1e6} })
 		r.dies(&p.peer, time.Now(), time.Second, ReasonPhase)
 		if p.probes != 0 {
 			r.Errorf("probed %d times", p.probes)

@@ -37,7 +37,7 @@ type Policy struct {
 	// Busy says that connections in this phase are in the middle of something, such
 	// as a request. No limit depends on it. Operations such as [Tracker.Drain] do not
 	// end a busy connection until it enters another phase, though they call OnDrain.
-	Busy bool
+	NoInterrupt bool
 
 	// IdleTimeout limits the time without use of the connection in either direction: without
 	// any byte except the pings of an active Heartbeat and their answers.
@@ -142,7 +142,7 @@ type Rate struct {
 }
 
 // setsLimit reports whether p sets a limit.
-func (p Policy) setsLimit() bool { return p != Policy{Name: p.Name, Busy: p.Busy} }
+func (p Policy) setsLimit() bool { return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 

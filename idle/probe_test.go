@@ -10,12 +10,12 @@ import (
 type prober struct {
 	peer
 	probes int
-	probe  func() Evidence
+	probe  func() SocketState
 }
 
-func (p *prober) Examine() Evidence { p.probes++; return p.probe() }
+func (p *prober) Examine() SocketState { p.probes++; return p.probe() }
 
-func (r *rig) prober(probe func() Evidence) *prober {
+func (r *rig) prober(probe func() SocketState) *prober {
 	p := &prober{probe: probe}
 	r.track(&p.Conn, p)
 	return p
@@ -31,7 +31,7 @@ func TestUnreadInputAvertsOnce(t *testing.T) {
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			onBoth(t, policy, nil, func(r *rig) {
-				p := r.prober(func() Evidence { return Evidence{Unread: true} })
+				p := r.prober(func() SocketState { return SocketState{Unread: true} })
 				born := time.Now()
 				r.lives(&p.peer, time.Second+r.late())
 				r.dies(&p.peer, born, 2*time.Second, reason)
@@ -46,7 +46,7 @@ func TestUnreadInputAvertsOnce(t *testing.T) {
 // TestUnreadInputAvertsAgainAfterAnActivity is the owner that does read.
 func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true} })
 		r.lives(&p.peer, time.Second+r.late())
 		for range 5 {
 			r.do(func() { p.Received(1) })
@@ -60,7 +60,7 @@ func TestUnreadInputAvertsAgainAfterAnActivity(t *testing.T) {
 // TestUnreadInputAvertsAgainInAnotherPhase is the owner that does not read yet.
 func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true} })
 		r.lives(&p.peer, 1500*time.Millisecond)
 		r.do(func() { p.Enter(r.Tracker.phase) })
 		since := time.Now()
@@ -73,7 +73,7 @@ func TestUnreadInputAvertsAgainInAnotherPhase(t *testing.T) {
 func TestUnreadInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
 	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true} })
 		for p.probes == 0 {
 			r.wait(time.Millisecond)
 		}
@@ -91,12 +91,12 @@ func TestFreshInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 	const limit = 300 * time.Millisecond // less than it takes for the clock to sleep
 	onBoth(t, Policy{IdleTimeout: limit}, nil, func(r *rig) {
 		p := r.prober(nil)
-		p.probe = func() Evidence {
+		p.probe = func() SocketState {
 			if p.probes > 1 {
-				return Evidence{Unread: true}
+				return SocketState{Unread: true}
 			}
 			time.Sleep(time.Millisecond)
-			return Evidence{Unread: true, In: time.Nanosecond}
+			return SocketState{Unread: true, In: time.Nanosecond}
 		}
 		for p.Conn.state.Load()&granted == 0 {
 			r.wait(time.Millisecond)
@@ -111,7 +111,7 @@ func TestFreshInputAvertsAgainAfterAReadAtOnce(t *testing.T) {
 func TestUnreadInputAvertsATotalOnce(t *testing.T) {
 	for _, in := range []time.Duration{0, 100 * time.Millisecond} {
 		onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-			p := r.prober(func() Evidence { return Evidence{Unread: true, In: in} })
+			p := r.prober(func() SocketState { return SocketState{Unread: true, In: in} })
 			r.dies(&p.peer, time.Now(), 2*time.Second, ReasonReadTotal)
 		})
 	}
@@ -123,14 +123,14 @@ func TestFreshInputIsNoMatterForATotal(t *testing.T) {
 	policy := Policy{ReadTotal: time.Second, IdleTimeout: 1500 * time.Millisecond}
 	onBoth(t, policy, nil, func(r *rig) {
 		p := &keepingProber{}
-		p.probe = func() Evidence { return Evidence{Unread: true, In: time.Nanosecond} }
+		p.probe = func() SocketState { return SocketState{Unread: true, In: time.Nanosecond} }
 		r.track(&p.Conn, p)
 		r.wait(10 * time.Second)
 		for _, err := range p.expired {
 			r.Fatalf("expired by %v; what was read at once is activity to IdleTimeout, and the total is kept", err)
 		}
-		if r.Stats().Kept < 9 {
-			r.Errorf("kept %d times: the input was an excuse", r.Stats().Kept)
+		if r.Stats().Extended < 9 {
+			r.Errorf("kept %d times: the input was an excuse", r.Stats().Extended)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestInputInTimeIsReadBeforeATotalEnds(t *testing.T) {
 	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
 		next := r.phaseOf(Policy{Name: "next", IdleTimeout: 10 * time.Second})
 		const before = 5 * time.Millisecond
-		p := r.prober(func() Evidence { return Evidence{Unread: true, In: before} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true, In: before} })
 		for p.probes == 0 {
 			r.wait(time.Millisecond)
 		}
@@ -153,7 +153,7 @@ func TestInputInTimeIsReadBeforeATotalEnds(t *testing.T) {
 // TestATrickleExtendsATotalByATick has input arrive all the time.
 func TestATrickleExtendsATotalByATick(t *testing.T) {
 	onBoth(t, Policy{ReadTotal: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true, In: time.Nanosecond} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true, In: time.Nanosecond} })
 		since := time.Now()
 		r.wait(time.Second + r.late() + r.opts.Tick)
 		if len(p.expired) != 1 || p.at.Sub(since) > time.Second+r.late()+r.opts.Tick {
@@ -168,7 +168,7 @@ func TestFreshInputBuysAMinRateNoGrace(t *testing.T) {
 	const grace = 2 * time.Second
 	onBoth(t, Policy{MinReadRate: Rate{100, grace}}, nil, func(r *rig) {
 		var asked atomic.Int64
-		p := r.prober(func() Evidence { return Evidence{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
+		p := r.prober(func() SocketState { return SocketState{Unread: asked.Add(1) == 1, In: time.Nanosecond} })
 		r.wait(grace + 25*time.Millisecond)
 		if asked.Load() == 0 || len(p.expired) > 0 {
 			r.Fatalf("asked %d times, and expired by %v: input that may be all that was owed has to be let in", asked.Load(), p.expired)
@@ -187,12 +187,12 @@ func (*keepingProber) OnTimeout(err *TimeoutError) bool { return err.Reason == R
 
 func TestUnreadInputDoesNotExcuseAWriterOrTheAge(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true} })
 		r.do(p.AwaitWrite)
 		r.dies(&p.peer, time.Now(), time.Second, ReasonWrite)
 	})
 	onBoth(t, Policy{MaxAge: time.Second}, nil, func(r *rig) {
-		p := r.prober(func() Evidence { return Evidence{Unread: true, In: 1, Out: 1} })
+		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1} })
 		r.dies(&p.peer, time.Now(), time.Second, ReasonMaxAge)
 	})
 }
@@ -202,12 +202,12 @@ func TestProbedAgesMoveDeadlines(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		born := time.Now()
 		last := born.Add(600*time.Millisecond + odd)
-		p := r.prober(func() Evidence { return Evidence{In: time.Since(last)} })
+		p := r.prober(func() SocketState { return SocketState{In: time.Since(last)} })
 		r.dies(&p.peer, last, time.Second, ReasonIdle)
 	})
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		last := time.Now().Add(700*time.Millisecond + odd)
-		p := r.prober(func() Evidence { return Evidence{Out: time.Since(last)} })
+		p := r.prober(func() SocketState { return SocketState{Out: time.Since(last)} })
 		r.do(p.AwaitWrite)
 		r.dies(&p.peer, last, time.Second, ReasonWrite)
 	})
@@ -218,12 +218,12 @@ func TestProbedAgesMoveDeadlines(t *testing.T) {
 func TestProbedAgeIsNeverEarly(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		var last time.Time
-		p := r.prober(func() Evidence {
+		p := r.prober(func() SocketState {
 			if last.IsZero() {
 				time.Sleep(9 * time.Millisecond)
 				last = time.Now()
 			}
-			return Evidence{In: time.Since(last) + 1}
+			return SocketState{In: time.Since(last) + 1}
 		})
 		r.wait(time.Minute)
 		if lived := p.at.Sub(last); lived < time.Second {
@@ -235,7 +235,7 @@ func TestProbedAgeIsNeverEarly(t *testing.T) {
 func TestDrainedIsNoWait(t *testing.T) {
 	onBoth(t, Policy{WriteTimeout: time.Second}, nil, func(r *rig) {
 		n := 0
-		p := r.prober(func() Evidence { n++; return Evidence{OutEmpty: n < 4} })
+		p := r.prober(func() SocketState { n++; return SocketState{OutEmpty: n < 4} })
 		r.do(p.AwaitWrite)
 		r.lives(&p.peer, 3*time.Second)
 		r.wait(2 * time.Second)
@@ -250,7 +250,7 @@ func TestDrainedIsNoWait(t *testing.T) {
 func TestDrainedIsNoActivity(t *testing.T) {
 	for reason, policy := range map[Reason]Policy{ReasonIdle: {IdleTimeout: time.Second}, ReasonRead: {ReadTimeout: time.Second}} {
 		onBoth(t, policy, nil, func(r *rig) {
-			p := r.prober(func() Evidence { return Evidence{OutEmpty: true} })
+			p := r.prober(func() SocketState { return SocketState{OutEmpty: true} })
 			r.dies(&p.peer, time.Now(), time.Second, reason)
 		})
 	}
@@ -263,11 +263,11 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 	run := func(speed float64, test func(*rig, *prober)) {
 		onBoth(t, policy, nil, func(r *rig) {
 			born, told := time.Now(), 0
-			p := r.prober(func() Evidence {
+			p := r.prober(func() SocketState {
 				taken := int(time.Since(born).Seconds() * speed)
 				unreported := taken - told
 				told = taken
-				return Evidence{Unreported: unreported}
+				return SocketState{Unreported: unreported}
 			})
 			r.do(p.AwaitWrite)
 			test(r, p)
@@ -282,7 +282,7 @@ func TestUnreportedBytesCountOnce(t *testing.T) {
 	})
 	run(2000, func(r *rig, p *prober) {
 		r.lives(&p.peer, time.Minute)
-		p.probe = func() Evidence { return Evidence{} }
+		p.probe = func() SocketState { return SocketState{} }
 		ended := time.Now()
 		r.wait(2 * time.Minute)
 		// Of two minutes' worth, probes found at least a part, in a minute.

@@ -37,8 +37,8 @@ func (o *racer) Expire(*TimeoutError)         { o.outcomes.Add(1); o.expired.Add
 func (o *racer) Ping() error                  { return nil }
 func (o *racer) OnTimeout(*TimeoutError) bool { o.n++; return o.n%3 == 0 } // never at once with itself
 func (o *racer) OnDrain()                     {}
-func (o *racer) Examine() Evidence {
-	return Evidence{In: 5 * time.Millisecond, Unread: o.expired.Load() == 1}
+func (o *racer) Examine() SocketState {
+	return SocketState{In: 5 * time.Millisecond, Unread: o.expired.Load() == 1}
 }
 
 type racingReaper struct{ racer }
@@ -54,7 +54,7 @@ type slotted struct {
 }
 
 func TestRace(t *testing.T) {
-	tr, err := New(racePolicy, &Options{Tick: time.Millisecond, Shards: 2, Linger: 2 * time.Second})
+	tr, err := New(racePolicy, &Options{Tick: time.Millisecond, Shards: 2, ReapDelay: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRace(t *testing.T) {
 			r := &racingReaper{}
 			o, owner = &r.racer, r
 		}
-		if s.conn != nil && s.conn.Close() {
+		if s.conn != nil && s.conn.Stop() {
 			s.cur.Load().outcomes.Add(1)
 		}
 		c := &Conn{}
@@ -143,7 +143,7 @@ func TestRace(t *testing.T) {
 	every(time.Millisecond, func(s *slotted) { tr.Stats(); s.conn.Live() })
 	for range 2 {
 		every(time.Millisecond, func(s *slotted) {
-			if s.conn.Close() {
+			if s.conn.Stop() {
 				s.cur.Load().outcomes.Add(1)
 			}
 		})
@@ -185,10 +185,10 @@ func TestRace(t *testing.T) {
 	for _, n := range st.TimedOut {
 		timedOut += n
 	}
-	if st.Tracked != uint64(len(all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Gone+timedOut || st.Panics > 0 {
+	if st.Tracked != uint64(len(all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Closed+timedOut || st.Panics > 0 {
 		t.Errorf("tracked %d, expired %d: %+v", len(all), expired, st)
 	}
-	if expired == 0 || st.Gone == 0 {
+	if expired == 0 || st.Closed == 0 {
 		t.Errorf("nothing happened: %+v", st)
 	}
 }
@@ -215,7 +215,7 @@ func TestRaceTrackerClose(t *testing.T) {
 					}
 					tracked.Add(1)
 					o.conn.Touch()
-					if rand.IntN(2) == 0 && o.conn.Close() {
+					if rand.IntN(2) == 0 && o.conn.Stop() {
 						outcomes.Add(1)
 					}
 				}

@@ -2,18 +2,18 @@ package idle
 
 import "context"
 
-// Retire makes the tracker close itself when no connection is live: at once if
-// there is none, and otherwise when the last one ends, on any shard. Retire does
+// CloseWhenEmpty makes the tracker close itself when no connection is live: at once if
+// there is none, and otherwise when the last one ends, on any shard. CloseWhenEmpty does
 // not wait for that.
 //
 // Until the tracker closes, connections may still be tracked. Afterwards Track
 // and [Tracker.Close] fail with [ErrClosed]. As with Close, connections that have
 // timed out but are not closed yet are then reaped, and Stats keeps the counts.
 //
-// Retire may be called from any goroutine, callbacks included. Calling it again,
+// CloseWhenEmpty may be called from any goroutine, callbacks included. Calling it again,
 // or after Close, has no effect. Close may still be called before the last
 // connection ends, and ends the tracker at once.
-func (t *Tracker) Retire() {
+func (t *Tracker) CloseWhenEmpty() {
 	t.mustBeMade()
 	t.retiring.Store(true)
 	t.watched.Store(true)

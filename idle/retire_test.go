@@ -43,34 +43,39 @@ func (r *rig) wantEnded(tracked uint64) {
 func TestRetireWithoutConns(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
-		r.do(func() { p.Close() })
+		r.do(func() { p.Stop() })
 		if r.hasEnded() {
 			r.Error("the tracker has ended without Retire")
 		}
-		r.Retire()
+		r.CloseWhenEmpty()
 		r.wantEnded(1)
-		r.Retire()
+		r.CloseWhenEmpty()
 	})
 }
 
 // TestRetireEndsWithTheLast has the last connection end in all ways.
 func TestRetireEndsWithTheLast(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
-		"closed":    func(r *rig) { p := r.peer(); r.Retire(); r.alive(); r.do(func() { p.Close() }) },
-		"timed out": func(r *rig) { p := r.peer(); r.Retire(); r.alive(); r.dies(p, time.Now(), time.Second, ReasonIdle) },
+		"closed": func(r *rig) { p := r.peer(); r.CloseWhenEmpty(); r.alive(); r.do(func() { p.Stop() }) },
+		"timed out": func(r *rig) {
+			p := r.peer()
+			r.CloseWhenEmpty()
+			r.alive()
+			r.dies(p, time.Now(), time.Second, ReasonIdle)
+		},
 		"exempt until it is closed": func(r *rig) {
 			p, exempt := r.peer(), r.phaseOf(Policy{})
 			r.do(func() { p.Enter(exempt) })
-			r.Retire()
+			r.CloseWhenEmpty()
 			r.wait(time.Hour)
 			r.alive()
-			r.do(func() { p.Close() })
+			r.do(func() { p.Stop() })
 		},
 		"kept, then not": func(r *rig) {
 			k := &keeper{}
 			k.keep = func(*TimeoutError) bool { return len(k.asked) < 3 }
 			r.track(&k.Conn, k)
-			r.Retire()
+			r.CloseWhenEmpty()
 			r.wait(2500 * time.Millisecond)
 			r.alive()
 			r.wait(time.Second)
@@ -81,7 +86,7 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 		"lingering": func(r *rig) { // Close reaps it; on a loop, Shard.Close
 			p := &reaper{}
 			r.track(&p.Conn, p)
-			r.Retire()
+			r.CloseWhenEmpty()
 			r.dies(&p.peer, time.Now(), time.Second, ReasonIdle)
 			if r.closeShard(); len(p.reaped) != 1 {
 				r.Errorf("reaped %d times", len(p.reaped))
@@ -89,9 +94,9 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 		},
 		"handed back by its shard": func(r *rig) {
 			p := r.peer()
-			r.Retire()
+			r.CloseWhenEmpty()
 			if r.shard == nil {
-				r.do(func() { p.Close() })
+				r.do(func() { p.Stop() })
 				return
 			}
 			r.alive()
@@ -99,10 +104,10 @@ func TestRetireEndsWithTheLast(t *testing.T) {
 				r.Errorf("handed back %v", live)
 			}
 		},
-		"while a callback of it runs": func(r *rig) { // for longer than Linger: Expire and Reap come all the same
+		"while a callback of it runs": func(r *rig) { // for longer than ReapDelay: Expire and Reap come all the same
 			p := &lateParter{}
 			r.track(&p.Conn, p)
-			r.Retire()
+			r.CloseWhenEmpty()
 			r.wait(time.Minute)
 			r.closeShard()
 			if len(p.expired) != 1 || len(p.reaped) != 1 {
@@ -140,17 +145,17 @@ type retirer struct {
 	tracker *Tracker
 }
 
-func (p *retirer) Expire(*TimeoutError) { p.tracker.Retire() }
+func (p *retirer) Expire(*TimeoutError) { p.tracker.CloseWhenEmpty() }
 
 // TestTrackWhileRetiring tracks a connection before the last of the others ends. Its
 // limits go on.
 func TestTrackWhileRetiring(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		first, second := r.peer(), r.peer()
-		r.Retire()
-		r.do(func() { first.Close() })
+		r.CloseWhenEmpty()
+		r.do(func() { first.Stop() })
 		late, begun := r.peer(), time.Now()
-		r.do(func() { second.Close() })
+		r.do(func() { second.Stop() })
 		r.alive()
 		r.dies(late, begun, time.Second, ReasonIdle)
 		r.wantEnded(3)
@@ -161,12 +166,12 @@ func TestTrackWhileRetiring(t *testing.T) {
 func TestTrackTwiceWhileRetiring(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
-		r.Retire()
+		r.CloseWhenEmpty()
 		if err := r.tryTrack(&p.Conn, p); err != ErrTracked {
 			r.Errorf("tracked twice: %v", err)
 		}
 		r.alive()
-		r.do(func() { p.Close() })
+		r.do(func() { p.Stop() })
 		r.wantEnded(1)
 	})
 }
@@ -174,11 +179,11 @@ func TestTrackTwiceWhileRetiring(t *testing.T) {
 func TestCloseWhileRetiring(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
-		r.Retire()
+		r.CloseWhenEmpty()
 		if live, err := r.Tracker.Close(); !slices.Equal(live, []any{p}) || err != nil {
 			r.Errorf("Close = %v, %v", live, err)
 		}
-		r.Retire()
+		r.CloseWhenEmpty()
 		r.wantEnded(1)
 	})
 }
@@ -198,7 +203,7 @@ func TestRetireLosesNoConn(t *testing.T) {
 					p := &peer{}
 					if err := track(&p.Conn, p, hooksOf(p)); err == ErrClosed {
 						return
-					} else if err != nil || !p.Close() {
+					} else if err != nil || !p.Stop() {
 						t.Errorf("Track: %v; the tracker has ended with a connection", err)
 						return
 					}
@@ -213,9 +218,9 @@ func TestRetireLosesNoConn(t *testing.T) {
 			use(shard.Track)
 			use(tr.Track)
 		}
-		tr.Retire()
+		tr.CloseWhenEmpty()
 		users.Wait()
-		if st := tr.Stats(); st.Live != 0 || st.Tracked != st.Gone {
+		if st := tr.Stats(); st.Live != 0 || st.Tracked != st.Closed {
 			t.Fatalf("%+v", st)
 		}
 		<-tr.stopped
@@ -233,7 +238,7 @@ func TestTrackCountsBeforeItLooks(t *testing.T) {
 	if err := tr.Track(&first.Conn, first, hooksOf(first)); err != nil {
 		t.Fatal(err)
 	}
-	tr.Retire()
+	tr.CloseWhenEmpty()
 	tr.mu.Lock()
 	go func() { tracked <- tr.Track(&second.Conn, second, hooksOf(second)) }()
 	for begun := time.Now(); tr.own[0].counts.live() < 2; time.Sleep(time.Millisecond) {
@@ -254,7 +259,7 @@ func TestTrackCountsBeforeItLooks(t *testing.T) {
 		t.Errorf("Track: %v, want ErrClosed", err)
 	}
 	tr.finish(t.Context())
-	if st := tr.Stats(); st.Tracked != 1 || st.Gone != 1 {
+	if st := tr.Stats(); st.Tracked != 1 || st.Closed != 1 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -57,10 +57,10 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 	return c, true
 }
 
-// MakeRoom evicts n of the most idle connections, as [Capacity] allows, and returns how
+// EvictIdle evicts n of the most idle connections, as [Capacity] allows, and returns how
 // many will be ended shortly. It is for adapters that run out of something else than the
 // number of connections, such as descriptors. Without a Capacity it does nothing.
-func (t *Tracker) MakeRoom(n int) (evicted int) {
+func (t *Tracker) EvictIdle(n int) (evicted int) {
 	t.mustBeMade()
 	r := t.room
 	r.mu.Lock()
@@ -171,16 +171,16 @@ func (r *room) admit() error {
 		return errRate
 	}
 	l := r.limit.Load()
-	if l == nil || l.Most == 0 {
+	if l == nil || l.MaxConns == 0 {
 		r.taken.Add(1)
 		return nil
 	}
 	for {
 		n := r.taken.Load()
 		switch {
-		case n > int64(l.Most):
+		case n > int64(l.MaxConns):
 			return ErrFull
-		case n == int64(l.Most):
+		case n == int64(l.MaxConns):
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if !r.evictOne(l, 0) {
@@ -196,7 +196,7 @@ func (r *room) admit() error {
 // adopt takes a place, even if there is none.
 func (r *room) adopt() {
 	r.taken.Add(1)
-	if l := r.limit.Load(); l != nil && l.Most > 0 && r.taken.Load() > int64(l.Most) {
+	if l := r.limit.Load(); l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.evictOne(l, 0) {
@@ -285,7 +285,7 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 		}
 	}
 	st := c.state.Load()
-	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.Grace
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
 }
 
 // evict has a connection evicted, and gives its place away. It reports false if its shard is
@@ -346,7 +346,7 @@ func (r *room) spare(c *Conn) {
 // isOver reports whether there are more connections than Most.
 func (r *room) isOver() bool {
 	l := r.limit.Load()
-	return l != nil && l.Most > 0 && r.taken.Load() > int64(l.Most)
+	return l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns)
 }
 
 // settle has those evicted that are too many. r.mu must be held.
@@ -402,7 +402,7 @@ const (
 // too many.
 func (r *room) shedSome() {
 	l := r.limit.Load()
-	if l == nil || l.Most == 0 {
+	if l == nil || l.MaxConns == 0 {
 		return
 	}
 	var mu sync.Mutex

@@ -14,11 +14,11 @@ import (
 // TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
 // being evicted.
 func TestLiftedCapacityEvictsNobody(t *testing.T) {
-	for _, c := range []Capacity{{}, {Most: 1000}, {PerKey: 5}} {
+	for _, c := range []Capacity{{}, {MaxConns: 1000}, {PerKey: 5}} {
 		onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 			r.guests(100)
 			r.wait(time.Second)
-			r.mustHold(Capacity{Most: 10})
+			r.mustHold(Capacity{MaxConns: 10})
 			r.mustHold(c)
 			r.wait(time.Minute)
 			if st := r.Stats(); st.Evicted != 0 {
@@ -31,7 +31,7 @@ func TestLiftedCapacityEvictsNobody(t *testing.T) {
 // TestMostIsHeld has exactly so many connections, whether they may be evicted or not.
 func TestMostIsHeld(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.mustHold(Capacity{Most: 10, Grace: time.Minute})
+		r.mustHold(Capacity{MaxConns: 10, MinIdle: time.Minute})
 		all := make([]guest, 30)
 		for i := range all[:20] {
 			if err := r.tryTrack(&all[i].conn, &all[i]); (err != nil) != (i >= 10) || err != nil && !errors.Is(err, ErrFull) {
@@ -63,9 +63,9 @@ type laden struct {
 	unread bool
 }
 
-func (l *laden) Examine() Evidence { return Evidence{Unread: l.unread} }
+func (l *laden) Examine() SocketState { return SocketState{Unread: l.unread} }
 
-// TestOneInUseIsPassedOver has connections that Examine finds in use when their turn comes.
+// TestOneInUseIsPassedOver has connections that Probe finds in use when their turn comes.
 func TestOneInUseIsPassedOver(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := make([]laden, 10)
@@ -74,7 +74,7 @@ func TestOneInUseIsPassedOver(t *testing.T) {
 			r.track(&all[i].conn, &all[i])
 			r.wait(time.Second)
 		}
-		r.mustHold(Capacity{Most: 10})
+		r.mustHold(Capacity{MaxConns: 10})
 		late := &guest{}
 		r.track(&late.conn, late)
 		r.wait(time.Second)
@@ -87,7 +87,7 @@ func TestOneInUseIsPassedOver(t *testing.T) {
 // A lagging guest has had a byte that only the kernel knows of, half a second ago.
 type lagging struct{ guest }
 
-func (*lagging) Examine() Evidence { return Evidence{In: 500 * time.Millisecond} }
+func (*lagging) Examine() SocketState { return SocketState{In: 500 * time.Millisecond} }
 
 // TestEvidenceAloneSparesNobody: the kernel knows of a byte later than the last stamp. The
 // connection has been idle for long enough all the same, so it makes room, and the newcomer
@@ -97,7 +97,7 @@ func TestEvidenceAloneSparesNobody(t *testing.T) {
 		old := &lagging{}
 		r.track(&old.conn, old)
 		r.wait(2 * time.Second)
-		r.mustHold(Capacity{Most: 1, Grace: 100 * time.Millisecond})
+		r.mustHold(Capacity{MaxConns: 1, MinIdle: 100 * time.Millisecond})
 		late := &guest{}
 		r.track(&late.conn, late)
 		r.wait(50 * time.Millisecond)
@@ -107,7 +107,7 @@ func TestEvidenceAloneSparesNobody(t *testing.T) {
 	})
 }
 
-// TestAllInUse has nobody who may be evicted, as Examine finds. There is one too many at most,
+// TestAllInUse has nobody who may be evicted, as Probe finds. There is one too many at most,
 // and no pass after the other.
 func TestAllInUse(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
@@ -116,7 +116,7 @@ func TestAllInUse(t *testing.T) {
 			all[i].unread = true
 			r.track(&all[i].conn, &all[i])
 		}
-		r.mustHold(Capacity{Most: 10, Grace: 50 * time.Millisecond})
+		r.mustHold(Capacity{MaxConns: 10, MinIdle: 50 * time.Millisecond})
 		r.wait(time.Minute)
 		passes := r.Stats().Passes
 		late := make([]guest, 20)
@@ -158,7 +158,7 @@ func TestEvictsBesideABlockedLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := tr.SetCapacity(Capacity{Most: 2 * each}); err != nil {
+		if err := tr.SetCapacity(Capacity{MaxConns: 2 * each}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -59,7 +59,7 @@ type base struct {
 	clock  *clock.Clock
 	phase  *Phase // the phase of new connections
 	opts   Options
-	linger int64 // Options.Linger in ticks
+	linger int64 // Options.ReapDelay in ticks
 	calls  callbacks
 
 	own []*Shard // shards that the driver passes over
@@ -88,7 +88,7 @@ type base struct {
 // init prepares b for shards.
 func (b *base) init(opts Options) {
 	b.opts = opts
-	b.linger = int64((opts.Linger+opts.Tick-1)/opts.Tick) + 1
+	b.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
 	b.clock = clock.New(opts.Tick)
 	b.past = Stats{TimedOut: map[Reason]uint64{}}
 	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
@@ -148,7 +148,7 @@ func (b *base) countCause(cause string) {
 //
 // It does not miss a connection that is being tracked:
 //
-//	Retire: sets retiring, then checks isEmpty under b.mu
+//	CloseWhenEmpty: sets retiring, then checks isEmpty under b.mu
 //	Track:  counts the connection, then loads retiring (in isClosed)
 //
 // Either isEmpty sees the count, or Track sees retiring. In that case Track waits
@@ -329,7 +329,7 @@ func (s *Shard) wentAway(c *Conn, p parting) {
 }
 
 // checkEmpty closes a tracker that is retiring if no connection is left. One that ended
-// before Retire set retiring is no longer counted when Retire looks.
+// before CloseWhenEmpty set retiring is no longer counted when CloseWhenEmpty looks.
 func (s *Shard) checkEmpty() {
 	if s.tracker.retiring.Load() && s.counts.live() == 0 {
 		s.tracker.closeIfEmpty()

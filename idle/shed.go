@@ -17,23 +17,23 @@ type Shed struct {
 	// Most is how many connections are ended at most. Share says it as a share of those
 	// that are chosen, between 0 and 1, to the nearest whole number. If both are 0, all
 	// that are chosen are ended.
-	Most  int
-	Share float64
+	Max      int
+	Fraction float64
 
-	Idle  time.Duration        // not used for at least so long, see [Conn.Idle]
-	Age   time.Duration        // tracked for at least so long
-	Phase *Phase               // in this phase
-	Pick  func(owner any) bool // chosen by this function
+	Idle   time.Duration        // not used for at least so long, see [Conn.Idle]
+	Age    time.Duration        // tracked for at least so long
+	Phase  *Phase               // in this phase
+	Filter func(owner any) bool // chosen by this function
 
 	// Cause is why, in a word or two of the caller's. TimeoutError.Cause has it, and
 	// Stats.Causes counts by it.
 	Cause string
 
 	// Over, Rate, Grace and Stop are as for [Drain].
-	Over  time.Duration
-	Rate  float64
-	Grace time.Duration
-	Stop  time.Duration
+	Duration   time.Duration
+	Rate       float64
+	CloseDelay time.Duration
+	ForceAfter time.Duration
 }
 
 // Shed ends the connections that s chooses, with [ReasonShed], as [Tracker.Drain] ends
@@ -50,7 +50,7 @@ type Shed struct {
 // invalid, and the error names it.
 func (t *Tracker) Shed(s Shed) (*Operation, error) {
 	t.mustBeMade()
-	d := Drain{s.Over, s.Rate, s.Grace, s.Stop}
+	d := Drain{s.Duration, s.Rate, s.CloseDelay, s.ForceAfter}
 	if err := cmp.Or(d.validate("Shed"), s.validate(t)); err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 		return nil, ErrClosed
 	}
 	p := d.plan()
-	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Share, s.Pick
-	if s.Most > 0 {
-		p.most = s.Most
+	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Fraction, s.Filter
+	if s.Max > 0 {
+		p.most = s.Max
 	}
 	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
 	return t.operate(p), nil
@@ -81,12 +81,12 @@ func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
 
 func (s *Shed) validate(t *Tracker) error {
 	switch {
-	case s.Most < 0:
-		return fmt.Errorf("idle: Shed.Most is %d; it must not be negative", s.Most)
-	case math.IsNaN(s.Share) || s.Share < 0 || s.Share > 1:
-		return fmt.Errorf("idle: Shed.Share is %v; it must be 0 to 1", s.Share)
-	case s.Most > 0 && s.Share > 0:
-		return fmt.Errorf("idle: Shed.Most is %d and Shed.Share is %v; set only one of them", s.Most, s.Share)
+	case s.Max < 0:
+		return fmt.Errorf("idle: Shed.Max is %d; it must not be negative", s.Max)
+	case math.IsNaN(s.Fraction) || s.Fraction < 0 || s.Fraction > 1:
+		return fmt.Errorf("idle: Shed.Fraction is %v; it must be 0 to 1", s.Fraction)
+	case s.Max > 0 && s.Fraction > 0:
+		return fmt.Errorf("idle: Shed.Max is %d and Shed.Fraction is %v; set only one of them", s.Max, s.Fraction)
 	case s.Phase != nil && s.Phase.clock != t.clock:
 		return errors.New("idle: Shed.Phase is of another tracker; call Shed on the one that made the phase")
 	}

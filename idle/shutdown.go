@@ -12,22 +12,22 @@ import (
 // yet are reaped. Connections of event loops are no longer timed out; end their
 // tracking with [Shard.Close].
 //
-// Close waits for running callbacks, but no longer than Options.Linger, and then
+// Close waits for running callbacks, but no longer than Options.ReapDelay, and then
 // fails with an error that says how many are left, though the tracker is closed. A callback
-// that calls Close is one of them; [Tracker.Retire] does not wait. A connection whose OnTimeout is still running then is returned all the same.
+// that calls Close is one of them; [Tracker.CloseWhenEmpty] does not wait. A connection whose OnTimeout is still running then is returned all the same.
 // Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
 	if !t.tryClose() {
 		return nil, ErrClosed
 	}
-	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.Linger)
+	patience, stopWaiting := context.WithTimeout(context.Background(), t.opts.ReapDelay)
 	defer stopWaiting()
 	return t.finish(patience)
 }
 
 // Done returns a channel that is closed when the tracker is closed, by [Tracker.Close] or
-// after [Tracker.Retire]. Callbacks may still be running then.
+// after [Tracker.CloseWhenEmpty]. Callbacks may still be running then.
 func (t *Tracker) Done() <-chan struct{} {
 	t.mustBeMade()
 	return t.stop
@@ -45,7 +45,7 @@ func (b *base) finish(patience context.Context) (live []any, err error) {
 	}
 	left += b.ends.running.await(patience)
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", b.opts.Linger, left)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", b.opts.ReapDelay, left)
 	}
 	return live, nil
 }
@@ -106,7 +106,7 @@ func (s *Shard) takeAll() (owners []any) {
 }
 
 // takeOne ends the tracking of a connection. It returns nil if none is left. If the
-// connection has timed out, it is only taken out of the shard, and the parting has no owner.
+// connection has timed out, it is only taken out of the shard, and the end record has no owner.
 func (s *Shard) takeOne() (c *Conn, p parting) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -17,7 +17,7 @@ func (w *world) capacitate(pick uint64) {
 	w.checkAll()
 	c := Capacity{}
 	if pick%3 > 0 {
-		c = Capacity{Most: 1 + int(pick/8%uint64(len(w.slots))), Grace: time.Duration(1+pick/64%40) * w.tick}
+		c = Capacity{MaxConns: 1 + int(pick/8%uint64(len(w.slots))), MinIdle: time.Duration(1+pick/64%40) * w.tick}
 		if pick/4096%2 == 0 {
 			c.Exempt = []*Phase{w.phases[pick/8192%uint64(len(w.phases))]}
 		}
@@ -37,7 +37,7 @@ func (w *world) refuses() bool {
 		}
 	}
 	w.capacity.refused++
-	return w.capacity.now.Most > 0 && live >= w.capacity.now.Most
+	return w.capacity.now.MaxConns > 0 && live >= w.capacity.now.MaxConns
 }
 
 // checkEviction checks that l may make room at this moment; w.mu is held.
@@ -47,12 +47,12 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 	lax := 2 * w.tick
 	allowed := func(c Capacity) bool {
 		exempt := len(c.Exempt) > 0 && c.Exempt[0] == l.phase
-		return c.Most > 0 && !exempt && now-used+lax >= c.Grace
+		return c.MaxConns > 0 && !exempt && now-used+lax >= c.MinIdle
 	}
 	switch { // nothing is evicted by a capacity that was lifted, raised or replaced, but at the same instant
 	case !allowed(w.capacity.now) && !(now == w.capacity.since && allowed(w.capacity.before)):
 		w.errorf("at %v: evicted by %+v: %v", now, w.capacity, l)
-	case g.policy.Busy || !g.read.on || g.write.on:
+	case g.policy.NoInterrupt || !g.read.on || g.write.on:
 		w.errorf("at %v: evicted, but busy: %v", now, l)
 	case err.Elapsed > now-used+lax || err.Cause != "":
 		w.errorf("at %v: evicted with %+v: %v", now, err, l)

@@ -234,7 +234,7 @@ func (w *world) checkInfo(l *life, i *Info) {
 	if i.Label != l.name || i.Owner != l.owner || i.Phase != g.policy.Name {
 		w.errorf("at %v: %+v is %v", at, *i, l)
 	}
-	if busy := g.policy.Busy || !g.read.on; i.Busy != busy && l.conn.state.Load()&telling == 0 {
+	if busy := g.policy.NoInterrupt || !g.read.on; i.Busy != busy && l.conn.state.Load()&telling == 0 {
 		w.errorf("at %v: %+v is busy: %v: %v", at, *i, busy, l)
 	}
 	longer := time.Duration(0)

@@ -39,7 +39,9 @@ func (o *simOp) ran(now time.Duration) time.Duration {
 }
 
 // stops reports whether even those that are busy may be ended.
-func (o *simOp) stops(now time.Duration) bool { return o.pace.Stop > 0 && o.ran(now) >= o.pace.Stop }
+func (o *simOp) stops(now time.Duration) bool {
+	return o.pace.ForceAfter > 0 && o.ran(now) >= o.pace.ForceAfter
+}
 
 // operate begins an operation, or has one pause, resume or end.
 func (w *world) operate(what int, pick uint64) {
@@ -66,11 +68,11 @@ func (w *world) beginOp(drain bool, pick uint64) {
 	case 0:
 		o.pace.Rate = float64(10 + pick/8%100)
 	case 1, 2:
-		o.pace.Over = ticks(1 + pick/8%80)
+		o.pace.Duration = ticks(1 + pick/8%80)
 	}
-	o.pace.Grace = ticks(pick / 1024 % 3 * 7)
+	o.pace.CloseDelay = ticks(pick / 1024 % 3 * 7)
 	if pick/4096%2 == 0 {
-		o.pace.Stop = ticks(10 + pick/8192%100)
+		o.pace.ForceAfter = ticks(10 + pick/8192%100)
 	}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() && !l.asked {
@@ -92,12 +94,12 @@ func (w *world) startOp(o *simOp, pick uint64) (err error) {
 		o.op, err = w.tracker.Drain(o.pace)
 		return err
 	}
-	o.shed = Shed{Cause: fmt.Sprint("shed ", w.begun), Over: o.pace.Over, Rate: o.pace.Rate, Grace: o.pace.Grace, Stop: o.pace.Stop}
+	o.shed = Shed{Cause: fmt.Sprint("shed ", w.begun), Duration: o.pace.Duration, Rate: o.pace.Rate, CloseDelay: o.pace.CloseDelay, ForceAfter: o.pace.ForceAfter}
 	switch s := &o.shed; pick % 8 {
 	case 0:
-		s.Most = 1 + int(pick/8%3)
+		s.Max = 1 + int(pick/8%3)
 	case 1:
-		s.Share = 0.5
+		s.Fraction = 0.5
 	case 2:
 		s.Idle = time.Duration(1+pick/8%40) * w.tick
 	case 3:
@@ -105,7 +107,7 @@ func (w *world) startOp(o *simOp, pick uint64) (err error) {
 	case 4:
 		s.Phase = w.phases[pick/8%uint64(len(w.phases))]
 	case 5, 6:
-		s.Pick = func(owner any) bool {
+		s.Filter = func(owner any) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if o.op.isDone() {
@@ -131,7 +133,7 @@ func (o *simOp) mayChoose(l *life) bool {
 	switch {
 	case o.drain:
 		return true
-	case s.Pick != nil:
+	case s.Filter != nil:
 		return o.picks(l)
 	case s.Phase != nil:
 		return l.phase == s.Phase || recently(g.began)
@@ -146,8 +148,8 @@ func (o *simOp) mayChoose(l *life) bool {
 // mustChoose reports whether o must choose l, which has been live throughout.
 func (o *simOp) mustChoose(l *life) bool {
 	s := &o.shed
-	return o.drain || s.Pick != nil && o.picks(l) ||
-		s.Pick == nil && s.Phase == nil && s.Most == 0 && s.Share == 0 && s.Idle == 0 && s.Age == 0
+	return o.drain || s.Filter != nil && o.picks(l) ||
+		s.Filter == nil && s.Phase == nil && s.Max == 0 && s.Fraction == 0 && s.Idle == 0 && s.Age == 0
 }
 
 // control has an operation pause, resume or end; w.mu is held.
@@ -233,10 +235,10 @@ func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 	o, real := w.ops[i], w.real()
 	o.ended++
 	if !o.drain {
-		if o.shed.Most > 0 && o.ended > o.shed.Most {
+		if o.shed.Max > 0 && o.ended > o.shed.Max {
 			w.errorf("at %v: ended one too many: %+v: %v", now, o, l)
 		}
-		if p := o.shed.Pick; p != nil && !o.picks(l) {
+		if p := o.shed.Filter; p != nil && !o.picks(l) {
 			w.errorf("at %v: ended, but not picked: %+v: %v", now, o, l)
 		}
 	}
@@ -247,9 +249,9 @@ func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 		w.errorf("at %v: ended %d, and not %v at most: %+v: %v", now, o.ended, most, o, l)
 	}
 	switch {
-	case !slices.ContainsFunc(l.told, func(at time.Duration) bool { return at >= o.began && real-at >= o.pace.Grace }):
+	case !slices.ContainsFunc(l.told, func(at time.Duration) bool { return at >= o.began && real-at >= o.pace.CloseDelay }):
 		w.errorf("at %v: ended by %v, but told at %v; %+v: %v", now, err, l.told, o, l)
-	case g.policy.Busy || !g.read.on || g.write.on:
+	case g.policy.NoInterrupt || !g.read.on || g.write.on:
 		w.errorf("at %v: ended by %v, but busy; %+v: %v", now, err, o, l)
 	case l.probed && l.probedAt != now:
 		w.errorf("at %v: ended by %v without being examined: %v", now, err, l)
@@ -275,18 +277,18 @@ func (w *world) checkOps() {
 			w.checkDone(o, p)
 			return true
 		}
-		by := o.began + o.pausedFor + o.pace.Stop
+		by := o.began + o.pausedFor + o.pace.ForceAfter
 		if o.cancelled {
 			by = o.over
 		}
 		by += o.mayTake + w.held(o.stood)
 		switch {
 		case o.paused && !o.cancelled || w.askedRecently():
-		case o.cancelled || o.pace.Stop > 0 && !o.drain:
+		case o.cancelled || o.pace.ForceAfter > 0 && !o.drain:
 			if now > by {
 				w.errorf("at %v: not over, as it had to be at %v: %+v: %+v", w.now(), by, o, p)
 			}
-		case o.pace.Stop > 0 && now > by:
+		case o.pace.ForceAfter > 0 && now > by:
 			for _, l := range o.live {
 				if l.live() {
 					w.errorf("at %v: not stopped, as it had to be at %v: %+v: %+v: %v", w.now(), by, o, p, l)
@@ -355,7 +357,7 @@ func (w *world) checkBusy() {
 		for _, s := range w.slots {
 			if l := s.life; l != nil && l.live() {
 				live++
-				if g := l.ledger; g.policy.Busy || !g.read.on || g.write.on {
+				if g := l.ledger; g.policy.NoInterrupt || !g.read.on || g.write.on {
 					busy++
 				}
 			}

@@ -246,10 +246,10 @@ func (w *world) balance() {
 	if st.Drained != w.timedOut[ReasonDrain] || st.Shed != w.timedOut[ReasonShed] || causes != st.Shed || st.Evicted != w.timedOut[ReasonEvict] || st.Refused != w.capacity.refused {
 		w.errorf("Stats say %d drained, %d shed for %d causes; it was %v", st.Drained, st.Shed, causes, w.timedOut)
 	}
-	if st.Live != 0 || st.Tracked != w.tracked || st.Gone != w.gone || st.Tracked != st.Gone+timedOut+st.Drained+st.Shed+st.Evicted {
+	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone || st.Tracked != st.Closed+timedOut+st.Drained+st.Shed+st.Evicted {
 		w.errorf("Stats do not add up: %+v; tracked %d, gone %d, timed out %v", st, w.tracked, w.gone, w.timedOut)
 	}
-	if st.Pings != w.pings || st.Kept != w.kept || st.Panics != 0 {
+	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != 0 {
 		w.errorf("Stats %+v; pinged %d, kept %d", st, w.pings, w.kept)
 	}
 	if st.Deferred < w.late {

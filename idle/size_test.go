@@ -52,7 +52,7 @@ func TestNoAllocations(t *testing.T) {
 			if err := tr.Track(&other.Conn, other, hooks); err != nil {
 				t.Error(err)
 			}
-			other.Close()
+			other.Stop()
 		},
 	} {
 		if n := testing.AllocsPerRun(1000, do); n > 0 {

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	Tracked  uint64            // connections tracked so far
 	Live     uint64            // of those, the ones still tracked
-	Gone     uint64            // of those, the ones closed by their owners or handed back
+	Closed   uint64            // of those, the ones closed by their owners or handed back
 	TimedOut map[Reason]uint64 // of those, the ones timed out; only limits that some have passed
 	Drained  uint64            // of those, the ones ended by Tracker.Drain
 	Shed     uint64            // of those, the ones ended by Tracker.Shed or Conn.End
@@ -25,23 +25,23 @@ type Stats struct {
 	RefusedKey  uint64 // of Refused, those because of PerKey
 	RefusedRate uint64 // of Refused, those because of New or NewPerKey
 
-	Kept     uint64 // calls of OnTimeout that returned true
+	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
 	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that; one by a limit that was made shorter may have been due long before
 	Panics   uint64 // panics in callbacks
 
-	Looks   uint64 // looks at a connection because its slot came up
-	Relinks uint64 // places in the wheel moved because a deadline was brought forward
+	Checks           uint64 // looks at a connection because its slot came up
+	EarlyReschedules uint64 // places in the wheel moved because a deadline was brought forward
 
-	Passes  uint64        // passes over a shard with something due
-	Busy    time.Duration // total time of all passes
-	Longest time.Duration // time of the longest pass
+	Passes    uint64        // passes over a shard with something due
+	PassTotal time.Duration // total time of all passes
+	Longest   time.Duration // time of the longest pass
 
 	// Behind is for how long passes have left connections for the next tick, for want of
 	// time. No connection that waits for a pass has waited for longer. It is 0 if the last
 	// passes left none. See DESIGN.md, "Backlogs", for the formula of its maximum.
-	Behind time.Duration
+	BacklogAge time.Duration
 
 	// ByPhase holds, for each name of a Policy that the tracker has had, how many
 	// connections were ended under it, by each of [Reasons]; zeros are included. Beyond
@@ -82,7 +82,7 @@ func Reasons() []Reason {
 func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
-	s.Gone += other.Gone
+	s.Closed += other.Closed
 	for r, n := range other.TimedOut {
 		if s.TimedOut == nil {
 			s.TimedOut = map[Reason]uint64{}
@@ -101,17 +101,17 @@ func (s *Stats) Add(other Stats) {
 		}
 		s.Causes[cause] += n
 	}
-	s.Kept += other.Kept
+	s.Extended += other.Extended
 	s.Pings += other.Pings
 	s.Misses += other.Misses
 	s.Deferred += other.Deferred
 	s.Panics += other.Panics
-	s.Looks += other.Looks
-	s.Relinks += other.Relinks
+	s.Checks += other.Checks
+	s.EarlyReschedules += other.EarlyReschedules
 	s.Passes += other.Passes
-	s.Busy += other.Busy
+	s.PassTotal += other.PassTotal
 	s.Longest = max(s.Longest, other.Longest)
-	s.Behind = max(s.Behind, other.Behind)
+	s.BacklogAge = max(s.BacklogAge, other.BacklogAge)
 	for name, counts := range other.ByPhase {
 		if s.ByPhase == nil {
 			s.ByPhase = map[string]map[Reason]uint64{}
@@ -199,7 +199,7 @@ func (n *counters) passed(took time.Duration) {
 // not too low.
 func (n *counters) addTo(st *Stats) {
 	ended := n.gone.Load()
-	st.Gone += ended
+	st.Closed += ended
 	for r := range n.ended {
 		v := n.ended[r].Load()
 		ended += v
@@ -217,14 +217,14 @@ func (n *counters) addTo(st *Stats) {
 	tracked := n.tracked.Load()
 	st.Tracked += tracked
 	st.Live += tracked - ended
-	st.Kept += n.kept.Load()
+	st.Extended += n.kept.Load()
 	st.Pings += n.pings.Load()
 	st.Misses += n.misses.Load()
 	st.Deferred += n.deferred.Load()
-	st.Looks += n.looks.Load()
-	st.Relinks += n.relinks.Load()
+	st.Checks += n.looks.Load()
+	st.EarlyReschedules += n.relinks.Load()
 	st.Passes += n.passes.Load()
-	st.Busy += time.Duration(n.busy.Load())
+	st.PassTotal += time.Duration(n.busy.Load())
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))
 	n.lifetime.addTo(&st.Lifetime)
 	n.idle.addTo(&st.Idle)

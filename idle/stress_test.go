@@ -40,7 +40,7 @@ func TestStress(t *testing.T) {
 		endedByPage += s.ends.endedByPage.Load()
 		replaced += s.replaced.Load()
 		sum.Tracked += st.Tracked
-		sum.Gone += st.Gone
+		sum.Closed += st.Closed
 		sum.Live += st.Live
 		for _, n := range st.TimedOut {
 			sum.Misses += n
@@ -48,10 +48,10 @@ func TestStress(t *testing.T) {
 		sum.Drained += st.Drained
 		sum.Shed += st.Shed
 	}
-	t.Logf("%d operations in %v: %d tracked, of which %d gone, %d timed out", ops, time.Since(begun), sum.Tracked, sum.Gone, sum.Misses)
+	t.Logf("%d operations in %v: %d tracked, of which %d gone, %d timed out", ops, time.Since(begun), sum.Tracked, sum.Closed, sum.Misses)
 	t.Logf("%d walks, %d policies replaced; %d drained, %d shed", walks, replaced, sum.Drained, sum.Shed)
 	t.Logf("%d censuses, by which %d were ended", censuses, endedByPage)
-	if sum.Gone == 0 || sum.Misses == 0 || walks == 0 || replaced == 0 || sum.Drained == 0 || sum.Shed == 0 || censuses == 0 || endedByPage == 0 {
+	if sum.Closed == 0 || sum.Misses == 0 || walks == 0 || replaced == 0 || sum.Drained == 0 || sum.Shed == 0 || censuses == 0 || endedByPage == 0 {
 		t.Error("nothing happened")
 	}
 }
@@ -88,7 +88,7 @@ func newStress(t *testing.T, seed uint64) *stress {
 	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
 	first := racePolicy
 	first.Name = "phase 0"
-	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), Linger: 5 * time.Second, Label: s.label, OnEnds: s.onEnds}
+	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), ReapDelay: 5 * time.Second, Label: s.label, OnEnds: s.onEnds}
 	tr, err := New(first, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func (s *stress) use(rng *rand.Rand, k *stressed, what int) {
 	c := k.conn
 	switch {
 	case what < 5:
-		if c.Close() {
+		if c.Stop() {
 			k.cur.Load().outcomes.Add(1)
 		}
 	case what < 100:
@@ -242,7 +242,7 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks
 		o, owner = &r.racer, r
 	}
 	o.label = s.newLabel()
-	if k.conn != nil && k.conn.Close() {
+	if k.conn != nil && k.conn.Stop() {
 		k.cur.Load().outcomes.Add(1)
 	}
 	c := &Conn{}
@@ -299,7 +299,7 @@ func (s *stress) operateOnLoop(rng *rand.Rand, k *slotted, shard *Shard) {
 	case k.cur.Load() == nil || what < 100 && !c.Live() || what == 0:
 		s.begin(rng, k, shard.Track)
 	case what < 3:
-		if c.Close() {
+		if c.Stop() {
 			k.cur.Load().outcomes.Add(1)
 		}
 	case what < 10:
@@ -351,7 +351,7 @@ func (s *stress) check() Stats {
 	if none+more > 0 {
 		s.t.Errorf("seed %d: of %d outcomes %d are lost, and %d double: %+v", s.seed, len(s.all), none, more, st)
 	}
-	if st.Tracked != uint64(len(s.all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Gone+timedOut || st.Panics > 0 {
+	if st.Tracked != uint64(len(s.all)) || st.Live != 0 || timedOut != expired || st.Tracked != st.Closed+timedOut || st.Panics > 0 {
 		s.t.Errorf("seed %d: %d tracked, %d expired: %+v", s.seed, len(s.all), expired, st)
 	}
 	for _, sh := range s.tracker.own {

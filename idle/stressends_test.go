@@ -158,7 +158,7 @@ func (s *stress) checkEnds(st Stats) {
 			}
 		}
 	}
-	byReason, limits := map[Reason]uint64{0: st.Gone}, uint64(0)
+	byReason, limits := map[Reason]uint64{0: st.Closed}, uint64(0)
 	for _, of := range st.ByPhase {
 		for r, n := range of {
 			byReason[r] += n
@@ -168,7 +168,7 @@ func (s *stress) checkEnds(st Stats) {
 		}
 	}
 	for _, r := range append(Reasons(), 0) {
-		counted := map[Reason]uint64{0: st.Gone, ReasonDrain: st.Drained, ReasonShed: st.Shed, ReasonEvict: st.Evicted}[r] + st.TimedOut[r]
+		counted := map[Reason]uint64{0: st.Closed, ReasonDrain: st.Drained, ReasonShed: st.Shed, ReasonEvict: st.Evicted}[r] + st.TimedOut[r]
 		if byReason[r] != counted || st.EndsLost == 0 && n.reasons[r] != counted {
 			s.t.Errorf("seed %d: by %v: %d are counted, %d in all phases, and %d are told", s.seed, r, counted, byReason[r], n.reasons[r])
 		}

@@ -8,7 +8,7 @@ import (
 
 // drainOnce drains for a while, with a pause. Those that stay are busy.
 func (s *stress) drainOnce(rng *rand.Rand) {
-	d := Drain{Over: time.Duration(rng.IntN(5)) * time.Millisecond, Grace: time.Duration(rng.IntN(2)) * time.Millisecond}
+	d := Drain{Duration: time.Duration(rng.IntN(5)) * time.Millisecond, CloseDelay: time.Duration(rng.IntN(2)) * time.Millisecond}
 	o, err := s.tracker.Drain(d)
 	if err != nil {
 		if err != ErrClosed && !strings.Contains(err.Error(), "another") {
@@ -21,16 +21,16 @@ func (s *stress) drainOnce(rng *rand.Rand) {
 
 // shedOnce sheds some that do not stay.
 func (s *stress) shedOnce(rng *rand.Rand) {
-	shed := Shed{Cause: "shed", Grace: time.Duration(rng.IntN(2)) * time.Millisecond}
+	shed := Shed{Cause: "shed", CloseDelay: time.Duration(rng.IntN(2)) * time.Millisecond}
 	switch rng.IntN(4) {
 	case 0:
-		shed.Phase, shed.Stop = s.phases[rng.IntN(len(s.phases))], time.Duration(1+rng.IntN(5))*time.Millisecond
+		shed.Phase, shed.ForceAfter = s.phases[rng.IntN(len(s.phases))], time.Duration(1+rng.IntN(5))*time.Millisecond
 	case 1:
-		shed.Pick = func(any) bool { return rand.IntN(2) == 0 }
+		shed.Filter = func(any) bool { return rand.IntN(2) == 0 }
 	case 2:
-		shed.Most, shed.Rate = 1+rng.IntN(10), 1000
+		shed.Max, shed.Rate = 1+rng.IntN(10), 1000
 	case 3:
-		shed.Idle, shed.Share = time.Millisecond, 0.5
+		shed.Idle, shed.Fraction = time.Millisecond, 0.5
 	}
 	o, err := s.tracker.Shed(shed)
 	if err != nil {

@@ -20,11 +20,11 @@ type stayer struct {
 // limits, but to go from one to another moves a connection in the wheel. Operations leave
 // those alone that are busy.
 var lastingPolicies = []Policy{
-	{Busy: true},
-	{Busy: true, IdleTimeout: 10 * time.Hour},
-	{Busy: true, IdleTimeout: time.Hour, ReadTimeout: time.Minute},
-	{Busy: true, IdleTimeout: time.Hour, ReadTotal: time.Hour, Heartbeat: Heartbeat{Interval: 2 * time.Minute, Passive: true}},
-	{Busy: true, PhaseTimeout: 3 * time.Minute, MinReadRate: Rate{100, time.Minute}, MinWriteRate: Rate{100, time.Minute}},
+	{NoInterrupt: true},
+	{NoInterrupt: true, IdleTimeout: 10 * time.Hour},
+	{NoInterrupt: true, IdleTimeout: time.Hour, ReadTimeout: time.Minute},
+	{NoInterrupt: true, IdleTimeout: time.Hour, ReadTotal: time.Hour, Heartbeat: Heartbeat{Interval: 2 * time.Minute, Passive: true}},
+	{NoInterrupt: true, PhaseTimeout: 3 * time.Minute, MinReadRate: Rate{100, time.Minute}, MinWriteRate: Rate{100, time.Minute}},
 }
 
 // readyToWalk has the tracker's own shards make small steps, and prepares the stayers'

@@ -28,7 +28,7 @@ func onStuck(t *testing.T, p Policy, test func(*rig)) {
 // TestDrainBesideStuckLoop drains. What is on the shard of a blocked loop cannot end, but
 // all others do, at the rate that was asked for.
 func TestDrainBesideStuckLoop(t *testing.T) {
-	for name, d := range map[string]Drain{"stop": {Stop: time.Minute}, "over": {Over: 10 * time.Minute}, "at once": {}} {
+	for name, d := range map[string]Drain{"stop": {ForceAfter: time.Minute}, "over": {Duration: 10 * time.Minute}, "at once": {}} {
 		t.Run(name, func(t *testing.T) {
 			onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
 				all := r.peers(100)
@@ -36,12 +36,12 @@ func TestDrainBesideStuckLoop(t *testing.T) {
 				if err != nil {
 					r.Fatal(err)
 				}
-				r.wait(d.Over/2 + 2*time.Second)
+				r.wait(d.Duration/2 + 2*time.Second)
 				ended := 0
 				for _, p := range all {
 					ended += len(p.expired)
 				}
-				if d.Over > 0 && (ended < 45 || ended > 55) || d.Over == 0 && ended < 100 {
+				if d.Duration > 0 && (ended < 45 || ended > 55) || d.Duration == 0 && ended < 100 {
 					r.Errorf("%d have ended at half time", ended)
 				}
 				r.wait(30 * time.Minute)
@@ -63,7 +63,7 @@ func TestDrainBesideStuckLoop(t *testing.T) {
 func TestShedShareBesideStuckLoop(t *testing.T) {
 	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
 		r.peers(100)
-		o, err := r.Shed(Shed{Share: 0.25})
+		o, err := r.Shed(Shed{Fraction: 0.25})
 		if err != nil {
 			r.Fatal(err)
 		}

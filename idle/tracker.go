@@ -9,7 +9,7 @@ import (
 // Tracker tracks connections and times them out. Its methods may be called from
 // any goroutine. It has one goroutine, the driver, which sleeps while there is nothing to
 // do. While there is a backlog, it starts others that help. [Tracker.Close] and
-// [Tracker.Retire] end it.
+// [Tracker.CloseWhenEmpty] end it.
 type Tracker struct {
 	base
 	due      []*Shard      // the driver's: those of own that are due
@@ -150,7 +150,7 @@ func (t *Tracker) Stats() Stats {
 	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
 		for _, s := range of {
 			s.counts.addTo(&st)
-			st.Behind = max(st.Behind, s.lateBy())
+			st.BacklogAge = max(st.BacklogAge, s.lateBy())
 		}
 	}
 	return st

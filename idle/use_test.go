@@ -68,7 +68,7 @@ func TestPingIsNoUse(t *testing.T) {
 // TestEvictionBesidePings has the one make room who uses its connection less.
 func TestEvictionBesidePings(t *testing.T) {
 	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
-		if err := r.SetCapacity(Capacity{Most: 2}); err != nil {
+		if err := r.SetCapacity(Capacity{MaxConns: 2}); err != nil {
 			r.Fatal(err)
 		}
 		alice, bob := r.answerer(time.Second/10), r.answerer(time.Second/10)
@@ -88,7 +88,7 @@ func TestEvictionBesidePings(t *testing.T) {
 func TestGraceBesidePings(t *testing.T) {
 	p := Policy{Heartbeat: Heartbeat{Interval: time.Minute, Timeout: 10 * time.Second, Misses: 2}}
 	onBoth(t, p, nil, func(r *rig) {
-		if err := r.SetCapacity(Capacity{Most: 1, Grace: time.Minute}); err != nil {
+		if err := r.SetCapacity(Capacity{MaxConns: 1, MinIdle: time.Minute}); err != nil {
 			r.Fatal(err)
 		}
 		alice := r.answerer(time.Second / 10)
@@ -226,11 +226,11 @@ type examinedAnswerer struct {
 	pinged time.Time
 }
 
-func (k *examinedAnswerer) Examine() Evidence {
+func (k *examinedAnswerer) Examine() SocketState {
 	if k.pinged.IsZero() {
-		return Evidence{}
+		return SocketState{}
 	}
-	return Evidence{In: time.Since(k.pinged.Add(k.rtt)), Out: time.Since(k.pinged), OutEmpty: true}
+	return SocketState{In: time.Since(k.pinged.Add(k.rtt)), Out: time.Since(k.pinged), OutEmpty: true}
 }
 
 // TestHeartbeatJitter has connections that were made together pinged apart.

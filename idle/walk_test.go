@@ -154,7 +154,7 @@ func TestWalkAmongChanges(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			p := Policy{IdleTimeout: time.Hour, ReadTimeout: 10 * time.Minute}
-			onBoth(t, p, &Options{Linger: 100 * time.Millisecond}, func(r *rig) { r.walkAmongChanges(rand.New(rand.NewPCG(seed, 0))) })
+			onBoth(t, p, &Options{ReapDelay: 100 * time.Millisecond}, func(r *rig) { r.walkAmongChanges(rand.New(rand.NewPCG(seed, 0))) })
 		})
 	}
 }
@@ -176,7 +176,7 @@ func (c *changing) OnTimeout(*TimeoutError) (keep bool) {
 // A reapedChanging lingers once it has timed out.
 type reapedChanging struct{ changing }
 
-func (c *reapedChanging) Reap() { c.Close() }
+func (c *reapedChanging) Reap() { c.Stop() }
 
 func (r *rig) walkAmongChanges(rng *rand.Rand) {
 	var phases []*Phase
@@ -203,7 +203,7 @@ func (r *rig) walkAmongChanges(rng *rand.Rand) {
 		case 0:
 			begin()
 		case 1:
-			r.do(func() { c.Close() })
+			r.do(func() { c.Stop() })
 		case 2, 3, 4:
 			r.do(func() {
 				if c.Live() {
@@ -286,7 +286,7 @@ func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
 // TestWalkPassesOverWhatLingers has connections wait to be reaped during a walk, which
 // does not bring that forward.
 func TestWalkPassesOverWhatLingers(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{Linger: time.Second}, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
 		lingers := &lingering{}
 		r.track(&lingers.Conn, lingers)
 		r.wait(time.Second + r.late())
@@ -314,7 +314,7 @@ type lingering struct {
 	reaped int
 }
 
-func (l *lingering) Reap() { l.reaped++; l.Close() }
+func (l *lingering) Reap() { l.reaped++; l.Stop() }
 
 // TestWalkOfWhatComesUp has all connections come up, and some time out, while a walk
 // lasts. Those that stay are visited.
@@ -395,5 +395,5 @@ func BenchmarkWalk(b *testing.B) {
 	}
 	st := tr.Stats()
 	b.ReportMetric(float64(st.Longest.Microseconds()), "longest-pass-µs")
-	b.ReportMetric(float64(st.Busy.Milliseconds())/float64(b.N), "busy-ms/op")
+	b.ReportMetric(float64(st.PassTotal.Milliseconds())/float64(b.N), "busy-ms/op")
 }

@@ -30,11 +30,11 @@ func TestRetireEndsWalks(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
 		all := r.peers(10)
 		w := r.goSlowly()
-		r.Tracker.Retire()
+		r.Tracker.CloseWhenEmpty()
 		r.wait(2 * r.opts.Tick)
 		r.do(func() {
 			for _, p := range all {
-				p.Close()
+				p.Stop()
 			}
 		})
 		r.wait(r.opts.Tick)

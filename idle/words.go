@@ -11,11 +11,11 @@ import (
 // order (see entry.snapshot). model_test.go tries all interleavings.
 //
 //	word        means                                     written by
-//	in.stamp    the tick of the last input that was use   Touch, Received, Enter, Examine
-//	out.stamp   the tick of the last output that was use  TouchOut, Sent, Enter, Examine, OnTimeout
+//	in.stamp    the tick of the last input that was use   Touch, Received, Enter, Probe
+//	out.stamp   the tick of the last output that was use  TouchOut, Sent, Enter, Probe, OnTimeout
 //	in.paid     the instant up to which waits to read     Received, AwaitRead, PauseRead, Enter,
-//	            are paid for                              Examine, OnTimeout, SetPolicy
-//	in.wait     when the wait to read began, or ended     AwaitRead, PauseRead, Enter, Examine, OnTimeout
+//	            are paid for                              Probe, OnTimeout, SetPolicy
+//	in.wait     when the wait to read began, or ended     AwaitRead, PauseRead, Enter, Probe, OnTimeout
 //	out.paid    the same for writes                       Sent, AwaitWrite, PauseWrite, RestartWrite, ...
 //	out.wait    the same for writes                       AwaitWrite, PauseWrite, RestartWrite, ...
 //	beat        the tick of the last beat or answer       Beat, Enter, and Touch and Received if pongIn is set

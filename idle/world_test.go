@@ -155,7 +155,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		w.age.MaxAgeJitter = 50*w.tick + 7
 	}
 	opts := &Options{
-		Tick: w.tick, Shards: 1 + w.rng.IntN(3), Linger: 5 * time.Second,
+		Tick: w.tick, Shards: 1 + w.rng.IntN(3), ReapDelay: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		OnPass: func(time.Duration) { w.stall() },
 		Budget: visitTakes,
@@ -190,7 +190,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 			p = w.anyPolicy()
 		}
 		p.Name = fmt.Sprint("phase ", i+1)
-		p.Busy = (int(seed)+i)%5 == 0
+		p.NoInterrupt = (int(seed)+i)%5 == 0
 		ph, err := tr.Phase(p)
 		if err != nil {
 			t.Fatal(err)

@@ -24,14 +24,14 @@ func atWrap(t *testing.T, p Policy, after time.Duration, test func(r *rig)) {
 	})
 }
 
-// A found peer reports by Evidence what arrived or was sent.
+// A found peer reports by SocketState what arrived or was sent.
 type foundPeer struct {
 	peer
 	in, out time.Time
 	unread  bool
 }
 
-func (p *foundPeer) Examine() (e Evidence) {
+func (p *foundPeer) Examine() (e SocketState) {
 	if !p.in.IsZero() {
 		e.In = time.Since(p.in)
 	}
@@ -43,7 +43,7 @@ func (p *foundPeer) Examine() (e Evidence) {
 }
 
 // TestEvidenceAtTheWrap has bytes move in the tick whose stamp would be 0, or about then, and
-// the owner report them by Evidence. From then on the connection is active all the time,
+// the owner report them by SocketState. From then on the connection is active all the time,
 // while the clock sleeps.
 func TestEvidenceAtTheWrap(t *testing.T) {
 	if raceEnabled {

@@ -10,7 +10,7 @@ type Callbacks struct {
 	Ping func() error
 
 	// OnDrain asks the peer to finish. It is called in a Shutdown, Drain or Shed, and the
-	// connection ends Drain.Grace later. It is also called when the connection has passed
+	// connection ends Drain.CloseDelay later. It is also called when the connection has passed
 	// MaxAge of its policy, and that ends when MaxAgeGrace has passed too. A WebSocket sends
 	// a close frame here, and goes on reading until the peer's has come.
 	OnDrain func()

@@ -200,7 +200,7 @@ func TestPrefix(t *testing.T) {
 // Other sites cannot even have a census taken.
 func TestGetChangesNothing(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
-		s.track("a").Close()
+		s.track("a").Stop()
 		for target, status := range map[string]int{"/": 200, "/page.js": 200, "/api/state": 403, "/api/connections": 403} {
 			for _, method := range []string{"GET", "HEAD"} {
 				r := request(method, target, "")

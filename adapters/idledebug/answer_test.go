@@ -21,7 +21,7 @@ func TestState(t *testing.T) {
 			s.track(fmt.Sprint(i))
 			time.Sleep(10 * time.Second)
 		}
-		gone.Close()
+		gone.Stop()
 		get[state](s, "/api/state")
 		time.Sleep(500 * time.Millisecond)
 		st := get[state](s, "/api/state")
@@ -57,7 +57,7 @@ func TestState(t *testing.T) {
 func TestStateIsShared(t *testing.T) {
 	withSite(t, Options{}, func(s *site) {
 		before := get[state](s, "/api/state")
-		s.track("a").Close()
+		s.track("a").Stop()
 		if st := get[state](s, "/api/state"); st.Counts != before.Counts || len(st.Ends) != 0 {
 			s.Errorf("at the same time, counts are %+v and %+v", before.Counts, st.Counts)
 		}
@@ -81,7 +81,7 @@ func TestPressure(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		if err := s.tracker().SetCapacity(idle.Capacity{Most: 7, Grace: time.Second}); err != nil {
+		if err := s.tracker().SetCapacity(idle.Capacity{MaxConns: 7, MinIdle: time.Second}); err != nil {
 			s.Fatal(err)
 		}
 		st := get[state](s, "/api/state")
@@ -183,10 +183,10 @@ func TestBadRequests(t *testing.T) {
 			{"drain", `{} {}`, 400, "more than one JSON object"},
 			{"drain", `{"over": "` + strings.Repeat("1", maxBody) + `"}`, 400, "too large"},
 			{"drain", `{"over": "soon"}`, 400, `over is "soon"; it must be a duration`},
-			{"drain", `{"over": "-1s"}`, 400, "Drain.Over is -1s"},
+			{"drain", `{"over": "-1s"}`, 400, "Drain.Duration is -1s"},
 			{"drain", `{"over": "1s", "rate": 5}`, 400, "set only one"},
 			{"shed", `{}`, 400, "to end all, drain"},
-			{"shed", `{"share": 2}`, 400, "Shed.Share is 2"},
+			{"shed", `{"share": 2}`, 400, "Shed.Fraction is 2"},
 			{"shed", `{"most": 1, "share": 0.5}`, 400, "set only one"},
 			{"shed", `{"phase": "none"}`, 400, `phase is "none"`},
 			{"shed", `{"most": 1, "cause": "` + strings.Repeat("x", 101) + `"}`, 400, "at most 100 bytes"},
@@ -198,7 +198,7 @@ func TestBadRequests(t *testing.T) {
 			{"limits", `{"phase": "open", "limits": {"Idle": "1s"}}`, 400, `limits is "Idle"; it must be a field of idle.Policy`},
 			{"limits", `{"phase": "open", "limits": {"IdleTimeout": "1"}}`, 400, `IdleTimeout is "1"; it must be a duration`},
 			{"limits", `{"phase": "open", "limits": {"Heartbeat.Misses": "many"}}`, 400, `Heartbeat.Misses is "many"`},
-			{"limits", `{"phase": "open", "limits": {"Busy": "so"}}`, 400, `Busy is "so"`},
+			{"limits", `{"phase": "open", "limits": {"NoInterrupt": "so"}}`, 400, `NoInterrupt is "so"`},
 			{"limits", `{"phase": "open", "limits": {"IdleTimeout": "-1s"}}`, 400, "IdleTimeout is -1s"},
 			{"limits", `{"phase": "open", "limits": {"IdleTimeout": ""}}`, 400, "idle: "},
 		} {
@@ -229,7 +229,7 @@ func TestHostileLabels(t *testing.T) {
 			if got := l.Rows[0].Label; got != want {
 				s.Errorf("%q is shown as %q, want %q", label, got, want)
 			}
-			c.Close()
+			c.Stop()
 			time.Sleep(censusLasts + time.Second)
 		}
 	})
@@ -238,10 +238,10 @@ func TestHostileLabels(t *testing.T) {
 // TestLabelPanics has a function that panics. Its connections are shown all the same.
 func TestLabelPanics(t *testing.T) {
 	withLabels(t, Options{}, func(owner any) string { panic(owner) }, func(s *site) {
-		s.track("a").Close()
+		s.track("a").Stop()
 		s.track("b")
 		get[state](s, "/api/state")
-		s.track("c").Close()
+		s.track("c").Stop()
 		l, st := get[list](s, "/api/connections"), get[state](s, "/api/state")
 		if len(l.Rows) != 1 || l.Rows[0].Label != "" || st.Counts.Live != 1 {
 			s.Errorf("%+v, %+v", l, st.Counts)

@@ -35,7 +35,7 @@ var settings = []setting{
 	{"MinReadRate.Grace", func(p *idle.Policy) any { return &p.MinReadRate.Grace }},
 	{"MinWriteRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinWriteRate.BytesPerSecond }},
 	{"MinWriteRate.Grace", func(p *idle.Policy) any { return &p.MinWriteRate.Grace }},
-	{"Busy", func(p *idle.Policy) any { return &p.Busy }},
+	{"NoInterrupt", func(p *idle.Policy) any { return &p.NoInterrupt }},
 }
 
 func settingNames() []string {

@@ -29,7 +29,7 @@ func TestPhaseOfSameName(t *testing.T) {
 		if got := phase.Policy().IdleTimeout; got != 5*time.Second {
 			s.Errorf("IdleTimeout is %v after a change to 5 s", got)
 		}
-		c.Close()
+		c.Stop()
 		if st := s.recount(); len(st.Phases) != 2 || fmt.Sprint(st.Phases[1].Rest) != "[{IdleTimeout 5s}]" {
 			s.Errorf("without a connection, phases are %+v", st.Phases)
 		}
@@ -69,7 +69,7 @@ func TestUnusedPhase(t *testing.T) {
 			s.Errorf("with a connection, phases are %q", got)
 		}
 		s.post("/api/limits", change)
-		c.Close()
+		c.Stop()
 		if got := shown(); fmt.Sprintf("%q", got) != `["keep-alive"]` {
 			s.Errorf("without a connection, phases are %q", got)
 		}
@@ -110,7 +110,7 @@ func TestLimitsSayWhatChanged(t *testing.T) {
 			c.Enter(phase)
 			s.recount()
 			change("chat", fmt.Sprintf(`"initial":false,"several":%v`, i > 0))
-			c.Close()
+			c.Stop()
 		}
 	})
 }

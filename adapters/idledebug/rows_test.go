@@ -24,7 +24,7 @@ func TestListOfEnded(t *testing.T) {
 			s.Fatal(err)
 		}
 		for _, c := range conns[:2490] {
-			c.Close()
+			c.Stop()
 		}
 		l := get[list](s, "/api/connections?sort=age&size=5")
 		if len(l.Rows) != 5 || l.Total != c.Len() || l.Total != 2500 {
@@ -64,7 +64,7 @@ func TestPagesAreDisjoint(t *testing.T) {
 				s.Fatal(err)
 			}
 			for _, ended := range []int{0, 1, 2, 3} {
-				conns[ended].Close()
+				conns[ended].Stop()
 			}
 			on := map[string]int{}
 			ids := map[string]bool{}

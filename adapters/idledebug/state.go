@@ -42,20 +42,20 @@ type state struct {
 }
 
 type counts struct {
-	Tracked  uint64  `json:"tracked"`
-	Live     uint64  `json:"live"`
-	Refused  uint64  `json:"refused"`
-	Kept     uint64  `json:"kept"`
-	Pings    uint64  `json:"pings"`
-	Misses   uint64  `json:"misses"`
-	Deferred uint64  `json:"deferred"`
-	Panics   uint64  `json:"panics"`
-	Misread  uint64  `json:"misread"`
-	EndsLost uint64  `json:"ends_lost"`
-	Passes   uint64  `json:"passes"`
-	Busy     seconds `json:"busy"`
-	Longest  seconds `json:"longest"`
-	Behind   seconds `json:"behind"`
+	Tracked     uint64  `json:"tracked"`
+	Live        uint64  `json:"live"`
+	Refused     uint64  `json:"refused"`
+	Kept        uint64  `json:"kept"`
+	Pings       uint64  `json:"pings"`
+	Misses      uint64  `json:"misses"`
+	Deferred    uint64  `json:"deferred"`
+	Panics      uint64  `json:"panics"`
+	Misread     uint64  `json:"misread"`
+	EndsLost    uint64  `json:"ends_lost"`
+	Passes      uint64  `json:"passes"`
+	Busy seconds `json:"busy"`
+	Longest     seconds `json:"longest"`
+	Behind      seconds `json:"behind"`
 }
 
 // quantiles are those of a histogram, in seconds.
@@ -132,8 +132,8 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	s := state{
 		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
-			st.Tracked, st.Live, st.Refused, st.Kept, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
-			st.Passes, inSeconds(st.Busy), inSeconds(st.Longest), inSeconds(st.Behind),
+			st.Tracked, st.Live, st.Refused, st.Extended, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
+			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge),
 		},
 		Ended: endedBy(st), Causes: st.Causes,
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
@@ -141,7 +141,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 		Ends: endsOf(ends, n),
 	}
 	if most, ok := l.tracker.Capacity(); ok {
-		s.Capacity = &capacity{most.Most, inSeconds(most.Grace), most.PerKey}
+		s.Capacity = &capacity{most.MaxConns, inSeconds(most.MinIdle), most.PerKey}
 	}
 	if h.steer {
 		s.Settings = settingNames()
@@ -163,7 +163,7 @@ func endedBy(st idle.Stats) map[string]uint64 {
 	for r, n := range st.ByReason() {
 		by[r.String()] = n
 	}
-	by["closed"] = st.Gone
+	by["closed"] = st.Closed
 	return by
 }
 

@@ -34,8 +34,8 @@ func (h *Handler) drain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var d durations
-	drain := idle.Drain{Over: d.parse("over", in.over), Rate: in.rate, Grace: d.parse("grace", in.grace), Stop: d.parse("stop", in.stop)}
-	gentle := drain.Over != 0 || drain.Rate != 0
+	drain := idle.Drain{Duration: d.parse("over", in.over), Rate: in.rate, CloseDelay: d.parse("grace", in.grace), ForceAfter: d.parse("stop", in.stop)}
+	gentle := drain.Duration != 0 || drain.Rate != 0
 	switch {
 	case d.err != nil:
 		return d.err
@@ -65,14 +65,14 @@ func (h *Handler) shed(w http.ResponseWriter, r *http.Request) error {
 	var idleFor, age string
 	var phase *string
 	err = body(w, r, in.fields(fields{
-		"idle": &idleFor, "age": &age, "phase": &phase, "share": &shed.Share, "most": &shed.Most, "cause": &shed.Cause,
+		"idle": &idleFor, "age": &age, "phase": &phase, "share": &shed.Fraction, "most": &shed.Max, "cause": &shed.Cause,
 	}))
 	if err != nil {
 		return err
 	}
 	var d durations
 	shed.Idle, shed.Age = d.parse("idle", idleFor), d.parse("age", age)
-	shed.Over, shed.Rate, shed.Grace, shed.Stop = d.parse("over", in.over), in.rate, d.parse("grace", in.grace), d.parse("stop", in.stop)
+	shed.Duration, shed.Rate, shed.CloseDelay, shed.ForceAfter = d.parse("over", in.over), in.rate, d.parse("grace", in.grace), d.parse("stop", in.stop)
 	if phase != nil {
 		if shed.Phase, err = l.named(*phase); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (h *Handler) shed(w http.ResponseWriter, r *http.Request) error {
 		return d.err
 	case len(shed.Cause) > maxCause:
 		return invalid("cause", shed.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
-	case shed.Most == 0 && shed.Share == 0 && shed.Idle == 0 && shed.Age == 0 && shed.Phase == nil:
+	case shed.Max == 0 && shed.Fraction == 0 && shed.Idle == 0 && shed.Age == 0 && shed.Phase == nil:
 		return errors.New("none of idle, age, phase, share and most is set, so all connections would be ended; to end all, drain")
 	}
 	op, err := l.tracker.Shed(shed)

@@ -83,7 +83,7 @@ func TestEnd(t *testing.T) {
 		b := s.track("b")
 		rows := get[list](s, "/api/connections").Rows
 		s.post("/api/end", fmt.Sprintf(`{"id": %q, "cause": "rude"}`, rows[0].ID))
-		b.Close()
+		b.Stop()
 		c := s.track("c")
 		s.post("/api/end", fmt.Sprintf(`{"id": %q}`, rows[1].ID))
 		time.Sleep(time.Second)
@@ -97,7 +97,7 @@ func TestEnd(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {
-		other, err := s.tracker().Phase(idle.Policy{Name: "other", WriteTimeout: time.Minute, Busy: true})
+		other, err := s.tracker().Phase(idle.Policy{Name: "other", WriteTimeout: time.Minute, NoInterrupt: true})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 		s.track("b").Enter(other)
 		get[state](s, "/api/state") // which sees the phases
 		s.post("/api/limits", `{"phase": "open", "limits": {"IdleTimeout": "2m", "MaxAge": "1h"}}`)
-		s.post("/api/limits", `{"phase": "other", "limits": {"WriteTimeout": "", "Heartbeat.Interval": "5s", "Heartbeat.Passive": "true", "Heartbeat.Misses": "2", "Busy": "false"}}`)
+		s.post("/api/limits", `{"phase": "other", "limits": {"WriteTimeout": "", "Heartbeat.Interval": "5s", "Heartbeat.Passive": "true", "Heartbeat.Misses": "2", "NoInterrupt": "false"}}`)
 		if p := s.tracker().Policy(); p != (idle.Policy{Name: "open", IdleTimeout: 2 * time.Minute, MaxAge: time.Hour}) {
 			s.Errorf("%+v", p)
 		}
@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 // TestSettings has every field of a policy that is a limit among the settings.
 func TestSettings(t *testing.T) {
 	full := idle.Policy{
-		Busy: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
+		NoInterrupt: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
 		Heartbeat:   idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true, Jitter: 12, CountsAsUse: true},
 		MinReadRate: idle.Rate{BytesPerSecond: 14, Grace: 15}, MinWriteRate: idle.Rate{BytesPerSecond: 16, Grace: 17},
 	}

@@ -67,7 +67,7 @@ func TestWrappersOfOthers(t *testing.T) {
 	}
 	slow.Refused(408)
 	httpsuite.Eventually(t, "all are gone", func() bool { return s.Stats().Live == 0 })
-	if st := s.Stats(); st.Gone != 200 {
+	if st := s.Stats(); st.Closed != 200 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -136,7 +136,7 @@ func TestOnTimeoutThatCloses(t *testing.T) {
 	if got := receive(t, closed); got.err != nil {
 		t.Error("a connection that the user closed was closed for ", got.err)
 	}
-	if st := s.Stats(); st.Gone != 1 || len(st.TimedOut) != 0 {
+	if st := s.Stats(); st.Closed != 1 || len(st.TimedOut) != 0 {
 		t.Errorf("it was counted as %+v", st)
 	}
 }

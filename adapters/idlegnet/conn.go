@@ -119,13 +119,13 @@ func (s *conn) ping(message func(gnet.Conn) []byte) error {
 
 // examine returns what gnet and the kernel know about the connection. For a limit
 // of writing it makes no system call if gnet holds no bytes back.
-func (s *conn) examine(about idle.Reason) idle.Evidence {
+func (s *conn) examine(about idle.Reason) idle.SocketState {
 	if s.loop.notKept == s {
-		return idle.Evidence{}
+		return idle.SocketState{}
 	}
 	s.updateBacklog(s.c.OutboundBuffered())
 	if s.rare.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
-		return idle.Evidence{NotWriting: true}
+		return idle.SocketState{NotWriting: true}
 	}
 	r := kernel.Inspect(uintptr(s.c.Fd()))
 	e := r.Evidence()

@@ -69,7 +69,7 @@ func TestCrowd(t *testing.T) {
 	}
 	st := s.Stats()
 	t.Logf("%d stale ones were closed within %v, the last %v after its limit, the median %v; %d came late; %d looks, %d relinks",
-		stale, c.Closing, c.LastAfter, c.HalfAfter, st.Deferred, st.Looks, st.Relinks)
+		stale, c.Closing, c.LastAfter, c.HalfAfter, st.Deferred, st.Checks, st.EarlyReschedules)
 	t.Logf("%d passes took %v, the longest %v", passes.Load(), time.Duration(work.Load()), time.Duration(longest.Load()))
 	for i, when := range []string{"before", "while they were closed"} {
 		t.Logf("%d active ones %s: %d echoes, p50 %v, p99 %v, max %v", active, when, c.Echoes[i], c.P50[i], c.P99[i], c.Max[i])

@@ -51,7 +51,7 @@
 //
 //	err := h.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second})
 //
-// A callback that works on another goroutine enters a phase with Policy.Busy for as long,
+// A callback that works on another goroutine enters a phase with Policy.NoInterrupt for as long,
 // so that its connection is not ended meanwhile.
 //
 // Without it, timeouts go on until the OnShutdown of the wrapped handler has returned, which

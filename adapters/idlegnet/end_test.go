@@ -19,7 +19,7 @@ func TestOnEnd(t *testing.T) {
 	}{
 		"idle": {idle.Policy{IdleTimeout: 50 * ms}, func(*server) error { return nil }},
 		"shed": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {
-			_, err := s.Tracker().Shed(idle.Shed{Most: 1, Cause: "test"})
+			_, err := s.Tracker().Shed(idle.Shed{Max: 1, Cause: "test"})
 			return err
 		}},
 		"drain": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {

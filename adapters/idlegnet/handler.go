@@ -73,8 +73,8 @@ func connOf(owner any) *conn { return (*conn)(owner.(*Conn)) }
 // hooks returns the hooks for a tracker.
 func (o *Options) hooks() idle.Hooks {
 	h := idle.Hooks{
-		Examine: func(owner any, about idle.Reason) idle.Evidence { return connOf(owner).examine(about) },
-		Expire:  func(owner any, err *idle.TimeoutError) { connOf(owner).expire(err) },
+		Probe:  func(owner any, about idle.Reason) idle.SocketState { return connOf(owner).examine(about) },
+		Expire: func(owner any, err *idle.TimeoutError) { connOf(owner).expire(err) },
 	}
 	if o.Ping != nil {
 		h.Ping = func(owner any) error { return connOf(owner).ping(o.Ping) }
@@ -135,7 +135,7 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	trial.Retire()
+	trial.CloseWhenEmpty()
 	return w, nil
 }
 
@@ -221,7 +221,7 @@ func (h *Handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	if s := h.table.get(c); s != nil {
 		h.table.remove(s)
 		s.markClosed()
-		s.track.Close()
+		s.track.Stop()
 		if s.loop.expired == s {
 			err = s.loop.timeout
 		}

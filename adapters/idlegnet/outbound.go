@@ -63,7 +63,7 @@ func (s *conn) startBacklog(n int) {
 }
 
 // addProgress completes e, the evidence from r, by what is known of the backlog.
-func (s *conn) addProgress(e *idle.Evidence, r kernel.Report) {
+func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 	b := s.rare.backlog
 	if b == nil {
 		e.NotWriting = true

@@ -163,7 +163,7 @@ func (h *Handler) track(c gnet.Conn) (s *conn, refused bool) {
 	}
 	if !h.table.put(s) {
 		logging.Errorf("idlegnet: %v has the descriptor %d, which is too large; it has no timeouts", c.RemoteAddr(), c.Fd())
-		s.track.Close()
+		s.track.Stop()
 		return nil, false
 	}
 	s.track.AwaitWrite() // always, see backlog

@@ -187,7 +187,7 @@ func TestRunFails(t *testing.T) {
 		}
 		s.stop(t)
 		noneLeft(t)
-		if st := h.Stats(); st.Tracked != 1 || st.Gone != 1 {
+		if st := h.Stats(); st.Tracked != 1 || st.Closed != 1 {
 			t.Errorf("the second time it counts %+v", st)
 		}
 		if h.Tracker() == last {
@@ -242,7 +242,7 @@ func TestNothingIsExecutedAfterShutdown(t *testing.T) {
 	h.OnClose(late, nil)
 	h.OnTraffic(c)
 	h.OnClose(c, nil)
-	if st := h.Stats(); st.Tracked != 1 || st.Gone != 1 {
+	if st := h.Stats(); st.Tracked != 1 || st.Closed != 1 {
 		t.Errorf("the counts are wrong: %+v", st)
 	}
 }
@@ -271,11 +271,11 @@ func TestShutdown(t *testing.T) {
 			}
 		}()
 	}
-	if err := s.Shutdown(t.Context(), idle.Drain{Over: -1}); err == nil || !strings.Contains(err.Error(), "Drain.Over") {
+	if err := s.Shutdown(t.Context(), idle.Drain{Duration: -1}); err == nil || !strings.Contains(err.Error(), "Drain.Duration") {
 		t.Errorf("a negative time: %v", err)
 	}
 	begun := time.Now()
-	if err := s.Shutdown(t.Context(), idle.Drain{Over: over, Stop: patience}); err != nil {
+	if err := s.Shutdown(t.Context(), idle.Drain{Duration: over, ForceAfter: patience}); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(begun); took < over/2 {
@@ -293,7 +293,7 @@ func TestShutdown(t *testing.T) {
 // TestShutdownGivesUp: when ctx is done, connections that are still busy are closed.
 func TestShutdownGivesUp(t *testing.T) {
 	closed, onClose := closings()
-	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: time.Hour, Busy: true}, nil, tcp())
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil, tcp())
 	exchange(t, dial(t, s.address), "x")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 	defer cancel()

@@ -22,7 +22,7 @@ func TestDrain(t *testing.T) {
 		b, _ := c.Next(-1)
 		switch {
 		case b[0] == 'b':
-			busy, err := h.Load().Phase(idle.Policy{Name: "busy", Busy: true})
+			busy, err := h.Load().Phase(idle.Policy{Name: "busy", NoInterrupt: true})
 			if err != nil {
 				t.Error(err)
 			}

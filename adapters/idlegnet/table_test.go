@@ -134,7 +134,7 @@ func TestStaleConns(t *testing.T) {
 	}
 	mu.Unlock()
 	s.stop(t)
-	if st := h.Stats(); len(st.TimedOut) > 0 || st.Gone != st.Tracked || st.Tracked != 800 {
+	if st := h.Stats(); len(st.TimedOut) > 0 || st.Closed != st.Tracked || st.Tracked != 800 {
 		t.Errorf("the counts are wrong: %+v", st)
 	}
 }

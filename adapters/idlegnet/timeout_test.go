@@ -77,7 +77,7 @@ func TestEveryMode(t *testing.T) {
 			}
 			s.stop(t)
 			st := s.Stats()
-			if st.Live != 0 || st.Tracked != st.Gone+st.TimedOut[idle.ReasonIdle] || st.TimedOut[idle.ReasonIdle] != st.Gone {
+			if st.Live != 0 || st.Tracked != st.Closed+st.TimedOut[idle.ReasonIdle] || st.TimedOut[idle.ReasonIdle] != st.Closed {
 				inTime.Errorf("the counts are wrong: %+v", st)
 			}
 		})

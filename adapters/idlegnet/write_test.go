@@ -266,7 +266,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &conn{loop: &loop{}, rare: &rare{phase: phase, backlog: &backlog{hasAcked: true}}}
-	progress := func(r kernel.Report) (e idle.Evidence) { s.addProgress(&e, r); return e }
+	progress := func(r kernel.Report) (e idle.SocketState) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {
 			t.Errorf("up to %d: %+v", acked, p)
@@ -296,7 +296,7 @@ func TestProgress(t *testing.T) {
 	if p := progress(kernel.Report{Queued: 8}); p.Unreported != 0 || !p.NotWriting {
 		t.Errorf("the backlog has grown, and the queue has changed: %+v", p)
 	}
-	e := idle.Evidence{OutEmpty: true}
+	e := idle.SocketState{OutEmpty: true}
 	if s.addProgress(&e, kernel.Report{Queued: 8}); e.OutEmpty {
 		t.Error("the kernel holds nothing back, but gnet does: OutEmpty")
 	}

@@ -42,7 +42,7 @@ func TestOnTimeoutKeepBeginsTheLimitAnew(t *testing.T) {
 					onTime(t, at, last, limit)
 					last = at
 				}
-				if st := tracker.Stats(); st.Kept != 2 || st.TimedOut[reason] != 1 {
+				if st := tracker.Stats(); st.Extended != 2 || st.TimedOut[reason] != 1 {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -117,7 +117,7 @@ func TestCloseInsideCallbacks(t *testing.T) {
 		if err := read1(asked); err != io.ErrClosedPipe {
 			t.Errorf("got %v", err)
 		}
-		if st := tracker.Stats(); st.Gone != 2 || st.Live != 0 {
+		if st := tracker.Stats(); st.Closed != 2 || st.Live != 0 {
 			t.Errorf("%+v", st)
 		}
 	})

@@ -45,10 +45,10 @@ func TestLateByteIsDiscarded(t *testing.T) {
 		idle.ReasonRead:  func(*idle.Tracker) {},
 		idle.ReasonDrain: func(t *idle.Tracker) { t.Drain(idle.Drain{}) },
 		idle.ReasonEvict: func(t *idle.Tracker) {
-			t.SetCapacity(idle.Capacity{Most: 10})
-			t.MakeRoom(1)
+			t.SetCapacity(idle.Capacity{MaxConns: 10})
+			t.EvictIdle(1)
 		},
-		idle.ReasonShed: func(t *idle.Tracker) { t.Shed(idle.Shed{Stop: time.Nanosecond}) }, // busy or not
+		idle.ReasonShed: func(t *idle.Tracker) { t.Shed(idle.Shed{ForceAfter: time.Nanosecond}) }, // busy or not
 	}
 	for how, read := range reads {
 		for reason, end := range ends {

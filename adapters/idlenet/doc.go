@@ -15,7 +15,7 @@
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) { ... timeout.Setting ... }
 //
-// If nobody has closed the connection [idle.Options].Linger later, it is closed.
+// If nobody has closed the connection [idle.Options].ReapDelay later, it is closed.
 //
 // # Phases
 //
@@ -24,21 +24,21 @@
 //
 //	phase, err := l.Tracker().Phase(idle.Policy{IdleTimeout: time.Hour})
 //	...
-//	idlenet.From(conn).Enter(phase)
+//	idlenet.Unwrap(conn).Enter(phase)
 //
 // A phase is cheap, so each client can have its own, for a keepalive that it has
 // negotiated for example.
 //
 // # TLS
 //
-// TLS goes on top, and [From] finds the Conn below it:
+// TLS goes on top, and [Unwrap] finds the Conn below it:
 //
 //	ln, err = idlenet.Wrap(ln, policy, nil)
 //	...
 //	ln = tls.NewListener(ln, config)
 //	conn, err := ln.Accept() // a *tls.Conn
 //	...
-//	idlenet.From(conn).Enter(phase)
+//	idlenet.Unwrap(conn).Enter(phase)
 //
 // # Callbacks
 //
@@ -69,7 +69,7 @@
 // # Clients
 //
 // [WrapConn] gives a client's connection timeouts, by a tracker that [idle.New] makes and
-// all connections share. [From] returns the *Conn in what it returns. In a pool, a connection enters a phase with an IdleTimeout when
+// all connections share. [Unwrap] returns the *Conn in what it returns. In a pool, a connection enters a phase with an IdleTimeout when
 // it is put back, and another one when it is taken out. A connection that has timed out
 // in the pool is closed, but the pool may still refer to it. So the one who takes it out
 // enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does

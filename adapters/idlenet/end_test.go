@@ -99,7 +99,7 @@ func TestSecondCloseFailsAsThatOfNetDoes(t *testing.T) {
 	if err := read1(server); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("reading gives %v, want net.ErrClosed", err)
 	}
-	if st := tracker.Stats(); st.Tracked != 1 || st.Gone != 1 || st.Live != 0 {
+	if st := tracker.Stats(); st.Tracked != 1 || st.Closed != 1 || st.Live != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -153,7 +153,7 @@ func TestCloseThatBlocksDoesNotDelayOthers(t *testing.T) {
 func TestNothingIsLeftOfTimedOutConnections(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	func() {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, &idle.Options{Linger: 30 * time.Millisecond})
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Millisecond}, &idle.Options{ReapDelay: 30 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestTrackerCloseHandsBackLiveConnections(t *testing.T) {
 
 func TestTrackerCloseReapsWhatHasTimedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, &idle.Options{Linger: time.Hour})
+		tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, &idle.Options{ReapDelay: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestListenerWrappedTwiceUnseenFails(t *testing.T) {
 	acceptFails(t, func(ln net.Listener) net.Listener {
 		return share(t, struct{ net.Listener }{share(t, ln, tracker, nil)}, tracker, nil)
 	}, ErrWrapped.Error())
-	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Gone {
+	if st := tracker.Stats(); st.Live != 0 || st.Tracked != st.Closed {
 		t.Errorf("%+v", st)
 	}
 }

@@ -61,7 +61,7 @@ func (p *pool) get() (*idlenet.Conn, error) {
 	if nc, err = idlenet.WrapConn(nc, p.tracker, nil); err != nil {
 		return nil, err
 	}
-	return idlenet.From(nc), nil
+	return idlenet.Unwrap(nc), nil
 }
 
 // put takes back a connection whose response was read to its end.

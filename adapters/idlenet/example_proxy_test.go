@@ -44,7 +44,7 @@ func (p *proxy) join(client *idlenet.Conn) error {
 		nc.Close()
 		return err
 	}
-	server := idlenet.From(wrapped)
+	server := idlenet.Unwrap(wrapped)
 	defer server.Close()
 	server.Enter(p.upstream)
 

@@ -68,7 +68,7 @@ func Example_drain() {
 	})
 	first, second := client(ln), client(ln)
 	ln.Close() // nobody else comes
-	drain, err := ln.Tracker().Drain(idle.Drain{Over: 100 * time.Millisecond, Stop: time.Second})
+	drain, err := ln.Tracker().Drain(idle.Drain{Duration: 100 * time.Millisecond, ForceAfter: time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func Example_drain() {
 func Example_capacity() {
 	ln := echoOn(idle.Policy{IdleTimeout: time.Hour}, nil)
 	defer ln.Close()
-	if err := ln.Tracker().SetCapacity(idle.Capacity{Most: 2, Grace: 50 * time.Millisecond}); err != nil {
+	if err := ln.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: 50 * time.Millisecond}); err != nil {
 		panic(err)
 	}
 	first := client(ln)

@@ -48,7 +48,7 @@ func ExampleWrap() {
 }
 
 // A TLS server gives its clients little time for the handshake, and more afterwards.
-func ExampleFrom() {
+func ExampleUnwrap() {
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
@@ -85,7 +85,7 @@ func ExampleFrom() {
 	if err := conn.(*tls.Conn).Handshake(); err != nil {
 		log.Fatal(err)
 	}
-	idlenet.From(conn).Enter(serving)
+	idlenet.Unwrap(conn).Enter(serving)
 	_, err = conn.Read(make([]byte, 1))
 	var timeout *idle.TimeoutError
 	if errors.As(err, &timeout) {

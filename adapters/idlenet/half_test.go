@@ -195,10 +195,10 @@ func TestSyscallConn(t *testing.T) {
 				t.Errorf("over %s SyscallConn returns a %T, and %v", name, raw, err)
 			}
 		}
-		if conn := From(nc); conn == nil || conn.NetConn() != c.Conn {
+		if conn := Unwrap(nc); conn == nil || conn.NetConn() != c.Conn {
 			t.Errorf("over %s From does not find the Conn", name)
 		}
-		if connIn(nc) != From(nc).conn() {
+		if connIn(nc) != Unwrap(nc).conn() {
 			t.Errorf("over %s copies do not find the Conn", name)
 		}
 		if _, err := WrapConn(nc, tracker, nil); err != ErrWrapped {

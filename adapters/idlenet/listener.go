@@ -153,18 +153,18 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close closes the listener but none of its connections, which keep their
-// timeouts. The listener's tracker closes when the last of them has ended; see [idle.Tracker.Retire]. A tracker from Options.Tracker stays
+// timeouts. The listener's tracker closes when the last of them has ended; see [idle.Tracker.CloseWhenEmpty]. A tracker from Options.Tracker stays
 // open.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	if l.setup.opts.Tracker == nil {
-		l.tracker.Retire()
+		l.tracker.CloseWhenEmpty()
 	}
 	return err
 }
 
 // WrapConn returns nc with the timeouts of t. It is for connections that do not
-// come from a listener. Afterwards use only the result, not nc. [From] returns its
+// come from a listener. Afterwards use only the result, not nc. [Unwrap] returns its
 // [*Conn]. Do not wrap nc twice: only a Conn is recognised. opts may be nil.
 //
 // The result is a syscall.Conn if nc is one, because pools of clients use that to find

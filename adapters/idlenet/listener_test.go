@@ -235,7 +235,7 @@ func TestFrom(t *testing.T) {
 			"in what does not tell":   {struct{ net.Conn }{c}, nil},
 			"in TLS in another's TLS": {tls.Server(tls.Server(c, nil), nil), c},
 		} {
-			if got := From(test.nc); got != test.want {
+			if got := Unwrap(test.nc); got != test.want {
 				t.Errorf("%s: got %p, want %p", name, got, test.want)
 			}
 		}

@@ -87,7 +87,7 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 		pace.beat()
 		time.Sleep(limit / 20)
 	}
-	if st := tracker.Stats(); st.Tracked != stale+active || st.Live != active || st.TimedOut[idle.ReasonIdle] != stale || st.Gone != 0 {
+	if st := tracker.Stats(); st.Tracked != stale+active || st.Live != active || st.TimedOut[idle.ReasonIdle] != stale || st.Closed != 0 {
 		pace.beat()
 		pace.mustHaveBeen(t, limit/2)
 		t.Errorf("%+v", st)
@@ -99,7 +99,7 @@ func TestExactlyTheStaleOfManyAreClosed(t *testing.T) {
 	if timedOut.Load() != stale || ended.Load() != active || wrong.Load() != 0 {
 		t.Errorf("%d timed out, %d ended, %d otherwise", timedOut.Load(), ended.Load(), wrong.Load())
 	}
-	if st := tracker.Stats(); st.Live != 0 || st.Gone != active || st.Tracked != st.Gone+st.TimedOut[idle.ReasonIdle] {
+	if st := tracker.Stats(); st.Live != 0 || st.Closed != active || st.Tracked != st.Closed+st.TimedOut[idle.ReasonIdle] {
 		t.Errorf("%+v", st)
 	}
 }
@@ -164,7 +164,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	st := tracker.Stats()
-	sum := st.Live + st.Gone
+	sum := st.Live + st.Closed
 	for _, n := range st.TimedOut {
 		sum += n
 	}
@@ -193,7 +193,7 @@ func TestCloseAndTimeoutTogetherHaveOneOutcome(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if st := tracker.Stats(); st.Gone+st.TimedOut[idle.ReasonIdle] != n || st.Live != 0 {
+	if st := tracker.Stats(); st.Closed+st.TimedOut[idle.ReasonIdle] != n || st.Live != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // fails if connections are still tracked by then.
 func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
 	t.Helper()
-	tracker, err := idle.New(p, &idle.Options{Tick: tick, Linger: 100 * time.Millisecond})
+	tracker, err := idle.New(p, &idle.Options{Tick: tick, ReapDelay: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func TestEndByHand(t *testing.T) {
 	ended := make(chan *idle.TimeoutError, 1)
 	s := serveEcho(t, &Options{OnEnd: func(c *Conn, err *idle.TimeoutError) { ended <- err }})
 	client := s.dial(t)
-	if _, err := s.Tracker().Shed(idle.Shed{Cause: "too old", Pick: func(owner any) bool {
+	if _, err := s.Tracker().Shed(idle.Shed{Cause: "too old", Filter: func(owner any) bool {
 		return owner.(*Conn).RemoteAddr().String() == client.LocalAddr().String()
 	}}); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestAcceptMakesRoomForLackOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Tracker().SetCapacity(idle.Capacity{Grace: 50 * time.Millisecond}); err != nil {
+	if err := l.Tracker().SetCapacity(idle.Capacity{MinIdle: 50 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	s := &echoServer{Listener: l}

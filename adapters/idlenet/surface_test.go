@@ -29,7 +29,7 @@ func TestOnlyAdaptersSeeTheMachinery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer embedded.Close()
-	if From(&embedded) != nil {
+	if Unwrap(&embedded) != nil {
 		t.Error("From finds a Conn in an adapter's connection")
 	}
 }

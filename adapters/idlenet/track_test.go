@@ -39,7 +39,7 @@ func TestUntrackAndTrack(t *testing.T) {
 		if !server.conn().Untrack() || server.conn().Untrack() {
 			t.Error("it was tracked once")
 		}
-		if st := first.Stats(); st.Live != 0 || st.Gone != 1 {
+		if st := first.Stats(); st.Live != 0 || st.Closed != 1 {
 			t.Errorf("%+v", st)
 		}
 		for range 2 {

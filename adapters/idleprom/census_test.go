@@ -246,7 +246,7 @@ func TestScrapeWhileEnding(t *testing.T) {
 				for i, c := range track(t, tr, 20) {
 					switch i % 4 {
 					case 0:
-						c.Close()
+						c.Stop()
 					case 1:
 						c.Enter(b)
 					case 2:

@@ -17,7 +17,7 @@ import (
 
 func TestLint(t *testing.T) {
 	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-	if err := tr.SetCapacity(idle.Capacity{Most: 10}); err != nil {
+	if err := tr.SetCapacity(idle.Capacity{MaxConns: 10}); err != nil {
 		t.Fatal(err)
 	}
 	track(t, tr, 1)[0].End("a cause")

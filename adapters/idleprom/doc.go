@@ -60,7 +60,7 @@
 //	idlewheel_pass_duration_seconds            how long the passes over a shard took
 //	idlewheel_pass_busy_seconds_total          time of all passes
 //	idlewheel_pass_longest_seconds             time of the longest pass so far
-//	idlewheel_behind_seconds                   for how long passes have left something for want of time
+//	idlewheel_backlog_age_seconds                   for how long passes have left something for want of time
 //	idlewheel_looks_total                      looks at a connection because its slot of the wheel came up
 //	idlewheel_relinks_total                    places in the wheel that were moved forward
 //

@@ -85,7 +85,7 @@ var families = [numFamilies]struct {
 	passes:  {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
 	busy:    {counter, "pass_busy_seconds_total", "Time of all passes.", nil},
 	longest: {gauge, "pass_longest_seconds", "Time of the longest pass so far.", nil},
-	behind:  {gauge, "behind_seconds", "For how long passes have left connections for the next tick, for want of time.", nil},
+	behind:  {gauge, "backlog_age_seconds", "For how long passes have left connections for the next tick, for want of time.", nil},
 	looks:   {counter, "looks_total", "Looks at a connection because its slot of the wheel came up.", nil},
 	relinks: {counter, "relinks_total", "Places in the wheel that were moved because a deadline was brought forward.", nil},
 

@@ -66,26 +66,26 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 		o.put(pressureRatio, f.Pressure())
 		o.put(pressureFailures, float64(f.Failures()))
 	}
-	if c, ok := s.tracker.Capacity(); ok && c.Most > 0 {
-		o.put(most, float64(c.Most))
+	if c, ok := s.tracker.Capacity(); ok && c.MaxConns > 0 {
+		o.put(most, float64(c.MaxConns))
 	}
 }
 
 // putCounts writes what needs no label.
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
-		connections: st.Live, tracked: st.Tracked, closed: st.Gone,
-		pings: st.Pings, missed: st.Misses, kept: st.Kept, deferred: st.Deferred,
-		panics: st.Panics, looks: st.Looks, relinks: st.Relinks, endsLost: st.EndsLost,
+		connections: st.Live, tracked: st.Tracked, closed: st.Closed,
+		pings: st.Pings, missed: st.Misses, kept: st.Extended, deferred: st.Deferred,
+		panics: st.Panics, looks: st.Checks, relinks: st.EarlyReschedules, endsLost: st.EndsLost,
 	} {
 		o.put(f, float64(n))
 	}
 	for limit, n := range map[string]uint64{"full": st.Refused - st.RefusedKey - st.RefusedRate, "key": st.RefusedKey, "rate": st.RefusedRate} {
 		o.put(refused, float64(n), limit)
 	}
-	o.put(busy, st.Busy.Seconds())
+	o.put(busy, st.PassTotal.Seconds())
 	o.put(longest, st.Longest.Seconds())
-	o.put(behind, st.Behind.Seconds())
+	o.put(behind, st.BacklogAge.Seconds())
 	o.putHistogram(lifetime, &st.Lifetime, span)
 	o.putHistogram(idleAtEnd, &st.Idle, span)
 	o.putHistogram(lateness, &st.Lateness, delay)

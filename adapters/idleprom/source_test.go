@@ -25,7 +25,7 @@ func TestCounts(t *testing.T) {
 			f.SetUint(uint64(i) + 1)
 		}
 	}
-	st.Busy, st.Longest, st.Behind = 1500*time.Millisecond, 250*time.Millisecond, 125*time.Millisecond
+	st.PassTotal, st.Longest, st.BacklogAge = 1500*time.Millisecond, 250*time.Millisecond, 125*time.Millisecond
 	for i, h := range []*idle.Histogram{&st.Lifetime, &st.Idle, &st.Lateness, &st.PassTime} {
 		h.Buckets[30], h.SumMicros = uint64(i)+1, uint64(i)*1e6+500_000
 	}
@@ -34,11 +34,11 @@ func TestCounts(t *testing.T) {
 		putCounts(output{&descs, ch}, &st)
 	}))
 	for name, want := range map[string]float64{
-		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Gone),
+		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Closed),
 		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
-		"timeouts_kept_total": float64(st.Kept), "timeouts_deferred_total": float64(st.Deferred),
-		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Looks), "relinks_total": float64(st.Relinks),
-		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25, "behind_seconds": 0.125,
+		"timeouts_kept_total": float64(st.Extended), "timeouts_deferred_total": float64(st.Deferred),
+		"callback_panics_total": float64(st.Panics), "looks_total": float64(st.Checks), "relinks_total": float64(st.EarlyReschedules),
+		"end_reports_lost_total": float64(st.EndsLost), "pass_busy_seconds_total": 1.5, "pass_longest_seconds": 0.25, "backlog_age_seconds": 0.125,
 	} {
 		g.want(t, name, "", want)
 	}
@@ -64,7 +64,7 @@ func TestEnds(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		for _, c := range track(t, tr, 4) {
-			c.Close()
+			c.Stop()
 		}
 		all := track(t, tr, 10)
 		all[0].End("one")
@@ -102,14 +102,14 @@ func TestOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
 		all := track(t, tr, 20)
-		busy := phase(t, tr, idle.Policy{Name: "busy", Busy: true})
+		busy := phase(t, tr, idle.Policy{Name: "busy", NoInterrupt: true})
 		all[0].Enter(busy)
-		o, err := tr.Drain(idle.Drain{Over: 10 * time.Second, Grace: time.Second})
+		o, err := tr.Drain(idle.Drain{Duration: 10 * time.Second, CloseDelay: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5*time.Second + 5*time.Millisecond)
-		all[1].Close()
+		all[1].Stop()
 		time.Sleep(50 * time.Millisecond)
 		p, g := o.Progress(), gather(t, c)
 		if p.Ended == 0 || p.Told == 0 || p.Left == 0 {
@@ -145,7 +145,7 @@ func TestCapacityAndPressure(t *testing.T) {
 	if g := gather(t, c); g["idlewheel_connections_max"] != nil || g["idlewheel_pressure_ratio"] != nil {
 		t.Error("there is no capacity, and no pressure, but", g["idlewheel_connections_max"], g["idlewheel_pressure_ratio"])
 	}
-	if err := tr.SetCapacity(idle.Capacity{Most: 3, Grace: time.Hour}); err != nil {
+	if err := tr.SetCapacity(idle.Capacity{MaxConns: 3, MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := pressure.Follow(tr, pressure.Config{Read: func() (float64, error) { return 0.75, nil }, Policy: idle.Policy{IdleTimeout: time.Second}, Every: time.Hour})

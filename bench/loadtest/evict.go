@@ -40,7 +40,7 @@ func evict(ctx context.Context, s *steering) error {
 	s.oracle.limits.Idle = s.grace // an activity after it is belated
 	before := s.tracker.Stats()
 	s.room = int(before.Live)
-	if err := s.tracker.SetCapacity(idle.Capacity{Most: s.room, Grace: s.grace}); err != nil {
+	if err := s.tracker.SetCapacity(idle.Capacity{MaxConns: s.room, MinIdle: s.grace}); err != nil {
 		return err
 	}
 	cost, most := spread.New(), uint64(0)
@@ -61,7 +61,7 @@ func evict(ctx context.Context, s *steering) error {
 	after := s.tracker.Stats()
 	s.rep.AdmissionNS, s.rep.AdmissionP99NS = float64(cost.At(50)), float64(cost.At(99))
 	if n := after.Evicted; n > 0 {
-		s.rep.EvictionUS = table.Round(float64(after.Busy-before.Busy)/float64(n)/float64(time.Microsecond), 2)
+		s.rep.EvictionUS = table.Round(float64(after.PassTotal-before.PassTotal)/float64(n)/float64(time.Microsecond), 2)
 	}
 	over := 100 * float64(int(most)-s.room-s.cfg.batch()) / float64(s.room)
 	s.limit("connections beyond the capacity, in percent,", table.Round(over, 2), mostOver)

@@ -110,7 +110,7 @@ func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error)
 	stopSampling := inParallel(ctx, 1, 1, func(ctx context.Context, _, _ int) {
 		for ok := true; ok; ok = program.Sleep(ctx, max(cfg.duration/100, time.Millisecond)) {
 			st := tracker.Stats()
-			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.Busy, int(st.Live), int(ended(st))})
+			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.PassTotal, int(st.Live), int(ended(st))})
 		}
 	})
 	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), cfg.conns, func(ctx context.Context, from, to int) {

@@ -126,12 +126,12 @@ func (r *run) finish(ctx context.Context, end int64, j judgement, a account) {
 	rep.Interrupted = ctx.Err() != nil
 
 	st := a.Stats
-	rep.Deferred, rep.Passes, rep.Looks, rep.Relinks = st.Deferred, st.Passes, st.Looks, st.Relinks
-	rep.Pings, rep.Misses, rep.Kept, rep.Gone = st.Pings, st.Misses, st.Kept, st.Gone
-	rep.TrackerCPU = table.Round(100*float64(st.Busy)/float64(end), 3)
+	rep.Deferred, rep.Passes, rep.Looks, rep.Relinks = st.Deferred, st.Passes, st.Checks, st.EarlyReschedules
+	rep.Pings, rep.Misses, rep.Kept, rep.Gone = st.Pings, st.Misses, st.Extended, st.Closed
+	rep.TrackerCPU = table.Round(100*float64(st.PassTotal)/float64(end), 3)
 	rep.Pause = a.Pause
 	rep.Drained, rep.Shed, rep.Evicted, rep.Refused = st.Drained, st.Shed, st.Evicted, st.Refused
-	rep.Unaccounted = apart(ended(st), rep.Closed) + apart(st.Gone, rep.Left+a.HandedBack) + apart(st.Live, 0) + apart(st.Tracked-st.Gone, int(ended(st)))
+	rep.Unaccounted = apart(ended(st), rep.Closed) + apart(st.Closed, rep.Left+a.HandedBack) + apart(st.Live, 0) + apart(st.Tracked-st.Closed, int(ended(st)))
 }
 
 func apart(a uint64, b int) int {

@@ -110,8 +110,8 @@ func (s *steering) await(ctx context.Context, part float64) bool {
 func (s *steering) walk(ctx context.Context) error {
 	s.step.last = make([]atomic.Int64, s.rep.Shards)
 	s.step.on.Store(true)
-	begun, busy := time.Now(), s.tracker.Stats().Busy
-	op, err := s.tracker.Shed(idle.Shed{Pick: s.visit})
+	begun, busy := time.Now(), s.tracker.Stats().PassTotal
+	op, err := s.tracker.Shed(idle.Shed{Filter: s.visit})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *steering) walk(ctx context.Context) error {
 	took := time.Since(begun)
 	s.step.on.Store(false)
 	s.rep.WalkS = table.Round(took.Seconds(), 3)
-	s.rep.WalkCPUS = table.Round((s.tracker.Stats().Busy - busy).Seconds(), 3)
+	s.rep.WalkCPUS = table.Round((s.tracker.Stats().PassTotal - busy).Seconds(), 3)
 	s.rep.StepsMaxUS = micros(s.step.took.Most())
 	s.rep.StepsP99US = micros(s.step.took.At(99))
 	return nil

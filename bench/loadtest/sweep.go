@@ -60,7 +60,7 @@ func (s *sweeper) pass(from, to int) {
 		s.load.perSlab.Add(time.Duration((touched - before) * slab / n))
 	}
 	for _, p := range s.leave {
-		if s.load.conn(p).Close() {
+		if s.load.conn(p).Stop() {
 			s.load.part.left(p, s.load.now())
 		}
 	}

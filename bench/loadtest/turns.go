@@ -20,14 +20,14 @@ const (
 )
 
 func drain(ctx context.Context, s *steering) error {
-	op, err := s.tracker.Drain(idle.Drain{Over: s.cfg.over, Stop: s.stopAfter()})
+	op, err := s.tracker.Drain(idle.Drain{Duration: s.cfg.over, ForceAfter: s.stopAfter()})
 	s.awaitOperation(ctx, op)
 	return err
 }
 
 func shed(ctx context.Context, s *steering) error {
 	s.cause = shedCause
-	op, err := s.tracker.Shed(idle.Shed{Share: shedShare, Cause: shedCause, Over: s.cfg.over, Stop: s.stopAfter()})
+	op, err := s.tracker.Shed(idle.Shed{Fraction: shedShare, Cause: shedCause, Duration: s.cfg.over, ForceAfter: s.stopAfter()})
 	s.awaitOperation(ctx, op)
 	return err
 }

@@ -86,7 +86,7 @@ func newReport(cfg config) *report {
 
 func newServerReport(t *target, a *account, st idle.Stats) serverReport {
 	r := serverReport{
-		Name: t.name, Dials: t.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Gone,
+		Name: t.name, Dials: t.dials.Load(), Tracked: st.Tracked, Live: st.Live, Gone: st.Closed,
 		TimedOut: map[string]uint64{}, Pings: st.Pings, Misses: st.Misses, Deferred: st.Deferred, Seen: a,
 	}
 	for reason, n := range st.TimedOut {

@@ -35,15 +35,15 @@ func TestTally(t *testing.T) {
 }
 
 func TestReconcile(t *testing.T) {
-	good := idle.Stats{Tracked: 10, Gone: 6, TimedOut: map[idle.Reason]uint64{idle.ReasonIdle: 4}}
+	good := idle.Stats{Tracked: 10, Closed: 6, TimedOut: map[idle.Reason]uint64{idle.ReasonIdle: 4}}
 	for _, c := range []struct {
 		change func(*account, *idle.Stats)
 		dials  uint64
 		want   string
 	}{
 		{func(*account, *idle.Stats) {}, 10, ""},
-		{func(_ *account, st *idle.Stats) { st.Live, st.Gone = 1, 5 }, 10, "1 connections are tracked"},
-		{func(_ *account, st *idle.Stats) { st.Gone = 7 }, 10, "timed out are 11"},
+		{func(_ *account, st *idle.Stats) { st.Live, st.Closed = 1, 5 }, 10, "1 connections are tracked"},
+		{func(_ *account, st *idle.Stats) { st.Closed = 7 }, 10, "timed out are 11"},
 		{func(*account, *idle.Stats) {}, 11, "11 were made"},
 		{func(_ *account, st *idle.Stats) { st.Panics = 2 }, 10, "2 panics"},
 		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle] = 3 }, 10, "4 timeouts for the reason idle, but 3"},

@@ -61,7 +61,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Printf("%d connections; %d have left, %d are open still", stats.Tracked, stats.Gone, stats.Live)
+	log.Printf("%d connections; %d have left, %d are open still", stats.Tracked, stats.Closed, stats.Live)
 	log.Printf("timed out by limit: %v", stats.Limits)
 	log.Printf("timed out by phase: %v", stats.Phases)
 }

@@ -63,7 +63,7 @@ func (g *gateway) reload(file string) error {
 // drain ends all devices, and then the engine.
 func (g *gateway) drain() {
 	defer g.engine.Stop(context.Background())
-	o, err := g.timeouts.Tracker().Drain(idle.Drain{Over: drainOver, Grace: drainGrace, Stop: drainStop})
+	o, err := g.timeouts.Tracker().Drain(idle.Drain{Duration: drainOver, CloseDelay: drainGrace, ForceAfter: drainStop})
 	if err != nil {
 		log.Print(err)
 		return

@@ -65,7 +65,7 @@ func shutDown(h *idlegnet.Handler, over time.Duration) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals
-	if err := h.Shutdown(context.Background(), idle.Drain{Over: over, Stop: 2*over + time.Second}); err != nil {
+	if err := h.Shutdown(context.Background(), idle.Drain{Duration: over, ForceAfter: 2*over + time.Second}); err != nil {
 		log.Print(err)
 	}
 }

@@ -69,7 +69,7 @@ func main() {
 	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, *lameDuck, idle.Drain{Over: 3 * time.Second, Stop: 10 * time.Second}); err != nil {
+	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, *lameDuck, idle.Drain{Duration: 3 * time.Second, ForceAfter: 10 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -132,7 +132,7 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 	}
 	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {
 		s := l.Stats()
-		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Gone, s.Limits, s.Pings, s.Misses)
+		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Closed, s.Limits, s.Pings, s.Misses)
 	}
 	return err
 }

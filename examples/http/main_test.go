@@ -44,7 +44,7 @@ func start(t *testing.T, beat idle.Heartbeat) site {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, plain, secure, beat, "", "", 0, idle.Drain{Stop: patience}) }()
+	go func() { done <- serve(ctx, plain, secure, beat, "", "", 0, idle.Drain{ForceAfter: patience}) }()
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()

@@ -29,7 +29,7 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tracker.Close() })
-	if err := tracker.SetCapacity(idle.Capacity{Most: 10}); err != nil {
+	if err := tracker.SetCapacity(idle.Capacity{MaxConns: 10}); err != nil {
 		t.Fatal(err)
 	}
 	second, err := tracker.Phase(idle.Policy{Name: "second", IdleTimeout: time.Hour})

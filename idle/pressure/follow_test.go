@@ -380,7 +380,7 @@ func TestMisread(t *testing.T) {
 func TestEndsWithItsTracker(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
 		"closed":  func(r *rig) { r.Tracker.Close() },
-		"retired": func(r *rig) { r.Retire() },
+		"retired": func(r *rig) { r.CloseWhenEmpty() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, slow, func(r *rig) {

@@ -95,7 +95,7 @@ func TestHalfClosedLoop(t *testing.T) {
 	c.(*net.TCPConn).CloseWrite()
 	awaitEnd(t, c)
 	st := s.wheel.Stats()
-	if st.Gone+st.TimedOut[idle.ReasonIdle] != 1 {
+	if st.Closed+st.TimedOut[idle.ReasonIdle] != 1 {
 		t.Errorf("%+v, want one connection that is gone", st)
 	}
 }

@@ -64,8 +64,8 @@ func starve(t *testing.T, p idle.Policy) {
 		t.Skipf("the machine is too busy: the reader was to be starved for %v, and was for %v", starvation, took) // unread input averts a limit once
 	}
 	var timeout *idle.TimeoutError
-	if errors.As(err, &timeout) || idlenet.From(c).Timeout() != nil {
-		t.Errorf("closed, though all was sent at once: %v", idlenet.From(c).Timeout())
+	if errors.As(err, &timeout) || idlenet.Unwrap(c).Timeout() != nil {
+		t.Errorf("closed, though all was sent at once: %v", idlenet.Unwrap(c).Timeout())
 	}
 }
 

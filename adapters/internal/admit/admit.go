@@ -29,7 +29,7 @@ func Accept(ln net.Listener, t *idle.Tracker) (net.Conn, error) {
 			return nil, err
 		}
 		if wait == 0 || wait > lateClosed {
-			t.MakeRoom(evictedAtOnce)
+			t.EvictIdle(evictedAtOnce)
 			wait = soonClosed
 		}
 		time.Sleep(wait)

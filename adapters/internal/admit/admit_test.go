@@ -53,7 +53,7 @@ func TestAcceptGoesOnSoon(t *testing.T) {
 		for range descriptors {
 			accept()
 		}
-		if err := tracker.SetCapacity(idle.Capacity{Grace: time.Second}); err != nil {
+		if err := tracker.SetCapacity(idle.Capacity{MinIdle: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -75,7 +75,7 @@ func TestAcceptDoesNotSpin(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tracker.Close()
-		if err := tracker.SetCapacity(idle.Capacity{Grace: time.Second}); err != nil {
+		if err := tracker.SetCapacity(idle.Capacity{MinIdle: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		l := new(short)

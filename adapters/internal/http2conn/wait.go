@@ -18,8 +18,8 @@ type wait struct {
 // OnTimeout of the [Host] before a stream is reset.
 func Hooks(asks bool) *idle.Hooks {
 	h := &idle.Hooks{
-		Examine: func(owner any, _ idle.Reason) idle.Evidence {
-			return idle.Evidence{Unread: owner.(*wait).conn.host.Unread()}
+		Probe: func(owner any, _ idle.Reason) idle.SocketState {
+			return idle.SocketState{Unread: owner.(*wait).conn.host.Unread()}
 		},
 		Expire: func(owner any, err *idle.TimeoutError) { owner.(*wait).expire(err) },
 	}
@@ -149,7 +149,7 @@ func (w *wait) set(reads, writes bool) {
 // close ends the tracking of w. It does nothing if w is nil.
 func (w *wait) close() {
 	if w != nil {
-		w.Conn.Close()
+		w.Conn.Stop()
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *Listener) Stats() httplimits.Stats {
 	again := l.retracked.Load() // loaded first, so that it cannot exceed what it is subtracted from
 	s := l.tracker.Stats()
 	s.Tracked -= again
-	s.Gone -= again
+	s.Closed -= again
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	return httplimits.Stats{Stats: s, Phases: maps.Clone(l.counts.phases), Limits: maps.Clone(l.counts.limits)}

@@ -274,7 +274,7 @@ func (c *Conn) Announce() {
 	}
 }
 
-// defaultDrainGrace is Drain.Grace of a Shutdown that has none. It is long enough for a client that is using its connection to be
+// defaultDrainGrace is Drain.CloseDelay of a Shutdown that has none. It is long enough for a client that is using its connection to be
 // told by a response.
 const defaultDrainGrace = 2 * time.Second
 
@@ -286,7 +286,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	if err != nil {
 		return err
 	}
-	d.Grace = cmp.Or(d.Grace, defaultDrainGrace)
+	d.CloseDelay = cmp.Or(d.CloseDelay, defaultDrainGrace)
 	var drains []*idle.Operation
 	for _, l := range all {
 		more, err := l.beginDrain(d)

@@ -179,7 +179,7 @@ func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, 
 		for _, n := range st.TimedOut {
 			ended += n
 		}
-		if st.Live != 0 || st.Tracked != 1 || st.Gone+ended != 1 || l.open != 0 {
+		if st.Live != 0 || st.Tracked != 1 || st.Closed+ended != 1 || l.open != 0 {
 			t.Errorf("%d are open: %+v", l.open, st)
 		}
 	})

@@ -206,7 +206,7 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
 	for _, p := range []Phase{Header, Request, Streams, resetPending} {
-		all[p].Busy = true
+		all[p].NoInterrupt = true
 	}
 	return all, settingOf
 }

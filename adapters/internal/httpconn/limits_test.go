@@ -85,13 +85,13 @@ func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
 		Handshake:    {Name: "handshake", ReadTotal: 10 * time.Second},
-		Header:       {Name: "request header", Busy: true, ReadTotal: 10 * time.Second},
-		Request:      {Name: "request", Busy: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		Header:       {Name: "request header", NoInterrupt: true, ReadTotal: 10 * time.Second},
+		Request:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
-		Streams:      {Name: "streams", Busy: true, IdleTimeout: 5 * time.Minute},
+		Streams:      {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
 		Hijacked:     {Name: "hijacked"},
 		noStream:     {Name: "keep-alive", ReadTotal: 75 * time.Second},
-		resetPending: {Name: "streams", Busy: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		resetPending: {Name: "streams", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}
 	for p, got := range policiesOf(t, httplimits.Timeouts{}) {

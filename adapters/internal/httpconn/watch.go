@@ -111,7 +111,7 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 }
 
 // setsLimit reports whether p sets any limit.
-func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name, Busy: p.Busy} }
+func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
 
 // errEnded is returned for a connection that is to be tracked after the trackers
 // have ended.

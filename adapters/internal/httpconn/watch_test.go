@@ -26,14 +26,14 @@ func TestHijackedIsNotTracked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, w := accepted(t, unlimited())
 		c.SetDeadline(time.Time{})
-		if st := l.Stats(); st.Live != 0 || st.Gone != 1 || l.open != 1 {
+		if st := l.Stats(); st.Live != 0 || st.Closed != 1 || l.open != 1 {
 			t.Errorf("%d are open: %+v", l.open, st)
 		}
 		for range 2 {
 			if err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Gone != 0 || l.open != 2 {
+			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Closed != 0 || l.open != 2 {
 				t.Errorf("watched, %d are open: %+v", l.open, st)
 			}
 		}
@@ -233,7 +233,7 @@ func TestWatchIsExact(t *testing.T) {
 			if !errors.As(err, &timeout) || timeout.Phase != "hijacked" || took < test.limit || took > test.most {
 				t.Errorf("%+v: after %v, want %v to %v: %v", test.policy, took, test.limit, test.most, err)
 			}
-			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Gone != 0 || st.Phases["hijacked"] != 1 {
+			if st := l.Stats(); st.TimedOut[timeout.Reason] != 1 || st.Tracked != 1 || st.Closed != 0 || st.Phases["hijacked"] != 1 {
 				t.Errorf("%+v: %+v", test.policy, st)
 			}
 		})

@@ -40,7 +40,7 @@ var ofDrain = []promise{
 		}
 		const over = 400 * time.Millisecond
 		begun := time.Now()
-		ended := s.drain(idle.Drain{Over: over})
+		ended := s.drain(idle.Drain{Duration: over})
 		var last time.Time
 		for i, c := range clients {
 			at := c.WantClosed()
@@ -56,7 +56,7 @@ var ofDrain = []promise{
 		if err := s.Served(); err != nil {
 			t.Error(err)
 		}
-		if st := s.Settled(); st.Drained != 4 || st.Gone != 0 || len(st.TimedOut) > 0 {
+		if st := s.Settled(); st.Drained != 4 || st.Closed != 0 || len(st.TimedOut) > 0 {
 			t.Errorf("%+v", st)
 		}
 		if _, err := net.Dial("tcp", s.Addr().String()); err == nil {
@@ -191,7 +191,7 @@ var ofDrain = []promise{
 		c.Response()
 		const stop = 200 * time.Millisecond
 		begun := time.Now()
-		if err := Receive(t, s.drain(idle.Drain{Stop: stop})); err != nil {
+		if err := Receive(t, s.drain(idle.Drain{ForceAfter: stop})); err != nil {
 			t.Error(err)
 		}
 		NotBefore(t, time.Now(), begun, stop)
@@ -236,12 +236,12 @@ var ofDrain = []promise{
 
 	{"DrainRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Timeouts{}, echo)
-		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Over: -time.Second}), u.Package+": Shutdown: ", "Drain.Over is -1s")
+		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Duration: -time.Second}), u.Package+": Shutdown: ", "Drain.Duration is -1s")
 		c := s.Dial()
 		c.Get("/") // goes on
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- s.Setup.Drain(ctx, idle.Drain{Over: time.Hour}) }()
+		go func() { ended <- s.Setup.Drain(ctx, idle.Drain{Duration: time.Hour}) }()
 		Eventually(t, "no connection is accepted", func() bool {
 			nc, err := net.Dial("tcp", s.Addr().String())
 			if err == nil {
@@ -317,7 +317,7 @@ var ofDrain = []promise{
 			}
 			return probe.Progress().Met == 2
 		})
-		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 2, Grace: 100 * ms}); err != nil {
+		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: 100 * ms}); err != nil {
 			t.Fatal(err)
 		}
 		s.Dial().Get("/")
@@ -395,7 +395,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 		})
 	}
 	Eventually(t, "the load runs", func() bool { return served.Load() > 100 })
-	err := Receive(t, drained.drain(idle.Drain{Over: 300 * time.Millisecond, Stop: Patience}))
+	err := Receive(t, drained.drain(idle.Drain{Duration: 300 * time.Millisecond, ForceAfter: Patience}))
 	if err != nil {
 		t.Error(err)
 	}

@@ -103,7 +103,7 @@ var ofHijacking = []promise{
 			clients = append(clients, c)
 		}
 		s.WantNone()
-		if st := s.Settled(); st.Gone != 3 {
+		if st := s.Settled(); st.Closed != 3 {
 			t.Errorf("%+v", st)
 		}
 		for _, c := range clients {

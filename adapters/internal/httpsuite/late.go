@@ -222,7 +222,7 @@ var ofLateRequests = []promise{
 			})
 		}
 		Eventually(t, "all clients have made a request", func() bool { return ready.Load() >= clients })
-		ended := s.drain(idle.Drain{Over: crowdTime() / 4})
+		ended := s.drain(idle.Drain{Duration: crowdTime() / 4})
 		if err := Receive(t, ended); err != nil {
 			t.Error(err)
 		}
@@ -233,7 +233,7 @@ var ofLateRequests = []promise{
 	{"LateRequestMeetsEviction", usual, func(t *testing.T, u under) {
 		var g register
 		s := u.start(t, Timeouts{}, g.handle)
-		if err := s.Tracker().SetCapacity(idle.Capacity{Most: 1 << 20}); err != nil {
+		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 1 << 20}); err != nil {
 			t.Fatal(err)
 		}
 		var done sync.WaitGroup
@@ -246,7 +246,7 @@ var ofLateRequests = []promise{
 			})
 		}
 		for lasts() {
-			s.Tracker().MakeRoom(1)
+			s.Tracker().EvictIdle(1)
 			time.Sleep(2 * ms)
 		}
 		done.Wait()

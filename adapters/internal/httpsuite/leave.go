@@ -58,7 +58,7 @@ var ofLeaving = []promise{
 		c, other := s.Dial(), s.Dial()
 		c.Get("/")
 		other.Get("/")
-		shed, err := s.Tracker().Shed(idle.Shed{Most: 1, Grace: time.Hour})
+		shed, err := s.Tracker().Shed(idle.Shed{Max: 1, CloseDelay: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ var ofLeaving = []promise{
 			t.Error("a Shed of one connection counts as a drain")
 		}
 		shed.Cancel()
-		drain, err := s.Tracker().Drain(idle.Drain{Over: time.Hour})
+		drain, err := s.Tracker().Drain(idle.Drain{Duration: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ var ofShutdown = []promise{
 		for _, c := range clients {
 			c.WantClosed()
 		}
-		if st := s.Settled(); st.Gone != 5 {
+		if st := s.Settled(); st.Closed != 5 {
 			t.Errorf("%+v", st)
 		}
 	}},

@@ -21,10 +21,10 @@ type Report struct {
 	Acked       uint64        // bytes that the peer has acknowledged since the connection was made
 }
 
-// Evidence converts r to the form that a tracker takes. It leaves Unreported to
+// SocketState converts r to the form that a tracker takes. It leaves Unreported to
 // the caller, who knows what has been reported before.
-func (r Report) Evidence() idle.Evidence {
-	return idle.Evidence{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}
+func (r Report) Evidence() idle.SocketState {
+	return idle.SocketState{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}
 }
 
 // CauseUnsent is the cause of an end because more bytes than MaxUnsent wait for the peer.

@@ -67,7 +67,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s: nothing is queued: %+v", network, r)
 		}
 	}
-	if r := Inspect(^uintptr(0)); r != (Report{}) || r.Evidence() != (idle.Evidence{}) {
+	if r := Inspect(^uintptr(0)); r != (Report{}) || r.Evidence() != (idle.SocketState{}) {
 		t.Errorf("of no descriptor it knows %+v", r)
 	}
 }

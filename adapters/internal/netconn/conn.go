@@ -314,10 +314,10 @@ func (c *Conn) setFlag(m uint32, on bool) {
 // connection has already been closed because it had timed out.
 func (c *Conn) Close() error {
 	track := c.tracking()
-	track.Close()
+	track.Stop()
 	c.setExpired()
 	if again := c.tracking(); again != track {
-		again.Close() // a concurrent Track has not seen the flag
+		again.Stop() // a concurrent Track has not seen the flag
 	}
 	err := c.inner.Close()
 	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {

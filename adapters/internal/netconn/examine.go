@@ -6,7 +6,7 @@ import (
 )
 
 // examine returns what the kernel knows about the connection.
-func (c *Conn) examine() idle.Evidence {
+func (c *Conn) examine() idle.SocketState {
 	r := c.inspect()
 	e := r.Evidence()
 	if c.flags.Load()&waited != 0 { // after inspect, see awaitWrite

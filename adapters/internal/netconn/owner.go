@@ -20,7 +20,7 @@ type Setup struct {
 // part of, if it reads and writes exactly as that does, or nil; in may be nil.
 func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s := &Setup{Hooks: callbacks, in: in}
-	s.Hooks.Examine = func(owner any, _ idle.Reason) idle.Evidence { return owner.(isConn).conn().examine() }
+	s.Hooks.Probe = func(owner any, _ idle.Reason) idle.SocketState { return owner.(isConn).conn().examine() }
 	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
 	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
 	if ask := callbacks.OnTimeout; ask != nil {

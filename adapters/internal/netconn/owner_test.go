@@ -51,7 +51,7 @@ func TestRefusalEndsWhenTheConnectionIsKept(t *testing.T) {
 		if m := server.flags.Load(); m&asking != 0 || m&notKept != 0 == keep {
 			t.Errorf("kept: %v, and then the flags are %b", keep, m)
 		}
-		if p := hooks.Examine(server, idle.ReasonIdle); p.Out > 0 != keep {
+		if p := hooks.Probe(server, idle.ReasonIdle); p.Out > 0 != keep {
 			t.Errorf("kept: %v, and then %+v", keep, p)
 		}
 	}

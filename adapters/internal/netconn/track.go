@@ -62,7 +62,7 @@ func (c *Conn) Track(t *idle.Tracker, owner any) error {
 		x.track = track
 		return last == now && x.timeout == nil
 	}) { // another goroutine has called Track, or it has timed out
-		track.Close()
+		track.Stop()
 		return c.trackError()
 	}
 	c.flags.Or(retracked)
@@ -77,7 +77,7 @@ func (c *Conn) Track(t *idle.Tracker, owner any) error {
 	//    Close:  set expired, then load extra
 	//
 	// So Close finds the new track and closes it, or Track sees the flag here.
-	if c.flags.Load()&expired != 0 && track.Close() {
+	if c.flags.Load()&expired != 0 && track.Stop() {
 		return c.trackError()
 	}
 	return nil

@@ -52,7 +52,7 @@ func Serve(p *child.Parent) error {
 		return err
 	}
 	if o.Evict > 0 {
-		if err := s.Tracker.SetCapacity(idle.Capacity{Most: o.Most, Grace: o.Evict, PerKey: o.PerKey}); err != nil {
+		if err := s.Tracker.SetCapacity(idle.Capacity{MaxConns: o.Most, MinIdle: o.Evict, PerKey: o.PerKey}); err != nil {
 			return err
 		}
 	}

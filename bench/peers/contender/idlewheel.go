@@ -44,7 +44,7 @@ func (w *idlewheel) Arm(i int) {
 	}
 }
 
-func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Close() }
+func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Stop() }
 
 func (w *idlewheel) Touch(list []uint32) {
 	for _, i := range list {

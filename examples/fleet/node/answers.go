@@ -107,7 +107,7 @@ func (n *Node) lease() Lease {
 
 func (n *Node) state() State {
 	st := n.gateway.timeouts.Stats()
-	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Gone}, Ready: n.ready(), Known: map[string]int{},
+	s := State{Node: n.name, Live: st.Live, Ended: map[string]uint64{"left": st.Closed}, Ready: n.ready(), Known: map[string]int{},
 		Dropped: n.dropped.Load(), Limits: n.control.last(), Draining: n.draining.Load(), Spreads: n.spreads.Load(), Lease: n.lease(), Engine: n.nc.Stats()}
 	s.Clients, s.Epoch = s.Lease.Clients, n.presence.speaksUnder()
 	if at := n.leaser.renewed.Load(); at != nil {

@@ -38,7 +38,7 @@ func newGateway(n *Node) (g *gateway, err error) {
 func (g *gateway) OnBoot(gnet.Engine) gnet.Action {
 	var err error
 	if g.online, err = g.timeouts.Phase(DefaultLimits().online()); err == nil { // exempt, so a full node refuses newcomers
-		err = g.timeouts.Tracker().SetCapacity(idle.Capacity{Most: g.n.config.Most, Exempt: []*idle.Phase{g.online}})
+		err = g.timeouts.Tracker().SetCapacity(idle.Capacity{MaxConns: g.n.config.Most, Exempt: []*idle.Phase{g.online}})
 	}
 	if err == nil {
 		err = g.n.join()

@@ -221,7 +221,7 @@ func (n *Node) drain(over time.Duration, must bool) error {
 		return fmt.Errorf("%s is not drained: there is no other node that takes its clients", n.name)
 	}
 	n.draining.Store(true)
-	o, err := n.gateway.timeouts.Tracker().Drain(idle.Drain{Over: over, Grace: drainGrace, Stop: over + drainStop})
+	o, err := n.gateway.timeouts.Tracker().Drain(idle.Drain{Duration: over, CloseDelay: drainGrace, ForceAfter: over + drainStop})
 	if err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ func (n *Node) spread(ctx context.Context) {
 			continue
 		}
 		o, err := n.gateway.timeouts.Tracker().Shed(idle.Shed{
-			Phase: n.gateway.online, Most: excess, Cause: "spread",
-			Over: n.config.Spread, Grace: drainGrace, Stop: n.config.Spread + drainStop,
+			Phase: n.gateway.online, Max: excess, Cause: "spread",
+			Duration: n.config.Spread, CloseDelay: drainGrace, ForceAfter: n.config.Spread + drainStop,
 		})
 		if err != nil {
 			log.Printf("%s: %d clients too many stay: %v", n.name, excess, err)

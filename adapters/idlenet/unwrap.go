@@ -4,7 +4,7 @@ import "net"
 
 // From returns the Conn that nc is, embeds or wraps, or nil if there is none. It
 // looks through wrappers that have a NetConn method, such as *tls.Conn.
-func From(nc net.Conn) *Conn {
+func Unwrap(nc net.Conn) *Conn {
 	for nc != nil {
 		if c, ok := nc.(isConn); ok {
 			return c.self()
