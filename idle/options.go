@@ -123,3 +123,47 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	}
 	return full, nil
 }
+
+// TickFor returns the tick that suits a tracker whose connections are under the given
+// policies. It is a 50th of the shortest of their limits, but at least 10 ms
+// and at most 100 ms. New uses it for the policy that a tracker starts with. Call it if later
+// phases have shorter limits: one that is shorter than a tick is refused, and one of few
+// ticks is rounded up by much.
+func TickFor(policies ...Policy) time.Duration {
+	const finest, coarsest, share = 10 * time.Millisecond, 100 * time.Millisecond, 50
+	shortest := coarsest * share
+	for _, p := range policies {
+		for f := range fields {
+			if value := f.value(&p); value > 0 {
+				shortest = min(shortest, value)
+			}
+		}
+	}
+	return max(shortest/share, finest)
+}
+
+// New returns a tracker that starts connections under the policy p. opts may be
+// nil. New fails if p sets no limit, or if a value in p or opts is invalid; the
+// error names it. The tracker has a goroutine, so call [Tracker.Close] or
+// [Tracker.CloseWhenEmpty] after use. If nobody refers to the tracker any more, the garbage
+// collector ends it, when the last limit of a connection has passed or would have.
+func New(p Policy, opts *Options) (*Tracker, error) {
+	full, err := opts.complete(TickFor(p))
+	if err != nil {
+		return nil, err
+	}
+	if !p.setsLimit() {
+		return nil, errNoLimit()
+	}
+	t := new(Tracker)
+	t.base.init(full)
+	t.room = newRoom(&t.base)
+	if t.phase, err = t.Phase(p); err != nil {
+		return nil, err
+	}
+	for range full.Shards {
+		t.own = append(t.own, t.newShard(nil))
+	}
+	t.startDriver()
+	return t, nil
+}

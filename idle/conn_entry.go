@@ -1,0 +1,183 @@
+package idle
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// An entry holds what a connection has recorded of its activities, from which its
+// limits are computed, and its place in the wheel. Activities write these words
+// and the shard reads them, without a lock:
+//
+//   - A writer stores what makes a deadline later before what makes it count. For
+//     example, Enter stores the phase, by which new limits count, last. And a new
+//     wait pays for the pause before it, and is stored after that.
+//   - The shard loads in the opposite order (snapshot). So what it computes is at
+//     worst a deadline that was true a moment ago, never one that is too early.
+type entry struct {
+	in, out flow
+
+	born   clock.AtomicStamp // when tracking began, as MaxAge counts it
+	began  clock.AtomicStamp // when the current phase was entered
+	beat   clock.AtomicStamp // the last input that was no use: a beat, or the answer to a ping
+	pinged clock.AtomicStamp // the last ping, or the last restart of the heartbeat
+
+	placed atomic.Uint32 // the tick for which timer is scheduled
+	state  state
+
+	timer wheel.Timer
+	phase atomic.Pointer[Phase]
+
+	// These are used rarely, so they come after the words of the cache line.
+	pingSent clock.AtomicStamp // the last output that was a ping, and so no use
+	index    uint32            // in connSet.all
+}
+
+// start sets all words of a connection at the start of tracking: a read is
+// waiting, a write is not.
+func (e *entry) start(stamp clock.Stamp) {
+	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
+		s.Store(stamp)
+	}
+	e.in.wait.Store(wordOf(stamp) | waiting)
+	e.out.wait.Store(wordOf(stamp))
+}
+
+// refresh moves old stamps forward, so that their age does not overflow.
+func (e *entry) refresh(now int64) {
+	oldest := clock.StampOf(now - 2*maxTicks)
+	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
+		s.Raise(oldest)
+	}
+	e.in.refresh(oldest)
+	e.out.refresh(oldest)
+}
+
+// look returns the next deadline of e under p. p must have been loaded before the
+// call.
+func (e *entry) look(p *Phase, m moment) deadline {
+	s := snapshot{moment: m}
+	e.snapshot(&s)
+	return next(&s, p.limits)
+}
+
+// next returns the next deadline of e.
+func (e *entry) next(m moment) deadline { return e.look(e.phase.Load(), m) }
+
+// seed returns a number that differs between connections.
+func (e *entry) seed() uint32 { return uint32(uintptr(unsafe.Pointer(e)) >> 4) }
+
+// snapshot loads the words of a connection into s, for the moment in s. The phase
+// must have been loaded before, so that the words are those of that phase or of a
+// later one. The order of the loads is the one that the model (internal/model)
+// proves: what makes a deadline count is loaded before what makes it later.
+func (e *entry) snapshot(s *snapshot) {
+	s.state = e.state.Load()
+	s.seed = e.seed()
+	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
+	s.pinged = s.tick(e.pinged.Load())
+	s.in.used, s.out.used = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
+	s.in.setWait(s.moment.now, inWait, e.in.paid.Load())
+	s.out.setWait(s.moment.now, outWait, e.out.paid.Load())
+	s.began, s.beat, s.born = s.tick(e.began.Load()), s.tick(e.beat.Load()), s.tick(e.born.Load())
+	s.in.last, s.out.last = max(s.in.used, s.beat), max(s.out.used, s.tick(e.pingSent.Load()))
+}
+
+// direction returns the part of the current phase that concerns f.
+func (e *entry) direction(f *flow) *direction { return e.phase.Load().direction(f == &e.out) }
+
+// follow moves e to the current version of its phase, if the policy of that was
+// replaced. It reports whether it has. Limits go on counting from where they did. A
+// limit for which the old version kept no account counts from now.
+func (e *entry) follow(k *clock.Clock) (followed bool) {
+	for {
+		old := e.phase.Load()
+		p := old.latest()
+		if p == old {
+			return followed
+		}
+		if !p.in.continues(&old.in) {
+			e.countFromNow(&e.in, old, k)
+		}
+		if !p.out.continues(&old.out) {
+			e.countFromNow(&e.out, old, k)
+		}
+		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
+			e.pinged.Raise(clock.StampOf(k.Now()))
+			e.state.set(0, unanswered|missMask)
+		}
+		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
+			e.state.set(0, draining) // the owner is asked to finish again, and has the new grace
+		}
+		followed = e.phase.CompareAndSwap(old, p) || followed // if not, another phase has been entered
+	}
+}
+
+// countFromNow starts the accounts of f anew at the current time, and takes back
+// what is paid beyond it, as long as e is in the given phase:
+//
+//	judge:  loads paid
+//	other:  Enter another phase: stores paid, then phase
+//	reader: pays for what arrives in that phase
+//	judge:  CompareAndSwap of paid fails, or phase is another
+func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
+	for {
+		paid, now := f.paid.Load(), k.Instant()
+		if paid.Sub(now) <= 0 || e.phase.Load() != in || f.paid.CompareAndSwap(paid, now) {
+			break
+		}
+	}
+	e.state.set(0, spent) // first, because letOff moves a pause before it pays for that
+	f.letOff(k.Instant)
+	e.state.set(0, spent)
+}
+
+// lastUse returns the stamp of the last use in either direction.
+func (e *entry) lastUse() clock.Stamp { return e.in.stamp.Load().Later(e.out.stamp.Load()) }
+
+// lastIn returns the stamp of the last input, lastOut that of the last output, used or not.
+func (e *entry) lastIn() clock.Stamp  { return e.in.stamp.Load().Later(e.beat.Load()) }
+func (e *entry) lastOut() clock.Stamp { return e.out.stamp.Load().Later(e.pingSent.Load()) }
+
+// isBusy reports whether e is in the middle of something: in a phase that says so,
+// while its owner does not wait for input, or while its owner is being asked to finish.
+// What is unread or unsent is not looked at, see isInUse.
+func (e *entry) isBusy() bool {
+	return e.phase.Load().latest().policy.NoInterrupt || !e.in.waits() || e.state.Load()&telling != 0
+}
+
+// restart starts the clock of one limit anew at stamp, and others as little as
+// possible.
+func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
+	switch t.counts {
+	case ofUse:
+		e.out.stamp.Raise(stamp) // of the other limits, only one for a waiting write uses it
+	case ofRead:
+		e.in.rewait(stamp)
+	case ofWrite:
+		e.out.rewait(stamp)
+	case ofReads:
+		e.in.letOff(k.Instant)
+	case ofWrites:
+		e.out.letOff(k.Instant)
+	case ofBeats:
+		e.pinged.Raise(stamp) // not beat: a Beat with the same stamp would return at once
+		e.state.set(0, unanswered|missMask)
+	case ofPhase:
+		e.began.Raise(stamp)
+	case ofLife:
+		e.born.Raise(stamp)
+		e.state.set(0, draining)
+	}
+}
+
+// last returns lastIn or lastOut.
+func (e *entry) last(f *flow) clock.Stamp {
+	if f == &e.out {
+		return e.lastOut()
+	}
+	return e.lastIn()
+}

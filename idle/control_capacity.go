@@ -1,0 +1,520 @@
+package idle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
+
+// ErrFull is returned by Track when the capacity allows no other connection; see
+// [Capacity].
+var ErrFull = errors.New("idle: no room for another connection")
+
+// Capacity limits how many connections a tracker has. Every field is off when zero.
+type Capacity struct {
+	// Most is how many connections there may be. When there are as many, a new one takes
+	// the place of one that is among the most idle 1 % on average: the most idle of 100 that
+	// are looked at at random. That one is ended with [ReasonEvict] in the next pass, so there
+	// are a few more for some milliseconds, or for as long as the loop of such a connection is
+	// blocked. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused
+	// counts that. If only one of hundreds can be, it may not be found.
+	MaxConns int
+
+	// Grace is how long a connection has to have been idle before it may be evicted. Use
+	// more than honest clients are silent, or an attacker flushes them out by opening
+	// connections. An attacker who opens them all the time keeps newcomers waiting, or
+	// has them refused, for as long; PerKey helps against one with few addresses.
+	MinIdle time.Duration
+
+	// Exempt are phases whose connections are not evicted. Busy connections never are;
+	// see [Tracker.Drain].
+	Exempt []*Phase
+
+	// PerKey is how many connections there may be with the same key. More are refused
+	// with [ErrFull]; none is evicted for them. Key returns the key of a connection, and
+	// is [ByAddress] by default. It is called by Track, when the connection has just been
+	// accepted, and must not block, as other connections wait for it. The empty key is not
+	// limited. If the key is not known yet, as behind the PROXY protocol, return the empty
+	// one, and call [Conn.Rekey] later; idlenet does so with ByAddress.
+	PerKey int
+	Key    func(owner any) string
+
+	// New is how many connections may come in a time, and NewPerKey how many of the same
+	// key. More are refused with [ErrFull], and Stats.RefusedRate counts them; none is
+	// evicted for them.
+	New, NewPerKey Quota
+}
+
+// isZero reports whether c sets nothing.
+func (c *Capacity) isZero() bool {
+	return c.MaxConns == 0 && !c.counts() && c.MinIdle == 0 && len(c.Exempt) == 0 && c.New == Quota{}
+}
+
+// counts reports whether c limits connections by key.
+func (c *Capacity) counts() bool { return c.PerKey > 0 || c.NewPerKey != Quota{} }
+
+func (c *Capacity) validate(k *clock.Clock) error {
+	switch {
+	case c.MaxConns < 0:
+		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
+	case c.PerKey < 0:
+		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
+	case c.Key != nil && !c.counts():
+		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey too; set one of them")
+	}
+	for i, p := range c.Exempt {
+		if p == nil || p.clock != k {
+			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
+		}
+	}
+	return cmp.Or(notNegative("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
+}
+
+// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
+// If there are more connections than Most, newcomers are refused, and the most idle ones are
+// evicted at once. Those that may not be evicted yet follow when they may. This ends if the
+// capacity is raised or lifted. Connections that exceed PerKey stay.
+//
+// SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
+// c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
+func (t *Tracker) SetCapacity(c Capacity) error {
+	t.mustBeMade()
+	if err := c.validate(t.clock); err != nil {
+		return err
+	}
+	if t.isClosed() {
+		return ErrClosed
+	}
+	c.Exempt = slices.Clone(c.Exempt)
+	r := t.room
+	r.setting.Lock()
+	defer r.setting.Unlock()
+	if c.counts() {
+		t.watched.Store(true)
+	}
+	if c.isZero() {
+		r.limit.Store(nil)
+	} else {
+		r.limit.Store(&c)
+	}
+	t.countKeys(&c)
+	r.setQuota(c.New)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle()
+	return nil
+}
+
+// Capacity returns the capacity of t. ok is false if it has none.
+func (t *Tracker) Capacity() (c Capacity, ok bool) {
+	t.mustBeMade()
+	l := t.room.limit.Load()
+	if l == nil {
+		return c, false
+	}
+	c = *l
+	c.Exempt = slices.Clone(c.Exempt)
+	return c, true
+}
+
+// EvictIdle evicts n of the most idle connections, as [Capacity] allows, and returns how
+// many will be ended shortly. It is for adapters that run out of something else than the
+// number of connections, such as descriptors. Without a Capacity it does nothing.
+func (t *Tracker) EvictIdle(n int) (evicted int) {
+	t.mustBeMade()
+	r := t.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); evicted++ {
+		r.taken.Add(-1)
+	}
+	return evicted
+}
+
+// countKeys has connections counted by key, as c says.
+func (t *Tracker) countKeys(c *Capacity) {
+	have := t.keys.Load()
+	switch {
+	case !c.counts():
+		t.keys.Store(nil)
+	case have != nil && !have.custom && c.Key == nil:
+		have.set(c)
+	default:
+		k := newKeys(c, &t.calls)
+		if have != nil {
+			k.takeOver(have)
+		}
+		t.keys.Store(k)
+		done := t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
+		go func() {
+			<-done
+			k.before.Store(nil)
+		}()
+	}
+}
+
+// setQuota limits how many connections come. If nothing changes, what was used stays used.
+func (r *room) setQuota(q Quota) {
+	switch {
+	case q == Quota{}:
+		r.quota.Store(nil)
+	case r.quota.Load() == nil || q != r.quotaSet:
+		r.quota.Store(q.limiter())
+	}
+	r.quotaSet = q
+}
+
+// Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
+// empty when it was tracked, as its address was not known yet. If there are PerKey
+// connections of its key, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
+// that is not live Rekey has no effect. Any goroutine may call it.
+func (c *Conn) Rekey() {
+	if !c.Live() {
+		return
+	}
+	s := c.shard
+	keys := s.tracker.keys.Load()
+	if err := keys.enter(c, c.owner, false); err != nil {
+		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: causeKey, forced: true}) })
+	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		keys.leave(c)
+	}
+}
+
+// causeKey is the cause of a connection that is ended by Rekey.
+const causeKey = "too many of its key"
+
+// A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
+// whom no place is left gets that of another connection, which is evicted: the most idle one
+// of some that are looked at at random. So an eviction costs the same, whatever the number of
+// connections.
+//
+// A shard ends the connection in its next pass. If it finds it in use, that connection has
+// its place back, there is one too many, and others are tried.
+type room struct {
+	tracker *base
+	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
+	quota   atomic.Pointer[rate.Limiter]
+
+	setting  sync.Mutex // held by SetCapacity; guards quotaSet
+	quotaSet Quota
+
+	_     [64]byte // each Track and Close writes taken
+	taken atomic.Int64
+	_     [56]byte
+
+	mu       sync.Mutex         // guards what follows; locked before that of a shard
+	given    map[*Conn]struct{} // those that are being evicted, whose places others have
+	some     atomic.Bool        // given is not empty
+	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
+	settling bool               // shed is running
+	shedNext time.Time          // when shed may walk again
+}
+
+const (
+	sample     = 100 // how many connections are looked at to find one that is evicted
+	moreSample = 400 // and if none of those may be
+	mostTries  = 8   // to evict another one, if the first is in use
+	spareFor   = time.Second
+
+	// A shard has evictions under way for one in shareEvicting of its connections at most,
+	// and fewEvicting. So there are not many more connections than Most if a loop is blocked.
+	shareEvicting = 10
+	fewEvicting   = 16
+)
+
+func newRoom(b *base) *room { return &room{tracker: b, given: map[*Conn]struct{}{}} }
+
+// admit takes a place, if there is one.
+func (r *room) admit() error {
+	if q := r.quota.Load(); q != nil && !q.Allow() {
+		return errRate
+	}
+	l := r.limit.Load()
+	if l == nil || l.MaxConns == 0 {
+		r.taken.Add(1)
+		return nil
+	}
+	for {
+		n := r.taken.Load()
+		switch {
+		case n > int64(l.MaxConns):
+			return ErrFull
+		case n == int64(l.MaxConns):
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !r.evictOne(l, 0) {
+				return ErrFull
+			}
+			return nil
+		case r.taken.CompareAndSwap(n, n+1):
+			return nil
+		}
+	}
+}
+
+// adopt takes a place, even if there is none.
+func (r *room) adopt() {
+	r.taken.Add(1)
+	if l := r.limit.Load(); l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.evictOne(l, 0) {
+			r.taken.Add(-1)
+		} else {
+			r.settle()
+		}
+	}
+}
+
+// leave gives the place of c back, unless it is given away.
+//
+// If c is given away just after leave has found that it is not, its shard finds that it has
+// ended, and report makes up for that.
+func (r *room) leave(c *Conn) {
+	if !r.some.Load() || !r.takeBack(c) {
+		r.taken.Add(-1)
+	}
+}
+
+// takeBack reports whether the place of c was given away, which it is not any more.
+func (r *room) takeBack(c *Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recover(c)
+}
+
+// recover is takeBack with r.mu held.
+func (r *room) recover(c *Conn) (was bool) {
+	_, was = r.given[c]
+	delete(r.given, c)
+	r.some.Store(len(r.given) > 0)
+	return was
+}
+
+// evictOne has a connection evicted that may be. It reports whether there is one. Its place is
+// the caller's then. r.mu must be held.
+func (r *room) evictOne(l *Capacity, tries int) bool {
+	c := r.pick(l, sample)
+	if c.conn == nil && r.taken.Load() > sample {
+		c = r.pick(l, moreSample)
+	}
+	return c.conn != nil && r.evict(l, c, tries)
+}
+
+// pick returns the most idle of about n connections that may be evicted, or none. If there
+// are no more than n, it looks at all. r.mu must be held.
+func (r *room) pick(l *Capacity, n int) (best candidate) {
+	total := max(int(r.taken.Load()), 1)
+	for s := range r.tracker.each {
+		s.lock.Lock()
+		s.conns.lock.Lock()
+		all := s.conns.all
+		some := min((len(all)*n+total-1)/total, len(all))
+		if s.evicting > len(all)/shareEvicting+fewEvicting {
+			some = 0 // perhaps its loop is blocked
+		}
+		for i := range some {
+			if some < len(all) {
+				i = rand.IntN(len(all))
+			}
+			c := candidate{all[i], all[i].lastUse().Bits()}
+			if (best.conn == nil || byStamp(c, best) < 0) && r.wants(l, c.conn) {
+				best = c
+			}
+		}
+		s.conns.lock.Unlock()
+		s.lock.Unlock()
+	}
+	return best
+}
+
+// wants reports whether c may be evicted. r.mu must be held.
+func (r *room) wants(l *Capacity, c *Conn) bool {
+	_, given := r.given[c]
+	_, spared := r.spared[c]
+	return !given && !spared && l.wants(c, momentOf(r.tracker.clock))
+}
+
+// wants reports whether c may be evicted.
+func (l *Capacity) wants(c *Conn, m moment) bool {
+	phase := c.phase.Load().first
+	for _, exempt := range l.Exempt {
+		if exempt.first == phase {
+			return false
+		}
+	}
+	st := c.state.Load()
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
+}
+
+// evict has a connection evicted, and gives its place away. It reports false if its shard is
+// closed. r.mu must be held.
+func (r *room) evict(l *Capacity, c candidate, tries int) bool {
+	s := c.conn.shard
+	if !s.do(func() {
+		as := inUse
+		if r.limit.Load() == l { // else the capacity has been changed or lifted
+			// The kernel may know of a byte a little later than the stamp, which alone spares nobody.
+			may := func() bool { return l.wants(c.conn, momentOf(s.clock)) }
+			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last, may: may})
+		}
+		r.report(l, s, c.conn, as, tries)
+	}) {
+		return false
+	}
+	r.given[c.conn] = struct{}{}
+	r.some.Store(true)
+	s.evicting++
+	return true
+}
+
+// report hears what has come of an eviction.
+func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.evicting--
+	if r.recover(c) { // it is in use, or had left before its place was given away
+		r.taken.Add(1)
+	}
+	if as == inUse {
+		r.spare(c)
+	}
+	if as != inUse || !r.isOver() {
+		return
+	}
+	if l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
+		r.taken.Add(-1)
+		return
+	}
+	r.settle()
+}
+
+// spare notes that c is in use. r.mu must be held.
+func (r *room) spare(c *Conn) {
+	if len(r.spared) == 0 {
+		r.spared = map[*Conn]struct{}{}
+		time.AfterFunc(spareFor, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.spared = nil
+		})
+	}
+	r.spared[c] = struct{}{}
+}
+
+// isOver reports whether there are more connections than Most.
+func (r *room) isOver() bool {
+	l := r.limit.Load()
+	return l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns)
+}
+
+// settle has those evicted that are too many. r.mu must be held.
+func (r *room) settle() {
+	if !r.settling && r.isOver() {
+		r.settling = true
+		go r.shed()
+	}
+}
+
+// Between two walks for those that are too many is a pause, so that they take a fifth of a
+// core at most.
+const (
+	leastPause = 100 * time.Millisecond
+	pauseEach  = time.Microsecond // for each connection
+)
+
+// shed evicts connections until there are not too many any more.
+func (r *room) shed() {
+	for r.mayShed() {
+		r.shedSome()
+	}
+}
+
+// mayShed waits for the end of a pause. It returns false if there are not too many any more.
+func (r *room) mayShed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settling = r.isOver()
+	if wait := time.Until(r.shedNext); r.settling && wait > 0 {
+		r.mu.Unlock()
+		select {
+		case <-r.tracker.stop:
+		case <-time.After(wait):
+		}
+		r.mu.Lock()
+	}
+	r.shedNext = time.Now().Add(leastPause + time.Duration(r.tracker.live())*pauseEach)
+	select {
+	case <-r.tracker.stop:
+		return false
+	default:
+		return r.settling
+	}
+}
+
+const (
+	walkPatience = time.Second // is how long shedSome waits for a shard whose loop may be blocked
+	mostEvicting = 1 << 14     // evictions that a shard has under way at most
+)
+
+// shedSome evicts the most idle ones of those that may be evicted now. It takes as many as are
+// too many.
+func (r *room) shedSome() {
+	l := r.limit.Load()
+	if l == nil || l.MaxConns == 0 {
+		return
+	}
+	var mu sync.Mutex
+	var met []candidate
+	done := r.tracker.walk(func(s *Shard, c *Conn) {
+		if l.wants(c, momentOf(s.clock)) {
+			mu.Lock()
+			defer mu.Unlock()
+			met = append(met, candidate{c, c.lastUse().Bits()})
+		}
+	})
+	select {
+	case <-done:
+	case <-time.After(walkPatience):
+		r.tracker.abandonWalk(done)
+	}
+	mu.Lock()
+	all := met
+	met = nil
+	mu.Unlock()
+	slices.SortFunc(all, byStamp)
+	for _, c := range all {
+		if !r.shedOne(l, c) {
+			return
+		}
+	}
+}
+
+// shedOne evicts c. It reports false if there are not too many connections any more.
+func (r *room) shedOne(l *Capacity, c candidate) bool {
+	s := c.conn.shard
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for waited := time.Duration(0); s.evicting >= mostEvicting && waited < walkPatience; waited += time.Millisecond {
+		r.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		r.mu.Lock()
+	}
+	if !r.isOver() || r.limit.Load() != l {
+		return false
+	}
+	if s.evicting < mostEvicting && r.wants(l, c.conn) && r.evict(l, c, 0) {
+		r.taken.Add(-1)
+	}
+	return true
+}

@@ -1,0 +1,168 @@
+package idle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
+
+// Drain says how [Tracker.Drain] ends all connections.
+type Drain struct {
+	// Over is the time over which connections are ended, at an even rate. If many leave by
+	// themselves, it ends sooner. Rate is another way to say it: so many connections a
+	// second. If both are 0, all have their turn at once.
+	Duration time.Duration
+	Rate     float64
+
+	// Grace is the time that a connection has to finish after OnDrain was called. If
+	// it is 0, the connection is ended when OnDrain has returned.
+	CloseDelay time.Duration
+
+	// Stop is the time after which all connections that are left are ended, whether
+	// they are busy or not. If it is 0, busy connections are never cut. One that has
+	// not had its turn by then is ended without OnDrain, so choose more than Over.
+	ForceAfter time.Duration
+}
+
+// Drain ends all connections, the most idle first. Those that are tracked meanwhile are
+// included, so stop accepting connections before, unless the listener hands out
+// connections only to tell them. The operation finishes when no connection is live.
+//
+// When a connection has its turn, OnDrain is called ([Hooks]), even if the connection is
+// busy. It is ended Drain.CloseDelay later, with [ReasonDrain]. One that is busy by then is
+// ended when it falls idle. A connection is busy
+//
+//   - in a phase whose policy says so (Policy.NoInterrupt);
+//   - while its owner does not wait for input (see [Conn.AwaitRead]), so in many servers
+//     while a request is served;
+//   - while output waits to be sent;
+//   - if it has input that is not read yet;
+//   - while OnDrain or OnTimeout is running.
+//
+// Drain fails with [ErrClosed] if the tracker is closed, and if another Drain has not
+// finished. It also fails if a value in d is invalid; the error names it. It may be
+// called from any goroutine, callbacks included.
+func (t *Tracker) Drain(d Drain) (*Operation, error) {
+	t.mustBeMade()
+	if err := d.validate("Drain"); err != nil {
+		return nil, err
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	if !t.draining.CompareAndSwap(false, true) {
+		return nil, errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
+	}
+	p := d.plan()
+	p.reason, p.lasts = ReasonDrain, true
+	p.after = func() { t.draining.Store(false) }
+	return t.operate(p), nil
+}
+
+// plan returns the plan of an operation at the pace of d.
+func (d *Drain) plan() plan {
+	return plan{pace: pace{rate: d.Rate, left: d.Duration}, grace: d.CloseDelay, stop: d.ForceAfter, most: math.MaxInt}
+}
+
+// validate returns an error if a value in d is invalid. what is the type that d is, or is
+// a part of.
+func (d *Drain) validate(what string) error {
+	switch {
+	case math.IsNaN(d.Rate) || math.IsInf(d.Rate, 0) || d.Rate < 0:
+		return fmt.Errorf("idle: %s.Rate is %v; it must be a number of connections a second, or 0 for none", what, d.Rate)
+	case d.Rate > 0 && d.Duration > 0:
+		return fmt.Errorf("idle: %s.Over is %v and %s.Rate is %v; set only one of them", what, d.Duration, what, d.Rate)
+	}
+	return cmp.Or(
+		notNegative(what+".Duration", d.Duration),
+		notNegative(what+".CloseDelay", d.CloseDelay),
+		notNegative(what+".ForceAfter", d.ForceAfter),
+	)
+}
+
+// Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if all
+// conditions hold that are set; without any, all are. Of those that are chosen, the most
+// idle ones are ended first.
+type Shed struct {
+	// Most is how many connections are ended at most. Share says it as a share of those
+	// that are chosen, between 0 and 1, to the nearest whole number. If both are 0, all
+	// that are chosen are ended.
+	Max      int
+	Fraction float64
+
+	Idle   time.Duration        // not used for at least so long, see [Conn.Idle]
+	Age    time.Duration        // tracked for at least so long
+	Phase  *Phase               // in this phase
+	Filter func(owner any) bool // chosen by this function
+
+	// Cause is why, in a word or two of the caller's. TimeoutError.Cause has it, and
+	// Stats.Causes counts by it.
+	Cause string
+
+	// Over, Rate, Grace and Stop are as for [Drain].
+	Duration   time.Duration
+	Rate       float64
+	CloseDelay time.Duration
+	ForceAfter time.Duration
+}
+
+// Shed ends the connections that s chooses, with [ReasonShed], as [Tracker.Drain] ends
+// all. Connections that are tracked later are not included, nor those whose OnTimeout is
+// running. Idle is looked at once more when a connection has its turn.
+//
+// Pick is called for every connection to which the other conditions apply, in a pass of
+// its shard, or on the connection's loop. Passes of several shards may call it at the same
+// time. It must be quick, and must not block. If it panics, that is logged and counted as
+// in a callback, and the connection is not chosen. To end a single connection, call
+// [Conn.End].
+//
+// Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is
+// invalid, and the error names it.
+func (t *Tracker) Shed(s Shed) (*Operation, error) {
+	t.mustBeMade()
+	d := Drain{s.Duration, s.Rate, s.CloseDelay, s.ForceAfter}
+	if err := cmp.Or(d.validate("Shed"), s.validate(t)); err != nil {
+		return nil, err
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	p := d.plan()
+	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Fraction, s.Filter
+	if s.Max > 0 {
+		p.most = s.Max
+	}
+	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
+	return t.operate(p), nil
+}
+
+// wants reports whether the conditions apply that the tracker can check by itself.
+func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
+	switch e, m := &c.conn.entry, momentOf(k); {
+	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
+		return false
+	case s.Idle > 0 && m.since(e.lastUse()) < s.Idle:
+		return false
+	case s.Age > 0 && m.since(e.born.Load()) < s.Age:
+		return false
+	}
+	return true
+}
+
+func (s *Shed) validate(t *Tracker) error {
+	switch {
+	case s.Max < 0:
+		return fmt.Errorf("idle: Shed.Max is %d; it must not be negative", s.Max)
+	case math.IsNaN(s.Fraction) || s.Fraction < 0 || s.Fraction > 1:
+		return fmt.Errorf("idle: Shed.Fraction is %v; it must be 0 to 1", s.Fraction)
+	case s.Max > 0 && s.Fraction > 0:
+		return fmt.Errorf("idle: Shed.Max is %d and Shed.Fraction is %v; set only one of them", s.Max, s.Fraction)
+	case s.Phase != nil && s.Phase.clock != t.clock:
+		return errors.New("idle: Shed.Phase is of another tracker; call Shed on the one that made the phase")
+	}
+	return cmp.Or(notNegative("Shed.Idle", s.Idle), notNegative("Shed.Age", s.Age))
+}

@@ -1,0 +1,228 @@
+package idle
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+)
+
+// keys counts connections by a key, such as the client's address.
+type keys struct {
+	most   atomic.Int64
+	key    func(owner any) string
+	custom bool // key is the user's
+	calls  *callbacks
+
+	// before applies too until a walk has counted all connections here. So nobody gets more
+	// places by changing the capacity again and again. The walk may take long, if a loop is
+	// blocked. So before allows no fewer connections than is set now; see takeOver.
+	before atomic.Pointer[keys]
+
+	mu     sync.Mutex
+	of     map[*Conn]string
+	count  map[string]int
+	quotas quotas
+}
+
+// errRate and errKey are [ErrFull] because of too many connections of a key, or in a time.
+var (
+	errRate = fmt.Errorf("too many connections in so short a time: %w", ErrFull)
+	errKey  = fmt.Errorf("too many of its key: %w", ErrFull)
+)
+
+func newKeys(c *Capacity, calls *callbacks) *keys {
+	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]string{}, count: map[string]int{}}
+	k.set(c)
+	if !k.custom {
+		k.key = ByAddress
+	}
+	return k
+}
+
+// set sets the limits of c.
+func (k *keys) set(c *Capacity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most.Store(int64(c.PerKey))
+	if k.quotas.Quota != c.NewPerKey {
+		k.quotas = quotas{Quota: c.NewPerKey, of: map[string]*rate.Limiter{}}
+	}
+}
+
+// takeOver makes last the predecessor of k, which nobody uses yet. What was used of the same
+// quota stays used.
+func (k *keys) takeOver(last *keys) {
+	last.mu.Lock()
+	if last.quotas.Quota == k.quotas.Quota {
+		k.quotas = last.quotas
+	}
+	last.quotas = quotas{}
+	last.mu.Unlock()
+	if before := last.before.Load(); before != nil {
+		last = before // as it has counted all
+	}
+	if most, was := k.most.Load(), last.most.Load(); most == 0 || 0 < was && was < most {
+		last.most.Store(most)
+	}
+	k.before.Store(last)
+}
+
+// enter counts c. It fails if there are enough of its key, unless it is known. If c is
+// counted already, it has no effect.
+func (k *keys) enter(c *Conn, owner any, known bool) error {
+	if k == nil {
+		return nil
+	}
+	before := k.before.Load()
+	if err := before.enter(c, owner, known); err != nil {
+		return err
+	}
+	key := k.keyOf(owner)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, has := k.of[c]; has || key == "" {
+		return nil
+	}
+	switch most := k.most.Load(); {
+	case known:
+	case most > 0 && int64(k.count[key]) >= most:
+		before.leave(c)
+		return fmt.Errorf("%d connections of %s: %w", most, key, errKey)
+	case k.quotas.PerSecond > 0 && !k.quotas.allow(key):
+		before.leave(c)
+		return fmt.Errorf("connections of %s: %w", key, errRate)
+	}
+	k.of[c] = key
+	k.count[key]++
+	return nil
+}
+
+// adopt counts c, which is tracked already.
+func (k *keys) adopt(c *Conn) {
+	_ = k.enter(c, c.owner, true)
+	if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		k.leave(c)
+	}
+}
+
+// leave takes c out of the count.
+func (k *keys) leave(c *Conn) {
+	if k == nil {
+		return
+	}
+	k.before.Load().leave(c)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, has := k.of[c]
+	if !has {
+		return
+	}
+	delete(k.of, c)
+	if k.count[key]--; k.count[key] == 0 {
+		delete(k.count, key)
+	}
+}
+
+// keyOf calls the user's Key. The result is empty if that panics.
+func (k *keys) keyOf(owner any) (key string) {
+	k.calls.guard("Key", func() { key = k.key(owner) })
+	return key
+}
+
+// ByAddress is the default of Capacity.Key: the IP address of the owner's peer, or the /64
+// to which an IPv6 address belongs. It asks the owner as Options.Label does. It returns "",
+// which is not counted, if there is no address, or if it is not known yet.
+func ByAddress(owner any) string {
+	addr, ok := knownAddr(owner).(interface{ AddrPort() netip.AddrPort })
+	if !ok {
+		return ""
+	}
+	ip := addr.AddrPort().Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		net, _ := ip.Prefix(64)
+		return net.String()
+	}
+	if !ip.IsValid() {
+		return ""
+	}
+	return ip.String()
+}
+
+// refusals are how many connections were refused, and how many of them by which limit.
+type refusals struct{ all, key, rate atomic.Uint64 }
+
+func (r *refusals) count(err error) {
+	r.all.Add(1)
+	switch {
+	case errors.Is(err, errKey):
+		r.key.Add(1)
+	case errors.Is(err, errRate):
+		r.rate.Add(1)
+	}
+}
+
+// A Quota limits how many connections come in a time. The zero Quota is no limit.
+type Quota struct {
+	PerSecond float64
+	Burst     int // how many may come at once; by default as many as in a second, at least 1
+}
+
+func (q Quota) limiter() *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(q.PerSecond), q.burst())
+}
+
+func (q Quota) burst() int {
+	if q.Burst > 0 {
+		return q.Burst
+	}
+	return int(max(1, min(math.Ceil(q.PerSecond), math.MaxInt32)))
+}
+
+func (q Quota) validate(field string) error {
+	switch {
+	case !(q.PerSecond >= 0) || math.IsInf(q.PerSecond, 0):
+		return fmt.Errorf("idle: %s.PerSecond is %v; use 0 for no limit", field, q.PerSecond)
+	case q.Burst < 0:
+		return fmt.Errorf("idle: %s.Burst is %d; use 0 for a default", field, q.Burst)
+	case q.Burst > 0 && q.PerSecond == 0:
+		return fmt.Errorf("idle: %s.Burst is %d, but PerSecond is 0; set PerSecond too", field, q.Burst)
+	}
+	return nil
+}
+
+// quotas has a limiter for each key that has come lately.
+type quotas struct {
+	Quota
+	of   map[string]*rate.Limiter
+	most int // when there are so many, those that would be as new go
+}
+
+const fewQuotas = 1024
+
+// allow reports whether another connection of a key may come.
+func (q *quotas) allow(key string) bool {
+	l := q.of[key]
+	if l == nil {
+		if len(q.of) >= max(q.most, fewQuotas) {
+			q.sweep()
+		}
+		l = q.limiter()
+		q.of[key] = l
+	}
+	return l.Allow()
+}
+
+// sweep removes the limiters that are full.
+func (q *quotas) sweep() {
+	for key, l := range q.of {
+		if l.Tokens() >= float64(q.burst()) {
+			delete(q.of, key)
+		}
+	}
+	q.most = 2 * len(q.of)
+}

@@ -1,0 +1,187 @@
+package idle
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A candidate is a connection that an operation or a census has met. Only its shard may look
+// into it.
+type candidate struct {
+	conn *Conn
+	last uint32 // the stamp of the last use that is known; in a census, what it is sorted by
+}
+
+// byStamp compares candidates: one with an earlier stamp comes first. The stamps must be less
+// than 2³¹ ticks apart.
+func byStamp(a, b candidate) int { return int(int32(a.last - b.last)) }
+
+// byLaterStamp is the opposite of byStamp.
+func byLaterStamp(a, b candidate) int { return byStamp(b, a) }
+
+// An outcome is what has come of telling or ending a connection.
+type outcome uint8
+
+const (
+	gone  outcome = iota // the connection had ended before
+	inUse                // nothing was done
+	told                 // the owner is being asked to finish
+	ended                // the connection has been ended
+)
+
+// A mailbox has what others want a shard to do. Passes do it, or takeAll, when no connection
+// is live any more.
+type mailbox struct {
+	mu     sync.Mutex
+	tasks  []func()
+	closed bool
+	some   atomic.Bool // tasks is not empty
+}
+
+// add adds a task. It returns false if the shard is closed, and nobody will do the task.
+func (m *mailbox) add(task func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.tasks = append(m.tasks, task)
+	m.some.Store(true)
+	return true
+}
+
+// take appends up to n tasks to buf.
+func (m *mailbox) take(buf []func(), n int) []func() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n = min(n, len(m.tasks))
+	buf = append(buf, m.tasks[:n]...)
+	clear(m.tasks[:n])
+	if m.tasks = m.tasks[n:]; len(m.tasks) == 0 {
+		m.tasks = nil
+		m.some.Store(false)
+	}
+	return buf
+}
+
+// close returns the tasks that are left. No more can be added.
+func (m *mailbox) close() []func() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := m.tasks
+	m.tasks, m.closed = nil, true
+	m.some.Store(false)
+	return left
+}
+
+// do has a task done in a pass of s, where connections may be told and ended. It returns false
+// if s is closed. Any goroutine may call it.
+func (s *Shard) do(task func()) bool {
+	if !s.mail.add(task) {
+		return false
+	}
+	s.clock.Hurry()
+	return true
+}
+
+// doTasks does some tasks. It reports whether there are more. Like all of a pass it must not
+// run twice at a time.
+func (s *Shard) doTasks() (more bool) {
+	s.tasks = s.mail.take(s.tasks[:0], jobsPerLock)
+	for _, task := range s.tasks {
+		task()
+	}
+	clear(s.tasks)
+	return s.mail.some.Load()
+}
+
+// invite asks the owner of c to finish, unless OnTimeout is running.
+func (s *Shard) invite(c *Conn) outcome {
+	switch st := c.state.Load(); {
+	case st&live == 0:
+		return gone
+	case st&asking != 0:
+		return inUse
+	}
+	s.tell(c)
+	return told
+}
+
+// A dismissal says how a connection is to be ended.
+type dismissal struct {
+	reason Reason
+	cause  string
+	forced bool   // although it is in use, or its OnTimeout is running
+	still  bool   // only if there has been no activity since last
+	last   uint32 // a stamp
+
+	may func() bool // nil means yes; asked after the owner, who may know of a later activity
+}
+
+// dismiss ends c. Unless that is forced, nothing is done if a reader has had something to
+// deliver.
+func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
+	need := uint32(live | ending)
+	switch st := c.state.Load(); {
+	case st&live == 0:
+		return gone
+	case d.forced:
+		need = live
+	case st&asking != 0:
+		return inUse
+	case !s.mayEnd(c, d):
+		c.state.spare()
+		return inUse
+	}
+	err := &TimeoutError{
+		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: momentOf(s.clock).since(c.lastUse()),
+	}
+	switch {
+	case s.end(c, nil, need, err, 0):
+	case c.Live():
+		return inUse
+	default:
+		return gone
+	}
+	if d.reason == ReasonShed && d.cause != "" {
+		s.tracker.countCause(d.cause)
+	}
+	return ended
+}
+
+// mayEnd reports whether c may be ended although nobody forces that. It sets the flag ending
+// before it looks. See [Conn.Deliver].
+func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
+	c.state.move(live, ending, 0)
+	if d.still && c.lastUse().Bits() != d.last || s.isInUse(c, d.reason) {
+		return false
+	}
+	return d.may == nil || d.may()
+}
+
+// isInUse reports whether the connection is busy, has input that its owner has not read
+// yet, or has output that waits to be sent.
+func (s *Shard) isInUse(c *Conn, reason Reason) bool {
+	if c.isBusy() {
+		return true
+	}
+	if c.hooks.Probe == nil {
+		return c.out.waits()
+	}
+	e := s.examine(c, reason)
+	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || c.isBusy()
+}
+
+// End ends the connection for a cause of the caller's own, whether it is busy or not.
+// Neither OnTimeout nor OnDrain is called, but OnEnd is. Reads and writes fail with a
+// [TimeoutError] that has [ReasonShed] and the cause, and Stats.Causes counts it.
+// It happens in the next pass of the connection's shard, even if OnTimeout is running. Any
+// goroutine may call End, of a loop-driven [Shard] too. On a connection that is not live it
+// has no effect.
+func (c *Conn) End(cause string) {
+	if !c.Live() {
+		return
+	}
+	s := c.shard
+	s.do(func() { s.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true}) })
+}

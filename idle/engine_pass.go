@@ -1,0 +1,183 @@
+package idle
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// pass looks at the connections that came up and judges those that are due. If
+// budget is not zero it stops when that is used up, and reports that it has. Only
+// one pass of a shard may run at a time.
+func (s *Shard) pass(budget time.Duration) (exceeded bool) {
+	begun := time.Now()
+	now := s.clock.Settled()
+	first := min(s.due.Load(), now) // nothing that is due came up before
+	for !exceeded {
+		s.lock.Lock()
+		more := s.collect(now)
+		s.lock.Unlock()
+		for _, c := range s.jobs {
+			s.judge(c)
+		}
+		clear(s.jobs)
+		if !more {
+			break
+		}
+		exceeded = budget > 0 && time.Since(begun) >= budget // the rest has come up, and waits for the next pass
+	}
+	// What operations want comes last, but a little of it is done in any case, or a herd
+	// could hold them up for ever.
+	for more := s.mail.some.Load(); more && s.doTasks(); {
+		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
+			break
+		}
+	}
+	for s.walks.some.Load() && s.step() {
+		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
+			break
+		}
+	}
+	s.announce(first)
+	took := time.Since(begun)
+	s.counts.passed(took)
+	if report := s.tracker.opts.OnPass; report != nil {
+		s.tracker.calls.guard("OnPass", func() { report(took) })
+	}
+	return exceeded
+}
+
+// collect looks at connections that came up. It puts those that are not due back
+// into the wheel, and appends the others to jobs. It reports whether more have
+// come up. The lock must be held.
+func (s *Shard) collect(now int64) (more bool) {
+	s.jobs = s.jobs[:0]
+	most := jobsPerLock
+	if s.loop {
+		most = 1
+	}
+	s.wheel.Advance(uint64(now))
+	looks := 0
+	for ; looks < looksPerLock && len(s.jobs) < most; looks++ {
+		t := s.wheel.Pop()
+		if t == nil {
+			break
+		}
+		c := connOf(t)
+		if s.isDue(c, moment{now: now}) {
+			s.jobs = append(s.jobs, c)
+		}
+	}
+	s.counts.looks.Add(uint64(looks))
+	next, ok := s.wheel.Next()
+	return ok && int64(next) <= now
+}
+
+// isDue looks at c, which has just been popped. If c is not due, isDue puts it
+// back into the wheel. The lock must be held.
+func (s *Shard) isDue(c *Conn, m moment) bool {
+	st := c.state.Load()
+	switch {
+	case st&expired != 0 && int32(c.placed.Load()-uint32(m.now)) > 0: // too early to reap
+		s.schedule(&c.entry, m.tickOf(c.placed.Load()))
+		return false
+	case st&expired != 0:
+		return true
+	case st&live == 0:
+		return false
+	}
+	c.refresh(m.now)
+	c.follow(s.clock)
+	at := c.next(m).at
+	if at <= m.now {
+		return true
+	}
+	s.placeAt(&c.entry, at, m)
+	return false
+}
+
+// announce sets due to the tick at which the next pass has work. What the pass has found
+// came up in the given tick or later.
+func (s *Shard) announce(first int64) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	switch {
+	case !s.wheel.Waits():
+		s.behind.Store(0)
+	case s.behind.Load() == 0:
+		s.behind.Store(max(first, 1))
+	}
+	due := int64(never)
+	if next, ok := s.wheel.Next(); ok {
+		due = int64(next)
+	}
+	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep for ever after a never
+}
+
+// lateBy returns for how long passes have left connections that came up.
+func (s *Shard) lateBy() time.Duration {
+	if behind := s.behind.Load(); behind > 0 && !s.closed.Load() {
+		return max(s.clock.After(behind), 0)
+	}
+	return 0
+}
+
+// post makes the loop run a pass, unless one is pending or the loop has not yet
+// had time for its other work (see resume).
+func (s *Shard) post() {
+	if s.closed.Load() || s.clock.Elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
+		return
+	}
+	failed := true // in case it panics
+	s.tracker.calls.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
+	if failed {
+		s.resume.Store(int64(s.clock.Elapsed() + s.tracker.opts.Tick))
+		s.posted.Store(false)
+	}
+}
+
+// passOnLoop is the pass that a loop runs. If work remains, the driver posts the
+// next pass once the loop has had as much time for its other work as this pass
+// took, or a tick if that is less. passOnLoop does not post it itself, as a loop
+// may run what a task posts before anything else.
+func (s *Shard) passOnLoop() {
+	k := s.clock
+	if !s.closed.Load() {
+		begun := k.Elapsed()
+		s.passing = true
+		exceeded := s.pass(s.tracker.opts.Budget)
+		s.passing = false
+		ended := k.Elapsed()
+		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
+		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick
+			resume = max(resume, ended+k.Until(k.Settled()+1)+k.Slack)
+		}
+		s.resume.Store(int64(resume))
+	}
+	s.posted.Store(false)
+	if s.isBehind(k.Settled()) {
+		s.clock.Hurry()
+	}
+}
+
+// hasOther reports whether operations want something of s.
+func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.walks.some.Load() }
+
+// isBehind reports whether a loop has a pass due and none pending.
+func (s *Shard) isBehind(now int64) bool {
+	return s.loop && (s.due.Load() <= now || s.hasOther()) && !s.posted.Load() && !s.closed.Load()
+}
+
+// Between unlocking and locking again, a pass looks at no more than looksPerLock
+// connections, and takes no more than jobsPerLock that are due. On a loop, where
+// nothing is locked, it takes one, and then checks its budget.
+const (
+	looksPerLock = 256
+	jobsPerLock  = 16
+)
+
+// connOf returns the connection whose timer is t.
+func connOf(t *wheel.Timer) *Conn {
+	return (*Conn)(unsafe.Add(unsafe.Pointer(t), -int(unsafe.Offsetof(Conn{}.entry)+unsafe.Offsetof(entry{}.timer))))
+}

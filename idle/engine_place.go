@@ -1,0 +1,120 @@
+package idle
+
+import (
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
+
+// This is what connections use of their shard: the time, and their places in its wheel.
+
+// stamp returns the current stamp.
+func (s *Shard) stamp() clock.Stamp {
+	if now := s.now.Load(); !now.Asleep() {
+		return now
+	}
+	return s.clock.Read()
+}
+
+// instant returns the current instant and its stamp. If counted is set they come
+// from the real clock, otherwise from its copy.
+func (s *Shard) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
+	if !counted {
+		stamp = s.stamp()
+		return stamp, stamp.Start()
+	}
+	at = s.clock.Instant()
+	if stamp = clock.StampOf(int64(at.Bits())); stamp.Bits() != at.Bits() { // this tick has the stamp of the next one; see StampOf
+		at = stamp.Start()
+	}
+	return stamp, at
+}
+
+// restamp is the slow path of an activity. It stores now in use, or in keepalive if the
+// activity is the ping or answer that the flag announces. It runs once a tick for each
+// direction of a connection. After a keepalive it runs again in the same tick, so that use in
+// that tick counts. While the clock sleeps it runs for each activity.
+//
+// If the connection was used in the tick of the ping, the ping or its answer may have taken
+// the fast path. Then the flag is out of date.
+func (s *Shard) restamp(e *entry, now clock.Stamp, use, keepalive *clock.AtomicStamp, flag uint32) {
+	at := use
+	if e.state.Load()&flag != 0 && e.state.move(flag, 0, flag) && use.Load().Sub(e.pinged.Load()) < 0 {
+		at = keepalive
+	}
+	if s.loop {
+		at.Store(now) // on a loop nobody else can have stored a later one
+	} else {
+		at.Raise(now)
+	}
+	if e.state.Load()&granted != 0 {
+		e.state.set(0, granted)
+	}
+	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
+		s.slowPaths.Store(n + 1)
+	}
+}
+
+// pay moves f.paid forward. On a loop nobody else changes it at the same time, so
+// that needs no locked instruction.
+func (s *Shard) pay(f *flow, ticks int64) {
+	if s.loop {
+		f.paid.Store(f.paid.Load().Add(ticks))
+	} else {
+		f.paid.Add(ticks)
+	}
+}
+
+// place schedules e, which must be live, for its deadline. The lock must be held.
+func (s *Shard) place(e *entry, m moment) {
+	s.wheel.Advance(uint64(m.now))
+	s.placeAt(e, e.next(m).at, m)
+}
+
+// placeAt is place for an entry whose deadline has just been computed to be at
+// the tick at. It computes it again after storing it because of this race:
+//
+//	pass:   computes the deadline at
+//	reader: starts a wait with an earlier deadline; e.placed is earlier still, so it does not move e
+//	pass:   stores at in e.placed
+func (s *Shard) placeAt(e *entry, at int64, m moment) {
+	s.schedule(e, at)
+	for now := e.next(m).at; now < at; now = e.next(m).at {
+		at = now
+		s.schedule(e, at)
+	}
+}
+
+// schedule puts e in the wheel for the tick at. The lock must be held.
+func (s *Shard) schedule(e *entry, at int64) {
+	e.placed.Store(uint32(at))
+	next := int64(s.wheel.Schedule(&e.timer, uint64(max(at, 0))))
+	if next < s.due.Load() { // not during a pass: due has come then, and announce sets it at the end
+		s.due.Store(next)
+		if s.now.Load().Asleep() { // otherwise the driver looks at due in the next tick
+			s.clock.Hurry()
+		}
+	}
+}
+
+// forget takes c, which is ending, out of the wheel and of conns. The lock must be held.
+func (s *Shard) forget(c *Conn) {
+	s.wheel.Cancel(&c.timer)
+	s.conns.remove(c)
+}
+
+// hasten makes sure that e is looked at no later than at the given stamp. Usually
+// its place in the wheel is early enough.
+func (s *Shard) hasten(e *entry, deadline uint32) {
+	if int32(e.placed.Load()-deadline) > 0 {
+		s.pull(e)
+	}
+}
+
+// pull moves e to an earlier place in the wheel, that of its deadline.
+func (s *Shard) pull(e *entry) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
+		s.counts.relinks.Add(1)
+		s.place(e, moment{now: s.clock.Recent()})
+	}
+}

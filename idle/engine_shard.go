@@ -1,0 +1,406 @@
+package idle
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/wheel"
+)
+
+// Shard is a set of connections with a wheel of its own. A [Tracker] makes the
+// shards that its driver passes over. [Tracker.NewShard] makes one for an event
+// loop.
+type Shard struct {
+	// now has a cache line of its own. Every activity reads it, and the fields
+	// after it are written often.
+	now clock.AtomicStamp // the clock's copy
+	_   [60]byte
+
+	tracker *base
+	clock   *clock.Clock // the tracker's
+	loop    bool         // the shard belongs to an event loop, and lock does nothing
+
+	lock  sync.Locker // guards wheel, the timers in it, and conns
+	wheel wheel.Wheel
+	conns connSet
+
+	due       atomic.Int64  // the tick at which a pass has work, or never
+	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
+	counts    counters
+
+	execute func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
+	posted  atomic.Bool             // a pass is pending on the loop, or running there
+	behind  atomic.Int64            // the tick since which passes have left connections that came up, for want of time; 0 if they have not
+	resume  atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
+
+	closed  atomic.Bool
+	passing bool    // on a loop: a pass is running, maybe in a callback
+	jobs    []*Conn // connections found due by the current pass
+
+	mail  mailbox
+	tasks []func() // those that are being done
+
+	walks  walkQueue
+	visits []*Conn // connections that a step of a walk visits
+	stride int     // how many these are; looksPerLock but in tests
+
+	evicting int // evictions that the room has under way here; guarded by its mutex
+}
+
+// noLock is the lock of a shard that belongs to an event loop.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
+// A base is what the shards of a tracker share, and the list of them.
+type base struct {
+	clock  *clock.Clock
+	phase  *Phase // the phase of new connections
+	opts   Options
+	linger int64 // Options.ReapDelay in ticks
+	calls  callbacks
+
+	own []*Shard // shards that the driver passes over
+
+	pingless atomic.Bool // a connection has Hooks without Ping
+
+	stop, stopped chan struct{} // the driver is to end, has ended
+
+	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
+	ends    ends
+	byPhase phaseCounts
+	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
+	room    *room
+	refused refusals
+
+	retiring atomic.Bool
+
+	mu      sync.Mutex
+	loops   []*Shard // shards of event loops
+	closed  bool
+	leaving []*Shard          // those that are being closed
+	past    Stats             // counts of shards that were closed
+	causes  map[string]uint64 // of connections that were shed
+}
+
+// init prepares b for shards.
+func (b *base) init(opts Options) {
+	b.opts = opts
+	b.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
+	b.clock = clock.New(opts.Tick)
+	b.past = Stats{TimedOut: map[Reason]uint64{}}
+	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
+	b.calls.logger = opts.Logger
+	b.ends.init(&b.opts, &b.calls, &b.watched, b.stop)
+	b.calls.reapers.running = &b.calls.running
+}
+
+// newShard returns a shard that b does not list yet. execute is nil for a shard
+// that the driver passes over.
+func (b *base) newShard(execute func(func()) error) *Shard {
+	s := &Shard{tracker: b, clock: b.clock, execute: execute, loop: execute != nil, lock: noLock{}, stride: looksPerLock}
+	s.conns.lock = noLock{}
+	if execute == nil {
+		s.lock = &sync.Mutex{}
+	} else {
+		s.conns.lock = &sync.Mutex{}
+	}
+	s.due.Store(never)
+	b.clock.Attach(&s.now)
+	return s
+}
+
+// each calls yield for every shard.
+func (b *base) each(yield func(*Shard) bool) {
+	for _, s := range b.own {
+		if !yield(s) {
+			return
+		}
+	}
+	b.mu.Lock()
+	loops := b.loops
+	b.mu.Unlock()
+	for _, s := range loops {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+// countCause counts a connection that was shed. Beyond mostCauses the rest is counted
+// together.
+func (b *base) countCause(cause string) {
+	cause = clip(cause)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.causes == nil {
+		b.causes = map[string]uint64{}
+	}
+	if _, known := b.causes[cause]; !known && len(b.causes) >= mostCauses {
+		cause = otherNames
+	}
+	b.causes[cause]++
+}
+
+// isEmpty reports whether no connection is live. b.mu must be held.
+//
+// It does not miss a connection that is being tracked:
+//
+//	CloseWhenEmpty: sets retiring, then checks isEmpty under b.mu
+//	Track:  counts the connection, then loads retiring (in isClosed)
+//
+// Either isEmpty sees the count, or Track sees retiring. In that case Track waits
+// for b.mu, and then sees whether the shard has been closed.
+func (b *base) isEmpty() bool {
+	for _, of := range [][]*Shard{b.own, b.loops} {
+		for _, s := range of {
+			if s.counts.live() > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// live returns the number of live connections.
+func (b *base) live() (n int) {
+	for s := range b.each {
+		n += int(s.counts.live())
+	}
+	return n
+}
+
+// isClosed reports whether the tracker is closed.
+func (b *base) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// errClosed returns the error for a closed shard: ErrClosed if its tracker is
+// closed too.
+func (b *base) errClosed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrClosed
+	}
+	return ErrShardClosed
+}
+
+// Track starts tracking c under the tracker's policy, as if it had been active
+// just now. A read counts as waiting. h and owner must not be nil, nor h.Expire:
+// Track panics otherwise, and if c is nil. owner is the argument of the functions
+// in h, and is what [Tracker.Close] returns. The shard retains c, owner and h
+// until the connection ends. If the shard has a loop, Track must be called on it.
+//
+// Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
+// only the shard is, and with [ErrTracked] if c was tracked before. It also fails
+// if the policy has an active Heartbeat and h has no Ping.
+func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
+
+// track is Track. If known is set, c is not refused for want of room.
+func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
+	if c == nil {
+		panic("idle: Track(nil, ...); pass the address of the connection's Conn")
+	}
+	if owner == nil {
+		panic("idle: Track without an owner; pass what the Hooks are to be called with")
+	}
+	if h == nil || h.Expire == nil {
+		panic("idle: Track without Hooks.Expire; set it, as it ends the reads and writes of a connection")
+	}
+	if s.closed.Load() {
+		return s.tracker.errClosed()
+	}
+	if h.Ping == nil && !s.tracker.pingless.Load() {
+		s.tracker.noPing()
+	}
+	phase := s.tracker.phase.latest()
+	if err := h.Check(phase.policy); err != nil {
+		return err
+	}
+	if !c.state.start() {
+		return ErrTracked
+	}
+	c.shard, c.owner, c.hooks = s, owner, h
+	stamp := s.stamp()
+	c.start(stamp)
+	c.begin(phase, stamp)
+	c.phase.Store(phase)
+	s.tracker.ends.begin(owner)
+
+	keys, err := s.admit(c, owner, known)
+	if err != nil {
+		c.state.Store(0) // it may be tried again
+		return err
+	}
+	return s.enroll(c, keys)
+}
+
+// enroll is the part of Track after admit.
+func (s *Shard) enroll(c *Conn, keys *keys) error {
+	if err := s.insert(c); err != nil {
+		s.counts.tracked.Add(^uint64(0))
+		s.leave(c)
+		c.state.Store(0)
+		return err
+	}
+	if now := s.tracker.keys.Load(); now != keys && now != nil { // the walk that counts may have been here before insert
+		now.adopt(c)
+	}
+	return nil
+}
+
+// insert gives c its place in the wheel.
+func (s *Shard) insert(c *Conn) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	err := error(nil)
+	if s.isClosed() { // the tracker's Close may have missed the connection
+		err = s.tracker.errClosed()
+	} else if c.follow(s.clock) { // the walk may have been here before the policy was loaded
+		err = c.hooks.Check(c.phase.Load().policy)
+	}
+	if err != nil {
+		if _, ok := c.state.end(); ok {
+			return err
+		}
+	}
+	if c.Live() { // another goroutine may have closed it
+		s.conns.add(c)
+		s.place(&c.entry, moment{now: s.clock.Recent()})
+	}
+	return nil
+}
+
+// noPing notes that a connection cannot be pinged. A Replace that does not see the
+// note has replaced the policy by the time that noPing returns, so Track sees that.
+func (b *base) noPing() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pingless.Store(true)
+}
+
+// isClosed reports whether s is closed, for a connection that is already counted.
+// If the tracker is retiring, it waits for an isEmpty that is under way.
+func (s *Shard) isClosed() bool {
+	if s.tracker.retiring.Load() {
+		s.tracker.mu.Lock()
+		defer s.tracker.mu.Unlock()
+	}
+	return s.closed.Load()
+}
+
+// admit counts a new connection, if there is room for it or it is known. It returns the keys
+// that it counts in. It must come before closed is loaded, see isEmpty.
+func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
+	t := s.tracker
+	keys := t.keys.Load()
+	if err := keys.enter(c, owner, known); err != nil {
+		t.refused.count(err)
+		return nil, err
+	}
+	if known {
+		t.room.adopt()
+	} else if err := t.room.admit(); err != nil {
+		keys.leave(c)
+		t.refused.count(err)
+		return nil, err
+	}
+	s.counts.tracked.Add(1)
+	return keys, nil
+}
+
+// leave makes room for another connection.
+func (s *Shard) leave(c *Conn) {
+	s.tracker.room.leave(c)
+	s.tracker.keys.Load().leave(c)
+}
+
+// wentAway is called while the tracker is watched, after a connection has ended and been
+// counted, without a lock.
+func (s *Shard) wentAway(c *Conn, p parting) {
+	s.tracker.keys.Load().leave(c)
+	s.tracker.ends.part(p)
+	s.checkEmpty()
+}
+
+// checkEmpty closes a tracker that is retiring if no connection is left. One that ended
+// before CloseWhenEmpty set retiring is no longer counted when CloseWhenEmpty looks.
+func (s *Shard) checkEmpty() {
+	if s.tracker.retiring.Load() && s.counts.live() == 0 {
+		s.tracker.closeIfEmpty()
+	}
+}
+
+// A connSet is all connections of a shard that have not ended, and those that linger until
+// they are reaped. The shard's lock guards it. On a loop that does nothing, but others may look at
+// all with lock held.
+//
+// A walk visits them from the last to the first, some at a time. What it has not visited yet
+// is always all[:unvisited]. So a connection that is there when the walk begins, and stays,
+// is visited exactly once. One that comes later is not visited.
+type connSet struct {
+	lock      sync.Locker // held while all changes; does nothing where the lane's lock does
+	all       []*Conn
+	unvisited int // by the walk that is under way, if any
+}
+
+// leastConns is the capacity below which a connSet does not shrink.
+const leastConns = 1024
+
+// add adds c, which must not be in a connSet.
+func (s *connSet) add(c *Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	c.index = uint32(len(s.all))
+	s.all = append(s.all, c)
+}
+
+// remove removes c, if it is there.
+func (s *connSet) remove(c *Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	i := int(c.index)
+	if i >= len(s.all) || s.all[i] != c {
+		return
+	}
+	if i < s.unvisited { // fill its place with one that is not visited either, which leaves a place among the visited
+		s.unvisited--
+		s.put(i, s.all[s.unvisited])
+		i = s.unvisited
+	}
+	last := len(s.all) - 1
+	if i < last {
+		s.put(i, s.all[last])
+	}
+	s.all[last] = nil
+	s.all = s.all[:last]
+	if n := cap(s.all); n > leastConns && last < n/4 {
+		s.all = append(make([]*Conn, 0, n/2), s.all...)
+	}
+}
+
+// put puts c in the place i.
+func (s *connSet) put(i int, c *Conn) { s.all[i], c.index = c, uint32(i) }
+
+// beginWalk makes all connections unvisited.
+func (s *connSet) beginWalk() { s.unvisited = len(s.all) }
+
+// visit returns up to n connections that the walk has not visited, which it has then.
+func (s *connSet) visit(n int) []*Conn {
+	to := s.unvisited
+	s.unvisited = max(0, to-n)
+	return s.all[s.unvisited:to]
+}
+
+// last returns one of the connections, or nil if there are none.
+func (s *connSet) last() *Conn {
+	if len(s.all) == 0 {
+		return nil
+	}
+	return s.all[len(s.all)-1]
+}

@@ -1,0 +1,92 @@
+package idle
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// Reason says why a connection has ended: it names the limit that it has passed, or
+// the operation that has ended it. The zero Reason means none.
+type Reason uint8
+
+// The reasons. First there is one for each limit of a [Policy].
+const (
+	_ Reason = iota
+	ReasonIdle
+	ReasonRead
+	ReasonWrite
+	ReasonMaxAge
+	ReasonHeartbeat
+	ReasonMinReadRate
+	ReasonMinWriteRate
+	ReasonPhase
+	ReasonReadTotal
+	numLimits
+)
+
+// These are the reasons of operations.
+const (
+	ReasonDrain Reason = numLimits + iota // [Tracker.Drain]
+	ReasonShed                            // [Tracker.Shed] and [Conn.End]
+	ReasonEvict                           // [Capacity]
+	numReasons
+)
+
+var others = [...]string{"drain", "shed", "evict"}
+
+// TimeoutError says why a connection was ended: which limit it has passed, or by which
+// operation. It is a net.Error and matches os.ErrDeadlineExceeded, so servers treat it
+// like the error after a deadline set by SetReadDeadline.
+//
+// A library between a connection and its user may replace the error by its own,
+// as gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no
+// TimeoutError. Ask the connection for it (idlenet.Conn.Timeout), or use
+// OnTimeout and OnEnd, which get the original.
+type TimeoutError struct {
+	Reason  Reason
+	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
+	Phase   string        // Policy.Name of the connection's phase
+	Limit   time.Duration // as configured, for a rate its Grace; 0 for operations
+	Rate    Rate          // as configured, if the limit is a minimum rate
+	Elapsed time.Duration // the time that has passed: at least Limit (less Heartbeat.Jitter), and exact to two ticks; for operations, since the last use, a farewell of OnDrain included
+	Cause   string        // for operations: the cause that was given to Shed or End
+}
+
+// Error returns the phase, setting, limit or rate, and elapsed time. The text contains
+// "i/o timeout", by which servers recognise a timeout that they need not log:
+//
+//	i/o timeout: request header: HeaderTimeout of 10s passed after 10.01s
+//	i/o timeout: request: BodyRate of 50000 B/s not reached after 5.02s
+//	i/o timeout: chat: ended by shed (too old a version), idle for 3.2s
+func (e *TimeoutError) Error() string {
+	where, setting := "", e.Setting
+	if e.Phase != "" {
+		where = e.Phase + ": "
+	}
+	if e.Reason >= numLimits {
+		cause := e.Cause
+		if cause != "" {
+			cause = " (" + cause + ")"
+		}
+		return fmt.Sprintf("i/o timeout: %sended by %v%s, idle for %v", where, e.Reason, cause, e.Elapsed)
+	}
+	if setting == "" {
+		setting = e.Reason.setting()
+	}
+	if e.Rate.BytesPerSecond > 0 {
+		return fmt.Sprintf("i/o timeout: %s%s of %d B/s not reached after %v", where, setting, e.Rate.BytesPerSecond, e.Elapsed)
+	}
+	return fmt.Sprintf("i/o timeout: %s%s of %v passed after %v", where, setting, e.Limit, e.Elapsed)
+}
+
+// Timeout returns true.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// Temporary returns false: the connection has ended, and no later deadline
+// revives it. The timeouts of package net return true. See
+// docs/decisions/a-timeout-is-not-temporary.md.
+func (e *TimeoutError) Temporary() bool { return false }
+
+// Is reports whether target is os.ErrDeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }

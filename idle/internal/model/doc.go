@@ -1,0 +1,5 @@
+// Package model has models of the protocols of package idle, in tests only: of a connection's
+// words, and of the clock's sleep. All interleavings of a few threads are explored. A model
+// uses none of the code, and is changed before the code is. docs/correctness.md says what is
+// shown, and what isn't.
+package model

@@ -1,0 +1,147 @@
+package model
+
+import "slices"
+
+// The threads of the model that change what a connection is.
+
+// entering is Conn.Enter. The stamp comes before the ping, or a ping that was
+// answered would look unanswered in between.
+func entering(flaw string, phase int8) *thread { return enteringVersions(flaw, phase, false) }
+
+// enteringVersions is Conn.Enter of a phase that may be replaced meanwhile.
+func enteringVersions(flaw string, phase int8, versions bool) *thread {
+	t := newThread("enter")
+	if versions {
+		t.follow("leave", flaw)
+		t.step("version", func(m *memory, r *registers) string { r.version = m.latest(phase); return "" })
+	}
+	t.step("stamp", func(m *memory, r *registers) string {
+		if r.now = m.now; !versions {
+			r.version = phase
+		}
+		return ""
+	})
+	steps := []step{
+		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
+		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
+		{"stamp of in", func(m *memory, r *registers) string {
+			if raiseTo(&m.stamp, r.now); flaw == "enter stores the stamp" {
+				m.stamp = r.now
+			}
+			raiseTo(&m.active, r.now)
+			return ""
+		}},
+		{"wait load", func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
+		{"wait swap", func(m *memory, r *registers) string {
+			if m.wait != r.wait && flaw != "enter stores the wait" {
+				return "begin wait load"
+			}
+			m.wait = modelWait{r.now, r.wait.on}
+			r.wait = modelWait{}
+			return ""
+		}},
+		{"beat", func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
+		{"pinged", func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
+		{"state", func(m *memory, r *registers) string {
+			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
+			m.state.pinged, m.state.expects = false, false
+			m.excused, m.truth.state.pinged = 0, false
+			return ""
+		}},
+		{"phase", func(m *memory, r *registers) string { m.phase = r.version; return "" }},
+	}
+	if flaw == "enter starts over when the clock has moved on" {
+		steps = slices.Insert(steps, len(steps)-1, step{"clock", func(m *memory, r *registers) string {
+			if m.now != r.now {
+				return "stamp"
+			}
+			return ""
+		}})
+	}
+	last := len(steps) - 1
+	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
+	switch flaw {
+	case "enter stores the phase first":
+		swap(0, last)
+	case "enter stores the wait before what is paid":
+		steps = append(steps[3:5:5], append(steps[:3:3], steps[5:]...)...)
+	case "enter stores the ping before the stamp":
+		swap(2, 6)
+	}
+	for i, s := range steps {
+		t.step("begin "+s.name, func(m *memory, r *registers) string {
+			if to := s.do(m, r); i < last {
+				return to
+			}
+			tr := &m.truth
+			tr.phase = m.latest(phase)
+			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
+				raiseTo(w, r.now)
+			}
+			p := modelPhases[r.version]
+			r.at = far
+			for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
+				if limit > 0 {
+					r.at = min(r.at, r.now+1+limit)
+				}
+			}
+			return ""
+		})
+	}
+	if versions && flaw != "enter stays in an older version" {
+		t.step("again", func(m *memory, r *registers) string {
+			if m.latest(phase) != r.version {
+				return "version"
+			}
+			return ""
+		})
+	}
+	// A wait that began meanwhile may have paid for the pause since long before.
+	if flaw != "enter takes nothing back" {
+		t.step("paid ahead", func(m *memory, r *registers) string {
+			if m.paid <= r.now {
+				return "taken back"
+			}
+			return ""
+		})
+		t.step("take back clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
+		t.step("take back", func(m *memory, r *registers) string { m.paid = min(m.paid, r.beat); r.beat = 0; return "" })
+		t.step("taken back", goOn)
+	}
+	t.pull("pull", flaw)
+	return t
+}
+
+// closing is Conn.Stop.
+func closing() *thread {
+	t := newThread("closer")
+	t.lock("close")
+	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
+	t.step("close load", func(m *memory, r *registers) string {
+		if r.state = m.state; !r.state.live && !r.state.expired {
+			return "close unlock"
+		}
+		return ""
+	})
+	t.step("close swap", func(m *memory, r *registers) string {
+		if m.state != r.state {
+			return "close load"
+		}
+		m.state = modelState{}
+		if r.state.live {
+			m.outcomes++
+		}
+		return ""
+	})
+	t.unlock("close", "")
+	return t
+}
+
+// begunAt returns the words of a connection all of whose limits count from the
+// given tick.
+func begunAt(phase, tick int8, waits bool) modelWords {
+	return modelWords{
+		phase: phase, wait: modelWait{tick, waits}, stamp: tick, paid: tick,
+		began: tick, beat: tick, pinged: tick,
+	}
+}

@@ -1,0 +1,254 @@
+package model
+
+import "slices"
+
+// This is a model of the protocol by which a connection is used, timed out and
+// closed, small enough to try all interleavings. Each step of
+// its threads is one access to a word of the real Conn, in the real order. The
+// threads that use a connection are in modelthreads_test.go and
+// modellife_test.go, the one that times it out is in modeljudge_test.go. Its
+// deadlines follow from its words as modelwords_test.go says. What is tried is in
+// modelscenarios_test.go, what must hold in modelcheck_test.go.
+//
+// Some operations are a loop in the code that ends with a compare-and-swap:
+// raising a word, which moves it forward and never back, and setting or clearing
+// bits of the state. They are one step here, as their failed attempts have no
+// effect.
+//
+// Deliberate flaws leave out or swap a step. They are named where they are.
+
+// memory is what the threads share, and what is true of it.
+type memory struct {
+	now int8 // the clock, which nobody's copy is behind
+
+	modelWords
+	placed  int8
+	pending bool
+
+	locked bool // the shard
+	kernel modelEvidence
+
+	replaced, by int8 // a phase, and its next version once there is one
+	sent         bool // a ping
+
+	// truth is what was done to the connection, noted in the same step in which a
+	// method does the last of what it does.
+	truth    modelWords
+	active   int8 // the tick of the last reported activity
+	answers  bool // a byte was delivered, so the wait for it must not end the connection
+	excused  int8 // the tick at which unread bytes counted as activity, 0 if activity was reported since
+	letOff   int8 // the tick up to which waits do not count against the rate
+	outcomes int8
+	fault    string
+}
+
+func (m memory) wrong() string { return m.fault }
+
+// A thread uses a connection.
+type thread struct {
+	threadOf[memory, registers]
+	follows bool // a phase may be replaced: see follow
+}
+
+type step = threadStep[memory, registers]
+
+func newThread(name string) *thread {
+	return &thread{threadOf: threadOf[memory, registers]{name: name, at: map[string]int{}}}
+}
+
+// modelEvidence is what the owner finds out when it examines the connection.
+type modelEvidence struct {
+	arrived int8 // the tick at which bytes last came, 0 if that is not known
+	unread  bool // bytes wait to be read
+	empty   bool // there is nothing to wait for
+}
+
+// registers are a thread's own.
+type registers struct {
+	now, at      int8
+	ended        bool // by the thread
+	placed, beat int8
+	state        modelState
+	wait         modelWait
+	look         modelWords // what next has read so far
+	old, version int8       // of a phase
+	was          int8       // now, while follow uses that
+	keepalive    bool       // input that is no use
+	had, paid    int8       // what was paid before a wait begins, and with the pause before it
+
+	// The judge's.
+	what     int8  // what was due when it last looked, 0 if nothing
+	then     uint8 // all that was truly due at some moment of that look, as bits
+	examined int8  // the limit that Probe was asked about
+	asked    int8  // the limit that OnTimeout was asked about
+	askedAt  int8
+	evidence modelEvidence
+}
+
+// verdict adds the steps of one look at what is due. It goes on only if a limit
+// is passed: it ends the thread if the connection has ended, and goes to replace
+// if nothing is due, or to the ping if that is.
+func (t *thread) verdict(name, flaw string) {
+	if t.follows {
+		t.step(name+" moment", func(m *memory, r *registers) string { r.now, r.then = m.now, m.due(m.now); return "" })
+		t.follow(name+" follow", flaw)
+	}
+	t.look(name, flaw, !t.follows, goOn)
+	t.step(name+" holds", func(m *memory, r *registers) string {
+		switch {
+		case !m.state.live:
+			return "end"
+		case r.what == 0:
+			return "replace"
+		case r.what == toPing:
+			return "ping stamp"
+		}
+		return ""
+	})
+}
+
+// look adds the steps of Conn.next, in its order: what makes a deadline count is
+// read before what makes it later. The flaws read in another order.
+//
+// The clock is left out if only the deadline matters, and not whether it is
+// passed. Words from which no limit of the phase counts are left out as well, but
+// for the last: when they are read makes no difference.
+func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
+	steps := []step{
+		{"clock", func(m *memory, r *registers) string { r.now = m.now; return "" }},
+		{"phase", func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
+		{"state", func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
+		{"wait", func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
+		{"pinged", func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
+		{"stamp", func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
+		{"paid", func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
+		{"began", func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
+		{"beat", func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
+	}
+	last := len(steps) - 1
+	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
+	switch flaw {
+	case "next reads the clock last":
+		swap(0, last)
+	case "next reads the clock after the phase":
+		swap(0, 1)
+	case "next reads the phase last":
+		swap(1, last)
+	case "next reads the state last":
+		swap(2, last)
+	case "next reads the stamp before the phase":
+		swap(1, 5)
+	case "next reads the stamp before the ping":
+		swap(4, 5)
+	case "next reads what is paid before the wait":
+		swap(3, 6)
+	}
+	if !clock {
+		steps = slices.DeleteFunc(steps, func(s step) bool { return s.name == "clock" })
+		last--
+	}
+	phaseAt := slices.IndexFunc(steps, func(s step) bool { return s.name == "phase" })
+	for i, s := range steps {
+		t.step(name+" "+s.name, func(m *memory, r *registers) string {
+			if i == 0 && !t.follows {
+				r.then = 0
+			}
+			s.do(m, r)
+			at := m.now
+			if steps[0].name == "clock" || t.follows {
+				at = r.now
+			}
+			r.then |= m.due(at)
+			for j := i + 1; j <= last; j++ {
+				if i < phaseAt || j == last || modelPhases[r.look.phase].countsFrom(steps[j].name) {
+					return name + " " + steps[j].name
+				}
+			}
+			if r.at, r.what = r.look.next(); r.at > r.now {
+				r.what = 0
+			}
+			r.look = modelWords{} // not needed any more: fewer states
+			return then(m, r)
+		})
+	}
+}
+
+// move adds the steps of state.move. They go to otherwise unless the
+// connection is live, and may allows the change.
+func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) {
+	t.step(name+" load", func(m *memory, r *registers) string {
+		r.state = m.state
+		if !r.state.live && flaw != "an end does not look" || !may(r.state) {
+			return otherwise
+		}
+		return ""
+	})
+	t.step(name+" swap", func(m *memory, r *registers) string {
+		if m.state != r.state && flaw != "a verdict stores instead of swapping" {
+			return name + " load"
+		}
+		m.state = r.state
+		change(&m.state)
+		r.state = modelState{}
+		return then(m, r)
+	})
+}
+
+func always(modelState) bool { return true }
+
+func goOn(*memory, *registers) string { return "" }
+
+// lock and unlock are the shard's.
+func (t *thread) lock(name string) {
+	t.step(name+" lock", func(m *memory, _ *registers) string {
+		if m.locked {
+			return blocked
+		}
+		m.locked = true
+		return ""
+	})
+}
+
+func (t *thread) unlock(name, to string) {
+	t.step(name+" unlock", func(m *memory, _ *registers) string { m.locked = false; return to })
+}
+
+// place adds the steps of Shard.place; the lock is held.
+func (t *thread) place(name, flaw string) {
+	t.look(name, flaw, false, goOn)
+	t.step(name+" schedule", func(m *memory, r *registers) string {
+		m.placed, m.pending, r.placed = r.at, true, r.at
+		if flaw == "place does not look again" {
+			return name + " placed"
+		}
+		return ""
+	})
+	t.look(name+" again", flaw, false, func(m *memory, r *registers) string {
+		if r.at < r.placed {
+			return name + " schedule"
+		}
+		return ""
+	})
+	t.step(name+" placed", goOn)
+}
+
+// pull adds the steps of hasten: if c is placed later than r.at, it is placed
+// anew.
+func (t *thread) pull(name, flaw string) {
+	t.step(name+" hasten", func(m *memory, r *registers) string {
+		if m.placed <= r.at {
+			return name + " pulled"
+		}
+		return ""
+	})
+	t.lock(name)
+	t.step(name+" pending", func(m *memory, r *registers) string {
+		if !m.state.live || !m.pending {
+			return name + " unlock"
+		}
+		return ""
+	})
+	t.place(name+" place", flaw)
+	t.unlock(name, "")
+	t.step(name+" pulled", goOn)
+}

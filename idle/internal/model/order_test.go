@@ -1,0 +1,94 @@
+package model
+
+// The thread of the model that carries out an order, and the scenarios with it.
+
+// ordering is Shard.dismiss of a connection, whether it is in use or not. A pass carries it
+// out, so it never runs beside the part of the judge before OnTimeout. The model lets it,
+// which is more than can happen.
+func ordering(flaw string, reaped bool) *thread { return dismissing(flaw, reaped, true) }
+
+// sparing is the same for a connection that is spared if it is in use.
+func sparing(flaw string) *thread { return dismissing(flaw, false, false) }
+
+func dismissing(flaw string, reaped, forced bool) *thread {
+	t := newThread("order")
+	t.step("live", func(m *memory, r *registers) string {
+		if !m.state.live {
+			return "end"
+		}
+		return ""
+	})
+	if !forced {
+		if flaw != "an order is marked after the last look" {
+			t.move("mark", "end", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+		}
+		t.step("is in use", func(m *memory, r *registers) string {
+			if !m.wait.on {
+				return "take back"
+			}
+			return ""
+		})
+		if flaw == "an order is marked after the last look" {
+			t.move("mark", "end", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+		}
+	}
+	mayEnd := func(s modelState) bool {
+		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
+	}
+	t.end("terminate", "end", flaw, reaped, mayEnd, func(m *memory, r *registers) {
+		if m.answers && !forced {
+			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
+		}
+	})
+	t.linger(flaw)
+	if !forced {
+		t.step("take back", func(m *memory, r *registers) string { m.state.ending = false; return "end" })
+	}
+	return t
+}
+
+var orderScenarios = []scenario{{
+	name:   "an order against Close",
+	memory: tracked(idlePhase, 3, false).placedAt(4),
+	threads: func(flaw string) []*thread {
+		return []*thread{ordering(flaw, false), closing(), ticking(1)}
+	},
+	flaws: []string{"an end does not look"},
+}, {
+	name:   "an order for what is to be reaped, against Close",
+	memory: tracked(idlePhase, 3, false).placedAt(4),
+	threads: func(flaw string) []*thread {
+		return []*thread{ordering(flaw, true), closing(), ticking(1)}
+	},
+	flaws: []string{"linger does not look"},
+}, {
+	name:   "an order against an activity that brings the deadline forward",
+	memory: tracked(waitPhase, 2, false).placedAt(6),
+	threads: func(flaw string) []*thread {
+		return []*thread{ordering(flaw, false), awaiting(flaw), ticking(1)}
+	},
+	flaws: []string{"an order leaves the connection in the wheel"},
+}, {
+	name:   "an order that spares what is in use, against a byte that is delivered",
+	memory: tracked(readPhase, 2, true).placedAt(4),
+	threads: func(flaw string) []*thread {
+		return []*thread{sparing(flaw), delivering(flaw), ticking(1)}
+	},
+	flaws: []string{
+		"an order is marked after the last look", "delivered before it is reported",
+		"a reader takes no mark back", "an end does not need its mark",
+	},
+}, {
+	name:   "an order against an OnTimeout that answers no",
+	memory: tracked(idlePhase, 4, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, refusingOwner), ordering(flaw, false), touching(1)}
+	},
+}, {
+	name:   "an order against an OnTimeout that answers yes",
+	memory: tracked(idlePhase, 4, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, keepingOwner), ordering(flaw, false), ticking(1)}
+	},
+	flaws: []string{"an order leaves the connection in the wheel"},
+}}

@@ -1,0 +1,129 @@
+package model
+
+// modelWords are the words of a Conn, with one flow, from which its deadlines
+// follow.
+type modelWords struct {
+	phase               int8
+	state               modelState
+	wait                modelWait
+	stamp, paid         int8
+	began, beat, pinged int8
+}
+
+type modelWait struct {
+	since int8 // when it began or, if it is over, ended
+	on    bool
+}
+
+type modelState struct {
+	live, expired, ending   bool
+	asking, granted, pinged bool
+	expects                 bool // the next input is taken for the answer to a ping
+}
+
+// What can be due in the model, in the order in which ties are decided.
+const (
+	byIdle = int8(1 + iota)
+	byRead
+	byRate
+	byBeat
+	byPhase
+	toPing
+	byMiss
+)
+
+type modelLimits struct{ idle, read, rate, beats, whole, ping, pong int8 }
+
+// Phases of the model.
+const (
+	noPhase = int8(iota)
+	idlePhase
+	shortIdlePhase
+	readPhase
+	ratePhase
+	wholePhase
+	waitPhase
+	beatPhase
+	shortBeatPhase
+	pingPhase
+	keptPhase
+)
+
+var modelPhases = []modelLimits{
+	idlePhase:      {idle: 2},
+	shortIdlePhase: {idle: 1},
+	readPhase:      {read: 2},
+	ratePhase:      {rate: 2},
+	wholePhase:     {whole: 2},
+	waitPhase:      {read: 2, rate: 2},
+	beatPhase:      {idle: 2, beats: 3},
+	shortBeatPhase: {idle: 3, beats: 2},
+	pingPhase:      {ping: 2, pong: 1},
+	keptPhase:      {idle: 3, ping: 2, pong: 2},
+}
+
+// countsFrom reports whether a limit depends on the word of that name.
+func (p modelLimits) countsFrom(word string) bool {
+	switch word {
+	case "state", "pinged":
+		return p.ping > 0
+	case "wait":
+		return p.read+p.rate > 0
+	case "stamp":
+		return p.idle+p.read+p.ping > 0
+	case "paid":
+		return p.rate > 0
+	case "began":
+		return p.whole > 0
+	case "beat":
+		return p.beats+p.read+p.ping > 0
+	}
+	return true
+}
+
+const far = int8(100)
+
+// limits calls limit for each limit that counts, with the tick that it counts
+// from. If the rate's limit was passed in a wait, the pause after it changes
+// nothing.
+func (w *modelWords) limits(limit func(timeout, from, what int8)) {
+	p := &modelPhases[w.phase]
+	limit(p.idle, w.stamp, byIdle)
+	if w.wait.on {
+		limit(p.read, max(w.lastIn(), w.wait.since), byRead)
+	}
+	if w.wait.on || w.wait.since-w.paid > p.rate+1 {
+		limit(p.rate, w.paid, byRate)
+	}
+	limit(p.beats, w.beat, byBeat)
+	limit(p.whole, w.began, byPhase)
+	if !w.state.pinged || w.lastIn() >= w.pinged {
+		limit(p.ping, max(w.lastIn(), w.pinged), toPing)
+	} else {
+		limit(p.pong, w.pinged, byMiss)
+	}
+}
+
+// lastIn is the tick of the last input, used or not.
+func (w *modelWords) lastIn() int8 { return max(w.stamp, w.beat) }
+
+// next returns when which limit is passed first.
+func (w *modelWords) next() (at, what int8) {
+	at = far
+	w.limits(func(timeout, from, r int8) {
+		if timeout > 0 && from+1+timeout < at {
+			at, what = from+1+timeout, r
+		}
+	})
+	return at, what
+}
+
+// due returns which limits are truly passed at the given tick, as bits.
+func (m *memory) due(now int8) (all uint8) {
+	m.truth.limits(func(timeout, from, r int8) {
+		if timeout > 0 && from+1+timeout <= now {
+			all |= 1 << r
+		}
+	})
+	return all
+}

@@ -1,0 +1,376 @@
+package idle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Query selects which connections a [Tracker.Census] lists, and their order. The zero
+// Query lists none.
+type Query struct {
+	// Sort has the census list connections in this order.
+	Sort Sort
+
+	// Phases are the names of phases whose connections are listed. Nil means all.
+	// All are counted in any case.
+	Phases []string
+}
+
+// Sort is an order of connections.
+type Sort uint8
+
+// The orders of connections.
+const (
+	Unlisted   Sort = iota // none is listed
+	MostIdle               // the longest time without activity first
+	Oldest                 // the greatest age first
+	NextToEnd              // the soonest to end if nothing moves first
+	MostMisses             // the most unanswered pings first
+	numSorts
+)
+
+// A Census is what a tracker's connections were at a moment. It is read-only, and any
+// goroutine may use it. It holds memory for each connection that it lists: 16 bytes, and
+// the connection itself.
+type Census struct {
+	At     time.Time     // when it began to visit connections
+	Took   time.Duration // until all were visited and sorted
+	Live   int           // connections that were visited
+	Phases map[string]PhaseCensus
+	Idle   Histogram // time since their last use, see [Conn.Idle]
+	Age    Histogram // see [Conn.Age]
+
+	tracker *base
+	at      moment
+	ending  []uint32    // how many end within so many ticks from at.now on
+	list    []candidate // the first one is the first of the order
+}
+
+// A PhaseCensus is what a census has found out about the phases of one name.
+type PhaseCensus struct {
+	Live  int    // connections
+	Phase *Phase // one of the phases with that name
+}
+
+// Census visits all connections, in the passes of their shards, and counts them. No
+// activity waits for it, and nothing is allocated for a connection that is not listed.
+// Times are as of Census.At. Activity after that may be included already. Each
+// connection that is there throughout is counted once. One that ends meanwhile may be left
+// out, and one that is tracked meanwhile mostly is. So if many connections come and go while
+// the census runs, Census.Live is lower than [Stats].Live, which is exact. Several censuses
+// run one after the other.
+//
+// Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
+// and with that of ctx if ctx is done first, for example because an event loop is blocked.
+// Any goroutine may call it, but a callback that is part of a pass must not, as it would
+// wait for itself: one on a loop, Expire, Probe or Options.Label.
+func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
+	t.mustBeMade()
+	if q.Sort >= numSorts {
+		return nil, fmt.Errorf("idle: Query.Sort is %d; it must be one of the constants, such as MostIdle", q.Sort)
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	n := newCount(&t.base, q)
+	walked := t.walk(n.meet)
+	select {
+	case <-walked:
+	case <-ctx.Done():
+		t.abandonWalk(walked)
+		n.stop()
+		return nil, fmt.Errorf("idle: the census was not finished: %w", context.Cause(ctx))
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	return n.finish(), nil
+}
+
+// Ending returns how many connections end within d of c.At if nothing moves: no byte, no
+// beat, no close. Those that are overdue are included. d is at most a minute.
+func (c *Census) Ending(d time.Duration) (n int) {
+	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.Slack)/c.tracker.clock.Tick) - c.at.now
+	if within < 0 {
+		return 0
+	}
+	return int(c.ending[min(within, int64(len(c.ending)-1))])
+}
+
+const forecastFor = time.Minute
+
+// Len returns the number of connections that are listed.
+func (c *Census) Len() int { return len(c.list) }
+
+// Page describes n connections of the list from the given one on, which counts from 0.
+// At the end of the list there are fewer, and beyond it there are none. Each is described as
+// it is now. Those that have ended since the census are left out. The order is that of the census. Page has the same errors as
+// [Tracker.Census], and one if from or n is negative.
+func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
+	if from < 0 || n < 0 {
+		return nil, fmt.Errorf("idle: Page from %d of %d connections; neither can be negative", from, n)
+	}
+	if c.tracker.isClosed() {
+		return nil, ErrClosed
+	}
+	from = min(from, len(c.list))
+	return c.tracker.describe(ctx, c.list[from:from+min(n, len(c.list)-from)])
+}
+
+// A counting is a census that is under way.
+type counting struct {
+	sort   Sort
+	phases []string
+
+	mu      sync.Mutex // guards what follows
+	stopped bool
+	census  *Census
+	met     [][]candidate // in pieces, so that no step has to copy all
+	name    string        // of the phase of the last one
+	inPhase *PhaseCensus
+	byName  map[string]*PhaseCensus
+	listed  bool // that phase is
+}
+
+// pieceOf is how many connections are in a piece of the list.
+const pieceOf = 4096
+
+func newCount(b *base, q Query) *counting {
+	c := &Census{tracker: b, ending: make([]uint32, int(forecastFor/b.opts.Tick)+2)}
+	return &counting{sort: q.Sort, phases: q.Phases, census: c, byName: map[string]*PhaseCensus{}}
+}
+
+// begin sets the time of the census when the first connection is visited, as other walks
+// may come first. n.mu must be held.
+func (n *counting) begin() {
+	if c := n.census; c.At.IsZero() {
+		c.At, c.at = time.Now(), momentOf(c.tracker.clock)
+	}
+}
+
+// stop has the walk go on without the census.
+func (n *counting) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped, n.met = true, nil
+}
+
+// meet counts a connection that the walk visits.
+func (n *counting) meet(_ *Shard, c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begin()
+	census, e := n.census, &c.entry
+	phase := e.phase.Load().latest()
+	if n.stopped || !c.Live() {
+		return
+	}
+	snap := snapshot{moment: census.at}
+	e.snapshot(&snap)
+	active, born := e.lastUse(), e.born.Load()
+	census.Live++
+	if name := phase.policy.Name; n.inPhase == nil || name != n.name {
+		if n.byName[name] == nil {
+			n.byName[name] = &PhaseCensus{Phase: phase.first}
+		}
+		n.name, n.inPhase = name, n.byName[name]
+		n.listed = n.sort != Unlisted && (n.phases == nil || slices.Contains(n.phases, name))
+	}
+	n.inPhase.Live++
+	census.Idle.note(census.at.since(active))
+	census.Age.note(census.at.since(born))
+	misses := snap.misses(&phase.policy)
+	f := snap.forecast(phase.limits)
+	if f.end.terms != nil {
+		if in := max(f.end.at-census.at.now, 0); in < int64(len(census.ending)) {
+			census.ending[in]++
+		}
+	}
+	if !n.listed {
+		return
+	}
+	key := uint32(census.at.now + maxTicks) // of those that do not end
+	switch {
+	case n.sort == MostIdle:
+		key = active.Bits()
+	case n.sort == Oldest:
+		key = born.Bits()
+	case n.sort == MostMisses:
+		key = uint32(-misses)
+	case f.end.terms != nil:
+		key = uint32(f.end.at)
+	}
+	if last := len(n.met) - 1; last < 0 || len(n.met[last]) == pieceOf {
+		n.met = append(n.met, make([]candidate, 0, pieceOf))
+	}
+	last := &n.met[len(n.met)-1]
+	*last = append(*last, candidate{c, key})
+}
+
+// finish returns the census after the walk.
+func (n *counting) finish() *Census {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begin()
+	c := n.census
+	for i := range c.ending[1:] {
+		c.ending[i+1] += c.ending[i]
+	}
+	c.Phases = map[string]PhaseCensus{}
+	for name, in := range n.byName {
+		c.Phases[name] = *in
+	}
+	c.list = slices.Concat(n.met...)
+	n.met, n.stopped = nil, true
+	sortByStamp(c.list)
+	c.Took = time.Since(c.At)
+	return c
+}
+
+// sortByStamp puts the candidate with the earliest stamp first.
+func sortByStamp(all []candidate) {
+	slices.SortFunc(all, byStamp)
+}
+
+// Info describes a live connection.
+type Info struct {
+	Label string // see Options.Label
+	Owner any    // what was passed to Track; on a loop, use it only there
+	Phase string // Policy.Name of its phase
+
+	Age     time.Duration // see [Conn.Age]
+	IdleIn  time.Duration // since something arrived, except answers to pings; see [Heartbeat]
+	IdleOut time.Duration // since something was sent, except pings
+	Busy    bool          // see [Tracker.Drain]
+	Misses  int           // pings that were not answered, in a row
+
+	// Next is what is due next if nothing moves: "ping", "miss", "drain" or "end", or
+	// empty if no limit counts. NextIn is the time until then; it is zero or negative if
+	// that is overdue. NextBy is the limit that causes it.
+	Next   string
+	NextIn time.Duration
+	NextBy Reason
+
+	// EndsIn is the time until the connection ends if nothing moves. EndsBy is the limit
+	// that ends it, or 0 if none does.
+	EndsIn time.Duration
+	EndsBy Reason
+
+	of *Conn
+}
+
+// End ends the connection as [Conn.End] does, unless it has ended since. Any goroutine may
+// call it.
+func (i *Info) End(cause string) {
+	if i.of == nil {
+		panic("idle: End of a zero Info; get one from Census.Page")
+	}
+	i.of.End(cause)
+}
+
+// describe describes connections that a census has met. Their shards do that.
+func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
+	infos := make([]Info, len(all))
+	done := make(chan struct{})
+	var left atomic.Int64
+	left.Store(int64(len(all)) + 1)
+	one := func() {
+		if left.Add(-1) == 0 {
+			close(done)
+		}
+	}
+	for i, c := range all {
+		s := c.conn.shard
+		if !s.do(func() {
+			defer one()
+			if ctx.Err() == nil && c.conn.Live() {
+				infos[i] = s.info(c.conn)
+			}
+		}) {
+			one()
+		}
+	}
+	one()
+	select {
+	case <-done:
+	case <-b.stop: // no loop runs a pass any more
+	case <-ctx.Done():
+		return nil, fmt.Errorf("idle: the page was not finished: %w", context.Cause(ctx))
+	}
+	if b.isClosed() {
+		return nil, ErrClosed
+	}
+	return slices.DeleteFunc(infos, func(i Info) bool { return i.of == nil }), nil
+}
+
+// info describes the connection of j. The result is zero if that has ended meanwhile.
+func (s *Shard) info(c *Conn) Info {
+	e, m := &c.entry, momentOf(s.clock)
+	phase := e.phase.Load().latest()
+	i := Info{
+		Label: s.tracker.ends.label(c.owner), Owner: c.owner, Phase: phase.policy.Name,
+		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
+		Busy: e.isBusy(),
+		of:   c,
+	}
+	snap := snapshot{moment: m}
+	e.snapshot(&snap)
+	i.Misses = snap.misses(&phase.policy)
+	f := snap.forecast(phase.limits)
+	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.Slack }
+	if f.next.terms != nil {
+		i.Next, i.NextIn, i.NextBy = f.next.what.String(), until(f.next), f.next.terms.reason
+	}
+	if f.end.terms != nil {
+		i.EndsIn, i.EndsBy = until(f.end), f.end.terms.reason
+	}
+	return i
+}
+
+// A forecast is what happens to a connection if nothing moves: no byte, no beat, no
+// close.
+type forecast struct {
+	next deadline // of the first thing that happens
+	end  deadline // by which the connection ends; terms is nil if it does not
+}
+
+// forecast computes what happens to s under the given limits. If nothing moves, no limit
+// depends on another one. So the connection ends by the one that ends it first.
+func (s *snapshot) forecast(of []terms) (f forecast) {
+	s.silent = true
+	f.next = next(s, of)
+	for i := range of {
+		d := next(s, of[i:i+1])
+		if d.terms == nil {
+			continue
+		}
+		if d.what != end {
+			d = s.endAfter(d)
+		}
+		if f.end.terms == nil || d.at < f.end.at {
+			f.end = d
+		}
+	}
+	return f
+}
+
+// endAfter returns the end by the limit of which d is an earlier event. Each event happens
+// when a pass does it, so not before s.now, and what follows counts from the end of that
+// tick.
+func (s *snapshot) endAfter(d deadline) deadline {
+	t, left := d.terms, 0 // misses that are left after d
+	switch d.what {
+	case ping:
+		left = t.misses
+	case miss:
+		left = t.misses - misses(s.state) - 1
+	case drain:
+		at := max(d.at, s.now) + 1 + t.grace
+		return deadline{at: at, from: at - (d.at - d.from) - t.grace, what: end, terms: t}
+	}
+	return deadline{at: max(d.at, s.now) + int64(left)*(t.pong+1), from: s.end(s.in.last), what: end, terms: t}
+}

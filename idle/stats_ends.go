@@ -1,0 +1,290 @@
+package idle
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
+
+// ends are the ends that a tracker keeps and reports. Each end is added by the
+// goroutine that ends the connection, and reported by another one, so no pass waits for
+// the user. That goroutine exists only while there are ends to report.
+type ends struct {
+	opts    *Options
+	calls   *callbacks
+	watched *atomic.Bool    // the tracker's
+	stop    <-chan struct{} // closed when the tracker is
+
+	on   atomic.Bool // ends are recorded
+	lost atomic.Uint64
+	full chan struct{} // tells the reporter that many are waiting
+
+	running running // the reporter; apart from other callbacks, as those must not wait for the user
+
+	mu        sync.Mutex // guards what follows
+	ring      []End      // the last ones
+	next      uint64     // how many have been kept in ring
+	waiting   []End      // to be reported
+	reporting bool       // the reporter exists
+}
+
+const (
+	keptEnds    = 1024
+	mostWaiting = 1 << 16
+)
+
+func (n *ends) init(opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
+	n.opts, n.calls, n.watched, n.stop = opts, calls, watched, stop
+	n.full = make(chan struct{}, 1)
+	if opts.OnEnds != nil {
+		n.record()
+	}
+}
+
+// record has ends recorded from now on.
+func (n *ends) record() {
+	if !n.on.Load() {
+		n.watched.Store(true) // before on, as another call returns as soon as that is set
+		n.on.Store(true)
+	}
+}
+
+// add records an end.
+func (n *ends) add(e End) (startReporter bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ring == nil {
+		n.ring = make([]End, 0, keptEnds)
+	}
+	if len(n.ring) < keptEnds {
+		n.ring = append(n.ring, e)
+	} else {
+		n.ring[n.next%keptEnds] = e
+	}
+	n.next++
+	switch {
+	case n.opts.OnEnds == nil:
+		return false
+	case len(n.waiting) == mostWaiting:
+		n.lost.Add(1)
+		return false
+	}
+	if n.waiting = append(n.waiting, e); len(n.waiting) == mostWaiting/2 {
+		select {
+		case n.full <- struct{}{}:
+		default:
+		}
+	}
+	startReporter = !n.reporting
+	n.reporting = true
+	return startReporter
+}
+
+// recent returns the ends that are kept, the newest first.
+func (n *ends) recent() []End {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([]End, len(n.ring))
+	for i := range all {
+		all[i] = n.ring[(n.next-1-uint64(i))%keptEnds]
+	}
+	return all
+}
+
+// take returns the ends that wait, and has later ones gathered in buf. If there are none,
+// the reporter has to end.
+func (n *ends) take(buf []End) []End {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.waiting
+	n.waiting = buf[:0]
+	if len(all) == 0 {
+		n.waiting, n.reporting = nil, false
+	}
+	return all
+}
+
+// part records the end of a connection, if ends are recorded. If the tracker was not
+// watched yet when the connection ended, its owner is not known. Then it does not count.
+func (n *ends) part(p parting) {
+	if !n.on.Load() || p.owner == nil || p.stays {
+		return
+	}
+	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}
+	if p.err != nil {
+		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, clip(p.err.Cause)
+	}
+	if n.add(e) {
+		n.running.begin()
+		go n.report()
+	}
+}
+
+// report is the reporter. It collects for a tick before each report, unless the tracker
+// is closed.
+func (n *ends) report() {
+	defer n.running.end()
+	timer := time.NewTimer(n.opts.Tick)
+	defer timer.Stop()
+	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {
+		select {
+		case <-timer.C:
+		case <-n.full:
+		case <-n.stop:
+		}
+		buf = n.take(buf)
+		if len(buf) == 0 {
+			return
+		}
+		n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })
+		clear(buf)
+	}
+}
+
+// begin asks for the address of a new connection, so that it is known at the end. It is the
+// default label.
+func (n *ends) begin(owner any) {
+	if n.on.Load() {
+		n.calls.guard("KnownAddr", func() { knownAddr(owner) })
+	}
+}
+
+// label returns what a connection is called.
+func (n *ends) label(owner any) (label string) {
+	n.calls.guard("Label", func() { label = n.opts.Label(owner) })
+	return clip(label)
+}
+
+// clip returns the first mostLabel bytes of text, or fewer so that no rune is cut.
+func clip(text string) string {
+	if len(text) <= mostLabel {
+		return text
+	}
+	end := mostLabel
+	for end > mostLabel-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.Clone(text[:end])
+}
+
+// LogEnds returns a function for [Options].OnEnds that logs each end at a level, at most 100 a
+// second. The next record after that says how many were left out. A record has the time of
+// the end. A nil logger is slog.Default(). Several trackers may share the function.
+func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	l := &endLog{to: logger, level: level}
+	return l.write
+}
+
+// An endLog logs ends.
+type endLog struct {
+	to    *slog.Logger
+	level slog.Leveler
+
+	mu    sync.Mutex
+	limit logLimit
+}
+
+func (l *endLog) write(all []End) {
+	ctx, at := context.Background(), l.level.Level()
+	if !l.to.Enabled(ctx, at) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range all {
+		leftOut, ok := l.limit.allow(e.Time)
+		if !ok {
+			continue
+		}
+		reason := "closed"
+		if e.Reason != 0 {
+			reason = e.Reason.String()
+		}
+		r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
+		r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
+		for _, text := range []slog.Attr{slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
+			if text.Value.String() != "" {
+				r.AddAttrs(text)
+			}
+		}
+		if e.Late > 0 {
+			r.AddAttrs(slog.Duration("late", e.Late))
+		}
+		if leftOut > 0 {
+			r.AddAttrs(slog.Int("left_out", leftOut))
+		}
+		_ = l.to.Handler().Handle(ctx, r)
+	}
+}
+
+// An End says how a tracked connection has ended.
+type End struct {
+	Time   time.Time
+	Reason Reason // 0 if its owner has closed it, or it was handed back by Close
+	Phase  string // Policy.Name of its phase
+	Cause  string // of [Tracker.Shed] and [Conn.End]; the first 128 bytes
+	Label  string // see Options.Label
+
+	Age  time.Duration // see [Conn.Age]
+	Idle time.Duration // since its last use, see [Conn.Idle]
+	Late time.Duration // how long after it was due, for the Reason of a limit
+}
+
+// label is the default of Options.Label.
+func label(owner any) string {
+	if addr := knownAddr(owner); addr != nil {
+		return addr.String()
+	}
+	return ""
+}
+
+// knownAddr returns the address of an owner's peer, or nil if there is none, or it is not
+// known yet.
+func knownAddr(owner any) net.Addr {
+	switch peer := owner.(type) {
+	case interface{ KnownAddr() net.Addr }:
+		return peer.KnownAddr()
+	case interface{ RemoteAddr() net.Addr }:
+		return peer.RemoteAddr()
+	}
+	return nil
+}
+
+// A parting is what is known of a connection when it ends.
+type parting struct {
+	owner        any // nil unless the tracker is watched
+	phase        *Phase
+	born, active clock.Stamp // when it was tracked, and its last use
+
+	age, idle time.Duration // how old the connection was, and how long idle; see counters.part
+
+	stays bool // the connection is open, and not tracked any more
+
+	err  *TimeoutError // nil if the owner has closed it, or it was handed back
+	late time.Duration // how long after it was due
+}
+
+// parting returns the end record of e, but for its owner.
+func (e *entry) parting() parting {
+	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
+}
+
+// part notes how old a connection was that has ended, and how long it was idle, in whole
+// ticks, at least, and counts both.
+func (n *counters) part(p *parting, k *clock.Clock) {
+	m := moment{now: k.Recent() - 1} // an activity is at the end of its tick at the latest
+	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.Tick }
+	p.age, p.idle = since(p.born), since(p.active)
+	n.lifetime.note(p.age)
+	n.idle.note(p.idle)
+}
