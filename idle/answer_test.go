@@ -78,7 +78,7 @@ func TestReplaceBesideVerdict(t *testing.T) {
 		s.lock.Unlock()
 		r.wait(time.Second)
 		p.state.set(ending, 0)
-		v, due := s.verdict(&p.Conn)
+		v, due := s.decide(&p.Conn)
 		if !due {
 			r.Fatal("not due")
 		}

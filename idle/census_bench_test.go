@@ -157,7 +157,7 @@ func BenchmarkTrackCloseTold(b *testing.B) {
 // BenchmarkPart is what the histograms cost for each connection that ends.
 func BenchmarkPart(b *testing.B) {
 	t, conns := benchTracker(b, minute, 1)
-	p := conns[0].parting()
+	p := conns[0].endRecord()
 	for b.Loop() {
 		t.own[0].counts.part(&p, t.clock)
 	}

@@ -156,7 +156,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
 		if int32(stamp.Bits()-deadline) > 0 {
-			c.state.set(spent, 0)
+			c.state.set(overdue, 0)
 		}
 		c.shard.hasten(&c.entry, deadline)
 	}
@@ -185,7 +185,7 @@ func (c *Conn) pause(f *flow) {
 // Deliver returns true for a connection that is not tracked. Like other methods about
 // reading it must not be called by two goroutines at once.
 func (c *Conn) Deliver() bool {
-	return c.state.Load()&(ending|spent) == 0 || c.deliverSlow()
+	return c.state.Load()&(ending|overdue) == 0 || c.deliverSlow()
 }
 
 // deliverSlow decides by one swap whether the reader or the end was first:
@@ -197,14 +197,14 @@ func (c *Conn) Deliver() bool {
 // that the connection has ended.
 //
 // A wait that has begun beyond a limit on all waits must not end the connection in the
-// pause that follows, as it otherwise would (see spent): the bytes are delivered.
+// pause that follows, as it otherwise would (see overdue): the bytes are delivered.
 func (c *Conn) deliverSlow() bool {
 	for {
 		was := c.state.Load()
 		if was&live == 0 {
 			return was&ending == 0 // else the owner has closed it
 		}
-		if c.state.CompareAndSwap(was, was&^(ending|spent)) {
+		if c.state.CompareAndSwap(was, was&^(ending|overdue)) {
 			return true
 		}
 	}
@@ -275,7 +275,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	c.beat.Raise(stamp)
 	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.set(0, unanswered|pongIn|granted|spent|missMask)
+	c.state.set(0, unanswered|pongIn|granted|overdue|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a
@@ -325,7 +325,7 @@ func (c *Conn) close(stays bool) bool {
 	}
 	s.lock.Lock()
 	s.forget(c)
-	p := c.parting()
+	p := c.endRecord()
 	p.stays = stays
 	watched := s.tracker.watched.Load()
 	if watched {

@@ -111,10 +111,10 @@ func (f *flowSnapshot) silence(t *terms) count {
 // unpaid counts the time of all waits that is not paid for. It does not count during a
 // pause. The wait before may have passed the limit only because the owner was late to
 // read what had arrived in time, and the owner is working on that now. But after a
-// wait has begun beyond the limit (spent), pauses count too. Otherwise a peer that
+// wait has begun beyond the limit (overdue), pauses count too. Otherwise a peer that
 // trickles could escape, if all looks fell into its pauses.
 func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
-	if !f.waits && (state&spent == 0 || f.owed <= ticks(t.ticks+1)) {
+	if !f.waits && (state&overdue == 0 || f.owed <= ticks(t.ticks+1)) {
 		return count{}
 	}
 	return count{ticks: t.ticks, from: f.since, ahead: f.paid - f.since}

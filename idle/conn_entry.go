@@ -119,10 +119,10 @@ func (e *entry) follow(k *clock.Clock) (followed bool) {
 // countFromNow starts the accounts of f anew at the current time, and takes back
 // what is paid beyond it, as long as e is in the given phase:
 //
-//	judge:  loads paid
+//	check:   loads paid
 //	other:  Enter another phase: stores paid, then phase
 //	reader: pays for what arrives in that phase
-//	judge:  CompareAndSwap of paid fails, or phase is another
+//	check:   CompareAndSwap of paid fails, or phase is another
 func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 	for {
 		paid, now := f.paid.Load(), k.Instant()
@@ -130,9 +130,9 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 			break
 		}
 	}
-	e.state.set(0, spent) // first, because letOff moves a pause before it pays for that
+	e.state.set(0, overdue) // first, because letOff moves a pause before it pays for that
 	f.letOff(k.Instant)
-	e.state.set(0, spent)
+	e.state.set(0, overdue)
 }
 
 // lastUse returns the stamp of the last use in either direction.

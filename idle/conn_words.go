@@ -170,9 +170,9 @@ func (f *flow) rewait(stamp clock.Stamp) {
 
 // letOff pays for all time up to now. It loads the time twice because of this race:
 //
-//	judge:  loads the time
+//	check:   loads the time
 //	reader: starts a wait at a later tick, and pays for the pause before it
-//	judge:  raises paid to the time it has loaded, so the payment is lost
+//	check:   raises paid to the time it has loaded, so the payment is lost
 //	reader: stores the start of its wait
 //
 // The second time covers the pause.
@@ -265,7 +265,7 @@ const (
 	unanswered             // a ping has not been answered; cleared by Enter, OnTimeout and SetPolicy, and without effect after input
 	granted                // unread input has averted a timeout, and may not do so again; cleared by an activity, Enter and OnTimeout
 	draining               // MaxAge has passed, and MaxAgeGrace is running; cleared by OnTimeout, and SetPolicy of another MaxAge
-	spent                  // a wait has begun after all waits together had passed their limit; cleared by Enter, Deliver and SetPolicy
+	overdue                // a wait has begun after all waits together had passed their limit; cleared by Enter, Deliver and SetPolicy
 	over                   // not tracked any more
 	listed                 // the tracker's Drain has met the connection; cleared when that is cancelled
 	telling                // OnDrain is running

@@ -30,7 +30,7 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
-// A deliverer has its reader deliver a byte while it is examined.
+// A deliverer has its reader deliver a byte while it is probed.
 type deliverer struct {
 	peer
 	examined int

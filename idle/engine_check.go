@@ -6,26 +6,26 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// A verdict is what is due for a connection at a moment.
-type verdict struct {
+// A decision is what is due for a connection at a moment.
+type decision struct {
 	deadline
 	moment
 	phase *Phase
 }
 
-// verdict looks at a connection anew, because there may have been activity or a
+// decide looks at a connection again, because there may have been activity or a
 // new phase since the last look. due is false if nothing is due any more or the
 // connection has ended. A connection that is still live has then been put back
 // into the wheel.
 //
-// The verdict can end the connection only if the flag ending was set before, and no
+// The decision can end the connection only if the flag ending was set before, and no
 // reader has cleared it since. See [Conn.Deliver].
-func (s *Shard) verdict(c *Conn) (v verdict, due bool) {
+func (s *Shard) decide(c *Conn) (v decision, due bool) {
 	// The clock is read before the phase. The other order would allow this:
 	//
-	//	judge: loads the phase
+	//	check:  loads the phase
 	//	Enter: starts all clocks anew, and stores a phase with longer limits
-	//	judge: is preempted, reads the clock, and finds a limit of the old phase passed
+	//	check:  is preempted, reads the clock, and finds a limit of the old phase passed
 	v.moment = momentOf(s.clock)
 	c.follow(s.clock)
 	v.phase = c.phase.Load()
@@ -40,20 +40,20 @@ func (s *Shard) verdict(c *Conn) (v verdict, due bool) {
 	return v, true
 }
 
-// judge does what is due for a connection that a pass has found due. No lock is
+// check does what is due for a connection that a pass has found due. No lock is
 // held. The connection is not in the wheel, so no other pass sees it until it is
 // put back.
-func (s *Shard) judge(c *Conn) {
+func (s *Shard) check(c *Conn) {
 	if c.Ending() {
 		s.reap(c)
 		return
 	}
 	c.state.move(live, ending, 0)
-	v, due := s.verdict(c)
+	v, due := s.decide(c)
 	inTime := false
-	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.terms.reason) == 0; v, due = s.verdict(c) {
+	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.terms.reason) == 0; v, due = s.decide(c) {
 		examined |= 1 << v.terms.reason
-		e := s.examine(c, v.terms.reason)
+		e := s.probe(c, v.terms.reason)
 		inTime = inTime || s.isInTime(v, e)
 	}
 	if due && v.isMiss() {
@@ -80,7 +80,7 @@ func (s *Shard) judge(c *Conn) {
 
 // isDoubtful reports whether the owner may find out that the limit has not
 // passed.
-func (v *verdict) isDoubtful(c *Conn) bool {
+func (v *decision) isDoubtful(c *Conn) bool {
 	return v.what == end && !v.terms.certain && c.hooks.Probe != nil
 }
 
@@ -88,7 +88,7 @@ func (v *verdict) isDoubtful(c *Conn) bool {
 // tick. The input may complete what is limited, so the connection is looked at again
 // in the next tick, when its owner has had time to read. A trickle gains no more than
 // that tick, as the total itself does not move.
-func (s *Shard) isInTime(v verdict, e SocketState) bool {
+func (s *Shard) isInTime(v decision, e SocketState) bool {
 	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.at) <= e.In+s.clock.Tick
 }
 
@@ -96,8 +96,8 @@ func (s *Shard) isInTime(v verdict, e SocketState) bool {
 // that reads may not have read it yet.
 func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
-// examine asks the owner for SocketState, and applies it.
-func (s *Shard) examine(c *Conn, about Reason) (e SocketState) {
+// probe asks the owner for SocketState, and applies it.
+func (s *Shard) probe(c *Conn, about Reason) (e SocketState) {
 	s.tracker.calls.guard("Examine", func() { e = c.hooks.Probe(c.owner, about) })
 	if !c.Live() {
 		return e
@@ -193,7 +193,7 @@ func (s *Shard) ping(c *Conn) {
 }
 
 // drain asks the owner to finish, and starts the grace after MaxAge.
-func (s *Shard) drain(c *Conn, v verdict) {
+func (s *Shard) drain(c *Conn, v decision) {
 	if !c.state.move(live, draining, 0) {
 		return
 	}
@@ -217,7 +217,7 @@ func (s *Shard) tell(c *Conn) {
 
 // ask calls OnTimeout and acts on the answer. The flag asking is set until the
 // connection has ended or is in the wheel again.
-func (s *Shard) ask(c *Conn, v verdict) {
+func (s *Shard) ask(c *Conn, v decision) {
 	if !c.state.move(live, asking, ending) {
 		s.replace(c)
 		return
@@ -241,10 +241,10 @@ func (s *Shard) ask(c *Conn, v verdict) {
 		// not, Probe would find the same. But the ages in SocketState are inexact:
 		// one could come out a little younger, and OnTimeout be called again.
 		c.state.move(live, ending, 0)
-		last, due := s.verdict(c)
+		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.now-v.now > answeredAtOnce {
-			s.examine(c, v.terms.reason)
-			last, due = s.verdict(c)
+			s.probe(c, v.terms.reason)
+			last, due = s.decide(c)
 		}
 		if due && last.isSame(v) {
 			s.timeOut(c, last)
@@ -260,7 +260,7 @@ const answeredAtOnce = 2
 
 // timeOut ends a connection that has passed a limit, unless a reader has had something to
 // deliver meanwhile.
-func (s *Shard) timeOut(c *Conn, v verdict) {
+func (s *Shard) timeOut(c *Conn, v decision) {
 	late := max(v.after(v.at), 0)
 	if !s.end(c, v.phase, live|ending, v.error(), late) {
 		s.replace(c)
@@ -277,7 +277,7 @@ func (s *Shard) timeOut(c *Conn, v verdict) {
 // happen only once, so the connection has only one outcome. end reports whether that is
 // this one.
 func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late time.Duration) bool {
-	p := c.parting()
+	p := c.endRecord()
 	p.owner, p.err, p.late = c.owner, err, late
 	become := uint32(over)
 	if c.hooks.Reap != nil {
@@ -341,18 +341,18 @@ func (s *Shard) endLinger(c *Conn) bool {
 }
 
 // isSame reports whether v ends the connection by the same limit as other.
-func (v *verdict) isSame(other verdict) bool {
+func (v *decision) isSame(other decision) bool {
 	return v.what == end && v.terms.reason == other.terms.reason
 }
 
 // isMiss reports whether a ping has stayed unanswered. It may be the last miss,
 // which ends the connection.
-func (v *verdict) isMiss() bool {
+func (v *decision) isMiss() bool {
 	return v.what == miss || v.what == end && v.terms.reason == ReasonHeartbeat && v.terms.interval > 0
 }
 
-// error returns the verdict as an error for the owner.
-func (v *verdict) error() *TimeoutError {
+// error returns the decision as an error for the owner.
+func (v *decision) error() *TimeoutError {
 	err := &TimeoutError{
 		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,
 		Elapsed: v.after(v.from),

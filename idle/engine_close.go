@@ -107,7 +107,7 @@ func (s *Shard) takeAll() (owners []any) {
 
 // takeOne ends the tracking of a connection. It returns nil if none is left. If the
 // connection has timed out, it is only taken out of the shard, and the end record has no owner.
-func (s *Shard) takeOne() (c *Conn, p parting) {
+func (s *Shard) takeOne() (c *Conn, p endRecord) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c = s.conns.last(); c == nil {
@@ -115,7 +115,7 @@ func (s *Shard) takeOne() (c *Conn, p parting) {
 	}
 	s.forget(c)
 	if c.Live() {
-		p = c.parting()
+		p = c.endRecord()
 		p.owner = c.owner
 		c.state.end()
 	}

@@ -168,7 +168,7 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 	if c.hooks.Probe == nil {
 		return c.out.waits()
 	}
-	e := s.examine(c, reason)
+	e := s.probe(c, reason)
 	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || c.isBusy()
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// pass looks at the connections that came up and judges those that are due. If
+// pass looks at the connections that came up and checks those that are due. If
 // budget is not zero it stops when that is used up, and reports that it has. Only
 // one pass of a shard may run at a time.
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
@@ -19,7 +19,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		more := s.collect(now)
 		s.lock.Unlock()
 		for _, c := range s.jobs {
-			s.judge(c)
+			s.check(c)
 		}
 		clear(s.jobs)
 		if !more {

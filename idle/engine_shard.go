@@ -322,7 +322,7 @@ func (s *Shard) leave(c *Conn) {
 
 // wentAway is called while the tracker is watched, after a connection has ended and been
 // counted, without a lock.
-func (s *Shard) wentAway(c *Conn, p parting) {
+func (s *Shard) wentAway(c *Conn, p endRecord) {
 	s.tracker.keys.Load().leave(c)
 	s.tracker.ends.part(p)
 	s.checkEmpty()

@@ -120,7 +120,7 @@ func TestActivityDuringKeepAverts(t *testing.T) {
 func TestJudgeLooksOnceMore(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		r.own[0].judge(&p.Conn)
+		r.own[0].check(&p.Conn)
 		r.dies(p, time.Now(), time.Second, ReasonIdle)
 	})
 }

@@ -148,7 +148,7 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	}
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
 	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
-		return // the verdict was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
+		return // the decision was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
 	}
 	if !ok {
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
@@ -187,7 +187,7 @@ func (l *life) OnDrain() {
 		l.world.errorf("at %v: Drain too early: %v\n%v", now, s, l)
 	}
 	l.ledger.drains(now)
-	if l.slot.home.loop != nil { // else others may be judged at this moment
+	if l.slot.home.loop != nil { // else others may be checked at this moment
 		l.meddle("Drain", false)
 	}
 }
@@ -223,7 +223,7 @@ func (l *life) Ping() error {
 	if block {
 		time.Sleep(w.tick*time.Duration(w.chance("pinging", 0)%101) + 4321)
 		w.mu.Lock()
-		l.meddle("Ping", false) // nobody is judged at this odd moment
+		l.meddle("Ping", false) // nobody is checked at this odd moment
 		l.ledger.pinging = false
 		w.mu.Unlock()
 	}

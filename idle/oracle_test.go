@@ -347,7 +347,7 @@ func (l *ledger) spans() (all []span) {
 			late += l.tick // something else that ends nothing may come first
 		}
 		if l.averted > 0 && hi <= l.averted+late {
-			late += 2 * l.tick // what passes together is judged one after the other
+			late += 2 * l.tick // what passes together is checked one after the other
 		}
 		all = append(all, span{what, r, lo, max(hi, l.excused) + min(late, never-hi)})
 	}

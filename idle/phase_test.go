@@ -138,7 +138,7 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 func TestErrorIsOfOnePhase(t *testing.T) {
 	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		v := verdict{phase: r.Tracker.phase, moment: momentOf(r.clock)}
+		v := decision{phase: r.Tracker.phase, moment: momentOf(r.clock)}
 		v.now += 1000
 		v.deadline = p.look(v.phase, v.moment)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))

@@ -209,7 +209,7 @@ func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 	w, g := l.world, l.ledger
 	used, _ := g.used()
 	lax := time.Duration(0)
-	if l.probed { // see examine, and settledAgo
+	if l.probed { // see probe, and settledAgo
 		lax = w.tick
 	}
 	if err.Setting != "" || err.Limit != 0 || err.Phase != g.policy.Name || err.Elapsed > now-used+lax {

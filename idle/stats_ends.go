@@ -113,7 +113,7 @@ func (n *ends) take(buf []End) []End {
 
 // part records the end of a connection, if ends are recorded. If the tracker was not
 // watched yet when the connection ended, its owner is not known. Then it does not count.
-func (n *ends) part(p parting) {
+func (n *ends) part(p endRecord) {
 	if !n.on.Load() || p.owner == nil || p.stays {
 		return
 	}
@@ -260,8 +260,8 @@ func knownAddr(owner any) net.Addr {
 	return nil
 }
 
-// A parting is what is known of a connection when it ends.
-type parting struct {
+// An endRecord is what is known of a connection when it ends.
+type endRecord struct {
 	owner        any // nil unless the tracker is watched
 	phase        *Phase
 	born, active clock.Stamp // when it was tracked, and its last use
@@ -274,14 +274,14 @@ type parting struct {
 	late time.Duration // how long after it was due
 }
 
-// parting returns the end record of e, but for its owner.
-func (e *entry) parting() parting {
-	return parting{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
+// endRecord returns the end record of e, but for its owner.
+func (e *entry) endRecord() endRecord {
+	return endRecord{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
 }
 
 // part notes how old a connection was that has ended, and how long it was idle, in whole
 // ticks, at least, and counts both.
-func (n *counters) part(p *parting, k *clock.Clock) {
+func (n *counters) part(p *endRecord, k *clock.Clock) {
 	m := moment{now: k.Recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.Tick }
 	p.age, p.idle = since(p.born), since(p.active)

@@ -10,7 +10,7 @@ type modelOwner struct {
 	follows     bool // its phase may be replaced
 }
 
-// judging is Shard.judge, of a connection that a pass has in hand:
+// judging is Shard.check, of a connection that a pass has in hand:
 // mark, verdict, examine, verdict, ask, mark, verdict, end. Each verdict may find that the
 // connection is to be replaced instead. A reader that delivers a byte meanwhile takes the
 // mark back, see deliver.
