@@ -116,7 +116,6 @@ func TestDeliverAfterTotal(t *testing.T) {
 // A server answers each byte that it gets.
 type server struct {
 	conn      Conn
-	reading   sync.Mutex
 	answering atomic.Bool
 	ended     atomic.Bool
 	cut       atomic.Bool

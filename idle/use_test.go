@@ -238,7 +238,6 @@ func TestHeartbeatJitter(t *testing.T) {
 	const n = 200
 	p := Policy{Heartbeat: Heartbeat{Interval: 20 * time.Second, Timeout: 5 * time.Second, Jitter: 10 * time.Second}}
 	onBoth(t, p, nil, func(r *rig) {
-		var all []*answerer
 		begun := time.Now()
 		seconds := map[int]int{}
 		for range n {
@@ -251,7 +250,6 @@ func TestHeartbeatJitter(t *testing.T) {
 				seconds[int(after/time.Second)]++
 				k.sent = nil
 			}
-			all = append(all, k)
 		}
 		r.do(func() {})
 		r.wait(21 * time.Second)

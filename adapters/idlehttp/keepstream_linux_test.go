@@ -1,11 +1,14 @@
 package idlehttp
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
@@ -19,7 +22,8 @@ func vanish(t *testing.T, nc net.Conn) {
 		t.Fatal(err)
 	}
 	raw.Control(func(fd uintptr) {
-		err = syscall.AttachLsf(int(fd), []syscall.SockFilter{*syscall.LsfStmt(syscall.BPF_RET|syscall.BPF_K, 0)})
+		nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
 	})
 	if err != nil {
 		t.Skip("the system has no socket filters: ", err)
@@ -43,8 +47,8 @@ func TestKeepStreamFindsVanished(t *testing.T) {
 				s := start2(t, secure, test.limits, KeepStream(events(ended), 200*ms, ": \n\n").ServeHTTP)
 				tr := s.transport(http2)
 				conns := make(chan net.Conn, 1)
-				tr.Dial = func(network, address string) (net.Conn, error) {
-					nc, err := net.Dial(network, address)
+				tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					nc, err := new(net.Dialer).DialContext(ctx, network, address)
 					conns <- nc
 					return nc, err
 				}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestLint(t *testing.T) {
-	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err := tr.SetCapacity(idle.Capacity{MaxConns: 10}); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestLint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = collectorOf(t, tr, &Options{Pressure: func(string) *pressure.Follower { return f }})
+	c := collectorOf(t, tr, &Options{Pressure: func(string) *pressure.Follower { return f }})
 	for deadline := time.Now().Add(patience); tr.Stats().Shed == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
