@@ -34,20 +34,20 @@ type list struct {
 // that follow in the list take their places, unless they are on a later page that somebody
 // has seen.
 type row struct {
-	ID          string  `json:"id,omitempty"` // for api/end
-	Label       string  `json:"label"`
-	Phase       string  `json:"phase"`
-	Age         seconds `json:"age"`
-	Idle        seconds `json:"idle"`
-	IdleIn      seconds `json:"idle_in"`
-	IdleOut     seconds `json:"idle_out"`
-	Busy bool    `json:"busy"`
-	Misses      int     `json:"misses"`
-	Next        string  `json:"next"`
-	NextIn      seconds `json:"next_in"`
-	NextBy      string  `json:"next_by"`
-	EndsIn      seconds `json:"ends_in"`
-	EndsBy      string  `json:"ends_by"` // none if no limit ends it
+	ID      string  `json:"id,omitempty"` // for api/end
+	Label   string  `json:"label"`
+	Phase   string  `json:"phase"`
+	Age     seconds `json:"age"`
+	Idle    seconds `json:"idle"`
+	IdleIn  seconds `json:"idle_in"`
+	IdleOut seconds `json:"idle_out"`
+	Busy    bool    `json:"busy"`
+	Misses  int     `json:"misses"`
+	Next    string  `json:"next"`
+	NextIn  seconds `json:"next_in"`
+	NextBy  string  `json:"next_by"`
+	EndsIn  seconds `json:"ends_in"`
+	EndsBy  string  `json:"ends_by"` // none if no limit ends it
 }
 
 // connections answers a page of the list of connections.

@@ -42,20 +42,20 @@ type state struct {
 }
 
 type counts struct {
-	Tracked     uint64  `json:"tracked"`
-	Live        uint64  `json:"live"`
-	Refused     uint64  `json:"refused"`
-	Kept        uint64  `json:"kept"`
-	Pings       uint64  `json:"pings"`
-	Misses      uint64  `json:"misses"`
-	Deferred    uint64  `json:"deferred"`
-	Panics      uint64  `json:"panics"`
-	Misread     uint64  `json:"misread"`
-	EndsLost    uint64  `json:"ends_lost"`
-	Passes      uint64  `json:"passes"`
-	Busy seconds `json:"busy"`
-	Longest     seconds `json:"longest"`
-	Behind      seconds `json:"behind"`
+	Tracked  uint64  `json:"tracked"`
+	Live     uint64  `json:"live"`
+	Refused  uint64  `json:"refused"`
+	Kept     uint64  `json:"kept"`
+	Pings    uint64  `json:"pings"`
+	Misses   uint64  `json:"misses"`
+	Deferred uint64  `json:"deferred"`
+	Panics   uint64  `json:"panics"`
+	Misread  uint64  `json:"misread"`
+	EndsLost uint64  `json:"ends_lost"`
+	Passes   uint64  `json:"passes"`
+	Busy     seconds `json:"busy"`
+	Longest  seconds `json:"longest"`
+	Behind   seconds `json:"behind"`
 }
 
 // quantiles are those of a histogram, in seconds.
