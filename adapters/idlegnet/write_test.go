@@ -265,7 +265,7 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &conn{loop: &loop{}, rare: &rare{phase: phase, backlog: &backlog{hasAcked: true}}}
+	s := &conn{loop: &loop{run: &run{}}, rare: &rare{phase: phase, backlog: &backlog{hasAcked: true}}}
 	progress := func(r kernel.Report) (e idle.SocketState) { s.addProgress(&e, r); return e }
 	for _, acked := range []uint64{5, 10} { // TCP
 		if p := progress(kernel.Report{Out: 1, Acked: acked}); p.Unreported != 5 {

@@ -12,19 +12,18 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// The least speed is averaged since the phase began, so what a peer takes at
-// once buys it time: one that takes so much of a stream at first that it pays for
-// another second, and then no more, is not closed before that is over. So it
-// is with idlenet.
-func TestBurstBuysTime(t *testing.T) {
+// Only what is acknowledged while a write waits counts for the minimum rate. The kernels pass
+// a burst on before the write waits, or after that, so it may buy time or not. A peer that
+// takes it and then stops has the grace in any case.
+func TestBurstThenNothing(t *testing.T) {
 	long(t)
 	t.Parallel()
 	s := startNet(t, burstPolicy(), nil, func(c *idlenet.Conn) error { return fill(c) })
 	closedAfterBurst(t, s.address, s.ended)
 }
 
-// With idlegnet as well; there the bytes are written in a callback.
-func TestBurstBuysTimeOnLoop(t *testing.T) {
+// With idlegnet the wait begins when the callback has returned.
+func TestBurstThenNothingOnLoop(t *testing.T) {
 	long(t)
 	t.Parallel()
 	s := startGnet(t, burstPolicy(), func(c gnet.Conn, _ []byte) { c.Write(make([]byte, 16<<20)) })
@@ -40,8 +39,8 @@ func burstPolicy() idle.Policy {
 	return idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: int(burst * int64(time.Second) / int64(burstPays)), Grace: limit / 2}}
 }
 
-// closedAfterBurst takes a burst, and checks that the end does not come before
-// it is used up.
+// closedAfterBurst takes a burst and then nothing, and checks that the end comes, and not within
+// the grace.
 func closedAfterBurst(t *testing.T, address string, ended <-chan error) {
 	t.Helper()
 	c := dial(t, address)
@@ -55,7 +54,7 @@ func closedAfterBurst(t *testing.T, address string, ended <-chan error) {
 		t.Fatal(err)
 	}
 	soon(t, ended, "end")
-	if took, least := time.Since(begin), burstPays+limit/2; took < least {
-		t.Errorf("closed after %v, though what it had taken paid for %v", took, least)
+	if took := time.Since(begin); took < limit/2 {
+		t.Errorf("closed after %v, in the grace of %v", took, limit/2)
 	}
 }
