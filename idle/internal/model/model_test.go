@@ -138,8 +138,9 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 		swap(2, last)
 	case "next reads the stamp before the phase":
 		swap(1, 5)
-	case "next reads the stamp before the ping":
+	case "next reads the input before the ping":
 		swap(4, 5)
+		swap(5, last) // the answer to a ping is in beat, if it is no use
 	case "next reads what is paid before the wait":
 		swap(3, 6)
 	}

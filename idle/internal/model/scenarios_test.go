@@ -382,7 +382,7 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, plainOwner), entering(flaw, wholePhase), ticking(3)}
 	},
-	flaws: []string{"enter stores the ping before the stamp", "next reads the stamp before the ping"},
+	flaws: []string{"enter stores the ping before the stamp", "next reads the input before the ping"},
 }, {
 	name:   "enter a phase with a limit of its own against a ping",
 	memory: tracked(pingPhase, 4, false),
