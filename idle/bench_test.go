@@ -161,6 +161,7 @@ func BenchmarkColdExpiry(b *testing.B) {
 	s, conns, hooks := stillShard(b)
 	for b.Loop() {
 		b.StopTimer()
+		clear(conns) // a Conn is for one connection
 		trackAll(b, s, conns, hooks)
 		s.clock.Shift(time.Hour)
 		b.StartTimer()
