@@ -46,7 +46,7 @@ type Options struct {
 	// short pause of the peer is enough, so choose a value that a healthy one never
 	// reaches, and less than the send buffer, which on Linux grows to 4 MB by default (net.ipv4.tcp_wmem).
 	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes
-	// counts. MaxUnsent has an effect on TCP and Unix sockets of Linux, which
+	// counts. MaxUnsent has an effect on TCP and Unix sockets of Linux (not on 386 and s390x), which
 	// tell when a Write waits. A Write that doesn't wait costs nothing.
 	MaxUnsent int
 

@@ -1,3 +1,5 @@
+//go:build linux && !386 && !s390x
+
 package idlenet
 
 import (

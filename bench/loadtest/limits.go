@@ -58,20 +58,12 @@ func (l *limits) policy() idle.Policy {
 }
 
 // phases returns those for connections that beat, and for those that are pinged.
-//
-// A beating one's idle timeout must not be what ends it: a server that stalls
-// counts late beats from when it reads them, but takes the kernel's word for when
-// the last byte arrived, so that the idle timeout may rightly come first. Servers
-// therefore do without it.
+// Beats are no use, so beating ones have no IdleTimeout.
 func (l *limits) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
 	beat, ping := idle.Policy{Name: "beating"}, idle.Policy{Name: "pinged"} // of nobody, without heartbeats
 	if l.Heartbeat > 0 {
-		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter()}
-		beat.Heartbeat = ping.Heartbeat
-		beat.Heartbeat.Passive = true
-		if !l.Remote {
-			beat.IdleTimeout = 2 * l.staleAfter()
-		}
+		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), CountsAsUse: true}
+		beat.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), Passive: true}
 	}
 	if beats, err = t.Phase(beat); err == nil {
 		pings, err = t.Phase(ping)

@@ -24,7 +24,7 @@ type Figures struct {
 	BytesPerConn float64 `json:"bytes_per_conn"`
 }
 
-// measure takes the figures of n connections, which it returns untracked.
+// measure takes the figures of n connections, and returns their memory with new ones in it.
 func measure(n int, opts *idle.Options) (f Figures, conns []idle.Conn, err error) {
 	t, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, opts)
 	if err != nil {
@@ -43,6 +43,7 @@ func measure(n int, opts *idle.Options) (f Figures, conns []idle.Conn, err error
 	f.BytesPerConn = table.Round(float64(heap().HeapAlloc-before.HeapAlloc)/float64(n), 1)
 	measureTouch(&f, conns)
 	_, err = t.Close()
+	clear(conns) // a Conn is for one connection
 	return f, conns, err
 }
 
