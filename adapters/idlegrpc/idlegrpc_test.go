@@ -152,7 +152,7 @@ func wantReset(t *testing.T, l *Listener, client *grpc.ClientConn, s grpc.Client
 	}
 }
 
-// TestSilent: a call of which no message comes is reset.
+// TestSilent checks that a call is reset if its client sends no message.
 func TestSilent(t *testing.T) {
 	both(t, func(t *testing.T, secure bool) {
 		l, client := start(t, secure, Timeouts{BodyTimeout: limit})

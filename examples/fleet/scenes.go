@@ -173,16 +173,7 @@ func (f *fleet) killScene(ctx context.Context) error {
 	if err := f.connected(ctx); err != nil {
 		return err
 	}
-	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
-	if err != nil || ctx.Err() != nil {
-		return err
-	}
-	took := time.Since(begun).Seconds()
-	if worst > 0 {
-		return fmt.Errorf("%.1f s after a node was killed %d clients are misplaced: %s", took, worst, example)
-	}
-	f.out("%.1f s later its clients are connected and known elsewhere", took)
-	return nil
+	return f.settled(ctx, begun, "a node was killed", "its clients are connected and known elsewhere")
 }
 
 // wipeScene restarts the engine without all that it has stored.
@@ -199,15 +190,20 @@ func (f *fleet) wipeScene(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return f.settled(ctx, begun, "the engine lost its store", "all clients are known again")
+}
+
+// settled waits until nothing is misplaced after what has happened at the given time.
+func (f *fleet) settled(ctx context.Context, begun time.Time, happened, later string) error {
 	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	took := time.Since(begun).Seconds()
 	if worst > 0 {
-		return fmt.Errorf("%.1f s after the engine lost its store %d clients are misplaced: %s", took, worst, example)
+		return fmt.Errorf("%.1f s after %s %d clients are misplaced: %s", took, happened, worst, example)
 	}
-	f.out("%.1f s later all clients are known again", took)
+	f.out("%.1f s later %s", took, later)
 	return nil
 }
 
