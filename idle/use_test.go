@@ -2,6 +2,7 @@ package idle
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 )
@@ -239,6 +240,7 @@ func TestHeartbeatJitter(t *testing.T) {
 	p := Policy{Heartbeat: Heartbeat{Interval: 20 * time.Second, Timeout: 5 * time.Second, Jitter: 10 * time.Second}}
 	onBoth(t, p, nil, func(r *rig) {
 		begun := time.Now()
+		var mu sync.Mutex // pings run beside each other
 		seconds := map[int]int{}
 		for range n {
 			k := r.answerer(time.Second / 10)
@@ -247,13 +249,17 @@ func TestHeartbeatJitter(t *testing.T) {
 				if after < 10*time.Second || after > 20*time.Second+r.late() {
 					r.Errorf("pinged after %v", after)
 				}
+				mu.Lock()
 				seconds[int(after/time.Second)]++
+				mu.Unlock()
 				k.sent = nil
 			}
 		}
 		r.do(func() {})
 		r.wait(21 * time.Second)
 		most, sum := 0, 0
+		mu.Lock()
+		defer mu.Unlock()
 		for _, count := range seconds {
 			sum += count
 			most = max(most, count)
