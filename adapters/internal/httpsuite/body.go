@@ -30,13 +30,14 @@ var ofBodies = []promise{
 			c.Line("\r")
 			return c, begun
 		}
-		c, _ := expect(intime.Of(t, limit/4))
+		inTime := intime.Of(t, limit/4)
+		c, _ := expect(inTime)
 		for range 2 {
 			time.Sleep(limit / 4)
 			c.Send("hello")
 		}
 		if c.Want(http.StatusOK) != "hellohello" {
-			t.Error("the body is another one")
+			inTime.Error("the body is another one")
 		}
 		c.Close()
 		c, begun := expect(t)
