@@ -120,6 +120,8 @@
 //		_, err = conn.Read(make([]byte, 1)) // fails after an hour, with a *TimeoutError
 //	})
 //
+// Package adapters/idletest has a listener of pipes, for tests of whole servers.
+//
 // # For authors of adapters
 //
 // What follows, and all that is not mentioned above, matters to those who write an

@@ -30,11 +30,11 @@
 //
 // # Testing
 //
-// A fasthttp server can run in a bubble of testing/synctest, on a listener that hands out
-// ends of net.Pipe. Two goroutines of fasthttp need care, as a bubble must not leave any
-// behind. One begins with the first response and never ends, so let some server answer a
-// request outside of the bubble before. The pool of workers ends 10 s after Shutdown, so
-// sleep for 11 s before the bubble ends.
+// A fasthttp server can run in a bubble of testing/synctest, on a listener of package
+// idletest. All goroutines of a bubble have to end, and two of fasthttp's don't by themselves.
+// One starts with the first response and never ends, so let some server answer a request
+// outside of the bubble first. The pool of workers ends 10 s after Shutdown, so sleep for
+// 11 s before the bubble ends.
 //
 // # What clients see
 //

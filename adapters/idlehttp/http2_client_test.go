@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
@@ -71,15 +71,17 @@ func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, t
 // virtually is virtual with TLS, or without it.
 func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
 	synctest.Test(t, func(t *testing.T) {
-		accept := newPipeListener()
+		pipes := idletest.NewListener()
 		s := &site{server: &http.Server{Handler: h}}
 		s.Site = httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-			c := httpsuite.Config{Listener: accept, Timeouts: limits, Log: log, Idle: idle}
+			c := httpsuite.Config{Listener: pipes, Timeouts: limits, Log: log, Idle: idle}
 			return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
 		})
-		here, there := net.Pipe()
+		here, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer here.Close()
-		accept.conns <- there
 		c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
 		if secure {
 			_, config := httpsuite.Identity()
@@ -92,28 +94,6 @@ func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http
 		test(t, f)
 	})
 }
-
-// A pipeListener accepts what is sent to it: the server's ends of pipes, by
-// which a server can be tested in virtual time.
-type pipeListener struct {
-	conns chan net.Conn
-	end   func()
-}
-
-func newPipeListener() pipeListener {
-	conns := make(chan net.Conn)
-	return pipeListener{conns, sync.OnceFunc(func() { close(conns) })}
-}
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if nc, ok := <-l.conns; ok {
-		return nc, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l pipeListener) Close() error { l.end(); return nil }
-func (pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // spooled reads what arrives at once, as a kernel does and a pipe does not.
 func spooled(nc net.Conn) io.Reader {
