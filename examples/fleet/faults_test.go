@@ -32,7 +32,10 @@ func TestEngineOutage(t *testing.T) {
 	f.server.Shutdown()
 	f.server.WaitForShutdown()
 	begun := time.Now()
-	time.Sleep(15 * time.Second)
+	f.mustSee(t, "fleet_engine_connected", 0)
+	f.mustSee(t, "fleet_lease_held", 0)
+	f.mustSee(t, "fleet_ready", 1) // its clients can stay, and newcomers are welcome
+	time.Sleep(15*time.Second - time.Since(begun))
 	during, err := f.report(question{Where: true})
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,8 @@ next:
 func newFleet(t *testing.T, o options) *fleet {
 	t.Helper()
 	o.nodes, o.fleet = 3, cmp.Or(o.fleet, "fleet")
-	o.address = fmt.Sprintf("127.0.0.1:%d", freePorts(t, o.nodes))
+	first := freePorts(t, 2*o.nodes+1)
+	o.address, o.ops = fmt.Sprintf("127.0.0.1:%d", first), fmt.Sprintf("127.0.0.1:%d", first+o.nodes)
 	o.beat, o.over, o.out = time.Second, max(o.over, 5*time.Second), t.Logf
 	f, err := startFleet(t.Context(), o)
 	if err != nil {
@@ -271,6 +272,7 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
+	f.mustSee(t, "fleet_limits_refused", 1)
 	for _, v := range set("idle=1s") {
 		if v.Refused != "" {
 			t.Errorf("%+v", v)

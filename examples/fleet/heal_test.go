@@ -41,6 +41,7 @@ func TestLostStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	f.mustSee(t, "fleet_leases_begun_total", 2)
 	eventually(t, "the test is connected", f.nc.IsConnected)
 	eventually(t, "all nodes have later leases", func() bool {
 		states := f.mustStates(t)
@@ -89,6 +90,8 @@ func TestRefusedCredentials(t *testing.T) {
 	if !locked.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server that refuses everybody is not ready")
 	}
+	f.mustSee(t, "fleet_engine_connected", 0)
+	f.mustSee(t, "fleet_lease_held", 0)
 	time.Sleep(3 * time.Second)
 	locked.Shutdown()
 	locked.WaitForShutdown()
@@ -134,7 +137,8 @@ func TestDrainSaysWhatItKnows(t *testing.T) {
 	t.Run("the node dies", func(t *testing.T) {
 		f := populated(t, options{clients: 300, over: 20 * time.Second})
 		done := f.drainByCommand(t, "node2")
-		time.Sleep(2 * time.Second)
+		mustShow(t, f.opsOf(1), "fleet_draining", 1)
+		mustShow(t, f.opsOf(1), "fleet_ready", 0)
 		if err := f.signal(1, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,7 @@ type leaser struct {
 	open  func(context.Context) (Store, error)
 
 	renewed atomic.Pointer[time.Time] // nil if there is no lease
+	count   atomic.Uint64             // leases that have begun
 
 	mu       sync.Mutex // guards what follows, and is held while the engine is asked
 	store    Store
@@ -128,6 +129,7 @@ func (l *leaser) take(ctx context.Context, v Lease, now time.Time) (err error) {
 	}
 	l.epoch, l.revision = v.Epoch, revision
 	log.Printf("%s: has lease %d", l.node, l.epoch)
+	l.count.Add(1)
 	l.begun(l.epoch)
 	l.renewed.Store(&now)
 	return nil

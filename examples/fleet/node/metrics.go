@@ -10,7 +10,8 @@ import (
 
 // observe adds what an operator needs to see of a node: metrics of its part in the fleet, and
 // whether a balancer should send it clients.
-func (n *Node) observe(to *prometheus.Registry, mux *http.ServeMux) {
+func (n *Node) observe(registry *prometheus.Registry, mux *http.ServeMux) {
+	to := prometheus.WrapRegistererWith(prometheus.Labels{"fleet": n.config.Fleet, "node": n.name}, registry)
 	gauge := func(name, help string, value func() float64) {
 		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "fleet", Name: name, Help: help}, value))
 	}
@@ -18,6 +19,7 @@ func (n *Node) observe(to *prometheus.Registry, mux *http.ServeMux) {
 		to.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "fleet", Name: name, Help: help},
 			func() float64 { return float64(value()) }))
 	}
+	gauge("ready", "1 while newcomers are welcome: /readyz answers 200.", func() float64 { return number(n.unready() == "") })
 	gauge("lease_held", "1 while the node surely has its lease.", func() float64 { return number(n.leaser.held()) })
 	gauge("lease_age_seconds", "Time since the lease was renewed; 0 if there is none.", func() float64 {
 		if at := n.leaser.renewed.Load(); at != nil {
@@ -25,7 +27,9 @@ func (n *Node) observe(to *prometheus.Registry, mux *http.ServeMux) {
 		}
 		return 0
 	})
+	counter("leases_begun_total", "Leases that the node has had: 1, and one more each time that it lost its lease.", n.leaser.count.Load)
 	gauge("engine_connected", "1 while the node is connected to NATS.", func() float64 { return number(n.nc.IsConnected()) })
+	gauge("limits_refused", "1 while the node refuses the limits that were set last.", func() float64 { return number(n.control.last().Refused != "") })
 	gauge("directory_ready", "1 while the directory misses nothing that a node has told.", func() float64 { return number(n.ready()) })
 	gauge("directory_clients", "Clients in the directory, of all nodes.", func() float64 { return float64(n.directory.size()) })
 	gauge("clients", "Clients of this node that have said hello.", func() float64 {
@@ -40,17 +44,25 @@ func (n *Node) observe(to *prometheus.Registry, mux *http.ServeMux) {
 	mux.HandleFunc("GET /readyz", n.readyz)
 }
 
-// readyz answers 200 while newcomers are welcome, and 503 with the reason otherwise. A node
-// that has had a lease goes on serving while NATS is away, so it stays ready then.
+// readyz answers 200 while newcomers are welcome, and 503 with the reason otherwise.
 func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
+	if why := n.unready(); why != "" {
+		http.Error(w, why, http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// unready says why a balancer should send this node nobody, or nothing. A node that has had a
+// lease goes on serving while NATS is away, so it stays ready then.
+func (n *Node) unready() string {
 	switch {
 	case n.draining.Load():
-		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return "draining"
 	case n.presence.speaksUnder() == 0:
-		http.Error(w, "the node has not had a lease yet", http.StatusServiceUnavailable)
-	default:
-		fmt.Fprintln(w, "ready")
+		return "the node has not had a lease yet"
 	}
+	return ""
 }
 
 func number(b bool) float64 {
