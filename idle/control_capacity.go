@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // ErrFull is returned by Track when the capacity allows no other connection; see
@@ -21,7 +19,7 @@ var ErrFull = errors.New("idle: no room for another connection")
 
 // Capacity limits how many connections a tracker has. Every field is off when zero.
 type Capacity struct {
-	// Most is how many connections there may be. When there are as many, a new one takes
+	// MaxConns is how many connections there may be. When there are as many, a new one takes
 	// the place of one that is among the most idle 1 % on average: the most idle of 100 that
 	// are looked at at random. That one is ended with [ReasonEvict] in the next pass, so there
 	// are a few more for some milliseconds, or for as long as the loop of such a connection is
@@ -29,10 +27,11 @@ type Capacity struct {
 	// counts that. If only one of hundreds can be, it may not be found.
 	MaxConns int
 
-	// Grace is how long a connection has to have been idle before it may be evicted. Use
+	// MinIdle is how long a connection has to have been idle before it may be evicted. Use
 	// more than honest clients are silent, or an attacker flushes them out by opening
 	// connections. An attacker who opens them all the time keeps newcomers waiting, or
-	// has them refused, for as long; PerKey helps against one with few addresses.
+	// has them refused, for as long; PerKey helps against one with few addresses. Where
+	// pings count as use (Heartbeat.CountsAsUse), it must be less than their Interval.
 	MinIdle time.Duration
 
 	// Exempt are phases whose connections are not evicted. Busy connections never are;
@@ -62,7 +61,7 @@ func (c *Capacity) isZero() bool {
 // counts reports whether c limits connections by key.
 func (c *Capacity) counts() bool { return c.PerKey > 0 || c.NewPerKey != Quota{} }
 
-func (c *Capacity) validate(k *clock.Clock) error {
+func (c *Capacity) validate(t *Tracker) error {
 	switch {
 	case c.MaxConns < 0:
 		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
@@ -71,16 +70,21 @@ func (c *Capacity) validate(k *clock.Clock) error {
 	case c.Key != nil && !c.counts():
 		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey too; set one of them")
 	}
+	if p := t.phase; !t.opts.PhasesOnly && !slices.Contains(c.Exempt, p) {
+		if h := p.Policy().Heartbeat; h.CountsAsUse && c.MinIdle >= h.Interval {
+			return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and Heartbeat.CountsAsUse is set, so none would be evicted; use less than the Interval, or don't set CountsAsUse", c.MinIdle, h.Interval)
+		}
+	}
 	for i, p := range c.Exempt {
-		if p == nil || p.clock != k {
+		if p == nil || p.clock != t.clock {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
-	return cmp.Or(notNegative("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
+	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
 }
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
-// If there are more connections than Most, newcomers are refused, and the most idle ones are
+// If there are more connections than MaxConns, newcomers are refused, and the most idle ones are
 // evicted at once. Those that may not be evicted yet follow when they may. This ends if the
 // capacity is raised or lifted. Connections that exceed PerKey stay.
 //
@@ -88,7 +92,7 @@ func (c *Capacity) validate(k *clock.Clock) error {
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
 func (t *Tracker) SetCapacity(c Capacity) error {
 	t.mustBeMade()
-	if err := c.validate(t.clock); err != nil {
+	if err := c.validate(t); err != nil {
 		return err
 	}
 	if t.isClosed() {
@@ -227,7 +231,7 @@ const (
 	spareFor   = time.Second
 
 	// A shard has evictions under way for one in shareEvicting of its connections at most,
-	// and fewEvicting. So there are not many more connections than Most if a loop is blocked.
+	// and fewEvicting. So there are not many more connections than MaxConns if a loop is blocked.
 	shareEvicting = 10
 	fewEvicting   = 16
 )
@@ -412,7 +416,7 @@ func (r *room) spare(c *Conn) {
 	r.spared[c] = struct{}{}
 }
 
-// isOver reports whether there are more connections than Most.
+// isOver reports whether there are more connections than MaxConns.
 func (r *room) isOver() bool {
 	l := r.limit.Load()
 	return l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns)

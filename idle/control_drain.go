@@ -12,19 +12,19 @@ import (
 
 // Drain says how [Tracker.Drain] ends all connections.
 type Drain struct {
-	// Over is the time over which connections are ended, at an even rate. If many leave by
+	// Duration is the time over which connections are ended, at an even rate. If many leave by
 	// themselves, it ends sooner. Rate is another way to say it: so many connections a
 	// second. If both are 0, all have their turn at once.
 	Duration time.Duration
 	Rate     float64
 
-	// Grace is the time that a connection has to finish after OnDrain was called. If
+	// CloseDelay is the time that a connection has to finish after OnDrain was called. If
 	// it is 0, the connection is ended when OnDrain has returned.
 	CloseDelay time.Duration
 
-	// Stop is the time after which all connections that are left are ended, whether
+	// ForceAfter is the time after which all connections that are left are ended, whether
 	// they are busy or not. If it is 0, busy connections are never cut. One that has
-	// not had its turn by then is ended without OnDrain, so choose more than Over.
+	// not had its turn by then is ended without OnDrain, so choose more than Duration.
 	ForceAfter time.Duration
 }
 
@@ -75,12 +75,16 @@ func (d *Drain) validate(what string) error {
 	case math.IsNaN(d.Rate) || math.IsInf(d.Rate, 0) || d.Rate < 0:
 		return fmt.Errorf("idle: %s.Rate is %v; it must be a number of connections a second, or 0 for none", what, d.Rate)
 	case d.Rate > 0 && d.Duration > 0:
-		return fmt.Errorf("idle: %s.Over is %v and %s.Rate is %v; set only one of them", what, d.Duration, what, d.Rate)
+		return fmt.Errorf("idle: %s.Duration is %v and %s.Rate is %v; set only one of them", what, d.Duration, what, d.Rate)
+	case 0 < d.ForceAfter && d.ForceAfter < d.Duration:
+		return fmt.Errorf("idle: %s.ForceAfter is %v, shorter than the Duration of %v, so it would end connections before their turn; use at least the Duration, or 0", what, d.ForceAfter, d.Duration)
+	case 0 < d.ForceAfter && d.ForceAfter < d.CloseDelay:
+		return fmt.Errorf("idle: %s.ForceAfter is %v, shorter than the CloseDelay of %v, so none would have that; use at least the CloseDelay, or 0", what, d.ForceAfter, d.CloseDelay)
 	}
 	return cmp.Or(
-		notNegative(what+".Duration", d.Duration),
-		notNegative(what+".CloseDelay", d.CloseDelay),
-		notNegative(what+".ForceAfter", d.ForceAfter),
+		checkDuration(what+".Duration", d.Duration),
+		checkDuration(what+".CloseDelay", d.CloseDelay),
+		checkDuration(what+".ForceAfter", d.ForceAfter),
 	)
 }
 
@@ -88,7 +92,7 @@ func (d *Drain) validate(what string) error {
 // conditions hold that are set; without any, all are. Of those that are chosen, the most
 // idle ones are ended first.
 type Shed struct {
-	// Most is how many connections are ended at most. Share says it as a share of those
+	// Max is how many connections are ended at most. Fraction says it as a share of those
 	// that are chosen, between 0 and 1, to the nearest whole number. If both are 0, all
 	// that are chosen are ended.
 	Max      int
@@ -103,7 +107,7 @@ type Shed struct {
 	// Stats.Causes counts by it.
 	Cause string
 
-	// Over, Rate, Grace and Stop are as for [Drain].
+	// Duration, Rate, CloseDelay and ForceAfter are as for [Drain].
 	Duration   time.Duration
 	Rate       float64
 	CloseDelay time.Duration
@@ -114,7 +118,7 @@ type Shed struct {
 // all. Connections that are tracked later are not included, nor those whose OnTimeout is
 // running. Idle is looked at once more when a connection has its turn.
 //
-// Pick is called for every connection to which the other conditions apply, in a pass of
+// Filter is called for every connection to which the other conditions apply, in a pass of
 // its shard, or on the connection's loop. Passes of several shards may call it at the same
 // time. It must be quick, and must not block. If it panics, that is logged and counted as
 // in a callback, and the connection is not chosen. To end a single connection, call
@@ -164,5 +168,5 @@ func (s *Shed) validate(t *Tracker) error {
 	case s.Phase != nil && s.Phase.clock != t.clock:
 		return errors.New("idle: Shed.Phase is of another tracker; call Shed on the one that made the phase")
 	}
-	return cmp.Or(notNegative("Shed.Idle", s.Idle), notNegative("Shed.Age", s.Age))
+	return cmp.Or(checkDuration("Shed.Idle", s.Idle), checkDuration("Shed.Age", s.Age))
 }

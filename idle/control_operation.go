@@ -85,7 +85,7 @@ func (o *Operation) Done() <-chan struct{} { return o.done }
 func (o *Operation) Cancel() { o.say(func() { o.cancelled = true }) }
 
 // Pause suspends the operation until [Operation.Resume]. Time in which it is paused does
-// not count for Over, Rate, Grace and Stop.
+// not count for Duration, Rate, CloseDelay and ForceAfter.
 func (o *Operation) Pause() { o.say(func() { o.pause(true) }) }
 
 // Resume continues a paused operation at the rate that it had.

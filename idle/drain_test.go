@@ -287,6 +287,42 @@ func TestEndOneByHand(t *testing.T) {
 	})
 }
 
+// TestForgottenUnits: a number without a unit is nanoseconds.
+func TestForgottenUnits(t *testing.T) {
+	hour := Policy{IdleTimeout: time.Hour}
+	onDriver(t, hour, nil, func(r *rig) {
+		drain := func(d Drain) error { _, err := r.Drain(d); return err }
+		shed := func(s Shed) error { _, err := r.Shed(s); return err }
+		opts := func(o Options) error {
+			tr, err := New(hour, &o)
+			if err == nil {
+				tr.Close()
+			}
+			return err
+		}
+		for want, err := range map[string]error{
+			"Drain.Duration is 30ns, shorter than 1ms; write it with a unit": drain(Drain{Duration: 30}),
+			"Drain.CloseDelay is 30ns":                                       drain(Drain{CloseDelay: 30}),
+			"Drain.ForceAfter is 1µs":                                        drain(Drain{ForceAfter: time.Microsecond}),
+			"Shed.Duration is 30ns":                                          shed(Shed{Duration: 30}),
+			"Shed.CloseDelay is 30ns":                                        shed(Shed{CloseDelay: 30}),
+			"Shed.ForceAfter is 30ns":                                        shed(Shed{ForceAfter: 30}),
+			"Shed.Idle is 30ns":                                              shed(Shed{Idle: 30}),
+			"Shed.Age is 999.999µs":                                          shed(Shed{Age: time.Millisecond - 1}),
+			"Capacity.MinIdle is 30ns":                                       r.SetCapacity(Capacity{MinIdle: 30}),
+			"Options.ReapDelay is 5ns":                                       opts(Options{ReapDelay: 5}),
+			"Options.Tick is 30ns":                                           opts(Options{Tick: 30}),
+		} {
+			if err == nil || !strings.HasPrefix(err.Error(), "idle: "+want) {
+				t.Errorf("want %q; got %v", want, err)
+			}
+		}
+		if n := len(r.Operations()); n > 0 {
+			t.Errorf("%d operations have begun", n)
+		}
+	})
+}
+
 func TestNonsenseIsRefused(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		other, err := New(Policy{IdleTimeout: time.Hour}, nil)
@@ -299,9 +335,11 @@ func TestNonsenseIsRefused(t *testing.T) {
 			"Drain.CloseDelay is -1s": {CloseDelay: -time.Second},
 			"Drain.ForceAfter is -1s": {ForceAfter: -time.Second},
 			"Drain.Rate is -1":        {Rate: -1},
-			"Drain.Rate is NaN":       {Rate: math.NaN()},
-			"Drain.Rate is +Inf":      {Rate: math.Inf(1)},
-			"Over is 1s and Drain.Ra": {Duration: time.Second, Rate: 1},
+			"Drain.ForceAfter is 5s, shorter than the Duration of 10s":   {Duration: 10 * time.Second, ForceAfter: 5 * time.Second},
+			"Drain.ForceAfter is 5s, shorter than the CloseDelay of 10s": {CloseDelay: 10 * time.Second, ForceAfter: 5 * time.Second},
+			"Drain.Rate is NaN":        {Rate: math.NaN()},
+			"Drain.Rate is +Inf":       {Rate: math.Inf(1)},
+			"Duration is 1s and Drain": {Duration: time.Second, Rate: 1},
 		} {
 			if _, err := r.Drain(d); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", d, err)
@@ -309,6 +347,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		}
 		for want, s := range map[string]Shed{
 			"Shed.Max is -1":                        {Max: -1},
+			"Shed.ForceAfter is 1s, shorter than":   {Duration: time.Minute, ForceAfter: time.Second},
 			"Shed.Fraction is 1.5":                  {Fraction: 1.5},
 			"Shed.Fraction is NaN":                  {Fraction: math.NaN()},
 			"Shed.Max is 1 and Shed.Fraction is 0.": {Max: 1, Fraction: 0.5},

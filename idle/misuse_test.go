@@ -142,3 +142,37 @@ type pulsed struct {
 }
 
 func (p *pulsed) Examine() SocketState { return p.pulse }
+
+// TestPhaseOfAClosedTracker: no connection could enter it.
+func TestPhaseOfAClosedTracker(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		r.Tracker.Close()
+		if p, err := r.Phase(Policy{Name: "late"}); p != nil || !errors.Is(err, ErrClosed) {
+			t.Errorf("Phase of a closed tracker: %v, %v", p, err)
+		}
+	})
+}
+
+// TestPhasesOnly: the initial phase, which has no connections, has no policy that could be replaced.
+func TestPhasesOnly(t *testing.T) {
+	hour, minute := Policy{IdleTimeout: time.Hour}, Policy{IdleTimeout: time.Minute}
+	onDriver(t, hour, &Options{PhasesOnly: true}, func(r *rig) {
+		_, version := r.Initial().Version()
+		_, swapped := r.CompareAndReplace(r.Initial(), version, minute)
+		for what, err := range map[string]error{"Tracker.SetPolicy": r.SetPolicy(minute), "Phase.SetPolicy": r.Initial().SetPolicy(minute), "CompareAndReplace": swapped} {
+			if err == nil || !strings.Contains(err.Error(), "SetTimeouts") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if p := r.Policy(); p != hour {
+			t.Errorf("the policy is %+v", p)
+		}
+		other, err := r.Phase(hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.SetPolicy(minute); err != nil {
+			t.Errorf("another phase: %v", err)
+		}
+	})
+}

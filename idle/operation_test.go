@@ -154,7 +154,7 @@ func TestOperationsWithinCallbacks(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for _, d := range []Drain{
-			{}, {Rate: 1e300}, {Rate: 1e12}, {Duration: 1}, {ForceAfter: 1}, {Duration: math.MaxInt64, ForceAfter: time.Second}, {Rate: 1e-300, ForceAfter: time.Second},
+			{}, {Rate: 1e300}, {Rate: 1e12}, {Duration: time.Millisecond}, {ForceAfter: time.Millisecond}, {Rate: 1e-300, ForceAfter: time.Second},
 		} {
 			for _, n := range []int{0, 1, 50} {
 				r.guests(n)
@@ -174,6 +174,13 @@ func TestExtremes(t *testing.T) {
 		r.wait(time.Minute)
 		if g.err != nil || g.toldAt.IsZero() {
 			t.Errorf("with an endless grace: %v, told at %v", g.err, g.toldAt)
+		}
+		o.Cancel()
+		r.finishesIn(o, time.Second)
+		o = r.mustDrain(Drain{Duration: math.MaxInt64})
+		r.wait(time.Minute)
+		if p := o.Progress(); p.Expected <= 0 || p.Left != 1 {
+			t.Errorf("over an endless time: %+v", p)
 		}
 		o.Cancel()
 	})

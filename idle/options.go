@@ -42,7 +42,7 @@ type Options struct {
 	Budget time.Duration
 
 	// PhasesOnly is for adapters whose connections enter a phase before they do anything
-	// else, so that the tracker's own policy never applies. SetPolicy then fails.
+	// else, so that the tracker's own policy never applies. To replace it is then an error.
 	PhasesOnly bool
 
 	// ReapDelay is how long after its timeout a connection may stay open before it
@@ -109,7 +109,10 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	if full.Budget == 0 {
 		full.Budget = full.Tick / 2
 	}
-	if full.ReapDelay < 0 || full.ReapDelay > maxTicks*full.Tick {
+	if err := checkDuration("Options.ReapDelay", full.ReapDelay); err != nil {
+		return full, err
+	}
+	if full.ReapDelay > maxTicks*full.Tick {
 		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, maxTicks*full.Tick, defaultLinger)
 	}
 	if full.ReapDelay == 0 {

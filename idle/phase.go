@@ -147,9 +147,6 @@ func perByte(r Rate, tick time.Duration) uint64 {
 // It must set a limit, as the policy given to [New] must.
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
-	if t.opts.PhasesOnly {
-		return errors.New("idle: SetPolicy: no connection of this tracker has its policy, because all are in phases; use Phase.SetPolicy, or SetTimeouts of an HTTP listener")
-	}
 	if !p.setsLimit() {
 		return errNoLimit()
 	}
@@ -188,6 +185,9 @@ func (t *Tracker) CompareAndReplace(phase *Phase, version uint64, p Policy) (rep
 	return t.replace(phase, p, &version)
 }
 
+// errPhasesOnly is the error for a change of the initial phase of an HTTP listener's tracker.
+var errPhasesOnly = errors.New("idle: no connection of this tracker has its initial policy, because all are in other phases; use Phase.SetPolicy of those, or SetTimeouts and FollowPressure of an HTTP listener")
+
 // replace replaces the policy of a phase, if that is at the given version or if version is nil.
 func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced bool, err error) {
 	t.mustBeMade()
@@ -196,6 +196,8 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 		panic("idle: CompareAndReplace(nil, ...); did Phase return an error?")
 	case phase.clock != t.clock:
 		return false, fmt.Errorf("idle: CompareAndReplace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
+	case t.opts.PhasesOnly && phase.first == t.phase.first:
+		return false, errPhasesOnly
 	}
 	defer func() {
 		if replaced {

@@ -263,10 +263,14 @@ func maxRate(tick time.Duration) int64 {
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)
 }
 
-// notNegative returns an error if the named value is negative.
-func notNegative(name string, d time.Duration) error {
-	if d < 0 {
+// checkDuration returns an error if the named value is negative, or so short that its unit was
+// probably forgotten: 30 instead of 30*time.Second.
+func checkDuration(name string, d time.Duration) error {
+	switch {
+	case d < 0:
 		return fmt.Errorf("idle: %s is %v; it must not be negative", name, d)
+	case 0 < d && d < minTick:
+		return fmt.Errorf("idle: %s is %v, shorter than %v; write it with a unit, like 30*time.Second, or use 0", name, d, minTick)
 	}
 	return nil
 }

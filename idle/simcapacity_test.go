@@ -22,6 +22,9 @@ func (w *world) capacitate(pick uint64) {
 			c.Exempt = []*Phase{w.phases[pick/8192%uint64(len(w.phases))]}
 		}
 	}
+	if h := w.tracker.Policy().Heartbeat; h.CountsAsUse {
+		c.MinIdle = min(c.MinIdle, h.Interval-time.Millisecond)
+	}
 	if err := w.tracker.SetCapacity(c); err != nil {
 		w.errorf("at %v: SetCapacity(%+v): %v", w.now(), c, err)
 	}

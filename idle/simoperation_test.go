@@ -72,7 +72,7 @@ func (w *world) beginOp(drain bool, pick uint64) {
 	}
 	o.pace.CloseDelay = ticks(pick / 1024 % 3 * 7)
 	if pick/4096%2 == 0 {
-		o.pace.ForceAfter = ticks(10 + pick/8192%100)
+		o.pace.ForceAfter = max(ticks(10+pick/8192%100), o.pace.Duration, o.pace.CloseDelay)
 	}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() && !l.asked {

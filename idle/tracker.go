@@ -21,11 +21,15 @@ type Tracker struct {
 }
 
 // Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
-// connections in the phase have none. Phase fails if p is invalid.
+// connections in the phase have none. Phase fails if p is invalid, and with [ErrClosed] if
+// the tracker is closed.
 func (t *Tracker) Phase(p Policy) (*Phase, error) {
 	t.mustBeMade()
 	if err := p.validate(t.opts.Tick); err != nil {
 		return nil, err
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
 	}
 	ph := newPhase(t.clock, p)
 	ph.tracker = t

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -130,6 +131,23 @@ func TestIdleTimeoutBesidePings(t *testing.T) {
 		k.receive()
 		since := time.Now()
 		r.dies(&k.peer, since, time.Minute, ReasonIdle)
+	})
+}
+
+// TestMinIdleBesidePingsThatCount: if a ping counts as use, nobody is idle for longer than its Interval.
+func TestMinIdleBesidePingsThatCount(t *testing.T) {
+	h := every20s
+	h.CountsAsUse = true
+	onDriver(t, Policy{Heartbeat: h}, nil, func(r *rig) {
+		err := r.SetCapacity(Capacity{MaxConns: 2, MinIdle: 20 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "Capacity.MinIdle is 20s, but connections are pinged every 20s") {
+			r.Errorf("got %v", err)
+		}
+		for _, c := range []Capacity{{MinIdle: 19 * time.Second}, {MinIdle: time.Hour, Exempt: []*Phase{r.Initial()}}} {
+			if err := r.SetCapacity(c); err != nil {
+				r.Errorf("%+v: %v", c, err)
+			}
+		}
 	})
 }
 

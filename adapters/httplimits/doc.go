@@ -119,7 +119,7 @@
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
-//	err = idlehttp.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second}, ln)
+//	err = idlehttp.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second}, ln)
 //
 // # Listeners
 //

@@ -34,7 +34,7 @@
 //
 // A farewell is written in OnEnd, for whatever reason the connection ends. The connection is
 // closed right after, so what the kernel does not take at once may be lost. In a Drain or
-// Shed with a Grace, OnDrain asks the client to finish before.
+// Shed with a CloseDelay, OnDrain asks the client to finish before.
 //
 // # Goroutines
 //
@@ -49,7 +49,7 @@
 // [Handler.Shutdown] ends the connections at an even rate, refuses new ones meanwhile, and
 // then stops the engine:
 //
-//	err := h.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second})
+//	err := h.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second})
 //
 // A callback that works on another goroutine enters a phase with Policy.NoInterrupt for as long,
 // so that its connection is not ended meanwhile.
@@ -63,8 +63,8 @@
 //
 // gnet accepts connections itself. When that fails for lack of descriptors, gnet stops the
 // whole server, and the handler can neither prevent that nor make room. So limit the number
-// of connections with an [idle.Capacity] whose Most is well below the limit of descriptors.
-// A connection above Most exists until OnOpen, and one that is evicted until its loop has
+// of connections with an [idle.Capacity] whose MaxConns is well below the limit of descriptors.
+// A connection above MaxConns exists until OnOpen, and one that is evicted until its loop has
 // closed it, so leave some to spare.
 //
 // # What counts

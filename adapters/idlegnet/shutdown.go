@@ -21,7 +21,7 @@ var (
 // that come back at once do not prolong the shutdown.
 //
 // If ctx is done first, the engine is stopped all the same, which closes the connections
-// that are left, and Shutdown returns the error of ctx. Set d.Stop, or a connection that is
+// that are left, and Shutdown returns the error of ctx. Set d.ForceAfter, or a connection that is
 // never idle is waited for until then.
 //
 // Shutdown fails if a value in d is invalid, or if the tracker is being drained already;

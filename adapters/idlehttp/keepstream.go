@@ -37,13 +37,13 @@ import (
 // has an Unwrap method, as [http.ResponseController] wants it. It works on any server; only
 // on one with a listener of this package are vanished clients found.
 //
-// KeepStream panics if interval is not positive, or comment is empty.
+// KeepStream panics if interval is less than 1 ms, or comment is empty.
 func KeepStream(h http.Handler, interval time.Duration, comment string) http.Handler {
 	switch {
 	case h == nil:
 		panic("idlehttp: KeepStream: the handler is nil")
-	case interval <= 0:
-		panic(fmt.Sprintf("idlehttp: KeepStream: interval is %v; use a positive one, such as 15*time.Second", interval))
+	case interval < time.Millisecond:
+		panic(fmt.Sprintf("idlehttp: KeepStream: interval is %v; use at least 1ms, such as 15*time.Second", interval))
 	case comment == "":
 		panic("idlehttp: KeepStream: comment is empty; use \": \\n\\n\" for server-sent events")
 	}

@@ -218,9 +218,9 @@ func TestKeepStreamBusy(t *testing.T) {
 func TestKeepStreamMisuse(t *testing.T) {
 	next := http.NotFoundHandler()
 	for want, f := range map[string]func(){
-		"idlehttp: KeepStream: the handler is nil":                                          func() { KeepStream(nil, time.Second, " ") },
-		"idlehttp: KeepStream: interval is -1s; use a positive one, such as 15*time.Second": func() { KeepStream(next, -time.Second, " ") },
-		"idlehttp: KeepStream: comment is empty; use \": \\n\\n\" for server-sent events":   func() { KeepStream(next, time.Second, "") },
+		"idlehttp: KeepStream: the handler is nil":                                         func() { KeepStream(nil, time.Second, " ") },
+		"idlehttp: KeepStream: interval is 15ns; use at least 1ms, such as 15*time.Second": func() { KeepStream(next, 15, " ") },
+		"idlehttp: KeepStream: comment is empty; use \": \\n\\n\" for server-sent events":  func() { KeepStream(next, time.Second, "") },
 	} {
 		func() {
 			defer func() {

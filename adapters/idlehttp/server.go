@@ -171,7 +171,7 @@ func (l *Listener) hook(s *http.Server) {
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
-//	err = idlehttp.Shutdown(ctx, idle.Drain{Over: 10 * time.Second, Stop: 30 * time.Second}, ln)
+//	err = idlehttp.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second}, ln)
 //
 // From its beginning on, IsDraining of the listeners returns true, which a readiness check
 // should report. Connections are accepted and requests served as before, but each response
@@ -192,19 +192,20 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 //
 // The most idle connections are closed first. A client that is being served is asked to
 // close its connection, by the header of its next response or, in HTTP/2, by GOAWAY. It
-// is closed when it falls idle. No response that has begun is cut before d.Stop; set it,
+// is closed when it falls idle. No response that has begun is cut before d.ForceAfter; set it,
 // as otherwise a client that is never idle is waited for until ctx is done. A new
 // connection has the rest of HandshakeTimeout (10 s if that is off) for its first
 // request. A client of HTTP/2 gets two GOAWAYs, and the requests that it sends between
 // them are served. A request that is not read has
 // not been executed. HTTP clients try it again by themselves if the method is idempotent.
 //
-// A Grace of 0 stands for 2 s here: a client that uses its connection within that time is
-// asked to close it by a response, so it loses nothing. Only one that sends a request after
-// a longer pause, at the moment at which its connection is closed, has to try again.
+// A CloseDelay of 0 stands for 2 s here, or for ForceAfter if that is shorter: a client that
+// uses its connection within that time is asked to close it by a response, so it loses
+// nothing. Only one that sends a request after a longer pause, at the moment at which its
+// connection is closed, has to try again.
 //
 // OnDrain of [WatchWith] is called for hijacked connections that have limits. They are
-// ended d.Grace later. Those without limits are closed last, as nothing is known of them.
+// ended d.CloseDelay later. Those without limits are closed last, as nothing is known of them.
 //
 // Shutdown fails if a value in d is invalid, if a listener is being drained already, and
 // with the error of ctx when that is done first. Connections that are left then stay open.

@@ -48,7 +48,7 @@ func TestLateByteIsDiscarded(t *testing.T) {
 			t.SetCapacity(idle.Capacity{MaxConns: 10})
 			t.EvictIdle(1)
 		},
-		idle.ReasonShed: func(t *idle.Tracker) { t.Shed(idle.Shed{ForceAfter: time.Nanosecond}) }, // busy or not
+		idle.ReasonShed: func(t *idle.Tracker) { t.Shed(idle.Shed{ForceAfter: time.Millisecond}) }, // busy or not
 	}
 	for how, read := range reads {
 		for reason, end := range ends {

@@ -101,7 +101,7 @@
 // close the listener and call Drain of its tracker:
 //
 //	l.Close()
-//	drain, err := l.Tracker().Drain(idle.Drain{Over: time.Minute, Stop: 2 * time.Minute})
+//	drain, err := l.Tracker().Drain(idle.Drain{Duration: time.Minute, ForceAfter: 2 * time.Minute})
 //	...
 //	<-drain.Done()
 //

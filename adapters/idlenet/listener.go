@@ -81,6 +81,7 @@ type Listener struct {
 // Wrap fails, and leaves ln alone, if
 //
 //   - ln is nil or already a [*Listener];
+//   - ln was made by tls.NewListener or tls.Listen, because TLS has to be above timeouts;
 //   - p has an active Heartbeat and opts has no Ping;
 //   - p sets no limit and there is no Options.Tracker;
 //   - a value in p or opts is invalid.
@@ -90,6 +91,9 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 	}
 	if _, twice := ln.(*Listener); twice {
 		return nil, errors.New("idlenet: the listener is a *idlenet.Listener already; wrap it once")
+	}
+	if isTLS(ln) {
+		return nil, errors.New("idlenet: the listener is one of crypto/tls, so timeouts would not see the socket and its bytes; wrap the listener below it, and put TLS on top: tls.NewListener(l, config)")
 	}
 	l := &Listener{Listener: ln, setup: newSetup(opts)}
 	err := cmp.Or(l.setup.Hooks.Check(p), l.setup.opts.checkUnsent())
@@ -104,6 +108,13 @@ func Wrap(ln net.Listener, p idle.Policy, opts *Options) (*Listener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// isTLS reports whether ln was made by tls.NewListener or tls.Listen. It doesn't import crypto/tls,
+// which programs without TLS would then contain.
+func isTLS(ln net.Listener) bool {
+	t := reflect.TypeOf(ln)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "crypto/tls"
 }
 
 // useTracker makes l use Options.Tracker.

@@ -165,6 +165,11 @@ func TestWrapRefuses(t *testing.T) {
 		pinging := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute}}
 		shared, pings := newTracker(t, minute), newTracker(t, pinging)
 		inner := newPipeListener()
+		closed, err := idle.New(minute, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed.Close()
 		for _, c := range []struct {
 			want string
 			ln   net.Listener
@@ -173,7 +178,10 @@ func TestWrapRefuses(t *testing.T) {
 		}{
 			{"idlenet: the listener to wrap is nil", nil, minute, nil},
 			{"idlenet: the listener is a *idlenet.Listener already", share(t, inner, shared, nil), minute, nil},
+			{"idlenet: the listener is one of crypto/tls", tls.NewListener(inner, nil), minute, nil},
 			{"idle: the policy sets no limit", inner, idle.Policy{}, nil},
+			{"Options.ReapDelay is 5ns, shorter than 1ms", inner, minute, &Options{Idle: idle.Options{ReapDelay: 5}}},
+			{"idle: the tracker is closed", inner, minute, &Options{Tracker: closed}},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, nil},
 			{"IdleTimeout is -1ns", inner, idle.Policy{IdleTimeout: -1}, &Options{Tracker: shared}},
 			{"idlenet: Options.MaxUnsent is -1", inner, minute, &Options{MaxUnsent: -1}},

@@ -37,8 +37,8 @@ func (o *Options) complete() (full Options, err error) {
 	if o != nil {
 		full = *o
 	}
-	if full.CensusTimeout < 0 {
-		return full, fmt.Errorf("idleprom: Options.CensusTimeout is %v; it must be positive, or 0 for %v", full.CensusTimeout, defaultTimeout)
+	if full.CensusTimeout != 0 && full.CensusTimeout < time.Millisecond {
+		return full, fmt.Errorf("idleprom: Options.CensusTimeout is %v; it must be at least 1ms, such as 2*time.Second, or 0 for %v", full.CensusTimeout, defaultTimeout)
 	}
 	if full.CensusTimeout == 0 {
 		full.CensusTimeout = defaultTimeout

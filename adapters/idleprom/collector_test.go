@@ -77,7 +77,8 @@ func TestNewFails(t *testing.T) {
 		{"nil tracker", map[string]*idle.Tracker{"a": tr, "b": nil}, nil, []string{`tracker "b" is nil`, "idle.New"}},
 		{"empty name", map[string]*idle.Tracker{"": tr}, nil, []string{"name of a tracker is empty"}},
 		{"invalid name", map[string]*idle.Tracker{"a\xff": tr}, nil, []string{`"a\xff"`, "UTF-8"}},
-		{"timeout", map[string]*idle.Tracker{"a": tr}, &Options{CensusTimeout: -time.Second}, []string{"Options.CensusTimeout is -1s", "positive"}},
+		{"unit", map[string]*idle.Tracker{"a": tr}, &Options{CensusTimeout: 2}, []string{"Options.CensusTimeout is 2ns", "2*time.Second"}},
+		{"timeout", map[string]*idle.Tracker{"a": tr}, &Options{CensusTimeout: -time.Second}, []string{"Options.CensusTimeout is -1s", "at least 1ms"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := New(test.trackers, test.opts)

@@ -71,7 +71,15 @@ func setsLimit(p idle.Policy) bool {
 
 // Between returns a function for [Config].Read: 0 while read returns from or less, 1 from
 // full on, and in proportion in between.
+//
+// Between panics unless 0 <= from < full <= 1.
 func Between(from, full float64, read func() (float64, error)) func() (float64, error) {
+	if !(from >= 0 && from < full && full <= 1) {
+		panic(fmt.Sprintf("pressure: Between(%v, %v); use numbers from 0 to 1, the lower one first", from, full))
+	}
+	if read == nil {
+		panic("pressure: Between: read is nil; pass a function such as Heap")
+	}
 	return func() (float64, error) {
 		reading, err := read()
 		if err == nil {
@@ -92,8 +100,11 @@ func between(from, full, reading float64) float64 {
 //		pressure.Between(0.85, 0.95, pressure.Heap),
 //		pressure.Between(0.7, 0.9, pressure.Descriptors)),
 //
-// It fails if one of them does.
+// It fails if one of them does. Highest panics if there is none.
 func Highest(readings ...func() (float64, error)) func() (float64, error) {
+	if len(readings) == 0 {
+		panic("pressure: Highest of no readings; pass at least one, such as Heap")
+	}
 	return func() (highest float64, err error) {
 		for _, read := range readings {
 			reading, err := read()

@@ -291,6 +291,7 @@ func TestRefused(t *testing.T) {
 		}
 		for want, c := range map[string]Config{
 			"Config.Read is nil":                {Policy: fast},
+			"Every is 30ns; it must be at leas": {Read: read, Policy: fast, Every: 30},
 			"From is -0.1 and Full is 0.5":      {Read: read, Policy: fast, From: -0.1, Full: 0.5},
 			"From is 1 and Full is 1":           {Read: read, Policy: fast, From: 1},
 			"From is 0.5 and Full is 0.5":       {Read: read, Policy: fast, From: 0.5, Full: 0.5},
@@ -459,5 +460,26 @@ func TestConcurrentReplace(t *testing.T) {
 	both.Wait()
 	if f.Stop(); tracker.Policy() != last {
 		t.Errorf("at rest: %+v, want %+v", tracker.Policy(), last)
+	}
+}
+
+// TestMistakesPanic has readings combined in ways that make no sense.
+func TestMistakesPanic(t *testing.T) {
+	for want, f := range map[string]func(){
+		"pressure: Between(0.9, 0.5)":      func() { Between(0.9, 0.5, Heap) },
+		"pressure: Between(0.5, 0.5)":      func() { Between(0.5, 0.5, Heap) },
+		"pressure: Between(NaN, 1)":        func() { Between(math.NaN(), 1, Heap) },
+		"pressure: Between(0, 85)":         func() { Between(0, 85, Heap) },
+		"pressure: Between: read is nil":   func() { Between(0, 1, nil) },
+		"pressure: Highest of no readings": func() { Highest() },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, want) {
+					t.Errorf("panic with %q; want %q", text, want)
+				}
+			}()
+			f()
+		}()
 	}
 }

@@ -247,8 +247,8 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 	if err != nil {
 		return err
 	}
-	if d <= 0 {
-		return fmt.Errorf("%s: LameDuck of %v; it must be more than 0", pkg, d)
+	if d < time.Millisecond {
+		return fmt.Errorf("%s: LameDuck of %v; it must be at least 1ms; write it with a unit, like 30*time.Second", pkg, d)
 	}
 	for _, l := range all {
 		l.drain.leaving.Store(true)
@@ -274,7 +274,7 @@ func (c *Conn) Announce() {
 	}
 }
 
-// defaultDrainGrace is Drain.CloseDelay of a Shutdown that has none. It is long enough for a client that is using its connection to be
+// defaultDrainGrace is Drain.CloseDelay of a Shutdown that has none, unless ForceAfter is shorter. It is long enough for a client that is using its connection to be
 // told by a response.
 const defaultDrainGrace = 2 * time.Second
 
@@ -286,7 +286,12 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	if err != nil {
 		return err
 	}
-	d.CloseDelay = cmp.Or(d.CloseDelay, defaultDrainGrace)
+	if d.CloseDelay == 0 {
+		d.CloseDelay = defaultDrainGrace
+		if d.ForceAfter > 0 {
+			d.CloseDelay = min(d.CloseDelay, d.ForceAfter)
+		}
+	}
 	var drains []*idle.Operation
 	for _, l := range all {
 		more, err := l.beginDrain(d)

@@ -107,11 +107,11 @@ func Probed(t *testing.T, wait time.Duration, listen func(t *testing.T, ln net.L
 				t.Parallel()
 				inner := Listen(t)
 				addr := inner.Addr()
-				if secure {
-					inner = tlsListener(inner)
-				}
 				ln, hook := listen(t, inner)
 				defer ln.Close()
+				if secure {
+					ln = tlsListener(ln)
+				}
 				go Prober{hook, handOver}.serve(t, ln)
 				c := Connect(t, addr)
 				if secure {

@@ -72,7 +72,10 @@ var ofSteering = []promise{
 	{"SetPolicyRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Timeouts{}, echo)
 		s.Dial().Get("/")
-		WantError(t, s.Tracker().SetPolicy(idle.Policy{IdleTimeout: time.Minute}), "idle: SetPolicy: ", "SetTimeouts of an HTTP listener")
+		minute := idle.Policy{IdleTimeout: time.Minute}
+		for _, err := range []error{s.Tracker().SetPolicy(minute), s.Tracker().Initial().SetPolicy(minute)} {
+			WantError(t, err, "idle: no connection of this tracker has its initial policy", "SetTimeouts and FollowPressure of an HTTP listener")
+		}
 	}},
 
 	// A HandlerTimeout that comes later is one of the requests after that.
