@@ -21,6 +21,7 @@ type Operation struct {
 	progress  Progress
 	fresh     []candidate // met by a walk that is under way
 	results   []result
+	running   int // orders that are being carried out
 }
 
 // A plan is what an operation does.
@@ -118,10 +119,28 @@ func (o *Operation) say(change func()) {
 	}
 }
 
-// report receives a result. It is called in a pass.
-func (o *Operation) report(r result) {
+// mayRun reports whether an order may be carried out. It comes late if a loop was blocked. If
+// the operation has been paused or cancelled meanwhile, nothing is done.
+func (o *Operation) mayRun() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.cancelled || o.paused {
+		return false
+	}
+	o.running++
+	return true
+}
+
+// report receives the result of an order. It is called in a pass.
+func (o *Operation) report(r result, ran bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ran {
+		o.running--
+	}
+	if o.cancelled && o.plan.lasts { // finish may have come before
+		r.conn.state.set(0, listed)
+	}
 	o.results = append(o.results, r)
 }
 
@@ -166,7 +185,8 @@ type work struct {
 	met    []candidate // by the first walk, until that is over
 	queue  queue
 	given  int
-	ending int // of given, orders to end a connection
+	ending int  // of given, orders to end a connection
+	idle   bool // no order is being carried out
 	asked  []candidate
 	told   []waiter // the first one is due first
 	inUse  []candidate
@@ -238,9 +258,9 @@ func (w *work) step() (finished bool) {
 		w.advance()
 	}
 	switch {
-	case w.given > 0 || w.walking != nil && !cancelled:
 	case cancelled:
-		finished = true
+		finished = w.idle // orders that have not begun come to nothing
+	case w.given > 0 || w.walking != nil:
 	case w.plan.lasts:
 		finished = w.left() == 0 && w.op.tracker.live() == 0
 	default:
@@ -258,7 +278,7 @@ func (w *work) hear() (paused, cancelled bool) {
 	results := o.results
 	o.results = nil
 	paused, cancelled = o.paused, o.cancelled
-	w.ran = o.hasRun()
+	w.ran, w.idle = o.hasRun(), o.running == 0
 	o.mu.Unlock()
 	for _, r := range results {
 		w.given--
@@ -435,21 +455,27 @@ func (w *work) endAll() {
 
 // tell has the owner of c asked to finish.
 func (w *work) tell(c candidate) {
-	w.give(c, func(s *Shard) { w.op.report(result{c, false, s.invite(c.conn)}) })
+	w.give(c, false, func(s *Shard) outcome { return s.invite(c.conn) })
 }
 
 // end has c ended.
 func (w *work) end(c candidate, forced bool) {
 	d := dismissal{reason: w.plan.reason, cause: w.plan.cause, forced: forced}
-	if w.give(c, func(s *Shard) { w.op.report(result{c, true, s.dismiss(c.conn, d)}) }) {
+	if w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) }) {
 		w.ending++
 	}
 }
 
-// give gives the shard of c a task. It reports whether the shard is not closed.
-func (w *work) give(c candidate, task func(*Shard)) bool {
-	s := c.conn.shard
-	if !s.do(func() { task(s) }) {
+// give gives the shard of c an order. It reports whether the shard is not closed.
+func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) bool {
+	s, o := c.conn.shard, w.op
+	if !s.do(func() {
+		as, runs := inUse, o.mayRun()
+		if runs {
+			as = order(s)
+		}
+		o.report(result{c, ends, as}, runs)
+	}) {
 		w.gone++ // the shard is closed, and has handed the connection back
 		return false
 	}
@@ -492,6 +518,9 @@ func (w *work) finish() {
 	all := w.op.fresh
 	w.op.fresh = nil
 	w.op.mu.Unlock()
+	if !w.plan.lasts {
+		return // the Drain beside it has listed them
+	}
 	for _, some := range [][]candidate{w.met, w.queue.all(), w.asked, w.inUse} {
 		all = append(all, some...)
 	}

@@ -406,3 +406,33 @@ func BenchmarkDrain(b *testing.B) {
 	b.ReportMetric(float64(busy.Milliseconds())/float64(b.N), "busy-ms/op")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/conn")
 }
+
+// TestShedBesideDrain cancels a Shed of connections that a Drain waits for. The Drain does not
+// meet them once more.
+func TestShedBesideDrain(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		busy := func() {
+			p := r.peer()
+			r.do(p.PauseRead)
+		}
+		busy()
+		busy()
+		drain, err := r.Drain(Drain{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		shed, err := r.Shed(Shed{})
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.wait(time.Second)
+		shed.Cancel()
+		busy()
+		r.wait(3 * time.Second)
+		if p := drain.Progress(); p.Met != 3 {
+			r.Errorf("of 3 connections %d were met: %+v", p.Met, p)
+		}
+		drain.Cancel()
+		r.wait(time.Second)
+	})
+}

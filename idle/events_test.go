@@ -46,6 +46,7 @@ const (
 	endByHand
 	setCapacity
 	takeCensus
+	blockLoop
 )
 
 var deeds = [...]string{
@@ -55,7 +56,7 @@ var deeds = [...]string{
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
 	walkAll: "walk", replaceOne: "replace a policy",
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
-	takeCensus: "take a census",
+	takeCensus: "take a census", blockLoop: "block the loop, or have it go on",
 }
 
 // odds are out of how many each deed is drawn.
@@ -111,6 +112,8 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = setCapacity
 		case r < 39:
 			trace[i].what = takeCensus
+		case r < 42:
+			trace[i].what = blockLoop
 		}
 	}
 	return trace
@@ -142,8 +145,14 @@ func (w *world) play(h happening) {
 	case takeCensus:
 		w.takeCensus(h.pick)
 		return
+	case blockLoop:
+		w.blockLoop(w.slots[h.slot].home, h.pick)
+		return
 	}
 	s := w.slots[h.slot]
+	if s.home.isBlocked() {
+		return // nothing happens to its connections but on the loop
+	}
 	s.home.do(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()

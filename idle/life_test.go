@@ -156,10 +156,10 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	if name == "Expire" && ok && now > s.hi+l.ledger.stall {
 		w.late++
 	}
-	if ok && now > s.hi+w.held(s.hi) {
+	if ok && now > s.hi+l.held(s.hi) {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
 	}
-	if late, ok := l.ledger.overdue(now, w.held); ok && name == "OnTimeout" {
+	if late, ok := l.ledger.overdue(now, l.held); ok && name == "OnTimeout" {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
 	}
 	if p := l.ledger.policy; err.Phase != p.Name {
@@ -284,7 +284,7 @@ func (r reaperLife) Reap() {
 	}
 	linger := w.tracker.opts.ReapDelay
 	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
-	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)) && !w.closing {
+	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)+l.slot.home.blocked(l.endedAt)) && !w.closing {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
 	}
 	// The tracker is done with it, but its owner closes it in his own time.

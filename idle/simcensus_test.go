@@ -2,6 +2,7 @@ package idle
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -52,12 +53,18 @@ func (w *world) takeCensus(pick uint64) {
 	w.censuses = append(w.censuses, v)
 	w.mu.Unlock()
 	go func() {
-		c, err := w.tracker.Census(context.Background(), v.query)
+		ctx, cancel := context.Background(), func() {}
+		if v.pick/16%2 == 0 {
+			ctx, cancel = context.WithTimeout(ctx, w.censusTime())
+		}
+		c, err := w.tracker.Census(ctx, v.query)
+		cancel()
 		w.mu.Lock()
 		w.censuses = slices.DeleteFunc(w.censuses, func(one *simCensus) bool { return one == v })
 		if err != nil {
-			if err != ErrClosed || !w.closing {
-				w.errorf("at %v: %v", w.now(), err)
+			late := errors.Is(err, context.DeadlineExceeded) && (w.stalls || w.isBlocked() || w.blocked(v.at) > 0)
+			if !late && (err != ErrClosed || !w.closing) {
+				w.errorf("at %v: a census that began at %v: %v", w.now(), v.at, err)
 			}
 			w.mu.Unlock()
 			return
@@ -74,6 +81,13 @@ func (w *world) takeCensus(pick uint64) {
 			w.mu.Unlock()
 		}
 	}()
+}
+
+// censusTime is how long a census may take, unless a loop is blocked.
+func (w *world) censusTime() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.walkTime()
 }
 
 // checkCensus holds a census that is over against the ledger; w.mu is held.
@@ -120,9 +134,13 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 			w.errorf("at %v: %d in %q; it were %d at least", w.now(), c.Phases[name].Live, name, n)
 		}
 	}
+	counted := v.at
+	if w.blocked(v.at) > 0 {
+		counted = w.now()
+	}
 	for _, l := range v.may {
-		idle += max(0, v.at-l.trackedAt) // it may have been active since
-		age += max(0, v.at-l.trackedAt) + w.lax()
+		idle += max(0, counted-l.trackedAt) // it may have been active since
+		age += max(0, counted-l.trackedAt) + w.lax()
 	}
 	idle += time.Duration(len(v.may)) * w.lax()
 	micro := time.Duration(len(v.may)) * time.Microsecond

@@ -24,6 +24,7 @@ type simOp struct {
 	mayTake                    time.Duration // longer than it ought to
 
 	live  []*life // since it began, with no OnTimeout running
+	most  uint64  // how many were tracked before it began, and were not live
 	ended int
 }
 
@@ -79,6 +80,7 @@ func (w *world) beginOp(drain bool, pick uint64) {
 			o.live = append(o.live, l)
 		}
 	}
+	o.most = w.tracked - uint64(w.live())
 	w.begun++
 	if err := w.startOp(o, pick>>20); err != nil {
 		w.errorf("at %v: %+v: %v", w.now(), o, err)
@@ -234,6 +236,9 @@ func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 	}
 	o, real := w.ops[i], w.real()
 	o.ended++
+	if o.cancelled && real > o.over && !w.stalls {
+		w.errorf("at %v: ended by an operation that was cancelled: %+v: %v", now, o, l)
+	}
 	if !o.drain {
 		if o.shed.Max > 0 && o.ended > o.shed.Max {
 			w.errorf("at %v: ended one too many: %+v: %v", now, o, l)
@@ -263,13 +268,16 @@ func (w *world) checkOps() {
 	now := w.real()
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() && l.byHand > 0 && !l.asked && !w.askedRecently() {
-			if by := l.byHand + 4*w.tick; w.now() > by+w.held(by) {
+			if by := l.byHand + 4*w.tick; w.now() > by+l.held(by) && !s.home.isBlocked() {
 				w.errorf("at %v: not ended, as it was to be by hand at %v: %v", w.now(), l.byHand, l)
 			}
 		}
 	}
 	w.ops = slices.DeleteFunc(w.ops, func(o *simOp) bool {
 		p := o.op.Progress()
+		if uint64(p.Met) > w.tracked-o.most {
+			w.errorf("at %v: met more than there were: %+v: %+v", w.now(), p, o)
+		}
 		if p.Met != p.Ended+p.Gone+p.Left || min(p.Ended, p.Gone, p.Told, p.InUse) < 0 || p.Left < p.Told+p.InUse || p.Expected < 0 {
 			w.errorf("at %v: %+v: %+v", w.now(), p, o)
 		}
@@ -284,13 +292,13 @@ func (w *world) checkOps() {
 		by += o.mayTake + w.held(o.stood)
 		switch {
 		case o.paused && !o.cancelled || w.askedRecently():
-		case o.cancelled || o.pace.ForceAfter > 0 && !o.drain:
-			if now > by {
+		case o.cancelled || o.pace.ForceAfter > 0 && !o.drain && !w.isBlocked():
+			if now > by+w.blocked(o.stood) {
 				w.errorf("at %v: not over, as it had to be at %v: %+v: %+v", w.now(), by, o, p)
 			}
 		case o.pace.ForceAfter > 0 && now > by:
 			for _, l := range o.live {
-				if l.live() {
+				if l.live() && !l.slot.home.isBlocked() && now > by+l.slot.home.blocked(o.stood) && o.mustChoose(l) {
 					w.errorf("at %v: not stopped, as it had to be at %v: %+v: %+v: %v", w.now(), by, o, p, l)
 				}
 			}
@@ -367,4 +375,14 @@ func (w *world) checkBusy() {
 			w.errorf("an operation is not over: %+v; of %d live %d are busy: %+v", p, live, busy, o)
 		}
 	}
+}
+
+// live is how many are live; w.mu is held.
+func (w *world) live() (n int) {
+	for _, s := range w.slots {
+		if s.life != nil && s.life.live() {
+			n++
+		}
+	}
+	return n
 }

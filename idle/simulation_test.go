@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 // An account is how much has happened.
 type account struct {
 	steps, meddled, visits, replaced, begun, finished                  int
-	counted, foretold, stillEnded                                      int
+	counted, foretold, stillEnded, blocks                              int
 	tracked, timedOut, drained, shed, evicted, refused, late, deferred uint64
 }
 
@@ -68,6 +68,7 @@ func (a *account) add(b account) {
 	a.counted += b.counted
 	a.foretold += b.foretold
 	a.stillEnded += b.stillEnded
+	a.blocks += b.blocks
 	a.evicted += b.evicted
 	a.refused += b.refused
 	a.begun += b.begun
@@ -145,7 +146,7 @@ func playTrace(t *testing.T, seed int64, trace []happening, lie func(Policy) Pol
 		faults = w.faults
 		sum.add(account{
 			meddled: w.meddled, visits: w.visits, replaced: w.replaced, begun: w.begun, finished: w.finished,
-			counted: w.counted, foretold: w.foretold, stillEnded: w.stillEnded,
+			counted: w.counted, foretold: w.foretold, stillEnded: w.stillEnded, blocks: w.blocks,
 			tracked: w.tracked, late: w.late, deferred: w.tracker.Stats().Deferred, drained: w.timedOut[ReasonDrain], shed: w.timedOut[ReasonShed],
 			evicted: w.timedOut[ReasonEvict], refused: w.capacity.refused,
 		})
@@ -162,6 +163,7 @@ func (w *world) finish() {
 		w.mu.Lock()
 		w.quiet = true
 		w.mu.Unlock()
+		w.unblockAll()
 		w.resumeAll()
 		w.beStill()
 		time.Sleep(time.Minute) // let nothing be under way
@@ -180,6 +182,18 @@ func (w *world) finish() {
 	w.mu.Unlock()
 	left := w.tracker.Stats().Live
 	var live []any
+	closeTracker := func() {
+		owned, err := w.tracker.Close()
+		if err != nil {
+			w.errorf("Close: %v", err)
+		}
+		live = append(live, w.handed(owned)...)
+	}
+	first := w.abrupt && w.seed/2%2 == 0 // while a loop is blocked, maybe
+	if first {
+		closeTracker()
+	}
+	w.unblockAll()
 	for _, h := range w.homes {
 		if h.loop != nil {
 			h.do(func() {
@@ -191,11 +205,9 @@ func (w *world) finish() {
 			})
 		}
 	}
-	owned, err := w.tracker.Close()
-	if err != nil {
-		w.errorf("Close: %v", err)
+	if !first {
+		closeTracker()
 	}
-	live = append(live, w.handed(owned)...)
 	if !w.abrupt && uint64(len(live)) != left {
 		w.errorf("Close gave back %d connections of %d", len(live), left)
 	}

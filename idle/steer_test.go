@@ -15,6 +15,7 @@ const (
 // A simWalk is a walk, and whom it has to visit.
 type simWalk struct {
 	done    <-chan struct{}
+	began   time.Duration
 	by      time.Duration // when it has to be over
 	live    []*life       // since it began
 	visited map[*life]int
@@ -53,7 +54,7 @@ func (w *world) walkTime() time.Duration {
 
 // goWalking begins a walk; w.mu is held.
 func (w *world) goWalking() {
-	v := &simWalk{visited: map[*life]int{}, by: w.now() + w.walkTime()}
+	v := &simWalk{visited: map[*life]int{}, began: w.now(), by: w.now() + w.walkTime()}
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() {
 			v.live = append(v.live, l)
@@ -101,7 +102,7 @@ func (w *world) passOver(l *life) {
 func (w *world) checkWalks() {
 	w.walks = slices.DeleteFunc(w.walks, func(v *simWalk) bool {
 		if !v.over() {
-			if now := w.now(); now > v.by+w.held(v.by) {
+			if now := w.now(); !w.isBlocked() && now > v.by+w.held(v.by)+w.blocked(v.began) {
 				w.errorf("at %v: a walk is not over that had to be at %v", now, v.by)
 			}
 			return false

@@ -120,3 +120,73 @@ func TestCensusBesideStuckLoop(t *testing.T) {
 		}
 	})
 }
+
+// TestCancelBesideStuckLoop cancels a drain that has given orders to a blocked loop. It is over
+// at once, so that there can be another one, and nobody is ended when the loop goes on.
+func TestCancelBesideStuckLoop(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		onDriver(t, Policy{IdleTimeout: 24 * time.Hour}, nil, func(r *rig) {
+			var passes []func()
+			stuck, err := r.NewShard(func(pass func()) error { passes = append(passes, pass); return nil })
+			if err != nil {
+				r.Fatal(err)
+			}
+			resume := func() {
+				for len(passes) > 0 {
+					pass := passes[0]
+					passes = passes[1:]
+					pass()
+					r.wait(time.Second)
+				}
+			}
+			p := &peer{}
+			if err := stuck.Track(&p.Conn, p, hooksOf(p)); err != nil {
+				r.Fatal(err)
+			}
+			o, err := r.Drain(Drain{CloseDelay: time.Minute})
+			if err != nil {
+				r.Fatal(err)
+			}
+			r.wait(time.Second)
+			resume() // it is met, and told
+			r.wait(time.Hour)
+			if paused {
+				o.Pause()
+				resume()
+				r.lives(p, time.Second)
+				o.Resume()
+				r.wait(time.Minute)
+				resume()
+				if len(p.expired) != 1 {
+					r.Error("not ended after Resume")
+				}
+			} else {
+				o.Cancel()
+				r.wait(time.Second)
+				select {
+				case <-o.Done():
+				default:
+					r.Error("the drain is not over a second after Cancel")
+				}
+				again, err := r.Drain(Drain{})
+				if err != nil {
+					r.Fatal(err)
+				}
+				again.Pause()
+				resume()
+				r.lives(p, time.Second)
+				again.Resume()
+				for range 3 {
+					r.wait(2 * time.Second)
+					resume()
+				}
+				if len(p.expired) != 1 || again.Progress().Met != 1 {
+					r.Errorf("the second drain: %+v", again.Progress())
+				}
+			}
+			if _, err := stuck.Close(); err != nil {
+				r.Error(err)
+			}
+		})
+	}
+}

@@ -61,6 +61,7 @@ type world struct {
 	foretold   int           // of those that were timed out
 	still      *simStill     // nil but at the end of some worlds
 	stillEnded int           // of those that were live then
+	blocks     int           // how often a loop has blocked
 	moves      int           // so much has happened to all connections
 	begun      int           // operations
 	finished   int           // of these, those that were not cancelled
@@ -71,11 +72,16 @@ type world struct {
 // A stop is a time for which something stood still.
 type stop struct{ at, took time.Duration }
 
+// horizon is more ticks than any limit has, and a stall before it.
+const horizon = 600
+
 // held returns for how long what was due at an instant may have been held up, by all
 // stalls since its limit began to count; w.mu is held.
-func (w *world) held(due time.Duration) time.Duration {
-	const horizon = 600 // more ticks than any limit has, and a stall before it
-	return w.standing(due - horizon*w.tick)
+func (w *world) held(due time.Duration) time.Duration { return w.standing(due - horizon*w.tick) }
+
+// held is world.held, and by loops that block.
+func (l *life) held(due time.Duration) time.Duration {
+	return l.world.held(due) + l.slot.home.blocked(due-horizon*l.world.tick)
 }
 
 // standing returns how long all stalls since an instant took, and the grace after
@@ -116,6 +122,7 @@ type home struct {
 	do    func(func()) // runs a function where connections may be used
 	loop  *loop        // nil if the driver drives it
 	shard *Shard
+	block simBlock
 }
 
 // A slot is a place for one connection after the other.
@@ -248,7 +255,7 @@ func (w *world) newLoop(name string) *home {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &home{name, shard.Track, loop.do, loop, shard}
+	return &home{name: name, track: shard.Track, do: loop.do, loop: loop, shard: shard}
 }
 
 // anyPolicy returns a random policy. The age is the same in all policies of a
@@ -350,8 +357,8 @@ func (w *world) checkAll() {
 	w.checkWalks()
 	w.checkOps()
 	for _, s := range w.slots {
-		if l := s.life; l != nil && !l.expired && !l.asked {
-			if late, ok := l.ledger.overdue(w.now(), w.held); ok {
+		if l := s.life; l != nil && !l.expired && !l.asked && !s.home.isBlocked() {
+			if late, ok := l.ledger.overdue(w.now(), l.held); ok {
 				w.errorf("at %v: late: %v\n%v", w.now(), late, l)
 			}
 		}
