@@ -8,6 +8,7 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/coder/websocket v1.8.14
 	github.com/idlewheel/idlewheel v0.0.0
+	github.com/idlewheel/idlewheel/adapters/idlegrpc v0.0.0
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/valyala/fasthttp v1.74.0
@@ -40,4 +41,7 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )
 
-replace github.com/idlewheel/idlewheel => ../
+replace (
+	github.com/idlewheel/idlewheel => ../
+	github.com/idlewheel/idlewheel/adapters/idlegrpc => ../adapters/idlegrpc
+)

@@ -1,16 +1,18 @@
-// Slowcheck tells which slow clients can hold a server. It makes one connection for each case,
-// such as a header that never ends, and reports what the server has done about it and after how
-// long. Beside these there are controls: honest clients that are slow, and must be served.
+// Slowcheck reports which slow clients can hold a server. It makes one connection for each case,
+// such as a header that never ends, and reports how the server ended it and when, or that it
+// didn't. Beside these there are controls: honest clients that are slow, and must be served.
 //
 //	go -C bench run ./slowcheck -target https://127.0.0.1:8443 -post /upload -large /film
 //	go -C bench run ./slowcheck -target http://127.0.0.1:8080 -protocol h1,ws -ws /chat -give-up 90s
 //	go -C bench run ./slowcheck -field -json
 //
-// It is no load test: some sixty connections, which send a few bytes a second. Against a server
-// that is not on this machine it runs only with -mine, by which you say that it is yours.
+// It isn't a load test: some ninety connections send a few bytes a second. With -at-once 1 there
+// is one connection at a time. If the server isn't on this machine, -mine has to confirm that it
+// is yours.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -36,16 +38,18 @@ type config struct {
 	mine, field    bool
 	servers        string
 	target         slow.Target
+	options        slow.Options
 }
 
 func newProgram(c *config) *program.Program[*report] {
 	return &program.Program[*report]{
 		Name: "slowcheck",
-		Does: "Slowcheck tells which slow clients can hold a server: one connection for each case, and controls that a server must not end.",
+		Does: "Slowcheck reports which slow clients can hold a server: one connection for each case, and controls that a server must not end.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&c.url, "target", "", "the `URL` of your server: http://, https:// or tcp:// with a host and a port")
 			fs.StringVar(&c.protocols, "protocol", "", "only cases of these, with commas between them: "+strings.Join(slow.Protocols(), ", "))
-			fs.DurationVar(&c.target.GiveUp, "give-up", 90*time.Second, "a case that the server has not ended by then is held")
+			fs.DurationVar(&c.options.GiveUp, "give-up", 90*time.Second, "a case that the server has not ended by then is held; longer than your longest limit")
+			fs.IntVar(&c.options.AtOnce, "at-once", 0, "how many cases to try at a time; 1 for one after the other, 0 for all")
 			fs.StringVar(&c.target.Get, "get", "/", "a `path` with a small answer")
 			fs.StringVar(&c.target.Post, "post", "", "a `path` that reads a body")
 			fs.StringVar(&c.target.Large, "large", "", "a `path` with an answer of some megabytes")
@@ -53,27 +57,27 @@ func newProgram(c *config) *program.Program[*report] {
 			fs.StringVar(&c.target.WS, "ws", "", "the `path` of a WebSocket that the server does not close by itself")
 			fs.StringVar(&c.target.GRPC, "grpc", "", "a `method` with streams in both directions, /package.Service/Method")
 			fs.BoolVar(&c.target.MQTT, "mqtt", false, "the target is a broker of MQTT")
-			fs.BoolVar(&c.mine, "mine", false, "the target is not on this machine, and it is mine")
+			fs.BoolVar(&c.mine, "mine", false, "confirms that a target on another machine is yours")
 			fs.BoolVar(&c.field, "field", false, "instead of a target, try the servers of the field, all at once, which are started here")
 			fs.StringVar(&c.servers, "servers", "", "only these of the field, with commas between them: "+strings.Join(field.Names(), ", "))
 		},
 		Check: c.check,
 		More: func(w io.Writer) {
-			fmt.Fprintln(w, "The cases; a * marks a control:")
+			fmt.Fprintln(w, "The cases. A * marks a control:")
 			for _, k := range slow.Cases() {
-				mark := ""
-				if k.Control {
-					mark = "* "
+				if k.Control() {
+					table.Entry(w, k.Name, fmt.Sprintf("* %s: %s", k.Does, k.Reason), 26)
+				} else {
+					table.Entry(w, k.Name, fmt.Sprintf("%s. Limit: %s", k.Does, k.Limit), 26)
 				}
-				table.Entry(w, k.Name, mark+k.Does+". Limit: "+k.Limit, 26)
 			}
 		},
 		Exits: "Exit status: 0 if no case was held and no control cut, 1 if one was, with -field only for servers with idlewheel; 2 if the test could not be run, 130 after Ctrl-C.",
 		Begin: func() string {
 			if c.field {
-				return fmt.Sprintf("slowcheck: the servers of the field, all at once, up to %v", c.target.GiveUp)
+				return fmt.Sprintf("slowcheck: the servers of the field, all at once, at most %v", c.options.Longest(len(c.cases())))
 			}
-			return fmt.Sprintf("slowcheck: %s, %d cases, up to %v", c.url, len(c.cases()), c.target.GiveUp)
+			return fmt.Sprintf("slowcheck: %s, %d cases, at most %v", c.url, len(c.cases()), c.options.Longest(len(c.cases())))
 		},
 		Run: c.run,
 		Files: []program.File[*report]{
@@ -101,7 +105,11 @@ func (c *config) check() error {
 			return fmt.Errorf("-servers is %q; it must be some of %s", s, strings.Join(field.Names(), ", "))
 		}
 	}
-	if err := program.Within("give-up", c.target.GiveUp, 5*time.Second, 10*time.Minute, ", or no limit would have passed"); err != nil {
+	err := cmp.Or(
+		program.Within("give-up", c.options.GiveUp, 5*time.Second, 10*time.Minute, ", or no limit would have passed"),
+		program.Within("at-once", c.options.AtOnce, 0, 100, ""),
+	)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -126,7 +134,7 @@ func (c *config) check() error {
 // run tries the target, or the field.
 func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
 	if !c.field {
-		results := slow.Run(ctx, c.target, c.cases())
+		results := slow.Run(ctx, c.target, c.options, c.cases())
 		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
 	}
 	r := &report{failIf: field.IsOurs}
@@ -147,8 +155,7 @@ func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
 				return
 			}
 			defer stop()
-			target.GiveUp = c.target.GiveUp
-			all[i] = &tried{s.Name, s.Config, s.Version(), slow.Run(ctx, target, c.cases())}
+			all[i] = &tried{s.Name, s.Config, s.Version(), slow.Run(ctx, target, c.options, c.cases())}
 		})
 	}
 	running.Wait()

@@ -21,6 +21,7 @@ func TestFlags(t *testing.T) {
 		{"-target https://example.com", "say -mine"},
 		{"-target http://127.0.0.1:1 -protocol h3", `-protocol is "h3"`},
 		{"-target http://127.0.0.1:1 -give-up 1s", "-give-up is 1s"},
+		{"-target http://127.0.0.1:1 -at-once 1000", "-at-once is 1000"},
 		{"-field -servers iis", `-servers is "iis"`},
 		{"-field -target http://127.0.0.1:1", "exclude each other"},
 	} {
@@ -64,14 +65,14 @@ func TestTarget(t *testing.T) {
 
 // TestReport: a hole of a server with idlewheel is a failure, one of another server is a row.
 func TestReport(t *testing.T) {
-	hole := []slow.Result{{Case: slow.Case{Name: "x"}, Outcome: slow.Held, After: 90}}
+	hole := []slow.Result{{Case: slow.Case{Name: "x", Limit: slow.Header}, Outcome: slow.Held, After: 90}}
 	for server, want := range map[string]int{"idlehttp": program.Fail, "nginx": program.Pass} {
 		r := &report{Servers: []tried{{Name: server, Results: hole}}, failIf: field.IsOurs}
 		if got := r.Status(); got != want {
 			t.Errorf("%s: exit status %d, want %d", server, got, want)
 		}
 	}
-	r := &report{Servers: []tried{{Name: "a", Results: hole}, {Name: "b", Results: []slow.Result{{Case: slow.Case{Name: "x"}, Outcome: slow.Ended, By: "FIN", After: 2 * time.Second.Seconds()}}}}}
+	r := &report{Servers: []tried{{Name: "a", Results: hole}, {Name: "b", Results: []slow.Result{{Case: slow.Case{Name: "x", Limit: slow.Header}, Outcome: slow.Ended, By: "FIN", After: 2 * time.Second.Seconds()}}}}}
 	var md, html bytes.Buffer
 	if err := writeMarkdown(&md, r); err != nil || !strings.Contains(md.String(), "| x | **held** | 2 s |") {
 		t.Errorf("%v\n%s", err, md.String())

@@ -137,7 +137,7 @@ func writeMarkdown(w io.Writer, r *report) error {
 	fmt.Fprint(w, "\n|---|"+strings.Repeat("---|", len(r.Servers))+"\n")
 	for _, row := range r.rows() {
 		name := row.Name
-		if row.Control {
+		if row.Control() {
 			name += " (control)"
 		}
 		fmt.Fprintf(w, "| %s |", name)
@@ -188,7 +188,7 @@ small { color: #666; display: block }
 <h1>Which slow clients hold which server</h1>
 <p>One connection for each case. Green: the server has ended it, or served a control. Red: held to the end, or an honest client was cut.</p>
 <table><tr><th>case</th>{{range .Servers}}<th>{{.Name}}<small>{{.Version}}</small></th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Name}}{{if .Control}} (control){{end}}<small>{{.Does}}</small></td>
+{{range .Rows}}<tr><td>{{.Name}}{{if .Control}} (control){{end}}<small>{{.Does}}</small><small>{{if .Control}}Served because {{.Reason}}{{else}}Limit: {{.Limit}}{{with .Beside}}; control: {{.}}{{end}}{{end}}</small></td>
 {{range .Cells}}<td class="{{.Outcome}}" title="{{.Why}}">{{.Outcome}} {{seconds .}}<small>{{.By}}</small></td>{{end}}</tr>
 {{end}}</table>
 {{range .Servers}}{{if .Config}}<p><b>{{.Name}}</b>: {{.Config}}</p>{{end}}{{end}}

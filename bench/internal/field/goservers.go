@@ -16,11 +16,13 @@ import (
 	"github.com/coder/websocket"
 	"github.com/valyala/fasthttp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/adapters/idlegrpc"
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
@@ -50,7 +52,10 @@ func goServers() []Server {
 		{Name: "idlegnet", about: ours, ours: true, Config: "an echo server with an IdleTimeout of 30 s", start: echoLoop(&idle.Policy{IdleTimeout: 30 * time.Second})},
 		{Name: "idlenet", about: ours, ours: true, Config: "a small broker of MQTT: 5 s for the CONNECT, then one and a half times the client's keep alive", start: broker(5 * time.Second)},
 		{Name: "grpc-go", about: version("google.golang.org/grpc"),
-			Config: "keepalive.ServerParameters with Time 20 s and Timeout 10 s, MaxConnectionIdle 75 s, and EnforcementPolicy with MinTime 10 s (grpc.io, Keepalive)", start: grpcServer},
+			Config: "keepalive.ServerParameters with Time 20 s and Timeout 10 s, MaxConnectionIdle 75 s, and EnforcementPolicy with MinTime 10 s (grpc.io, Keepalive)",
+			start: calls(nil, grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: 75 * time.Second}),
+				grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}))},
+		{Name: "idlegrpc", about: ours, ours: true, Config: "the zero Timeouts, on grpc-go without keepalive", start: calls(&idlegrpc.Timeouts{})},
 	}
 }
 
@@ -113,7 +118,8 @@ func serveHTTP(s *http.Server) (address string, stop func(), err error) {
 var film = strings.Repeat("idlewheel\n", filmSize/10)
 
 // handler serves the paths of a target. If beat is set, idlewheel pings WebSockets that have been
-// silent for so long, and their messages have a limit: any byte answers a ping.
+// silent for that long. Because any byte answers a ping, each kilobyte of a message then has a
+// limit of three beats.
 func handler(beat time.Duration) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello, world") })
@@ -149,11 +155,12 @@ func handler(beat time.Duration) http.Handler {
 			if err != nil {
 				return
 			}
-			if beat > 0 {
-				late := time.AfterFunc(3*beat, func() { c.CloseNow() })
-				defer late.Stop()
+			for err == nil {
+				late := time.AfterFunc(cmp.Or(3*beat, 24*time.Hour), func() { c.CloseNow() })
+				_, err = io.CopyN(io.Discard, message, 1000)
+				late.Stop()
 			}
-			if _, err = io.Copy(io.Discard, message); err != nil {
+			if err != io.EOF {
 				return
 			}
 		}
@@ -215,8 +222,8 @@ func echoLoop(p *idle.Policy) func(io.Writer) (slow.Target, func(), error) {
 	}
 }
 
-// broker returns what starts a broker of MQTT that knows CONNECT and PINGREQ. If limit is not 0,
-// a CONNECT may take so long, and then each client has a limit by its own keep alive.
+// broker returns what starts a broker of MQTT that knows CONNECT and PINGREQ. A CONNECT may take
+// as long as limit says, and then clients have to do as they have promised. 0 means no limits.
 func broker(limit time.Duration) func(io.Writer) (slow.Target, func(), error) {
 	return func(io.Writer) (slow.Target, func(), error) { return startBroker(limit) }
 }
@@ -310,31 +317,46 @@ func (raw) Name() string { return "raw" }
 
 var _ encoding.Codec = raw{}
 
-// grpcServer starts a server of grpc-go whose every method echoes messages.
-func grpcServer(io.Writer) (t slow.Target, stop func(), err error) {
-	ln, err := server.Listen()
-	if err != nil {
-		return t, nil, err
-	}
-	s := grpc.NewServer(
-		grpc.ForceServerCodec(raw{}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: 75 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}),
-		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			for {
-				var m []byte
-				if err := stream.RecvMsg(&m); err != nil {
-					return err
-				}
-				answer := []byte(strings.Repeat("x", 1<<16))
-				if err := stream.SendMsg(&answer); err != nil {
-					return err
-				}
+// calls returns what starts a server of grpc-go whose every method answers each message with
+// 64 kB, with our timeouts if limits is not nil.
+func calls(limits *idlegrpc.Timeouts, options ...grpc.ServerOption) func(io.Writer) (slow.Target, func(), error) {
+	return func(io.Writer) (t slow.Target, stop func(), err error) {
+		ln, err := server.Listen()
+		if err != nil {
+			return t, nil, err
+		}
+		certificate, err := server.Certificate()
+		if err != nil {
+			return t, nil, err
+		}
+		creds := credentials.NewServerTLSFromCert(&certificate)
+		wrapped := net.Listener(ln)
+		if limits != nil {
+			l, err := idlegrpc.NewListener(ln, *limits)
+			if err != nil {
+				return t, nil, err
 			}
-		}))
-	go s.Serve(ln)
-	t = slow.Target{Scheme: "http", Address: ln.Addr().String(), Host: "localhost", Protocols: []string{"tcp", "grpc", "h2"}, Get: "/x.Y/Z", Post: "/x.Y/Z", GRPC: "/x.Y/Z"}
-	return t, s.Stop, nil
+			wrapped, creds = l, l.Credentials(creds)
+		}
+		s := grpc.NewServer(append(options, grpc.Creds(creds), grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(answerAll))...)
+		go s.Serve(wrapped)
+		const method = "/x.Y/Z"
+		return slow.Target{Scheme: "https", Address: ln.Addr().String(), Host: "localhost", Protocols: []string{"tcp", "grpc", "h2"}, Get: method, GRPC: method}, s.Stop, nil
+	}
+}
+
+// answerAll answers each message of a stream.
+func answerAll(_ any, stream grpc.ServerStream) error {
+	for {
+		var m []byte
+		if err := stream.RecvMsg(&m); err != nil {
+			return err
+		}
+		answer := []byte(strings.Repeat("x", 1<<16))
+		if err := stream.SendMsg(&answer); err != nil {
+			return err
+		}
+	}
 }
 
 // Guards are servers of all protocols, for tests of the cases.
@@ -364,7 +386,8 @@ func Guarded(limit time.Duration) (g *Guards, err error) {
 	}
 	for _, start := range []func(io.Writer) (slow.Target, func(), error){
 		web(func() *http.Server { return &http.Server{} }, limits, limit),
-		broker(limit),
+		broker(2 * limit), // an honest CONNECT may take 3 s
+		calls(limits),
 	} {
 		t, stop, err := start(io.Discard)
 		if err != nil {

@@ -1,6 +1,7 @@
 package slow
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -13,118 +14,141 @@ func (t *Target) get(path string) string {
 	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, t.Host)
 }
 
-// post returns the header of a request with a body, of which more fields follow those given.
+// post returns the header of a request with a body.
 func (t *Target) post(fields string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", t.Post, t.Host, fields)
 }
+
+const (
+	byLength = "Content-Length: 1000000\r\n"
+	chunked  = "Transfer-Encoding: chunked\r\n"
+)
 
 func http1Cases() []Case {
 	post := need("post", func(t *Target) string { return t.Post })
 	large := need("large", func(t *Target) string { return t.Large })
 	get := need("get", func(t *Target) string { return t.Get })
-	h1 := func(name, does, limit string, needs func(*Target) string, run func(p *peer) error) Case {
+	h1 := func(name, does string, limit Limit, needs func(*Target) string, run func(p *peer) error) Case {
 		return Case{Name: "h1-" + name, Protocol: "h1", Does: does, Limit: limit, needs: needs, run: run}
 	}
-	unread := func(c Case) Case { c.reads = true; return c }
-	small := func(c Case) Case { c.reads, c.small = true, true; return c }
-	honest := func(c Case) Case { c.Control, c.reads = true, true; return c }
-	return []Case{
-		h1("line-stops", "sends half a request line", "of a header", get, say("GET /")),
-		h1("header-stops", "sends half a header", "of a header", get, func(p *peer) error {
-			return say("GET " + p.Get + " HTTP/1.1\r\nHost: " + p.Host + "\r\nUser-Agent: x")(p)
-		}),
-		h1("header-trickle", "sends a header byte by byte, without an end", "of a header, in all", get, func(p *peer) error {
-			return p.trickle("GET "+p.Get+" HTTP/1.1\r\nHost: "+p.Host+"\r\nX: ", pause, "x")
-		}),
-		h1("header-fields", "sends a field of a header each second", "of a header, in all", get, func(p *peer) error {
-			p.send("GET " + p.Get + " HTTP/1.1\r\nHost: " + p.Host + "\r\n")
-			return p.again("X: x\r\n", pause)
-		}),
-		h1("blank-lines", "sends a blank line each second, and no request", "of a header, in all", get, func(p *peer) error { return p.again("\r\n", pause) }),
-		h1("idle", "makes a request, and never another", "of keep-alive", get, afterAnswer(nothing)),
-		h1("idle-blank-lines", "makes a request, and then sends a blank line each second", "of keep-alive", get, afterAnswer(func(p *peer) error { return p.again("\r\n", pause) })),
-		h1("pipelined-half", "sends a request, and half of the next in the same packet", "of a header", get, func(p *peer) error {
-			p.send(p.get(p.Get) + "GET " + p.Get + " HT")
+	header := func(name, does string, run func(p *peer) error) Case {
+		return beside("h1-slow-header", h1(name, does, Header, get, run))
+	}
+	// A body begins with the fields of its header and some text, and may go on with more after each pause.
+	body := func(name, does string, limit Limit, control, begin, more string) Case {
+		return beside(control, h1(name, does, limit, post, func(p *peer) error {
 			p.slow()
+			fields, text, _ := strings.Cut(begin, "|")
+			p.send(p.post(fields) + text)
+			if more == "" {
+				return nil
+			}
+			return p.again(more)
+		}))
+	}
+	honest := func(reason, name, does string, needs func(*Target) string, run func(p *peer) error) Case {
+		return control(reason, unread(h1(name, does, "", needs, run)))
+	}
+	return []Case{
+		header("line-stops", "sends half a request line", say("GET /")),
+		header("header-stops", "sends half a header", func(p *peer) error {
+			p.send("GET " + p.Get + " HTTP/1.1\r\nHost: " + p.Host + "\r\nUser-Agent: x")
 			return nil
 		}),
-		h1("body-stops", "sends the beginning of a body", "of a body", post, func(p *peer) error {
-			return say(p.post("Content-Length: 1000000\r\n") + "beginning")(p)
+		header("header-trickle", "sends a header without an end byte by byte", func(p *peer) error {
+			return p.trickle("GET "+p.Get+" HTTP/1.1\r\nHost: "+p.Host+"\r\nX: ", "x")
 		}),
-		h1("body-trickle", "sends a body byte by byte", "the minimum rate of a body, or its total", post, func(p *peer) error {
-			p.send(p.post("Content-Length: 1000000\r\n"))
+		header("header-fields", "sends one field after another, and never the end of the header", func(p *peer) error {
+			p.send("GET " + p.Get + " HTTP/1.1\r\nHost: " + p.Host + "\r\n")
+			return p.again("X: x\r\n")
+		}),
+		soon(h1("blank-lines", "sends blank lines instead of a request", Header, get, func(p *peer) error { return p.again("\r\n") })),
+		beside("h1-comes-back", unread(h1("idle", "makes a request, and never another", KeepAlive, get, afterAnswer(nothing)))),
+		soon(unread(h1("idle-blank-lines", "makes a request, and then sends blank lines", KeepAlive, get, afterAnswer(func(p *peer) error { return p.again("\r\n") })))),
+		beside("h1-pipelines", h1("pipelined-half", "sends a request, and half of the next in the same packet", Header, get, func(p *peer) error {
 			p.slow()
-			return p.again("x", pause)
-		}),
-		h1("chunk-stops", "sends the size of a chunk, and nothing of it", "of a body", post, func(p *peer) error {
-			return say(p.post("Transfer-Encoding: chunked\r\n") + "100\r\n")(p)
-		}),
-		h1("chunk-trickle", "sends a body in chunks of one byte", "the minimum rate of a body, or its total", post, func(p *peer) error {
-			p.send(p.post("Transfer-Encoding: chunked\r\n"))
-			return p.again("1\r\nx\r\n", pause)
-		}),
-		h1("chunk-extension", "sends an extension of a chunk without an end", "of a body", post, func(p *peer) error {
-			p.send(p.post("Transfer-Encoding: chunked\r\n") + "1;x=")
-			return p.again("x", pause)
-		}),
-		h1("trailers", "ends a body with trailers without an end", "of a body", post, func(p *peer) error {
-			p.send(p.post("Transfer-Encoding: chunked\r\n") + "1\r\nx\r\n0\r\n")
-			return p.again("X: x\r\n", pause)
-		}),
-		h1("expect", "asks with Expect: 100-continue, and does not go on", "of a body", post, func(p *peer) error {
-			return say(p.post("Expect: 100-continue\r\nContent-Length: 1000\r\n"))(p)
-		}),
-		h1("connect", "sends CONNECT, and nothing more", "of keep-alive, or of a tunnel", get, func(p *peer) error {
-			return say("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")(p)
-		}),
-		unread(h1("read-stops", "asks for something large, and reads nothing", "of a pause in an answer", large, func(p *peer) error {
+			p.send(p.get(p.Get) + "GET " + p.Get + " HT")
+			return nil
+		})),
+		body("body-stops", "sends the beginning of a body", Body, "h1-slow-upload", byLength+"|beginning", ""),
+		body("body-trickle", "sends a body byte by byte", BodyRate, "h1-slow-upload", byLength, "x"),
+		body("chunk-stops", "sends the size of a chunk, and nothing of the chunk", Body, "h1-slow-chunks", chunked+"|100\r\n", ""),
+		body("chunk-trickle", "sends a body in chunks of one byte", BodyRate, "h1-slow-chunks", chunked, "1\r\nx\r\n"),
+		body("chunk-extension", "sends a chunk extension without an end", BodyRate, "h1-slow-chunks", chunked+"|1;x=", "x"),
+		body("trailers", "ends a body with trailers without an end", BodyRate, "h1-slow-chunks", chunked+"|1\r\nx\r\n0\r\n", "X: x\r\n"),
+		body("expect", "asks with Expect: 100-continue, and sends no body", Body, "h1-expects", "Expect: 100-continue\r\n"+byLength, ""),
+		soon(h1("connect", "sends CONNECT, and nothing more", KeepAlive, get, say("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"))),
+		soon(h1("upgrade", "asks to switch to another protocol, and sends nothing more", KeepAlive, get, func(p *peer) error {
+			p.slow()
+			p.send(strings.Replace(p.get(p.Get), "\r\n\r\n", "\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", 1))
+			return nil
+		})),
+		beside("h1-bursts", unread(h1("read-stops", "asks for something large, and reads nothing", Write, large, func(p *peer) error {
+			p.slow()
 			p.send(p.get(p.Large))
-			p.slow()
 			return p.sip(0)
-		})),
-		small(h1("read-sips", "asks for something large, and reads 50 bytes a second", "the minimum rate of an answer, or its total", large, func(p *peer) error {
-			p.send(p.get(p.Large))
+		}))),
+		beside("h1-bursts", small(h1("read-sips", "asks for something large, and reads 50 bytes a second", WriteRate, large, func(p *peer) error {
 			p.slow()
+			p.send(p.get(p.Large))
 			return p.sip(50)
-		})),
-		small(h1("read-none-of-many", "asks for small things without end, and reads nothing", "of a pause in an answer", get, func(p *peer) error {
+		}))),
+		beside("h1-pipelines", small(h1("read-none-of-many", "asks for small things without end, and reads nothing", Write, get, func(p *peer) error {
+			p.slow()
 			go func() {
 				for !p.isGone() {
 					p.send(strings.Repeat(p.get(p.Get), 50)) // until the buffers of both sides are full
 				}
 			}()
 			return p.sip(0)
-		})),
-		h1("half-close", "makes a request, and closes its half", "the end of the input, after the answer", get, func(p *peer) error {
-			p.send(p.get(p.Get))
+		}))),
+		soon(h1("half-close", "makes a request, and closes its half", EndOfInput, get, func(p *peer) error {
 			p.slow()
+			p.send(p.get(p.Get))
 			return p.wire.CloseWrite()
-		}),
+		})),
 
-		honest(h1("slow-header", "sends a header in pieces, within 3 s", "people have bad links", get, func(p *peer) error {
-			request := p.get(p.Get)
-			for part := range 4 {
-				p.send(request[part*len(request)/4 : (part+1)*len(request)/4])
-				if part < 3 && !p.rest(time.Second) {
-					break
-				}
+		honest("browsers connect ahead of need", "preconnect", "connects, and makes its request 3 s later", get, func(p *peer) error {
+			if p.rest(3 * time.Second) {
+				p.send(p.get(p.Get))
 			}
 			return p.mustAnswer("GET")
-		})),
-		honest(h1("slow-upload", "sends 2,000 bytes a second for 20 s", "a phone in a train is no attacker", post, func(p *peer) error {
-			const second, seconds = 2000, 20
-			p.send(p.post(fmt.Sprintf("Content-Length: %d\r\n", second*seconds)))
-			for range 2 * seconds {
-				if _, err := io.WriteString(p.conn, strings.Repeat("x", second/2)); err != nil {
-					return err
-				}
-				if !p.rest(time.Second / 2) {
-					return errGone
-				}
+		}),
+		honest("bad links lose packets", "slow-header", "sends a header in pieces over 3 s", get, func(p *peer) error {
+			if _, err := p.inPieces(p.conn, []byte(p.get(p.Get))); err != nil {
+				return err
+			}
+			return p.mustAnswer("GET")
+		}),
+		honest("a phone in a train has such a link", "slow-upload", "sends 2,000 bytes a second for 20 s", post, func(p *peer) error {
+			p.send(p.post(fmt.Sprintf("Content-Length: %d\r\n", uploads*uploadSize)))
+			if err := p.upload(func(piece string) error { return p.write(piece) }); err != nil {
+				return err
 			}
 			return p.mustAnswer("POST")
-		})),
-		honest(h1("bursts", "reads something large by 256 kB every 2 s", "a player fills its buffer so", large, func(p *peer) error {
+		}),
+		honest("a phone in a train has such a link", "slow-chunks", "sends 2,000 bytes a second in chunks for 20 s, and then trailers", post, func(p *peer) error {
+			p.send(p.post(chunked))
+			if err := p.upload(func(piece string) error { return p.write(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece)) }); err != nil {
+				return err
+			}
+			p.send("0\r\nX: x\r\n\r\n")
+			return p.mustAnswer("POST")
+		}),
+		honest("curl does so", "expects", "waits a second for 100 (Continue), and then sends its body", post, func(p *peer) error {
+			p.send(p.post("Expect: 100-continue\r\nContent-Length: 5\r\n"))
+			p.rest(time.Second)
+			p.send("hello")
+			return p.mustAnswer("POST")
+		}),
+		honest("HTTP/1.1 allows it", "pipelines", "sends a request and a half, and the rest a second later", get, func(p *peer) error {
+			text := p.get(p.Get)
+			p.send(text + text[:8])
+			p.rest(time.Second)
+			p.send(text[8:])
+			return errors.Join(p.mustAnswer("GET"), p.mustAnswer("GET"))
+		}),
+		honest("a player fills its buffer like this", "bursts", "reads 256 kB of something large every 2 s", large, func(p *peer) error {
 			p.send(p.get(p.Large))
 			resp, err := http.ReadResponse(p.in, nil)
 			if err != nil {
@@ -142,20 +166,20 @@ func http1Cases() []Case {
 			}
 			_, err = io.Copy(io.Discard, resp.Body)
 			return err
-		})),
-		honest(h1("events", "waits for events that do not come for 30 s", "a stream of events may be silent", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
+		}),
+		honest("an event stream may be silent", "events", "waits 30 s for events that don't come", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
 			p.send(p.get(p.Stream))
 			resp, err := http.ReadResponse(p.in, nil)
 			if err != nil {
 				return err
 			}
-			p.conn.SetReadDeadline(time.Now().Add(min(30*time.Second, p.GiveUp*3/4)))
+			p.conn.SetReadDeadline(time.Now().Add(p.silence()))
 			if _, err := io.Copy(io.Discard, resp.Body); !isTimeout(err) {
-				return fmt.Errorf("the stream has ended: %w", err)
+				return errors.New("the stream has ended")
 			}
 			return nil
-		})),
-		honest(h1("comes-back", "makes a request every 4 s over one connection", "that is what keep-alive is for", get, func(p *peer) error {
+		}),
+		honest("that is what keep-alive is for", "comes-back", "makes a request every 4 s over one connection", get, func(p *peer) error {
 			for range 5 {
 				p.send(p.get(p.Get))
 				if err := p.mustAnswer("GET"); err != nil {
@@ -166,35 +190,55 @@ func http1Cases() []Case {
 				}
 			}
 			return nil
-		})),
+		}),
 	}
 }
 
-// say is a case that sends something, and is slow from then on.
+// say is a case that sends something and then waits.
 func say(text string) func(*peer) error {
 	return func(p *peer) error {
 		p.send(text)
-		p.slow()
 		return nil
 	}
 }
 
-// afterAnswer is a case that makes a request, and is slow once it is answered.
+// afterAnswer is a case that makes a request, and is slow when it's answered.
 func afterAnswer(then func(*peer) error) func(*peer) error {
 	return func(p *peer) error {
+		p.slow() // the server begins to wait before we have read its answer
 		p.send(p.get(p.Get))
-		if !p.rest(2 * time.Second) {
-			return errors.New("the server closes after an answer")
+		if err := p.mustAnswer("GET"); err != nil {
+			return err
 		}
-		p.slow()
+		p.conn.SetReadDeadline(time.Time{})
+		go p.readAll()
 		return then(p)
 	}
 }
 
+// An honest upload has so many pieces of so many bytes, two a second.
+const uploads, uploadSize = 40, 1000
+
+// upload sends an honest upload.
+func (p *peer) upload(send func(piece string) error) error {
+	for range uploads {
+		if err := send(strings.Repeat("x", uploadSize)); err != nil {
+			return err
+		}
+		if !p.rest(time.Second / 2) {
+			return errGone
+		}
+	}
+	return nil
+}
+
+// silence is how long an honest client is silent: 30 s if there is time for it.
+func (p *peer) silence() time.Duration { return min(30*time.Second, p.GiveUp*3/4) }
+
 // mustAnswer reads an answer, which must be a good one.
 func (p *peer) mustAnswer(method string) error {
 	p.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	resp, err := http.ReadResponse(p.in, &http.Request{Method: method})
+	resp, err := readResponse(p.in, method)
 	if err != nil {
 		return err
 	}
@@ -206,4 +250,14 @@ func (p *peer) mustAnswer(method string) error {
 		return fmt.Errorf("the answer is %s", resp.Status)
 	}
 	return nil
+}
+
+// readResponse reads the first response that is not an interim one.
+func readResponse(in *bufio.Reader, method string) (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil || resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
+		}
+	}
 }

@@ -15,140 +15,145 @@ func http2Cases() []Case {
 	post := need("post", func(t *Target) string { return t.Post })
 	large := need("large", func(t *Target) string { return t.Large })
 	get := need("get", func(t *Target) string { return t.Get })
-	h2 := func(name, does, limit string, needs func(*Target) string, run func(p *peer) error) Case {
+	h2 := func(name, does string, limit Limit, needs func(*Target) string, run func(p *peer) error) Case {
 		return Case{Name: "h2-" + name, Protocol: "h2", Does: does, Limit: limit, needs: needs, run: run}
 	}
-	honest := func(c Case) Case { c.Control = true; return c }
-	harmless := func(c Case) Case { c.Harmless = true; return c }
-	// hello is what a client says first, and then it does something.
-	hello := func(run func(p *peer) error, settings ...http2.Setting) func(p *peer) error {
-		return func(p *peer) error {
-			p.hello(settings...)
-			p.slow()
-			return run(p)
-		}
+	idle := func(name, does string, run func(p *peer) error) Case {
+		return beside("h2-comes-back", h2(name, does, KeepAlive, get, run))
 	}
-	uploads := func(each func(p *peer)) func(p *peer) error {
-		return hello(func(p *peer) error {
+	header := func(name, does string, run func(p *peer) error) Case {
+		return beside("h2-slow-header", h2(name, does, Header, get, hello(run)))
+	}
+	// A body goes on with a frame after each pause.
+	body := func(name, does string, limit Limit, each func(f *http2.Framer) error) Case {
+		return beside("h2-slow-upload", h2(name, does, limit, post, hello(func(p *peer) error {
 			p.request("POST", p.Post, false)
-			for p.rest(pause) {
-				each(p)
-			}
-			return nil
-		})
+			return p.frames(each)
+		})))
 	}
+	// An answer is asked for with an initial window, and then a frame follows after each pause.
+	answer := func(name, does string, limit Limit, window uint32, each func(f *http2.Framer) error) Case {
+		return beside("h2-bursts", h2(name, does, limit, large, hello(func(p *peer) error {
+			p.request("GET", p.Large, true)
+			if each == nil {
+				return nil
+			}
+			return p.frames(each)
+		}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})))
+	}
+	honest := func(reason, name, does string, needs func(*Target) string, run func(p *peer) error, settings ...http2.Setting) Case {
+		return control(reason, h2(name, does, "", needs, hello(run, settings...)))
+	}
+	ping := func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) }
 	return []Case{
-		h2("no-preface", "sends nothing", "of a handshake", get, nothing),
-		h2("preface-stops", "sends the preface, and no SETTINGS", "of a handshake", get, say(http2.ClientPreface)),
-		h2("settings-unacknowledged", "acknowledges no SETTINGS, and opens no stream", "of a handshake, or of keep-alive", get, func(p *peer) error {
+		beside("h1-preconnect", h2("no-preface", "sends nothing", Handshake, get, nothing)),
+		idle("preface-stops", "sends the preface, and no SETTINGS", say(http2.ClientPreface)),
+		idle("settings-unacknowledged", "acknowledges no SETTINGS, and opens no stream", func(p *peer) error {
 			p.rude = true
 			p.send(http2.ClientPreface)
 			p.frame(func(f *http2.Framer) error { return f.WriteSettings() })
 			return nil
 		}),
-		h2("no-stream", "opens no stream", "of keep-alive", get, hello(nothing)),
-		h2("idle", "makes a request, and never another", "of keep-alive", get, hello(func(p *peer) error {
+		idle("no-stream", "opens no stream", hello(nothing)),
+		idle("idle", "makes a request, and never another", hello(func(p *peer) error {
 			p.request("GET", p.Get, true)
-			p.rest(2 * time.Second)
-			p.slow()
 			return nil
 		})),
-		h2("pings", "opens no stream, and sends a PING each second", "of keep-alive", get, hello(func(p *peer) error {
-			return p.frames(func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) })
-		})),
-		h2("settings", "opens no stream, and sends SETTINGS each second", "of keep-alive", get, hello(func(p *peer) error {
+		beside("h2-events", h2("pings", "opens no stream, and sends PINGs", KeepAlive, get, hello(func(p *peer) error { return p.frames(ping) }))),
+		idle("settings", "opens no stream, and sends SETTINGS", hello(func(p *peer) error {
 			return p.frames(func(f *http2.Framer) error { return f.WriteSettings() })
 		})),
-		h2("priorities", "opens no stream, and sends a PRIORITY each second", "of keep-alive", get, hello(func(p *peer) error {
+		idle("priorities", "opens no stream, and sends PRIORITY", hello(func(p *peer) error {
 			return p.frames(func(f *http2.Framer) error { return f.WritePriority(3, http2.PriorityParam{Weight: 1}) })
 		})),
-		h2("goaway", "says GOAWAY, and stays", "of keep-alive", get, hello(func(p *peer) error {
+		idle("windows", "opens no stream, and sends WINDOW_UPDATE", hello(func(p *peer) error {
+			return p.frames(func(f *http2.Framer) error { return f.WriteWindowUpdate(0, 1) })
+		})),
+		soon(h2("goaway", "sends GOAWAY, and stays", KeepAlive, get, hello(func(p *peer) error {
 			p.frame(func(f *http2.Framer) error { return f.WriteGoAway(0, http2.ErrCodeNo, nil) })
 			return nil
-		})),
-		h2("header-stops", "sends HEADERS without an end", "of a header", get, hello(func(p *peer) error {
-			p.headers("GET", p.Get, false, true)
+		}))),
+		header("header-stops", "sends HEADERS without END_HEADERS", func(p *peer) error {
+			p.headers("GET", p.Get)
 			return nil
-		})),
-		h2("header-trickle", "sends CONTINUATION frames without an end", "of a header, in all", get, hello(func(p *peer) error {
-			p.headers("GET", p.Get, false, true)
+		}),
+		header("header-trickle", "sends CONTINUATION frames without an end", func(p *peer) error {
+			p.headers("GET", p.Get)
 			return p.frames(func(f *http2.Framer) error { return f.WriteContinuation(1, false, p.block(false, "x", "x")) })
-		})),
-		h2("body-stops", "sends the beginning of a body", "of a body", post, hello(func(p *peer) error {
+		}),
+		header("frame-trickle", "sends a CONTINUATION frame byte by byte", func(p *peer) error {
+			p.headers("GET", p.Get)
+			return p.trickle("\x00\x40\x00\x09\x00\x00\x00\x00\x01\x00\x01x\x7f\xff\x7e", "x") // a field with 16 kB
+		}),
+		beside("h2-slow-upload", h2("body-stops", "sends the beginning of a body", Body, post, hello(func(p *peer) error {
 			p.request("POST", p.Post, false)
 			p.frame(func(f *http2.Framer) error { return f.WriteData(1, false, []byte("beginning")) })
 			return nil
-		})),
-		h2("body-trickle", "sends a body, a byte in a frame", "the minimum rate of a body, or its total", post, uploads(func(p *peer) {
-			p.frame(func(f *http2.Framer) error { return f.WriteData(1, false, []byte("x")) })
-		})),
-		h2("body-empty", "sends empty DATA", "of a body", post, uploads(func(p *peer) {
-			p.frame(func(f *http2.Framer) error { return f.WriteData(1, false, nil) })
-		})),
-		h2("body-padding", "sends DATA that is only padding", "of a body", post, uploads(func(p *peer) {
-			p.frame(func(f *http2.Framer) error { return f.WriteDataPadded(1, false, nil, make([]byte, 200)) })
-		})),
-		h2("body-never", "opens a stream for a body, and sends PINGs", "of a body", post, uploads(func(p *peer) {
-			p.frame(func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) })
-		})),
-		h2("streams-left", "opens 50 streams for bodies, and leaves them", "of a body", post, hello(func(p *peer) error {
+		}))),
+		body("body-trickle", "sends a body in frames of one byte", BodyRate, func(f *http2.Framer) error { return f.WriteData(1, false, []byte("x")) }),
+		body("body-empty", "sends empty DATA", Body, func(f *http2.Framer) error { return f.WriteData(1, false, nil) }),
+		body("body-padding", "sends DATA that is only padding", Body, func(f *http2.Framer) error { return f.WriteDataPadded(1, false, nil, make([]byte, 200)) }),
+		body("body-never", "opens a stream for a body, and sends PINGs", Body, ping),
+		beside("h2-slow-upload", h2("streams-left", "opens 50 streams for bodies, and leaves them", Body, post, hello(func(p *peer) error {
 			for i := range uint32(50) {
 				p.open("POST", p.Post, 1+2*i, false)
 			}
 			return nil
-		})),
-		harmless(h2("resets", "opens and resets a stream each second", "a bound on resets, or none: a reset costs little at that rate", get, hello(func(p *peer) error {
-			for id := uint32(1); p.rest(pause); id += 2 {
+		}))),
+		harmless(beside("h2-comes-back", h2("resets", "opens a stream and resets it, once a second", Resets, get, hello(func(p *peer) error {
+			for id := uint32(1); p.rest(p.Pause); id += 2 {
 				p.open("GET", p.Get, id, true)
 				p.frame(func(f *http2.Framer) error { return f.WriteRSTStream(id, http2.ErrCodeCancel) })
 			}
 			return nil
-		}))),
-		h2("window-closed", "asks for something large with a window of 0", "of a pause in an answer", large, hello(func(p *peer) error {
-			p.request("GET", p.Large, true)
-			return nil
-		}, noWindow)),
-		h2("window-closed-pings", "asks for something large with a window of 0, and sends PINGs", "of a pause in an answer", large, hello(func(p *peer) error {
-			p.request("GET", p.Large, true)
-			return p.frames(func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1}) })
-		}, noWindow)),
-		h2("window-bytes", "asks for something large, and opens the window by a byte each second", "the minimum rate of an answer, or its total", large, hello(func(p *peer) error {
-			p.request("GET", p.Large, true)
-			return p.frames(func(f *http2.Framer) error { return f.WriteWindowUpdate(1, 1) })
-		}, noWindow)),
-		h2("window-of-connection", "takes 64 kB, and then opens the window of the connection by a byte each second", "the minimum rate of an answer, or its total", large, hello(func(p *peer) error {
-			p.request("GET", p.Large, true)
-			p.rest(2 * time.Second)
-			p.slow()
-			return p.frames(func(f *http2.Framer) error { return f.WriteWindowUpdate(0, 1) })
-		}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 24})),
+		})))),
+		answer("window-closed", "asks for something large with a window of 0", Write, 0, nil),
+		answer("window-of-one", "asks for something large with a window of 1", Write, 1, nil),
+		answer("window-closed-pings", "asks for something large with a window of 0, and sends PINGs", Write, 0, ping),
+		answer("window-bytes", "asks for something large, and opens the window by a byte each second", WriteRate, 0, func(f *http2.Framer) error { return f.WriteWindowUpdate(1, 1) }),
+		answer("window-of-connection", "takes 64 kB, and then opens the window of the connection by a byte each second", WriteRate, 1<<24, func(f *http2.Framer) error { return f.WriteWindowUpdate(0, 1) }),
 
-		honest(h2("slow-upload", "sends 2,000 bytes a second for 20 s", "a phone in a train is no attacker", post, hello(func(p *peer) error {
-			p.request("POST", p.Post, false)
-			for i := range 40 {
-				p.frame(func(f *http2.Framer) error { return f.WriteData(1, i == 39, bytes.Repeat([]byte("x"), 1000)) })
-				if !p.rest(time.Second / 2) {
-					return errGone
-				}
-			}
+		honest("bad links lose packets", "slow-header", "sends a header in frames over 3 s", get, func(p *peer) error {
+			block := p.block(true, ":method", "GET", ":path", p.Get)
+			half := len(block) / 2
+			p.frame(func(f *http2.Framer) error {
+				return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, BlockFragment: block[:half]})
+			})
+			p.rest(3 * time.Second)
+			p.frame(func(f *http2.Framer) error { return f.WriteContinuation(1, true, block[half:]) })
 			return p.mustBeAnswered()
-		}))),
-		honest(h2("bursts", "takes something large by 256 kB every 2 s", "a player fills its buffer so", large, hello(func(p *peer) error {
+		}),
+		honest("a phone in a train has such a link", "slow-upload", "sends 2,000 bytes a second for 20 s", post, func(p *peer) error {
+			p.request("POST", p.Post, false)
+			err := p.upload(func(piece string) error {
+				p.frame(func(f *http2.Framer) error { return f.WriteData(1, false, []byte(piece)) })
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			p.frame(func(f *http2.Framer) error { return f.WriteData(1, true, nil) })
+			return p.mustBeAnswered()
+		}),
+		honest("a player fills its buffer like this", "bursts", "takes 256 kB of something large every 2 s", large, func(p *peer) error {
+			more := func(n uint32) {
+				p.frame(func(f *http2.Framer) error { return errors.Join(f.WriteWindowUpdate(0, n), f.WriteWindowUpdate(1, n)) })
+			}
 			p.request("GET", p.Large, true)
 			for range 8 {
-				p.frame(func(f *http2.Framer) error {
-					return errors.Join(f.WriteWindowUpdate(0, 256<<10), f.WriteWindowUpdate(1, 256<<10))
-				})
+				more(256 << 10)
 				if !p.rest(2 * time.Second) {
 					return errGone
 				}
 			}
-			p.frame(func(f *http2.Framer) error {
-				return errors.Join(f.WriteWindowUpdate(0, 1<<30), f.WriteWindowUpdate(1, 1<<30))
-			})
+			more(1 << 30)
 			return p.mustBeAnswered()
-		}))),
-		honest(h2("comes-back", "makes a request every 4 s over one connection", "that is what keep-alive is for", get, hello(func(p *peer) error {
+		}),
+		honest("an event stream may be silent", "events", "waits 30 s for events that don't come, and sends a PING every 10 s", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
+			p.request("GET", p.Stream, true)
+			return p.steadily(3, p.silence()/3, func() { p.frame(ping) })
+		}),
+		honest("that is what keep-alive is for", "comes-back", "makes a request every 4 s over one connection", get, func(p *peer) error {
 			for i := range uint32(5) {
 				p.open("GET", p.Get, 1+2*i, true)
 				if err := p.mustBeAnswered(); err != nil {
@@ -159,9 +164,22 @@ func http2Cases() []Case {
 				}
 			}
 			return nil
-		}))),
+		}),
 	}
 }
+
+// hello is a case that greets the server first.
+func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) error {
+	return func(p *peer) error {
+		p.hello(settings...)
+		p.slow()
+		return run(p)
+	}
+}
+
+// harmless returns c as a case that may go on: a request a second costs little, and how many there
+// may be is for the server to say.
+func harmless(c Case) Case { c.Harmless = true; return c }
 
 var noWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 
@@ -172,9 +190,9 @@ func (p *peer) frame(write func(*http2.Framer) error) {
 	write(p.h2)
 }
 
-// frames writes a frame each second.
+// frames writes a frame after each pause.
 func (p *peer) frames(write func(*http2.Framer) error) error {
-	for p.rest(pause) {
+	for p.rest(p.Pause) {
 		p.frame(write)
 	}
 	return nil
@@ -217,10 +235,10 @@ func (p *peer) open(method, path string, id uint32, whole bool) {
 	})
 }
 
-// headers begins a header on stream 1 without ending it.
-func (p *peer) headers(method, path string, endHeaders, endStream bool) {
+// headers begins a header on stream 1 and doesn't end it.
+func (p *peer) headers(method, path string) {
 	p.frame(func(f *http2.Framer) error {
-		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: endHeaders, EndStream: endStream, BlockFragment: p.block(true, ":method", method, ":path", path)})
+		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, BlockFragment: p.block(true, ":method", method, ":path", path)})
 	})
 }
 

@@ -18,11 +18,13 @@ import (
 // A peer is the connection of a case.
 type peer struct {
 	*Target
+	Options
 	ctx  context.Context
 	wire *net.TCPConn
 	conn net.Conn // wire, or TLS over it
 	in   *bufio.Reader
 	h2   *http2.Framer // of cases of HTTP/2
+	keys *keys         // of cases that encrypt their records themselves
 
 	writing sync.Mutex    // of frames
 	rude    bool          // it acknowledges no SETTINGS; set before anything is sent
@@ -39,10 +41,11 @@ type peer struct {
 // errGone is what the steps of a case return when the server has ended it.
 var errGone = errors.New("the server has ended the connection")
 
-// dial connects, shakes hands if the case is about what comes after, and has somebody read
-// if the case does not.
-func dial(ctx context.Context, t *Target, c Case) (*peer, error) {
-	p := &peer{Target: t, ctx: ctx, gone: make(chan struct{}), answers: make(chan struct{}, 100), settled: make(chan struct{})}
+// dial connects, shakes hands if the case is about what comes after, and starts to read if the
+// case doesn't.
+func dial(ctx context.Context, t *Target, o Options, c Case) (*peer, error) {
+	p := &peer{Target: t, Options: o, ctx: ctx, gone: make(chan struct{}), answers: make(chan struct{}, 100), settled: make(chan struct{})}
+	p.slow() // the server may accept before we know
 	d := net.Dialer{Timeout: 10 * time.Second}
 	if c.small {
 		d.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, 1) }
@@ -52,16 +55,14 @@ func dial(ctx context.Context, t *Target, c Case) (*peer, error) {
 		return nil, err
 	}
 	p.wire, p.conn = nc.(*net.TCPConn), nc
-	p.slow()
-	if t.Scheme == "https" && c.Protocol != "tcp" && c.Name != "tls-hello-stops" && c.Name != "tls-hello-trickle" {
-		if err := p.shake(c); err != nil {
+	if t.Scheme == "https" && c.Protocol != "tcp" && !c.raw {
+		if err := p.shake(c, p.wire); err != nil {
 			nc.Close()
 			return nil, err
 		}
 	}
 	p.in = bufio.NewReader(p.conn)
-	p.slow()
-	if c.Protocol == "h2" || c.Protocol == "grpc" {
+	if c.speaksHTTP2() {
 		p.h2 = http2.NewFramer(p.conn, p.in)
 		p.h2.SetMaxReadFrameSize(1 << 20)
 		p.h2.AllowIllegalWrites = true
@@ -76,27 +77,38 @@ func dial(ctx context.Context, t *Target, c Case) (*peer, error) {
 	return p, nil
 }
 
-// shake makes the TLS handshake.
-func (p *peer) shake(c Case) error {
+func (c *Case) speaksHTTP2() bool { return c.Protocol == "h2" || c.Protocol == "grpc" }
+
+// shake makes the TLS handshake over wire.
+func (p *peer) shake(c Case, wire net.Conn) error {
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: p.Host, NextProtos: []string{"http/1.1"}} // it is the user's own server
-	want := "http/1.1"
-	if c.Protocol == "h2" || c.Protocol == "grpc" {
-		config.NextProtos, want = []string{"h2"}, "h2"
+	if c.speaksHTTP2() {
+		config.NextProtos = []string{"h2"}
 	}
-	conn := tls.Client(p.wire, config)
+	var secrets secretLog
+	if c.keys {
+		config.MinVersion, config.KeyLogWriter = tls.VersionTLS13, &secrets
+	}
+	conn := tls.Client(wire, config)
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("TLS: %w", err)
 	}
-	if got := conn.ConnectionState().NegotiatedProtocol; want == "h2" && got != want {
+	state := conn.ConnectionState()
+	if c.speaksHTTP2() && state.NegotiatedProtocol != "h2" {
 		return errors.New("the server does not offer h2")
 	}
 	p.conn = conn
-	return nil
+	if !c.keys {
+		return nil
+	}
+	var err error
+	p.keys, err = newKeys(state.CipherSuite, secrets.client)
+	return err
 }
 
-// slow notes that the client is slow from now on. What it has done before was quick enough.
+// slow notes that the client is slow from now on. A server can't have begun to wait before.
 func (p *peer) slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,10 +205,19 @@ func (p *peer) isGone() bool {
 }
 
 // send writes. If that fails the connection has ended, which reading finds out.
-func (p *peer) send(text string) { io.WriteString(p.conn, text) }
+func (p *peer) send(text string) { p.write(text) }
 
-// trickle writes text byte by byte, one in each pause, and then goes on with more for ever.
-func (p *peer) trickle(text string, pause time.Duration, more string) error {
+func (p *peer) write(text string) error {
+	if p.keys != nil {
+		_, err := p.wire.Write(p.keys.seal(dataRecord, text))
+		return err
+	}
+	_, err := io.WriteString(p.conn, text)
+	return err
+}
+
+// trickle writes text byte by byte, one in each pause, and then repeats more.
+func (p *peer) trickle(text, more string) error {
 	for i := 0; ; i++ {
 		if i < len(text) {
 			p.send(text[i : i+1])
@@ -205,28 +226,25 @@ func (p *peer) trickle(text string, pause time.Duration, more string) error {
 		} else {
 			p.send(more)
 		}
-		if !p.rest(pause) {
+		if !p.rest(p.Pause) {
 			return nil
 		}
 	}
 }
 
-// again writes a text again and again.
-func (p *peer) again(text string, pause time.Duration) error {
-	for p.rest(pause) {
+// again writes text after each pause.
+func (p *peer) again(text string) error {
+	for p.rest(p.Pause) {
 		p.send(text)
 	}
 	return nil
 }
 
-// sipEvery is the pause between two reads of a client that sips.
-const sipEvery = time.Second
-
-// sip reads up to n bytes a second, or nothing, until the server has ended the connection. The
-// kernel tells that also if nobody reads.
+// sip reads up to n bytes after each pause, or nothing, until the server has ended the connection.
+// The kernel reports that even if nobody reads.
 func (p *peer) sip(n int) error {
 	b := make([]byte, n)
-	for p.rest(sipEvery) {
+	for p.rest(p.Pause) {
 		if by := isDown(p.wire); by != "" {
 			p.end(by)
 			return nil
@@ -251,11 +269,13 @@ func (p *peer) drain() {
 	if p.isEnded() {
 		return
 	}
-	p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	p.conn.SetReadDeadline(time.Now().Add(drainTime))
 	if _, err := io.Copy(io.Discard, p.in); !isTimeout(err) {
 		p.end(closedUnseen)
 	}
 }
+
+const drainTime = 3 * time.Second
 
 // closedUnseen is how a connection has ended of which the client can only say so afterwards.
 const closedUnseen = "FIN behind unread data"

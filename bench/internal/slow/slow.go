@@ -1,12 +1,12 @@
-// Package slow has clients that are slower than anyone needs to be, one connection each, and
-// tells what a server does about each of them. It tests behaviour and not capacity: a case is
-// one connection, so a server that does not mind it has a hole, however strong it is.
+// Package slow has clients that hold a connection by being slow, and reports what a server does
+// about each of them. A case is one connection, so it tests behavior and not capacity.
 //
-// Run tries cases on a target. Beside the cases that a server ought to end there are controls:
-// honest clients that are slow for a good reason, and that it must not end.
+// Beside the cases that a server should end there are controls: honest clients that are slow for
+// a good reason, which it must serve. A case names the control that does the same thing honestly.
 package slow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +36,23 @@ type Target struct {
 	GRPC   string // a bidirectional method: /package.Service/Method
 	MQTT   bool   // the server is a broker
 
+}
+
+// Options say how Run tries cases.
+type Options struct {
 	GiveUp time.Duration // after which a case counts as held
+	Pause  time.Duration // between two bytes of a client that trickles; 0 means a second
+	Ramp   time.Duration // the cases begin evenly spread over this time
+	AtOnce int           // how many connections there are at a time; 0 means all
+}
+
+// Longest returns how long Run takes at most for so many cases.
+func (o Options) Longest(cases int) time.Duration {
+	turns := 1
+	if o.AtOnce > 0 {
+		turns = (cases + o.AtOnce - 1) / o.AtOnce
+	}
+	return o.Ramp + time.Duration(turns)*(o.GiveUp+drainTime)
 }
 
 // ParseTarget returns the target that a URL names. The paths are left to the caller.
@@ -68,17 +84,44 @@ func (t *Target) IsLoopback() bool {
 // A Case is one way of being slow.
 type Case struct {
 	Name     string `json:"name"`
-	Protocol string `json:"protocol"` // tcp, tls, h1, h2, ws, grpc or mqtt
-	Does     string `json:"does"`     // in a sentence
-	Limit    string `json:"limit"`    // what ought to end it; of a control why it must go on
-	Control  bool   `json:"control,omitempty"`
-	Harmless bool   `json:"harmless,omitempty"` // costs a server so little that it may go on
+	Protocol string `json:"protocol"`           // tcp, tls, h1, h2, ws, grpc or mqtt
+	Does     string `json:"does"`               // in a phrase
+	Limit    Limit  `json:"limit,omitempty"`    // which one should end it; "" for a control
+	Beside   string `json:"control,omitempty"`  // the control that does the same honestly, if anyone does
+	Reason   string `json:"reason,omitempty"`   // of a control: why it must be served
+	Soon     bool   `json:"soon,omitempty"`     // a server may end it at once, because the client has said goodbye or broken the protocol
+	Harmless bool   `json:"harmless,omitempty"` // it costs so little that it may go on
 
-	needs func(*Target) string // a field of Target
+	needs func(*Target) string // returns why the target lacks what the case needs, or ""
 	run   func(p *peer) error
 	reads bool // run reads, or nobody does
 	small bool // the receive buffer is as small as can be
+	raw   bool // run shakes hands itself, or doesn't get that far
+	keys  bool // run encrypts its records itself, see keys
 }
+
+// Control reports whether c is an honest client.
+func (c Case) Control() bool { return c.Limit == "" }
+
+// A Limit is one that a server may have against slow clients.
+type Limit string
+
+// The limits.
+const (
+	EndOfInput  Limit = "none, the input has ended"
+	Handshake   Limit = "handshake timeout"
+	Header      Limit = "header timeout"
+	Body        Limit = "body timeout"
+	BodyRate    Limit = "minimum rate of a body, or its timeout"
+	Write       Limit = "write timeout"
+	WriteRate   Limit = "minimum rate of an answer, or its timeout"
+	KeepAlive   Limit = "keep-alive timeout"
+	Ping        Limit = "unanswered ping, or silence"
+	Frame       Limit = "unanswered ping, or the timeout of a frame"
+	Resets      Limit = "bound on canceled requests"
+	Connect     Limit = "timeout of the CONNECT packet"
+	ClientsPing Limit = "one and a half times the client's keep alive (MQTT 3.1.1, 3.1.2.10)"
+)
 
 // What has become of a case.
 const (
@@ -95,7 +138,7 @@ type Result struct {
 	Case
 	Outcome string  `json:"outcome"`
 	By      string  `json:"by,omitempty"`      // how the server has ended it, such as 408, RST or GOAWAY NO_ERROR
-	After   float64 `json:"after_s,omitempty"` // seconds from the time at which the client began to be slow; 0 if that is not known
+	After   float64 `json:"after_s,omitempty"` // seconds since the client began to be slow; 0 if that isn't known
 	Why     string  `json:"why,omitempty"`     // of Refused, Skipped and Cut
 }
 
@@ -122,44 +165,62 @@ func Protocols() (all []string) {
 	return all
 }
 
-// Run tries all cases at the same time, a connection each, and returns what has become of
-// them in the order of the cases. It takes as long as Target.GiveUp, and a few seconds.
-func Run(ctx context.Context, t Target, cases []Case) []Result {
+// Run tries cases, a connection each, and returns the results in the order of the cases. Cases
+// that ctx interrupts count as held.
+func Run(ctx context.Context, t Target, o Options, cases []Case) []Result {
+	o.Pause = cmp.Or(o.Pause, time.Second)
 	results := make([]Result, len(cases))
+	places := make(chan struct{}, cmp.Or(o.AtOnce, max(1, len(cases))))
 	var running sync.WaitGroup
+	begun := time.Now()
 	for i, c := range cases {
-		running.Go(func() { results[i] = try(ctx, t, c) })
+		sleep(ctx, time.Until(begun.Add(o.Ramp*time.Duration(i)/time.Duration(len(cases)))))
+		places <- struct{}{}
+		running.Go(func() {
+			results[i] = try(ctx, t, o, c)
+			<-places
+		})
 	}
 	running.Wait()
 	return results
 }
 
+// sleep waits until d has passed or ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	if d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+}
+
 // try tries a case.
-func try(ctx context.Context, t Target, c Case) Result {
+func try(ctx context.Context, t Target, o Options, c Case) Result {
 	r := Result{Case: c}
 	if why := t.lacks(c); why != "" {
 		r.Outcome, r.Why = Skipped, why
 		return r
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.GiveUp)
+	ctx, cancel := context.WithTimeout(ctx, o.GiveUp)
 	defer cancel()
-	p, err := dial(ctx, &t, c)
+	p, err := dial(ctx, &t, o, c)
 	if err != nil {
 		r.Outcome, r.Why = Refused, err.Error()
 		return r
 	}
 	defer p.close()
 	err = c.run(p)
-	if err == nil && !c.Control {
-		p.rest(t.GiveUp)
+	if err == nil && !c.Control() {
+		p.rest(o.GiveUp)
 	}
 	end, after := p.ended()
 	switch {
-	case c.Control && err == nil:
+	case c.Control() && err == nil:
 		r.Outcome = Passed
-	case c.Control && ctx.Err() != nil && end == "":
+	case c.Control() && ctx.Err() != nil && end == "":
 		r.Outcome, r.Why = Passed, "not finished when the time was up"
-	case c.Control:
+	case c.Control():
 		r.Outcome, r.Why, r.By, r.After = Cut, err.Error(), end, after.Seconds()
 	case err != nil && !errors.Is(err, errGone):
 		r.Outcome, r.Why = Refused, err.Error()

@@ -1,12 +1,20 @@
 package slow_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"io"
+	"maps"
+	"net"
+	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/field"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/slow"
 )
 
@@ -14,8 +22,8 @@ import (
 // that a server has by default.
 const giveUp = 12 * time.Second
 
-// TestCases tries each case on a server that ends slow clients and on one that does not. A case
-// that both ended would be no case.
+// TestCases tries each case on a server that ends slow clients and on one that doesn't. A case
+// that both ended would be no case. Both have to serve the controls.
 func TestCases(t *testing.T) {
 	guarded, err := field.Guarded(2 * time.Second)
 	if err != nil {
@@ -27,56 +35,158 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Stop()
-	held := make(chan []slow.Result)
-	go func() { held <- run(t, open.Targets) }()
-	for _, r := range run(t, guarded.Targets) {
-		t.Logf("%-28s %s %s %.1f s %s", r.Name, r.Outcome, r.By, r.After, r.Why)
-		if !r.Good() || r.Outcome == slow.Refused {
-			t.Errorf("%s: the server has limits of 2 s, and the case is %s after %.1f s: %s", r.Name, r.Outcome, r.After, r.Why)
+	deaf := serve(t, func(c net.Conn) { answerOnce(c); io.Copy(io.Discard, c); <-t.Context().Done() })
+	brief := serve(t, func(c net.Conn) { answerOnce(c); time.Sleep(4 * time.Second) })
+
+	var ended, held map[string]slow.Result
+	var running sync.WaitGroup
+	running.Go(func() { ended = run(t, slow.Cases(), guarded.Targets...) })
+	running.Go(func() { held = run(t, slow.Cases(), open.Targets...) })
+	// net/http ends some by itself, h2-no-preface after 10 s, and there's no limit for those that are harmless.
+	var onDeaf, onBrief map[string]slow.Result
+	running.Go(func() {
+		onDeaf = run(t, only(func(c slow.Case) bool { return c.Soon || c.Name == "h2-no-preface" }), deaf)
+	})
+	running.Go(func() { onBrief = run(t, only(func(c slow.Case) bool { return c.Harmless }), brief) })
+	running.Wait()
+	maps.Copy(held, onDeaf)
+	maps.Copy(ended, onBrief)
+
+	for _, c := range slow.Cases() {
+		onGuarded, onOpen := slow.Ended, slow.Held
+		if c.Control() {
+			onGuarded, onOpen = slow.Passed, slow.Passed
 		}
-	}
-	// A server without limits ends these all the same.
-	always := []string{"tcp-half-close", "tls-half-close", "h1-half-close", "h1-blank-lines", "h1-idle-blank-lines", "h1-connect", "h2-goaway", "h2-no-preface", "h2-preface-stops", "h2-settings-unacknowledged"}
-	for _, r := range <-held {
-		if r.Control && r.Outcome != slow.Passed {
-			t.Errorf("%s: a server without limits has %s the control: %s", r.Name, r.Outcome, r.Why)
+		if r := ended[c.Name]; r.Outcome != onGuarded {
+			t.Errorf("%s: on a server with limits it is %q by %q after %.1f s: %s", c.Name, r.Outcome, r.By, r.After, r.Why)
 		}
-		if !r.Control && r.Outcome != slow.Held && !slices.Contains(always, r.Name) {
-			t.Errorf("%s: a server without limits has %s the case after %.1f s by %s: %s", r.Name, r.Outcome, r.After, r.By, r.Why)
+		if r := held[c.Name]; r.Outcome != onOpen {
+			t.Errorf("%s: on a server without limits it is %q by %q after %.1f s: %s", c.Name, r.Outcome, r.By, r.After, r.Why)
 		}
 	}
 }
 
-// run tries each case on the first target that does not lack what it needs.
-func run(t *testing.T, targets []slow.Target) (all []slow.Result) {
-	for _, target := range targets {
-		target.GiveUp = giveUp
-		for _, r := range slow.Run(t.Context(), target, slow.Cases()) {
-			if r.Outcome != slow.Skipped {
-				all = append(all, r)
-			}
+// run tries each case on the first target that has what it needs.
+func run(t *testing.T, cases []slow.Case, targets ...slow.Target) map[string]slow.Result {
+	results := make([][]slow.Result, len(targets))
+	var running sync.WaitGroup
+	for i, target := range targets {
+		running.Go(func() { results[i] = slow.Run(t.Context(), target, slow.Options{GiveUp: giveUp}, cases) })
+	}
+	running.Wait()
+	all := map[string]slow.Result{}
+	for _, r := range slices.Concat(results...) {
+		if _, tried := all[r.Name]; !tried && r.Outcome != slow.Skipped {
+			all[r.Name] = r
 		}
 	}
 	return all
 }
 
-// TestNames: each case has a name of its own, and says what it does and what ought to end it.
+// only returns some cases.
+func only(these func(slow.Case) bool) []slow.Case {
+	return slices.DeleteFunc(slow.Cases(), func(c slow.Case) bool { return !these(c) })
+}
+
+// serve has f serve connections over TLS until the test is over, and returns the target.
+func serve(t *testing.T, f func(net.Conn)) slow.Target {
+	ln, err := server.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				f(c)
+			}()
+		}
+	}()
+	return slow.Target{Scheme: "https", Address: ln.Addr().String(), Host: "localhost", Get: "/"}
+}
+
+// answerOnce shakes hands if the client does, and answers an HTTP/1 request. It takes no notice
+// of anything else, such as the end of the input.
+func answerOnce(c net.Conn) {
+	certificate, err := server.Certificate()
+	if err != nil {
+		return
+	}
+	secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}})
+	if secure.Handshake() != nil || secure.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
+	if _, err := http.ReadRequest(bufio.NewReader(secure)); err == nil {
+		io.WriteString(secure, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}
+}
+
+// TestNames: each case has a name of its own, and says what it does, what should end it, and who
+// does the same honestly.
 func TestNames(t *testing.T) {
-	seen := map[string]bool{}
-	cases, controls := 0, 0
+	controls := map[string]bool{}
 	for _, c := range slow.Cases() {
-		if seen[c.Name] || c.Does == "" || c.Limit == "" || c.Protocol == "" {
+		if c.Control() {
+			controls[c.Name] = true
+		}
+	}
+	seen, alone := map[string]bool{}, []string{}
+	for _, c := range slow.Cases() {
+		if seen[c.Name] || c.Does == "" || c.Protocol == "" || c.Control() != (c.Reason != "") {
 			t.Errorf("%+v: twice, or incomplete", c)
 		}
 		seen[c.Name] = true
-		if c.Control {
-			controls++
-		} else {
-			cases++
+		if c.Beside != "" && !controls[c.Beside] {
+			t.Errorf("%s: there's no control %s", c.Name, c.Beside)
+		}
+		if c.Beside == "" && !c.Control() {
+			alone = append(alone, c.Name)
 		}
 	}
-	if cases < 40 || controls < 5 {
-		t.Errorf("%d cases and %d controls", cases, controls)
+	// Nobody does these for a good reason.
+	want := []string{"tcp-half-close", "tls-half-close", "h1-blank-lines", "h1-idle-blank-lines", "h1-connect", "h1-upgrade", "h1-half-close", "h2-goaway"}
+	if !slices.Equal(alone, want) {
+		t.Errorf("without a control: %q, want %q", alone, want)
+	}
+	if cases := len(seen) - len(controls); cases < 60 || len(controls) < 20 {
+		t.Errorf("%d cases and %d controls", cases, len(controls))
+	}
+}
+
+// TestOptions: the cases take turns if there are fewer places than cases.
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		o     slow.Options
+		cases int
+		want  time.Duration
+	}{
+		{slow.Options{GiveUp: 90 * time.Second}, 70, 93 * time.Second},
+		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 1}, 10, 930 * time.Second},
+		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 4, Ramp: time.Second}, 10, 280 * time.Second},
+	} {
+		if got := c.o.Longest(c.cases); got != c.want {
+			t.Errorf("%+v: at most %v, want %v", c.o, got, c.want)
+		}
+	}
+	var now atomic.Int64
+	target := serve(t, func(c net.Conn) {
+		if n := now.Add(1); n > 2 {
+			t.Errorf("%d connections at a time", n)
+		}
+		defer now.Add(-1) // before the connection is closed
+		io.Copy(io.Discard, c)
+	})
+	target.Scheme = "http"
+	cases := only(func(c slow.Case) bool { return c.Name == "tcp-half-close" })
+	for _, r := range slow.Run(t.Context(), target, slow.Options{GiveUp: time.Minute, AtOnce: 2}, slices.Repeat(cases, 20)) {
+		if r.Outcome != slow.Ended {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 
@@ -90,8 +200,7 @@ func TestField(t *testing.T) {
 				t.Skip(err)
 			}
 			defer stop()
-			target.GiveUp = 5 * time.Second
-			for _, r := range slow.Run(t.Context(), target, slow.Cases()) {
+			for _, r := range slow.Run(t.Context(), target, slow.Options{GiveUp: 5 * time.Second}, slow.Cases()) {
 				if r.Name == "h1-slow-header" && r.Outcome != slow.Passed && r.Outcome != slow.Skipped {
 					t.Errorf("it does not serve: %+v", r)
 				}

@@ -11,8 +11,8 @@ import (
 )
 
 func webSocketCases() []Case {
-	ws := func(name, does, limit string, run func(p *peer) error) Case {
-		return Case{Name: "ws-" + name, Protocol: "ws", Does: does, Limit: limit, reads: true,
+	ws := func(name, does string, limit Limit, run func(p *peer) error) Case {
+		return unread(Case{Name: "ws-" + name, Protocol: "ws", Does: does, Limit: limit,
 			needs: need("ws", func(t *Target) string { return t.WS }),
 			run: func(p *peer) error {
 				if err := p.upgrade(); err != nil {
@@ -20,27 +20,30 @@ func webSocketCases() []Case {
 				}
 				p.slow()
 				return run(p)
-			}}
+			}})
 	}
-	honest := func(c Case) Case { c.Control = true; return c }
-	small := func(c Case) Case { c.small = true; return c }
 	return []Case{
-		ws("no-pong", "reads, and answers no ping", "an unanswered ping, or of silence", func(p *peer) error {
+		beside("ws-pongs", ws("no-pong", "reads, and answers no ping", Ping, func(p *peer) error {
 			go p.readAll()
 			return nil
-		}),
-		small(ws("read-stops", "reads nothing, and answers no ping", "an unanswered ping, or of silence", func(p *peer) error { return p.sip(0) })),
-		ws("frame-trickle", "sends a frame byte by byte, and answers no ping", "an unanswered ping, or of a frame", func(p *peer) error {
+		})),
+		beside("ws-pongs", small(ws("read-stops", "reads nothing, and answers no ping", Ping, func(p *peer) error { return p.sip(0) }))),
+		beside("ws-slow-message", ws("frame-trickle", "sends a frame byte by byte, and answers no ping", Frame, func(p *peer) error {
 			go p.readAll()
-			p.send("\x82\xfe\x40\x00\x00\x00\x00\x00") // 16 kB, masked by 0
-			return p.again("x", pause)
-		}),
-		honest(ws("pongs", "answers pings, and says nothing else for 30 s", "most WebSockets are silent for most of the time", func(p *peer) error {
+			p.send("\x82\xfe\x40\x00\x00\x00\x00\x00") // 16 kB, masked with 0
+			return p.again("x")
+		})),
+		control("most WebSockets are silent most of the time", ws("pongs", "answers pings, and sends nothing else for 30 s", "", func(p *peer) error {
 			go p.answerPings()
-			if !p.rest(min(30*time.Second, p.GiveUp*3/4)) {
+			if !p.rest(p.silence()) {
 				return errGone
 			}
 			return nil
+		})),
+		control("a phone in a train has such a link", ws("slow-message", "sends a message with 2,000 bytes a second for 20 s", "", func(p *peer) error {
+			go p.readAll()
+			p.send("\x82\xfe\x9c\x40\x00\x00\x00\x00") // uploads*uploadSize bytes, masked with 0
+			return p.upload(p.write)
 		})),
 	}
 }
