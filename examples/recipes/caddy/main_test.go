@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+func TestWrapper(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	test := strings.NewReplacer("127.0.0.1:8080", address, `"5m"`, `"1s"`).Replace(string(config))
+	if err := caddy.Load([]byte(test), true); err != nil {
+		t.Fatal(err)
+	}
+	defer caddy.Stop()
+
+	silent, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	res, err := http.Get("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, _ := io.ReadAll(res.Body); string(body) != "hello" {
+		t.Errorf("got %q", body)
+	}
+	silent.SetReadDeadline(time.Now().Add(30 * time.Second)) // Caddy's own limit is a minute
+	if n, err := silent.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a silent client read %d bytes, %v", n, err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	wrong := strings.Replace(string(config), `"5m"`, `"-5m"`, 1)
+	if err := caddy.Load([]byte(wrong), true); err == nil || !strings.Contains(err.Error(), "idle: IdleTimeout is -5m0s") {
+		t.Errorf("a configuration with an IdleTimeout of -5m: %v", err)
+	}
+}

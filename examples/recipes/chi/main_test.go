@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/idlewheel/idlewheel/examples/recipes/internal/try"
+)
+
+func TestServe(t *testing.T) { try.InVirtualTime(t, serve) }
