@@ -150,7 +150,10 @@ func (w *world) play(h happening) {
 		return
 	}
 	s := w.slots[h.slot]
-	if s.home.isBlocked() {
+	w.mu.Lock()
+	blocked := s.home.isBlocked()
+	w.mu.Unlock()
+	if blocked {
 		return // nothing happens to its connections but on the loop
 	}
 	s.home.do(func() {

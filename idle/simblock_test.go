@@ -45,11 +45,12 @@ func (w *world) blockLoop(h *home, pick uint64) {
 	if h.loop == nil {
 		return
 	}
+	w.mu.Lock()
 	if h.isBlocked() {
+		w.mu.Unlock()
 		w.unblock(h)
 		return
 	}
-	w.mu.Lock()
 	w.checkAll()
 	free := make(chan struct{})
 	h.block.free, h.block.at = free, w.now()
