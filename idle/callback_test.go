@@ -253,3 +253,48 @@ func TestNoCallbackBeginsAfterClose(t *testing.T) {
 		})
 	}
 }
+
+// A quitter ends the goroutine of a callback, as a failing test in it does.
+type quitter struct {
+	peer
+	reaped int
+}
+
+func (p *quitter) Reap() {
+	p.reaped++
+	runtime.Goexit()
+}
+
+// TestGoexitInReap has more goroutines end than there are to reap.
+func TestGoexitInReap(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		all := make([]quitter, 3*poolSize)
+		for i := range all {
+			r.track(&all[i].Conn, &all[i])
+		}
+		r.wait(time.Minute)
+		for i := range all {
+			if all[i].reaped != 1 {
+				r.Fatalf("%d of %d was reaped %d times", i, len(all), all[i].reaped)
+			}
+		}
+	})
+}
+
+// TestGoexitInOnEnds ends the goroutine that reports.
+func TestGoexitInOnEnds(t *testing.T) {
+	told := 0
+	onEnds := func(all []End) {
+		told += len(all)
+		runtime.Goexit()
+	}
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{OnEnds: onEnds}, func(r *rig) {
+		for range 3 {
+			r.peer()
+			r.wait(time.Minute)
+		}
+		if told != 3 {
+			r.Errorf("%d ends were told, want 3", told)
+		}
+	})
+}

@@ -21,28 +21,20 @@ func BenchmarkEvict(b *testing.B) {
 				b.Fatal(err)
 			}
 			time.Sleep(200 * time.Millisecond) // more than the grace
-			spare, hooks := make([]idleOwner, n/2), hooksOf(&conns[0])
-			before, next := cpuTime(b), 0
+			spare, hooks := []idleOwner(nil), hooksOf(&conns[0])
+			before := cpuTime(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				for tries := 0; ; tries++ {
-					i := next % (len(spare) + n)
-					c := &conns[max(i-len(spare), 0)]
-					if i < len(spare) {
-						c = &spare[i]
-					}
-					err := t.Track(&c.Conn, c, hooks)
-					if errors.Is(err, ErrFull) {
-						time.Sleep(time.Millisecond)
-					} else {
-						next++ // of those that were tracked before, a few are not evicted yet
-					}
-					if err == nil {
-						break
-					}
-					if tries > 10_000_000 {
+				if len(spare) == 0 {
+					spare = make([]idleOwner, 1<<14)
+				}
+				c := &spare[0]
+				spare = spare[1:]
+				for err := t.Track(&c.Conn, c, hooks); err != nil; err = t.Track(&c.Conn, c, hooks) {
+					if !errors.Is(err, ErrFull) {
 						b.Fatal(err)
 					}
+					time.Sleep(time.Millisecond)
 				}
 			}
 			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")

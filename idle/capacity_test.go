@@ -358,3 +358,34 @@ func TestCapacityOfNonsense(t *testing.T) {
 		}
 	})
 }
+
+// TestFullForGood tracks connections one after the other in a full tracker. Each evicts
+// another one:
+//
+//	newcomer: has a connection evicted, and gives its place away
+//	driver:   ends that connection, and reports it
+//	newcomer: takes the next place
+//
+// If a place is counted twice in between, there is one connection too many. It must be evicted
+// too, or nobody is let in any more.
+func TestFullForGood(t *testing.T) {
+	tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	const most, newcomers = 10_000, 100_000
+	if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
+		t.Fatal(err)
+	}
+	hooks, refused := &Hooks{Expire: func(any, *TimeoutError) {}}, 0
+	for range newcomers {
+		c := new(Conn)
+		for err := tr.Track(c, c, hooks); err != nil; err = tr.Track(c, c, hooks) {
+			if refused++; refused > newcomers/10 {
+				t.Fatalf("%v; there are %d of %d", err, tr.Stats().Live, most)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

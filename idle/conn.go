@@ -176,9 +176,10 @@ func (c *Conn) pause(f *flow) {
 //
 // Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead],
 // and before the application gets the bytes. Then a connection whose bytes were delivered is
-// not ended by ReadTimeout, ReadTotal or MinReadRate until it waits again, and IdleTimeout
-// and an active Heartbeat count from the report. An eviction, a Drain or a Shed finds it
-// busy until it waits again.
+// not ended by ReadTimeout, ReadTotal or MinReadRate until it waits again. An active
+// Heartbeat counts from the report. So does IdleTimeout, except with the first bytes after a
+// ping: they are taken for its answer, see [Heartbeat]. An eviction, a Drain or a Shed finds
+// the connection busy until it waits again.
 // Limits that input does not move, such as PhaseTimeout and MaxAge, [Conn.End] and the
 // Stop of a Drain may end it at any time.
 //

@@ -365,6 +365,8 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 // closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	s := c.conn.shard
+	r.given[c.conn] = struct{}{} // first, because the shard may end c at once
+	r.some.Store(true)
 	if !s.do(func() {
 		as := inUse
 		if r.limit.Load() == l { // else the capacity has been changed or lifted
@@ -374,10 +376,9 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 		}
 		r.report(l, s, c.conn, as, tries)
 	}) {
+		r.recover(c.conn)
 		return false
 	}
-	r.given[c.conn] = struct{}{}
-	r.some.Store(true)
 	s.evicting++
 	return true
 }
@@ -393,10 +394,10 @@ func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 	if as == inUse {
 		r.spare(c)
 	}
-	if as != inUse || !r.isOver() {
+	if !r.isOver() {
 		return
 	}
-	if l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
+	if as == inUse && l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
 		r.taken.Add(-1)
 		return
 	}

@@ -500,11 +500,10 @@ func (w *work) publish(paused, finished bool) {
 	w.op.progress = p
 }
 
-// letFinish waits until orders that are being carried out while the tracker is closed
-// have been reported. On a loop they may not be: that one may not run any more.
+// letFinish waits for the results of what shards still do while the tracker is closed, as long
+// as Close waits at most. A loop that has ended does nothing any more.
 func (w *work) letFinish() {
-	<-w.op.tracker.stopped
-	if w.given > 0 {
+	for begun := time.Now(); w.given > 0 && time.Since(begun) < w.op.tracker.opts.ReapDelay; w.hear() {
 		time.Sleep(stepsEvery)
 	}
 }

@@ -25,8 +25,7 @@ func collected(t *testing.T, n int) {
 	}
 }
 
-// TestDroppedTracker: a tracker that nobody refers to ends without Close, when the limit of its
-// last connection would have been due.
+// TestDroppedTracker: a tracker that nobody refers to ends without Close.
 func TestDroppedTracker(t *testing.T) {
 	before := drivers()
 	for range 10 {
@@ -73,4 +72,23 @@ func TestDroppedTrackerKeepsItsLimits(t *testing.T) {
 			runtime.GC()
 		}
 	}
+}
+
+// TestDroppedTrackerWithoutConnections: a tracker without connections does not wait for a
+// deadline of one that has left.
+func TestDroppedTrackerWithoutConnections(t *testing.T) {
+	before := drivers()
+	for range 10 {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := new(Conn)
+		if err := tr.Track(c, "owner", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * defaultTick) // the driver sleeps until the limit is due
+		c.Stop()
+	}
+	collected(t, before)
 }

@@ -89,6 +89,21 @@ func (r *running) end() {
 	}
 }
 
+// run does some work on a goroutine that begin has counted. If a callback in it calls
+// runtime.Goexit, another goroutine goes on.
+func (r *running) run(work func()) {
+	finished := false
+	defer func() {
+		if finished {
+			r.end()
+		} else {
+			go r.run(work)
+		}
+	}()
+	work()
+	finished = true
+}
+
 // count returns the number of goroutines.
 func (r *running) count() int {
 	r.mu.Lock()
@@ -140,13 +155,12 @@ func (p *pool) do(task func()) {
 	if p.workers < poolSize {
 		p.workers++
 		p.running.begin()
-		go p.work()
+		go p.running.run(p.work)
 	}
 }
 
 // work is a worker: it runs tasks until there are none.
 func (p *pool) work() {
-	defer p.running.end()
 	for task := p.next(); task != nil; task = p.next() {
 		task()
 	}

@@ -288,7 +288,7 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 	if ended {
 		s.wheel.Cancel(&c.timer)
 		if become == over {
-			s.conns.remove(c)
+			s.remove(c)
 		}
 	}
 	s.lock.Unlock()

@@ -18,10 +18,11 @@ const (
 )
 
 // A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to
-// publish it. It also wakes up when a shard is due. While it has nothing to do until it is
-// told, it does not keep the tracker from the garbage collector, and ends with it.
+// publish it. It also wakes up when a shard is due. It does not keep a tracker without
+// connections from the garbage collector, and ends with it.
 type driver struct {
 	tracker weak.Pointer[Tracker]
+	anchor  *anchor
 	stop    <-chan struct{} // the tracker is closed
 	stopped chan<- struct{}
 	signal  <-chan struct{}
@@ -37,7 +38,7 @@ type driver struct {
 // startDriver starts the driver of t.
 func (t *Tracker) startDriver() {
 	d := &driver{
-		tracker: weak.Make(t), stop: t.stop, stopped: t.stopped, signal: t.clock.Signal(), dropped: make(chan struct{}),
+		tracker: weak.Make(t), anchor: t.anchor, stop: t.stop, stopped: t.stopped, signal: t.clock.Signal(), dropped: make(chan struct{}),
 		planned: t.clock.Now(), passed: true,
 	}
 	go d.run(runtime.AddCleanup(t, func(dropped chan struct{}) { close(dropped) }, d.dropped))
@@ -48,7 +49,6 @@ func (d *driver) run(cleanup runtime.Cleanup) {
 	defer cleanup.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var keep *Tracker
 	for {
 		stop := false
 		select {
@@ -59,7 +59,6 @@ func (d *driver) run(cleanup runtime.Cleanup) {
 		case <-d.signal:
 		case <-timer.C:
 		}
-		runtime.KeepAlive(keep)
 		t := d.tracker.Value()
 		switch {
 		case t == nil:
@@ -68,11 +67,31 @@ func (d *driver) run(cleanup runtime.Cleanup) {
 			t.clock.Stop()
 			return
 		}
-		rest := t.drive(d)
-		timer.Reset(rest)
-		if keep = t; rest == forever {
-			keep = nil
-		}
+		timer.Reset(t.drive(d))
+	}
+}
+
+// An anchor keeps a tracker from the garbage collector while one of its shards has connections.
+type anchor struct {
+	mu      sync.Mutex
+	shards  int   // that have connections
+	tracker *base // nil if none has
+}
+
+// hold is called when a shard gets its first connection.
+func (a *anchor) hold(b *base) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shards++
+	a.tracker = b
+}
+
+// release is called when a shard loses its last connection.
+func (a *anchor) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shards--; a.shards == 0 {
+		a.tracker = nil
 	}
 }
 

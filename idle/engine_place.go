@@ -95,10 +95,23 @@ func (s *Shard) schedule(e *entry, at int64) {
 	}
 }
 
+// add adds c to conns, and remove removes it, if it is there. The lock must be held.
+func (s *Shard) add(c *Conn) {
+	if s.conns.add(c); len(s.conns.all) == 1 {
+		s.tracker.anchor.hold(s.tracker)
+	}
+}
+
+func (s *Shard) remove(c *Conn) {
+	if s.conns.remove(c) && len(s.conns.all) == 0 {
+		s.tracker.anchor.release()
+	}
+}
+
 // forget takes c, which is ending, out of the wheel and of conns. The lock must be held.
 func (s *Shard) forget(c *Conn) {
 	s.wheel.Cancel(&c.timer)
-	s.conns.remove(c)
+	s.remove(c)
 }
 
 // hasten makes sure that e is looked at no later than at the given stamp. Usually

@@ -62,7 +62,8 @@ type base struct {
 	linger int64 // Options.ReapDelay in ticks
 	calls  callbacks
 
-	own []*Shard // shards that the driver passes over
+	own    []*Shard // shards that the driver passes over
+	anchor *anchor
 
 	pingless atomic.Bool // a connection has Hooks without Ping
 
@@ -88,6 +89,7 @@ type base struct {
 // init prepares b for shards.
 func (b *base) init(opts Options) {
 	b.opts = opts
+	b.anchor = &anchor{}
 	b.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
 	b.clock = clock.New(opts.Tick)
 	b.past = Stats{TimedOut: map[Reason]uint64{}}
@@ -270,7 +272,7 @@ func (s *Shard) insert(c *Conn) error {
 		}
 	}
 	if c.Live() { // another goroutine may have closed it
-		s.conns.add(c)
+		s.add(c)
 		s.place(&c.entry, moment{now: s.clock.Recent()})
 	}
 	return nil
@@ -360,13 +362,13 @@ func (s *connSet) add(c *Conn) {
 	s.all = append(s.all, c)
 }
 
-// remove removes c, if it is there.
-func (s *connSet) remove(c *Conn) {
+// remove removes c. It reports whether c was there.
+func (s *connSet) remove(c *Conn) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	i := int(c.index)
 	if i >= len(s.all) || s.all[i] != c {
-		return
+		return false
 	}
 	if i < s.unvisited { // fill its place with one that is not visited either, which leaves a place among the visited
 		s.unvisited--
@@ -382,6 +384,7 @@ func (s *connSet) remove(c *Conn) {
 	if n := cap(s.all); n > leastConns && last < n/4 {
 		s.all = append(make([]*Conn, 0, n/2), s.all...)
 	}
+	return true
 }
 
 // put puts c in the place i.

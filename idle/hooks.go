@@ -14,7 +14,7 @@ import (
 // On a loop-driven [Shard], all functions are called on the loop, and none may
 // block. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
 // goroutines of their own and may block, while Probe and Expire are called in
-// passes and must not. Passes of several shards may call them at the same time, for
+// passes, and must neither block nor call runtime.Goexit. Passes of several shards may call them at the same time, for
 // different connections. A panic in a function is logged and counted, and does
 // not affect other connections.
 type Hooks struct {

@@ -428,3 +428,27 @@ func (o *slowRacer) OnTimeout(*TimeoutError) bool {
 	time.Sleep(2 * time.Millisecond)
 	return false
 }
+
+// TestProgressAfterClose closes the tracker while a shard has tasks that it does only when it
+// hands its connections back, as callbacks take long. The operation waits for the results.
+func TestProgressAfterClose(t *testing.T) {
+	const long = 300 * time.Millisecond // thrice that is less than ReapDelay
+	passTakes := atomic.Int64{}
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1, OnPass: func(time.Duration) { time.Sleep(time.Duration(passTakes.Load())) }}, func(r *rig) {
+		all := r.guests(10)
+		all[0].onDrain = func() { time.Sleep(3 * long) }
+		r.mustShed(Shed{Max: 1})
+		r.wait(5 * r.opts.Tick)
+		passTakes.Store(int64(long)) // so the walk is followed by a pass only when the tracker is closed
+		o := r.mustDrain(Drain{})
+		r.wait(long / 2)
+		passTakes.Store(0)
+		if _, err := r.Tracker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-o.Done()
+		if p := o.Progress(); p.Gone+p.Told != len(all) {
+			t.Errorf("%+v", p)
+		}
+	})
+}

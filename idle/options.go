@@ -148,8 +148,8 @@ func TickFor(policies ...Policy) time.Duration {
 // New returns a tracker that starts connections under the policy p. opts may be
 // nil. New fails if p sets no limit, or if a value in p or opts is invalid; the
 // error names it. The tracker has a goroutine, so call [Tracker.Close] or
-// [Tracker.CloseWhenEmpty] after use. If nobody refers to the tracker any more, the garbage
-// collector ends it, when the last limit of a connection has passed or would have.
+// [Tracker.CloseWhenEmpty] after use. If nobody refers to the tracker any more, and it has no
+// connections, the garbage collector ends it.
 func New(p Policy, opts *Options) (*Tracker, error) {
 	full, err := opts.complete(TickFor(p))
 	if err != nil {

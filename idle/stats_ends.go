@@ -123,14 +123,13 @@ func (n *ends) part(p endRecord) {
 	}
 	if n.add(e) {
 		n.running.begin()
-		go n.report()
+		go n.running.run(n.report)
 	}
 }
 
 // report is the reporter. It collects for a tick before each report, unless the tracker
 // is closed.
 func (n *ends) report() {
-	defer n.running.end()
 	timer := time.NewTimer(n.opts.Tick)
 	defer timer.Stop()
 	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {

@@ -44,7 +44,8 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
-// Tracker returns the tracker of the connections, hijacked ones included.
+// Tracker returns the tracker of the connections, hijacked ones included. It doesn't refer to
+// l, but the method value l.Tracker does: who keeps that keeps l from the garbage collector.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a

@@ -128,7 +128,8 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 
 // Tracker returns the tracker of l's connections: Options.Tracker, or the one
 // that [Wrap] has made. It has their counts, makes phases, and can end all
-// timeouts at once.
+// timeouts at once. It doesn't refer to l, but the method value l.Tracker does: who keeps that
+// keeps l from the garbage collector.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 
 // Accept waits for the next connection and returns it as a [*Conn]. If the
