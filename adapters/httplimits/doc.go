@@ -123,7 +123,7 @@
 //
 // # Listeners
 //
-// NewListener of an adapter returns the listener to serve. Closing it closes none of its
+// Wrap of an adapter returns the listener to serve. Closing it closes none of its
 // connections. Their timeouts stay in force until the last of them is gone, so they also
 // hold during a graceful shutdown.
 //
@@ -145,7 +145,7 @@
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.
 //
-// Timeouts work below TLS. So the listener passed to NewListener may be one of
+// Timeouts work below TLS. So the listener passed to Wrap may be one of
 // crypto/tls, as for the server itself, but no other listener may wrap that. An example
 // of a listener that is refused is netutil.LimitListener around tls.NewListener; put the
 // LimitListener inside instead. A connection that brings its own TLS is refused when it is

@@ -22,7 +22,7 @@ func ExampleTimeouts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ln, err := idlehttp.NewListener(server, bare, idlehttp.Timeouts{
+	ln, err := idlehttp.Wrap(server, bare, idlehttp.Timeouts{
 		BodyTimeout:      100 * time.Millisecond,                    // for a pause
 		BodyRate:         idle.Rate{BytesPerSecond: idlehttp.Off},   // however slow
 		HandlerTimeout:   time.Hour,                                 // in all

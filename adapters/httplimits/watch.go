@@ -2,8 +2,7 @@ package httplimits
 
 import "github.com/idlewheel/idlewheel/idle"
 
-// Callbacks are functions that a watched connection calls; see WatchWith of the
-// adapter. Each runs on a goroutine of its own, and any of them may be nil. A panic is
+// Callbacks are functions that a watched connection calls; see Watch of the adapter. Each runs on a goroutine of its own, and any of them may be nil. A panic is
 // logged and counted.
 type Callbacks struct {
 	// Ping pings the peer. An active Heartbeat requires it.

@@ -75,7 +75,7 @@ var mute = log.New(io.Discard, "", 0)
 // setup prepares f, which speaks TLS by ServeTLS if secure, for the timeouts.
 func setup(f *fasthttp.Server, c httpsuite.Config, secure bool) (httpsuite.Setup, error) {
 	s := bareSetup(f, c.Listener, c, secure)
-	l, err := NewListener(f, c.Listener, c.Timeouts)
+	l, err := Wrap(f, c.Listener, c.Timeouts)
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
 	s.Told = func() int { return httpconn.CountTold(l.inner) }
@@ -178,12 +178,14 @@ func (q exchange) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
 	q.ctx.Hijack(func(nc net.Conn) { use(nc, bufio.NewReader(nc)) })
 }
 
-func (q exchange) Watch(nc net.Conn, p idle.Policy, ping func() error) error {
+func (q exchange) Watch(nc net.Conn, p idle.Policy, on Callbacks) error {
 	if nc == nil {
 		nc = q.ctx.Conn()
 	}
-	return q.l.Watch(nc, p, ping)
+	return Watch(nc, p, on)
 }
+
+func (q exchange) SetLimits(limits RequestLimits) error { return SetLimits(q.ctx, limits) }
 
 const (
 	ms       = time.Millisecond

@@ -22,11 +22,10 @@
 // # WebSockets
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
-// [Listener.Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
-// ping function may write to the connection. What it writes goes out at once. If the
-// handler writes by a bufio.Writer, the ping function has to use that too, under a lock,
-// and flush it. [Listener.WatchWith] takes more functions, by which a WebSocket can say
-// farewell.
+// [Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
+// Ping function may write to the connection. What it writes goes out at once. If the
+// handler writes by a bufio.Writer, the Ping function has to use that too, under a lock,
+// and flush it. Others of [Callbacks] let a WebSocket say farewell.
 //
 // # Testing
 //

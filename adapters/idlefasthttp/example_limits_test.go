@@ -18,7 +18,7 @@ import (
 // A server reloads its configuration. Connections that are open follow.
 func ExampleListener_SetTimeouts() {
 	server := &fasthttp.Server{Handler: hello}
-	ln, err := idlefasthttp.NewListener(server, listen(), idlefasthttp.Timeouts{KeepAliveTimeout: time.Hour})
+	ln, err := idlefasthttp.Wrap(server, listen(), idlefasthttp.Timeouts{KeepAliveTimeout: time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func ExampleListener_SetTimeouts() {
 // A route for uploads over bad links is more patient than the rest of the server. The
 // handler has to run before the body has been read, so the server streams bodies. It reads
 // as much as MaxRequestBodySize, but not more than 8 KiB, before it calls the handler.
-func ExampleListener_SetLimits() {
+func ExampleSetLimits() {
 	var ln *idlefasthttp.Listener
 	upload := func(ctx *fasthttp.RequestCtx) {
-		err := ln.SetLimits(ctx, idlefasthttp.RequestLimits{
+		err := idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{
 			BodyTimeout: 10 * time.Minute,                                      // for a pause
 			BodyRate:    idle.Rate{BytesPerSecond: 50, Grace: 5 * time.Minute}, // on average
 		})
@@ -68,7 +68,7 @@ func ExampleListener_SetLimits() {
 	}
 	server := &fasthttp.Server{Handler: upload, StreamRequestBody: true, MaxRequestBodySize: 10}
 	var err error
-	if ln, err = idlefasthttp.NewListener(server, listen(), idlefasthttp.Timeouts{BodyTimeout: 100 * time.Millisecond}); err != nil {
+	if ln, err = idlefasthttp.Wrap(server, listen(), idlefasthttp.Timeouts{BodyTimeout: 100 * time.Millisecond}); err != nil {
 		log.Fatal(err)
 	}
 	defer server.Shutdown()

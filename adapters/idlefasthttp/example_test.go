@@ -48,11 +48,11 @@ func ExampleServe() {
 	// Output: HTTP/1.1 408 Request Timeout
 }
 
-// NewListener is for servers that want to know what has timed out. Shutdown is the
+// Wrap is for servers that want to know what has timed out. Shutdown is the
 // server's own; timeouts go on while it waits for requests.
-func ExampleNewListener_shutdown() {
+func ExampleWrap_shutdown() {
 	server := &fasthttp.Server{Handler: hello}
-	ln, err := idlefasthttp.NewListener(server, listen(), idlefasthttp.Timeouts{
+	ln, err := idlefasthttp.Wrap(server, listen(), idlefasthttp.Timeouts{
 		OnTimeout: func(c net.Conn, err *idle.TimeoutError) (keep bool) {
 			log.Print(c.RemoteAddr(), ": ", err)
 			return false
@@ -88,14 +88,14 @@ func ExampleNewListener_shutdown() {
 
 // A connection that was hijacked, such as a WebSocket, is watched by its handler. It is
 // pinged when it is silent, and ends when it does not answer.
-func ExampleListener_Watch() {
+func ExampleWatch() {
 	var ln *idlefasthttp.Listener
 	ended := make(chan error)
 	serve := func(conn net.Conn) {
-		err := ln.Watch(conn, idle.Policy{
+		err := idlefasthttp.Watch(conn, idle.Policy{
 			Name:      "chat",
 			Heartbeat: idle.Heartbeat{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Misses: 2},
-		}, func() error { _, err := io.WriteString(conn, "ping\n"); return err })
+		}, idlefasthttp.Callbacks{Ping: func() error { _, err := io.WriteString(conn, "ping\n"); return err }})
 		if err != nil {
 			log.Print(err)
 			return
@@ -108,7 +108,7 @@ func ExampleListener_Watch() {
 		ctx.Hijack(serve)
 	}}
 	var err error
-	if ln, err = idlefasthttp.NewListener(server, listen(), idlefasthttp.Timeouts{}); err != nil {
+	if ln, err = idlefasthttp.Wrap(server, listen(), idlefasthttp.Timeouts{}); err != nil {
 		log.Fatal(err)
 	}
 	defer server.Shutdown()

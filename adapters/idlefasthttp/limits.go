@@ -13,7 +13,7 @@ import (
 // SetTimeouts replaces the timeouts of l, also for the connections that are open. A
 // longer limit holds at once. A shorter one counts from where it always counts, such
 // as the last byte. Package httplimits has the details. If t is not valid for
-// [NewListener], or changes what cannot be changed, nothing is changed. Any goroutine
+// [Wrap], or changes what cannot be changed, nothing is changed. Any goroutine
 // may call SetTimeouts at any time.
 func (l *Listener) SetTimeouts(t Timeouts) error {
 	if err := checkTimeouts(t); err != nil {
@@ -41,7 +41,7 @@ type RequestLimits = httplimits.RequestLimits
 // SetLimits gives the request of ctx limits of its own, until its end. Call it in the
 // handler:
 //
-//	ln.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute})
+//	idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute})
 //
 // The handler runs when the body has been read. With Server.StreamRequestBody it runs when
 // 8 KiB of the body have been read, or all of a shorter one. So limits of a body are of
@@ -51,13 +51,15 @@ type RequestLimits = httplimits.RequestLimits
 // returned. Small responses to pipelined requests are sent together, by the limits of the
 // request for which that happens.
 //
-// SetLimits fails if ctx is not of a request that arrived on l, or was hijacked, and if a
+// SetLimits fails if ctx is not of a request that arrived on a listener of this package, or was hijacked, and if a
 // field is invalid; the error names the field. Then the request keeps the limits that it
 // has.
-func (l *Listener) SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) error {
+func SetLimits(ctx *fasthttp.RequestCtx, limits RequestLimits) error {
 	if ctx == nil {
 		return errors.New("idlefasthttp: SetLimits: the request is nil")
 	}
-	l.headerRead(ctx.Conn()) // the server does not tell if there is no body
-	return httpconn.SetLimits(l.inner, ctx.Conn(), limits)
+	if c := httpconn.Unwrap(ctx.Conn()); c != nil {
+		c.HeaderRead() // the server does not tell if there is no body
+	}
+	return httpconn.SetLimits("idlefasthttp", ctx.Conn(), limits)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
-// TestShutdownOfNil passes a listener that NewListener has not returned.
+// TestShutdownOfNil passes a listener that Wrap has not returned.
 func TestShutdownOfNil(t *testing.T) {
 	err := Shutdown(context.Background(), idle.Drain{}, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "idlefasthttp: Shutdown: a listener is nil") {
@@ -28,7 +28,7 @@ func TestPressureOnStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := NewListener(&fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}, bare, Timeouts{})
+	l, err := Wrap(&fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}, bare, Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,6 @@ func TestServesAlready(t *testing.T) {
 	s := start(t, false, &fasthttp.Server{}, Timeouts{})
 	c := s.Dial()
 	c.Get("/")
-	_, err := NewListener(s.fast, httpsuite.Listen(t), Timeouts{})
+	_, err := Wrap(s.fast, httpsuite.Listen(t), Timeouts{})
 	httpsuite.WantError(t, err, "idlefasthttp: the server serves already")
 }

@@ -81,7 +81,7 @@ func TestReadTimeoutOfARequest(t *testing.T) {
 	}
 }
 
-// Watch is for connections of the listener that were hijacked.
+// Watch is for hijacked connections of listeners of this package.
 func TestWatchRefusesForeignConns(t *testing.T) {
 	t.Parallel()
 	s := start(t, false, &fasthttp.Server{}, Timeouts{})
@@ -89,7 +89,7 @@ func TestWatchRefusesForeignConns(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
 	defer a.Close()
-	err := s.Listener.(*Listener).Watch(a, idle.Policy{IdleTimeout: time.Minute}, nil)
+	err := Watch(a, idle.Policy{IdleTimeout: time.Minute}, Callbacks{})
 	if httpsuite.WantError(t, err, "idlefasthttp: Watch of a *net.pipe: "); !errors.Is(err, httpconn.ErrForeign) {
 		t.Error(err)
 	}
@@ -123,7 +123,7 @@ func TestRefusedServers(t *testing.T) {
 		if test.config != nil {
 			ln = tls.NewListener(bare, test.config)
 		}
-		l, err := NewListener(test.server, ln, test.to)
+		l, err := Wrap(test.server, ln, test.to)
 		if httpsuite.WantError(t, err, test.says...); err == nil {
 			l.Close()
 			continue // Serve would serve it
@@ -140,7 +140,7 @@ func TestRefusedServers(t *testing.T) {
 			t.Error("the listener is still open")
 		}
 	}
-	l, err := NewListener(&fasthttp.Server{Handler: hello, TLSConfig: &tls.Config{NextProtos: []string{"http/1.1", "http/1.0"}}}, httpsuite.Listen(t), Timeouts{})
+	l, err := Wrap(&fasthttp.Server{Handler: hello, TLSConfig: &tls.Config{NextProtos: []string{"http/1.1", "http/1.0"}}}, httpsuite.Listen(t), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestListenersOfAServer(t *testing.T) {
 	f := &fasthttp.Server{Handler: hello, MaxConnsPerIP: 100}
 	listeners := []httpsuite.Listener{httpsuite.Unlimited(httpsuite.Listen(t))}
 	for _, keepAlive := range []time.Duration{limit, time.Minute} {
-		l, err := NewListener(f, httpsuite.Listen(t), Timeouts{KeepAliveTimeout: keepAlive, HandlerTimeout: time.Minute})
+		l, err := Wrap(f, httpsuite.Listen(t), Timeouts{KeepAliveTimeout: keepAlive, HandlerTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func TestProbe(t *testing.T) {
 		server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
 		to := httpsuite.Only(limit, "KeepAliveTimeout")
 		to.HeaderTimeout, to.BodyTimeout = limit/3, limit/3
-		l, err := NewListener(server, ln, to)
+		l, err := Wrap(server, ln, to)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,28 +51,28 @@ func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has
 // timeouts of its own. In both cases it closes ln. Serve sets hooks of s, so it
-// is for servers with one listener. For more of them, call [NewListener] for each
+// is for servers with one listener. For more of them, call [Wrap] for each
 // before serving.
 func Serve(s *fasthttp.Server, ln net.Listener, t Timeouts) error {
-	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
+	return httpconn.Serve(s, ln, t, Wrap, s.Serve)
 }
 
 // ServeTLS is like [Serve] but serves HTTPS, as s.ServeTLS does.
 func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
-	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
+	return httpconn.Serve(s, ln, t, Wrap, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
-// NewListener prepares s for the timeouts t and returns the listener to serve:
+// Wrap prepares s for the timeouts t and returns the listener to serve:
 // s.Serve(l) or s.ServeTLS(l, ...). Use it instead of [Serve] to read the
 // listener's counts, or for several listeners.
 //
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// NewListener replaces ConnState, HeaderReceived and Handler of s by functions
+// Wrap replaces ConnState, HeaderReceived and Handler of s by functions
 // that call the previous ones, so set these before and do not change them
 // afterwards. s may be prepared for several listeners, but it must not serve yet.
-func NewListener(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
+func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func check(s *fasthttp.Server) error {
 	case s == nil:
 		return errors.New("idlefasthttp: the server is nil")
 	case s.GetOpenConnectionsCount() >= 0: // it is -1 before Serve
-		return errors.New("idlefasthttp: the server serves already; call NewListener for all of its listeners before Serve")
+		return errors.New("idlefasthttp: the server serves already; call Wrap for all of its listeners before Serve")
 	case s.Handler == nil:
 		return errors.New("idlefasthttp: Server.Handler is nil; set it before the listener is made")
 	case s.ReadTimeout > 0:
@@ -231,7 +231,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // nothing. Only one that sends a request after a longer pause, at the moment at which its
 // connection is closed, has to try again.
 //
-// OnDrain of [Listener.WatchWith] is called for hijacked connections that have limits.
+// OnDrain of [Watch] is called for hijacked connections that have limits.
 // They are ended d.CloseDelay later. Those without limits are closed last, as nothing is known
 // of them.
 //
@@ -295,8 +295,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Watch applies the policy p to c, a hijacked connection as its HijackHandler
-// gets it. It calls ping for p's active Heartbeat. Use it for WebSockets. ping
-// runs on a goroutine of its own and may block.
+// gets it. Then the connection calls the functions of on, such as its Ping for p's active
+// Heartbeat. Use it for WebSockets. Ping runs on a goroutine of its own and may block.
+//
+// fasthttp reuses c when the HijackHandler has returned. So the handler must not return
+// while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
+// that waits may fail before.
 //
 // All limits, the age included, count from the call of Watch, and are as exact as
 // Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
@@ -308,26 +312,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 //
 // Watch fails if
 //
-//   - c is not a hijacked connection of l;
+//   - c is not a hijacked connection of a listener of this package;
 //   - p is invalid;
 //   - the connection is closed or has timed out;
-//   - l is closed and no connection with limits is left, which has ended its
-//     timeouts.
-func (l *Listener) Watch(c net.Conn, p idle.Policy, ping func() error) error {
-	return httpconn.Watch(l.inner, c, p, ping)
+//   - the listener is closed and no connection with limits is left, which has
+//     ended its timeouts.
+func Watch(c net.Conn, p idle.Policy, on Callbacks) error {
+	return httpconn.Watch("idlefasthttp", c, p, on)
 }
 
-// Callbacks are the functions that [Listener.WatchWith] is given. See
-// [httplimits.Callbacks], which both HTTP adapters share.
+// Callbacks are the functions that [Watch] is given. See [httplimits.Callbacks], which both
+// HTTP adapters share.
 type Callbacks = httplimits.Callbacks
-
-// WatchWith is like [Listener.Watch] with more than a ping: the connection can be told
-// to finish, as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed
-// out.
-//
-// fasthttp reuses c when the HijackHandler has returned. So the handler must not return
-// while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
-// that waits may fail before.
-func (l *Listener) WatchWith(c net.Conn, p idle.Policy, on Callbacks) error {
-	return httpconn.WatchWith(l.inner, c, p, on)
-}

@@ -9,12 +9,12 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 )
 
-// SetTimeouts refuses the timeout of HTTP/2 as NewListener does, and SetLimits a request
+// SetTimeouts refuses the timeout of HTTP/2 as Wrap does, and SetLimits a request
 // that came another way.
 func TestSteeringRefuses(t *testing.T) {
 	t.Parallel()
 	server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
-	l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
+	l, err := Wrap(server, httpsuite.Listen(t), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,5 +25,5 @@ func TestSteeringRefuses(t *testing.T) {
 	}
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&fasthttp.Request{}, nil, nil)
-	httpsuite.WantError(t, l.SetLimits(&ctx, RequestLimits{}), "idlefasthttp: SetLimits: the request did not arrive on this listener")
+	httpsuite.WantError(t, SetLimits(&ctx, RequestLimits{}), "idlefasthttp: SetLimits: the request did not arrive on a listener of this package")
 }

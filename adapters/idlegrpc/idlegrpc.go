@@ -1,7 +1,7 @@
 // Package idlegrpc applies the timeouts of HTTP/2 to a grpc.Server that serves by its own
 // transport, which has keepalive but no limit for a stream (grpc/grpc-go#9276).
 //
-//	l, err := idlegrpc.NewListener(ln, idlegrpc.Timeouts{})
+//	l, err := idlegrpc.Wrap(ln, idlegrpc.Timeouts{})
 //	...
 //	server := grpc.NewServer(grpc.Creds(l.Credentials(creds))) // nil for no TLS
 //	err = server.Serve(l)
@@ -60,9 +60,9 @@ type Listener struct {
 	inner *httpconn.Listener
 }
 
-// NewListener returns a listener that accepts from ln, which must not carry TLS: that is up
+// Wrap returns a listener that accepts from ln, which must not carry TLS: that is up
 // to the credentials. It fails if a field of t is invalid, and the error names the field.
-func NewListener(ln net.Listener, t Timeouts) (*Listener, error) {
+func Wrap(ln net.Listener, t Timeouts) (*Listener, error) {
 	if httpconn.TLSConfig(ln) != nil {
 		return nil, errTLS
 	}

@@ -60,7 +60,7 @@ func start(t *testing.T, secure bool, limits Timeouts) (*Listener, *grpc.ClientC
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := NewListener(bare, limits)
+	l, err := Wrap(bare, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,10 +226,10 @@ func TestRefusesTLSListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	if _, err := NewListener(tls.NewListener(bare, &tls.Config{}), Timeouts{}); err == nil {
+	if _, err := Wrap(tls.NewListener(bare, &tls.Config{}), Timeouts{}); err == nil {
 		t.Error("a listener of crypto/tls is accepted")
 	}
-	if _, err := NewListener(bare, Timeouts{BodyTimeout: -5}); err == nil || err.Error() != "idlegrpc: BodyTimeout is -5ns; use 0 for the default of 30s, or Off to disable it" {
+	if _, err := Wrap(bare, Timeouts{BodyTimeout: -5}); err == nil || err.Error() != "idlegrpc: BodyTimeout is -5ns; use 0 for the default of 30s, or Off to disable it" {
 		t.Error(err)
 	}
 }

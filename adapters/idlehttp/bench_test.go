@@ -5,20 +5,21 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/adapters/idletest"
 )
 
 // BenchmarkRequest is a small request over HTTP/1, by net/http with and without the timeouts
-// of this package. The connection is a net.Pipe, so most of the time is net/http's.
+// of this package. The connection is a pipe, so most of the time is net/http's.
 func BenchmarkRequest(b *testing.B) {
 	for _, ours := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ours=%v", ours), func(b *testing.B) {
 			answer := []byte("hello")
 			s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(answer) })}
-			client, server := net.Pipe()
-			pipe := newPipeListener()
-			var ln net.Listener = pipe
+			pipes := idletest.NewListener()
+			var ln net.Listener = pipes
 			if ours {
-				l, err := NewListener(s, ln, Timeouts{})
+				l, err := Wrap(s, ln, Timeouts{})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -26,7 +27,10 @@ func BenchmarkRequest(b *testing.B) {
 			}
 			go s.Serve(ln)
 			defer s.Close()
-			pipe.conns <- server
+			client, err := pipes.Dial()
+			if err != nil {
+				b.Fatal(err)
+			}
 			request, response := []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), make([]byte, 4096)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -64,7 +64,7 @@ func ended(err error) error {
 // setup prepares server, which speaks TLS by ServeTLS if secure, for the timeouts.
 func setup(server *http.Server, c httpsuite.Config, secure bool, prepare ...func(*http.Server)) (httpsuite.Setup, error) {
 	s := bareSetup(server, c.Listener, c, secure, prepare...)
-	l, err := NewListener(server, c.Listener, c.Timeouts)
+	l, err := Wrap(server, c.Listener, c.Timeouts)
 	s.Listener = l
 	s.Drain = func(ctx context.Context, d idle.Drain) error { return Shutdown(ctx, d, l) }
 	s.Told = func() int { return httpconn.CountTold(l.inner) }
@@ -141,9 +141,9 @@ func (q exchange) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
 	use(nc, rw.Reader)
 }
 
-func (q exchange) Watch(_ net.Conn, p idle.Policy, ping func() error) error {
-	return Watch(q.r, p, ping)
-}
+func (q exchange) Watch(_ net.Conn, p idle.Policy, on Callbacks) error { return Watch(q.r, p, on) }
+
+func (q exchange) SetLimits(limits RequestLimits) error { return SetLimits(q.r, limits) }
 
 // A site is a server that is being served, for tests of what only this adapter does.
 type site struct {

@@ -23,8 +23,8 @@
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
 // [Watch] gives it limits and heartbeats of its own, once the WebSocket is accepted. The
-// ping function writes by the WebSocket's library, which flushes what it writes.
-// [WatchWith] takes more functions, by which a WebSocket can say farewell.
+// Ping function writes by the WebSocket's library, which flushes what it writes. Others of
+// [Callbacks] let a WebSocket say farewell.
 //
 // # Streams that are silent for long
 //

@@ -15,14 +15,14 @@ import (
 
 // A WebSocket that has been idle for too long is told so. OnEnd does not wait for an
 // answer, so it sends a message and not the close handshake.
-func ExampleWatchWith() {
+func ExampleWatch_farewell() {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return
 		}
 		defer ws.CloseNow()
-		err = idlehttp.WatchWith(r, idle.Policy{IdleTimeout: 50 * time.Millisecond}, idlehttp.Callbacks{
+		err = idlehttp.Watch(r, idle.Policy{IdleTimeout: 50 * time.Millisecond}, idlehttp.Callbacks{
 			OnEnd: func(err *idle.TimeoutError) {
 				farewell, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()

@@ -17,7 +17,7 @@ import (
 // A server reloads its configuration. Connections that are open follow.
 func ExampleListener_SetTimeouts() {
 	server := &http.Server{Handler: http.NotFoundHandler()}
-	ln, err := idlehttp.NewListener(server, listen(), idlehttp.Timeouts{KeepAliveTimeout: time.Hour})
+	ln, err := idlehttp.Wrap(server, listen(), idlehttp.Timeouts{KeepAliveTimeout: time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}

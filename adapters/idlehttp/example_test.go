@@ -47,14 +47,14 @@ func ExampleServe() {
 	// Output: HTTP/1.1 408 Request Timeout
 }
 
-// NewListener is for servers that want to know what has timed out. Shutdown is the
+// Wrap is for servers that want to know what has timed out. Shutdown is the
 // server's own; timeouts go on while it waits for requests.
-func ExampleNewListener_shutdown() {
+func ExampleWrap_shutdown() {
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "hello")
 	})}
 	bare := listen()
-	ln, err := idlehttp.NewListener(server, bare, idlehttp.Timeouts{
+	ln, err := idlehttp.Wrap(server, bare, idlehttp.Timeouts{
 		OnTimeout: func(c net.Conn, err *idle.TimeoutError) (keep bool) {
 			log.Print(c.RemoteAddr(), ": ", err)
 			return false
@@ -99,7 +99,7 @@ func ExampleWatch() {
 		err = idlehttp.Watch(r, idle.Policy{
 			Name:      "websocket",
 			Heartbeat: idle.Heartbeat{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Misses: 2},
-		}, func() error { go ws.Ping(context.Background()); return nil })
+		}, idlehttp.Callbacks{Ping: func() error { go ws.Ping(context.Background()); return nil }})
 		if err != nil {
 			log.Print(err)
 			return

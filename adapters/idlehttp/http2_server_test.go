@@ -16,7 +16,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// The settings of a server hold for HTTP/2, those too that are made after NewListener.
+// The settings of a server hold for HTTP/2, those too that are made after Wrap.
 func TestHTTP2Settings(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		var log httpsuite.Journal

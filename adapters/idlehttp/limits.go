@@ -16,7 +16,7 @@ import (
 // SetTimeouts replaces the timeouts of l, also for the connections that are open. A
 // longer limit holds at once. A shorter one counts from where it always counts, such
 // as the last byte. Package httplimits has the details. If t is not valid for
-// [NewListener], or changes what cannot be changed, nothing is changed. Any goroutine
+// [Wrap], or changes what cannot be changed, nothing is changed. Any goroutine
 // may call SetTimeouts at any time.
 func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
 
@@ -61,7 +61,7 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	case r.Context().Err() != nil:
 		return errors.New("idlehttp: SetLimits: the request has ended, or was cancelled")
 	case r.ProtoMajor == 1:
-		return httpconn.SetLimits(httpconn.ListenerOf(c), c, limits)
+		return httpconn.SetLimits("idlehttp", c, limits)
 	}
 	id := streamOf(r.Body)
 	if id == 0 {

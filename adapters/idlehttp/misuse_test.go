@@ -11,7 +11,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestShutdownOfNil passes a listener that NewListener has not returned.
+// TestShutdownOfNil passes a listener that Wrap has not returned.
 func TestShutdownOfNil(t *testing.T) {
 	err := Shutdown(context.Background(), idle.Drain{}, nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "idlehttp: Shutdown: a listener is nil") {
@@ -30,7 +30,7 @@ func TestServesAlready(t *testing.T) {
 	s := start(t, false, Timeouts{}, echo)
 	c := s.Dial()
 	c.Get("/")
-	_, err := NewListener(s.server, httpsuite.Listen(t), Timeouts{})
+	_, err := Wrap(s.server, httpsuite.Listen(t), Timeouts{})
 	httpsuite.WantError(t, err, "idlehttp: the server serves already")
 }
 
@@ -38,7 +38,7 @@ func TestServesAlready(t *testing.T) {
 func TestSeveralListenersBeforeServe(t *testing.T) {
 	server := &http.Server{}
 	for range 3 {
-		l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
+		l, err := Wrap(server, httpsuite.Listen(t), Timeouts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestSeveralListenersBeforeServe(t *testing.T) {
 // TestNilRequest is refused, and does not panic with a runtime error.
 func TestNilRequest(t *testing.T) {
 	httpsuite.WantError(t, SetLimits(nil, RequestLimits{}), "idlehttp: SetLimits: the request is nil")
-	httpsuite.WantError(t, Watch(nil, idle.Policy{IdleTimeout: time.Second}, nil), "idlehttp: Watch: the request is nil")
+	httpsuite.WantError(t, Watch(nil, idle.Policy{IdleTimeout: time.Second}, Callbacks{}), "idlehttp: Watch: the request is nil")
 }
 
 // TestForgottenUnits: a number without a unit is nanoseconds.

@@ -16,7 +16,7 @@ func TestProbe(t *testing.T) {
 		server := &http.Server{}
 		to := httpsuite.Only(limit, "KeepAliveTimeout")
 		to.HeaderTimeout, to.BodyTimeout = limit/3, limit/3
-		l, err := NewListener(server, ln, to)
+		l, err := Wrap(server, ln, to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestProbe(t *testing.T) {
 func TestProbeSavesMemory(t *testing.T) {
 	httpsuite.ProbedMemory(t, func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
 		server := &http.Server{}
-		l, err := NewListener(server, ln, Timeouts{})
+		l, err := Wrap(server, ln, Timeouts{})
 		if err != nil {
 			t.Fatal(err)
 		}

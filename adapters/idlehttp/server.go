@@ -59,32 +59,32 @@ func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
 // field of t is invalid, and the error names the field. It also fails if s has
 // timeouts of its own. In both cases it closes ln. Serve sets hooks of s, so it
-// is for servers with one listener. For more of them, call [NewListener] for each
+// is for servers with one listener. For more of them, call [Wrap] for each
 // before serving.
 func Serve(s *http.Server, ln net.Listener, t Timeouts) error {
-	return httpconn.Serve(s, ln, t, NewListener, s.Serve)
+	return httpconn.Serve(s, ln, t, Wrap, s.Serve)
 }
 
 // ServeTLS is like [Serve] but serves HTTPS, as s.ServeTLS does.
 func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeouts) error {
-	return httpconn.Serve(s, ln, t, NewListener, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
+	return httpconn.Serve(s, ln, t, Wrap, func(l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) })
 }
 
-// NewListener prepares s for the timeouts t and returns the listener to serve:
+// Wrap prepares s for the timeouts t and returns the listener to serve:
 // s.Serve(l) or s.ServeTLS(l, ...). Use it instead of [Serve] to read the
 // listener's counts, or for several listeners.
 //
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// NewListener replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s
+// Wrap replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s
 // by functions that call the previous ones, so set these before and do not change
 // them afterwards. The new ErrorLog drops lines about handshakes that timed out.
 // Set Protocols, HTTP2 and TLSConfig before as well, and call
 // x/net/http2.ConfigureServer before if you use it, but see the package's
 // documentation about that. s may be prepared for several
 // listeners, and may also serve others, but it must not serve yet.
-func NewListener(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
+func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func check(s *http.Server) error {
 		return errors.New("idlehttp: the server is nil")
 	}
 	if isServed(s) {
-		return errors.New("idlehttp: the server serves already; call NewListener for all of its listeners before Serve")
+		return errors.New("idlehttp: the server serves already; call Wrap for all of its listeners before Serve")
 	}
 	for _, own := range []struct {
 		name  string
@@ -205,7 +205,7 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // nothing. Only one that sends a request after a longer pause, at the moment at which its
 // connection is closed, has to try again.
 //
-// OnDrain of [WatchWith] is called for hijacked connections that have limits. They are
+// OnDrain of [Watch] is called for hijacked connections that have limits. They are
 // ended d.CloseDelay later. Those without limits are closed last, as nothing is known of them.
 //
 // Shutdown fails if a value in d is invalid, if a listener is being drained already, and

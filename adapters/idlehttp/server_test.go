@@ -113,7 +113,7 @@ func TestListenersOfAServer(t *testing.T) {
 			s := &site{&httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(httpsuite.Listen(t))}, server}
 			watchIdle(server, s.Idle)
 			if limits != nil {
-				l, err := NewListener(server, s.Listener, *limits)
+				l, err := Wrap(server, s.Listener, *limits)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -213,7 +213,7 @@ func TestRefusedServers(t *testing.T) {
 		{&http.Server{TLSNextProto: handOvers{"spdy/1": nil}}, []string{"Server.TLSNextProto", `"spdy/1"`}},
 	} {
 		ln := httpsuite.Listen(t)
-		l, err := NewListener(test.server, ln, Timeouts{})
+		l, err := Wrap(test.server, ln, Timeouts{})
 		if httpsuite.WantError(t, err, append(test.says, "idlehttp: ")...); err == nil {
 			l.Close()
 			continue // Serve would serve it
@@ -228,7 +228,7 @@ func TestRefusedServers(t *testing.T) {
 		httpsuite.WantNoListener(t, ln)
 	}
 	server := &http.Server{}
-	if _, err := NewListener(server, httpsuite.Listen(t), Timeouts{HeaderTimeout: -2}); err == nil || server.ConnState != nil {
+	if _, err := Wrap(server, httpsuite.Listen(t), Timeouts{HeaderTimeout: -2}); err == nil || server.ConnState != nil {
 		t.Errorf("%v, and the server has a hook: %v", err, server.ConnState != nil)
 	}
 	// Timeouts that are off are no objection, nor are protocols that net/http brings along.
@@ -237,7 +237,7 @@ func TestRefusedServers(t *testing.T) {
 		{TLSNextProto: handOvers{}},
 		{TLSNextProto: handOvers{"h2": nil, "unencrypted_http2": nil}},
 	} {
-		l, err := NewListener(server, httpsuite.Listen(t), Timeouts{})
+		l, err := Wrap(server, httpsuite.Listen(t), Timeouts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestFirstHeaderWithTLS(t *testing.T) {
 func TestWatchRefusesForeignRequests(t *testing.T) {
 	t.Parallel()
 	refuses := func(r *http.Request, says string) {
-		httpsuite.WantError(t, Watch(r, idle.Policy{IdleTimeout: time.Second}, nil), "idlehttp: ", says)
+		httpsuite.WantError(t, Watch(r, idle.Policy{IdleTimeout: time.Second}, Callbacks{}), "idlehttp: ", says)
 	}
 	refuses(httptest.NewRequest("GET", "/", nil), "listener")
 	s := start2(t, true, httpsuite.Off(), func(_ http.ResponseWriter, r *http.Request) { refuses(r, "HTTP/2") })

@@ -13,17 +13,17 @@ import (
 type connKey struct{}
 
 // Watch applies the policy p to the connection of r, which must have been
-// hijacked. It calls ping for p's active Heartbeat. Use it for WebSockets once
-// they are accepted:
+// hijacked. Then the connection calls the functions of on, such as its Ping for p's active
+// Heartbeat. Use it for WebSockets once they are accepted:
 //
 //	ws, err := websocket.Accept(w, r, nil)
 //	...
 //	err = idlehttp.Watch(r, idle.Policy{
 //		Heartbeat: idle.Heartbeat{Interval: 30 * time.Second, Timeout: 10 * time.Second, Misses: 2},
-//	}, func() error { go ws.Ping(context.Background()); return nil })
+//	}, idlehttp.Callbacks{Ping: func() error { go ws.Ping(context.Background()); return nil }})
 //
-// ping runs on a goroutine of its own and may block. Any input counts as an
-// answer, so ping need not wait for a pong. While it blocks it is not called
+// Ping runs on a goroutine of its own and may block. Any input counts as an
+// answer, so Ping need not wait for a pong. While it blocks it is not called
 // again, but misses still count. (Ping of github.com/coder/websocket waits for
 // its pong.)
 //
@@ -47,17 +47,7 @@ type connKey struct{}
 //   - the connection is closed or has timed out;
 //   - the listener is closed and no connection with limits is left, which has
 //     ended its timeouts.
-func Watch(r *http.Request, p idle.Policy, ping func() error) error {
-	return WatchWith(r, p, Callbacks{Ping: ping})
-}
-
-// Callbacks are the functions that [WatchWith] is given. See [httplimits.Callbacks],
-// which both HTTP adapters share.
-type Callbacks = httplimits.Callbacks
-
-// WatchWith is like [Watch] with more than a ping: the connection can be told to finish,
-// as in a [Shutdown] or at its MaxAge, and can say farewell when it has timed out.
-func WatchWith(r *http.Request, p idle.Policy, on Callbacks) error {
+func Watch(r *http.Request, p idle.Policy, on Callbacks) error {
 	if r == nil {
 		return errors.New("idlehttp: Watch: the request is nil")
 	}
@@ -68,5 +58,9 @@ func WatchWith(r *http.Request, p idle.Policy, on Callbacks) error {
 	if r.ProtoMajor != 1 {
 		return errors.New("idlehttp: Watch: an HTTP/2 request does not have a connection of its own; use an HTTP/1 request")
 	}
-	return httpconn.WatchWith(httpconn.ListenerOf(c), c, p, on)
+	return httpconn.Watch("idlehttp", c, p, on)
 }
+
+// Callbacks are the functions that [Watch] is given. See [httplimits.Callbacks],
+// which both HTTP adapters share.
+type Callbacks = httplimits.Callbacks

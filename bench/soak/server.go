@@ -187,10 +187,10 @@ func pingHijacked(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: pings\r\n\r\n"); err != nil {
 		return
 	}
-	err = idlehttp.Watch(r, pingPolicy(), func() error {
+	err = idlehttp.Watch(r, pingPolicy(), idlehttp.Callbacks{Ping: func() error {
 		_, err := c.Write([]byte{ping})
 		return err
-	})
+	}})
 	if err == nil {
 		io.Copy(io.Discard, rw)
 	}

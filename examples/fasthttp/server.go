@@ -23,7 +23,7 @@ func serve(ctx context.Context, ln net.Listener, opsAddress string, t idlefastht
 		return false
 	}
 	// Without an interest in the counts, idlefasthttp.Serve(server, ln, t) is all.
-	l, err := idlefasthttp.NewListener(server, ln, t)
+	l, err := idlefasthttp.Wrap(server, ln, t)
 	if err != nil {
 		ln.Close()
 		return idlefasthttp.Stats{}, err

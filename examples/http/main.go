@@ -100,12 +100,12 @@ func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat,
 		log.Printf("%v: %v", c.RemoteAddr(), err)
 		return false
 	}
-	plainHTTP, err := idlehttp.NewListener(server, plain, timeouts)
+	plainHTTP, err := idlehttp.Wrap(server, plain, timeouts)
 	if err != nil {
 		return err
 	}
 	defer plainHTTP.Close()
-	tlsHTTP, err := idlehttp.NewListener(server, secure, timeouts)
+	tlsHTTP, err := idlehttp.Wrap(server, secure, timeouts)
 	if err != nil {
 		return err
 	}

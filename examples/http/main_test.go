@@ -222,7 +222,7 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "served") })}
-	l, err := idlehttp.NewListener(server, ln, idlehttp.Timeouts{})
+	l, err := idlehttp.Wrap(server, ln, idlehttp.Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (rm *room) talk(w http.ResponseWriter, r *http.Request, m *member) error {
 	}
 	defer ws.CloseNow()
 	policy := idle.Policy{Name: "websocket", Heartbeat: rm.beat, WriteTimeout: 10 * time.Second}
-	err = idlehttp.WatchWith(r, policy, idlehttp.Callbacks{
+	err = idlehttp.Watch(r, policy, idlehttp.Callbacks{
 		Ping: func() error {
 			rm.pinged(m)
 			go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait

@@ -26,7 +26,7 @@ var nethttp = suite{
 		},
 		{
 			test:   test{"net/http", "TestAutomaticHTTP2_Serve_NonH2TLSConfig"},
-			reason: "it wants Serve to set up no HTTP/2; NewListener does, as ServeTLS may be called, and leaves the TLSConfig alone",
+			reason: "it wants Serve to set up no HTTP/2; Wrap does, as ServeTLS may be called, and leaves the TLSConfig alone",
 		},
 		{
 			test:   test{"net/http", "TestHijackAfterCloseNotifier"},

@@ -17,7 +17,7 @@ func TestNoAnswerWithinAResponse(t *testing.T) {
 	respond := func(c *Conn) { c.Write([]byte(begun)) }
 	read := func(c *Conn) { c.SetReadDeadline(time.Time{}) } // as net/http at the end of a body
 	own := func(c *Conn) {
-		SetLimits(c.listener, c, httplimits.RequestLimits{HandlerTimeout: time.Second})
+		SetLimits("httpconn", c, httplimits.RequestLimits{HandlerTimeout: time.Second})
 	}
 	for name, test := range map[string]struct {
 		limit time.Duration
@@ -54,7 +54,7 @@ func TestFarewellThatPanics(t *testing.T) {
 		l, c, _ := accepted(t, limits)
 		c.Hijack()
 		on := httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) { panic("on purpose") }}
-		if err := WatchWith(l, c, idle.Policy{IdleTimeout: time.Second}, on); err != nil {
+		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Second}, on); err != nil {
 			t.Fatal(err)
 		}
 		l.Close()

@@ -291,8 +291,10 @@ func (c *Conn) SetDeadline(t time.Time) error {
 //     request has begun: its bytes came with the previous one.
 //   - Some deadlines are signals, see onSignal.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if t.Unix() >= firstSignal && c.onSignal(t) {
-		return nil
+	if t.Unix() >= firstSignal {
+		if is, err := c.onSignal(t); is {
+			return err
+		}
 	}
 	switch {
 	case c.transition(readingBody, handling):

@@ -224,12 +224,12 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 	var none L
 	for _, l := range listeners {
 		if l == none {
-			return nil, fmt.Errorf("%s: %s: a listener is nil; did NewListener return an error?", pkg, what)
+			return nil, fmt.Errorf("%s: %s: a listener is nil; did Wrap return an error?", pkg, what)
 		}
 		all = append(all, l.self())
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: %s of no listener; pass those that NewListener has returned", pkg, what)
+		return nil, fmt.Errorf("%s: %s of no listener; pass those that Wrap has returned", pkg, what)
 	}
 	return all, nil
 }

@@ -2,9 +2,9 @@ package httpconn
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"time"
-	"unsafe"
 )
 
 // Accepted records that the server begins to serve the connection. nc is what the
@@ -134,16 +134,16 @@ func Find(l *Listener, nc net.Conn) *Conn {
 	if c, ok := nc.(*Conn); ok && c.listener == l {
 		return c
 	}
-	if c := l.unwrap(nc); c != nil && c.listener == l {
+	if c := Unwrap(nc); c != nil && c.listener == l {
 		return c
 	}
 	return nil
 }
 
-// unwrap finds the connection that nc wraps. Some wrappers give no access to what
-// they wrap. But all of them forward deadlines, so a deadline of a special value
-// makes the connection identify itself.
-func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
+// Unwrap returns the connection that nc is or wraps, or nil if there is none. Some wrappers
+// give no access to what they wrap. But all of them forward deadlines and the errors of
+// that, so a deadline of a special value makes the connection identify itself.
+func Unwrap(nc net.Conn) (found *Conn) {
 	// fasthttp's wrapper panics if Shutdown has just closed it.
 	defer func() { _ = recover() }()
 	for {
@@ -154,32 +154,28 @@ func (l *Listener) unwrap(nc net.Conn) (found *Conn) {
 			nc = wrapper.NetConn()
 		case interface{ UnsafeConn() net.Conn }: // a hijacked connection of fasthttp
 			nc = wrapper.UnsafeConn()
+		case nil:
+			return nil
 		default:
-			return l.findBySignal(nc)
+			var id *identity
+			if errors.As(nc.SetReadDeadline(time.Unix(firstSignal, findSignal)), &id) {
+				return id.c
+			}
+			return nil
 		}
 	}
 }
 
-// findBySignal finds a connection behind a wrapper by setting a special deadline.
-// onSignal receives it on the same goroutine and stores the connection in
-// l.found.
-func (l *Listener) findBySignal(nc net.Conn) *Conn {
-	l.finding.Lock()
-	defer l.finding.Unlock()
-	defer func() { l.found = nil }() // so that the connection can be collected
-	nc.SetReadDeadline(l.findSignal())
-	return l.found
-}
+// An identity is the error of SetReadDeadline by which a connection tells Unwrap which one
+// it is.
+type identity struct{ c *Conn }
 
-// firstSignal is the least deadline that may be a signal, in seconds since 1970.
-const firstSignal = 8_000_000_001 // in the year 2223
+func (*identity) Error() string { return "the deadline is a signal between packages of idlewheel" }
 
-// findSignal is the signal that makes a connection of l identify itself. It lies within
-// the second of firstSignal, where nobody would set a deadline, and contains some of l's
-// address, so that another listener's connection does not answer.
-func (l *Listener) findSignal() time.Time {
-	return time.Unix(firstSignal, int64(uintptr(unsafe.Pointer(l))>>4&0xfff_ffff))
-}
+const (
+	firstSignal = 8_000_000_001 // the least deadline that may be a signal, in seconds since 1970: in the year 2223
+	findSignal  = 189_305_807   // the nanoseconds of the signal to identify oneself, in the same second
+)
 
 // HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
 // The server turns it into a deadline, which is a signal that the header has been
@@ -190,19 +186,16 @@ const HeaderReadSignal = 250 * 365 * 24 * time.Hour
 // setting a deadline. fasthttp does.
 func (l *Listener) tellsByDeadlines() bool { return l.http2 == NoHTTP2 }
 
-// onSignal acts on a deadline that is a signal. It reports whether t is one.
-func (c *Conn) onSignal(t time.Time) bool {
-	l := c.listener
-	if t.Unix() == firstSignal {
-		if t.Equal(l.findSignal()) {
-			l.found = c // findBySignal, which holds l.finding, is waiting for it
-		}
-		return true
+// onSignal acts on a deadline that is a signal. It reports whether t is one, and what
+// SetReadDeadline has to return.
+func (c *Conn) onSignal(t time.Time) (is bool, err error) {
+	if t.Equal(time.Unix(firstSignal, findSignal)) {
+		return true, &identity{c}
 	}
 	left := time.Until(t)
-	if !l.tellsByDeadlines() || left > HeaderReadSignal || left < HeaderReadSignal-time.Minute {
-		return false
+	if !c.listener.tellsByDeadlines() || left > HeaderReadSignal || left < HeaderReadSignal-time.Minute {
+		return false, nil
 	}
 	c.HeaderRead()
-	return true
+	return true, nil
 }

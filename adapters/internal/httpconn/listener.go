@@ -46,9 +46,6 @@ type Listener struct {
 	watching  sync.Mutex    // held while a hijacked connection changes its tracker
 	retracked atomic.Uint64 // how many times a connection was tracked again
 
-	finding sync.Mutex
-	found   *Conn // see findBySignal
-
 	counts  counts
 	streams streams
 	drain   drain

@@ -72,7 +72,7 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 func TestPolicyOfAnotherName(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
-		if err := Watch(l, c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, nil); err != nil {
+		if err := Watch("httpconn", c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
 		}
 		var timeout *idle.TimeoutError
@@ -176,9 +176,6 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 
 // TestDeadlinesOfUsers are no signals, however far they are.
 func TestDeadlinesOfUsers(t *testing.T) {
-	if (&Listener{}).findSignal().Equal((&Listener{http2: OverTLS}).findSignal()) {
-		t.Error("two listeners call alike")
-	}
 	for _, server := range []HTTP2{NoHTTP2, OverTLS} {
 		for _, far := range []time.Duration{0, 200, 260, 290, 1000} {
 			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {

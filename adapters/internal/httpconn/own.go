@@ -35,15 +35,15 @@ type ownLimits struct {
 // made again and again. SetTimeouts does not reach a request whose phase was dropped.
 const maxOwnPhases = 256
 
-// SetLimits gives the request that is being handled on a connection of l limits of
-// its own, until its end. nc is the connection or a wrapper.
-func SetLimits(l *Listener, nc net.Conn, own httplimits.RequestLimits) error {
-	c := Find(l, nc)
-	if c == nil {
-		return fmt.Errorf("%s: SetLimits: the request did not arrive on this listener, or its %T hides the connection", l.pkg, nc)
+// SetLimits gives the request that is being handled on a connection limits of its own,
+// until its end. nc is the connection or a wrapper. pkg is the adapter.
+func SetLimits(pkg string, nc net.Conn, own httplimits.RequestLimits) error {
+	c := Unwrap(nc)
+	if c == nil || c.listener.pkg != pkg {
+		return fmt.Errorf("%s: SetLimits: the request did not arrive on a listener of this package, or its %T hides the connection", pkg, nc)
 	}
 	if err := c.setLimits(own); err != nil {
-		return fmt.Errorf("%s: SetLimits: %w", l.pkg, err)
+		return fmt.Errorf("%s: SetLimits: %w", pkg, err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // setLimits gives the request of c limits of its own.
 func setLimits(t *testing.T, c *Conn, own httplimits.RequestLimits) {
 	t.Helper()
-	if err := SetLimits(c.listener, c, own); err != nil {
+	if err := SetLimits("httpconn", c, own); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -192,7 +192,7 @@ func TestSetLimitsRefuses(t *testing.T) {
 	inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 		refuses := func(own httplimits.RequestLimits, says string) {
 			t.Helper()
-			if err := SetLimits(l, c, own); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "httpconn: SetLimits: ") {
+			if err := SetLimits("httpconn", c, own); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "httpconn: SetLimits: ") {
 				t.Errorf("%+v: %v, want one that says %q", own, err, says)
 			}
 			if c.state.Load()&limited != 0 {
@@ -212,7 +212,7 @@ func TestSetLimitsRefuses(t *testing.T) {
 		c.HeaderRead()
 		c.Hijack()
 		refuses(httplimits.RequestLimits{}, "hijacked; use Watch")
-		if err := SetLimits(l, w, httplimits.RequestLimits{}); err == nil || !strings.Contains(err.Error(), "did not arrive on this listener") {
+		if err := SetLimits("httpconn", w, httplimits.RequestLimits{}); err == nil || !strings.Contains(err.Error(), "did not arrive on a listener of this package") {
 			t.Errorf("another connection: %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -63,7 +64,7 @@ func TestWatchPings(t *testing.T) {
 		c.SetDeadline(time.Time{})
 		var pings atomic.Int32
 		beats := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 3}}
-		if err := Watch(l, c, beats, func() error { pings.Add(1); return nil }); err != nil {
+		if err := Watch("httpconn", c, beats, httplimits.Callbacks{Ping: func() error { pings.Add(1); return nil }}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)

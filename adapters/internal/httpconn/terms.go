@@ -70,7 +70,7 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	case t.OnTimeout == nil:
 		next.timeouts.OnTimeout = was
 	case was == nil:
-		return fmt.Errorf("OnTimeout is set, but the listener was made without one; give one to NewListener, or leave it nil")
+		return fmt.Errorf("OnTimeout is set, but the listener was made without one; give one to Wrap, or leave it nil")
 	}
 	if _, err := l.makePhases(next); err != nil { // so that none is replaced if one cannot be
 		return err

@@ -211,7 +211,7 @@ func TestHijackedPolicySwitched(t *testing.T) {
 		limits.Idle.Tick = 10 * time.Millisecond
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 			c.Hijack()
-			if err := Watch(l, c, idle.Policy{IdleTimeout: 3 * time.Second}, nil); err != nil {
+			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 3 * time.Second}, httplimits.Callbacks{}); err != nil {
 				t.Fatal(err)
 			}
 			set(t, l, time.Minute)

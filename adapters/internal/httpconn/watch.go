@@ -57,21 +57,18 @@ func (l *Listener) track(c *Conn) error {
 	return nil
 }
 
-// Watch is WatchWith for a connection that has only a ping.
-func Watch(l *Listener, nc net.Conn, p idle.Policy, ping func() error) error {
-	return WatchWith(l, nc, p, httplimits.Callbacks{Ping: ping})
-}
-
-// WatchWith applies the policy p to a hijacked connection of l, which calls the
-// functions of on. If p sets no limit, the connection is no longer tracked.
-func WatchWith(l *Listener, nc net.Conn, p idle.Policy, on httplimits.Callbacks) error {
-	c := Find(l, nc)
+// Watch applies the policy p to a hijacked connection, which calls the functions of on. nc is
+// the connection or a wrapper. If p sets no limit, the connection is no longer tracked. pkg is
+// the adapter, whose listener has to have accepted the connection.
+func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) error {
+	c := Unwrap(nc)
 	switch {
-	case c == nil || c.state.Load()&^flags != hijacked:
-		return fmt.Errorf("%s: Watch of a %T: %w", l.pkg, nc, ErrForeign)
+	case c == nil || c.listener.pkg != pkg || c.state.Load()&^flags != hijacked:
+		return fmt.Errorf("%s: Watch of a %T: %w", pkg, nc, ErrForeign)
 	case p.Heartbeat.Interval > 0 && !p.Heartbeat.Passive && on.Ping == nil:
-		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but ping is nil; pass a function that pings, or use the Passive form", l.pkg, p.Heartbeat.Interval)
+		return fmt.Errorf("%s: Watch: the policy has an active Heartbeat (every %v), but Callbacks.Ping is nil; pass a function that pings, or use the Passive form", pkg, p.Heartbeat.Interval)
 	}
+	l := c.listener
 	if p.Name == "" {
 		p.Name = Hijacked.String()
 	}
@@ -82,7 +79,7 @@ func WatchWith(l *Listener, nc net.Conn, p idle.Policy, on httplimits.Callbacks)
 		return nil
 	}
 	if err := l.watch(c, p, on); err != nil {
-		return fmt.Errorf("%s: Watch: %w", l.pkg, err)
+		return fmt.Errorf("%s: Watch: %w", pkg, err)
 	}
 	return nil
 }

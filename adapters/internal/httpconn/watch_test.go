@@ -30,20 +30,20 @@ func TestHijackedIsNotTracked(t *testing.T) {
 			t.Errorf("%d are open: %+v", l.open, st)
 		}
 		for range 2 {
-			if err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil); err != nil {
+			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{}); err != nil {
 				t.Fatal(err)
 			}
 			if st := l.Stats(); st.Live != 1 || st.Tracked != 1 || st.Closed != 0 || l.open != 2 {
 				t.Errorf("watched, %d are open: %+v", l.open, st)
 			}
 		}
-		if err := Watch(l, c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 1 || l.open != 2 {
+		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, httplimits.Callbacks{}); err == nil || l.Stats().Live != 1 || l.open != 2 {
 			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
 		}
-		if err := Watch(l, c, idle.Policy{Name: "none"}, nil); err != nil {
+		if err := Watch("httpconn", c, idle.Policy{Name: "none"}, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := Watch(l, c, idle.Policy{IdleTimeout: -1}, nil); err == nil || l.Stats().Live != 0 || l.open != 1 {
+		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: -1}, httplimits.Callbacks{}); err == nil || l.Stats().Live != 0 || l.open != 1 {
 			t.Errorf("%v, and %d are open: %+v", err, l.open, l.Stats())
 		}
 		time.Sleep(time.Hour)
@@ -55,7 +55,7 @@ func TestHijackedIsNotTracked(t *testing.T) {
 		if l.open != 0 {
 			t.Errorf("%d are open", l.open)
 		}
-		err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
 		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the listener is closed") {
 			t.Errorf("Watch after the end gives %v", err)
 		}
@@ -78,7 +78,7 @@ func TestWatchedIsForgotten(t *testing.T) {
 			if short {
 				limit = 100 * time.Millisecond
 			}
-			if err := Watch(l, c, idle.Policy{IdleTimeout: limit}, nil); err != nil {
+			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: limit}, httplimits.Callbacks{}); err != nil {
 				t.Fatal(err)
 			}
 			l.Close()
@@ -98,8 +98,10 @@ func TestWatchedIsForgotten(t *testing.T) {
 func TestWatchKeepsItsPlace(t *testing.T) {
 	one := idle.Capacity{PerKey: 1, Key: func(any) string { return "the same" }}
 	for name, again := range map[string]func(*Listener, *Conn) error{
-		"Watch": func(l *Listener, c *Conn) error { return Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil) },
-		"Idle":  func(_ *Listener, c *Conn) error { c.Idle(); return nil }, // it was not hijacked after all
+		"Watch": func(l *Listener, c *Conn) error {
+			return Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
+		},
+		"Idle": func(_ *Listener, c *Conn) error { c.Idle(); return nil }, // it was not hijacked after all
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, c, w := accepted(t, unlimited())
@@ -127,7 +129,7 @@ func TestWatchAfterClose(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
 		c.Close()
-		err := Watch(l, c, idle.Policy{IdleTimeout: time.Minute}, nil)
+		err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
 		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
 			t.Error(err)
 		}
@@ -139,12 +141,12 @@ func TestWatchAfterItsTimeout(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.SetDeadline(time.Time{})
 		short := idle.Policy{IdleTimeout: time.Minute}
-		if err := Watch(l, c, short, nil); err != nil {
+		if err := Watch("httpconn", c, short, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
 		}
 		c.Read(make([]byte, 1))
 		var timeout *idle.TimeoutError
-		if err := Watch(l, c, short, nil); !errors.As(err, &timeout) || l.open != 1 {
+		if err := Watch("httpconn", c, short, httplimits.Callbacks{}); !errors.As(err, &timeout) || l.open != 1 {
 			t.Errorf("%v, and %d are open", err, l.open)
 		}
 	})
@@ -160,7 +162,7 @@ func TestNotHijacked(t *testing.T) {
 				c.Read(make([]byte, 5))
 				c.SetDeadline(time.Time{})
 				if watch != (idle.Policy{}) {
-					if err := Watch(l, c, watch, nil); err != nil {
+					if err := Watch("httpconn", c, watch, httplimits.Callbacks{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -213,7 +215,7 @@ func TestWatchIsExact(t *testing.T) {
 		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 			c.SetDeadline(time.Time{})
-			err := Watch(l, c, test.policy, func() error { return nil })
+			err := Watch("httpconn", c, test.policy, httplimits.Callbacks{Ping: func() error { return nil }})
 			if test.refused {
 				if err == nil || !strings.Contains(err.Error(), "shorter than the tick") {
 					t.Errorf("%+v: %v", test.policy, err)
@@ -223,7 +225,7 @@ func TestWatchIsExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Watch(l, c, test.policy, func() error { return nil }); err != nil {
+			if err := Watch("httpconn", c, test.policy, httplimits.Callbacks{Ping: func() error { return nil }}); err != nil {
 				t.Errorf("%+v: Watch again: %v", test.policy, err)
 			}
 			begun := time.Now()
@@ -249,7 +251,7 @@ func TestEachEndOnce(t *testing.T) {
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
 			c.Hijack()
 			for range 2 {
-				if err := Watch(l, c, idle.Policy{IdleTimeout: 50 * time.Millisecond}, nil); err != nil {
+				if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 50 * time.Millisecond}, httplimits.Callbacks{}); err != nil {
 					t.Fatal(err)
 				}
 			}

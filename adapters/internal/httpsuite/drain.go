@@ -208,7 +208,7 @@ var ofDrain = []promise{
 			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
 				defer c.Close()
 				if path == "/watched" {
-					if err := r.WatchWith(c, idle.Policy{IdleTimeout: time.Hour, WriteTimeout: limit}, httplimits.Callbacks{OnDrain: func() {
+					if err := r.Watch(c, idle.Policy{IdleTimeout: time.Hour, WriteTimeout: limit}, httplimits.Callbacks{OnDrain: func() {
 						io.WriteString(c, "bye\n")
 						told <- struct{}{}
 					}}); err != nil {

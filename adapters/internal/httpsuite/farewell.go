@@ -20,7 +20,7 @@ func watching(t *testing.T, p idle.Policy, callbacks func(net.Conn) httplimits.C
 		r.Hijack(func(c net.Conn, _ *bufio.Reader) {
 			defer c.Close()
 			io.WriteString(c, "ready\n")
-			if err := r.WatchWith(c, p, callbacks(c)); err != nil {
+			if err := r.Watch(c, p, callbacks(c)); err != nil {
 				t.Error(err)
 			}
 			ended <- use(c)
@@ -113,19 +113,5 @@ var ofFarewells = []promise{
 			t.Errorf("it ended with %v", err)
 		}
 		s.WantNone()
-	}},
-
-	// Ping is the one of Watch, and is missed likewise.
-	{"WatchWithRefuses", plain, func(t *testing.T, u under) {
-		ended := make(chan error, 1)
-		s := u.start(t, Off(), func(r Request) {
-			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
-				defer c.Close()
-				ended <- r.WatchWith(c, idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, httplimits.Callbacks{OnDrain: func() {}})
-			})
-		})
-		c := s.Dial()
-		c.Send(Upgrade)
-		WantError(t, Receive(t, ended), u.Package+": Watch: ", "ping is nil")
 	}},
 }

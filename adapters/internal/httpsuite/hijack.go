@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -32,7 +33,7 @@ func hijack(use func(hijacked) error) (func(Request), chan error) {
 		}
 		r.Hijack(func(c net.Conn, in *bufio.Reader) {
 			io.WriteString(c, "ready\n")
-			ended <- use(hijacked{c, in, func(p idle.Policy, ping func() error) error { return r.Watch(c, p, ping) }})
+			ended <- use(hijacked{c, in, func(p idle.Policy, ping func() error) error { return r.Watch(c, p, httplimits.Callbacks{Ping: ping}) }})
 		})
 	}, ended
 }

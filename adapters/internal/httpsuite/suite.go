@@ -93,9 +93,8 @@ type Request interface {
 
 	// Watch is the adapter's. c is what Hijack gave, nil for a connection that was not
 	// hijacked.
-	Watch(c net.Conn, p idle.Policy, ping func() error) error
+	Watch(c net.Conn, p idle.Policy, on httplimits.Callbacks) error
 
-	WatchWith(c net.Conn, p idle.Policy, on httplimits.Callbacks) error
 	SetLimits(httplimits.RequestLimits) error // the adapter's
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -54,12 +55,12 @@ var ofWatch = []promise{
 		refuses := func(err error, says string) { WantError(t, err, u.Package+": ", says) }
 		takeOver, _ := hijack(func(h hijacked) error {
 			ping := func() error { return nil }
-			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), "ping is nil")
+			refuses(h.watch(idle.Policy{Heartbeat: idle.Heartbeat{Interval: limit, Timeout: limit}}, nil), "Callbacks.Ping is nil")
 			refuses(h.watch(idle.Policy{IdleTimeout: -1}, ping), "IdleTimeout is -1ns")
 			return echoLines(h)
 		})
 		s := u.start(t, Only(time.Minute), func(r Request) {
-			refuses(r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, nil), "was not hijacked")
+			refuses(r.Watch(nil, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{}), "was not hijacked")
 			takeOver(r)
 		})
 		c := s.Dial()

@@ -94,7 +94,7 @@ func web(make func() *http.Server, limits *idlehttp.Timeouts, beat time.Duration
 		s.Handler, s.ErrorLog = handler(beat), quiet
 		wrapped := net.Listener(ln)
 		if limits != nil {
-			if wrapped, err = idlehttp.NewListener(s, ln, *limits); err != nil {
+			if wrapped, err = idlehttp.Wrap(s, ln, *limits); err != nil {
 				return t, nil, err
 			}
 		}
@@ -146,7 +146,7 @@ func handler(beat time.Duration) http.Handler {
 		defer c.CloseNow()
 		if beat > 0 {
 			policy := idle.Policy{WriteTimeout: beat, Heartbeat: idle.Heartbeat{Interval: beat, Timeout: beat / 2}}
-			if err := idlehttp.Watch(r, policy, func() error { go c.Ping(context.Background()); return nil }); err != nil {
+			if err := idlehttp.Watch(r, policy, idlehttp.Callbacks{Ping: func() error { go c.Ping(context.Background()); return nil }}); err != nil {
 				return
 			}
 		}
@@ -193,7 +193,7 @@ func fast(set func(*fasthttp.Server), limits *idlefasthttp.Timeouts) func(io.Wri
 		}
 		wrapped := net.Listener(ln)
 		if limits != nil {
-			if wrapped, err = idlefasthttp.NewListener(s, ln, *limits); err != nil {
+			if wrapped, err = idlefasthttp.Wrap(s, ln, *limits); err != nil {
 				return t, nil, err
 			}
 		}

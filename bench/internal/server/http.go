@@ -41,7 +41,7 @@ func newHTTP(c Config, ln net.Listener) (*Server, error) {
 	}
 	s := &Server{stop: h.Close}
 	if c.Variant == Ours {
-		l, err := idlehttp.NewListener(h, ln, c.Timeouts)
+		l, err := idlehttp.Wrap(h, ln, c.Timeouts)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func newFasthttp(c Config, ln net.Listener) (*Server, error) {
 	}
 	s := &Server{stop: h.Shutdown}
 	if c.Variant == Ours {
-		l, err := idlefasthttp.NewListener(h, ln, c.Timeouts)
+		l, err := idlefasthttp.Wrap(h, ln, c.Timeouts)
 		if err != nil {
 			return nil, err
 		}

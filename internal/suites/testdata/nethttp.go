@@ -17,7 +17,7 @@ func init() {
 	rate := idle.Rate{BytesPerSecond: idlehttp.Off}
 	http.SuitesHook = func(s *http.Server, l net.Listener) net.Listener {
 		switch fmt.Sprintf("%T", l) {
-		case "idlehttp.nowhere", // NewListener serves it, to learn what speaks HTTP/2
+		case "idlehttp.nowhere", // Wrap serves it, to learn what speaks HTTP/2
 			"*idlehttp.single": // accepts a connection that has timeouts already
 			return l
 		}
@@ -25,7 +25,7 @@ func init() {
 			return l
 		}
 		return wrap(l, func(l net.Listener) (net.Listener, error) {
-			return idlehttp.NewListener(s, l, idlehttp.Timeouts{
+			return idlehttp.Wrap(s, l, idlehttp.Timeouts{
 				HandshakeTimeout: generous,
 				HeaderTimeout:    generous,
 				BodyTimeout:      generous,
