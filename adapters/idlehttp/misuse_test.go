@@ -56,13 +56,13 @@ func TestNilRequest(t *testing.T) {
 // TestForgottenUnits: a number without a unit is nanoseconds.
 func TestForgottenUnits(t *testing.T) {
 	limits := func(l Timeouts) error {
-		ln, err := NewListener(&http.Server{}, httpsuite.Listen(t), l)
+		ln, err := Wrap(&http.Server{}, httpsuite.Listen(t), l)
 		if err == nil {
 			ln.Close()
 		}
 		return err
 	}
-	l, err := NewListener(&http.Server{}, httpsuite.Listen(t), Timeouts{})
+	l, err := Wrap(&http.Server{}, httpsuite.Listen(t), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -332,7 +332,7 @@ func calls(limits *idlegrpc.Timeouts, options ...grpc.ServerOption) func(io.Writ
 		creds := credentials.NewServerTLSFromCert(&certificate)
 		wrapped := net.Listener(ln)
 		if limits != nil {
-			l, err := idlegrpc.NewListener(ln, *limits)
+			l, err := idlegrpc.Wrap(ln, *limits)
 			if err != nil {
 				return t, nil, err
 			}
