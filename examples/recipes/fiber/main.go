@@ -25,7 +25,7 @@ func main() {
 func serve(ln net.Listener, t idlefasthttp.Timeouts) error {
 	app := fiber.New()
 	app.Get("/hello/:name", func(c fiber.Ctx) error { return c.SendString("hello " + c.Params("name")) })
-	limited, err := idlefasthttp.NewListener(app.Server(), ln, t)
+	limited, err := idlefasthttp.Wrap(app.Server(), ln, t)
 	if err != nil {
 		return err
 	}

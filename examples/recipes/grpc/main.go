@@ -40,7 +40,7 @@ func main() {
 
 // serve serves by grpc-go's own transport.
 func serve(ln net.Listener, t idlegrpc.Timeouts) error {
-	l, err := idlegrpc.NewListener(ln, t)
+	l, err := idlegrpc.Wrap(ln, t)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func serve(ctx context.Context, ln net.Listener) error {
 	mux.Handle("GET /events", idlehttp.KeepStream(events(leaving), 15*time.Second, ": \n\n"))
 	mux.Handle("GET /poll", poll(leaving))
 	server := &http.Server{Handler: mux}
-	l, err := idlehttp.NewListener(server, ln, idlehttp.Timeouts{})
+	l, err := idlehttp.Wrap(server, ln, idlehttp.Timeouts{})
 	if err != nil {
 		return err
 	}
