@@ -3,6 +3,7 @@ package idle
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,53 @@ func TestCensusCounts(t *testing.T) {
 		}
 		if c := r.census(Query{}); c.Len() != 0 || c.Live != 97 {
 			r.Errorf("unlisted: %+v", c)
+		}
+	})
+}
+
+// A sender is a peer for which bytes wait.
+type sender struct {
+	peer
+	unsent int
+}
+
+func (s *sender) Unsent() int {
+	if s.unsent > 1e12 {
+		panic("unsent")
+	}
+	return s.unsent
+}
+
+// TestUnsent counts bytes that wait for peers: those of connections on which a write waits.
+func TestUnsent(t *testing.T) {
+	quiet := &Options{Logger: slog.New(slog.DiscardHandler)}
+	onBoth(t, Policy{IdleTimeout: time.Hour}, quiet, func(r *rig) {
+		var all []*sender
+		for _, unsent := range []int{100, 3_000_000_000, 0, 7000, -5, 1e15} {
+			s := &sender{unsent: unsent}
+			r.track(&s.Conn, s)
+			r.do(s.AwaitWrite)
+			all = append(all, s)
+		}
+		paused := &sender{unsent: 1 << 20} // no write waits
+		r.track(&paused.Conn, paused)
+		r.track(&new(peer).Conn, new(peer)) // cannot tell
+		c := r.census(Query{Sort: MostUnsent})
+		if c.Live != 8 || c.Unsent != 3_000_007_100 || c.WithUnsent != 3 {
+			r.Errorf("%d bytes for %d of %d", c.Unsent, c.WithUnsent, c.Live)
+		}
+		for i, info := range r.page(c, 0, 3) {
+			if want := []*sender{all[1], all[3], all[0]}[i]; info.Owner != want || info.Unsent != want.unsent {
+				r.Errorf("number %d: %+v", i, info)
+			}
+		}
+		r.do(all[1].PauseWrite)
+		r.do(func() { all[3].Stop() })
+		if c := r.census(Query{}); c.Unsent != 100 || c.WithUnsent != 1 {
+			r.Errorf("later: %d bytes for %d", c.Unsent, c.WithUnsent)
+		}
+		if n := r.Stats().Panics; n != 2 { // one in each census
+			r.Errorf("%d panics", n)
 		}
 	})
 }

@@ -229,6 +229,9 @@ func hooksOf(o any) *Hooks {
 	if o, ok := o.(interface{ Examine() SocketState }); ok {
 		h.Probe = func(any, Reason) SocketState { return o.Examine() }
 	}
+	if o, ok := o.(interface{ Unsent() int }); ok {
+		h.Unsent = func(any) int { return o.Unsent() }
+	}
 	if o, ok := o.(interface{ Expire(*TimeoutError) }); ok {
 		h.Expire = func(_ any, err *TimeoutError) { o.Expire(err) }
 	}

@@ -13,7 +13,7 @@ import (
 //
 // On a loop-driven [Shard], all functions are called on the loop, and none may
 // block. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
-// goroutines of their own and may block, while Probe and Expire are called in
+// goroutines of their own and may block, while Probe, Unsent and Expire are called in
 // passes, and must neither block nor call runtime.Goexit. Passes of several shards may call them at the same time, for
 // different connections. A panic in a function is logged and counted, and does
 // not affect other connections.
@@ -48,6 +48,10 @@ type Hooks struct {
 	// is timed out, once for each such limit, but not for MaxAge and
 	// PhaseTimeout. The SocketState may concern other limits too.
 	Probe func(owner any, about Reason) SocketState
+
+	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A
+	// [Tracker.Census] calls it for each connection on which a write waits, in a pass as Probe.
+	Unsent func(owner any) int
 
 	// Expire is called once when a connection has timed out, or was ended by an
 	// operation, even if its owner has called [Conn.Stop] while OnEnd was running. It

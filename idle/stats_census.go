@@ -3,6 +3,7 @@ package idle
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ const (
 	Oldest                 // the greatest age first
 	NextToEnd              // the soonest to end if nothing moves first
 	MostMisses             // the most unanswered pings first
+	MostUnsent             // the most bytes that wait for the peer first
 	numSorts
 )
 
@@ -43,6 +45,13 @@ type Census struct {
 	Phases map[string]PhaseCensus
 	Idle   Histogram // time since their last use, see [Conn.Idle]
 	Age    Histogram // see [Conn.Age]
+
+	// Unsent is how many bytes wait for peers, and WithUnsent for how many connections. They
+	// count connections on which a write waits, as far as the adapter can tell how much waits:
+	// idlegnet counts what gnet holds back; idlenet and the HTTP adapters count the kernel's send
+	// buffer, on Linux only.
+	Unsent     uint64
+	WithUnsent int
 
 	tracker *base
 	at      moment
@@ -160,7 +169,8 @@ func (n *counting) stop() {
 }
 
 // meet counts a connection that the walk visits.
-func (n *counting) meet(_ *Shard, c *Conn) {
+func (n *counting) meet(s *Shard, c *Conn) {
+	unsent := s.unsent(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begin()
@@ -183,6 +193,10 @@ func (n *counting) meet(_ *Shard, c *Conn) {
 	n.inPhase.Live++
 	census.Idle.note(census.at.since(active))
 	census.Age.note(census.at.since(born))
+	if unsent > 0 {
+		census.Unsent += uint64(unsent)
+		census.WithUnsent++
+	}
 	misses := snap.misses(&phase.policy)
 	f := snap.forecast(phase.limits)
 	if f.end.terms != nil {
@@ -201,6 +215,8 @@ func (n *counting) meet(_ *Shard, c *Conn) {
 		key = born.Bits()
 	case n.sort == MostMisses:
 		key = uint32(-misses)
+	case n.sort == MostUnsent:
+		key = uint32(-min(unsent, math.MaxInt32))
 	case f.end.terms != nil:
 		key = uint32(f.end.at)
 	}
@@ -209,6 +225,16 @@ func (n *counting) meet(_ *Shard, c *Conn) {
 	}
 	last := &n.met[len(n.met)-1]
 	*last = append(*last, candidate{c, key})
+}
+
+// unsent returns how many bytes wait for c's peer, as far as its owner can tell.
+func (s *Shard) unsent(c *Conn) (n int) {
+	ask := c.hooks.Unsent
+	if ask == nil || !c.out.waits() || !c.Live() {
+		return 0
+	}
+	s.tracker.calls.guard("Unsent", func() { n = max(ask(c.owner), 0) })
+	return n
 }
 
 // finish returns the census after the walk.
@@ -247,6 +273,7 @@ type Info struct {
 	IdleOut time.Duration // since something was sent, except pings
 	Busy    bool          // see [Tracker.Drain]
 	Misses  int           // pings that were not answered, in a row
+	Unsent  int           // bytes that wait for the peer; see [Census]
 
 	// Next is what is due next if nothing moves: "ping", "miss", "drain" or "end", or
 	// empty if no limit counts. NextIn is the time until then; it is zero or negative if
@@ -314,8 +341,8 @@ func (s *Shard) info(c *Conn) Info {
 	i := Info{
 		Label: s.tracker.ends.label(c.owner), Owner: c.owner, Phase: phase.policy.Name,
 		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
-		Busy: e.isBusy(),
-		of:   c,
+		Busy: e.isBusy(), Unsent: s.unsent(c),
+		of: c,
 	}
 	snap := snapshot{moment: m}
 	e.snapshot(&snap)

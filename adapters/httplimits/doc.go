@@ -43,6 +43,16 @@
 // the kernel receive much and then reads nothing for long. nginx cuts them in the same
 // way (send_timeout). Servers of large files for such clients need a longer WriteTimeout.
 //
+// # Bytes that wait
+//
+// There is no MaxUnsent here, as in idlenet and idlegnet. Both servers write responses
+// synchronously: Write of a handler, or of fasthttp after the handler, waits until the kernel
+// has taken the bytes, but for a buffer of 4 kB for each connection or stream. So what waits for
+// a client is in the kernel's send buffer. Each download that a client reads more slowly than the
+// server writes fills that, so a limit would end healthy clients. WriteTimeout and WriteRate end
+// those that don't read. To bound the memory, bound the buffer, by SetWriteBuffer of
+// net.TCPConn or the system's net.ipv4.tcp_wmem. A [idle.Census] of the tracker counts what waits.
+//
 // # Answers
 //
 // A header or a body of HTTP/1 that takes too long is answered with 408, and a handler

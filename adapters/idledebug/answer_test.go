@@ -142,7 +142,7 @@ func TestBadRequests(t *testing.T) {
 		for target, want := range map[string]string{
 			"/api/state?ends=-1":              `ends is "-1"; it must be a whole number from 0 to 1024`,
 			"/api/state?tracker=mian":         `tracker is "mian"; it must be one of "main"`,
-			"/api/connections?sort=size":      `sort is "size"; it must be "idle", "age", "end" or "misses"`,
+			"/api/connections?sort=size":      `sort is "size"; it must be "idle", "age", "end", "misses" or "unsent"`,
 			"/api/connections?sort=":          `sort is ""`,
 			"/api/connections?page=0":         `page is "0"`,
 			"/api/connections?page=1e3":       `page is "1e3"`,

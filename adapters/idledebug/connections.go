@@ -10,7 +10,7 @@ import (
 )
 
 // sorts are the orders of connections, by the name that a request gives.
-var sorts = map[string]idle.Sort{"idle": idle.MostIdle, "age": idle.Oldest, "end": idle.NextToEnd, "misses": idle.MostMisses}
+var sorts = map[string]idle.Sort{"idle": idle.MostIdle, "age": idle.Oldest, "end": idle.NextToEnd, "misses": idle.MostMisses, "unsent": idle.MostUnsent}
 
 const (
 	defaultSize = 20
@@ -43,6 +43,7 @@ type row struct {
 	IdleOut seconds `json:"idle_out"`
 	Busy    bool    `json:"busy"`
 	Misses  int     `json:"misses"`
+	Unsent  int     `json:"unsent"` // bytes
 	Next    string  `json:"next"`
 	NextIn  seconds `json:"next_in"`
 	NextBy  string  `json:"next_by"`
@@ -71,7 +72,7 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 	}
 	sort, ok := sorts[by]
 	if !ok {
-		return invalid("sort", by, `"idle", "age", "end" or "misses"`)
+		return invalid("sort", by, `"idle", "age", "end", "misses" or "unsent"`)
 	}
 	v := view{sort: sort, filtered: q.Has("phase"), phase: q.Get("phase")}
 	if v.filtered && l.phase(v.phase) == nil {
@@ -107,6 +108,6 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 func rowOf(i *idle.Info, id string) row {
 	return row{
 		ID: id, Label: i.Label, Phase: i.Phase, Age: inSeconds(i.Age), Idle: inSeconds(min(i.IdleIn, i.IdleOut)), IdleIn: inSeconds(i.IdleIn), IdleOut: inSeconds(i.IdleOut),
-		Busy: i.Busy, Misses: i.Misses, Next: i.Next, NextIn: inSeconds(i.NextIn), NextBy: i.NextBy.String(), EndsIn: inSeconds(i.EndsIn), EndsBy: i.EndsBy.String(),
+		Busy: i.Busy, Misses: i.Misses, Unsent: i.Unsent, Next: i.Next, NextIn: inSeconds(i.NextIn), NextBy: i.NextBy.String(), EndsIn: inSeconds(i.EndsIn), EndsBy: i.EndsBy.String(),
 	}
 }

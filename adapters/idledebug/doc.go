@@ -49,7 +49,7 @@
 // names the tracker; the default is the first by name. Durations are in seconds.
 //
 //	GET  api/state        counts, phases and limits, census, operations, recent ends (ends=50)
-//	GET  api/connections  the list: sort=idle, age, end or misses; phase; page=1; size=20
+//	GET  api/connections  the list: sort=idle, age, end, misses or unsent; phase; page=1; size=20
 //	POST api/drain        {"over": "60s", "grace": "5s", "stop": "5m"}; or "rate": 100, or "now": true, instead of over
 //	POST api/shed         {"idle": "30s", "age": "", "phase": "", "share": 0.1, "most": 0, "cause": "", ...}, and as for drain
 //	POST api/operation    {"id": "...", "do": "pause"}, or resume, or cancel

@@ -33,6 +33,26 @@ func TestListOfEnded(t *testing.T) {
 	})
 }
 
+// TestUnsent shows how much waits for peers.
+func TestUnsent(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		for i, label := range []string{"quick", "slow", "slower"} {
+			c := &idle.Conn{}
+			hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}, Unsent: func(any) int { return 1000 * i }}
+			if err := s.tracker().Track(c, label, hooks); err != nil {
+				s.Fatal(err)
+			}
+			c.AwaitWrite()
+		}
+		if c := get[state](s, "/api/state").Census; c.Unsent != 3000 || c.WithUnsent != 2 {
+			s.Errorf("%+v", c)
+		}
+		if l := get[list](s, "/api/connections?sort=unsent"); len(l.Rows) != 3 || l.Rows[0].Label != "slower" || l.Rows[0].Unsent != 2000 {
+			s.Errorf("%+v", l.Rows)
+		}
+	})
+}
+
 // TestPagesAreDescribedOnce has two people walk through many pages.
 func TestPagesAreDescribedOnce(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {

@@ -102,6 +102,9 @@ type counted struct {
 	Idle   []bucket       `json:"idle"`
 	Ages   []bucket       `json:"ages"`
 	Ending map[string]int `json:"ending"` // within so many seconds
+
+	Unsent     uint64 `json:"unsent"`      // bytes that wait for peers
+	WithUnsent int    `json:"with_unsent"` // connections
 }
 
 // bucket is the JSON of a bucket of a histogram.
@@ -152,7 +155,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	if c != nil {
 		s.Census = &counted{c.At, inSeconds(time.Since(c.At)), inSeconds(c.Took), c.Live, bucketsOf(&c.Idle), bucketsOf(&c.Age), map[string]int{
 			"1": c.Ending(time.Second), "10": c.Ending(10 * time.Second), "60": c.Ending(time.Minute),
-		}}
+		}, c.Unsent, c.WithUnsent}
 	}
 	return answer(w, s)
 }

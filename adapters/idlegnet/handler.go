@@ -74,6 +74,7 @@ func connOf(owner any) *conn { return (*conn)(owner.(*Conn)) }
 func (o *Options) hooks() idle.Hooks {
 	h := idle.Hooks{
 		Probe:  func(owner any, about idle.Reason) idle.SocketState { return connOf(owner).examine(about) },
+		Unsent: func(owner any) int { return connOf(owner).c.OutboundBuffered() },
 		Expire: func(owner any, err *idle.TimeoutError) { connOf(owner).expire(err) },
 	}
 	if o.Ping != nil {

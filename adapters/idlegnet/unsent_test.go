@@ -59,6 +59,32 @@ func TestMaxUnsent(t *testing.T) {
 	}
 }
 
+// TestUnsentIsCounted: a census tells how many bytes gnet holds back.
+func TestUnsentIsCounted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("gnet holds nothing back there")
+	}
+	h := &handler{open: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, flood), gnet.None }}
+	s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, nil, tcp(), gnet.WithNumEventLoop(1))
+	nc := dial(t, s.address)
+	await := func(conns int) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(ms) {
+			c, err := s.Tracker().Census(t.Context(), idle.Query{})
+			if err != nil || time.Since(begun) > patience {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			if c.Live == 1 && c.WithUnsent == conns && (c.Unsent > 0) == (conns > 0) && c.Unsent <= flood {
+				return
+			}
+		}
+	}
+	await(1)
+	read(t, nc, flood)
+	await(0)
+}
+
 // read reads n bytes.
 func read(t *testing.T, nc net.Conn, n int) {
 	t.Helper()

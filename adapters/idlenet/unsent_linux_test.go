@@ -12,6 +12,34 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+// TestUnsentIsCounted: a census tells how many bytes wait for a peer that doesn't read.
+func TestUnsentIsCounted(t *testing.T) {
+	t.Parallel()
+	tracker := newTracker(t, idle.Policy{WriteTimeout: time.Hour})
+	connect(t, tracker, nil) // for this one nothing waits
+	server, client := connect(t, tracker, nil)
+	done := make(chan error)
+	go func() { _, err := server.Write(make([]byte, 32<<20)); done <- err }()
+	var c *idle.Census
+	for begun := time.Now(); c == nil || c.Unsent < 1000; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if c, err = tracker.Census(t.Context(), idle.Query{Sort: idle.MostUnsent}); err != nil || time.Since(begun) > time.Minute {
+			t.Fatal(c, err)
+		}
+	}
+	page, err := c.Page(t.Context(), 0, 2)
+	if err != nil || c.WithUnsent != 1 || len(page) != 2 || page[0].Owner != server || page[0].Unsent < 1000 || page[1].Unsent != 0 {
+		t.Errorf("%+v, %v, of %+v", page, err, c)
+	}
+	go readAll(net.Conn(client))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if c, err := tracker.Census(t.Context(), idle.Query{}); err != nil || c.Unsent != 0 || c.WithUnsent != 0 {
+		t.Errorf("when the write is done: %+v, %v", c, err)
+	}
+}
+
 // TestMaxUnsent: a peer that doesn't read is ended when its bytes are too many, long before
 // WriteTimeout. One that reads everything is not, though writes wait for it as well.
 func TestMaxUnsent(t *testing.T) {

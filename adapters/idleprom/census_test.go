@@ -76,6 +76,8 @@ func TestPhases(t *testing.T) {
 		g.want(t, "ending_connections", "within=10", 3)
 		g.want(t, "ending_connections", "within=60", 10)
 		g.want(t, "census_late_total", "", 0)
+		g.want(t, "unsent_bytes", "", 0)
+		g.want(t, "unsent_connections", "", 0)
 		if at := g.value(t, "census_timestamp_seconds", "") - float64(began.UnixMilli())/1e3; at < 0 || at > 1 {
 			t.Errorf("the census began %v s after the scrape", at)
 		}
@@ -85,6 +87,22 @@ func TestPhases(t *testing.T) {
 		g.want(t, "phase_connections", "phase=soon", 2)
 		g.want(t, "phase_connections_ended_total", "phase=soon,reason=phase", 3)
 		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle", 5)
+	})
+}
+
+func TestUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
+		for i := range 3 {
+			conn := new(idle.Conn)
+			if err := tr.Track(conn, conn, &idle.Hooks{Expire: hooks.Expire, Unsent: func(any) int { return 1000 * i }}); err != nil {
+				t.Fatal(err)
+			}
+			conn.AwaitWrite()
+		}
+		g := gather(t, c)
+		g.want(t, "unsent_bytes", "", 3000)
+		g.want(t, "unsent_connections", "", 2)
 	})
 }
 

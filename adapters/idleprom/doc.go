@@ -17,6 +17,8 @@
 //	idlewheel_connections                      live connections
 //	idlewheel_phase_connections{phase}         those in a phase (*)
 //	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
+//	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Census] (*)
+//	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]

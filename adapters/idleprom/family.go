@@ -9,6 +9,8 @@ const (
 	connections family = iota
 	phaseConnections
 	endingConnections
+	unsent
+	unsentConnections
 	tracked
 	closed
 	ended
@@ -56,6 +58,9 @@ var families = [numFamilies]struct {
 	connections:       {gauge, "connections", "Live connections.", nil},
 	phaseConnections:  {gauge, "phase_connections", "Live connections by the phase they are in, as the census of the scrape has found them.", []string{"phase"}},
 	endingConnections: {gauge, "ending_connections", "Live connections that end within so many seconds if nothing moves, as the census of the scrape has found them.", []string{"within"}},
+
+	unsent:            {gauge, "unsent_bytes", "Bytes that wait for peers on connections on which a write waits, as the census of the scrape has found them.", nil},
+	unsentConnections: {gauge, "unsent_connections", "Live connections with such bytes, as the census of the scrape has found them.", nil},
 
 	tracked:    {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
 	closed:     {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},

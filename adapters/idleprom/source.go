@@ -109,6 +109,8 @@ func (s *source) putCensus(o output, c *idle.Census) {
 	for _, within := range forecasts {
 		o.put(endingConnections, float64(c.Ending(within)), strconv.Itoa(int(within.Seconds())))
 	}
+	o.put(unsent, float64(c.Unsent))
+	o.put(unsentConnections, float64(c.WithUnsent))
 	o.put(censusTime, float64(c.At.UnixMilli())/1e3)
 	o.put(censusTook, c.Took.Seconds())
 }

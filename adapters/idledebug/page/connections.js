@@ -1,5 +1,5 @@
 // The table of connections.
-import { byId, cells, chosenPhase, count, duration, fill, make, options, phaseName, phaseOptions, plain, write } from "./text.js";
+import { byId, bytes, cells, chosenPhase, count, duration, fill, make, options, phaseName, phaseOptions, plain, write } from "./text.js";
 
 const size = 20;
 const view = { sort: "idle", phase: null, page: 1 }; // a phase of null is all
@@ -82,9 +82,9 @@ export function show(list, asked) {
   write(byId("held"), hold ? "held still while you point at it" : "");
   table.classList.toggle("steered", steer);
   if (hold) return;
-  fill(body, list.rows, cells("label", "minor", "number", "number", "number", "minor", "number minor", "act"), (row, c) => {
+  fill(body, list.rows, cells("label", "minor", "number", "number", "number", "minor", "number minor", "number minor", "act"), (row, c) => {
     row.shown = { ...c, tracker: list.tracker };
-    const [label, phase, idle, age, ends, next, misses, act] = row.children;
+    const [label, phase, idle, age, ends, next, misses, unsent, act] = row.children;
     write(label, plain(c.label) || "(no label)");
     label.title = label.textContent;
     write(phase, phaseName(c.phase) + (c.busy ? ", busy" : ""));
@@ -94,6 +94,7 @@ export function show(list, asked) {
     ends.title = c.ends_by === "none" ? "no limit ends it" : "by " + c.ends_by;
     write(next, c.next ? `${c.next} (${c.next_by})` : "");
     write(misses, c.misses);
+    write(unsent, c.unsent ? bytes(c.unsent) : "");
     if (steer && !act.firstChild) act.append(make("button", "quiet", "End…"));
     if (steer) act.firstChild.setAttribute("aria-label", "End " + label.textContent);
   });

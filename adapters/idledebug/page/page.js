@@ -1,5 +1,5 @@
 // What is on the page, brought up to date once a second while it is seen.
-import { byId, cells, clock, count, duration, fill, make, options, phaseName, plain, rate, write } from "./text.js";
+import { byId, bytes, cells, clock, count, duration, fill, make, options, phaseName, plain, rate, write } from "./text.js";
 import { histogram, sparkline } from "./draw.js";
 import { choose, get } from "./server.js";
 import * as connections from "./connections.js";
@@ -69,7 +69,7 @@ function showCensus(s) {
   for (const within of ["1", "10", "60"]) write(byId("in-" + within), c ? count(c.ending[within]) : "-");
   histogram(byId("idle-histogram"), c ? c.idle : [], "Idle time");
   histogram(byId("age-histogram"), c ? c.ages : [], "Age");
-  const from = c ? `Counted ${count(c.live)} in ${duration(c.took)}, ${duration(c.age)} ago.` : "";
+  const from = c ? `Counted ${count(c.live)} in ${duration(c.took)}, ${duration(c.age)} ago.` + (c.with_unsent ? ` ${bytes(c.unsent)} wait for ${count(c.with_unsent)} peers that read slowly.` : "") : "";
   write(byId("census-note"), s.closed ? "The tracker is closed." : s.census_error ? `${from} No newer count: ${s.census_error}.` : from);
   byId("census-note").classList.toggle("error", s.census_error !== "");
 }

@@ -10,6 +10,14 @@ export function rate(n) {
   return n < 10 ? n.toFixed(1) : grouped.format(Math.round(n));
 }
 
+// bytes writes a number of bytes.
+export function bytes(n) {
+  for (const [unit, name] of [[1e9, " GB"], [1e6, " MB"], [1e3, " kB"]]) {
+    if (n >= unit) return (n / unit).toFixed(n < 10 * unit ? 1 : 0) + name;
+  }
+  return n + " B";
+}
+
 // duration writes seconds in one or two units.
 export function duration(s) {
   if (s < 0) return "-" + duration(-s);

@@ -68,6 +68,23 @@ var ofSteering = []promise{
 		}
 	}},
 
+	// A census tells how much waits for a client that doesn't read its response.
+	{"UnsentIsCounted", onLinux, func(t *testing.T, u under) {
+		h, _, release := routes(t, u, false)
+		defer release()
+		s := u.start(t, Only(time.Minute), h)
+		c := s.DialBare()
+		if u.Secure {
+			c.Shake()
+		}
+		c.Narrow(16 << 10)
+		c.Send(Get("/large"))
+		Eventually(t, "bytes wait", func() bool {
+			census, err := s.Tracker().Census(t.Context(), idle.Query{})
+			return err == nil && census.WithUnsent == 1 && census.Unsent > 1000
+		})
+	}},
+
 	// The tracker's own policy never applies, so it cannot be replaced by mistake.
 	{"SetPolicyRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Timeouts{}, echo)

@@ -56,6 +56,12 @@ func InspectConn(nc net.Conn) (r Report) {
 	return r
 }
 
+// Queued returns Report.Queued of the socket that nc is or wraps, or 0 if it is not known.
+func Queued(nc net.Conn) (n uint64) {
+	control(nc, func(fd uintptr) { n = queued(fd) })
+	return n
+}
+
 // Acked returns Report.Acked of the socket that nc is or wraps, or 0 if it is not known.
 // It costs a fourth of InspectConn. MPTCP sockets must be excluded before.
 func Acked(nc net.Conn) (n uint64) {

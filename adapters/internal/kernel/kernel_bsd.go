@@ -15,4 +15,6 @@ func Inspect(fd uintptr) (r Report) {
 	return r
 }
 
+func queued(uintptr) uint64 { return 0 }
+
 func acked(uintptr) uint64 { return 0 }

@@ -43,6 +43,14 @@ func (r *Report) addTCP(info *unix.TCPInfo) {
 	}
 }
 
+func queued(fd uintptr) uint64 {
+	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return uint64(n)
+}
+
 func acked(fd uintptr) uint64 {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

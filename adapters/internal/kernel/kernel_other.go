@@ -8,4 +8,6 @@ const SeesOutput = false
 // Inspect reports nothing on this system.
 func Inspect(uintptr) Report { return Report{} }
 
+func queued(uintptr) uint64 { return 0 }
+
 func acked(uintptr) uint64 { return 0 }

@@ -21,4 +21,6 @@ func Inspect(fd uintptr) (r Report) {
 	return r
 }
 
+func queued(uintptr) uint64 { return 0 }
+
 func acked(uintptr) uint64 { return 0 }

@@ -1,6 +1,8 @@
 package netconn
 
 import (
+	"math"
+
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -21,6 +23,7 @@ type Setup struct {
 func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s := &Setup{Hooks: callbacks, in: in}
 	s.Hooks.Probe = func(owner any, _ idle.Reason) idle.SocketState { return owner.(isConn).conn().examine() }
+	s.Hooks.Unsent = func(owner any) int { return int(min(kernel.Queued(owner.(isConn).conn().inner), math.MaxInt32)) }
 	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
 	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
 	if ask := callbacks.OnTimeout; ask != nil {
