@@ -96,8 +96,9 @@
 //     changes.
 //
 // The tracker stays, and so do the options in Idle: each of them must be zero or what it
-// was. So a limit that is shorter than the tick is refused. A nil OnTimeout keeps the present function, and another one takes its
-// place. It cannot be given to a listener that was made without.
+// was. So a limit that is shorter than the tick is refused. A nil OnTimeout or OnEnd
+// keeps the present function, and another one takes its place. OnTimeout cannot be given to a
+// listener that was made without.
 //
 // If anything is refused nothing is changed. The error names the field. After the end of
 // the listener and of all its connections, the error matches [idle.ErrClosed].

@@ -145,6 +145,12 @@ type Timeouts struct {
 	// of HTTP/2 is reset; c is then the stream's connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
+	// OnEnd, if not nil, is called once when a connection has timed out, or was ended by an
+	// operation such as a Drain or an eviction, on a goroutine of its own. The request has
+	// been answered if it could be. The connection's reads and writes fail when OnEnd has
+	// returned, so it should be quick, and not write.
+	OnEnd func(c net.Conn, err *idle.TimeoutError)
+
 	// Idle has the options of the tracker, which SetTimeouts cannot change. If its Tick is 0, the tick is 10 ms,
 	// or Idle.Budget if that is longer.
 	Idle idle.Options

@@ -16,8 +16,8 @@ type Callbacks struct {
 
 	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout,
 	// or was ended by an operation, which does not call OnTimeout.
-	// It may write a farewell, for which it has a second. The connection ends when it has
-	// returned. Nothing is read any more, so it must not wait for an answer: send the
+	// It may write a farewell, for which it has a second. The connection ends when it and then
+	// Timeouts.OnEnd have returned. Nothing is read any more, so it must not wait for an answer: send the
 	// close frame of a WebSocket, but do not do the close handshake.
 	OnEnd func(err *idle.TimeoutError)
 }

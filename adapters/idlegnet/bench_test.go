@@ -52,7 +52,7 @@ func everything() (idle.Policy, *Options) {
 	return idle.Policy{
 		IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxAge: time.Hour,
 		Heartbeat: idle.Heartbeat{Interval: time.Minute, Timeout: time.Minute},
-	}, &Options{Ping: func(gnet.Conn) []byte { return nil }}
+	}, &Options{Ping: func(gnet.Conn) error { return nil }}
 }
 
 func TestOnTrafficAllocatesNothing(t *testing.T) {

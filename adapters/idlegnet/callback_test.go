@@ -18,35 +18,29 @@ func TestHeartbeat(t *testing.T) {
 	const interval, timeout = 50 * ms, 300 * ms
 	closed, onClose := closings()
 	policy := idle.Policy{Heartbeat: idle.Heartbeat{Interval: interval, Timeout: timeout, Misses: 2}}
-	for name, ping := range map[string]func(c gnet.Conn) []byte{
-		"returned": func(gnet.Conn) []byte { return []byte{'?'} },
-		"written":  func(c gnet.Conn) []byte { c.Write([]byte{'?'}); return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inTime := intime.Of(t, timeout/4)
-			s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
-				c.Discard(-1)
-				return gnet.None
-			}}, policy, &Options{Ping: ping}, tcp())
-			nc := dial(t, s.address)
-			var last time.Time
-			b := make([]byte, 1)
-			for range 10 {
-				if _, err := nc.Read(b); err != nil || b[0] != '?' {
-					inTime.Fatalf("no ping but %q, %v", b, err)
-				}
-				last = time.Now()
-				nc.Write([]byte{'!'})
-			}
-			pings, err := io.ReadAll(nc)
-			if err != nil || len(pings) != 2 {
-				inTime.Errorf("unanswered pings: %q, %v", pings, err)
-			}
-			expectTimeout(t, receive(t, closed), idle.ReasonHeartbeat, last, interval+2*timeout)
-			if st := s.Stats(); st.Pings != 12 || st.Misses != 2 {
-				inTime.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
-			}
-		})
+	ping := func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }
+	inTime := intime.Of(t, timeout/4)
+	s := serve(t, &handler{close: onClose, traffic: func(c gnet.Conn) gnet.Action {
+		c.Discard(-1)
+		return gnet.None
+	}}, policy, &Options{Ping: ping}, tcp())
+	nc := dial(t, s.address)
+	var last time.Time
+	b := make([]byte, 1)
+	for range 10 {
+		if _, err := nc.Read(b); err != nil || b[0] != '?' {
+			inTime.Fatalf("no ping but %q, %v", b, err)
+		}
+		last = time.Now()
+		nc.Write([]byte{'!'})
+	}
+	pings, err := io.ReadAll(nc)
+	if err != nil || len(pings) != 2 {
+		inTime.Errorf("unanswered pings: %q, %v", pings, err)
+	}
+	expectTimeout(t, receive(t, closed), idle.ReasonHeartbeat, last, interval+2*timeout)
+	if st := s.Stats(); st.Pings != 12 || st.Misses != 2 {
+		inTime.Errorf("%d pings and %d misses were counted", st.Pings, st.Misses)
 	}
 }
 
@@ -57,7 +51,7 @@ func TestPingCountsAsUse(t *testing.T) {
 	pinged := make(chan time.Time, 10)
 	s := serve(t, &handler{close: onClose}, idle.Policy{
 		IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: time.Minute, CountsAsUse: true},
-	}, &Options{Ping: func(gnet.Conn) []byte { pinged <- time.Now(); return []byte{'?'} }}, []string{"unix://"})
+	}, &Options{Ping: func(c gnet.Conn) error { pinged <- time.Now(); _, err := c.Write([]byte{'?'}); return err }}, []string{"unix://"})
 	dial(t, s.address)
 	got := receive(t, closed)
 	if len(pinged) == 0 {
@@ -70,7 +64,7 @@ func TestPingCountsAsUse(t *testing.T) {
 func TestPingThatCloses(t *testing.T) {
 	closed, onClose := closings()
 	s := serve(t, &handler{close: onClose}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 20 * ms, Timeout: 20 * ms}}, &Options{
-		Ping: func(c gnet.Conn) []byte { c.EventLoop().Close(c); return []byte("gone") },
+		Ping: func(c gnet.Conn) error { return c.EventLoop().Close(c) },
 	}, tcp())
 	dial(t, s.address)
 	if got := receive(t, closed); got.err != nil {
@@ -163,7 +157,7 @@ func TestOnDrainAtMaxAge(t *testing.T) {
 // TestPanicInPing is survived, and is a miss.
 func TestPanicInPing(t *testing.T) {
 	s := serve(t, &handler{}, idle.Policy{Heartbeat: idle.Heartbeat{Interval: 20 * ms, Timeout: 20 * ms}}, &Options{
-		Ping: func(c gnet.Conn) []byte { panic("in Ping") },
+		Ping: func(c gnet.Conn) error { panic("in Ping") },
 		Idle: idle.Options{Logger: quiet()},
 	}, tcp())
 	nc := dial(t, s.address)

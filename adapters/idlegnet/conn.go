@@ -100,19 +100,14 @@ func (s *conn) onTimeout(ask func(gnet.Conn, *idle.TimeoutError) bool, err *idle
 	return keep
 }
 
-// ping sends the user's heartbeat message. gnet closes the connection if the
-// write fails.
-func (s *conn) ping(message func(gnet.Conn) []byte) error {
+// ping calls the user's Ping. gnet closes the connection if a write in it fails.
+func (s *conn) ping(write func(gnet.Conn) error) error {
 	defer s.afterCallback()
-	b := message(s.c)
-	if len(b) == 0 || s.closed() {
-		return nil
-	}
-	if _, err := s.c.Write(b); err != nil {
+	if err := write(s.c); err != nil || s.closed() {
 		return err
 	}
 	if s.c.OutboundBuffered() == 0 {
-		s.track.Sent(len(b))
+		s.track.TouchOut()
 	}
 	return nil
 }

@@ -16,10 +16,9 @@ import (
 // which means no callback or the default, and nil Options are like zero ones. A
 // callback runs on the loop of the connection that it gets, and must not block.
 type Options struct {
-	// Ping returns a heartbeat message, which is then written to c. It may
-	// instead write to c itself and return nil. An active Heartbeat in the policy
+	// Ping writes a heartbeat message to c. An active Heartbeat in the policy
 	// requires it.
-	Ping func(c gnet.Conn) []byte
+	Ping func(c gnet.Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true
 	// the connection is kept, and the limit starts anew. Operations such as Drain,

@@ -109,8 +109,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 // Sent records that n bytes have been sent, for example in the callback of an
 // AsyncWrite. It is needed only where the kernel does not tell, that is on Unix
 // sockets and on systems other than Linux. There it is needed only for writes to
-// peers that send nothing, when they are made by AsyncWrite, after a Wake, in
-// OnDrain, or by a Ping that returns nil. With Options.MaxUnsent it also looks at what gnet
+// peers that send nothing, when they are made by AsyncWrite, after a Wake or in
+// OnDrain. With Options.MaxUnsent it also looks at what gnet
 // holds back.
 func (c *Conn) Sent(n int) {
 	if c == nil {

@@ -201,7 +201,7 @@ func TestBacklogIsSeenAroundCallbacks(t *testing.T) {
 		traffic: func(gnet.Conn) gnet.Action { c.out += writes; return gnet.None },
 	}, idle.Policy{WriteTimeout: time.Minute}, &Options{
 		OnTimeout: func(gnet.Conn, *idle.TimeoutError) bool { c.in = 0; c.out++; return true },
-		Ping:      func(gnet.Conn) []byte { c.out++; return nil },
+		Ping:      func(gnet.Conn) error { c.out++; return nil },
 		OnDrain:   func(gnet.Conn) { c.out++ },
 	})
 	h.OnBoot(gnet.Engine{})
@@ -332,7 +332,7 @@ func TestPingThatIsHeldBack(t *testing.T) {
 		return make([]byte, flood), gnet.None
 	}}, idle.Policy{
 		WriteTimeout: limit, Heartbeat: idle.Heartbeat{Interval: interval, Timeout: interval, Misses: 30},
-	}, &Options{Ping: func(gnet.Conn) []byte { return []byte{'?'} }}, tcp(), small...)
+	}, &Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{'?'}); return err }}, tcp(), small...)
 	since := time.Now()
 	dial(t, s.address)
 	expectTimeout(t, receive(t, closed), idle.ReasonWrite, since, limit)

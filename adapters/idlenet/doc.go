@@ -6,8 +6,8 @@
 //	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: time.Minute}, nil)
 //
 // The server's code stays as it is. [Wrap] returns a [*Listener], whose Accept returns
-// connections of type [*Conn]. [Options] has callbacks, [Listener.Tracker] counts and
-// phases. [WrapConn] gives timeouts to a single connection, such as a client's.
+// connections of type [*Conn]. [Options] has callbacks, [Listener.Stats] the counts, and
+// [Listener.Phase] makes phases. [WrapConn] gives timeouts to a single connection, such as a client's.
 //
 // When a connection passes a limit, its pending and later reads and writes fail at
 // once with an error that says so:
@@ -22,7 +22,7 @@
 // A connection whose limits change, after a handshake for example, enters a phase. The
 // tracker of the [*Listener] l makes it:
 //
-//	phase, err := l.Tracker().Phase(idle.Policy{IdleTimeout: time.Hour})
+//	phase, err := l.Phase(idle.Policy{IdleTimeout: time.Hour})
 //	...
 //	idlenet.Unwrap(conn).Enter(phase)
 //

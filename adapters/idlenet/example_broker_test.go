@@ -57,7 +57,7 @@ func (b *broker) host(conn *idlenet.Conn) {
 		return
 	}
 	// Each client has a phase of its own, which is cheap.
-	connected, err := b.ln.Tracker().Phase(idle.Policy{
+	connected, err := b.ln.Phase(idle.Policy{
 		Name:         "connected",
 		Heartbeat:    idle.Heartbeat{Interval: keepalive, Timeout: keepalive / 2, Passive: true},
 		WriteTimeout: 10 * time.Second,

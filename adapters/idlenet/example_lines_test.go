@@ -30,10 +30,10 @@ func newLineServer(ln net.Listener) (*lineServer, *idlenet.Listener, error) {
 	// ReadTotal adds up all waiting for the client, so a trickle does not extend it.
 	command := idle.Policy{Name: "command", ReadTotal: 100 * time.Millisecond, WriteTimeout: 10 * time.Second}
 	s := new(lineServer)
-	if s.waiting, err = l.Tracker().Phase(waiting); err != nil {
+	if s.waiting, err = l.Phase(waiting); err != nil {
 		return nil, nil, err
 	}
-	if s.command, err = l.Tracker().Phase(command); err != nil {
+	if s.command, err = l.Phase(command); err != nil {
 		return nil, nil, err
 	}
 	return s, l, nil

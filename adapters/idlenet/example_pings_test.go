@@ -61,7 +61,7 @@ func Example_tooManyPings() {
 	if errors.As(in.Err(), &ended) {
 		fmt.Println(answered, "pings answered;", ended.Reason, "because of", ended.Cause)
 	}
-	fmt.Println(ln.Tracker().Stats().Causes)
+	fmt.Println(ln.Stats().Causes)
 	// Output:
 	// 3 pings answered; shed because of too many pings
 	// map[too many pings:1]

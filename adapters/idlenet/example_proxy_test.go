@@ -27,7 +27,7 @@ func newProxy(ln net.Listener, server string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := l.Tracker().Phase(idle.Policy{Name: "upstream", IdleTimeout: time.Hour, WriteTimeout: 30 * time.Second})
+	upstream, err := l.Phase(idle.Policy{Name: "upstream", IdleTimeout: time.Hour, WriteTimeout: 30 * time.Second})
 	return &proxy{l, server, upstream}, err
 }
 

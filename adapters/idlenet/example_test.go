@@ -41,7 +41,7 @@ func ExampleWrap() {
 	if errors.As(err, &timeout) {
 		fmt.Println(timeout.Reason, timeout.Limit)
 	}
-	fmt.Println(ln.Tracker().Stats().TimedOut[idle.ReasonIdle], "timed out")
+	fmt.Println(ln.Stats().TimedOut[idle.ReasonIdle], "timed out")
 	// Output:
 	// idle 50ms
 	// 1 timed out
@@ -61,7 +61,7 @@ func ExampleUnwrap() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	serving, err := wrapped.Tracker().Phase(served)
+	serving, err := wrapped.Phase(served)
 	if err != nil {
 		log.Fatal(err)
 	}

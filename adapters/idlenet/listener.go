@@ -127,10 +127,21 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 }
 
 // Tracker returns the tracker of l's connections: Options.Tracker, or the one
-// that [Wrap] has made. It has their counts, makes phases, and can end all
-// timeouts at once. It doesn't refer to l, but the method value l.Tracker does: who keeps that
+// that [Wrap] has made. It has all operations, such as Drain and SetCapacity. It doesn't refer to l, but the method value l.Tracker does: who keeps that
 // keeps l from the garbage collector.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
+
+// Stats returns the counts of the tracker.
+func (l *Listener) Stats() idle.Stats { return l.tracker.Stats() }
+
+// Phase makes a phase with the policy p for [Conn.Enter]; see [idle.Tracker.Phase]. It fails
+// if p has an active Heartbeat and there is no Options.Ping.
+func (l *Listener) Phase(p idle.Policy) (*idle.Phase, error) {
+	if err := l.setup.Hooks.Check(p); err != nil {
+		return nil, err
+	}
+	return l.tracker.Phase(p)
+}
 
 // Accept waits for the next connection and returns it as a [*Conn]. If the
 // tracker is closed, Accept closes the connection and fails with an error that is

@@ -77,7 +77,7 @@ func TestClosedListenerEndsWithItsLastConn(t *testing.T) {
 		wantTimeout(t, read1(silent), idle.ReasonIdle)
 		onTime(t, time.Now(), begun, time.Second)
 		synctest.Wait()
-		if st := ln.Tracker().Stats(); st.Tracked != 2 || st.Live != 0 || st.TimedOut[idle.ReasonIdle] != 1 {
+		if st := ln.Stats(); st.Tracked != 2 || st.Live != 0 || st.TimedOut[idle.ReasonIdle] != 1 {
 			t.Errorf("%+v", st)
 		}
 		if _, err := ln.Tracker().Close(); err != idle.ErrClosed {
@@ -209,6 +209,9 @@ func TestWrapRefuses(t *testing.T) {
 		ln, err := Wrap(inner, minute, nil) // it is as it was
 		if err != nil || inner.closed > 0 {
 			t.Fatalf("%v; closed %d times", err, inner.closed)
+		}
+		if _, err := ln.Phase(pinging); err == nil || !strings.Contains(err.Error(), "there is no Ping to call") {
+			t.Errorf("a phase that pings: %v", err)
 		}
 		server, _ := accept(t, inner, ln)
 		server.Close()

@@ -240,7 +240,7 @@ func TestAcceptMakesRoomForLackOfDescriptors(t *testing.T) {
 		}
 		return served == 60
 	})
-	if st := l.Tracker().Stats(); st.Evicted < 40 {
+	if st := l.Stats(); st.Evicted < 40 {
 		t.Errorf("%+v", st)
 	}
 	l.Close()

@@ -44,7 +44,7 @@ func (o order) config() (server.Config, error) {
 		c.Policy.Heartbeat = idle.Heartbeat{Interval: o.Limit, Timeout: o.Limit}
 		c.Policy.MinReadRate = idle.Rate{BytesPerSecond: 1, Grace: o.Limit}
 		c.Policy.MinWriteRate = idle.Rate{BytesPerSecond: 1, Grace: o.Limit}
-		c.Gnet = &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte("ping") }}
+		c.Gnet = &idlegnet.Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte("ping")); return err }}
 	}
 	return c, nil
 }

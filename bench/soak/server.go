@@ -130,7 +130,7 @@ func (t *target) start() (err error) {
 			return err
 		}},
 		Serve:       e.serve,
-		Gnet:        &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte{ping} }},
+		Gnet:        &idlegnet.Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte{ping}); return err }},
 		GnetOptions: []gnet.Option{gnet.WithMulticore(true), gnet.WithSocketSendBuffer(gnetBuffer)},
 		Engine:      &gnetEchoes{echoes: e, target: t},
 		Timeouts:    limits,

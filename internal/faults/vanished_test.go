@@ -106,7 +106,7 @@ func startVanishing() (all []vanishing, stop func(), err error) {
 		all = append(all, vanishing{name, s.address, message, want, s.ended})
 	}
 	addGnet := func(name, message string, p idle.Policy, want idle.Reason, traffic func(gnet.Conn, []byte)) {
-		s, end, e := newGnetServer(p, &idlegnet.Options{Ping: func(gnet.Conn) []byte { return []byte("ping") }}, traffic)
+		s, end, e := newGnetServer(p, &idlegnet.Options{Ping: func(c gnet.Conn) error { _, err := c.Write([]byte("ping")); return err }}, traffic)
 		if e != nil {
 			err = e
 			return

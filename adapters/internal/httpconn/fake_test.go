@@ -175,7 +175,8 @@ func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, 
 		c.Close()
 		l.Close()
 		synctest.Wait()
-		st, ended := l.Stats(), uint64(0)
+		st := l.Stats()
+		ended := st.Drained + st.Shed + st.Evicted
 		for _, n := range st.TimedOut {
 			ended += n
 		}

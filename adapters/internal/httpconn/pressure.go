@@ -11,8 +11,8 @@ import (
 
 // FollowPressure makes the Timeouts tighter while a resource runs out: see
 // [pressure.Follow]. At full pressure they are those of full. A field that is zero
-// in full stays as it is at rest. c.Policy and c.Phases must not be set, nor Idle and
-// OnTimeout of full. If anything is refused, nothing is changed.
+// in full stays as it is at rest. c.Policy and c.Phases must not be set, nor Idle,
+// OnTimeout and OnEnd of full. If anything is refused, nothing is changed.
 func (l *Listener) FollowPressure(c pressure.Config, full httplimits.Timeouts) (*pressure.Follower, error) {
 	f, err := l.followPressure(c, full)
 	if err != nil {
@@ -29,8 +29,8 @@ func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (
 		return nil, errors.New("the listener follows a pressure already; stop that Follower first")
 	case c.Policy.Name != "" || setsLimit(c.Policy) || c.Phases != nil:
 		return nil, errors.New("Config.Policy or Phases is set; set the Timeouts at full pressure instead")
-	case full.OnTimeout != nil:
-		return nil, errors.New("OnTimeout is set at full pressure; it is the one of the listener")
+	case full.OnTimeout != nil || full.OnEnd != nil:
+		return nil, errors.New("OnTimeout or OnEnd is set at full pressure; they are those of the listener")
 	}
 	rest := l.now.Load().timeouts
 	if err := completeFull(settings(&full), settings(&rest)); err != nil {

@@ -65,11 +65,14 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	}
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	was := l.now.Load().timeouts.OnTimeout
+	was := &l.now.Load().timeouts
+	if t.OnEnd == nil {
+		next.timeouts.OnEnd = was.OnEnd
+	}
 	switch {
 	case t.OnTimeout == nil:
-		next.timeouts.OnTimeout = was
-	case was == nil:
+		next.timeouts.OnTimeout = was.OnTimeout
+	case was.OnTimeout == nil:
 		return fmt.Errorf("OnTimeout is set, but the listener was made without one; give one to Wrap, or leave it nil")
 	}
 	if _, err := l.makePhases(next); err != nil { // so that none is replaced if one cannot be

@@ -310,3 +310,47 @@ func TestSetTimeoutsOnTimeout(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// TestOnEnd is called once for each connection, before its reads fail, whatever ended it,
+// and SetTimeouts without one keeps it.
+func TestOnEnd(t *testing.T) {
+	cases := map[string]struct {
+		use  func(l *Listener, c *Conn)
+		want string
+	}{
+		"a limit": {func(_ *Listener, c *Conn) { c.Read(make([]byte, 1)) }, "HandshakeTimeout"},
+		"End":     {func(_ *Listener, c *Conn) { c.End("of_ours") }, "of_ours"},
+		"a hijacked one": {func(_ *Listener, c *Conn) {
+			c.Hijack()
+			c.Read(make([]byte, 1))
+		}, "IdleTimeout"},
+		"SetTimeouts": {func(l *Listener, c *Conn) {
+			to := distinct()
+			to.HandshakeTimeout = 3 * time.Second
+			if err := l.SetTimeouts(to); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			c.Read(make([]byte, 1))
+		}, "HandshakeTimeout"},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan string, 10)
+			limits := distinct()
+			limits.OnEnd = func(nc net.Conn, err *idle.TimeoutError) {
+				if nc.(*Conn).Timeout() != nil {
+					t.Error("the connection failed before")
+				}
+				ended <- err.Setting + err.Cause
+			}
+			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				test.use(l, c)
+				time.Sleep(time.Minute)
+				if got := <-ended; got != test.want || len(ended) > 0 {
+					t.Errorf("got %q, and %d more", got, len(ended))
+				}
+			})
+		})
+	}
+}
