@@ -10,7 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/idlewheel/idlewheel/examples/fleet/node"
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 )
 
 // client is a simulated client. It is always connected, or about to be.
@@ -19,10 +20,10 @@ type client struct {
 	index int
 	name  string
 
-	mu   sync.Mutex // guards what follows
-	conn net.Conn   // nil while it is not connected
-	at   node.Place // where it is, as the node has said
-	last uint64     // its last session
+	mu   sync.Mutex      // guards what follows
+	conn net.Conn        // nil while it is not connected
+	at   directory.Place // where it is, as the node has said
+	last uint64          // its last session
 }
 
 // A Move is a client that was told to go to another node.
@@ -74,18 +75,18 @@ func (c *client) connect(address string) (net.Conn, *bufio.Reader, error) {
 		c.mu.Unlock()
 		r := bufio.NewReaderSize(conn, 256)
 		conn.SetDeadline(time.Now().Add(5 * time.Second))
-		_, err = conn.Write(node.NewHello(c.name, session).Append(nil))
-		f, err2 := node.ReadFrame(r)
-		if errors.Join(err, err2) == nil && f.Kind == node.Welcome {
+		_, err = conn.Write(wire.NewHello(c.name, session).Append(nil))
+		f, err2 := wire.ReadFrame(r)
+		if errors.Join(err, err2) == nil && f.Kind == wire.Welcome {
 			conn.SetDeadline(time.Time{})
 			c.mu.Lock()
-			c.conn, c.at = conn, node.Place{Node: string(f.Body), Session: session}
+			c.conn, c.at = conn, directory.Place{Node: string(f.Body), Session: session}
 			c.mu.Unlock()
 			c.crowd.noteArrival(c)
 			return conn, r, nil
 		}
 		conn.Close()
-		if f.Kind != node.Move || len(f.Body) == 0 {
+		if f.Kind != wire.Move || len(f.Body) == 0 {
 			break
 		}
 		address = string(f.Body)
@@ -97,16 +98,16 @@ func (c *client) connect(address string) (net.Conn, *bufio.Reader, error) {
 // address that it returns.
 func (c *client) read(r io.Reader) (address string) {
 	for {
-		f, err := node.ReadFrame(r)
-		if err != nil || f.Kind == node.Move {
+		f, err := wire.ReadFrame(r)
+		if err != nil || f.Kind == wire.Move {
 			return string(f.Body)
 		}
-		l, ok := node.ParseLetter(f.Body)
+		l, ok := wire.ParseLetter(f.Body)
 		switch {
-		case f.Kind == node.Message && ok:
+		case f.Kind == wire.Message && ok:
 			c.crowd.noteReceived(l.ID)
-			c.send(node.Frame{Kind: node.Ack, Body: node.Letter{ID: l.ID, Name: l.Name}.Append(nil)})
-		case f.Kind == node.Ack && ok:
+			c.send(wire.Frame{Kind: wire.Ack, Body: wire.Letter{ID: l.ID, Name: l.Name}.Append(nil)})
+		case f.Kind == wire.Ack && ok:
 			c.crowd.noteAcked(l.ID)
 		}
 	}
@@ -116,7 +117,7 @@ func (c *client) read(r io.Reader) (address string) {
 func (c *client) lose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conn, c.at = nil, node.Place{}
+	c.conn, c.at = nil, directory.Place{}
 }
 
 // cut closes the connection. The client finds that it is lost.
@@ -128,14 +129,14 @@ func (c *client) cut() {
 	}
 }
 
-func (c *client) place() node.Place {
+func (c *client) place() directory.Place {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
 // send sends a frame, if the client is connected.
-func (c *client) send(f node.Frame) {
+func (c *client) send(f wire.Frame) {
 	c.mu.Lock()
 	conn := c.conn
 	c.mu.Unlock()

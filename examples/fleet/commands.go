@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func dial(o options) (*node.Fleet, error) {
 		}
 		o.engine = string(url)
 	}
-	f, err := node.Connect(o.engine, o.fleet, o.replicas, "command")
+	f, err := node.Connect(node.Config{Name: "command", Fleet: o.fleet, Engine: o.engine, Replicas: o.replicas})
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +46,12 @@ func sayWho(ctx context.Context, o options, clients []string) error {
 		return err
 	}
 	defer f.Close()
+	states, err := f.States(ctx, 1, time.Second)
+	if err != nil {
+		return err
+	} else if len(states) > 0 {
+		f.Partitions = states[0].Partitions
+	}
 	places, err := f.Who(ctx, clients...)
 	if err != nil {
 		return err
@@ -72,6 +79,7 @@ func setLimits(ctx context.Context, o options, settings []string) error {
 	}
 	begun := time.Now()
 	verdicts, err := changeLimits(ctx, f, len(states), settings...)
+	states = slices.DeleteFunc(states, keepsDirectoriesOnly)
 	if err != nil {
 		return err
 	}
@@ -149,10 +157,13 @@ func clients(n int) string {
 	return fmt.Sprintf("%d clients when it answered last", n)
 }
 
-// changeLimits changes limits, such as idle=30s, and returns what want nodes say to that within
-// a few seconds. It does not check them: the nodes do. If somebody else changes them at the
+// keepsDirectoriesOnly reports whether a process has no clients, and so no limits either.
+func keepsDirectoriesOnly(s node.State) bool { return s.Lease.Address == "" }
+
+// changeLimits changes limits, such as idle=30s, and returns what the nodes say to that within
+// a few seconds. It knows that all have if so many processes have answered. It does not check them: the nodes do. If somebody else changes them at the
 // same time, one of the two fails.
-func changeLimits(ctx context.Context, f *node.Fleet, want int, settings ...string) ([]node.Verdict, error) {
+func changeLimits(ctx context.Context, f *node.Fleet, processes int, settings ...string) ([]node.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	control, err := f.Control(ctx)
@@ -165,7 +176,8 @@ func changeLimits(ctx context.Context, f *node.Fleet, want int, settings ...stri
 	} else if !errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, err
 	}
-	states, err := f.States(ctx, 1, time.Second)
+	states, err := f.States(ctx, processes, time.Second)
+	states = slices.DeleteFunc(states, keepsDirectoriesOnly)
 	switch {
 	case err != nil:
 		return nil, err
@@ -197,17 +209,20 @@ func changeLimits(ctx context.Context, f *node.Fleet, want int, settings ...stri
 		return nil, fmt.Errorf("the limits are not changed; if somebody else has just changed them, try again: %w", err)
 	}
 	for {
-		states, err := f.States(ctx, want, time.Second)
+		states, err := f.States(ctx, processes, time.Second)
 		if err != nil {
 			return nil, err
 		}
+		all := len(states) >= processes
 		var verdicts []node.Verdict
-		for _, s := range states {
+		for _, s := range slices.DeleteFunc(states, keepsDirectoriesOnly) {
 			if s.Limits.Revision >= control.Number(revision) {
 				verdicts = append(verdicts, s.Limits)
+			} else {
+				all = false
 			}
 		}
-		if len(verdicts) >= want || ctx.Err() != nil {
+		if all || ctx.Err() != nil {
 			return verdicts, nil
 		}
 		wait(ctx, 5*time.Millisecond)

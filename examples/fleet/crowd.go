@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/idlewheel/idlewheel/examples/fleet/node"
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 )
 
 // An order says what a crowd, a process with thousands of clients, does.
@@ -31,9 +32,9 @@ type question struct {
 }
 
 type report struct {
-	Arrival   *arrival     `json:",omitempty"` // if it is not an answer
-	Connected int          // clients
-	Places    []node.Place // of each client; the node is empty if it is not connected
+	Arrival   *arrival          `json:",omitempty"` // if it is not an answer
+	Connected int               // clients
+	Places    []directory.Place // of each client; the node is empty if it is not connected
 	Moves     []Move
 	Sent      int // letters
 	Received  int // of those, the ones that have come
@@ -44,7 +45,7 @@ type report struct {
 // An arrival is a client that has been welcomed somewhere.
 type arrival struct {
 	Client string
-	Place  node.Place
+	Place  directory.Place
 	At     time.Time
 }
 
@@ -107,7 +108,7 @@ func (c *crowd) pace() {
 	for last := begun; ; time.Sleep(10 * time.Millisecond) {
 		now := time.Now()
 		for due := int(float64(len(c.clients)) * float64(now.Sub(begun)) / float64(c.order.Beat)); beats < due; beats++ {
-			c.clients[beats%len(c.clients)].send(node.Frame{Kind: node.Beat})
+			c.clients[beats%len(c.clients)].send(wire.Frame{Kind: wire.Beat})
 		}
 		for letters += float64(c.rate.Load()) / 1000 * now.Sub(last).Seconds(); letters >= 1; letters-- {
 			c.write()
@@ -150,7 +151,7 @@ func (c *crowd) repeat(now time.Time) {
 
 func (l *letter) send(id uint64) {
 	text := fmt.Appendf(nil, "letter %d from %s", id, l.from.name)
-	l.from.send(node.Frame{Kind: node.Message, Body: node.Letter{ID: id, Name: l.to, Text: text}.Append(nil)})
+	l.from.send(wire.Frame{Kind: wire.Message, Body: wire.Letter{ID: id, Name: l.to, Text: text}.Append(nil)})
 }
 
 // tell answers a question.

@@ -180,7 +180,7 @@ func passOn(to io.WriteCloser, from io.Reader, d time.Duration) {
 // it does not answer.
 func (f *fleet) knownAt(t *testing.T, directory, at string) int {
 	t.Helper()
-	states, err := f.nc.States(t.Context(), f.nodes, 300*time.Millisecond) // one that is stopped does not answer
+	states, err := f.nc.States(t.Context(), f.processCount(), 300*time.Millisecond) // one that is stopped does not answer
 	if err != nil {
 		t.Fatal(err)
 	}

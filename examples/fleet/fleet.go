@@ -27,6 +27,10 @@ type options struct {
 	through  string // the URL by which nodes reach it, if that is another one
 	clients  int
 	nodes    int
+
+	partitions  int // of presence; 0 means one
+	directories int // processes that keep directories; 0 if the nodes keep them
+
 	address  string // of the first node; the others have the ports that follow
 	ops      string // of the page of the fleet; those of the nodes have the ports that follow; empty for none
 	beat     time.Duration
@@ -54,7 +58,7 @@ type fleet struct {
 	rate   float64 // letters that all crowds together write a second
 
 	mu        sync.Mutex // guards what follows
-	processes []*process // nodes, by number
+	processes []*process // nodes, and then directories
 }
 
 // A mob is a crowd as this process sees it.
@@ -70,7 +74,7 @@ const crowdMost = 8000
 // startFleet starts the engine, the nodes and the page.
 func startFleet(ctx context.Context, o options) (f *fleet, err error) {
 	ctx, done := context.WithCancel(ctx)
-	f = &fleet{options: o, done: done, processes: make([]*process, o.nodes)}
+	f = &fleet{options: o, done: done, processes: make([]*process, o.processCount())}
 	defer func() {
 		if err != nil {
 			f.close()
@@ -85,30 +89,30 @@ func startFleet(ctx context.Context, o options) (f *fleet, err error) {
 		}
 		f.engine = f.server.ClientURL()
 	}
-	if f.nc, err = node.Connect(f.engine, f.fleet, f.replicas, "fleet"); err != nil {
+	if f.nc, err = node.Connect(node.Config{Name: "fleet", Fleet: f.fleet, Engine: f.engine, Replicas: f.replicas, Partitions: f.partitions}); err != nil {
 		return f, err
 	}
 	f.oracle = newOracle(f)
-	for i := range o.nodes {
-		if err := f.startNode(i); err != nil {
+	for i := range f.processes {
+		if err := f.start(i); err != nil {
 			return f, err
 		}
 		f.ended.Go(func() { f.supervise(ctx, i) })
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; wait(ctx, 100*time.Millisecond) {
-		states, err := f.nc.States(ctx, o.nodes, time.Second)
+		states, err := f.nc.States(ctx, o.processCount(), time.Second)
 		switch {
-		case err != nil || allReady(states, o.nodes):
+		case err != nil || allReady(states, o.processCount()):
 			return f, err
 		case time.Now().After(deadline):
-			return f, fmt.Errorf("%d of %d nodes answer after 20 s, and not all are ready", len(states), o.nodes)
+			return f, fmt.Errorf("%d of %d processes answer after 20 s, and not all are ready", len(states), o.processCount())
 		}
 	}
 }
 
 func allReady(states []node.State, want int) bool {
 	for _, s := range states {
-		if !s.Ready || len(s.Known) != want {
+		if !s.Ready || s.Peers != want {
 			return false
 		}
 	}
@@ -116,6 +120,28 @@ func allReady(states []node.State, want int) bool {
 }
 
 func nodeName(i int) string { return "node" + strconv.Itoa(i+1) }
+
+// processCount returns how many processes the fleet has: nodes first, and then directories.
+func (o options) processCount() int { return o.nodes + o.directories }
+
+// nameOf returns the name of a process.
+func (o options) nameOf(i int) string {
+	if i >= o.nodes {
+		return "directory" + strconv.Itoa(i-o.nodes+1)
+	}
+	return nodeName(i)
+}
+
+// keeps returns the partitions of which a process keeps a directory. If directories are
+// processes of their own, two of them keep each, so one may end.
+func (o options) keeps(i int) (partitions []int) {
+	for p := range max(1, o.partitions) {
+		if o.directories == 0 || i >= o.nodes && (p%o.directories == i-o.nodes || (p+1)%o.directories == i-o.nodes) {
+			partitions = append(partitions, p)
+		}
+	}
+	return partitions
+}
 
 // addressOf returns the address n ports after the first one. Port 0 stays as it is.
 func addressOf(first string, n int) string {
@@ -134,8 +160,12 @@ func (f *fleet) addresses() (all []string) {
 	return all
 }
 
-func (f *fleet) startNode(i int) error {
-	c := node.Config{Name: nodeName(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine), Address: addressOf(f.address, i), Most: 18_000, Over: f.over, Spread: f.spread}
+func (f *fleet) start(i int) error {
+	c := node.Config{Name: f.nameOf(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine),
+		Partitions: f.partitions, Keeps: f.keeps(i), Most: 18_000, Over: f.over, Spread: f.spread}
+	if i < f.nodes {
+		c.Address = addressOf(f.address, i)
+	}
 	if f.ops != "" {
 		c.Ops = addressOf(f.ops, i+1)
 	}
@@ -149,20 +179,20 @@ func (f *fleet) startNode(i int) error {
 	return nil
 }
 
-// supervise starts a node again when it has ended, as the init system of a machine does.
+// supervise starts a process again when it has ended, as the init system of a machine does.
 func (f *fleet) supervise(ctx context.Context, i int) {
 	for {
 		err := f.node(i).cmd.Wait()
 		if ctx.Err() != nil {
 			return
 		}
-		f.out("%s has ended (%v), and is started again", nodeName(i), err)
+		f.out("%s has ended (%v), and is started again", f.nameOf(i), err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(time.Second):
 		}
-		if err := f.startNode(i); err != nil {
+		if err := f.start(i); err != nil {
 			log.Print(err)
 			return
 		}

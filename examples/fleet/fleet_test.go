@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -55,7 +56,7 @@ next:
 func newFleet(t *testing.T, o options) *fleet {
 	t.Helper()
 	o.nodes, o.fleet = 3, cmp.Or(o.fleet, "fleet")
-	first := freePorts(t, 2*o.nodes+1)
+	first := freePorts(t, 2*o.nodes+o.directories+1)
 	o.address, o.ops = fmt.Sprintf("127.0.0.1:%d", first), fmt.Sprintf("127.0.0.1:%d", first+o.nodes)
 	o.beat, o.over, o.out = time.Second, max(o.over, 5*time.Second), t.Logf
 	f, err := startFleet(t.Context(), o)
@@ -117,7 +118,7 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 
 func (f *fleet) mustStates(t *testing.T) []node.State {
 	t.Helper()
-	states, err := f.nc.States(t.Context(), f.nodes, 2*time.Second)
+	states, err := f.nc.States(t.Context(), f.processCount(), 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +141,11 @@ func (f *fleet) guest(t *testing.T, i int, name string, session uint64) *guest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := conn.Write(node.NewHello(name, session).Append(nil)); err != nil {
+	if _, err := conn.Write(wire.NewHello(name, session).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	g := &guest{conn, bufio.NewReader(conn)}
-	if fr := g.next(t); fr.Kind != node.Welcome || string(fr.Body) != nodeName(i) {
+	if fr := g.next(t); fr.Kind != wire.Welcome || string(fr.Body) != nodeName(i) {
 		t.Fatalf("%c %q", fr.Kind, fr.Body)
 	}
 	return g
@@ -155,10 +156,10 @@ type guest struct {
 	r io.Reader
 }
 
-func (g *guest) next(t *testing.T) node.Frame {
+func (g *guest) next(t *testing.T) wire.Frame {
 	t.Helper()
 	g.SetReadDeadline(time.Now().Add(most))
-	f, err := node.ReadFrame(g.r)
+	f, err := wire.ReadFrame(g.r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func (g *guest) mustClose(t *testing.T) (words string) {
 	t.Helper()
 	g.SetReadDeadline(time.Now().Add(most))
 	for {
-		f, err := node.ReadFrame(g.r)
+		f, err := wire.ReadFrame(g.r)
 		if ne, ok := err.(net.Error); ok && ne.Timeout() {
 			t.Fatal("it is still open")
 		}

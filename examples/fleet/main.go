@@ -45,6 +45,8 @@ func command() error {
 	flag.IntVar(&o.replicas, "replicas", 1, "how many NATS servers of a cluster keep each bucket, if the fleet has to make it")
 	flag.IntVar(&o.clients, "clients", 20_000, "how many clients there are")
 	flag.IntVar(&o.nodes, "nodes", 3, "how many gateways there are")
+	flag.IntVar(&o.partitions, "partitions", 1, "into how many partitions presence is split")
+	flag.IntVar(&o.directories, "directories", 0, "how many processes keep the directories; 0 has each gateway keep all")
 	flag.StringVar(&o.address, "address", "127.0.0.1:9011", "where the first gateway listens; the others have the next ports")
 	flag.StringVar(&o.ops, "ops", "127.0.0.1:6070", "where the page of the fleet is; those of the gateways, and their /metrics, have the next ports; empty for none")
 	flag.DurationVar(&o.beat, "beat", 5*time.Second, "how often a client beats")
@@ -79,6 +81,8 @@ func command() error {
 		return setLimits(ctx, o, strings.Split(*set, ","))
 	case o.drain && o.nodes < 2:
 		return errors.New("-drain needs -nodes 2 or more: clients have to go somewhere")
+	case o.partitions < 1 || o.directories < 0:
+		return errors.New("-partitions must be at least 1, and -directories at least 0")
 	case o.nodes < 1 || o.clients < 1 || o.beat <= 0 || o.over <= 0:
 		return errors.New("-nodes, -clients, -beat and -over must be more than 0")
 	}

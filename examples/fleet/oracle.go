@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
 
@@ -67,14 +68,20 @@ func (o *oracle) misplaced(ctx context.Context) (worst int, example string, err 
 	if err != nil {
 		return 0, "", err
 	}
-	states, err := o.f.nc.States(ctx, o.f.nodes, time.Second)
+	states, err := o.f.nc.States(ctx, o.f.processCount(), time.Second)
 	if err != nil || len(states) == 0 {
 		return len(r.Places), fmt.Sprint("no node answers: ", err), nil
 	}
-	have := 0
+	have, kept := 0, map[int]bool{}
 	for _, s := range states {
 		have += s.Clients
-		wrong, of, err := o.compare(ctx, s.Node, r.Places)
+		for _, partition := range s.Keeps {
+			kept[partition] = true
+		}
+		if len(s.Keeps) == 0 {
+			continue
+		}
+		wrong, of, err := o.compare(ctx, s, r.Places)
 		if err != nil {
 			return len(r.Places), err.Error(), nil
 		}
@@ -82,14 +89,17 @@ func (o *oracle) misplaced(ctx context.Context) (worst int, example string, err 
 			worst, example = wrong, of
 		}
 	}
+	if missing := max(1, o.f.partitions) - len(kept); missing > 0 {
+		return len(r.Places), fmt.Sprintf("%d partitions have no directory", missing), nil
+	}
 	if extra := have - r.Connected; extra > worst {
 		worst, example = extra, fmt.Sprintf("nodes have %d clients, and %d are connected", have, r.Connected)
 	}
 	return worst, example, nil
 }
 
-// compare compares the directory of a node with where clients are.
-func (o *oracle) compare(ctx context.Context, name string, truth []node.Place) (wrong int, example string, err error) {
+// compare compares the directories of a process with where clients are.
+func (o *oracle) compare(ctx context.Context, of node.State, truth []directory.Place) (wrong int, example string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	i := 0
@@ -98,14 +108,14 @@ func (o *oracle) compare(ctx context.Context, name string, truth []node.Place) (
 		for k := range part {
 			names = append(names, clientName(i+k))
 		}
-		places, err := o.f.nc.WhoOf(ctx, name, names)
+		places, err := o.f.nc.WhoOf(ctx, of.Node, names)
 		if err != nil {
 			return 0, "", err
 		}
 		for k, p := range part {
-			if places[names[k]] != p {
+			if kept := slices.Contains(of.Keeps, directory.Partition(names[k], of.Partitions)); kept && places[names[k]] != p {
 				wrong++
-				example = fmt.Sprintf("%s is at %+v, and %s says at %+v", names[k], p, name, places[names[k]])
+				example = fmt.Sprintf("%s is at %+v, and %s says at %+v", names[k], p, of.Node, places[names[k]])
 			}
 		}
 		i += len(part)

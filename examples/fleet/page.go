@@ -35,7 +35,7 @@ func (f *fleet) servePage() {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(at) > 900*time.Millisecond {
-			states, _ = f.nc.States(r.Context(), f.nodes, time.Second/2)
+			states, _ = f.nc.States(r.Context(), f.processCount(), time.Second/2)
 			at = time.Now()
 		}
 		w.Header().Set("Content-Type", "application/json")

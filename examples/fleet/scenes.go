@@ -132,7 +132,7 @@ func (f *fleet) connected(ctx context.Context) error {
 func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float64, err error) {
 	count := func() (msgs, bytes uint64) {
 		var states []node.State
-		states, err = f.nc.States(ctx, f.nodes, time.Second)
+		states, err = f.nc.States(ctx, f.processCount(), time.Second)
 		for _, s := range states {
 			msgs += s.Engine.InMsgs + s.Engine.OutMsgs
 			bytes += s.Engine.InBytes + s.Engine.OutBytes
@@ -150,7 +150,7 @@ func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float
 // reload changes a limit of the whole fleet, and changes it back.
 func (f *fleet) reload(ctx context.Context) (*float64, error) {
 	begun := time.Now()
-	verdicts, err := changeLimits(ctx, f.nc, f.nodes, "write=11s")
+	verdicts, err := changeLimits(ctx, f.nc, f.processCount(), "write=11s")
 	took := time.Since(begun).Seconds()
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (f *fleet) reload(ctx context.Context) (*float64, error) {
 		return nil, fmt.Errorf("%d of %d nodes have taken new limits after %.1f s", len(verdicts), f.nodes, took)
 	}
 	f.out("all nodes have taken new limits after %.0f ms", took*1000)
-	_, err = changeLimits(ctx, f.nc, f.nodes, "write=10s")
+	_, err = changeLimits(ctx, f.nc, f.processCount(), "write=10s")
 	return &took, err
 }
 
@@ -211,10 +211,11 @@ func (f *fleet) settled(ctx context.Context, begun time.Time, happened, later st
 func (f *fleet) spreadScene(ctx context.Context) error {
 	begun := time.Now()
 	for most := f.spread + 30*time.Second; ctx.Err() == nil; wait(ctx, 500*time.Millisecond) {
-		states, err := f.nc.States(ctx, f.nodes, time.Second)
+		states, err := f.nc.States(ctx, f.processCount(), time.Second)
 		if err != nil {
 			return err
 		}
+		states = slices.DeleteFunc(states, keepsDirectoriesOnly)
 		fewest, moving := math.MaxInt, false
 		for _, s := range states {
 			fewest, moving = min(fewest, s.Clients), moving || s.Spreads

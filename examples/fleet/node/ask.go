@@ -6,30 +6,45 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
 )
 
 // This file is what others ask a fleet.
 
-// Who asks where clients are. It asks one directory first, and all if that one is silent,
-// as it is if its node hangs. Clients that are nowhere are missing from the answer.
-func (f *Fleet) Who(ctx context.Context, clients ...string) (map[string]Place, error) {
-	for _, subject := range []string{subjectWho, subjectWhoAll, subjectWhoAll} {
-		if places, err := ask[map[string]Place](ctx, f, subject, clients, leaseTTL/10); err == nil {
-			return places, nil
-		}
+// Who asks where clients are. All directories of their partitions answer, and the first answer
+// counts. Clients that are nowhere are missing from it.
+func (f *Fleet) Who(ctx context.Context, clients ...string) (map[string]directory.Place, error) {
+	questions, all := map[int][]string{}, map[string]directory.Place{}
+	for _, c := range clients {
+		p := directory.Partition(c, f.Partitions)
+		questions[p] = append(questions[p], c)
 	}
-	return nil, errors.New("no directory answers; is the fleet running, and the engine there?")
+	for partition, clients := range questions {
+		places, err := map[string]directory.Place(nil), error(nil)
+		for range 3 { // a question or an answer may be lost
+			if places, err = ask[map[string]directory.Place](ctx, f, numbered(subjectWho, partition), clients, leaseTTL/10); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("no directory of partition %d of %d answers; is the fleet running, and the engine there?", partition, f.Partitions)
+		}
+		maps.Copy(all, places)
+	}
+	return all, nil
 }
 
-// WhoOf asks the directory of one node.
-func (f *Fleet) WhoOf(ctx context.Context, node string, clients []string) (map[string]Place, error) {
-	return ask[map[string]Place](ctx, f, subjectWhoOf+node, clients, engineTimeout)
+// WhoOf asks the directories of one process. It says nothing of clients of other partitions.
+func (f *Fleet) WhoOf(ctx context.Context, node string, clients []string) (map[string]directory.Place, error) {
+	return ask[map[string]directory.Place](ctx, f, subjectWhoOf+node, clients, engineTimeout)
 }
 
 // Drain asks a node to empty itself over the given time. The function that it returns waits

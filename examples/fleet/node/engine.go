@@ -6,68 +6,75 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 )
 
 // These are the subjects of the fleet, after its name and a dot. A subject that ends with a dot
-// goes on with the name of a node.
+// goes on with the name of a node, or with the number of a partition (and a node, for presence).
 const (
-	subjectPresence = "presence."         // batches of arrivals and ends, to all directories
-	subjectSnapshot = "snapshot."         // asks a node for all that it has
-	subjectTo       = "to."               // frames for clients of a node
-	subjectDrain    = "drain."            // empties a node: see Fleet.Drain
-	subjectDrained  = "drained."          // the last word of a node that was drained
-	subjectWho      = "who"               // where clients are; one directory answers
-	subjectWhoAll   = "whoall"            // the same; all directories answer
-	subjectWhoOf    = "whoof."            // the same; the directory of one node answers
-	subjectState    = "state"             // what nodes have; all answer
-	bucketLeases    = "-leases"           // a Lease for each node
-	bucketControl   = "-control"          // limits
-	KeyLimits       = "limits"            // the entry in it
-	leaseTTL        = 3 * time.Second     // after which a node that does not renew is gone
-	leaseEvery      = leaseTTL / 3        // how often a node renews its lease
-	batchEvery      = time.Second / 10    // how often a node tells what has changed, at most
-	batchMost       = 5000                // how many clients a batch names, at most
-	engineTimeout   = leaseTTL / 3        // for a request
-	historyOfLimits = 10                  // limits that are kept
-	engineBuffer    = 8192                // messages to the engine that wait in the node
-	drainGrace      = 2 * time.Second     // in which a client that was told to move may do so
-	drainStop       = 15 * time.Second    // after the last turn in a drain, when those that are left are cut
-	spreadAfter     = 10 * time.Second    // an imbalance that lasts for so long is corrected
-	who             = "fleet-directories" // the queue group that answers subjectWho
+	subjectPresence = "presence."      // batches of arrivals and ends, to all directories of a partition
+	subjectSnapshot = "snapshot."      // asks a node for all that it has in a partition
+	subjectTakeOver = "takeover."      // tells a node that a client has a later session elsewhere
+	subjectTo       = "to."            // frames for clients of a node
+	subjectDrain    = "drain."         // empties a node: see Fleet.Drain
+	subjectDrained  = "drained."       // the last word of a node that was drained
+	subjectWho      = "who."           // where clients are; all directories of a partition answer
+	subjectWhoOf    = "whoof."         // the same; the directories of one process answer
+	subjectState    = "state"          // what nodes have; all answer
+	bucketLeases    = "-leases"        // a Lease for each node
+	bucketControl   = "-control"       // limits
+	KeyLimits       = "limits"         // the entry in it
+	leaseTTL        = 3 * time.Second  // after which a node that does not renew is gone
+	leaseEvery      = leaseTTL / 3     // how often a node renews its lease
+	batchEvery      = time.Second / 10 // how often a node tells what has changed, at most
+	batchMost       = 5000             // how many clients a batch names, at most
+	engineTimeout   = leaseTTL / 3     // for a request
+	historyOfLimits = 10               // limits that are kept
+	engineBuffer    = 8192             // messages to the engine that wait in the node
+	askMost         = 256              // letters that wait in a node for the answer of a directory
+	believedFor     = 2 * time.Second  // how long an answer of a directory is believed, up to twice that
+	drainGrace      = 2 * time.Second  // in which a client that was told to move may do so
+	drainStop       = 15 * time.Second // after the last turn in a drain, when those that are left are cut
+	spreadAfter     = 10 * time.Second // an imbalance that lasts for so long is corrected
 )
 
 // A Fleet is a connection to the engine, and the name of a fleet there. Subjects and buckets
 // begin with that name, so fleets with different names share an engine and nothing else.
 type Fleet struct {
 	*nats.Conn
-	name     string
-	replicas int
+	Partitions int // of presence
+	name       string
+	replicas   int
 }
 
 // Connect connects to the engine, and keeps trying for as long as the process lives, even if
 // its credentials are refused: an operator may be changing them. While the engine is away,
 // nothing is stored up for it: a message fails at once, presence waits for a snapshot, and
-// clients repeat their letters. Buckets that are missing are made with the given number of
-// replicas; 0 means one.
-func Connect(url, fleet string, replicas int, client string) (*Fleet, error) {
-	if !plain(fleet, "-_") {
-		return nil, fmt.Errorf("the fleet is called %q; use letters, digits, '-' and '_' only, because the name is part of subjects", fleet)
+// clients repeat their letters.
+func Connect(c Config) (*Fleet, error) {
+	if !wire.Plain(c.Fleet, "-_") {
+		return nil, fmt.Errorf("Config.Fleet is %q; use letters, digits, '-' and '_' only, because the name is part of subjects", c.Fleet)
 	}
-	nc, err := nats.Connect(url, nats.Name(client),
+	nc, err := nats.Connect(c.Engine, nats.Name(c.Name),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.ReconnectBufSize(-1), nats.Timeout(engineTimeout),
 		nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Printf("%s: engine: %v", client, err) }))
-	return &Fleet{nc, fleet, replicas}, err
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Printf("%s: engine: %v", c.Name, err) }))
+	return &Fleet{nc, max(1, c.Partitions), c.Fleet, c.Replicas}, err
 }
 
 // at returns a subject of this fleet.
 func (f *Fleet) at(subject string) string { return f.name + "." + subject }
+
+// numbered returns the subject of a partition.
+func numbered(subject string, partition int) string { return subject + strconv.Itoa(partition) }
 
 // A Store is a bucket of the fleet. It numbers what is written in it so that later numbers are
 // greater, even if the engine has lost the bucket and counts its revisions from 1 again.
@@ -130,8 +137,7 @@ func (f *Fleet) open(ctx context.Context, c jetstream.KeyValueConfig) (s Store, 
 
 // watch calls see for each entry that a bucket has or gets, and with nil when it has seen
 // all that there were. It opens the bucket again and starts over with begin whenever restart
-// says so. After an outage the engine may tell changes late or never, and the bucket may be
-// another one.
+// says so, because it may be another one.
 func watch(ctx context.Context, open func(context.Context) (Store, error), restart <-chan struct{}, begin func(), see func(Store, jetstream.KeyValueEntry), opts ...jetstream.WatchOpt) {
 	said := ""
 	for ctx.Err() == nil {

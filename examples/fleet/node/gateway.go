@@ -6,6 +6,8 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -62,54 +64,54 @@ func labelOf(owner any) string {
 
 // sayBye tells a client why it is being closed.
 func sayBye(c gnet.Conn, err *idle.TimeoutError) (keep bool) {
-	c.Write(Frame{Bye, []byte(err.Error())}.Append(nil))
+	c.Write(wire.Frame{Kind: wire.Bye, Body: []byte(err.Error())}.Append(nil))
 	return false
 }
 
 // sayMove tells a client where to connect instead. The nodes take turns, so each gets the
 // same share of the rate at which this one is drained.
 func (g *gateway) sayMove(c gnet.Conn) {
-	address, others := "", g.n.directory.others()
+	address, others := "", g.n.roster.others(g.n.name)
 	if g.n.spreads.Load() {
-		others = g.n.directory.fewer()
+		others = g.n.roster.fewer()
 	}
 	if len(others) > 0 {
 		address = others[g.turns.Add(1)%uint64(len(others))]
 	}
-	c.Write(Frame{Move, []byte(address)}.Append(nil))
+	c.Write(wire.Frame{Kind: wire.Move, Body: []byte(address)}.Append(nil))
 }
 
 func (g *gateway) OnTraffic(c gnet.Conn) gnet.Action {
 	for {
-		head, err := c.Peek(headSize)
+		head, err := c.Peek(wire.HeadSize)
 		if err != nil {
 			return gnet.None
 		}
-		n, err := sizeOf(head)
+		n, err := wire.SizeOf(head)
 		if err != nil {
 			return gnet.Close
 		}
-		if c.InboundBuffered() < headSize+n {
+		if c.InboundBuffered() < wire.HeadSize+n {
 			return gnet.None
 		}
-		c.Discard(headSize)
+		c.Discard(wire.HeadSize)
 		b, err := c.Next(n)
-		if err != nil || !g.handle(c, Frame{b[0], b[1:]}) {
+		if err != nil || !g.handle(c, wire.Frame{Kind: b[0], Body: b[1:]}) {
 			return gnet.Close
 		}
 	}
 }
 
 // handle handles a frame, and reports whether it was one to be expected.
-func (g *gateway) handle(c gnet.Conn, f Frame) bool {
+func (g *gateway) handle(c gnet.Conn, f wire.Frame) bool {
 	s, known := c.Context().(*session)
 	switch {
-	case f.Kind == Hello && !known:
+	case f.Kind == wire.Hello && !known:
 		return g.admit(c, f.Body)
-	case f.Kind == Beat && known:
+	case f.Kind == wire.Beat && known:
 		return true // any byte is an activity
-	case (f.Kind == Message || f.Kind == Ack) && known:
-		l, ok := ParseLetter(f.Body)
+	case (f.Kind == wire.Message || f.Kind == wire.Ack) && known:
+		l, ok := wire.ParseLetter(f.Body)
 		if ok {
 			g.n.post(f.Kind, s.client, l)
 		}
@@ -120,7 +122,7 @@ func (g *gateway) handle(c gnet.Conn, f Frame) bool {
 
 // admit ends the handshake. A node that is being drained sends newcomers on.
 func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
-	name, number, ok := parseHello(hello)
+	name, number, ok := wire.ParseHello(hello)
 	if !ok {
 		return false
 	}
@@ -134,23 +136,33 @@ func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
 	}
 	c.SetContext(&session{name, number})
 	conn.Enter(g.online)
-	c.Write(Frame{Welcome, []byte(g.n.name)}.Append(nil))
+	c.Write(wire.Frame{Kind: wire.Welcome, Body: []byte(g.n.name)}.Append(nil))
 	return true
 }
 
-// post sends a letter on its way to where its receiver is. If that is unknown, nothing
+// post sends a letter on its way to where its receiver is. If no directory knows, nothing
 // happens: the sender repeats it. A letter that is too long with the name of its sender is
 // dropped, too. An event loop never waits here.
-func (n *Node) post(kind byte, from string, l Letter) {
-	p, ok := n.directory.find(l.Name)
-	frame := Frame{kind, Letter{l.ID, from, l.Text}.Append(nil)}.Append(nil)
-	switch {
-	case !ok || len(frame) > headSize+maxFrame:
+func (n *Node) post(kind byte, from string, l wire.Letter) {
+	frame := wire.Frame{Kind: kind, Body: wire.Letter{ID: l.ID, Name: from, Text: l.Text}.Append(nil)}.Append(nil)
+	if len(frame) > wire.HeadSize+wire.MaxFrame {
 		n.dropped.Add(1)
-	case p.Node == n.name:
-		n.deliver(l.Name, frame)
-	default:
-		n.send(n.nc.at(subjectTo+p.Node), append(appendName(nil, l.Name), frame...))
+		return
+	}
+	forward := func(p directory.Place, ok bool) {
+		switch {
+		case !ok:
+			n.dropped.Add(1)
+		case p.Node == n.name:
+			n.deliver(l.Name, frame)
+		default:
+			n.send(n.nc.at(subjectTo+p.Node), append(wire.AppendName(nil, l.Name), frame...))
+		}
+	}
+	if d := n.directories[directory.Partition(l.Name, len(n.presence.feeds))]; d != nil {
+		forward(d.Find(l.Name))
+	} else {
+		n.answers.find(n.ctx, n.nc, l.Name, forward)
 	}
 }
 

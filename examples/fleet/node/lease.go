@@ -16,13 +16,13 @@ import (
 // A Lease is what a node has in the bucket of leases while it is alive. It is all that the
 // engine keeps of a node, and the only thing that is renewed.
 type Lease struct {
-	Owner    string `json:"owner"`   // the process that holds it, by a random name
-	Epoch    uint64 `json:"epoch"`   // the number of the entry that began the lease; 0 in that entry
-	Seq      uint64 `json:"seq"`     // of the last batch; a directory that has not seen it has missed something
-	Clients  int    `json:"clients"` // how many the node has
-	Address  string `json:"address"` // for clients
-	Ops      string `json:"ops"`     // for operators, and Prometheus
-	Draining bool   `json:"draining,omitempty"`
+	Owner    string   `json:"owner"`   // the process that holds it, by a random name
+	Epoch    uint64   `json:"epoch"`   // the number of the entry that began the lease; 0 in that entry
+	Seq      []uint64 `json:"seq"`     // the last batch of each partition; a directory that has not seen it has missed something
+	Clients  int      `json:"clients"` // how many the node has
+	Address  string   `json:"address"` // for clients
+	Ops      string   `json:"ops"`     // for operators, and Prometheus
+	Draining bool     `json:"draining,omitempty"`
 }
 
 // leaser holds the lease of a node. The number of its first entry is the epoch (see Store).

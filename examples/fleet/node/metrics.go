@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
 )
 
 // observe adds what an operator needs to see of a node: metrics of its part in the fleet, and
@@ -30,8 +32,8 @@ func (n *Node) observe(registry *prometheus.Registry, mux *http.ServeMux) {
 	counter("leases_begun_total", "Leases that the node has had: 1, and one more each time that it lost its lease.", n.leaser.count.Load)
 	gauge("engine_connected", "1 while the node is connected to NATS.", func() float64 { return number(n.nc.IsConnected()) })
 	gauge("limits_refused", "1 while the node refuses the limits that were set last.", func() float64 { return number(n.control.last().Refused != "") })
-	gauge("directory_ready", "1 while the directory misses nothing that a node has told.", func() float64 { return number(n.ready()) })
-	gauge("directory_clients", "Clients in the directory, of all nodes.", func() float64 { return float64(n.directory.size()) })
+	gauge("directory_ready", "1 while the directories of this process miss nothing that a node has told.", func() float64 { return number(n.ready()) })
+	gauge("directory_clients", "Clients in the directories of this process, of all nodes.", func() float64 { return float64(n.sum(func(d *directory.Directory) uint64 { return uint64(d.Size()) })) })
 	gauge("clients", "Clients of this node that have said hello.", func() float64 {
 		clients, _ := n.presence.count()
 		return float64(clients)
@@ -39,8 +41,12 @@ func (n *Node) observe(registry *prometheus.Registry, mux *http.ServeMux) {
 	gauge("engine_messages_waiting", "Messages to the engine that wait in the node.", func() float64 { return float64(len(n.outbox)) })
 	gauge("draining", "1 while the node sends its clients to other nodes.", func() float64 { return number(n.draining.Load()) })
 	counter("frames_dropped_total", "Frames for which there was no way; clients repeat them.", n.dropped.Load)
-	counter("batches_missed_total", "Batches of other nodes that did not come, or came out of order.", n.directory.gaps.Load)
-	counter("snapshots_asked_total", "Snapshots that the directory has asked nodes for.", n.directory.snapshots.Load)
+	counter("batches_missed_total", "Batches of other nodes that did not come, or came out of order.", func() uint64 {
+		return n.sum(func(d *directory.Directory) uint64 { return d.Gaps.Load() })
+	})
+	counter("snapshots_asked_total", "Snapshots that the directories have asked nodes for.", func() uint64 {
+		return n.sum(func(d *directory.Directory) uint64 { return d.Snapshots.Load() })
+	})
 	mux.HandleFunc("GET /readyz", n.readyz)
 }
 
@@ -63,6 +69,14 @@ func (n *Node) unready() string {
 		return "the node has not had a lease yet"
 	}
 	return ""
+}
+
+// sum adds up something of the directories here.
+func (n *Node) sum(of func(*directory.Directory) uint64) (total uint64) {
+	for _, d := range n.directories {
+		total += of(d)
+	}
+	return total
 }
 
 func number(b bool) float64 {

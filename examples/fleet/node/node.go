@@ -5,7 +5,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,36 +19,35 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Config says what a node is.
+// Config says what a process of the fleet is: a gateway, or one that only keeps directories.
 type Config struct {
-	Name     string        // letters, digits, '-' and '_'
-	Fleet    string        // the name of the fleet, of the same characters; fleets may share an engine
-	Engine   string        // the URL of NATS
-	Replicas int           // of buckets that are missing; 0 means one
-	Address  string        // for clients
-	Ops      string        // for the page, the metrics and readiness; empty for none
-	Most     int           // clients at a time: well below the limit of descriptors
-	Over     time.Duration // how long a drain by SIGTERM takes
-	Spread   time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
+	Name       string        // letters, digits, '-' and '_'
+	Fleet      string        // the name of the fleet, of the same characters; fleets may share an engine
+	Engine     string        // the URL of NATS
+	Replicas   int           // of buckets that are missing; 0 means one
+	Partitions int           // of presence, the same in all processes of the fleet; 0 means one
+	Keeps      []int         // the partitions of which this process keeps a directory
+	Address    string        // for clients; empty for a process that only keeps directories
+	Ops        string        // for the page, the metrics and readiness; empty for none
+	Most       int           // clients at a time: well below the limit of descriptors
+	Over       time.Duration // how long a drain by SIGTERM takes
+	Spread     time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
 }
 
-// A Node is a gateway process.
+// A Node is a process of the fleet.
 type Node struct {
-	name      string
-	config    Config
-	nc        *Fleet
-	presence  *presence
-	directory *directory
-	leaser    *leaser
-	control   *control
-	gateway   *gateway
+	*peer
+	config  Config
+	nc      *Fleet
+	control *control
+	gateway *gateway // nil if it only keeps directories
+	answers memory
 
-	outbox   chan *nats.Msg
-	dropped  atomic.Uint64 // frames for which there was no way; clients repeat them
 	draining atomic.Bool
 	spreads  atomic.Bool             // clients are told to move because the node has more than its share
 	ctx      context.Context         // of the node's life
@@ -57,24 +55,29 @@ type Node struct {
 }
 
 // Run runs a node until it was drained, or has failed.
-func Run(c Config) error {
-	if !plain(c.Name, "-_") {
+func Run(c Config) (err error) {
+	if !wire.Plain(c.Name, "-_") {
 		return fmt.Errorf("Config.Name is %q; it must have letters, digits, '-' and '_' only, as it is part of subjects", c.Name)
 	}
-	n := &Node{name: c.Name, config: c, outbox: make(chan *nats.Msg, engineBuffer),
-		presence: newPresence(c.Name), directory: newDirectory(c.Name)}
+	for _, p := range c.Keeps {
+		if p < 0 || p >= max(1, c.Partitions) {
+			return fmt.Errorf("Config.Keeps has %d; Config.Partitions is %d, so it may have 0 to %d", p, c.Partitions, max(1, c.Partitions)-1)
+		}
+	}
+	n := &Node{config: c, answers: memory{free: make(chan struct{}, askMost)}}
+	n.peer = newPeer(c, n.lease)
+	n.control = &control{node: n.name, verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	n.leaser = &leaser{node: c.Name, owner: rand.Text(), value: n.lease, begun: n.presence.begin}
-	n.directory.takeOver = n.presence.takeOver
-	n.directory.ask = func(node string) { n.send(n.nc.at(subjectSnapshot+node), nil) }
-	n.leaser.open = func(ctx context.Context) (Store, error) { return n.nc.leases(ctx) }
-	var err error
-	if n.gateway, err = newGateway(n); err != nil {
+	if c.Address == "" {
+		err = n.join()
+	} else if n.gateway, err = newGateway(n); err == nil {
+		go func() {
+			n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
+		}()
+	}
+	if err != nil {
 		return err
 	}
-	go func() {
-		n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
-	}()
 	<-n.ctx.Done()
 	if err := context.Cause(n.ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -84,121 +87,33 @@ func Run(c Config) error {
 
 // join has the node meet the others. The gateway serves clients whether the engine is there
 // or not.
-func (n *Node) join() error {
-	n.control = &control{node: n.name, timeouts: n.gateway.timeouts, online: n.gateway.online,
-		verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
-	var err error
-	if n.nc, err = Connect(n.config.Engine, n.config.Fleet, n.config.Replicas, n.name); err != nil {
+func (n *Node) join() (err error) {
+	if n.nc, err = Connect(n.config); err != nil {
 		return err
 	}
-	err = ops.Serve(n.config.Ops, map[string]*idle.Tracker{"fleet": n.gateway.timeouts.Tracker()}, n.observe)
-	if err != nil {
+	n.engine = n.nc
+	trackers := map[string]*idle.Tracker{}
+	if n.gateway != nil {
+		trackers["fleet"] = n.gateway.timeouts.Tracker()
+		n.control.timeouts, n.control.online = n.gateway.timeouts, n.gateway.online
+	}
+	if err = ops.Serve(n.config.Ops, trackers, n.observe); err != nil {
 		return err
 	}
-	limits, leases := make(chan struct{}, 1), make(chan struct{}, 1)
-	watchAgain := func() {
-		for _, restart := range []chan struct{}{limits, leases} {
-			select {
-			case restart <- struct{}{}:
-			default:
-			}
-		}
-	}
-	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.directory.doubt() })
-	n.nc.SetReconnectHandler(func(*nats.Conn) {
-		n.presence.resync() // what was told while the engine went away may be lost
-		watchAgain()
-	})
+	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.doubt() })
+	n.nc.SetReconnectHandler(func(*nats.Conn) { n.reconnected() })
 	n.nc.SetClosedHandler(func(nc *nats.Conn) { // it would never come back: the supervisor starts another process
 		n.stop(fmt.Errorf("the connection to the engine is closed for good: %w", nc.LastError()))
 	})
-	n.leaser.lost = func() {
-		n.directory.doubt()
-		watchAgain() // the bucket may be another one
-	}
 	if err := n.subscribe(); err != nil {
 		return err
 	}
 	go n.drainOnSignal()
-	go n.publish(n.ctx)
-	go n.batches(n.ctx)
-	go n.leaser.run(n.ctx)
-	go n.spread(n.ctx)
-	go watch(n.ctx, n.nc.Control, limits, n.control.begin, n.control.see, jetstream.IncludeHistory())
-	go n.watchLeases(n.ctx, leases)
-	return nil
-}
-
-// watchLeases has the directory follow the leases of all nodes.
-func (n *Node) watchLeases(ctx context.Context, restart <-chan struct{}) {
-	var unseen map[string]view // leases that were known before the watch began
-	d := n.directory
-	watch(ctx, n.nc.leases, restart, func() { unseen = d.live() }, func(s Store, e jetstream.KeyValueEntry) {
-		if e == nil {
-			for node, v := range unseen {
-				d.expired(node, v.epoch)
-			}
-			unseen = nil
-			return
-		}
-		delete(unseen, e.Key())
-		number := s.Number(e.Revision())
-		var l Lease
-		if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &l) != nil {
-			d.expired(e.Key(), number)
-			return
-		}
-		if l.Epoch == 0 {
-			l.Epoch = number
-		}
-		d.renewed(e.Key(), l)
-	})
-}
-
-// batches tells what has changed, at most once in batchEvery.
-func (n *Node) batches(ctx context.Context) {
-	for ctx.Err() == nil {
-		n.tell()
-		pause(ctx, batchEvery)
+	if n.gateway != nil {
+		go n.spread(n.ctx)
+		go watch(n.ctx, n.nc.Control, n.limitsAgain, n.control.begin, n.control.see, jetstream.IncludeHistory())
 	}
-}
-
-// tell publishes a batch, if there is something to tell. While the engine is away nothing is
-// told, and when it is back everything.
-func (n *Node) tell() {
-	if !n.nc.IsConnected() {
-		return
-	}
-	if text := n.presence.next(); text != nil {
-		if err := n.nc.Publish(n.nc.at(subjectPresence+n.name), text); err != nil {
-			n.presence.resync()
-		}
-	}
-}
-
-// send has a message published soon. It does not block, and it does not fail: what the
-// engine does not take is lost.
-func (n *Node) send(subject string, data []byte) {
-	select {
-	case n.outbox <- &nats.Msg{Subject: subject, Data: data}:
-	default:
-		n.dropped.Add(1)
-	}
-}
-
-// publish publishes what was sent. It is a goroutine of its own, as it blocks while the
-// engine takes nothing.
-func (n *Node) publish(ctx context.Context) {
-	for {
-		select {
-		case m := <-n.outbox:
-			if n.nc.PublishMsg(m) != nil {
-				n.dropped.Add(1)
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
+	return n.meet(n.ctx)
 }
 
 // drainOnSignal drains the node when SIGTERM asks for it.
@@ -217,7 +132,11 @@ func (n *Node) drain(over time.Duration, must bool) error {
 	if over <= 0 {
 		return errors.New("a drain must take longer than 0")
 	}
-	if !must && len(n.directory.others()) == 0 {
+	if n.gateway == nil { // it has no clients
+		go n.end()
+		return nil
+	}
+	if !must && len(n.roster.others(n.name)) == 0 {
 		return fmt.Errorf("%s is not drained: there is no other node that takes its clients", n.name)
 	}
 	n.draining.Store(true)
@@ -229,7 +148,7 @@ func (n *Node) drain(over time.Duration, must bool) error {
 		<-o.Done()
 		p := o.Progress()
 		log.Printf("%s: drained: %d clients were ended, %d have left by themselves", n.name, p.Ended, p.Gone)
-		n.leave()
+		n.end()
 	}()
 	return nil
 }
@@ -242,7 +161,7 @@ func (n *Node) spread(ctx context.Context) {
 		return
 	}
 	for since := time.Now(); ctx.Err() == nil; pause(ctx, leaseEvery) {
-		excess := n.directory.excess()
+		excess := n.roster.excess(n.name)
 		if excess == 0 || n.draining.Load() {
 			since = time.Now()
 		}
@@ -265,12 +184,11 @@ func (n *Node) spread(ctx context.Context) {
 	}
 }
 
-// leave tells the last ends, says who is left, and gives the lease back.
-func (n *Node) leave() {
+// end says who is left, and ends the process.
+func (n *Node) end() {
 	time.Sleep(batchEvery) // the feed of ends is a tick behind
-	n.tell()
 	n.lastWord()
-	n.leaser.release(context.Background())
+	n.leave()
 	n.nc.Flush()
 	n.stop(nil)
 }

@@ -7,54 +7,32 @@ import (
 	"sync"
 
 	"github.com/idlewheel/idlewheel/adapters/idlegnet"
+	"github.com/idlewheel/idlewheel/examples/fleet/directory"
+	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // presence has the clients of this node, and tells the fleet who comes and goes. Whatever
-// they do, that is one message in batchEvery at most. Heartbeats cause none.
+// they do, that is one message a partition in batchEvery at most. Heartbeats cause none.
 type presence struct {
 	node string
-	shed func(member) // tells a client that a later session is elsewhere, and ends this one
+	shed func(*idlegnet.Conn) // tells a client that a later session is elsewhere, and ends this one
+	most int                  // how many clients a batch names, at most
 
-	mu      sync.Mutex // guards what follows
-	members map[string]member
-	changes map[string]change // since the last batch, by client
-	epoch   uint64            // the lease under which the node speaks; 0 before the first
-	seq     uint64            // of the last batch
-	wanted  bool              // a snapshot has to begin
-	rest    []string          // clients that the snapshot under way has not named yet
-	part    int               // of that snapshot; 0 if none is under way
-}
-
-// A member is a client that has said hello.
-type member struct {
-	session uint64
-	conn    *idlegnet.Conn
-}
-
-// A change is an arrival if Why is empty, and else the end of a session, and of those before
-// it: of a client that comes and goes within a batch, only the last is told.
-type change struct {
-	Client  string `json:"c"`
-	Session uint64 `json:"s"`
-	Why     string `json:"w,omitempty"`
-}
-
-// A batch is what a node tells the directories at a time.
-type batch struct {
-	Node    string   `json:"node"`
-	Epoch   uint64   `json:"epoch"`          // of its lease
-	Seq     uint64   `json:"seq"`            // counts the batches of the epoch
-	Part    int      `json:"part,omitempty"` // of a snapshot: 1 for the first
-	Last    bool     `json:"last,omitempty"` // this part ends the snapshot
-	Here    []change `json:"here,omitempty"`
-	Changes []change `json:"changes,omitempty"`
+	mu    sync.Mutex // guards what follows
+	epoch uint64     // the lease under which the node speaks; 0 before the first
+	feeds []directory.Feed[*idlegnet.Conn]
 }
 
 const takenOver = "takeover" // the cause for which a session ends that a later one replaces
 
-func newPresence(node string) *presence {
-	return &presence{node: node, shed: shed, members: map[string]member{}, changes: map[string]change{}}
+func newPresence(node string, partitions int) *presence {
+	return &presence{node: node, shed: shed, most: max(1, batchMost/partitions), feeds: make([]directory.Feed[*idlegnet.Conn], partitions)}
+}
+
+// feed returns the feed that tells of a client. p.mu is held.
+func (p *presence) feed(client string) *directory.Feed[*idlegnet.Conn] {
+	return &p.feeds[directory.Partition(client, len(p.feeds))]
 }
 
 // arrive notes a client that has said hello. It reports false if a later session of the
@@ -66,32 +44,30 @@ func (p *presence) arrive(client string, session uint64, conn *idlegnet.Conn) bo
 	if p.epoch == 0 {
 		return false
 	}
-	if old, ok := p.members[client]; ok {
-		if old.session >= session {
+	f := p.feed(client)
+	if old, ok := f.Find(client); ok {
+		if old.Session >= session {
 			return false
 		}
-		p.shed(old)
+		p.shed(old.Conn)
 	}
-	p.members[client] = member{session, conn}
-	p.changes[client] = change{Client: client, Session: session}
+	f.Arrive(client, directory.Member[*idlegnet.Conn]{Session: session, Conn: conn})
 	return true
 }
 
-// ended is idle.Options.OnEnds: the feed of all connections that have ended.
+// ended is idle.Options.OnEnds: the feed of all connections that have ended. Those that have not
+// said hello have another label.
 func (p *presence) ended(ends []idle.End) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range ends {
-		client, session, ok := parseLabel(e.Label)
-		if m, here := p.members[client]; !ok || !here || m.session != session {
-			continue // it has not said hello, or a later session has replaced it
-		}
-		delete(p.members, client)
 		why := e.Reason.String()
 		if e.Reason == 0 {
 			why = "left"
 		}
-		p.changes[client] = change{client, session, why}
+		if client, session, ok := parseLabel(e.Label); ok {
+			p.feed(client).End(client, session, why)
+		}
 	}
 }
 
@@ -99,29 +75,34 @@ func (p *presence) ended(ends []idle.End) {
 func (p *presence) takeOver(client string, session uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m, ok := p.members[client]; ok && m.session < session {
-		p.shed(m)
+	if m, ok := p.feed(client).Find(client); ok && m.Session < session {
+		p.shed(m.Conn)
 	}
 }
 
 // shed is presence.shed.
-func shed(m member) {
-	m.conn.Gnet().AsyncWrite(Frame{Bye, []byte("you have connected elsewhere")}.Append(nil), nil)
-	m.conn.End(takenOver)
+func shed(c *idlegnet.Conn) {
+	c.Gnet().AsyncWrite(wire.Frame{Kind: wire.Bye, Body: []byte("you have connected elsewhere")}.Append(nil), nil)
+	c.End(takenOver)
 }
 
 // find returns the connection of a client here, or nil.
 func (p *presence) find(client string) *idlegnet.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.members[client].conn
+	m, _ := p.feed(client).Find(client)
+	return m.Conn
 }
 
-// count returns how many clients are here, and the last batch.
-func (p *presence) count() (clients int, seq uint64) {
+// count returns how many clients are here, and the last batch of each partition.
+func (p *presence) count() (clients int, seq []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.members), p.seq
+	for i := range p.feeds {
+		clients += p.feeds[i].Len()
+		seq = append(seq, p.feeds[i].Seq)
+	}
+	return clients, seq
 }
 
 // speaksUnder returns the epoch under which the node speaks, or 0 if it has never had a lease.
@@ -136,56 +117,31 @@ func (p *presence) speaksUnder() uint64 {
 func (p *presence) begin(epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch, p.part, p.rest, p.wanted = epoch, 0, nil, true
+	p.epoch = epoch
+	for i := range p.feeds {
+		p.feeds[i].Begin()
+	}
 }
 
-// resync has a snapshot follow. Several directories may ask for one at the same time.
-func (p *presence) resync() {
+// resync has a snapshot of a partition follow.
+func (p *presence) resync(partition int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted = true
+	p.feeds[partition].Resync()
 }
 
-// next returns what to tell, or nothing.
-func (p *presence) next() []byte {
+// next returns what to tell a partition, or nothing.
+func (p *presence) next(partition int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch == 0 {
 		return nil
 	}
-	b := batch{Node: p.node, Epoch: p.epoch}
-	if p.part == 0 && p.wanted {
-		p.wanted, p.rest = false, make([]string, 0, len(p.members))
-		for client := range p.members {
-			p.rest = append(p.rest, client)
-		}
-		clear(p.changes) // the snapshot has them
-	}
-	for client, c := range p.changes {
-		if len(b.Changes) == batchMost {
-			break
-		}
-		b.Changes = append(b.Changes, c)
-		delete(p.changes, client)
-	}
-	if p.rest != nil {
-		p.part++
-		b.Part = p.part
-		n := min(len(p.rest), batchMost-len(b.Changes)) // changes do not wait for a long snapshot
-		for _, client := range p.rest[:n] {
-			if m, ok := p.members[client]; ok { // it may have ended since the first part
-				b.Here = append(b.Here, change{Client: client, Session: m.session})
-			}
-		}
-		if p.rest = p.rest[n:]; len(p.rest) == 0 {
-			b.Last, p.rest, p.part = true, nil, 0
-		}
-	}
-	if b.Part == 0 && len(b.Changes) == 0 {
+	b, ok := p.feeds[partition].Next(p.most)
+	if !ok {
 		return nil
 	}
-	p.seq++
-	b.Seq = p.seq
+	b.Node, b.Epoch = p.node, p.epoch
 	text, _ := json.Marshal(b) // strings and numbers: it cannot fail
 	return text
 }

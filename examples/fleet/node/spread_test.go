@@ -13,7 +13,7 @@ func TestShares(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what   string
-		leases []Lease // of n0, n1 and so on; the directory is that of n0
+		leases []Lease // of n0, n1 and so on; asked for n0
 		excess int
 		fewer  int
 	}{
@@ -25,64 +25,12 @@ func TestShares(t *testing.T) {
 		{"the new one is drained", []Lease{lease(450, false), lease(450, false), lease(0, true)}, 0, 0},
 		{"nobody has clients", []Lease{lease(0, false), lease(0, false)}, 0, 0},
 	} {
-		d := newDirectory("n0")
-		d.ask = func(string) {}
+		r := roster{leases: map[string]Lease{}}
 		for i, l := range c.leases {
-			d.renewed("n"+string(rune('0'+i)), l)
+			r.set("n"+string(rune('0'+i)), l)
 		}
-		if excess, fewer := d.excess(), len(d.fewer()); excess != c.excess || fewer != c.fewer {
+		if excess, fewer := r.excess("n0"), len(r.fewer()); excess != c.excess || fewer != c.fewer {
 			t.Errorf("%s: %d too many, %d nodes have fewer; want %d and %d", c.what, excess, fewer, c.excess, c.fewer)
-		}
-	}
-}
-
-// TestMovedAround moves clients between nodes at random, and compares the map of places with
-// what each node has.
-func TestMovedAround(t *testing.T) {
-	for seed := range uint64(50) {
-		w := newWorld(t, seed)
-		session := uint64(0)
-		for range 300 {
-			a := w.nodes[w.random.IntN(len(w.nodes))]
-			client := string(rune('a' + w.random.IntN(5)))
-			switch w.random.IntN(8) {
-			case 0:
-				w.end(a, client, session, "left")
-			case 1:
-				for _, to := range w.nodes {
-					to.d.expired(a.node, a.lease.Epoch)
-				}
-				w.begin(a)
-			default:
-				session++
-				a.arrive(client, session, nil)
-			}
-			for w.tell(a) {
-			}
-			for _, b := range w.nodes {
-				mustAgree(t, seed, b.d)
-			}
-		}
-	}
-}
-
-// mustAgree compares the map of places with what is known of each node.
-func mustAgree(t *testing.T, seed uint64, d *directory) {
-	t.Helper()
-	want := map[string]Place{}
-	for node, v := range d.nodes {
-		for client, session := range v.clients {
-			if p, ok := want[client]; !ok || (Place{node, session}).after(p) {
-				want[client] = Place{node, session}
-			}
-		}
-	}
-	if len(want) != len(d.places) {
-		t.Fatalf("seed %d: %d clients have places; want %d", seed, len(d.places), len(want))
-	}
-	for client, p := range want {
-		if d.places[client] != p {
-			t.Fatalf("seed %d: %s is at %v; want %v", seed, client, d.places[client], p)
 		}
 	}
 }

@@ -37,20 +37,21 @@ func Serve(address string, trackers map[string]*idle.Tracker, more ...func(*prom
 	return nil
 }
 
-// Handler has the page of trackers, their metrics for Prometheus, and what each of more adds.
+// Handler has the page of trackers and their metrics for Prometheus, if there are any, and what each of more adds.
 func Handler(trackers map[string]*idle.Tracker, more ...func(*prometheus.Registry, *http.ServeMux)) (http.Handler, error) {
-	page, err := idledebug.New(trackers, nil)
-	if err != nil {
-		return nil, err
+	mux, registry := http.NewServeMux(), prometheus.NewRegistry()
+	if len(trackers) > 0 {
+		page, err := idledebug.New(trackers, nil)
+		if err != nil {
+			return nil, err
+		}
+		metrics, err := idleprom.New(trackers, nil)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/", page)
+		registry.MustRegister(metrics)
 	}
-	metrics, err := idleprom.New(trackers, nil)
-	if err != nil {
-		return nil, err
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics)
-	mux := http.NewServeMux()
-	mux.Handle("/", page)
 	for _, add := range more {
 		add(registry, mux)
 	}

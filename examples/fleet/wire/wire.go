@@ -1,4 +1,5 @@
-package node
+// Package wire is what clients and gateways send each other.
+package wire
 
 import (
 	"encoding/binary"
@@ -25,24 +26,24 @@ const (
 )
 
 const (
-	headSize = 2
-	maxFrame = 4096
+	HeadSize = 2    // bytes
+	MaxFrame = 4096 // bytes that follow
 	maxName  = 64
 )
 
-// plain reports whether a name has letters and digits of ASCII, and the given signs, only.
+// Plain reports whether a name has letters and digits of ASCII, and the given signs, only.
 // Batches and subjects have such names as they are.
-func plain(name, signs string) bool {
+func Plain(name, signs string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(signs, r)
 	})
 }
 
-// sizeOf returns how many bytes follow the head.
-func sizeOf(head []byte) (int, error) {
+// SizeOf returns how many bytes follow the head.
+func SizeOf(head []byte) (int, error) {
 	n := int(binary.BigEndian.Uint16(head))
-	if n < 1 || n > maxFrame {
-		return 0, fmt.Errorf("a frame of %d bytes; it must have 1 to %d", n, maxFrame)
+	if n < 1 || n > MaxFrame {
+		return 0, fmt.Errorf("a frame of %d bytes; it must have 1 to %d", n, MaxFrame)
 	}
 	return n, nil
 }
@@ -55,11 +56,11 @@ func (f Frame) Append(b []byte) []byte {
 
 // ReadFrame reads a frame, as a client does.
 func ReadFrame(r io.Reader) (Frame, error) {
-	var head [headSize]byte
+	var head [HeadSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Frame{}, err
 	}
-	n, err := sizeOf(head[:])
+	n, err := SizeOf(head[:])
 	if err != nil {
 		return Frame{}, err
 	}
@@ -72,18 +73,18 @@ func ReadFrame(r io.Reader) (Frame, error) {
 
 // NewHello returns the frame by which a client introduces itself. A name has 1 to 64
 // characters: letters, digits, dots, underscores and hyphens. A client numbers its sessions,
-// and each new one gets a greater number than the last (see [Place]).
+// and each new one gets a greater number than the last .
 func NewHello(name string, session uint64) Frame {
 	return Frame{Hello, append(binary.BigEndian.AppendUint64(nil, session), name...)}
 }
 
-// parseHello returns what NewHello was given.
-func parseHello(body []byte) (name string, session uint64, ok bool) {
+// ParseHello returns what NewHello was given.
+func ParseHello(body []byte) (name string, session uint64, ok bool) {
 	if len(body) < 8 || len(body) > 8+maxName {
 		return "", 0, false
 	}
 	name = string(body[8:])
-	return name, binary.BigEndian.Uint64(body), plain(name, "._-")
+	return name, binary.BigEndian.Uint64(body), Plain(name, "._-")
 }
 
 // A Letter is what one client sends another. Name is the receiver on the way to the node,
@@ -98,7 +99,7 @@ type Letter struct {
 // Append appends the bytes of l to b.
 func (l Letter) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, l.ID)
-	return append(appendName(b, l.Name), l.Text...)
+	return append(AppendName(b, l.Name), l.Text...)
 }
 
 // ParseLetter returns the letter that is the body of a Message or an Ack.
@@ -107,15 +108,15 @@ func ParseLetter(body []byte) (l Letter, ok bool) {
 		return l, false
 	}
 	l.ID = binary.BigEndian.Uint64(body)
-	l.Name, l.Text, ok = cutName(body[8:])
+	l.Name, l.Text, ok = CutName(body[8:])
 	return l, ok
 }
 
-// appendName appends a name after its length.
-func appendName(b []byte, name string) []byte { return append(append(b, byte(len(name))), name...) }
+// AppendName appends a name after its length.
+func AppendName(b []byte, name string) []byte { return append(append(b, byte(len(name))), name...) }
 
-// cutName returns the name with which b begins, and what follows it.
-func cutName(b []byte) (name string, rest []byte, ok bool) {
+// CutName returns the name with which b begins, and what follows it.
+func CutName(b []byte) (name string, rest []byte, ok bool) {
 	if len(b) < 1 || len(b) < 1+int(b[0]) {
 		return "", nil, false
 	}

@@ -1,4 +1,4 @@
-package node
+package directory
 
 import (
 	"encoding/json"
@@ -8,9 +8,10 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-
-	"github.com/idlewheel/idlewheel/idle"
 )
+
+// most is how many clients a batch names here.
+const most = 5000
 
 // A world has nodes without sockets and without an engine. The test carries messages between
 // them, or loses them.
@@ -23,26 +24,29 @@ type world struct {
 }
 
 type actor struct {
-	*presence
-	d     *directory
-	lease Lease
+	Feed[struct{}]
+	node  string
+	d     *Directory
+	epoch uint64
+	seq   uint64 // that the lease announces
 	asked bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0))}
-	for i := range 3 {
-		a := &actor{presence: newPresence(fmt.Sprint("n", i)), d: newDirectory(fmt.Sprint("n", i))}
-		a.shed = func(member) {}
-		w.nodes = append(w.nodes, a)
-	}
-	for _, a := range w.nodes {
-		a.d.takeOver = func(client string, session uint64) { w.end(a, client, session-1, takenOver) }
-		a.d.ask = func(node string) { // even if one was asked for just now: the test has no clock
-			for _, b := range w.nodes {
-				b.asked = b.asked || b.node == node
-			}
+	ask := func(node string) { // even if one was asked for just now: the test has no clock
+		for _, b := range w.nodes {
+			b.asked = b.asked || b.node == node
 		}
+	}
+	for i := range 3 {
+		a := &actor{node: fmt.Sprint("n", i)}
+		a.d = New(a.node, ask, func(node, client string, session uint64) {
+			if node == a.node { // each ends its own
+				w.end(a, client, session-1, "takeover")
+			}
+		})
+		w.nodes = append(w.nodes, a)
 		w.begin(a)
 	}
 	return w
@@ -51,42 +55,52 @@ func newWorld(t *testing.T, seed uint64) *world {
 // begin gives a node a new lease.
 func (w *world) begin(a *actor) {
 	w.revision++
-	a.lease = Lease{Epoch: w.revision}
-	a.begin(w.revision)
+	a.epoch = w.revision
+	a.Begin()
+}
+
+// arrive begins a session of a client at a node, if it is later than the one there.
+func (a *actor) arrive(client string, session uint64) {
+	if m, ok := a.Find(client); !ok || m.Session < session {
+		a.Arrive(client, Member[struct{}]{Session: session})
+	}
 }
 
 // end ends the session of a client at a node if it is not later than the given one.
 func (w *world) end(a *actor, client string, latest uint64, why string) {
-	if m, ok := a.members[client]; ok && m.session <= latest {
-		a.ended([]idle.End{{Label: label(client, m.session), Reason: idle.ReasonShed, Cause: why}})
+	if m, ok := a.Find(client); ok && m.Session <= latest {
+		a.End(client, m.Session, why)
 	}
+}
+
+// next returns the next batch of a node.
+func (a *actor) next() (Batch, bool) {
+	b, ok := a.Next(most)
+	b.Node, b.Epoch = a.node, a.epoch
+	return b, ok
 }
 
 // tell has a node send a batch, which each directory gets or not.
 func (w *world) tell(a *actor) bool {
-	text := a.next()
-	if text == nil {
-		return false
-	}
-	var b batch
-	if err := json.Unmarshal(text, &b); err != nil {
-		w.t.Fatal(err)
-	}
+	b, ok := a.next()
 	for _, to := range w.nodes {
-		if w.random.Float64() >= w.lossy {
-			to.d.apply(b)
+		if ok && w.random.Float64() >= w.lossy {
+			to.d.Apply(b)
 		}
 	}
-	return true
+	return ok
 }
 
 // renew has a node renew its lease, which all directories see.
 func (w *world) renew(a *actor) {
-	_, a.lease.Seq = a.count()
+	a.seq = a.Seq
 	for _, to := range w.nodes {
-		to.d.renewed(a.node, a.lease)
+		to.d.Renewed(a.node, a.epoch, a.seq)
 	}
 }
+
+// expire ends the lease of a node at a directory.
+func (a *actor) expire(at *actor) { at.d.Expired(a.node, a.epoch) }
 
 // settle carries everything until nobody has anything to tell.
 func (w *world) settle() {
@@ -99,7 +113,7 @@ func (w *world) settle() {
 			}
 			if a.asked {
 				a.asked = false
-				a.resync()
+				a.Resync()
 			}
 			for w.tell(a) {
 			}
@@ -116,18 +130,18 @@ func (w *world) check() {
 			if other, twice := truth[client]; twice {
 				w.t.Errorf("%s is at %s and at %s", client, a.node, other.Node)
 			}
-			truth[client] = Place{a.node, m.session}
+			truth[client] = Place{a.node, m.Session}
 		}
 	}
 	for _, a := range w.nodes {
 		got := map[string]Place{}
 		for _, v := range a.d.nodes {
 			for client := range v.clients {
-				got[client], _ = a.d.find(client)
+				got[client], _ = a.d.Find(client)
 			}
 		}
-		if !maps.Equal(got, truth) || !a.d.complete() {
-			w.t.Errorf("the directory of %s has %v, complete %t; want %v", a.node, got, a.d.complete(), truth)
+		if !maps.Equal(got, truth) || !a.d.Complete() {
+			w.t.Errorf("the directory of %s has %v, complete %t; want %v", a.node, got, a.d.Complete(), truth)
 		}
 	}
 }
@@ -146,7 +160,7 @@ func TestDirectories(t *testing.T) {
 				switch w.random.IntN(8) {
 				case 0, 1, 2:
 					session++
-					a.arrive(client, session, nil)
+					a.arrive(client, session)
 				case 3:
 					w.end(a, client, session, "left")
 				case 4, 5:
@@ -156,11 +170,11 @@ func TestDirectories(t *testing.T) {
 				case 7:
 					if a.asked {
 						a.asked = false
-						a.resync()
+						a.Resync()
 					} else if w.random.IntN(4) == 0 { // its lease ends, which some directories see late
 						for _, to := range w.nodes {
 							if w.random.IntN(2) == 0 {
-								to.d.expired(a.node, a.lease.Epoch)
+								to.d.Expired(a.node, a.epoch)
 							}
 						}
 						w.begin(a)
@@ -176,23 +190,74 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+// TestMovedAround moves clients between nodes at random, and compares the map of places with
+// what each node has.
+func TestMovedAround(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newWorld(t, seed)
+		session := uint64(0)
+		for range 300 {
+			a := w.nodes[w.random.IntN(len(w.nodes))]
+			client := string(rune('a' + w.random.IntN(5)))
+			switch w.random.IntN(8) {
+			case 0:
+				w.end(a, client, session, "left")
+			case 1:
+				for _, to := range w.nodes {
+					to.d.Expired(a.node, a.epoch)
+				}
+				w.begin(a)
+			default:
+				session++
+				a.arrive(client, session)
+			}
+			for w.tell(a) {
+			}
+			for _, b := range w.nodes {
+				mustAgree(t, seed, b.d)
+			}
+		}
+	}
+}
+
+// mustAgree compares the map of places with what is known of each node.
+func mustAgree(t *testing.T, seed uint64, d *Directory) {
+	t.Helper()
+	want := map[string]Place{}
+	for node, v := range d.nodes {
+		for client, session := range v.clients {
+			if p, ok := want[client]; !ok || (Place{node, session}).after(p) {
+				want[client] = Place{node, session}
+			}
+		}
+	}
+	if len(want) != len(d.places) {
+		t.Fatalf("seed %d: %d clients have places; want %d", seed, len(d.places), len(want))
+	}
+	for client, p := range want {
+		if d.places[client] != p {
+			t.Fatalf("seed %d: %s is at %v; want %v", seed, client, d.places[client], p)
+		}
+	}
+}
+
 // TestSnapshotInParts: a snapshot that does not fit into one batch is right though clients
 // come and go while it is told.
 func TestSnapshotInParts(t *testing.T) {
 	w := newWorld(t, 0)
 	w.settle()
 	a := w.nodes[0]
-	for i := range 2*batchMost + 1 {
-		a.arrive(fmt.Sprint("c", i), 1, nil)
+	for i := range 2*most + 1 {
+		a.arrive(fmt.Sprint("c", i), 1)
 	}
-	a.resync()
+	a.Resync()
 	parts := 0
 	for i := 0; w.tell(a); i++ {
 		if i < 2 {
 			for _, client := range slices.Collect(maps.Keys(a.members))[:100] {
 				w.end(a, client, 1, "left")
 			}
-			a.arrive(fmt.Sprint("late", i), 1, nil)
+			a.arrive(fmt.Sprint("late", i), 1)
 		}
 		parts++
 	}
@@ -202,29 +267,26 @@ func TestSnapshotInParts(t *testing.T) {
 	w.check()
 }
 
-// TestBatchBound: a batch has batchMost clients at most, whether they are of a snapshot or have
+// TestBatchBound: a batch has most clients at most, whether they are of a snapshot or have
 // changed.
 func TestBatchBound(t *testing.T) {
 	w := newWorld(t, 0)
 	w.settle()
 	a := w.nodes[0]
-	for i := range 2 * batchMost {
-		a.arrive(fmt.Sprint("c", i), 1, nil)
+	for i := range 2 * most {
+		a.arrive(fmt.Sprint("c", i), 1)
 	}
-	a.resync()
+	a.Resync()
 	for i := range 4 {
-		var b batch
-		if err := json.Unmarshal(a.next(), &b); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(b.Here) + len(b.Changes); n > batchMost {
+		b, _ := a.next()
+		if n := len(b.Here) + len(b.Changes); n > most {
 			t.Errorf("a batch has %d clients", n)
 		}
 		for _, to := range w.nodes {
-			to.d.apply(b)
+			to.d.Apply(b)
 		}
-		for k := range batchMost * 3 / 4 {
-			a.arrive(fmt.Sprint("late", i, "-", k), 1, nil)
+		for k := range most * 3 / 4 {
+			a.arrive(fmt.Sprint("late", i, "-", k), 1)
 		}
 	}
 	for w.tell(a) {
@@ -237,11 +299,11 @@ func TestBatchBound(t *testing.T) {
 func TestDoubt(t *testing.T) {
 	w := newWorld(t, 0)
 	a, b := w.nodes[0], w.nodes[1]
-	a.arrive("anna", 1, nil)
+	a.arrive("anna", 1)
 	w.settle()
-	b.d.doubt()
+	b.d.Doubt()
 	w.renew(a) // the same lease, and no batch is missing
-	if b.d.complete() {
+	if b.d.Complete() {
 		t.Error("it is complete without a snapshot")
 	}
 	w.settle()
@@ -253,24 +315,24 @@ func TestDoubt(t *testing.T) {
 func TestLostLease(t *testing.T) {
 	w := newWorld(t, 0)
 	a := w.nodes[0]
-	a.arrive("anna", 1, nil)
+	a.arrive("anna", 1)
 	w.settle()
 	d := w.nodes[1].d
-	old := a.lease.Epoch
+	old := a.epoch
 	w.revision++ // of the marker that ends the lease
 	ended := w.revision
-	d.expired(a.node, ended)
-	if _, ok := d.find("anna"); ok {
+	d.Expired(a.node, ended)
+	if _, ok := d.Find("anna"); ok {
 		t.Error("the lease has ended, and anna is still there")
 	}
-	d.apply(batch{Node: a.node, Epoch: old, Seq: 100, Part: 1, Last: true, Here: []change{{Client: "anna", Session: 1}}})
-	if _, ok := d.find("anna"); ok {
+	d.Apply(Batch{Node: a.node, Epoch: old, Seq: 100, Part: 1, Last: true, Here: []Change{{Client: "anna", Session: 1}}})
+	if _, ok := d.Find("anna"); ok {
 		t.Error("a batch of a lease that has ended is taken")
 	}
 	w.begin(a)
 	w.tell(a)
-	d.expired(a.node, ended)
-	if _, ok := d.find("anna"); !ok {
+	d.Expired(a.node, ended)
+	if _, ok := d.Find("anna"); !ok {
 		t.Error("the end of a lease has ended the next one")
 	}
 	w.settle()
@@ -279,33 +341,35 @@ func TestLostLease(t *testing.T) {
 
 // TestCosts prints what the README calculates with.
 func TestCosts(t *testing.T) {
-	const n = batchMost
-	a := newPresence("n0")
-	a.begin(1)
-	a.next()
+	const n = most
+	var f Feed[struct{}]
 	for i := range n {
-		a.arrive(fmt.Sprintf("client-%06d", i), 1_790_000_000_000_000+uint64(i), nil)
+		f.Arrive(fmt.Sprintf("client-%06d", i), Member[struct{}]{Session: 1_790_000_000_000_000 + uint64(i)})
 	}
-	arrivals := a.next()
-	for client, m := range a.members {
-		a.ended([]idle.End{{Label: label(client, m.session)}})
+	text := func() []byte {
+		b, _ := f.Next(n)
+		b.Node, b.Epoch = "n0", 1_790_000_000_000_000
+		text, _ := json.Marshal(b)
+		return text
 	}
-	ends := a.next()
-	lease, _ := json.Marshal(Lease{Owner: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Epoch: 1000, Seq: 100_000, Clients: 1_000_000, Address: "10.0.0.1:9011", Ops: "10.0.0.1:6071"})
+	arrivals := text()
+	for client, m := range f.members {
+		f.End(client, m.Session, "left")
+	}
+	ends := text()
 
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	d := newDirectory("other")
-	d.takeOver, d.ask = func(string, uint64) {}, func(string) {}
+	d := New("other", nil, nil)
 	for i := range 100_000 {
-		d.apply(batch{Node: "n0", Epoch: 1, Seq: uint64(i), Part: max(0, 1-i), Last: i == 0, Changes: []change{{Client: fmt.Sprintf("client-%06d", i), Session: 1}}})
+		d.Apply(Batch{Node: "n0", Epoch: 1, Seq: uint64(i), Part: max(0, 1-i), Last: i == 0, Changes: []Change{{Client: fmt.Sprintf("client-%06d", i), Session: 1}}})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	perArrival, perEnd, perClient := len(arrivals)/n, len(ends)/n, (after.HeapAlloc-before.HeapAlloc)/100_000
-	t.Logf("an arrival has %d bytes, an end %d, a lease %d; a client in a directory takes %d", perArrival, perEnd, len(lease), perClient)
-	if perArrival > 60 || perEnd > 70 || len(lease) > 250 || perClient > 150 {
+	t.Logf("an arrival has %d bytes, an end %d; a client in a directory takes %d", perArrival, perEnd, perClient)
+	if perArrival > 60 || perEnd > 70 || perClient > 150 {
 		t.Error("that is more than the README calculates with")
 	}
 	runtime.KeepAlive(d)
@@ -320,31 +384,31 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func benchmarkApply(b *testing.B, others int) {
-	a := newPresence("n0")
-	a.begin(1)
-	for i := range batchMost {
-		a.arrive(fmt.Sprintf("client-%06d", i), uint64(i+1), nil)
+	var f Feed[struct{}]
+	for i := range most {
+		f.Arrive(fmt.Sprintf("client-%06d", i), Member[struct{}]{Session: uint64(i + 1)})
 	}
-	a.resync()
-	text := a.next()
+	f.Resync()
+	batch, _ := f.Next(most)
+	batch.Node, batch.Epoch = "n0", 1
+	text, _ := json.Marshal(batch)
 	nodes := map[string]*view{}
 	for i := range others {
 		v := &view{clients: map[string]uint64{}}
-		for k := range batchMost {
+		for k := range most {
 			v.clients[fmt.Sprintf("client-%02d-%03d", i, k)] = 1
 		}
 		nodes[fmt.Sprint("other", i)] = v
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDirectory("n1")
-		d.takeOver, d.ask = func(string, uint64) {}, func(string) {}
+		d := New("n1", nil, nil)
 		maps.Copy(d.nodes, nodes)
-		var one batch
+		var one Batch
 		if json.Unmarshal(text, &one) != nil {
 			b.Fatal("it cannot be parsed")
 		}
-		d.apply(one)
+		d.Apply(one)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchMost, "ns/arrival")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/most, "ns/arrival")
 }
