@@ -72,6 +72,11 @@ func (c *Conn) touchOutSlow() {
 // zero or negative it records only that something was sent.
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
+	c.paySent(n)
+}
+
+// paySent has n bytes that were sent pay for time.
+func (c *Conn) paySent(n int) {
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
 		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.lastOut()))
 		c.checkPaid(&c.out, p)
@@ -230,6 +235,21 @@ func (c *Conn) Beat() {
 //
 //go:noinline
 func (c *Conn) beatSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
+
+// BeatOut records that n bytes have been sent that only keep the connection alive, such as the
+// answer to the peer's ping. Unlike [Conn.Sent] it doesn't count as use of the connection, so
+// IdleTimeout goes on. For the limits of writing it's the same as Sent.
+func (c *Conn) BeatOut(n int) {
+	if (*word)(&c.shard.now).Load() != (*word)(&c.pingSent).Load() {
+		c.beatOutSlow()
+	}
+	c.paySent(n)
+}
+
+//go:noinline
+func (c *Conn) beatOutSlow() {
+	c.shard.restamp(&c.entry, c.shard.stamp(), &c.pingSent, &c.pingSent, pingOut)
+}
 
 // Enter puts the connection in phase p. All its limits but the age start anew. Bytes that
 // another goroutine reports meanwhile may count for the phase before.

@@ -32,7 +32,7 @@ type entry struct {
 	phase atomic.Pointer[Phase]
 
 	// These are used rarely, so they come after the words of the cache line.
-	pingSent clock.AtomicStamp // the last output that was a ping, and so no use
+	pingSent clock.AtomicStamp // the last output that was no use: a ping, or BeatOut
 	index    uint32            // in connSet.all
 }
 

@@ -19,7 +19,7 @@ import (
 //	out.paid    the same for writes                       Sent, AwaitWrite, PauseWrite, RestartWrite, ...
 //	out.wait    the same for writes                       AwaitWrite, PauseWrite, RestartWrite, ...
 //	beat        the tick of the last beat or answer       Beat, Enter, and Touch and Received if pongIn is set
-//	pingSent    the tick of the last ping's output        TouchOut and Sent, if pingOut is set
+//	pingSent    the tick of the last output without use   BeatOut, and TouchOut and Sent if pingOut is set
 //	pinged      the tick of the last ping                 the shard, Enter, OnTimeout, SetPolicy
 //	began       the tick at which the phase began         Enter, OnTimeout
 //	born        the tick at which tracking began          Track, the start of MaxAgeGrace, OnTimeout

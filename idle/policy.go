@@ -114,7 +114,8 @@ type Policy struct {
 // answer. If a message crosses the ping, the message is taken for the answer, and the answer
 // counts as use a round trip later. If a ping or answer is reported in several parts, the first part
 // doesn't count, and the others do. So does a beat, if an adapter reports the read in which it came.
-// In the HTTP adapters every frame of HTTP/2 counts as use of its connection, PING and SETTINGS too.
+// In HTTP/2, a connection is in use while a stream is open. What comes and goes between streams,
+// such as PING and SETTINGS, is no use.
 // If a peer may leave a ping unanswered because it has just sent something else, set
 // CountsAsUse, or IdleTimeout may miss that message.
 //

@@ -287,3 +287,25 @@ func TestHeartbeatJitter(t *testing.T) {
 		}
 	})
 }
+
+// TestBeatOutIsNoUse reports output that keeps the connection alive: it's no use, but the peer has
+// taken it.
+func TestBeatOutIsNoUse(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute, WriteTimeout: 15 * time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		r.do(p.AwaitWrite)
+		since := time.Now()
+		for range 5 {
+			r.lives(p, 10*time.Second)
+			r.do(func() { p.BeatOut(1) })
+		}
+		r.dies(p, since, time.Minute, ReasonIdle)
+	})
+	onBoth(t, Policy{MinWriteRate: Rate{1, 10 * time.Second}}, nil, func(r *rig) {
+		p := r.peer()
+		r.do(p.AwaitWrite)
+		since := time.Now()
+		r.do(func() { p.BeatOut(20) })
+		r.dies(p, since, 30*time.Second, ReasonMinWriteRate)
+	})
+}

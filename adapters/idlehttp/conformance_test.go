@@ -148,7 +148,8 @@ func (q exchange) SetLimits(limits RequestLimits) error { return SetLimits(q.r, 
 // A site is a server that is being served, for tests of what only this adapter does.
 type site struct {
 	*httpsuite.Site
-	server *http.Server
+	server  *http.Server
+	another func() framed // connects again, in virtual time
 }
 
 // start serves h with the timeouts limits, until the end of the test, at which the counts
@@ -156,10 +157,10 @@ type site struct {
 func start(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
 	t.Helper()
 	server := &http.Server{Handler: h}
-	return &site{httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+	return &site{server: server, Site: httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
 		c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
 		return setup(server, c, secure, prepare...)
-	}), server}
+	})}
 }
 
 // unreachable is a handler for tests in which no request may reach one.

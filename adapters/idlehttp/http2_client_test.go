@@ -77,21 +77,24 @@ func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http
 			c := httpsuite.Config{Listener: pipes, Timeouts: limits, Log: log, Idle: idle}
 			return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
 		})
-		here, err := pipes.Dial()
-		if err != nil {
-			t.Fatal(err)
+		s.another = func() framed {
+			here, err := pipes.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { here.Close() })
+			c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
+			if secure {
+				_, config := httpsuite.Identity()
+				config.NextProtos = []string{"h2"}
+				c.Conn = tls.Client(here, config)
+			}
+			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
+			f := framed{c, s}
+			f.hello(window)
+			return f
 		}
-		defer here.Close()
-		c := &httpsuite.Client{Conn: here, T: t, Begun: time.Now()}
-		if secure {
-			_, config := httpsuite.Identity()
-			config.NextProtos = []string{"h2"}
-			c.Conn = tls.Client(here, config)
-		}
-		c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
-		f := framed{c, s}
-		f.hello(window)
-		test(t, f)
+		test(t, s.another())
 	})
 }
 

@@ -98,13 +98,13 @@ func TestHTTP2ByDefault(t *testing.T) {
 					t.Errorf("the request is of %s, with TLS %v", r.Proto, r.TLS)
 				}
 			})}
-			s := &site{httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+			s := &site{server: server, Site: httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
 				c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
 				if !secure {
 					c.Listener = tls.NewListener(c.Listener, httpsuite.ServerTLS("h2"))
 				}
 				return setup(server, c, secure, func(server *http.Server) { server.TLSConfig = httpsuite.ServerTLS("http/1.1") })
-			}), server}
+			})}
 			if protos := server.TLSConfig.NextProtos; !slices.Equal(protos, []string{"http/1.1"}) {
 				t.Errorf("the protocols of the configuration are %q", protos)
 			}

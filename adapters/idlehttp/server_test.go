@@ -110,7 +110,7 @@ func TestListenersOfAServer(t *testing.T) {
 		speak2(server, secure)
 		var sites []*site
 		for _, limits := range []*Timeouts{{KeepAliveTimeout: 600 * ms}, {}, nil} {
-			s := &site{&httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(httpsuite.Listen(t))}, server}
+			s := &site{server: server, Site: &httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(httpsuite.Listen(t))}}
 			watchIdle(server, s.Idle)
 			if limits != nil {
 				l, err := Wrap(server, s.Listener, *limits)

@@ -140,8 +140,11 @@ func (c *Conn) sendGoAway() {
 // framesHost is the http2conn.Host of a connection.
 type framesHost struct{ c *Conn }
 
-// Enter implements http2conn.Host.
+// Enter implements http2conn.Host. Without a stream, all that comes and goes keeps the
+// connection alive or sets it up: PING, SETTINGS, and the answers to them. The header of a
+// request is use because it makes the connection enter another state.
 func (h framesHost) Enter(s http2conn.State) {
+	h.c.CountAsBeats(s == http2conn.KeepAlive)
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{
 		http2conn.KeepAlive:    noStream,
 		http2conn.Streams:      Streams,

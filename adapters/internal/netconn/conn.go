@@ -57,6 +57,7 @@ const (
 	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
 	newAccount               // see RestartWriteRate
+	beats                    // reads and writes are no use; see CountsAsBeats
 	retracked                // extra.track has replaced track; see Track
 
 	// The last read or write was stopped by the user's own deadline and has moved
@@ -161,7 +162,11 @@ func (c *Conn) beginRead() {
 func (c *Conn) received(n, count int, err error) (deliver bool) {
 	m := c.flags.Load()
 	track := c.trackedBy(m)
-	if n > 0 {
+	switch {
+	case n <= 0:
+	case m&beats != 0:
+		track.Beat()
+	default:
 		track.Received(count)
 	}
 	if n <= 0 && m&(readAhead|expired) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -262,6 +267,10 @@ func (c *Conn) sent(n int, err error) {
 		track.SuspendWrite(c.suspend(&c.waits().write, m, writeSuspended))
 		return
 	case n <= 0, m&asking != 0: // OnTimeout's farewell does not count as activity
+	case m&(kernelCounts|beats) == kernelCounts|beats:
+		track.BeatOut(0)
+	case m&beats != 0:
+		track.BeatOut(n)
 	case m&kernelCounts != 0:
 		track.TouchOut()
 	default:
@@ -378,6 +387,11 @@ func (c *Conn) ReadAhead(on bool) {
 		c.trackedBy(c.flags.Load()).PauseRead()
 	}
 }
+
+// CountAsBeats says whether reads and writes from now on are no use of the connection. Bytes
+// that are read meanwhile count for no rate. It is for a protocol that knows when nothing but
+// keepalives comes and goes, and enters a phase without MinReadRate then.
+func (c *Conn) CountAsBeats(on bool) { c.setFlag(beats, on) }
 
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
