@@ -1,10 +1,10 @@
-// Package field has the servers that slowcheck compares: servers of Go, bare and with the
-// timeouts that their documentation recommends, servers that the system has, and those with
-// idlewheel. Each of them serves the same paths.
+// Package field has the servers that slowcheck compares: servers in Go, bare and with the timeouts
+// that their documentation recommends, installed programs, and servers with idlewheel. Each of
+// them serves the same paths.
 package field
 
 import (
-	"errors"
+	"debug/buildinfo"
 	"fmt"
 	"io"
 	"log"
@@ -13,10 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/slow"
 )
 
@@ -68,97 +70,150 @@ func target(scheme, address string, protocols ...string) slow.Target {
 		Get: "/", Post: uploadPath, Large: filmPath, Stream: eventsPath, WS: wsPath}
 }
 
-// systemServers are those that the system's packages have. They are proxies, as most of them
-// are in use, for a server of net/http without timeouts.
-func systemServers() []Server {
-	return []Server{
-		system("nginx", "-v", "nginx.conf", "proxy with client_header_timeout, client_body_timeout, send_timeout 10 s and keepalive_timeout 20 s, as nginx's guide against slow clients shortens them (nginx.com, Mitigating DDoS Attacks)",
-			func(conf, dir string) []string { return []string{"-c", conf, "-p", dir, "-g", "daemon off;"} }),
-		system("haproxy", "-v", "haproxy.cfg", "proxy with timeout http-request 10 s, client and server 60 s, http-keep-alive 10 s (HAProxy documentation 4.2; haproxy.com, Protection against slowloris)",
-			func(conf, dir string) []string { return []string{"-f", conf, "-db"} }),
-		system("apache2", "-v", "apache.conf", "proxy with mod_reqtimeout header=20-40,MinRate=500 body=20,MinRate=500, its default since 2.4.39, and Timeout 60 (httpd.apache.org, Security Tips)",
-			func(conf, dir string) []string { return []string{"-f", conf, "-DFOREGROUND"} }),
-		system("caddy", "version", "Caddyfile", "proxy with timeouts read_body 10 s, read_header 5 s, write 30 s, idle 10 m, the example of its documentation (caddyserver.com, Global options, timeouts)",
-			func(conf, dir string) []string {
-				return []string{"run", "--adapter", "caddyfile", "--config", conf}
-			}),
+// A daemon is a server that is a program. It's a proxy, as most of them are in use, for a server
+// of net/http without timeouts, and speaks TLS.
+type daemon struct {
+	name    string
+	program string
+	install string                          // how to get it
+	conf    []string                        // files of conf, the one for the command line first
+	args    func(conf, dir string) []string // of the program
+	says    string                          // its configuration in a sentence, with its source
+}
+
+var caddyArgs = func(conf, dir string) []string {
+	return []string{"run", "--adapter", "caddyfile", "--config", conf}
+}
+
+func systemServers() (all []Server) {
+	const installCaddy = "go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"
+	for _, d := range []daemon{
+		{"nginx", "nginx", "apt-get install nginx", []string{"nginx.conf"},
+			func(conf, dir string) []string { return []string{"-c", conf, "-p", dir, "-g", "daemon off;"} },
+			"client_header_timeout, client_body_timeout and send_timeout 10 s, keepalive_timeout 20 s: what nginx's guide against slow clients shortens (nginx.com, Mitigating DDoS Attacks)"},
+		{"haproxy", "haproxy", "apt-get install haproxy", []string{"haproxy.cfg"},
+			func(conf, dir string) []string { return []string{"-f", conf, "-db"} },
+			"timeout http-request 10 s, client and server 60 s, http-keep-alive 10 s (HAProxy documentation, 4.2; haproxy.com, Protection against slowloris)"},
+		{"apache2", "apache2", "apt-get install apache2", []string{"apache.conf"},
+			func(conf, dir string) []string { return []string{"-f", conf, "-DFOREGROUND"} },
+			"mod_reqtimeout header=20-40,MinRate=500 body=20,MinRate=500, its default since 2.4.39, and Timeout 60 (httpd.apache.org, Security Tips)"},
+		{"caddy", "caddy", installCaddy, []string{"Caddyfile"}, caddyArgs,
+			"timeouts read_body 10 s, read_header 5 s, write 30 s (caddyserver.com, Global options, timeouts: the values of its example), and idle 75 s, which is 10 m there"},
+		{"caddy-rates", "caddy", installCaddy, []string{"Caddyfile-rates"}, caddyArgs,
+			"timeouts read_body_idle 10 s and write_idle 10 s with a minimum rate of 500 B/s, read_header 5 s, idle 75 s (the same page; experimental)"},
+		{"traefik", "traefik", "a release of github.com/traefik/traefik, in your PATH", []string{"traefik.yml", "traefik-routes.yml"},
+			func(conf, dir string) []string { return []string{"--configFile=" + conf} },
+			"respondingTimeouts with readTimeout 60 s, its default, writeTimeout 60 s, which is off by default, and idleTimeout 75 s, which is 180 s by default (doc.traefik.io, EntryPoints)"},
+	} {
+		all = append(all, Server{Name: d.name, Config: d.says, about: d.version, start: d.start})
 	}
+	return all
 }
 
-// install says how to get a server.
-var install = map[string]string{
-	"nginx":   "on Debian: apt-get install nginx",
-	"haproxy": "on Debian: apt-get install haproxy",
-	"apache2": "on Debian: apt-get install apache2",
-	"caddy":   "go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9",
+// find returns the path of the program.
+func (d *daemon) find() (string, error) {
+	for _, name := range []string{d.program, "/usr/sbin/" + d.program, filepath.Join(os.Getenv("HOME"), "go/bin", d.program)} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("it isn't installed here; to get it: %s", d.install)
 }
 
-// system returns a server that is a program with a configuration.
-func system(program, versionFlag, conf, says string, args func(conf, dir string) []string) Server {
-	find := func() (string, error) {
-		for _, name := range []string{program, "/usr/sbin/" + program, filepath.Join(os.Getenv("HOME"), "go/bin", program)} {
-			if path, err := exec.LookPath(name); err == nil {
-				return path, nil
+// version returns the version of the program, from its build information if it's written in Go.
+func (d *daemon) version() string {
+	path, err := d.find()
+	if err != nil {
+		return ""
+	}
+	if info, err := buildinfo.ReadFile(path); err == nil {
+		for _, m := range append(info.Deps, &info.Main) {
+			if strings.Contains(m.Path, "/"+d.program) && strings.HasPrefix(m.Version, "v") {
+				return m.Version
 			}
 		}
-		return "", fmt.Errorf("it is not installed here; %s", install[program])
 	}
-	return Server{
-		Name: program, Config: says,
-		about: func() string {
-			path, err := find()
-			if err != nil {
-				return ""
-			}
-			out, _ := exec.Command(path, versionFlag).CombinedOutput()
-			line, _, _ := strings.Cut(string(out), "\n")
-			return strings.TrimSpace(line)
-		},
-		start: func(stderr io.Writer) (t slow.Target, stop func(), err error) {
-			path, err := find()
-			if err != nil {
-				return t, nil, err
-			}
-			dir, err := os.MkdirTemp("", "slowcheck-")
-			if err != nil {
-				return t, nil, err
-			}
-			backend, endBackend, err := serveHTTP(&http.Server{})
-			if err != nil {
-				return t, nil, err
-			}
-			address, err := freeAddress()
-			if err != nil {
-				return t, nil, err
-			}
-			text, err := configs.ReadFile("conf/" + conf)
-			if err != nil {
-				return t, nil, err
-			}
-			config := strings.NewReplacer("LISTEN", address, "BACKEND", backend, "DIR", dir).Replace(string(text))
-			file := filepath.Join(dir, conf)
-			if err := errors.Join(os.WriteFile(file, []byte(config), 0o644), os.Chmod(dir, 0o755)); err != nil {
-				return t, nil, err
-			}
-			cmd := exec.Command(path, args(file, dir)...)
-			cmd.Stderr, cmd.Dir = stderr, dir
-			if err := cmd.Start(); err != nil {
-				return t, nil, err
-			}
-			stop = func() {
-				cmd.Process.Signal(os.Interrupt)
-				time.AfterFunc(3*time.Second, func() { cmd.Process.Kill() })
-				cmd.Wait()
-				endBackend()
-				os.RemoveAll(dir)
-			}
-			if err := await(address); err != nil {
-				stop()
-				return t, nil, err
-			}
-			return target("http", address, "tcp", "h1", "ws"), stop, nil
-		},
+	out, _ := exec.Command(path, "-v").CombinedOutput()
+	return numbers.FindString(string(out))
+}
+
+// numbers is what a version looks like.
+var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
+
+func (d daemon) start(stderr io.Writer) (t slow.Target, stop func(), err error) {
+	path, err := d.find()
+	if err != nil {
+		return t, nil, err
 	}
+	dir, err := os.MkdirTemp("", "slowcheck-")
+	if err != nil {
+		return t, nil, err
+	}
+	stop = func() { os.RemoveAll(dir) }
+	backend, endBackend, err := serveHTTP(&http.Server{})
+	if err != nil {
+		stop()
+		return t, nil, err
+	}
+	stop = func() {
+		endBackend()
+		os.RemoveAll(dir)
+	}
+	address, err := d.configure(dir, backend)
+	if err != nil {
+		stop()
+		return t, nil, err
+	}
+	cmd := exec.Command(path, d.args(filepath.Join(dir, d.conf[0]), dir)...)
+	cmd.Stderr, cmd.Dir = stderr, dir
+	if err := cmd.Start(); err != nil {
+		stop()
+		return t, nil, err
+	}
+	stop = func() {
+		cmd.Process.Signal(os.Interrupt)
+		late := time.AfterFunc(3*time.Second, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		late.Stop()
+		endBackend()
+		os.RemoveAll(dir)
+	}
+	if err := await(address); err != nil {
+		stop()
+		return t, nil, err
+	}
+	return target("https", address, "tcp", "tls", "h1", "h2", "ws"), stop, nil
+}
+
+// configure writes the configuration and a certificate to dir, and returns where the server will
+// listen.
+func (d *daemon) configure(dir, backend string) (address string, err error) {
+	if address, err = freeAddress(); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // some run as another user
+		return "", err
+	}
+	certificate, key, err := server.CertificatePEM()
+	if err != nil {
+		return "", err
+	}
+	files := map[string]string{"cert.pem": certificate, "key.pem": key, "both.pem": certificate + key}
+	_, port, _ := net.SplitHostPort(address)
+	fill := strings.NewReplacer("LISTEN", address, "PORT", port, "BACKEND", backend, "DIR", dir)
+	for _, name := range d.conf {
+		text, err := configs.ReadFile("conf/" + name)
+		if err != nil {
+			return "", err
+		}
+		files[name] = fill.Replace(string(text))
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return address, nil
 }
 
 // freeAddress returns an address of loopback that is free.
@@ -171,17 +226,28 @@ func freeAddress() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-// await waits until somebody listens.
+// await waits until a server of HTTP answers as it should.
 func await(address string) error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			return c.Close()
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("it does not listen after 10 s: %w", err)
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: server.ClientTLS(), DisableKeepAlives: true}}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := greeted(&client, "https://"+address+"/")
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
+}
+
+func greeted(client *http.Client, url string) error {
+	resp, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && string(body) != server.Greeting {
+		err = fmt.Errorf("it answers %s, %.50q instead of %q", resp.Status, body, server.Greeting)
+	}
+	return err
 }
 
 // quiet is a log for what servers say of clients that they have ended.

@@ -52,8 +52,8 @@ func goServers() []Server {
 		{Name: "idlegnet", about: ours, ours: true, Config: "an echo server with an IdleTimeout of 30 s", start: echoLoop(&idle.Policy{IdleTimeout: 30 * time.Second})},
 		{Name: "idlenet", about: ours, ours: true, Config: "a small broker of MQTT: 5 s for the CONNECT, then one and a half times the client's keep alive", start: broker(5 * time.Second)},
 		{Name: "grpc-go", about: version("google.golang.org/grpc"),
-			Config: "keepalive.ServerParameters with Time 20 s and Timeout 10 s, MaxConnectionIdle 75 s, and EnforcementPolicy with MinTime 10 s (grpc.io, Keepalive)",
-			start: calls(nil, grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: 75 * time.Second}),
+			Config: "ConnectionTimeout 20 s, keepalive.ServerParameters with Time 20 s, Timeout 10 s and MaxConnectionIdle 75 s, EnforcementPolicy with MinTime 10 s (grpc.io, Keepalive; the times are shorter than there)",
+			start: calls(nil, grpc.ConnectionTimeout(20*time.Second), grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: 75 * time.Second}),
 				grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}))},
 		{Name: "idlegrpc", about: ours, ours: true, Config: "the zero Timeouts, on grpc-go without keepalive", start: calls(&idlegrpc.Timeouts{})},
 	}
@@ -122,7 +122,7 @@ var film = strings.Repeat("idlewheel\n", filmSize/10)
 // limit of three beats.
 func handler(beat time.Duration) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello, world") })
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, server.Greeting) })
 	mux.HandleFunc(uploadPath, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			panic(http.ErrAbortHandler)
@@ -144,6 +144,7 @@ func handler(beat time.Duration) http.Handler {
 			return
 		}
 		defer c.CloseNow()
+		c.SetReadLimit(1 << 20)
 		if beat > 0 {
 			policy := idle.Policy{WriteTimeout: beat, Heartbeat: idle.Heartbeat{Interval: beat, Timeout: beat / 2}}
 			if err := idlehttp.Watch(r, policy, idlehttp.Callbacks{Ping: func() error { go c.Ping(context.Background()); return nil }}); err != nil {
@@ -181,7 +182,7 @@ func fast(set func(*fasthttp.Server), limits *idlefasthttp.Timeouts) func(io.Wri
 			case filmPath:
 				ctx.WriteString(film)
 			default:
-				ctx.WriteString("hello, world")
+				ctx.WriteString(server.Greeting)
 			}
 		}}
 		if set != nil {
