@@ -1,8 +1,7 @@
-// Attack proves by attack that slow clients cannot hold an HTTP server. It
-// attacks a server in a process of its own over real sockets, by slow headers,
-// slow bodies, slow readers, silence and more, while honest clients make
-// requests: the bare server, the server with its own timeouts, and the server
-// with ours.
+// Attack proves by attack that slow clients cannot hold an HTTP server. The
+// attackers are the cases of slowcheck, thousands at once, while honest clients make
+// requests. They attack the bare server, the server with its own timeouts, and the
+// server with ours, each in a process of its own.
 //
 //	go -C bench run ./attack -server http
 //	go -C bench run ./attack -server https
@@ -55,15 +54,12 @@ func newProgram(c *attack.Config) *program.Program[*attack.Report] {
 			fs.IntVar(&c.Rate, "rate", 240, "the minimum rate of bodies, in bytes a second")
 			fs.DurationVar(&c.Grace, "grace", 2*time.Second, "after how long the rates count")
 			fs.DurationVar(&c.Write, "write", 2*time.Second, "the limit of a pause within a response; the server's own WriteTimeout")
-			fs.IntVar(&c.WriteRate, "write-rate", 2400, "the minimum rate of responses, in bytes a second; the kernel tells of progress in steps of nearly a kilobyte")
+			fs.IntVar(&c.WriteRate, "write-rate", 24_000, "the minimum rate of responses, in bytes a second; the kernel reports progress in steps of nearly a kilobyte")
 			fs.DurationVar(&c.KeepAlive, "keepalive", 3*time.Second, "the limit of the wait for a next request")
 		},
 		Check: c.Validate,
 		More: func(w io.Writer) {
-			fmt.Fprintln(w, "The attackers:")
-			for _, k := range attack.Kinds() {
-				table.Entry(w, k[0], k[1], 22)
-			}
+			table.Paragraph(w, "The attackers are the cases of slowcheck, without its controls: go -C bench run ./slowcheck -h lists them.")
 		},
 		Exits: "Exit status: 0 if with idlewheel's timeouts all attackers were cut, none early or long after its limit, and no honest request failed, or with -capacity, if newcomers were served and no idle honest client lost its connection; 1 if not; 2 if the test could not be run, 130 after Ctrl-C.",
 		Begin: func() string {

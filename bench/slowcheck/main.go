@@ -132,7 +132,7 @@ func (c *config) check() error {
 }
 
 // run tries the target, or the field.
-func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
+func (c *config) run(ctx context.Context, _ io.Writer) (*report, error) {
 	if !c.field {
 		results := slow.Run(ctx, c.target, c.options, c.cases())
 		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
@@ -147,7 +147,7 @@ func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
 			continue
 		}
 		running.Go(func() {
-			target, stop, err := s.Start(stderr)
+			target, stop, err := s.Start()
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/slow"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 )
 
@@ -19,7 +20,6 @@ import (
 type battle struct {
 	Config
 	server    *victim
-	attackers []*attacker
 	quick     *clients
 	uploads   *clients
 	downloads *clients
@@ -84,14 +84,13 @@ const calm = 200 * time.Millisecond
 // fight fights it out.
 func (b *battle) fight(ctx context.Context) (*outcome, error) {
 	begun := time.Now()
-	attack, peace := context.WithCancelCause(ctx)
-	var fighting sync.WaitGroup
-	defer fighting.Wait()
-	defer peace(nil)
-	b.send(attack, peace, &fighting)
+	attack, peace := context.WithCancel(ctx)
+	defer peace()
+	attackers := make(chan []slow.Result, 1)
+	go func() { attackers <- b.send(attack) }()
 
 	if !program.Sleep(attack, b.ramp()+calm) {
-		return nil, context.Cause(attack)
+		return nil, ctx.Err()
 	}
 	asking, enough := context.WithDeadline(attack, begun.Add(b.Duration))
 	defer enough()
@@ -113,38 +112,24 @@ func (b *battle) fight(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	<-asking.Done()
-	if attack.Err() != nil {
-		return nil, context.Cause(attack)
-	}
-	at := time.Now()
-	for _, a := range b.attackers {
-		a.finish()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	end, err := b.server.look()
 	if err != nil {
 		return nil, err
 	}
+	peace()
 	honest.Wait() // for the answers to what has been asked
-	return b.outcome(at, full, end), nil
+	return b.outcome(<-attackers, full, end), nil
 }
 
-// send sends the attackers, evenly over the ramp. If one cannot connect, that
-// ends the attack.
-func (b *battle) send(ctx context.Context, end context.CancelCauseFunc, fighting *sync.WaitGroup) {
-	all := b.kinds()
-	for i := range b.Attackers {
-		a := newAttacker(ctx, all[i%len(all)], b.Config)
-		b.attackers = append(b.attackers, a)
-		delay := b.ramp() * time.Duration(i) / time.Duration(b.Attackers)
-		fighting.Go(func() {
-			if !a.rest(delay) {
-				return
-			}
-			if err := a.connect(b.server.Address); err != nil {
-				end(fmt.Errorf("an attacker could not connect: %w", err))
-				return
-			}
-			a.run()
-		})
+// send sends the attackers, evenly over the ramp. The cases are equally frequent.
+func (b *battle) send(ctx context.Context) []slow.Result {
+	cases := b.cases()
+	all := make([]slow.Case, b.Attackers)
+	for i := range all {
+		all[i] = cases[i%len(cases)]
 	}
+	return slow.Run(ctx, b.target(b.server.Address), slow.Options{GiveUp: 2 * b.Duration, Pause: b.pause(), Ramp: b.ramp()}, all)
 }

@@ -1,9 +1,9 @@
 // Package attack sets hostile clients on servers, each of which runs in a
 // process of its own.
 //
-// Run holds connections as slowly as it can while honest clients make requests,
-// and judges when the server cuts them. Cost sends as much as it can, and
-// measures what CPU time that takes with timeouts and without.
+// Run holds thousands of connections by the cases of package slow while honest
+// clients make requests, and judges when the server cuts them. Cost sends as much
+// as it can, and measures what CPU time that takes with timeouts and without.
 package attack
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/slow"
 )
 
 // A Config says how Run attacks.
@@ -63,12 +64,11 @@ func (c *Config) Validate() error {
 			program.Within("duration", c.Duration, 4*c.Capacity, time.Hour, ", so that attackers pass -capacity"),
 		)
 	}
-	fast := max(10, int(4*float64(c.piece())/max(c.Body, minLimit).Seconds())+1) // a trickle of half of it never pauses for too long
+	pauses := float64(time.Second) / float64(max(c.pause(), time.Millisecond)) // a second
 	return cmp.Or(
 		c.oneOf(Servers()),
 		program.Within("attackers", c.Attackers, 1, maxClients, ""),
 		program.Within("honest", c.Honest, 1, maxClients, ""),
-		program.Within("write-rate", c.WriteRate, 10, maxRate, ""),
 		program.Within("header", c.Header, minLimit, time.Hour, ""),
 		program.Within("body", c.Body, minLimit, time.Hour, ""),
 		program.Within("grace", c.Grace, minLimit, time.Hour, ""),
@@ -76,7 +76,8 @@ func (c *Config) Validate() error {
 		program.Within("keepalive", c.KeepAlive, minLimit, time.Hour, ""),
 		program.Within("patience", c.Patience, minLimit, time.Hour, ""),
 		program.Within("late", c.Late, minLimit, time.Hour, ""),
-		program.Within("rate", c.Rate, fast, maxRate, fmt.Sprintf("; with -body %v a slower body would have to pause for too long", c.Body)),
+		program.Within("rate", c.Rate, int(2*pieceOfBody*pauses), maxRate, ", so that a trickle is too slow"),
+		program.Within("write-rate", c.WriteRate, int(2*sip*pauses), maxRate, ", so that a reader is too slow"),
 		program.Within("every", c.Every, time.Millisecond, c.KeepAlive/2, fmt.Sprintf(", so that honest clients stay below -keepalive %v", c.KeepAlive)),
 		program.Within("duration", c.Duration, c.shortest(), time.Hour, ", so that every attacker passes its limit"),
 	)
@@ -91,49 +92,73 @@ func (c *Config) oneOf(servers []string) error {
 
 func (c *Config) secure() bool { return c.Server == "https" }
 
-func (c *Config) http2() bool { return c.Server != "fasthttp" }
-
 // slow is how many honest clients are slow.
 func (c *Config) slow() int { return max(2, c.Honest/10) }
 
 // ramp is the time in which the attackers come. Honest clients follow.
 func (c *Config) ramp() time.Duration { return min(c.Duration/10, time.Second) }
 
-// tlsOverhead is how many bytes TLS 1.3 adds to what is written at once. The
-// server counts them as well.
-const tlsOverhead = 22
-
-// piece is how many bytes a trickling body comes by, as the server sees it.
-func (c *Config) piece() int {
-	if c.secure() {
-		return 1 + tlsOverhead
+// target is the server as package slow sees it.
+func (c *Config) target(address string) slow.Target {
+	t := slow.Target{Scheme: "http", Address: address, Host: "localhost", Get: "/2", Post: "/2", Large: fmt.Sprintf("/%d", len(film)), Protocols: []string{"tcp", "h1", "h2"}}
+	switch c.Server {
+	case server.HTTPS:
+		t.Scheme, t.Protocols = "https", append(t.Protocols, "tls")
+	case server.Fasthttp:
+		t.Protocols = []string{"tcp", "h1"}
 	}
-	return 1
+	return t
+}
+
+// cases are what attackers do: those that a bare server doesn't end by itself.
+func (c *Config) cases() []slow.Case {
+	t := c.target("")
+	return slices.DeleteFunc(slow.Cases(), func(k slow.Case) bool { return k.Control() || k.Soon || k.Harmless || t.Lacks(k) != "" })
+}
+
+// What an attacker sends after each pause and reads after each pause, at most, with what TLS 1.3
+// adds to a record. Servers count it as well.
+const (
+	pieceOfBody = 30
+	sip         = 50 + 22
+)
+
+// pause is what attackers leave between two bytes. It is shorter than all limits.
+func (l *Limits) pause() time.Duration {
+	return min(l.Header, l.Body, l.Write, l.Grace, l.KeepAlive) / 5
+}
+
+// span returns the earliest and the latest end of a case, counted from when the client began to
+// be slow. A trickle has at most half of the minimum rate, so it may pay for as long again.
+func (l *Limits) span(c slow.Case) (least, most time.Duration) {
+	switch c.Limit {
+	case slow.Handshake, slow.Header:
+		least, most = l.Header, l.Header
+	case slow.Body:
+		least, most = min(l.Body, l.Grace), l.Body
+	case slow.BodyRate:
+		least, most = min(l.Body, l.Grace), max(l.Body, 2*l.Grace)
+	case slow.Write:
+		least, most = min(l.Write, l.Grace), l.Write
+	case slow.WriteRate:
+		const window = 64 << 10 // the client's system takes so much before it is slow
+		least, most = min(l.Write, l.Grace), max(l.Write, 2*(l.Grace+pay(window, l.WriteRate)))
+	case slow.KeepAlive:
+		least, most = l.KeepAlive, l.KeepAlive
+	}
+	return least, most
 }
 
 // shortest is the shortest duration in which all attackers pass their limits.
-func (c *Config) shortest() time.Duration {
-	played := 2*c.Header + c.Body + c.KeepAlive
-	longest := max(
-		played-margin(played)+c.Header,            // brink
-		2*c.responsePays(2048),                    // reader-sips: half the speed, and a first window pays in advance
-		2*c.bodyPays(bodyStart),                   // body-trickle: half the speed at the most
-		max(c.Write, 2*c.bodyPays(1))+c.KeepAlive, // those of HTTP/2
-	)
+func (c *Config) shortest() (longest time.Duration) {
+	for _, k := range c.cases() {
+		_, most := c.span(k)
+		longest = max(longest, most)
+	}
 	return (longest * 10 / 8).Round(10 * time.Millisecond) // a tenth is the ramp, another to spare
 }
 
-// bodyPays returns for how long n bytes of a body keep its minimum rate, the
-// grace included.
-func (l *Limits) bodyPays(n int) time.Duration { return l.Grace + pay(n, l.Rate) }
-
-// responsePays returns the same of a response.
-func (l *Limits) responsePays(n int) time.Duration { return l.Grace + pay(n, l.WriteRate) }
-
+// pay returns for how long so many bytes keep a minimum rate.
 func pay(n, rate int) time.Duration {
 	return time.Duration(n) * time.Second / time.Duration(max(1, rate))
 }
-
-// margin is how long before a limit the attackers act that play with it. It
-// leaves time for a machine that is busy.
-func margin(limit time.Duration) time.Duration { return limit / 5 }

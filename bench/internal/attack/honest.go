@@ -37,6 +37,18 @@ type clients struct {
 	service
 }
 
+const dialTimeout = 10 * time.Second
+
+func getRequest(size int) string {
+	return fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n", size)
+}
+
+// postRequest returns a request without its body, which has so many bytes. The
+// answer has two.
+func postRequest(size int) string {
+	return fmt.Sprintf("POST /2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", size)
+}
+
 // A request is what a client sends, and how it takes the answer.
 type request struct {
 	head   string

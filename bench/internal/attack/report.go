@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/slow"
 	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -53,15 +55,20 @@ type service struct {
 	Error       string         `json:"first_error,omitempty"`
 }
 
-// A defence is what became of the attackers of a kind.
+// A defence is what became of the attackers of a case.
 type defence struct {
-	Kind      string        `json:"kind"`
+	Case      string        `json:"case"`
+	Limit     slow.Limit    `json:"limit"`
 	Attackers int           `json:"attackers"`
 	Cut       int           `json:"cut"`
-	Early     int           `json:"early"`         // of those cut, before their limit
-	Past      stats.Summary `json:"past_limit_ms"` // how long after it they were cut; before it if negative
-	Outlived  int           `json:"outlived"`      // cut, or living, long after their limit
-	Holding   int           `json:"holding"`       // had a connection at the end
+	Early     int           `json:"early"`             // of those cut, before their limit
+	Past      stats.Summary `json:"past_limit_ms"`     // how long after it they were cut; before it if negative
+	Outlived  int           `json:"outlived"`          // cut, or living, long after their limit
+	Holding   int           `json:"holding"`           // had a connection at the end
+	Refused   int           `json:"refused,omitempty"` // could not begin
+	Why       string        `json:"why,omitempty"`     // of the first of these
+
+	pasts []float64
 }
 
 func newReport(cfg Config) *Report {
@@ -75,42 +82,52 @@ func newReport(cfg Config) *Report {
 	}
 }
 
-// outcome sums up a battle that ended at the given time.
-func (b *battle) outcome(at time.Time, full, end state) *outcome {
+// outcome sums up a battle.
+func (b *battle) outcome(attackers []slow.Result, full, end state) *outcome {
 	o := &outcome{
 		Honest: b.quick.served(), Uploads: b.uploads.served(), Downloads: b.downloads.served(),
 		Full: full, End: end,
 	}
-	for _, k := range b.kinds() {
-		same := slices.DeleteFunc(slices.Clone(b.attackers), func(a *attacker) bool { return a.name != k.name })
+	for _, c := range b.cases() {
+		same := slices.DeleteFunc(slices.Clone(attackers), func(r slow.Result) bool { return r.Name != c.Name })
 		if len(same) > 0 {
-			o.Attacks = append(o.Attacks, defend(same, at, b.Late))
+			least, most := b.span(c)
+			o.Attacks = append(o.Attacks, defend(same, least, most, b.Late))
 		}
 	}
 	return o
 }
 
-// defend sums up what became of attackers of a kind.
-func defend(attackers []*attacker, end time.Time, late time.Duration) defence {
-	d := defence{Kind: attackers[0].name, Attackers: len(attackers)}
-	var pasts []float64
-	for _, a := range attackers {
-		cut, past := a.outcome(end)
-		if past > late {
+// defend sums up what became of the attackers of a case, which should end between least and most.
+func defend(attackers []slow.Result, least, most, late time.Duration) defence {
+	d := defence{Case: attackers[0].Name, Limit: attackers[0].Limit, Attackers: len(attackers)}
+	for _, r := range attackers {
+		after := time.Duration(r.After * float64(time.Second))
+		known := after > 0
+		if known && after > most+late {
 			d.Outlived++
 		}
-		if !cut {
+		switch r.Outcome {
+		case slow.Held:
 			d.Holding++
-			continue
-		}
-		d.Cut++
-		pasts = append(pasts, table.Millis(past))
-		if past < 0 {
-			d.Early++
+		case slow.Ended:
+			d.Cut++
+			if !known {
+				continue
+			}
+			past := max(0, after-most)
+			if after < least {
+				d.Early++
+				past = after - least
+			}
+			d.pasts = append(d.pasts, table.Millis(past))
+		default:
+			d.Refused++
+			d.Why = cmp.Or(d.Why, r.Why)
 		}
 	}
-	if d.Cut > 0 {
-		d.Past = stats.Summarize(pasts)
+	if len(d.pasts) > 0 {
+		d.Past = stats.Summarize(d.pasts)
 	}
 	return d
 }
@@ -147,10 +164,13 @@ func (r *Report) judge() {
 		}
 		for _, d := range o.Attacks {
 			if d.Early > 0 {
-				fault("%s: %d of %d were cut before their limit, by up to %v ms", d.Kind, d.Early, d.Attackers, -d.Past.Min)
+				fault("%s: %d of %d were cut before their limit, by up to %v ms", d.Case, d.Early, d.Attackers, -d.Past.Min)
 			}
 			if d.Outlived > 0 {
-				fault("%s: %d of %d outlived their limit by more than %v", d.Kind, d.Outlived, d.Attackers, r.cfg.Late)
+				fault("%s: %d of %d outlived their limit by more than %v", d.Case, d.Outlived, d.Attackers, r.cfg.Late)
+			}
+			if d.Refused > 0 {
+				fault("%s: %d of %d could not attack; the first: %s", d.Case, d.Refused, d.Attackers, d.Why)
 			}
 		}
 	}

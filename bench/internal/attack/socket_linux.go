@@ -6,23 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look asks the kernel whether a connection is established, and how many bytes
-// the peer knows to have arrived.
-func look(c syscall.Conn) (f flow, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return f, err
-	}
-	err = control(raw, func(fd int) error {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil {
-			f = flow{established: info.State == unix.BPF_TCP_ESTABLISHED, received: int(info.Bytes_received)}
-		}
-		return err
-	})
-	return f, err
-}
-
 func setSendBuffer(c syscall.RawConn, size int) error {
 	return control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, size) })
 }

@@ -3,8 +3,10 @@ package attack
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
@@ -46,19 +48,45 @@ func (r *Report) Table(w io.Writer) {
 		})
 	for _, o := range r.Runs {
 		t := table.Table{
-			Title:   fmt.Sprintf("\nattackers of %s, %s descriptors: cut, and how long after their limit", o.Variant, o.Descriptors),
-			Columns: []string{"", "attackers", "cut", "median ms", "max ms", "before it", "hold on"},
+			Title:   fmt.Sprintf("\nattackers of %s, %s descriptors, by what should end them: cut, and how long after that limit", o.Variant, o.Descriptors),
+			Columns: []string{"", "cases", "attackers", "cut", "median ms", "max ms", "before it", "hold on"},
 		}
-		for _, d := range o.Attacks {
+		for _, d := range o.byLimit() {
 			median, latest := "-", "-"
-			if d.Cut > 0 {
+			if len(d.pasts) > 0 {
 				median, latest = fmt.Sprintf("%.0f", d.Past.Median), fmt.Sprintf("%.0f", d.Past.Max)
 			}
-			t.Add(d.Kind, strconv.Itoa(d.Attackers), strconv.Itoa(d.Cut), median, latest, strconv.Itoa(d.Early), strconv.Itoa(d.Holding))
+			t.Add(string(d.Limit), strconv.Itoa(d.cases), strconv.Itoa(d.Attackers), strconv.Itoa(d.Cut), median, latest, strconv.Itoa(d.Early), strconv.Itoa(d.Holding))
 		}
 		t.Write(w)
 	}
 	table.Paragraph(w, "\nThe limits are those of ours. The server's own timeouts are for whole requests and responses, so they come earlier for clients that are slow, honest ones included.")
+}
+
+// byLimit returns a sum of the defences for each limit.
+func (o *outcome) byLimit() (all []sum) {
+	for _, d := range o.Attacks {
+		i := slices.IndexFunc(all, func(s sum) bool { return s.Limit == d.Limit })
+		if i < 0 {
+			i, all = len(all), append(all, sum{defence: defence{Limit: d.Limit}})
+		}
+		s := &all[i]
+		s.cases++
+		s.Attackers += d.Attackers
+		s.Cut += d.Cut
+		s.Early += d.Early
+		s.Holding += d.Holding
+		if s.pasts = append(s.pasts, d.pasts...); len(s.pasts) > 0 {
+			s.Past = stats.Summarize(s.pasts)
+		}
+	}
+	return all
+}
+
+// A sum is of the defences against several cases.
+type sum struct {
+	defence
+	cases int
 }
 
 // byRun writes a table with a row for each run.

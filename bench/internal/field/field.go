@@ -27,14 +27,12 @@ type Server struct {
 	Name   string
 	Config string // in a sentence, with its source
 	ours   bool
-	start  func(stderr io.Writer) (slow.Target, func(), error)
+	start  func() (slow.Target, func(), error)
 	about  func() string // its version
 }
 
 // Start starts the server on loopback. stop ends it.
-func (s *Server) Start(stderr io.Writer) (t slow.Target, stop func(), err error) {
-	return s.start(stderr)
-}
+func (s *Server) Start() (t slow.Target, stop func(), err error) { return s.start() }
 
 // Version returns the version of the server, or "" if it is that of Go's own.
 func (s *Server) Version() string { return s.about() }
@@ -75,6 +73,7 @@ func target(scheme, address string, protocols ...string) slow.Target {
 type daemon struct {
 	name    string
 	program string
+	module  string                          // of a program in Go
 	install string                          // how to get it
 	conf    []string                        // files of conf, the one for the command line first
 	args    func(conf, dir string) []string // of the program
@@ -86,22 +85,25 @@ var caddyArgs = func(conf, dir string) []string {
 }
 
 func systemServers() (all []Server) {
-	const installCaddy = "go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"
+	const (
+		caddyModule  = "github.com/caddyserver/caddy/v2"
+		installCaddy = "go install github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"
+	)
 	for _, d := range []daemon{
-		{"nginx", "nginx", "apt-get install nginx", []string{"nginx.conf"},
+		{"nginx", "nginx", "", "apt-get install nginx", []string{"nginx.conf"},
 			func(conf, dir string) []string { return []string{"-c", conf, "-p", dir, "-g", "daemon off;"} },
 			"client_header_timeout, client_body_timeout and send_timeout 10 s, keepalive_timeout 20 s: what nginx's guide against slow clients shortens (nginx.com, Mitigating DDoS Attacks)"},
-		{"haproxy", "haproxy", "apt-get install haproxy", []string{"haproxy.cfg"},
+		{"haproxy", "haproxy", "", "apt-get install haproxy", []string{"haproxy.cfg"},
 			func(conf, dir string) []string { return []string{"-f", conf, "-db"} },
 			"timeout http-request 10 s, client and server 60 s, http-keep-alive 10 s (HAProxy documentation, 4.2; haproxy.com, Protection against slowloris)"},
-		{"apache2", "apache2", "apt-get install apache2", []string{"apache.conf"},
+		{"apache2", "apache2", "", "apt-get install apache2", []string{"apache.conf"},
 			func(conf, dir string) []string { return []string{"-f", conf, "-DFOREGROUND"} },
-			"mod_reqtimeout header=20-40,MinRate=500 body=20,MinRate=500, its default since 2.4.39, and Timeout 60 (httpd.apache.org, Security Tips)"},
-		{"caddy", "caddy", installCaddy, []string{"Caddyfile"}, caddyArgs,
+			"mod_reqtimeout handshake=5, as in its documentation's example, header=20-40,MinRate=500 body=20,MinRate=500, its default, and Timeout 60 (httpd.apache.org, mod_reqtimeout and Security Tips)"},
+		{"caddy", "caddy", caddyModule, installCaddy, []string{"Caddyfile"}, caddyArgs,
 			"timeouts read_body 10 s, read_header 5 s, write 30 s (caddyserver.com, Global options, timeouts: the values of its example), and idle 75 s, which is 10 m there"},
-		{"caddy-rates", "caddy", installCaddy, []string{"Caddyfile-rates"}, caddyArgs,
+		{"caddy-rates", "caddy", caddyModule, installCaddy, []string{"Caddyfile-rates"}, caddyArgs,
 			"timeouts read_body_idle 10 s and write_idle 10 s with a minimum rate of 500 B/s, read_header 5 s, idle 75 s (the same page; experimental)"},
-		{"traefik", "traefik", "a release of github.com/traefik/traefik, in your PATH", []string{"traefik.yml", "traefik-routes.yml"},
+		{"traefik", "traefik", "github.com/traefik/traefik/v3", "a release of github.com/traefik/traefik, in your PATH", []string{"traefik.yml", "traefik-routes.yml"},
 			func(conf, dir string) []string { return []string{"--configFile=" + conf} },
 			"respondingTimeouts with readTimeout 60 s, its default, writeTimeout 60 s, which is off by default, and idleTimeout 75 s, which is 180 s by default (doc.traefik.io, EntryPoints)"},
 	} {
@@ -128,7 +130,7 @@ func (d *daemon) version() string {
 	}
 	if info, err := buildinfo.ReadFile(path); err == nil {
 		for _, m := range append(info.Deps, &info.Main) {
-			if strings.Contains(m.Path, "/"+d.program) && strings.HasPrefix(m.Version, "v") {
+			if m.Path == d.module {
 				return m.Version
 			}
 		}
@@ -140,7 +142,7 @@ func (d *daemon) version() string {
 // numbers is what a version looks like.
 var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
 
-func (d daemon) start(stderr io.Writer) (t slow.Target, stop func(), err error) {
+func (d daemon) start() (t slow.Target, stop func(), err error) {
 	path, err := d.find()
 	if err != nil {
 		return t, nil, err
@@ -165,7 +167,8 @@ func (d daemon) start(stderr io.Writer) (t slow.Target, stop func(), err error) 
 		return t, nil, err
 	}
 	cmd := exec.Command(path, d.args(filepath.Join(dir, d.conf[0]), dir)...)
-	cmd.Stderr, cmd.Dir = stderr, dir
+	var said tail
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &said, &said, dir
 	if err := cmd.Start(); err != nil {
 		stop()
 		return t, nil, err
@@ -180,9 +183,19 @@ func (d daemon) start(stderr io.Writer) (t slow.Target, stop func(), err error) 
 	}
 	if err := await(address); err != nil {
 		stop()
-		return t, nil, err
+		return t, nil, fmt.Errorf("%w; it said: %q", err, said.text)
 	}
 	return target("https", address, "tcp", "tls", "h1", "h2", "ws"), stop, nil
+}
+
+// tail is a Writer that keeps the last text written to it. Servers report each client that they
+// have ended.
+type tail struct{ text []byte }
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-500):]
+	return len(b), nil
 }
 
 // configure writes the configuration and a certificate to dir, and returns where the server will

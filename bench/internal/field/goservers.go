@@ -79,8 +79,8 @@ func ours() string { return "this tree" }
 
 // web returns what starts a server of net/http with TLS and HTTP/2, with our timeouts if
 // limits is not nil.
-func web(make func() *http.Server, limits *idlehttp.Timeouts, beat time.Duration) func(io.Writer) (slow.Target, func(), error) {
-	return func(io.Writer) (t slow.Target, stop func(), err error) {
+func web(make func() *http.Server, limits *idlehttp.Timeouts, beat time.Duration) func() (slow.Target, func(), error) {
+	return func() (t slow.Target, stop func(), err error) {
 		s := make()
 		ln, err := server.Listen()
 		if err != nil {
@@ -170,8 +170,8 @@ func handler(beat time.Duration) http.Handler {
 }
 
 // fast returns what starts a server of fasthttp.
-func fast(set func(*fasthttp.Server), limits *idlefasthttp.Timeouts) func(io.Writer) (slow.Target, func(), error) {
-	return func(io.Writer) (t slow.Target, stop func(), err error) {
+func fast(set func(*fasthttp.Server), limits *idlefasthttp.Timeouts) func() (slow.Target, func(), error) {
+	return func() (t slow.Target, stop func(), err error) {
 		s := &fasthttp.Server{Logger: quiet, StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
 			switch string(ctx.Path()) {
 			case uploadPath:
@@ -206,8 +206,8 @@ func fast(set func(*fasthttp.Server), limits *idlefasthttp.Timeouts) func(io.Wri
 }
 
 // echoLoop returns what starts an echo server of gnet, with a policy if there is one.
-func echoLoop(p *idle.Policy) func(io.Writer) (slow.Target, func(), error) {
-	return func(io.Writer) (t slow.Target, stop func(), err error) {
+func echoLoop(p *idle.Policy) func() (slow.Target, func(), error) {
+	return func() (t slow.Target, stop func(), err error) {
 		c := server.Config{Kind: server.Gnet, Variant: server.Bare}
 		if p != nil {
 			c.Variant, c.Policy, c.Gnet = server.Ours, *p, &idlegnet.Options{}
@@ -225,8 +225,8 @@ func echoLoop(p *idle.Policy) func(io.Writer) (slow.Target, func(), error) {
 
 // broker returns what starts a broker of MQTT that knows CONNECT and PINGREQ. A CONNECT may take
 // as long as limit says, and then clients have to do as they have promised. 0 means no limits.
-func broker(limit time.Duration) func(io.Writer) (slow.Target, func(), error) {
-	return func(io.Writer) (slow.Target, func(), error) { return startBroker(limit) }
+func broker(limit time.Duration) func() (slow.Target, func(), error) {
+	return func() (slow.Target, func(), error) { return startBroker(limit) }
 }
 
 func startBroker(limit time.Duration) (t slow.Target, stop func(), err error) {
@@ -320,8 +320,8 @@ var _ encoding.Codec = raw{}
 
 // calls returns what starts a server of grpc-go whose every method answers each message with
 // 64 kB, with our timeouts if limits is not nil.
-func calls(limits *idlegrpc.Timeouts, options ...grpc.ServerOption) func(io.Writer) (slow.Target, func(), error) {
-	return func(io.Writer) (t slow.Target, stop func(), err error) {
+func calls(limits *idlegrpc.Timeouts, options ...grpc.ServerOption) func() (slow.Target, func(), error) {
+	return func() (t slow.Target, stop func(), err error) {
 		ln, err := server.Listen()
 		if err != nil {
 			return t, nil, err
@@ -385,12 +385,12 @@ func Guarded(limit time.Duration) (g *Guards, err error) {
 			BodyRate: idle.Rate{BytesPerSecond: 240, Grace: limit}, WriteRate: idle.Rate{BytesPerSecond: 24_000, Grace: 2 * limit}, // 64 kB, which a window has, pay for few seconds
 		}
 	}
-	for _, start := range []func(io.Writer) (slow.Target, func(), error){
+	for _, start := range []func() (slow.Target, func(), error){
 		web(func() *http.Server { return &http.Server{} }, limits, limit),
 		broker(2 * limit), // an honest CONNECT may take 3 s
 		calls(limits),
 	} {
-		t, stop, err := start(io.Discard)
+		t, stop, err := start()
 		if err != nil {
 			g.Stop()
 			return nil, err

@@ -28,6 +28,7 @@ type peer struct {
 
 	writing sync.Mutex    // of frames
 	rude    bool          // it acknowledges no SETTINGS; set before anything is sent
+	drained time.Time     // when a client that doesn't read began to
 	settled chan struct{} // closed when the SETTINGS of the server are acknowledged
 	answers chan struct{} // has one for each stream of HTTP/2 that was answered
 
@@ -113,6 +114,14 @@ func (p *peer) slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = time.Now()
+}
+
+// held returns how long the client has been slow.
+func (p *peer) held() time.Duration {
+	if !p.drained.IsZero() {
+		return p.drained.Sub(p.since())
+	}
+	return time.Since(p.since())
 }
 
 func (p *peer) since() time.Time {
@@ -269,7 +278,8 @@ func (p *peer) drain() {
 	if p.isEnded() {
 		return
 	}
-	p.conn.SetReadDeadline(time.Now().Add(drainTime))
+	p.drained = time.Now()
+	p.conn.SetReadDeadline(p.drained.Add(drainTime))
 	if _, err := io.Copy(io.Discard, p.in); !isTimeout(err) {
 		p.end(closedUnseen)
 	}

@@ -198,7 +198,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // try tries a case.
 func try(ctx context.Context, t Target, o Options, c Case) Result {
 	r := Result{Case: c}
-	if why := t.lacks(c); why != "" {
+	if why := t.Lacks(c); why != "" {
 		r.Outcome, r.Why = Skipped, why
 		return r
 	}
@@ -230,13 +230,13 @@ func try(ctx context.Context, t Target, o Options, c Case) Result {
 			r.After = 0
 		}
 	default:
-		r.Outcome, r.After = Held, time.Since(p.since()).Seconds()
+		r.Outcome, r.After = Held, p.held().Seconds()
 	}
 	return r
 }
 
-// lacks returns what a case needs that the target does not have, or "".
-func (t *Target) lacks(c Case) string {
+// Lacks returns what a case needs that the target doesn't have, or "".
+func (t *Target) Lacks(c Case) string {
 	switch {
 	case len(t.Protocols) > 0 && !slices.Contains(t.Protocols, c.Protocol):
 		return "the target does not speak " + c.Protocol
@@ -252,7 +252,7 @@ func (t *Target) lacks(c Case) string {
 	return ""
 }
 
-// need returns what lacks returns for a path that is not known.
+// need returns what Lacks returns for a path that is not known.
 func need(flag string, path func(*Target) string) func(*Target) string {
 	return func(t *Target) string {
 		if path(t) == "" {

@@ -195,7 +195,7 @@ func TestField(t *testing.T) {
 	for _, s := range field.Servers() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			target, stop, err := s.Start(io.Discard)
+			target, stop, err := s.Start()
 			if err != nil {
 				t.Skip(err)
 			}
