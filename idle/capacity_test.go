@@ -206,6 +206,26 @@ func (c *caller) RemoteAddr() net.Addr {
 	return addr
 }
 
+// TestEvictsWhomAnEarlierCapacityKept changes the capacity while a connection is being
+// evicted. That one stays, but is not taken for one in use.
+func TestEvictsWhomAnEarlierCapacityKept(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.mustHold(Capacity{MaxConns: 1})
+		p := r.peer()
+		r.wait(time.Second)
+		if n := r.EvictIdle(1); n != 1 {
+			r.Fatalf("%d are evicted", n)
+		}
+		r.mustHold(Capacity{MaxConns: 1, MinIdle: time.Millisecond})
+		r.lives(p, 50*time.Millisecond)
+		r.peer()
+		r.wait(50 * time.Millisecond)
+		if len(p.expired) != 1 || p.expired[0].Reason != ReasonEvict {
+			r.Errorf("expired %v", p.expired)
+		}
+	})
+}
+
 // TestAdopt has connections that are served already. They are let in, and count.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -391,7 +391,7 @@ func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 	if r.recover(c) { // it is in use, or had left before its place was given away
 		r.taken.Add(1)
 	}
-	if as == inUse {
+	if as == inUse && l == r.limit.Load() {
 		r.spare(c)
 	}
 	if !r.isOver() {

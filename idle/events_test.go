@@ -47,6 +47,7 @@ const (
 	setCapacity
 	takeCensus
 	blockLoop
+	evictSome
 )
 
 var deeds = [...]string{
@@ -56,7 +57,7 @@ var deeds = [...]string{
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
 	walkAll: "walk", replaceOne: "replace a policy",
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
-	takeCensus: "take a census", blockLoop: "block the loop, or have it go on",
+	takeCensus: "take a census", blockLoop: "block the loop, or have it go on", evictSome: "evict some",
 }
 
 // odds are out of how many each deed is drawn.
@@ -114,6 +115,13 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = takeCensus
 		case r < 42:
 			trace[i].what = blockLoop
+		case r < 50:
+			trace[i].what = setCapacity
+		case r < 52:
+			trace[i].what = evictSome
+		}
+		if i > 0 && trace[i-1].what == setCapacity && rng.IntN(4) == 0 { // while it takes effect
+			trace[i].what = setCapacity
 		}
 	}
 	return trace
@@ -144,6 +152,9 @@ func (w *world) play(h happening) {
 		return
 	case takeCensus:
 		w.takeCensus(h.pick)
+		return
+	case evictSome:
+		w.evictSome(h.pick)
 		return
 	case blockLoop:
 		w.blockLoop(w.slots[h.slot].home, h.pick)
@@ -182,10 +193,15 @@ func (w *world) begin(s *slot, pick uint64) {
 	l := w.newLife(s, pick)
 	s.conn = s.next()
 	l.conn = s.conn
-	if err := s.home.track(s.conn, l.owner, hooksOf(l.owner)); err != nil {
-		if (err != ErrClosed || !w.closing) && (err != ErrFull || !w.refuses()) {
-			w.errorf("at %v: Track: %v", w.now(), err)
-		}
+	track, known := s.home.track, false
+	if s.home.loop == nil && pick/256%16 == 0 {
+		track, known = w.tracker.Adopt, true
+	}
+	tracked := track(s.conn, l.owner, hooksOf(l.owner))
+	if err := w.attempt(l, tracked, known); err != nil && (err != ErrClosed || !w.closing) {
+		w.errorf("at %v: Track: %v", w.now(), err)
+	}
+	if tracked != nil {
 		return
 	}
 	s.life = l

@@ -12,6 +12,7 @@ type life struct {
 	slot   *slot
 	conn   *Conn
 	owner  any
+	key    string // see Capacity.Key
 	phase  *Phase
 	ledger *ledger
 
@@ -35,6 +36,7 @@ type life struct {
 	trackedAt time.Duration
 	told      []time.Duration // when OnDrain was called, in the bubble's time
 	byHand    time.Duration   // when somebody called End
+	evictable time.Duration   // since when it may be evicted
 }
 
 func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
@@ -46,7 +48,7 @@ func (l *life) String() string {
 
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
-	l := &life{world: w, slot: s, answeredAt: -1, phase: w.phases[0], trackedAt: w.now()}
+	l := &life{world: w, slot: s, answeredAt: -1, evictable: never, key: simKeys[kind/4096%uint64(len(simKeys))], phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
 	w.lives++
@@ -240,7 +242,7 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 	l, w := k.life, k.world
 	now, ok := l.enter("OnTimeout")
 	if ok {
-		if l.asked || l.expired {
+		if l.asked || l.expired && l.endedAt < now { // it may be ended at the moment at which it is asked
 			w.errorf("at %v: Keep is asked again: %v", now, l)
 		}
 		l.checkTimeout("OnTimeout", err, now)

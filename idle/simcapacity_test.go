@@ -1,46 +1,277 @@
 package idle
 
-import "time"
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
 
-// A simCapacity is the capacity that the tracker has had since a moment, and the one that
-// it had before.
+// A simCapacity is the capacity that the tracker has had since a moment, the one that it had
+// before, and what has come of it.
 type simCapacity struct {
 	now, before Capacity
 	since       time.Duration
-	refused     uint64
+
+	// Connections that were live at countedFrom are counted by key from countedBy on, at
+	// the latest, unless their loop is blocked.
+	countedFrom, countedBy time.Duration
+
+	over    time.Duration // since when there are too many; never if there are not
+	bounds  simQuota
+	ofKeys  map[string]*simQuota
+	refused uint64
+	byKey   uint64
+	byRate  uint64
 }
 
-// capacitate sets a capacity, or lifts it.
+// A simQuota is how many may come at once: most if only those count that came, and least if
+// all do that tried to.
+type simQuota struct {
+	Quota
+	at          time.Duration
+	most, least float64
+}
+
+// set begins anew if the quota is another one.
+func (q *simQuota) set(to Quota, now time.Duration) {
+	if to != q.Quota {
+		*q = simQuota{to, now, float64(to.burst()), float64(to.burst())}
+	}
+}
+
+// refill adds what has come since.
+func (q *simQuota) refill(now time.Duration) {
+	more, full := q.PerSecond*(now-q.at).Seconds(), float64(q.burst())
+	q.at, q.most, q.least = now, min(q.most+more, full), min(q.least+more, full)
+}
+
+// tried notes that somebody wanted to come.
+func (q *simQuota) tried(came bool) {
+	if q.least = max(q.least-1, 0); came {
+		q.most = max(q.most-1, 0)
+	}
+}
+
+const simRounding = 1e-6
+
+// mayRefuse reports whether a newcomer may be refused, mayAdmit whether it may come.
+func (q *simQuota) mayRefuse() bool { return q.PerSecond > 0 && q.least < 1+simRounding }
+func (q *simQuota) mayAdmit() bool  { return q.PerSecond == 0 || q.most > 1-simRounding }
+
+// simKeys are the keys of connections. The last one is not limited.
+var simKeys = []string{"192.0.2.1", "192.0.2.2", "2001:db8::/64", ""}
+
+// RemoteAddr is for ByAddress.
+func (l *life) RemoteAddr() net.Addr {
+	switch l.key {
+	case "":
+		return nil
+	case "2001:db8::/64":
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: byte(l.slot.n)}), 80))
+	}
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(l.key), 80))
+}
+
+// capacitate sets a capacity, raises it, or lifts it.
 func (w *world) capacitate(pick uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.checkAll()
+	n := &w.capacity
 	c := Capacity{}
-	if pick%3 > 0 {
-		c = Capacity{MaxConns: 1 + int(pick/8%uint64(len(w.slots))), MinIdle: time.Duration(1+pick/64%40) * w.tick}
-		if pick/4096%2 == 0 {
-			c.Exempt = []*Phase{w.phases[pick/8192%uint64(len(w.phases))]}
+	switch pick % 8 {
+	case 0: // lift
+	case 1: // set the same again
+		c = n.now
+	case 2: // raise
+		if c = n.now; c.MaxConns > 0 {
+			c.MaxConns += 2
 		}
+	default:
+		c = w.anyCapacity(pick / 8)
 	}
-	if h := w.tracker.Policy().Heartbeat; h.CountsAsUse {
-		c.MinIdle = min(c.MinIdle, h.Interval-time.Millisecond)
+	now := w.now()
+	beat := w.phases[0].Policy().Heartbeat
+	useless := beat.CountsAsUse && c.MinIdle >= beat.Interval && !slices.Contains(c.Exempt, w.phases[0])
+	if err := w.tracker.SetCapacity(c); (err != nil) != useless {
+		w.errorf("at %v: SetCapacity(%+v): %v", now, c, err)
 	}
-	if err := w.tracker.SetCapacity(c); err != nil {
-		w.errorf("at %v: SetCapacity(%+v): %v", w.now(), c, err)
+	if useless {
+		return
 	}
-	w.capacity.before, w.capacity.now, w.capacity.since = w.capacity.now, c, w.now()
+	if !n.now.counts() || c.Key != nil && (n.now.PerKey == 0 || c.PerKey < n.now.PerKey || !w.areCounted()) { // the Key may be another one
+		n.countedFrom, n.countedBy = now, now+w.walkTime()
+	}
+	if n.bounds.set(c.New, w.real()); c.NewPerKey != n.now.NewPerKey || n.ofKeys == nil {
+		n.ofKeys = map[string]*simQuota{}
+	}
+	n.before, n.now, n.since, n.over = n.now, c, now, never
 }
 
-// refuses reports whether a connection may be refused at this moment; w.mu is held.
-func (w *world) refuses() bool {
-	live := 0
-	for _, s := range w.slots {
-		if s.conn.shard != nil && s.conn.Live() {
-			live++
+// anyCapacity returns a random capacity.
+func (w *world) anyCapacity(pick uint64) (c Capacity) {
+	next := func(n uint64) uint64 {
+		n, pick = pick%n, pick/n
+		return n
+	}
+	quota := func() Quota {
+		return Quota{PerSecond: float64(1+next(8)) / (60 * w.tick.Seconds()), Burst: int(next(4))}
+	}
+	if next(4) > 0 {
+		c.MaxConns = 1 + int(next(uint64(len(w.slots))))
+		c.MinIdle = time.Duration(next(40)) * w.tick
+		if next(2) == 0 {
+			c.Exempt = []*Phase{w.phases[next(uint64(len(w.phases)))]}
 		}
 	}
-	w.capacity.refused++
-	return w.capacity.now.MaxConns > 0 && live >= w.capacity.now.MaxConns
+	if next(3) == 0 {
+		c.PerKey = 1 + int(next(3))
+	}
+	if next(6) == 0 {
+		c.New = quota()
+	}
+	if next(6) == 0 {
+		c.NewPerKey = quota()
+	}
+	if c.counts() && w.seed/2%2 == 0 {
+		c.Key = func(owner any) string { return owner.(interface{ self() *life }).self().key }
+	}
+	return c
+}
+
+// evictSome calls EvictIdle.
+func (w *world) evictSome(pick uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checkAll()
+	most := int(pick % 3)
+	if n := w.tracker.EvictIdle(most); n < 0 || n > most || n > 0 && w.capacity.now.isZero() {
+		w.errorf("at %v: EvictIdle(%d) = %d: %+v", w.now(), most, n, w.capacity)
+	}
+}
+
+// areCounted reports whether all are counted by key; w.mu is held.
+func (w *world) areCounted() bool {
+	n := &w.capacity
+	return !w.isBlocked() && w.now() > n.countedBy+w.held(n.countedFrom)+w.blocked(n.countedFrom)
+}
+
+// ofKey is how many connections with a key are live at least, as far as they are surely
+// counted, and at most; w.mu is held.
+func (w *world) ofKey(key string) (least, most int) {
+	n := &w.capacity
+	for _, s := range w.slots {
+		l := s.life
+		if l == nil || !l.live() || l.key != key {
+			continue
+		}
+		most++
+		if s.conn.Live() && (l.trackedAt > n.countedFrom || w.areCounted()) {
+			least++
+		}
+	}
+	return least, most
+}
+
+// attempt holds what has come of tracking l against the capacity, and returns an error that
+// it does not explain; w.mu is held, and l is in no slot yet.
+func (w *world) attempt(l *life, err error, known bool) error {
+	n, now := &w.capacity, w.now()
+	least, most := w.ofKey(l.key)
+	of := &simQuota{}
+	if l.key != "" && n.now.NewPerKey.PerSecond > 0 {
+		if n.ofKeys[l.key] == nil {
+			n.ofKeys[l.key] = &simQuota{}
+		}
+		of = n.ofKeys[l.key]
+		of.set(n.now.NewPerKey, w.real())
+	}
+	of.refill(w.real())
+	n.bounds.refill(w.real())
+	wrong := func(what string) {
+		w.errorf("at %v: %s: %v; %d to %d of key %q, %d live, %+v, %+v, %+v", now, what, err, least, most, l.key, w.live(), *n, n.bounds, *of)
+	}
+	limited := n.now.PerKey > 0 && l.key != ""
+	switch {
+	case known && errors.Is(err, ErrFull):
+		wrong("refused, but known")
+	case known:
+		return err
+	case err == nil && limited && least >= n.now.PerKey:
+		wrong("one too many of a key")
+	case err == nil && (!of.mayAdmit() || !n.bounds.mayAdmit()):
+		wrong("too many in a time")
+	case err == nil && n.now.MaxConns > 0 && w.live() > n.now.MaxConns && n.over < now-w.settleTime() && !w.isBlocked():
+		wrong("tracked, but there are too many already")
+	case errors.Is(err, errKey):
+		if n.byKey++; !limited || most < n.now.PerKey {
+			wrong("refused for its key")
+		}
+	case errors.Is(err, errRate):
+		if n.byRate++; !of.mayRefuse() && !n.bounds.mayRefuse() {
+			wrong("refused for the rate")
+		}
+	case errors.Is(err, ErrFull):
+		if n.now.MaxConns == 0 || w.live() < n.now.MaxConns || w.live() == n.now.MaxConns && w.evictable(now-(spareFor+100*w.tick)) != nil {
+			wrong("refused")
+		}
+	}
+	of.tried(err == nil)
+	n.bounds.tried(err == nil)
+	if errors.Is(err, ErrFull) {
+		n.refused++
+		return nil
+	}
+	return err
+}
+
+// settleTime is how long there may be too many, although some of them may be evicted; w.mu is
+// held. One that was in use is not tried again for a while.
+func (w *world) settleTime() time.Duration {
+	return spareFor + leastPause + walkPatience + 2*w.walkTime() + 10*w.tick
+}
+
+// evictable returns a connection that may have been evicted at any time since an instant;
+// w.mu is held.
+func (w *world) evictable(since time.Duration) *life {
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() && l.evictable <= since {
+			return l
+		}
+	}
+	return nil
+}
+
+// checkCapacity notes who may be evicted, and looks whether there are too many for longer
+// than it may take to evict one; w.mu is held.
+func (w *world) checkCapacity() {
+	n, now := &w.capacity, w.now()
+	for _, s := range w.slots {
+		l := s.life
+		if l == nil || !l.live() {
+			continue
+		}
+		g := l.ledger
+		_, used := g.used()
+		free := !g.policy.NoInterrupt && g.read.on && !g.write.on && !l.asked && !g.pinging && !s.home.isBlocked() &&
+			(!l.probed || l.kernelIn <= g.in) && now-used >= n.now.MinIdle+4*w.tick && now-g.replaced > w.walkTime()
+		if exempt := len(n.now.Exempt) > 0 && n.now.Exempt[0] == l.phase; !free || exempt {
+			l.evictable = never
+		} else {
+			l.evictable = min(l.evictable, now)
+		}
+	}
+	if n.now.MaxConns == 0 || w.live() <= n.now.MaxConns {
+		n.over = never
+		return
+	}
+	n.over = min(n.over, now)
+	since := now - w.settleTime() - w.held(n.since) - w.blocked(n.over)
+	if l := w.evictable(since); l != nil && n.over <= since && !w.isBlocked() {
+		w.errorf("at %v: %d are too many since %v, and one may be evicted since %v: %+v: %v", now, w.live(), n.over, l.evictable, *n, l)
+	}
 }
 
 // checkEviction checks that l may make room at this moment; w.mu is held.
@@ -49,8 +280,8 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 	used, _ := g.used()
 	lax := 2 * w.tick
 	allowed := func(c Capacity) bool {
-		exempt := len(c.Exempt) > 0 && c.Exempt[0] == l.phase
-		return c.MaxConns > 0 && !exempt && now-used+lax >= c.MinIdle
+		exempt := slices.Contains(c.Exempt, l.phase)
+		return !c.isZero() && !exempt && now-used+lax >= c.MinIdle
 	}
 	switch { // nothing is evicted by a capacity that was lifted, raised or replaced, but at the same instant
 	case !allowed(w.capacity.now) && !(now == w.capacity.since && allowed(w.capacity.before)):

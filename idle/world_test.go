@@ -168,6 +168,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		Budget: visitTakes,
 		Label:  w.label,
 	}
+	w.capacity.over = never
 	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[Reason]uint64{}}
 	if w.ends.how == byOnEnds {
 		opts.OnEnds = w.onEnds
@@ -356,6 +357,7 @@ func (w *world) jump(ticks int) {
 func (w *world) checkAll() {
 	w.checkWalks()
 	w.checkOps()
+	w.checkCapacity()
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked && !s.home.isBlocked() {
 			if late, ok := l.ledger.overdue(w.now(), l.held); ok {
