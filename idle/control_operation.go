@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -172,27 +173,23 @@ func (o *Operation) asks(owner any) (yes bool) {
 	return yes
 }
 
-// work is what the goroutine of an operation knows. A connection that is to be ended is
-// in one place at a time: in queue until its turn, given while a shard has an order
-// about it, asked while its OnTimeout is running at its turn, told while its owner has
-// time to finish, or inUse until it falls idle.
+// work is what the goroutine of an operation knows. A connection that is to be ended is in
+// one place at a time: in queue until its turn, given while its shard has an order about it,
+// told while its owner has time to finish, and inUse while it is busy.
 type work struct {
 	op   *Operation
 	plan plan
 	ran  time.Duration // until this step, without pauses
 	paid time.Duration // the part of ran that the pace was told of
 
-	met    []candidate // by the first walk, until that is over
 	queue  queue
-	given  int
-	ending int  // of given, orders to end a connection
-	idle   bool // no order is being carried out
-	asked  []candidate
 	told   []waiter // the first one is due first
-	inUse  []candidate
-
-	sweptQueue, sweptTold int // how far sweep has come
-	toldGone              int // of told, those of connections that have ended
+	inUse  []waiter // also those whose OnTimeout runs at their turn, and those of a blocked loop
+	given  map[*Shard]*orders
+	ending int       // of given, orders to end a connection
+	quota  int       // orders that may be given in this step
+	idle   bool      // no order is being carried out
+	prune  time.Time // when it looks again for connections that have ended
 
 	walking  <-chan struct{} // closed when the last walk has met all connections; nil if it has
 	walkedAt time.Duration   // when that began
@@ -202,18 +199,24 @@ type work struct {
 	taken, ended, gone int
 }
 
-// A waiter is a connection whose owner has been asked to finish. It is zero if the
-// connection has ended.
+// A waiter is a connection that has had its turn.
 type waiter struct {
 	candidate
-	since time.Duration // as work.ran
+	since time.Duration // when its owner was asked to finish, as work.ran
+	told  bool          // it was
+}
+
+// orders are those that a shard has.
+type orders struct {
+	n     int
+	heard time.Duration // the last result, or when n became 1, as work.ran
 }
 
 const (
 	walksEvery    = time.Second // for connections that are tracked meanwhile, and those of a loop that is blocked
 	inUseEachStep = 4096        // so many connections in use are looked at
-	sweptEachStep = 4096        // and so many that wait, for those that have ended
-	mostGiven     = 1 << 14     // so many orders are under way at most
+	mostGiven     = 1 << 14     // so many orders are under way at most, but for those of blocked loops
+	pruneEach     = 2500        // ns from one look for connections that have ended to the next, for each that waits
 )
 
 // stepsEvery is how often an operation takes a step.
@@ -228,7 +231,7 @@ func (b *base) begin(p plan) *Operation {
 
 // run is the goroutine of an operation.
 func (o *Operation) run() {
-	w := &work{op: o, plan: o.plan}
+	w := &work{op: o, plan: o.plan, given: map[*Shard]*orders{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for finished := false; !finished; timer.Reset(stepsEvery) {
@@ -252,7 +255,7 @@ func (o *Operation) run() {
 // step does what is due. It reports whether nothing is left to do.
 func (w *work) step() (finished bool) {
 	paused, cancelled := w.hear()
-	w.sweep()
+	w.dropEnded()
 	if !paused && !cancelled {
 		w.walk()
 		w.advance()
@@ -260,11 +263,11 @@ func (w *work) step() (finished bool) {
 	switch {
 	case cancelled:
 		finished = w.idle // orders that have not begun come to nothing
-	case w.given > 0 || w.walking != nil:
+	case w.walking != nil || w.left() > 0:
 	case w.plan.lasts:
-		finished = w.left() == 0 && w.op.tracker.live() == 0
+		finished = w.op.tracker.live() == 0
 	default:
-		finished = w.left() == 0 && w.walked
+		finished = w.walked
 	}
 	w.publish(paused, finished)
 	return finished
@@ -281,42 +284,55 @@ func (w *work) hear() (paused, cancelled bool) {
 	w.ran, w.idle = o.hasRun(), o.running == 0
 	o.mu.Unlock()
 	for _, r := range results {
-		w.given--
+		of := w.given[r.conn.shard]
+		of.n--
+		of.heard = w.ran
 		if r.ends {
 			w.ending--
 		}
-		switch {
-		case r.as == ended:
+		switch r.as {
+		case ended:
 			w.ended++
-		case r.as == gone:
+		case gone:
 			w.gone++
 			if !r.ends {
 				w.taken-- // another one may have its turn
 			}
-		case r.as == told:
-			w.told = append(w.told, waiter{r.candidate, w.ran})
-		case !r.ends: // OnTimeout is running
-			w.asked = append(w.asked, r.candidate)
+		case told:
+			w.told = append(w.told, waiter{r.candidate, w.ran, true})
 		default:
-			w.inUse = append(w.inUse, r.candidate)
+			w.inUse = append(w.inUse, waiter{candidate: r.candidate, told: r.ends})
+		}
+	}
+	w.quota = mostGiven
+	for s, of := range w.given {
+		if !w.isBlocked(s) {
+			w.quota -= of.n
 		}
 	}
 	return paused, cancelled
 }
 
-// sweep looks for connections that have ended by themselves, at a few in each step.
-func (w *work) sweep() {
-	before := w.waiting()
-	w.sweptQueue = w.queue.sweep(w.sweptQueue, sweptEachStep)
-	w.gone += before - w.waiting()
-	for range min(len(w.told), sweptEachStep) {
-		w.sweptTold = (w.sweptTold + 1) % len(w.told)
-		if c := &w.told[w.sweptTold]; c.conn != nil && !c.conn.Live() {
-			*c = waiter{}
-			w.gone++
-			w.toldGone++
-		}
+// isBlocked reports whether s has not carried out any order for so long that its loop is
+// probably blocked.
+func (w *work) isBlocked(s *Shard) bool {
+	of := w.given[s]
+	return of != nil && of.n > 0 && w.ran-of.heard >= time.Second
+}
+
+// dropEnded drops connections that have ended by themselves.
+func (w *work) dropEnded() {
+	now := time.Now()
+	if now.Before(w.prune) {
+		return
 	}
+	before := w.waiting() + len(w.told) + len(w.inUse)
+	w.prune = now.Add(time.Duration(before) * pruneEach)
+	hasEnded := func(c waiter) bool { return !c.conn.Live() }
+	w.queue.prune()
+	w.told = slices.DeleteFunc(w.told, hasEnded)
+	w.inUse = slices.DeleteFunc(w.inUse, hasEnded)
+	w.gone += before - w.waiting() - len(w.told) - len(w.inUse)
 }
 
 // walk begins a walk if there are connections that the operation has not met, and takes
@@ -324,11 +340,6 @@ func (w *work) sweep() {
 // is blocked does not finish it, so they begin in any case when it has had walksEvery.
 func (w *work) walk() {
 	o := w.op
-	o.mu.Lock()
-	fresh := o.fresh
-	o.fresh = nil
-	o.mu.Unlock()
-	w.met = append(w.met, fresh...)
 	late := w.ran-w.walkedAt >= walksEvery
 	if w.walking != nil {
 		select {
@@ -338,12 +349,15 @@ func (w *work) walk() {
 			w.walked = w.walked || late || w.plan.stop > 0 && w.ran >= w.plan.stop
 		}
 	}
-	if w.walked && len(w.met) > 0 {
-		if w.all += len(w.met); w.plan.share > 0 {
+	if w.walked {
+		o.mu.Lock()
+		fresh := o.fresh
+		o.fresh = nil
+		o.mu.Unlock()
+		if w.all += len(fresh); w.plan.share > 0 {
 			w.plan.most = int(w.plan.share*float64(w.all) + 0.5)
 		}
-		w.queue.add(w.met...)
-		w.met = nil
+		w.queue.add(fresh)
 	}
 	if !w.walked && w.walking == nil || w.plan.lasts && late && o.tracker.live() > w.left() {
 		w.walkedAt = w.ran
@@ -354,103 +368,76 @@ func (w *work) walk() {
 // advance gives the orders that are due.
 func (w *work) advance() {
 	if w.plan.stop > 0 && w.ran >= w.plan.stop {
-		w.endAll()
+		w.retry(true)
+		w.endTold(0, true)
+		w.inTurn(w.waiting(), func(c candidate) { w.end(c, true) })
 		return
 	}
-	asked := w.asked
-	w.asked = nil
-	for _, c := range asked {
-		if w.plan.wants != nil && !w.plan.wants(&c) {
-			w.taken-- // it has been active meanwhile
-			continue
-		}
-		w.tell(c)
-	}
-	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.mayGive())
+	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.quota)
 	w.paid = w.ran
-	w.queue.grant(due)
 	w.inTurn(due, w.tell)
-	w.queue.lookAhead()
 	w.endTold(w.plan.grace, false)
-	w.endIdle()
+	w.retry(false)
 }
 
-// inTurn calls do for each of the next n connections in the queue.
+// inTurn calls do for each of the next n connections in the queue that are wanted still.
 func (w *work) inTurn(n int, do func(candidate)) {
-	for range min(n, w.mayGive()) {
-		if c, ok := w.next(); ok {
-			do(c)
+	before := w.waiting()
+	some := w.queue.take(min(n, w.quota), func(c *candidate) bool {
+		wanted := w.plan.wants == nil || w.plan.wants(c)
+		if !wanted {
+			before-- // it does not count any more
 		}
+		return wanted
+	})
+	w.taken += len(some)
+	w.gone += max(0, before-len(some)-w.waiting())
+	for _, c := range some {
+		do(c)
 	}
 }
 
 // endTold ends connections that were told the given time ago.
 func (w *work) endTold(ago time.Duration, forced bool) {
-	for len(w.told) > 0 && w.mayGive() > 0 {
-		switch first := w.told[0]; {
-		case first.conn == nil:
-			w.toldGone--
-		case w.ran-first.since < ago:
-			return
-		default:
-			w.end(first.candidate, forced)
-		}
+	for len(w.told) > 0 && w.quota > 0 && w.ran-w.told[0].since >= ago {
+		w.end(w.told[0].candidate, forced)
 		w.told = w.told[1:]
 	}
 }
-
-// mayGive returns how many more orders may be given.
-func (w *work) mayGive() int { return max(0, mostGiven-w.given) }
 
 // waiting returns how many connections wait for their turn.
 func (w *work) waiting() int {
 	return min(w.queue.len(), w.plan.most-w.taken)
 }
 
-// next takes the most idle connection from the queue that is wanted still.
-func (w *work) next() (c candidate, ok bool) {
-	for {
-		before := w.waiting()
-		if c, ok = w.queue.next(); !ok {
-			w.gone += before
-			return c, false
-		}
-		w.taken++
-		w.gone += before - 1 - w.waiting()
-		if w.plan.wants == nil || w.plan.wants(&c) {
-			return c, true
-		}
-		w.taken--
+// retry looks at some connections that were in use. It ends those that have fallen idle, or
+// all if that is forced.
+func (w *work) retry(forced bool) {
+	n := inUseEachStep
+	if forced {
+		n = w.quota
 	}
-}
-
-// endIdle ends connections that have fallen idle.
-func (w *work) endIdle() {
-	some := w.inUse[:min(len(w.inUse), inUseEachStep, w.mayGive())]
-	w.inUse = w.inUse[len(some):]
+	n = min(n, len(w.inUse))
+	some := w.inUse[:n]
+	w.inUse = w.inUse[n:]
 	for _, c := range some {
 		switch {
-		case !c.conn.Live():
-			w.gone++
-		case c.conn.isBusy():
+		case w.quota == 0 || w.isBlocked(c.conn.shard):
+			w.inUse = append(w.inUse, c)
+		case forced:
+			w.end(c.candidate, true)
+		case !c.told && c.conn.state.Load()&asking == 0:
+			if w.plan.wants == nil || w.plan.wants(&c.candidate) {
+				w.tell(c.candidate)
+			} else {
+				w.taken-- // it has been active meanwhile
+			}
+		case !c.told || c.conn.isBusy():
 			w.inUse = append(w.inUse, c)
 		default:
-			w.end(c, false)
+			w.end(c.candidate, false)
 		}
 	}
-}
-
-// endAll ends all that is left, at once.
-func (w *work) endAll() {
-	w.inUse = append(w.inUse, w.asked...)
-	w.asked = nil
-	some := w.inUse[:min(len(w.inUse), w.mayGive())]
-	w.inUse = w.inUse[len(some):]
-	for _, c := range some {
-		w.end(c, true)
-	}
-	w.endTold(0, true)
-	w.inTurn(w.waiting(), func(c candidate) { w.end(c, true) })
 }
 
 // tell has the owner of c asked to finish.
@@ -466,9 +453,14 @@ func (w *work) end(c candidate, forced bool) {
 	}
 }
 
-// give gives the shard of c an order. It reports whether the shard is not closed.
+// give gives the shard of c an order. It reports whether it has. If the shard is blocked, it
+// gets the order later.
 func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) bool {
 	s, o := c.conn.shard, w.op
+	if w.isBlocked(s) {
+		w.inUse = append(w.inUse, waiter{candidate: c, told: ends})
+		return false
+	}
 	if !s.do(func() {
 		as, runs := inUse, o.mayRun()
 		if runs {
@@ -479,19 +471,33 @@ func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) bool {
 		w.gone++ // the shard is closed, and has handed the connection back
 		return false
 	}
-	w.given++
+	of := w.given[s]
+	if of == nil {
+		of = &orders{}
+		w.given[s] = of
+	}
+	if of.n++; of.n == 1 {
+		of.heard = w.ran
+	}
+	w.quota--
 	return true
 }
 
-// left returns how many connections are to be ended still.
-func (w *work) left() int {
-	return w.waiting() + w.given + len(w.asked) + len(w.told) - w.toldGone + len(w.inUse)
+// underWay returns how many orders are.
+func (w *work) underWay() (n int) {
+	for _, of := range w.given {
+		n += of.n
+	}
+	return n
 }
+
+// left returns how many connections are to be ended still.
+func (w *work) left() int { return w.waiting() + w.underWay() + len(w.told) + len(w.inUse) }
 
 // publish brings the progress up to date.
 func (w *work) publish(paused, finished bool) {
 	p := Progress{
-		Ended: w.ended, Gone: w.gone, Left: w.left(), Told: len(w.told) - w.toldGone, InUse: len(w.inUse) + len(w.asked) + w.ending,
+		Ended: w.ended, Gone: w.gone, Left: w.left(), Told: len(w.told), InUse: len(w.inUse) + w.ending,
 		Elapsed: w.ran, Expected: w.plan.pace.expected(w.waiting()), Paused: paused, Finished: finished,
 	}
 	p.Met = p.Ended + p.Gone + p.Left
@@ -503,7 +509,7 @@ func (w *work) publish(paused, finished bool) {
 // letFinish waits for the results of what shards still do while the tracker is closed, as long
 // as Close waits at most. A loop that has ended does nothing any more.
 func (w *work) letFinish() {
-	for begun := time.Now(); w.given > 0 && time.Since(begun) < w.op.tracker.opts.ReapDelay; w.hear() {
+	for begun := time.Now(); w.underWay() > 0 && time.Since(begun) < w.op.tracker.opts.ReapDelay; w.hear() {
 		time.Sleep(stepsEvery)
 	}
 }
@@ -520,15 +526,10 @@ func (w *work) finish() {
 	if !w.plan.lasts {
 		return // the Drain beside it has listed them
 	}
-	for _, some := range [][]candidate{w.met, w.queue.all(), w.asked, w.inUse} {
-		all = append(all, some...)
+	for _, c := range slices.Concat(all, w.queue.sorted, w.queue.moved) {
+		c.conn.state.set(0, listed)
 	}
-	for _, t := range w.told {
-		if t.conn != nil {
-			all = append(all, t.candidate)
-		}
-	}
-	for _, c := range all {
+	for _, c := range slices.Concat(w.told, w.inUse) {
 		c.conn.state.set(0, listed)
 	}
 }

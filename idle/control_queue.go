@@ -2,163 +2,100 @@ package idle
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
 
 // A queue has the most idle candidate first.
 //
-// The stamps of candidates become stale when their connections are active, and nothing but a
-// look tells that. Whoever has not moved since the candidates were sorted is more idle than
-// all who have. So those that have moved wait until none of the others is left, and are then
-// sorted in turn. So do those that are added later, as most of them were tracked later.
+// The stamps of candidates become stale when their connections are active. Those that have not
+// moved since they were sorted are more idle than all that have. So they come first. The others
+// are sorted in turn when only they are left. If they are many, that would take too long for one
+// step, and they would have moved again before most of them have their turn. So then some are
+// looked at, chosen at random, and the most idle of these come next. They are among the most idle
+// twentieth, on average.
 //
-// If all have moved, all would have to be looked at to find the most idle one, which takes
-// too long for one step. So a step allows leastLooks looks, or looksPerTurn for each turn if
-// that is more. When they are used up, the most idle of those that were looked at in this
-// step have their turn: each is among the most idle twentieth, on average. As many looks of
-// looksPerTurn as are not needed look ahead, at candidates whose turn comes later.
+// Candidates that are added later wait with those that have moved, as most of them were tracked
+// later.
 type queue struct {
-	ready  []candidate // those of sorted that had not moved when they were looked at ahead; the most idle one first
-	sorted []candidate // the most idle one last; more active than those in ready
+	sorted []candidate // the most idle one last
 	moved  []candidate // those that have moved since they were sorted, in no order
-	batch  int         // moved[batch:] was looked at in this step
-	holes  int         // of all these, where candidates were that have ended
-	looks  int         // how many are allowed until grant is called again
-	spare  int         // how many of them may look ahead
 }
 
 const (
 	looksPerTurn = 20
-	leastLooks   = 8192 // about a millisecond
+	leastLooks   = 8192    // of those that have moved, in a step: about a millisecond
+	sortedLooks    = 1 << 16 // of those that are sorted, in a step
 )
 
-// grant allows the looks of a step with n turns.
-func (q *queue) grant(n int) {
-	q.spare = n * looksPerTurn
-	q.looks = max(q.spare, leastLooks)
-	q.batch = len(q.moved)
-}
-
-func (q *queue) len() int { return len(q.ready) + len(q.sorted) + len(q.moved) - q.holes }
-
-// all returns the candidates in no particular order.
-func (q *queue) all() []candidate {
-	return slices.DeleteFunc(slices.Concat(q.ready, q.sorted, q.moved), candidate.isHole)
-}
+func (q *queue) len() int { return len(q.sorted) + len(q.moved) }
 
 // add adds candidates.
-func (q *queue) add(all ...candidate) {
-	if q.len() == 0 {
-		*q = queue{moved: all, looks: q.looks, spare: q.spare}
+func (q *queue) add(all []candidate) {
+	first := q.len() == 0
+	if q.moved = append(q.moved, all...); first {
 		q.sort()
-		return
 	}
-	q.moved = append(q.moved, all...)
 }
 
-// sort sorts those that have moved, when no other ones are left. Their stamps have to be those
-// of one moment.
+// sort sorts those that have moved, when no other ones are left.
 func (q *queue) sort() {
-	had := len(q.moved)
-	q.sorted = slices.DeleteFunc(q.moved, candidate.isHole)
-	q.holes -= had - len(q.sorted)
-	for i := range q.sorted {
-		q.sorted[i].last = q.sorted[i].conn.lastUse().Bits()
-	}
-	slices.SortFunc(q.sorted, byLaterStamp)
-	q.ready, q.moved, q.batch = nil, nil, 0
+	q.sorted, q.moved = q.moved, nil
+	sortMostIdleLast(q.sorted)
 }
 
-func (c candidate) isHole() bool { return c.conn == nil }
-
-// lookAhead uses the looks that are left.
-func (q *queue) lookAhead() {
-	for q.spare = min(q.spare, q.looks); q.spare > 0 && len(q.sorted) > 0; q.spare-- {
-		if c := pop(&q.sorted); c.isHole() {
-			q.holes--
-		} else if !q.hasMoved(c) {
-			q.ready = append(q.ready, c)
-		}
+// sortMostIdleLast brings the stamps of candidates up to date, and sorts them.
+func sortMostIdleLast(all []candidate) {
+	for i := range all {
+		all[i].last = all[i].conn.lastUse().Bits()
 	}
+	slices.SortFunc(all, byLaterStamp)
 }
 
-// hasMoved reports whether c has moved since it was sorted, and puts it where it belongs in
-// that case.
-func (q *queue) hasMoved(c candidate) bool {
-	stamp := c.conn.lastUse().Bits()
-	if stamp == c.last {
-		return false
-	}
-	q.moved = append(q.moved, candidate{c.conn, stamp})
-	return true
-}
-
-// sweep looks at n candidates from index i on, and removes those that have ended. It
-// returns where to go on: at 0 after the last one. It may miss some, as those that are
-// left move.
-func (q *queue) sweep(i, n int) (next int) {
-	for ; n > 0; n-- {
-		list, at := q.ready, i
-		if at >= len(list) {
-			list, at = q.sorted, at-len(list)
-		}
-		if at >= len(list) {
-			list, at = q.moved, at-len(list)
-		}
-		if at >= len(list) {
-			return 0
-		}
-		if c := &list[at]; !c.isHole() && !c.conn.Live() {
-			*c = candidate{}
-			q.holes++
-		}
-		i++
-	}
-	return i
-}
-
-// next removes and returns the candidate whose turn it is. It is live, and idle since its
-// stamp. Those that have ended are removed too.
-func (q *queue) next() (c candidate, ok bool) {
-	for q.len() > 0 {
-		switch c = q.pop(); {
-		case c.isHole():
-			q.holes--
+// take removes and returns the next n candidates that are live and wanted, or all if there are
+// fewer. Those that have ended, and those that are not wanted, are removed too.
+func (q *queue) take(n int, wants func(*candidate) bool) (some []candidate) {
+	for looks := 0; len(some) < n && looks < sortedLooks && len(q.sorted) > 0; looks++ {
+		c := pop(&q.sorted)
+		switch last := c.conn.lastUse().Bits(); {
 		case !c.conn.Live():
-		case q.looks <= 0:
-			c.last = c.conn.lastUse().Bits()
-			return c, true
-		case !q.hasMoved(c):
-			return c, true
-		default:
-			if q.looks--; q.looks == 0 {
-				slices.SortFunc(q.moved[q.batch:], byLaterStamp)
+		case last != c.last:
+			q.moved = append(q.moved, c)
+		case wants(&c):
+			some = append(some, c)
+		}
+	}
+	for len(some) < n && len(q.moved) > 0 {
+		looks := max(leastLooks, (n-len(some))*looksPerTurn)
+		if looks >= len(q.moved) && len(q.sorted) == 0 {
+			q.sort()
+			return append(some, q.take(n-len(some), wants)...)
+		}
+		looks = min(looks, len(q.moved))
+		for i := range looks {
+			last := len(q.moved) - 1 - i
+			other := rand.IntN(last + 1)
+			q.moved[last], q.moved[other] = q.moved[other], q.moved[last]
+		}
+		sortMostIdleLast(q.moved[len(q.moved)-looks:])
+		for ; looks > 0 && len(some) < n; looks-- {
+			if c := pop(&q.moved); c.conn.Live() && wants(&c) {
+				some = append(some, c)
 			}
 		}
 	}
-	*q = queue{}
-	return candidate{}, false
+	return some
 }
 
-// pop removes and returns the candidate to look at next, or a hole.
-func (q *queue) pop() (c candidate) {
-	switch {
-	case q.looks <= 0 && len(q.moved) > q.batch:
-		return pop(&q.moved)
-	case len(q.ready) > 0:
-		c, q.ready[0] = q.ready[0], candidate{}
-		if q.ready = q.ready[1:]; len(q.ready) == 0 {
-			q.ready = nil
-		}
-		return c
-	case len(q.sorted) == 0:
-		q.sort()
-	}
-	return pop(&q.sorted)
+// prune removes candidates that have ended.
+func (q *queue) prune() {
+	hasEnded := func(c candidate) bool { return !c.conn.Live() }
+	q.sorted = slices.DeleteFunc(q.sorted, hasEnded)
+	q.moved = slices.DeleteFunc(q.moved, hasEnded)
 }
 
-// pop removes and returns the last of some candidates. If there is none, it returns a hole.
+// pop removes and returns the last of some candidates.
 func pop(from *[]candidate) (c candidate) {
 	last := len(*from) - 1
 	c, (*from)[last] = (*from)[last], candidate{}

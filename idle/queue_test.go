@@ -24,7 +24,7 @@ func TestQueueOrder(t *testing.T) {
 			left[c] = true
 			some = append(some, candidate{conn: c, last: c.lastUse().Bits()})
 		}
-		q.add(some...)
+		q.add(some)
 	}
 	add(start, 1000, 300)
 	for now := uint32(start); len(left) > 0; now++ {
@@ -40,8 +40,7 @@ func TestQueueOrder(t *testing.T) {
 		if rnd.IntN(10) == 0 && now-start < 1000 {
 			add(now, 5, 1) // those that come later have just been active
 		}
-		q.grant(1000)
-		got, ok := q.next()
+		got, ok := nextOf(&q)
 		if ok != (len(left) > 0) || ok && !left[got.conn] {
 			t.Fatalf("got %v, %v with %d left", got.conn, ok, len(left))
 		}
@@ -51,63 +50,77 @@ func TestQueueOrder(t *testing.T) {
 			}
 		}
 		delete(left, got.conn)
-		if now%4 == 0 {
-			q.lookAhead()
-		}
 	}
 	if q.len() != 0 {
 		t.Errorf("%d are left", q.len())
 	}
 }
 
-// TestQueueLooks has all connections be active after the queue was told. It must not look
-// at all of them for one turn, and those that it takes have to be among the most idle of
-// those that it has looked at.
+// anyOne wants every candidate.
+func anyOne(*candidate) bool { return true }
+
+// nextOf takes one candidate.
+func nextOf(q *queue) (c candidate, ok bool) {
+	if some := q.take(1, anyOne); len(some) > 0 {
+		return some[0], true
+	}
+	return c, false
+}
+
+// TestQueueLooks has all connections be active again and again. It must not look at all of
+// them for a few turns, and those that it takes have to be among the most idle ones.
 func TestQueueLooks(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	const n, steps = 100_000, 4
+	const n, steps, turns = 300_000, 20, 10
 	var q queue
-	var all []candidate
+	var some []candidate
 	for range n {
 		c := new(Conn)
 		c.state.Store(live)
-		all = append(all, candidate{conn: c})
+		some = append(some, candidate{conn: c})
 	}
-	q.add(all...)
-	for _, c := range all {
+	q.add(some)
+	for _, c := range some {
 		c.conn.in.stamp.Store(at(int64(1 + uint32(rnd.IntN(1000)))))
 	}
-	for range steps {
-		q.grant(10)
-		for range 10 {
-			if got, ok := q.next(); !ok || got.last > 10 {
-				t.Errorf("got one that was active at %d of 1 to 1000, %v", got.last, ok)
+	for step := range steps {
+		looks := 0
+		got := q.take(turns, func(c *candidate) bool {
+			looks++
+			return true
+		})
+		if sorted := max(0, n-(step+1)*sortedLooks); len(q.sorted) != sorted {
+			t.Fatalf("step %d: %d were not looked at, want %d", step, len(q.sorted), sorted)
+		}
+		if len(got) != turns || looks != turns {
+			t.Fatalf("step %d: got %d of %d wanted", step, len(got), looks)
+		}
+		for _, c := range got {
+			if c.last > 10 || !c.conn.Live() {
+				t.Errorf("step %d: got one that was active at %d of 1 to 1000", step, c.last)
 			}
 		}
 	}
-	if want := n - steps*leastLooks; len(q.sorted) != want {
-		t.Errorf("%d were not looked at, want %d", len(q.sorted), want)
-	}
 }
 
-// TestQueueLooksAhead has a few silent connections among many that are active, which had
+// TestQueueFindsTheSilent has a few silent connections among many that are active, which had
 // the same stamp at first. They must be found before the turn comes to those.
-func TestQueueLooksAhead(t *testing.T) {
+func TestQueueFindsTheSilent(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const before, among = 5000, 50_000
 	var q queue
-	var all []candidate
+	var some []candidate
 	for i := range before + among {
 		c := new(Conn)
 		c.state.Store(live)
 		if i >= before {
 			c.in.stamp.Store(at(int64(1)))
 		}
-		all = append(all, candidate{conn: c, last: c.lastUse().Bits()})
+		some = append(some, candidate{conn: c, last: c.lastUse().Bits()})
 	}
 	silent := before
-	active := slices.Clone(all[before:])
-	q.add(all...)
+	active := slices.Clone(some[before:])
+	q.add(some)
 	for i, c := range active {
 		if i%200 == 0 {
 			silent++
@@ -115,16 +128,12 @@ func TestQueueLooksAhead(t *testing.T) {
 			c.conn.in.stamp.Store(at(int64(2 + uint32(rnd.IntN(1000)))))
 		}
 	}
-	for n := 0; n < silent; {
-		q.grant(50)
-		q.looks = q.spare
-		for range 50 {
-			if got, ok := q.next(); ok && n < silent && got.last > 1 {
-				t.Fatalf("connection %d was active at %d; %d are silent", n, got.last, silent-n)
+	for n := 0; n < silent; n += 50 {
+		for i, got := range q.take(50, anyOne) {
+			if n+i < silent && got.last > 1 {
+				t.Fatalf("connection %d was active at %d; %d are silent", n+i, got.last, silent-n-i)
 			}
-			n++
 		}
-		q.lookAhead()
 	}
 }
 
@@ -145,7 +154,6 @@ func TestQueue(t *testing.T) {
 		}
 		var q queue
 		var want []*queuer
-		swept := 0
 		add := func(n, within int) {
 			var all []candidate
 			for range n {
@@ -156,7 +164,7 @@ func TestQueue(t *testing.T) {
 				want = append(want, w)
 				all = append(all, candidate{conn: w.conn, last: w.last})
 			}
-			q.add(all...)
+			q.add(all)
 		}
 		add(rng.IntN(200), 300)
 		for range 400 {
@@ -176,10 +184,9 @@ func TestQueue(t *testing.T) {
 					want = slices.Delete(want, i, i+1)
 				}
 			case 5:
-				swept = q.sweep(swept, 1+rng.IntN(50))
+				q.prune()
 			default:
-				q.grant(1000)
-				c, ok := q.next()
+				c, ok := nextOf(&q)
 				if ok != (len(want) > 0) {
 					t.Fatalf("seed %d: next returns %v, %d are left", seed, ok, len(want))
 				}
@@ -194,11 +201,9 @@ func TestQueue(t *testing.T) {
 				want = slices.Delete(want, i, i+1)
 			}
 		}
-		for range 5 { // one that is dropped may move another one to where the sweep has been
-			q.sweep(0, 1000)
-		}
+		q.prune()
 		if q.len() != len(want) {
-			t.Fatalf("seed %d: %d in the queue after a sweep, want %d", seed, q.len(), len(want))
+			t.Fatalf("seed %d: %d in the queue after a look, want %d", seed, q.len(), len(want))
 		}
 	}
 }
@@ -207,26 +212,21 @@ func TestQueue(t *testing.T) {
 // it.
 func TestQueueKeepsNothing(t *testing.T) {
 	var q queue
-	var all []candidate
+	var some []candidate
 	for i := range uint32(50) {
 		c := &Conn{}
 		c.state.start()
-		all = append(all, candidate{conn: c, last: i})
+		some = append(some, candidate{conn: c, last: i})
 		c.in.stamp.Store(at(int64(i + i%2*100))) // half of them have moved
 	}
-	q.add(all...)
-	q.grant(1000)
-	for range 10 {
-		q.next()
-	}
-	for _, c := range q.all()[:20] {
+	q.add(some)
+	q.take(10, anyOne)
+	for _, c := range slices.Concat(q.sorted, q.moved)[:20] {
 		c.conn.state.end()
 	}
-	for range 5 {
-		q.sweep(0, 100)
-	}
+	q.prune()
 	held := 0
-	for _, some := range [][]candidate{q.ready[:cap(q.ready)], q.sorted[:cap(q.sorted)], q.moved[:cap(q.moved)]} {
+	for _, some := range [][]candidate{q.sorted[:cap(q.sorted)], q.moved[:cap(q.moved)]} {
 		for _, c := range some {
 			if c.conn != nil {
 				held++

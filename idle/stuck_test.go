@@ -190,3 +190,36 @@ func TestCancelBesideStuckLoop(t *testing.T) {
 		})
 	}
 }
+
+// TestDrainBesideLoopThatBlocksLater drains while a loop blocks whose connections have been met,
+// and are the most idle ones. What is not done there leaves room for the others.
+func TestDrainBesideLoopThatBlocksLater(t *testing.T) {
+	const many, few, over = mostGiven + 1000, 100, time.Minute
+	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
+		for range many {
+			r.peer()
+		}
+		r.wait(time.Second)
+		others := make([]peer, few)
+		for i := range others {
+			if err := r.Tracker.Track(&others[i].Conn, &others[i], hooksOf(&others[i])); err != nil {
+				r.Fatal(err)
+			}
+		}
+		o := r.mustDrain(Drain{Duration: over})
+		r.wait(time.Second)
+		release := make(chan struct{})
+		r.loop.post(func() { <-release })
+		r.wait(over)
+		for i := range others {
+			if len(others[i].expired) != 1 {
+				r.Fatalf("%d of %d beside a blocked loop has not ended: %+v", i, few, o.Progress())
+			}
+		}
+		if p := o.Progress(); p.Ended < few || p.Ended > 1000 || p.Left != many+few-p.Ended || p.InUse < p.Left-mostGiven {
+			r.Errorf("%+v", p)
+		}
+		close(release)
+		r.finishesIn(o, time.Minute)
+	})
+}
