@@ -26,7 +26,7 @@ type queue struct {
 const (
 	looksPerTurn = 20
 	leastLooks   = 8192    // of those that have moved, in a step: about a millisecond
-	sortedLooks    = 1 << 16 // of those that are sorted, in a step
+	sortedLooks  = 1 << 16 // of those that are sorted, in a step
 )
 
 func (q *queue) len() int { return len(q.sorted) + len(q.moved) }

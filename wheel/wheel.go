@@ -159,20 +159,6 @@ func (w *Wheel) Next() (tick uint64, ok bool) {
 	return s.start, ok
 }
 
-// PopAny returns any pending timer, or nil if there is none. The timer is no
-// longer pending. It is for taking back all timers at shutdown.
-func (w *Wheel) PopAny() *Timer {
-	for _, r := range []*Timer{&w.due, &w.early, &w.late} {
-		if t := w.popFrom(r); t != nil {
-			return t
-		}
-	}
-	if s, ok := w.first(); ok {
-		return w.popFrom(&w.rings[s.ring])
-	}
-	return nil
-}
-
 // popFrom returns the first timer of a ring, no longer pending, or nil if it has
 // none.
 func (w *Wheel) popFrom(ring *Timer) *Timer {

@@ -251,24 +251,6 @@ func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
 	}
 }
 
-func TestPopAny(t *testing.T) {
-	var w Wheel
-	w.Advance(1)
-	arm(&w, 2, 2, 900, 1<<40)
-	w.Advance(2)
-	arm(&w, 1)
-	got := 0
-	for w.PopAny() != nil {
-		got++
-	}
-	if got != 5 || w.Len() != 0 {
-		t.Errorf("PopAny returned %d timers and left %d, want 5 and 0", got, w.Len())
-	}
-	if _, ok := w.Next(); ok {
-		t.Error("Next announces something in an empty wheel")
-	}
-}
-
 // TestPlacementsPerTimeout is the property that makes laziness cheap: with one
 // deadline that moves with every activity, a timer comes up at most twice per
 // timeout, whatever the rate of activity.
