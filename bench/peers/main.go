@@ -76,7 +76,7 @@ const (
 
 func (c *config) define(fs *flag.FlagSet) {
 	fs.BoolVar(&c.quick, "quick", false, "all of it in under a minute: fewer connections, fewer rounds")
-	fs.IntVar(&c.rounds, "rounds", 0, fmt.Sprintf("in how many rounds everything has its turn, what is slow in every third only; 0 for %d, or %d with -quick", fullRounds, quickRounds))
+	fs.IntVar(&c.rounds, "rounds", 0, fmt.Sprintf("in how many rounds everything has its turn; 0 for %d, or %d with -quick", fullRounds, quickRounds))
 	fs.StringVar(&c.pattern, "run", "", "only what matches this `regexp`, of the form workload/contender")
 }
 

@@ -78,7 +78,7 @@ func collecting() float64 {
 // silent is the CPU time of a process whose connections are silent.
 func silent(s scale) workload {
 	return workload{
-		name: "silent", conns: s.Crowd, slow: true,
+		name: "silent", conns: s.Crowd,
 		measures: []measure{{"silent-cpu", fmt.Sprintf("%s silent for %v: CPU time", short(s.Crowd), s.Silence), "ms"}},
 		run: func(t turn) (outcome, error) {
 			return t.steady(func(contender.Contender) (outcome, error) {

@@ -26,7 +26,7 @@ func resetRandom(n int) workload {
 // time that a reset takes.
 func reset(name, title string, n, length int) workload {
 	return workload{
-		name: name, conns: n, slow: n > 1_000_000,
+		name: name, conns: n,
 		measures: []measure{{name, title, "ns"}},
 		run: func(t turn) (outcome, error) {
 			list := make([]uint32, length)

@@ -26,7 +26,7 @@ func staleAtOnce(s scale) workload {
 
 func stale(name, what string, crowd int, timeout, spread time.Duration) workload {
 	return workload{
-		name: name, conns: crowd, slow: true, stretches: true,
+		name: name, conns: crowd, stretches: true,
 		measures: []measure{
 			{name + "-cpu", what + ": CPU time for each", "µs"},
 			{name + "-late-p50", what + ": lateness, median", "ms"},

@@ -57,9 +57,6 @@ func newContest(w workload, k contender.Kind) *contest {
 	return ct
 }
 
-// slowShare is in which round again what is slow has a turn.
-const slowShare = 3
-
 // hold runs all contests, in another order each round, so that whatever else
 // the machine does hits all of them alike. It fails if ctx ends.
 func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer) error {
@@ -67,7 +64,7 @@ func hold(ctx context.Context, cfg config, contests []*contest, stderr io.Writer
 	defer bar.Clear()
 	for round := range cfg.rounds {
 		turns := slices.DeleteFunc(slices.Clone(contests), func(ct *contest) bool {
-			return ct.skipped != "" || ct.work.slow && round%slowShare != 0
+			return ct.skipped != ""
 		})
 		rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
 		for i, ct := range turns {

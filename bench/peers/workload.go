@@ -13,7 +13,6 @@ type workload struct {
 	name      string
 	conns     int
 	measures  []measure
-	slow      bool // so that it has its turn in every third round only
 	stretches bool // its figures are of each connection, so fewer of them may be compared
 	run       func(t turn) (outcome, error)
 }
@@ -67,7 +66,7 @@ func fullScale() scale {
 		Measure: 200 * time.Millisecond, GCs: 3,
 		Spread: 5 * time.Second, SpreadStale: 6 * time.Second, OnceStale: 5 * time.Second,
 		Patience: 5 * time.Second,
-		Settle:   2 * time.Second, Silence: 10 * time.Second,
+		Settle:   2 * time.Second, Silence: 5 * time.Second,
 		Limit: 2 * time.Minute,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
@@ -44,8 +45,12 @@ func serve(address string, policy idle.Policy) error {
 	r := &room{members: map[chan string]string{}}
 	for {
 		conn, err := wrapped.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return err
+		} else if err != nil { // such as too many open files
+			log.Print(err)
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
 		go r.host(conn)
 	}

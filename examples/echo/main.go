@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -42,8 +43,12 @@ func main() {
 func serve(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return err
+		} else if err != nil { // such as too many open files
+			log.Print(err)
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
 		go func() {
 			defer conn.Close()

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"testing"
+)
+
+func TestPagesHaveTheFiguresOfTheResults(t *testing.T) {
+	r := loaded(t)
+	for _, p := range pages {
+		old, now, err := p.render(r)
+		if err != nil {
+			t.Error(err)
+		} else if old != now {
+			t.Errorf("%s differs from bench/results: go -C bench run ./figures", p.path)
+		}
+	}
+}
+
+func TestResultsAreOfThisCode(t *testing.T) {
+	r := loaded(t)
+	s, err := stale(t.Context(), r.measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d declarations have changed since commit %s", s.Changed, s.Of, r.measured.Commit)
+	if s.tooMany() {
+		t.Errorf("%d of %d measured declarations have changed since the results were made, more than a tenth: go -C bench run ./figures -remake", s.Changed, s.Of)
+	}
+}
+
+func TestResultsAreOfOneCommit(t *testing.T) {
+	r := loaded(t)
+	for name, m := range map[string]struct {
+		commit   string
+		modified bool
+	}{
+		"peers.json": {r.peers.Machine.Commit, r.peers.Machine.Modified},
+		"e2e.json":   {r.e2e.Machine.Commit, r.e2e.Machine.Modified},
+	} {
+		if m.commit != r.measured.Commit || m.modified {
+			t.Errorf("%s is of commit %s, modified: %t; measured.json is of %s", name, m.commit, m.modified, r.measured.Commit)
+		}
+	}
+}
+
+func TestEachRowHasThreeTurns(t *testing.T) {
+	for _, p := range loaded(t).peers.Rows {
+		if p.Median != nil && p.N < 3 {
+			t.Errorf("%s/%s has %d turns", p.Workload, p.Contender, p.N)
+		}
+	}
+}
+
+// TestClaims: sentences of README.md that have no table.
+func TestClaims(t *testing.T) {
+	r := loaded(t)
+	ours, err := r.row("reset-hot", "idlewheel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline, err := r.row("reset-hot", "SetReadDeadline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ns := *ours.Median; ns > 1.5 {
+		t.Errorf("an activity takes %.2f ns; README.md says about one", ns)
+	}
+	if times := *deadline.Median / *ours.Median; times < 100 {
+		t.Errorf("SetReadDeadline costs %.0f times as much; README.md says more than a hundred times", times)
+	}
+}
+
+func loaded(t *testing.T) *results {
+	t.Helper()
+	r, err := load("../results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("..") // pages are found from bench, as by the program
+	return r
+}
+
+func TestReplace(t *testing.T) {
+	const begin, end = "<!-- figures: bench/figures/pages/x.md -->\n", "<!-- end of figures -->\n"
+	got, err := replace("a\n"+begin+"old\n"+end+"b\n", "x", "new\n")
+	if want := "a\n" + begin + "new\n" + end + "b\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := replace("a\n"+begin+"old\n", "x", "new\n"); err == nil {
+		t.Error("a block without an end was replaced")
+	}
+}
+
+func TestChanges(t *testing.T) {
+	for _, c := range []struct {
+		old, now []string
+		want     int
+	}{
+		{nil, nil, 0},
+		{[]string{"a", "b"}, []string{"a", "b"}, 0},
+		{[]string{"a", "b"}, []string{"a", "c"}, 1},
+		{[]string{"a"}, []string{"a", "a", "b"}, 2},
+		{[]string{"a", "b", "c"}, []string{"b"}, 2},
+	} {
+		if got := changes(c.old, c.now); got != c.want {
+			t.Errorf("%v to %v: %d changes, not %d", c.old, c.now, got, c.want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0.773: "0.77", 6.17: "6.2", 36.4: "36", 4999.4: "4,999", -2.85: "-2.9"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is written %s, not %s", v, got, want)
+		}
+	}
+}
