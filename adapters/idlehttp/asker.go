@@ -2,12 +2,40 @@ package idlehttp
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
+
+// A connContext is the context of a connection of ours, and of its requests.
+type connContext struct {
+	context.Context
+	conn  *httpconn.Conn
+	asker asker // of the request of HTTP/1 that is being handled
+}
+
+// connKey is the key of a connContext's value, which is itself.
+type connKey struct{}
+
+func (x *connContext) Value(key any) any {
+	if key == (connKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
+}
+
+// connOf returns the connection on which r has arrived, or nil if it is none of ours.
+func connOf(r *http.Request) *httpconn.Conn {
+	if x, ok := r.Context().Value(connKey{}).(*connContext); ok {
+		return x.conn
+	}
+	return nil
+}
 
 // asking is the handler of a server that was prepared for a listener. It asks the clients
 // of next to close their connections, if these are to finish. HTTP/2 has GOAWAY for that.
@@ -17,17 +45,18 @@ type asking struct {
 }
 
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c, _ := r.Context().Value(connKey{}).(*httpconn.Conn)
-	if r.ProtoMajor != 1 || c == nil || httpconn.ListenerOf(c) != h.l.inner {
-		if c != nil {
-			c.Announce()
+	x, ours := r.Context().Value(connKey{}).(*connContext)
+	switch {
+	case !ours:
+	case r.ProtoMajor != 1:
+		x.conn.Announce()
+	case httpconn.ListenerOf(x.conn) == h.l.inner:
+		if x.asker.begin(w, x.conn) {
+			w = &x.asker
+			defer x.asker.end()
 		}
-		h.next.ServeHTTP(w, r)
-		return
 	}
-	a := &asker{ResponseWriter: w, conn: c}
-	h.next.ServeHTTP(a, r)
-	a.begin() // net/http sends the header of a response without a body when the handler has returned
+	h.next.ServeHTTP(w, r)
 }
 
 // isServed reports whether a listener is served for which s was prepared.
@@ -43,18 +72,40 @@ func isServed(s *http.Server) bool {
 // An asker is the ResponseWriter of a request of HTTP/1. When the header of the response
 // is written, the connection may have been asked to finish. Then the header says so. It
 // has the exported methods that net/http's own ResponseWriter has.
+//
+// A connection has one asker for all of its requests, of which only one is handled at a
+// time. A handler must not use it after it has returned. That is so with net/http's own
+// ResponseWriter too, whose buffer the next request of any connection may get.
 type asker struct {
 	http.ResponseWriter
 	conn  *httpconn.Conn
-	begun bool // the header is written, or the connection hijacked
+	asked bool // the header is written, or the connection hijacked
+	used  atomic.Bool
 }
 
-// begin is called before the header is written.
-func (a *asker) begin() {
-	if a.begun {
+// begin begins a request, with the writer of its response. It returns false if there is one
+// already: a handler may call the server's Handler, with a writer of its own.
+func (a *asker) begin(w http.ResponseWriter, c *httpconn.Conn) bool {
+	if !a.used.CompareAndSwap(false, true) {
+		return false
+	}
+	a.ResponseWriter, a.conn, a.asked = w, c, false
+	return true
+}
+
+// end ends the request.
+func (a *asker) end() {
+	a.ask() // net/http sends the header of a response without a body when the handler has returned
+	a.ResponseWriter = noResponse{}
+	a.used.Store(false)
+}
+
+// ask is called before the header is written.
+func (a *asker) ask() {
+	if a.asked {
 		return
 	}
-	a.begun = true
+	a.asked = true
 	if a.conn.IsTold() {
 		a.Header().Set("Connection", "close")
 	}
@@ -68,35 +119,35 @@ func (a *asker) WriteHeader(status int) {
 		a.Header().Set("Connection", "close")
 	}
 	if status >= http.StatusOK { // not an interim response, or an upgrade
-		a.begin()
+		a.ask()
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 func (a *asker) Write(b []byte) (int, error) {
-	a.begin()
+	a.ask()
 	return a.ResponseWriter.Write(b)
 }
 
 func (a *asker) WriteString(s string) (int, error) {
-	a.begin()
+	a.ask()
 	return io.WriteString(a.ResponseWriter, s)
 }
 
 func (a *asker) ReadFrom(r io.Reader) (int64, error) {
-	a.begin()
+	a.ask()
 	return io.Copy(a.ResponseWriter, r)
 }
 
 func (a *asker) Flush() { a.FlushError() }
 
 func (a *asker) FlushError() error {
-	a.begin()
+	a.ask()
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 func (a *asker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	a.begun = true
+	a.asked = true
 	return http.NewResponseController(a.ResponseWriter).Hijack()
 }
 
@@ -109,3 +160,12 @@ func (a *asker) CloseNotify() <-chan bool {
 
 // Unwrap is for http.ResponseController.
 func (a *asker) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// noResponse is the ResponseWriter of an asker between two requests.
+type noResponse struct{}
+
+var errNoRequest = errors.New("idlehttp: the handler of the request has returned")
+
+func (noResponse) Header() http.Header       { return http.Header{} }
+func (noResponse) Write([]byte) (int, error) { return 0, errNoRequest }
+func (noResponse) WriteHeader(int)           {}

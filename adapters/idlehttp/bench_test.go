@@ -9,38 +9,63 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idletest"
 )
 
+// exchanger serves h on a pipe, with timeouts or without, and returns a function that sends
+// a request and receives the response.
+func exchanger(tb testing.TB, ours bool, h http.HandlerFunc) func() string {
+	s := &http.Server{Handler: h}
+	pipes := idletest.NewListener()
+	var ln net.Listener = pipes
+	if ours {
+		l, err := Wrap(s, ln, Timeouts{})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		ln = l
+	}
+	go s.Serve(ln)
+	tb.Cleanup(func() { s.Close() })
+	client, err := pipes.Dial()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	request, response := []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), make([]byte, 4096)
+	return func() string {
+		if _, err := client.Write(request); err != nil {
+			tb.Fatal(err)
+		}
+		n, err := client.Read(response)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return string(response[:n])
+	}
+}
+
+var greeting = []byte("greeting")
+
+func sayHello(w http.ResponseWriter, _ *http.Request) { w.Write(greeting) }
+
 // BenchmarkRequest is a small request over HTTP/1, by net/http with and without the timeouts
 // of this package. The connection is a pipe, so most of the time is net/http's.
 func BenchmarkRequest(b *testing.B) {
 	for _, ours := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ours=%v", ours), func(b *testing.B) {
-			answer := []byte("hello")
-			s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(answer) })}
-			pipes := idletest.NewListener()
-			var ln net.Listener = pipes
-			if ours {
-				l, err := Wrap(s, ln, Timeouts{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				ln = l
-			}
-			go s.Serve(ln)
-			defer s.Close()
-			client, err := pipes.Dial()
-			if err != nil {
-				b.Fatal(err)
-			}
-			request, response := []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), make([]byte, 4096)
+			exchange := exchanger(b, ours, sayHello)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := client.Write(request); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := client.Read(response); err != nil {
-					b.Fatal(err)
-				}
+				exchange()
 			}
 		})
+	}
+}
+
+// TestRequestAllocates: a request has no more allocations with timeouts than without.
+func TestRequestAllocates(t *testing.T) {
+	count := func(ours bool) float64 {
+		exchange := exchanger(t, ours, sayHello)
+		return testing.AllocsPerRun(1000, func() { exchange() })
+	}
+	if bare, ours := count(false), count(true); ours > bare {
+		t.Errorf("a request has %v allocations, and without timeouts %v", ours, bare)
 	}
 }

@@ -49,7 +49,7 @@ func KeepStream(h http.Handler, interval time.Duration, comment string) http.Han
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &keptStream{ResponseWriter: w, r: r, interval: interval, comment: []byte(comment)}
-		s.conn, _ = r.Context().Value(connKey{}).(*httpconn.Conn)
+		s.conn = connOf(r)
 		defer s.end()
 		h.ServeHTTP(s, r)
 	})

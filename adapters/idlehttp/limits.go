@@ -54,9 +54,9 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	if r == nil {
 		return errors.New("idlehttp: SetLimits: the request is nil")
 	}
-	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
+	c := connOf(r)
 	switch {
-	case !ok:
+	case c == nil:
 		return errors.New("idlehttp: SetLimits: the request did not arrive on a listener of this package")
 	case r.Context().Err() != nil:
 		return errors.New("idlehttp: SetLimits: the request has ended, or was cancelled")

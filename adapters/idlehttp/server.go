@@ -136,7 +136,7 @@ func check(s *http.Server) error {
 
 // hook makes s report what happens to the connections of l.
 func (l *Listener) hook(s *http.Server) {
-	state, connContext := s.ConnState, s.ConnContext
+	state, contextOf := s.ConnState, s.ConnContext
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if c := httpconn.Find(l.inner, nc); c != nil {
 			if framed := http2conn.Of(nc); framed != nil { // its frames tell more than nc's state
@@ -150,11 +150,11 @@ func (l *Listener) hook(s *http.Server) {
 		}
 	}
 	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
-		if connContext != nil {
-			ctx = connContext(ctx, nc)
+		if contextOf != nil {
+			ctx = contextOf(ctx, nc)
 		}
 		if c := httpconn.Find(l.inner, nc); c != nil {
-			ctx = context.WithValue(ctx, connKey{}, c)
+			ctx = &connContext{Context: ctx, conn: c}
 		}
 		return ctx
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// connKey is the context key of the *httpconn.Conn on which a request has arrived.
-type connKey struct{}
-
 // Watch applies the policy p to the connection of r, which must have been
 // hijacked. Then the connection calls the functions of on, such as its Ping for p's active
 // Heartbeat. Use it for WebSockets once they are accepted:
@@ -51,8 +48,8 @@ func Watch(r *http.Request, p idle.Policy, on Callbacks) error {
 	if r == nil {
 		return errors.New("idlehttp: Watch: the request is nil")
 	}
-	c, ok := r.Context().Value(connKey{}).(*httpconn.Conn)
-	if !ok {
+	c := connOf(r)
+	if c == nil {
 		return errors.New("idlehttp: Watch: the request did not arrive on a listener of this package")
 	}
 	if r.ProtoMajor != 1 {
