@@ -61,11 +61,12 @@
 //
 // # Descriptors
 //
-// gnet accepts connections itself. When that fails for lack of descriptors, gnet stops the
-// whole server, and the handler can neither prevent that nor make room. So limit the number
-// of connections with an [idle.Capacity] whose MaxConns is well below the limit of descriptors.
-// A connection above MaxConns exists until OnOpen, and one that is evicted until its loop has
-// closed it, so leave some to spare.
+// gnet accepts connections itself. When that fails because there are no descriptors left,
+// gnet stops the whole server, and the handler can't prevent that. So use both
+// gnet.WithReusePort(true), without which gnet accepts connections faster than its loops can
+// close them, and an [idle.Capacity]. Choose MaxConns so that 1.1 × MaxConns + 17 × loops + the
+// program's own descriptors are below the limit of descriptors: a connection above MaxConns
+// exists until OnOpen, and one that is evicted until its loop has closed it.
 //
 // # What counts
 //
