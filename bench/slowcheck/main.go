@@ -82,7 +82,6 @@ func newProgram(c *config) *program.Program[*report] {
 		Run: c.run,
 		Files: []program.File[*report]{
 			{Flag: "html", Usage: "write a page to this `file`, too", Write: writePage},
-			{Flag: "markdown", Usage: "write the tables of docs/slow-clients.md to this `file`, too", Write: writeMarkdown},
 		},
 	}
 }
@@ -124,7 +123,7 @@ func (c *config) check() error {
 	if err != nil {
 		return fmt.Errorf("-target: %w", err)
 	}
-	c.target.Scheme, c.target.Address, c.target.Host = t.Scheme, t.Address, t.Host
+	c.target.Scheme, c.target.Address, c.target.Host, c.target.Protocols = t.Scheme, t.Address, t.Host, split(c.protocols)
 	if !t.IsLoopback() && !c.mine {
 		return fmt.Errorf("-target is %s, which is not this machine; say -mine if the server is yours, and leave others alone", c.url)
 	}

@@ -73,10 +73,10 @@ func TestReport(t *testing.T) {
 		}
 	}
 	r := &report{Servers: []tried{{Name: "a", Results: hole}, {Name: "b", Results: []slow.Result{{Case: slow.Case{Name: "x", Limit: slow.Header}, Outcome: slow.Ended, By: "FIN", After: 2 * time.Second.Seconds()}}}}}
-	var md, html bytes.Buffer
-	if err := writeMarkdown(&md, r); err != nil || !strings.Contains(md.String(), "| x | **held** | 2 s |") {
-		t.Errorf("%v\n%s", err, md.String())
+	if got := r.markdown(); !strings.Contains(got, "| x | **held** | 2 |") {
+		t.Error(got)
 	}
+	var html bytes.Buffer
 	if err := writePage(&html, r); err != nil || !strings.Contains(html.String(), `class="held"`) {
 		t.Errorf("%v\n%s", err, html.String())
 	}

@@ -40,8 +40,10 @@ func (r *report) Status() int {
 
 // Table implements program.Result.
 func (r *report) Table(w io.Writer) {
-	if len(r.Servers) == 1 {
+	if len(r.Servers) == 1 && len(r.Missing) == 0 {
 		r.Servers[0].table(w)
+		n := r.Servers[0].counts()
+		fmt.Fprintf(w, "\n%d cases ended, %d held; %d controls served, %d cut; %d not tried\n", n[slow.Ended], n[slow.Held], n[slow.Passed], n[slow.Cut], n[slow.Skipped]+n[slow.Refused])
 		return
 	}
 	r.overview(w)
@@ -67,13 +69,35 @@ func (r *report) overview(w io.Writer) {
 
 func count(n int) string { return fmt.Sprint(n) }
 
-// table has a row for each case.
+// table has a row for each case that was tried, and says what the others lack and which limits
+// are missing.
 func (s *tried) table(w io.Writer) {
 	t := table.Table{Title: s.Name, Columns: []string{"case", "outcome", "after"}, Left: 2}
+	var faults, reasons []string
+	untried := map[string][]string{} // cases, by why
 	for _, res := range s.Results {
+		switch {
+		case res.Outcome == slow.Skipped || res.Outcome == slow.Refused:
+			if untried[res.Why] == nil {
+				reasons = append(reasons, res.Why)
+			}
+			untried[res.Why] = append(untried[res.Why], res.Name)
+			continue
+		case res.Good():
+		case res.Control():
+			faults = append(faults, fmt.Sprintf("Cut: %s %s. It should be served, because %s.", res.Name, res.Does, res.Reason))
+		default:
+			faults = append(faults, fmt.Sprintf("Held: %s %s. What should end it: %s.", res.Name, res.Does, res.Limit))
+		}
 		t.Add(res.Name, outcome(res), seconds(res))
 	}
 	t.Write(w)
+	for _, text := range faults {
+		table.Paragraph(w, text)
+	}
+	for _, why := range reasons {
+		table.Paragraph(w, fmt.Sprintf("Not tried: %s (%s).", strings.Join(untried[why], ", "), why))
+	}
 	if s.Config != "" {
 		table.Paragraph(w, s.Config)
 	}
@@ -120,52 +144,6 @@ func (r *report) rows() (rows []row) {
 		rows = append(rows, one)
 	}
 	return rows
-}
-
-// writeMarkdown writes a table of the servers, and one of the cases that says after how many
-// seconds each server has ended a case.
-func writeMarkdown(w io.Writer, r *report) error {
-	fmt.Fprint(w, "| server | version | configuration | ended | held | controls served | controls cut |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range r.Servers {
-		n := s.counts()
-		fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %d | %d |\n", s.Name, s.Version, s.Config, n[slow.Ended], n[slow.Held], n[slow.Passed], n[slow.Cut])
-	}
-	fmt.Fprint(w, "\n| case |")
-	for _, s := range r.Servers {
-		fmt.Fprintf(w, " %s |", s.Name)
-	}
-	fmt.Fprint(w, "\n|---|"+strings.Repeat("---|", len(r.Servers))+"\n")
-	for _, row := range r.rows() {
-		name := row.Name
-		if row.Control() {
-			name += " (control)"
-		}
-		fmt.Fprintf(w, "| %s |", name)
-		for _, c := range row.Cells {
-			fmt.Fprintf(w, " %s |", cell(c))
-		}
-		fmt.Fprintln(w)
-	}
-	return nil
-}
-
-// cell says in a word what has become of a case.
-func cell(r slow.Result) string {
-	switch {
-	case r.Outcome == slow.Ended && r.After == 0 && !strings.HasSuffix(r.Name, "half-close"):
-		return "yes"
-	case r.Outcome == slow.Ended:
-		return fmt.Sprintf("%.0f s", r.After)
-	case r.Outcome == slow.Held:
-		return "**held**"
-	case r.Outcome == slow.Cut:
-		return "**cut**"
-	case r.Outcome == slow.Passed:
-		return "ok"
-	case r.Outcome == slow.Refused:
-		return "refused"
-	}
-	return ""
 }
 
 // counts returns how many results have which outcome.

@@ -171,7 +171,9 @@ func http2Cases() []Case {
 // hello is a case that greets the server first.
 func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) error {
 	return func(p *peer) error {
-		p.hello(settings...)
+		if err := p.hello(settings...); err != nil {
+			return err
+		}
 		p.slow()
 		return run(p)
 	}
@@ -200,14 +202,17 @@ func (p *peer) frames(write func(*http2.Framer) error) error {
 
 // hello sends the preface and the first SETTINGS, and waits for those of the server. A header
 // that has begun must not be interrupted by their acknowledgement.
-func (p *peer) hello(settings ...http2.Setting) {
-	p.send(http2.ClientPreface)
-	p.frame(func(f *http2.Framer) error { return f.WriteSettings(settings...) })
+func (p *peer) hello(settings ...http2.Setting) error {
+	greeting := bytes.NewBufferString(http2.ClientPreface)
+	http2.NewFramer(greeting, nil).WriteSettings(settings...)
+	p.send(greeting.String()) // at once, as others do: HAProxy 2.6 closes if the preface comes alone
 	select {
 	case <-p.settled:
 	case <-time.After(2 * time.Second):
 	case <-p.gone:
+		return errors.New("the server has closed the connection before its SETTINGS")
 	}
+	return nil
 }
 
 // block returns a header block, with the fields of a request if it is the first one.

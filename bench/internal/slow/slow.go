@@ -240,12 +240,14 @@ func (t *Target) Lacks(c Case) string {
 	switch {
 	case len(t.Protocols) > 0 && !slices.Contains(t.Protocols, c.Protocol):
 		return "the target does not speak " + c.Protocol
+	case len(t.Protocols) == 0 && t.Scheme == "http" && c.Protocol == "h2":
+		return "few servers speak HTTP/2 without TLS; -protocol h2 tries it"
 	case c.Protocol == "tls" && t.Scheme != "https":
 		return "the target has no TLS"
 	case t.Scheme == "tcp" && slices.Contains([]string{"tls", "h1", "h2", "ws", "grpc"}, c.Protocol):
 		return "the target does not speak HTTP"
 	case c.Protocol == "mqtt" && !t.MQTT:
-		return "the target is not said to be a broker"
+		return "-mqtt is not set"
 	case c.needs != nil:
 		return c.needs(t)
 	}
@@ -256,7 +258,7 @@ func (t *Target) Lacks(c Case) string {
 func need(flag string, path func(*Target) string) func(*Target) string {
 	return func(t *Target) string {
 		if path(t) == "" {
-			return "-" + flag + " does not say where"
+			return "-" + flag + " is not set"
 		}
 		return ""
 	}
