@@ -136,7 +136,11 @@ func (w *world) play(h happening) {
 	}
 	switch h.what {
 	case jumpClock:
-		w.jump(1 + int(h.pick%12))
+		if w.bursts && h.pick%4 == 0 {
+			w.jumpInBursts(h.pick)
+		} else {
+			w.jump(1 + int(h.pick%12))
+		}
 		return
 	case walkAll, replaceOne:
 		w.steer(h.what, h.pick)

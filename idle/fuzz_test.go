@@ -221,7 +221,7 @@ func (o *fuzzed) follow() {
 		if o.expired {
 			return
 		}
-		if late, ok := g.overdue(o.now(), func(time.Duration) time.Duration { return 0 }); ok {
+		if late, ok := g.overdue(o.now(), func(span) time.Duration { return 0 }); ok {
 			o.t.Fatalf("at %v: late: %v\n%+v", o.now(), late, g)
 		}
 	}

@@ -155,13 +155,13 @@ func (l *life) checkTimeout(name string, err *TimeoutError, now time.Duration) {
 	if !ok {
 		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
 	}
-	if name == "Expire" && ok && now > s.hi+l.ledger.stall {
+	if name == "Expire" && ok && now > s.hi+l.ledger.stall+l.slot.home.blocked(s.hi-horizon*w.tick) {
 		w.late++
 	}
-	if ok && now > s.hi+l.held(s.hi) {
+	if ok && now > s.hi+l.heldUp(s) {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
 	}
-	if late, ok := l.ledger.overdue(now, l.held); ok && name == "OnTimeout" {
+	if late, ok := l.ledger.overdue(now, l.heldUp); ok && name == "OnTimeout" {
 		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
 	}
 	if p := l.ledger.policy; err.Phase != p.Name {

@@ -108,6 +108,13 @@ func (u *use) expect(now, tick time.Duration) {
 	}
 }
 
+// doubt notes that the core may take the next activity for use.
+func (u *use) doubt() {
+	if u.expects == isNoise {
+		u.expects = isEither
+	}
+}
+
 // used is when the connection was last used.
 func (l *ledger) used() (lo, hi time.Duration) {
 	return max(l.usedIn.lo, l.usedOut.lo), max(l.usedIn.hi, l.usedOut.hi)
@@ -269,6 +276,9 @@ func (l *ledger) begins(now time.Duration) {
 	if !l.policy.Heartbeat.CountsAsUse {
 		l.usedIn.expect(now, l.tick)
 		l.usedOut.expect(now, l.tick)
+		if now-l.idleKept <= 2*l.tick {
+			l.usedOut.doubt()
+		}
 	}
 }
 
@@ -289,6 +299,7 @@ func (l *ledger) kept(r Reason, now time.Duration) {
 		// waits is timed out later, and one that nobody told had ended seems
 		// to have ended now.
 		l.idleKept, l.writeKept = now, now
+		l.usedOut.doubt()
 		l.write.lax += now - l.out
 	case ReasonRead:
 		l.read.rebegin(now)
@@ -454,11 +465,11 @@ func (l *ledger) addBeat(add adder) {
 	}
 }
 
-// overdue returns what ought to have happened by now. stood tells for how long what
-// was due at an instant may have been held up by stalls.
-func (l *ledger) overdue(now time.Duration, stood func(due time.Duration) time.Duration) (span, bool) {
+// overdue returns what ought to have happened by now. stood tells for how long it
+// may have been held up by stalls.
+func (l *ledger) overdue(now time.Duration, stood func(span) time.Duration) (span, bool) {
 	for _, s := range l.spans() {
-		if s.hi < never && now > s.hi+stood(s.hi) {
+		if s.hi < never && now > s.hi+stood(s) {
 			return s, true
 		}
 	}

@@ -24,6 +24,7 @@ type world struct {
 	tick    time.Duration
 	age     Policy // the fields about age, for all policies
 	stalls  bool
+	bursts  bool // it stalls only as a whole, in bursts, and its timers fire at once afterwards
 	wraps   bool // the clock's stamps wrap in it
 	abrupt  bool // it ends in the midst of everything
 	tracker *Tracker
@@ -96,8 +97,54 @@ func (w *world) standing(since time.Duration) (sum time.Duration) {
 	return sum
 }
 
+// passedBy returns when a pass has run that looks at what was due at an instant, if the
+// process stood still only in bursts. There is a grace after a long stall, but a pass runs
+// between two of them: what is due waits for the stall that it falls into, for the grace, and
+// for the stall into which that ends. A grace before due is over after the given number of
+// ticks, or never began.
+func (w *world) passedBy(due time.Duration, grace int) time.Duration {
+	at, excused := due, false
+	for _, s := range w.stood {
+		over := s.at + s.took
+		switch {
+		case over+time.Duration(grace)*w.tick < due || s.at > at+w.tick: // before, or when a pass had run
+		case excused:
+			at = max(at, over)
+		case s.took >= (stallTicks-2)*w.tick:
+			at, excused = max(at, over+(graceTicks+1)*w.tick), true
+		default:
+			at = max(at, over)
+		}
+	}
+	return at + w.tick
+}
+
+// heldUp returns for how long after s.hi a limit may pass; w.mu is held. A heartbeat, and
+// MaxAge with its grace, pass in several steps, each of which may be held up.
+func (l *life) heldUp(s span) (d time.Duration) {
+	w, g := l.world, l.ledger
+	if !w.bursts || s.reason == 0 || s.reason == ReasonHeartbeat || s.reason == ReasonMaxAge || g.averted > 0 || g.replaced > 0 {
+		return l.held(s.hi)
+	}
+	unclear := time.Duration(0) // an activity just before a stall may have been in it
+	for _, from := range []time.Duration{l.trackedAt, g.born, g.drainedT, g.began, g.in, g.out, g.beat, g.read.since, g.write.since, g.usedIn.lo, g.usedOut.lo} {
+		for _, s := range w.stood {
+			if s.at >= from-w.tick && s.at <= from+2*w.tick {
+				unclear = max(unclear, s.took)
+			}
+		}
+	}
+	const late = 4 // ticks, of which s.hi may be later than what passes
+	for n := range time.Duration(late + 1) {
+		for grace := range graceTicks + 2 {
+			d = max(d, w.passedBy(s.hi+unclear-n*w.tick, grace)-s.hi)
+		}
+	}
+	return d + l.slot.home.blocked(s.hi-horizon*w.tick)
+}
+
 // stands notes that something stands still from now on; w.mu is held.
-func (w *world) stands(d time.Duration) { w.stood = append(w.stood, stop{w.now(), d}) }
+func (w *world) stands(d time.Duration) { w.stood = append(w.stood, stop{at: w.now(), took: d}) }
 
 // A fault is something that must not be. Its kind is the same for all that are
 // alike.
@@ -153,9 +200,9 @@ const mostStall = 37
 func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 0)), start: time.Now(),
-		stalls: seed%2 == 1,
-		tick:   tickOf(seed),
-		lie:    lie,
+		stalls: seed%2 == 1, bursts: seed%4 == 1,
+		tick: tickOf(seed),
+		lie:  lie,
 	}
 	w.age = Policy{MaxAge: 100 * w.tick, MaxAgeGrace: time.Duration(seed%3) * 20 * w.tick}
 	if seed%8 == 0 {
@@ -242,7 +289,7 @@ func (w *world) newLoop(name string) *home {
 	shard, err := w.tracker.NewShard(func(pass func()) error {
 		w.stall() // of the driver alone: the loop goes on
 		w.mu.Lock()
-		fails := w.stalls && w.chance("post", 0)%8 == 0
+		fails := w.stalls && !w.bursts && w.chance("post", 0)%8 == 0
 		if fails {
 			w.stands(w.tick)
 		}
@@ -327,7 +374,7 @@ func (w *world) stall() { w.stallAs(0) }
 // numbers. They do not go on at the same one.
 func (w *world) stallAs(n int) {
 	w.mu.Lock()
-	stall := w.stalls && !w.quiet && w.chance("stall", n)%8 == 1
+	stall := w.stalls && !w.bursts && !w.quiet && w.chance("stall", n)%8 == 1
 	d := w.tick*time.Duration(w.chance("stalled", n)%mostStall) + 12345 + time.Duration(n)*1009
 	if stall {
 		w.stands(d)
@@ -351,6 +398,18 @@ func (w *world) jump(ticks int) {
 	w.tracker.clock.Shift(d)
 	w.stands(d)
 	w.skew += d
+	if w.bursts {
+		w.tracker.clock.Hurry()
+	}
+}
+
+// jumpInBursts is jump again and again, as in a container that is throttled.
+func (w *world) jumpInBursts(pick uint64) {
+	stall, between := 1+int(pick/8%40), time.Duration(1+pick/512%6)*w.tick
+	for range 1 + pick/4096%60 {
+		w.jump(stall)
+		time.Sleep(between)
+	}
 }
 
 // checkAll looks for what should have happened and did not; w.mu is held.
@@ -360,7 +419,7 @@ func (w *world) checkAll() {
 	w.checkCapacity()
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked && !s.home.isBlocked() {
-			if late, ok := l.ledger.overdue(w.now(), l.held); ok {
+			if late, ok := l.ledger.overdue(w.now(), l.heldUp); ok {
 				w.errorf("at %v: late: %v\n%v", w.now(), late, l)
 			}
 		}
