@@ -7,6 +7,64 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
+// A connection is a few words. Activities write them and its shard reads them, without a lock.
+//
+//	word       means                                    written by
+//	in.stamp   the tick of the last input that was use  Touch, Received, Enter, Probe
+//	out.stamp  the same for output                      TouchOut, Sent, Enter, Probe, OnTimeout
+//	in.wait    when the wait to read began, or ended    AwaitRead, PauseRead, Enter, Probe, OnTimeout
+//	out.wait   the same for writes                      AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
+//	in.paid    up to when waits to read are paid for    Received, AwaitRead, PauseRead, Enter, Probe, OnTimeout, SetPolicy
+//	out.paid   the same for writes                      Sent, AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
+//	beat       the tick of the last beat or answer      Beat, Enter, Probe; Touch and Received if pongIn is set
+//	pingSent   the tick of the last ping's output       Probe; TouchOut and Sent if pingOut is set
+//	pinged     the tick of the last ping                the shard, Enter, OnTimeout, SetPolicy
+//	began      the tick at which the phase began        Enter, OnTimeout
+//	born       the tick at which tracking began         Track, the start of MaxAgeGrace, OnTimeout
+//	state      flags, and the misses of the heartbeat   all of them
+//	phase      the limits that count                    Enter, SetPolicy
+//	placed     the tick for which it is in the wheel    the shard, and whoever brings a deadline forward
+//
+// A writer stores what makes a deadline later before what makes it count:
+//
+//	method     stores                                   and then
+//	Touch      in.stamp                                 state: clears granted
+//	Received   in.stamp                                 in.paid
+//	Beat       beat                                     state: clears granted
+//	AwaitRead  in.paid: pays for the pause              in.wait, and placed if that is too late
+//	PauseRead  in.wait                                  in.paid: takes off a part of a tick
+//	Enter      began, paid, stamp and wait of both      beat, pinged, state, then phase, then placed
+//	a ping     pinged                                   state: sets unanswered, then placed
+//
+// The shard loads in the opposite order (entry.snapshot). So what it computes is at worst a
+// deadline that was true a moment ago, never one that is too early. Package internal/model tries
+// all interleavings.
+//
+// A Conn is for one connection. Its state is 0 before it is tracked, and never again, then live,
+// and at last over. One swap of live, ending, expired and over decides the outcome. The other
+// flags may be set and cleared at any time.
+//
+//	flag        means                                        set by                 cleared by
+//	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
+//	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
+//	            (see Deliver), or it has been
+//	expired     timed out, and not closed by its owner yet   what ends it           Stop; before Reap
+//	over        not tracked any more                         Stop, Close, Reap      nothing
+//	asking      OnTimeout is running, and the connection is  the pass               the end of OnTimeout
+//	            not in the wheel
+//	telling     OnDrain is running                           MaxAge, Drain, Shed    the end of OnDrain
+//	pinging     Ping is running                              the pass               the end of Ping
+//	pingOut     the next output is taken for a ping          the start of Ping      that output, the end of Ping
+//	pongIn      the next input is taken for the answer       the start of Ping      that input, Enter, a Ping that fails
+//	unanswered  a ping waits for an answer, unless there     a ping                 Enter, OnTimeout, SetPolicy
+//	            was input since
+//	granted     unread input has averted a timeout, and may  Probe                  an activity, Enter, OnTimeout
+//	            not do so again
+//	overdue     a wait has begun after all waits together    AwaitRead, AwaitWrite  Enter, Deliver, SetPolicy
+//	            had passed their limit
+//	draining    MaxAge has passed, and MaxAgeGrace runs      the pass               OnTimeout, SetPolicy of another MaxAge
+//	listed      the tracker's Drain has met it               Drain                  Cancel
+
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
 // and do not copy it. The zero value is ready for [Tracker.Track] or

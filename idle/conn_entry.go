@@ -8,32 +8,21 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// An entry holds what a connection has recorded of its activities, from which its
-// limits are computed, and its place in the wheel. Activities write these words
-// and the shard reads them, without a lock:
-//
-//   - A writer stores what makes a deadline later before what makes it count. For
-//     example, Enter stores the phase, by which new limits count, last. And a new
-//     wait pays for the pause before it, and is stored after that.
-//   - The shard loads in the opposite order (snapshot). So what it computes is at
-//     worst a deadline that was true a moment ago, never one that is too early.
+// An entry is the words of a connection, and its place in the wheel.
 type entry struct {
 	in, out flow
 
-	born   clock.AtomicStamp // when tracking began, as MaxAge counts it
-	began  clock.AtomicStamp // when the current phase was entered
-	beat   clock.AtomicStamp // the last input that was no use: a beat, or the answer to a ping
-	pinged clock.AtomicStamp // the last ping, or the last restart of the heartbeat
+	born, began, beat, pinged clock.AtomicStamp
 
-	placed atomic.Uint32 // the tick for which timer is scheduled
+	placed atomic.Uint32
 	state  state
 
 	timer wheel.Timer
 	phase atomic.Pointer[Phase]
 
 	// These are used rarely, so they come after the words of the cache line.
-	pingSent clock.AtomicStamp // the last output that was no use: a ping, or BeatOut
-	index    uint32            // in connSet.all
+	pingSent clock.AtomicStamp
+	index    uint32 // in connSet.all
 }
 
 // start sets all words of a connection at the start of tracking: a read is
@@ -70,10 +59,8 @@ func (e *entry) next(m moment) deadline { return e.look(e.phase.Load(), m) }
 // seed returns a number that differs between connections.
 func (e *entry) seed() uint32 { return uint32(uintptr(unsafe.Pointer(e)) >> 4) }
 
-// snapshot loads the words of a connection into s, for the moment in s. The phase
-// must have been loaded before, so that the words are those of that phase or of a
-// later one. The order of the loads is the one that the model (internal/model)
-// proves: what makes a deadline count is loaded before what makes it later.
+// snapshot loads the words of a connection into s, for the moment in s, in the order that
+// conn.go explains. The phase must have been loaded before.
 func (e *entry) snapshot(s *snapshot) {
 	s.state = e.state.Load()
 	s.seed = e.seed()

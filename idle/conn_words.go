@@ -6,53 +6,15 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// A connection is a few words, which activities write and its shard reads, without a lock.
-// Each writer stores in the order of the column "then", and the shard loads in the opposite
-// order (see entry.snapshot). model_test.go tries all interleavings.
-//
-//	word        means                                     written by
-//	in.stamp    the tick of the last input that was use   Touch, Received, Enter, Probe
-//	out.stamp   the tick of the last output that was use  TouchOut, Sent, Enter, Probe, OnTimeout
-//	in.paid     the instant up to which waits to read     Received, AwaitRead, PauseRead, Enter,
-//	            are paid for                              Probe, OnTimeout, SetPolicy
-//	in.wait     when the wait to read began, or ended     AwaitRead, PauseRead, Enter, Probe, OnTimeout
-//	out.paid    the same for writes                       Sent, AwaitWrite, PauseWrite, RestartWrite, ...
-//	out.wait    the same for writes                       AwaitWrite, PauseWrite, RestartWrite, ...
-//	beat        the tick of the last beat or answer       Beat, Enter, and Touch and Received if pongIn is set
-//	pingSent    the tick of the last output without use   BeatOut, and TouchOut and Sent if pingOut is set
-//	pinged      the tick of the last ping                 the shard, Enter, OnTimeout, SetPolicy
-//	began       the tick at which the phase began         Enter, OnTimeout
-//	born        the tick at which tracking began          Track, the start of MaxAgeGrace, OnTimeout
-//	state       flags, and the misses of the heartbeat    all of them
-//	placed      the tick in the wheel                     the shard, and a deadline that comes forward
-//	phase       the limits that count                     Enter, SetPolicy
-//
-//	method      stores                                    then
-//	Touch       in.stamp                                  state: clears granted
-//	Received    in.stamp                                  in.paid
-//	Beat        beat                                      state: clears granted
-//	AwaitRead   in.paid: pays for the pause               in.wait, and placed if that is too late
-//	PauseRead   in.wait                                   in.paid: takes off a part of a tick
-//	Enter       began, paid, stamp and wait of both       beat, pinged, state, then phase, then placed
-//	a ping      pinged                                    state: sets unanswered, then placed
-
 // A flow is the activity in one direction of a connection: what arrives, or what
-// is sent. One goroutine at a time reports on a flow. The shard may read it
-// meanwhile.
+// is sent. One goroutine at a time reports on a flow.
 type flow struct {
-	// stamp is the tick of the last activity that was use; see Heartbeat.
 	stamp clock.AtomicStamp
+	wait  atomic.Uint32 // the tick of the begin or end, and in the lowest bit (waiting) whether there is a wait
 
-	// wait has in its upper 31 bits the tick at which the current wait began or
-	// the last one ended, and in its lowest bit (waiting) whether there is a
-	// wait.
-	wait atomic.Uint32
-
-	// paid is the instant up to which the flow's time is paid for, in a phase
-	// that limits waits in total (ReadTotal, the minimum rates). A pause moves it
-	// forward by its length, and with a minimum rate each byte by its price. The
-	// limit passes when paid falls behind the current time by more than the limit
-	// allows.
+	// paid counts in a phase that limits waits in total (ReadTotal, the minimum rates). A
+	// pause moves it forward by its length, and with a minimum rate each byte by its price.
+	// The limit passes when paid falls behind the current time by more than the limit allows.
 	//
 	// Such waits are measured exactly, by the real clock. As wait stores the
 	// start of a pause in whole ticks, pause subtracts the fraction of the tick
@@ -251,27 +213,25 @@ func agoExactly(w uint32, at clock.Instant) int64 {
 // ticks returns n ticks as 32.32.
 func ticks(n int64) int64 { return n << 32 }
 
-// state is the state of a connection: flags, and above them the misses of the heartbeat. A
-// Conn is for one connection, so its state is 0 before it is tracked, and never again.
+// state is the state of a connection: flags, and above them the misses of the heartbeat.
 type state struct{ atomic.Uint32 }
 
-// The flags. One swap of live, expired, over and ending decides the outcome. The others may
-// be set and cleared at any time.
+// The flags; conn.go says what they mean.
 const (
-	live       = 1 << iota // tracked, and without an outcome yet; set by Track, cleared by Close and by whoever ends it
-	expired                // timed out, and not closed by its owner yet; cleared by Close, and before Reap
-	asking                 // OnTimeout is running, and the connection is not in the wheel
-	pinging                // Ping is running
-	unanswered             // a ping has not been answered; cleared by Enter, OnTimeout and SetPolicy, and without effect after input
-	granted                // unread input has averted a timeout, and may not do so again; cleared by an activity, Enter and OnTimeout
-	draining               // MaxAge has passed, and MaxAgeGrace is running; cleared by OnTimeout, and SetPolicy of another MaxAge
-	overdue                // a wait has begun after all waits together had passed their limit; cleared by Enter, Deliver and SetPolicy
-	over                   // not tracked any more
-	listed                 // the tracker's Drain has met the connection; cleared when that is cancelled
-	telling                // OnDrain is running
-	ending                 // it is being decided whether a live connection ends (see Conn.Deliver), or has been
-	pingOut                // the next output is taken for a ping; set when Ping begins, cleared by that output and when Ping returns
-	pongIn                 // the next input is taken for the answer to a ping; set when Ping begins, cleared by that input, Enter, and a Ping that fails
+	live = 1 << iota
+	expired
+	asking
+	pinging
+	unanswered
+	granted
+	draining
+	overdue
+	over
+	listed
+	telling
+	ending
+	pingOut
+	pongIn
 
 	missUnit = 1 << 14
 	missMask = 0x7f * missUnit
