@@ -221,7 +221,6 @@ type room struct {
 	some     atomic.Bool        // given is not empty
 	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
 	settling bool               // shed is running
-	shedNext time.Time          // when shed may walk again
 }
 
 const (
@@ -269,7 +268,7 @@ func (r *room) admit() error {
 // adopt takes a place, even if there is none.
 func (r *room) adopt() {
 	r.taken.Add(1)
-	if l := r.limit.Load(); l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns) {
+	if l := r.limit.Load(); r.excess(l) > 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.evictOne(l, 0) {
@@ -417,11 +416,16 @@ func (r *room) spare(c *Conn) {
 	r.spared[c] = struct{}{}
 }
 
-// isOver reports whether there are more connections than MaxConns.
-func (r *room) isOver() bool {
-	l := r.limit.Load()
-	return l != nil && l.MaxConns > 0 && r.taken.Load() > int64(l.MaxConns)
+// excess returns how many connections there are more than l allows. l may be nil.
+func (r *room) excess(l *Capacity) int {
+	if l == nil || l.MaxConns == 0 {
+		return 0
+	}
+	return max(0, int(r.taken.Load())-l.MaxConns)
 }
+
+// isOver reports whether there are more connections than MaxConns.
+func (r *room) isOver() bool { return r.excess(r.limit.Load()) > 0 }
 
 // settle has those evicted that are too many. r.mu must be held.
 func (r *room) settle() {
@@ -431,95 +435,32 @@ func (r *room) settle() {
 	}
 }
 
-// Between two walks for those that are too many is a pause, so that they take a fifth of a
+// After each try to evict those that are too many is a pause, so that they take a fifth of a
 // core at most.
 const (
 	leastPause = 100 * time.Millisecond
 	pauseEach  = time.Microsecond // for each connection
 )
 
-// shed evicts connections until there are not too many any more.
+// shed evicts the most idle connections until there are not too many any more. Some may not be
+// evicted yet, so it tries again.
 func (r *room) shed() {
-	for r.mayShed() {
-		r.shedSome()
-	}
-}
-
-// mayShed waits for the end of a pause. It returns false if there are not too many any more.
-func (r *room) mayShed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.settling = r.isOver()
-	if wait := time.Until(r.shedNext); r.settling && wait > 0 {
-		r.mu.Unlock()
+	for over := true; over; {
+		l := r.limit.Load()
+		wants := func(c *candidate) bool {
+			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c.conn, momentOf(r.tracker.clock))
+		}
+		if n := r.excess(l); n > 0 {
+			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants}).done
+		}
 		select {
 		case <-r.tracker.stop:
-		case <-time.After(wait):
-		}
-		r.mu.Lock()
-	}
-	r.shedNext = time.Now().Add(leastPause + time.Duration(r.tracker.live())*pauseEach)
-	select {
-	case <-r.tracker.stop:
-		return false
-	default:
-		return r.settling
-	}
-}
-
-const (
-	walkPatience = time.Second // is how long shedSome waits for a shard whose loop may be blocked
-	mostEvicting = 1 << 14     // evictions that a shard has under way at most
-)
-
-// shedSome evicts the most idle ones of those that may be evicted now. It takes as many as are
-// too many.
-func (r *room) shedSome() {
-	l := r.limit.Load()
-	if l == nil || l.MaxConns == 0 {
-		return
-	}
-	var mu sync.Mutex
-	var met []candidate
-	done := r.tracker.walk(func(s *Shard, c *Conn) {
-		if l.wants(c, momentOf(s.clock)) {
-			mu.Lock()
-			defer mu.Unlock()
-			met = append(met, candidate{c, c.lastUse().Bits()})
-		}
-	})
-	select {
-	case <-done:
-	case <-time.After(walkPatience):
-		r.tracker.abandonWalk(done)
-	}
-	mu.Lock()
-	all := met
-	met = nil
-	mu.Unlock()
-	slices.SortFunc(all, byStamp)
-	for _, c := range all {
-		if !r.shedOne(l, c) {
 			return
+		case <-time.After(leastPause + time.Duration(r.tracker.live())*pauseEach):
 		}
-	}
-}
-
-// shedOne evicts c. It reports false if there are not too many connections any more.
-func (r *room) shedOne(l *Capacity, c candidate) bool {
-	s := c.conn.shard
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for waited := time.Duration(0); s.evicting >= mostEvicting && waited < walkPatience; waited += time.Millisecond {
-		r.mu.Unlock()
-		time.Sleep(time.Millisecond)
 		r.mu.Lock()
+		over = r.isOver()
+		r.settling = over
+		r.mu.Unlock()
 	}
-	if !r.isOver() || r.limit.Load() != l {
-		return false
-	}
-	if s.evicting < mostEvicting && r.wants(l, c.conn) && r.evict(l, c, 0) {
-		r.taken.Add(-1)
-	}
-	return true
 }

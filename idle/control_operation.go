@@ -263,7 +263,7 @@ func (w *work) step() (finished bool) {
 	switch {
 	case cancelled:
 		finished = w.idle // orders that have not begun come to nothing
-	case w.walking != nil || w.left() > 0:
+	case w.walking != nil && !(w.evicts() && w.walked) || w.left() > 0:
 	case w.plan.lasts:
 		finished = w.op.tracker.live() == 0
 	default:
@@ -300,8 +300,8 @@ func (w *work) hear() (paused, cancelled bool) {
 			}
 		case told:
 			w.told = append(w.told, waiter{r.candidate, w.ran, true})
-		default:
-			w.inUse = append(w.inUse, waiter{candidate: r.candidate, told: r.ends})
+		case inUse:
+			w.postpone(r.candidate, r.ends)
 		}
 	}
 	w.quota = mostGiven
@@ -375,7 +375,11 @@ func (w *work) advance() {
 	}
 	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.quota)
 	w.paid = w.ran
-	w.inTurn(due, w.tell)
+	if w.evicts() {
+		w.inTurn(due, w.evict)
+	} else {
+		w.inTurn(due, w.tell)
+	}
 	w.endTold(w.plan.grace, false)
 	w.retry(false)
 }
@@ -453,12 +457,34 @@ func (w *work) end(c candidate, forced bool) {
 	}
 }
 
+// postpone has c wait until it falls idle, or until its OnTimeout has returned, or its loop goes
+// on. In an eviction, another one has its turn.
+func (w *work) postpone(c candidate, told bool) {
+	if w.evicts() {
+		w.taken--
+	} else {
+		w.inUse = append(w.inUse, waiter{candidate: c, told: told})
+	}
+}
+
+// evicts reports whether connections are evicted at their turn, or spared: because of a
+// [Capacity]. Then none is told, and none waited for.
+func (w *work) evicts() bool { return w.plan.reason == ReasonEvict }
+
+// evict has c ended, unless it is in use.
+func (w *work) evict(c candidate) {
+	d := dismissal{reason: ReasonEvict, still: true, last: c.last, may: func() bool { return w.plan.wants(&c) }}
+	if w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) }) {
+		w.ending++
+	}
+}
+
 // give gives the shard of c an order. It reports whether it has. If the shard is blocked, it
 // gets the order later.
 func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) bool {
 	s, o := c.conn.shard, w.op
 	if w.isBlocked(s) {
-		w.inUse = append(w.inUse, waiter{candidate: c, told: ends})
+		w.postpone(c, ends)
 		return false
 	}
 	if !s.do(func() {

@@ -230,7 +230,7 @@ func (w *world) attempt(l *life, err error, known bool) error {
 // settleTime is how long there may be too many, although some of them may be evicted; w.mu is
 // held. One that was in use is not tried again for a while.
 func (w *world) settleTime() time.Duration {
-	return spareFor + leastPause + walkPatience + 2*w.walkTime() + 10*w.tick
+	return spareFor + leastPause + walksEvery + 2*w.walkTime() + 10*w.tick
 }
 
 // evictable returns a connection that may have been evicted at any time since an instant;
