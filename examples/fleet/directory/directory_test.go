@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 // most is how many clients a batch names here.
@@ -80,7 +81,8 @@ func (a *actor) next() (Batch, bool) {
 	return b, ok
 }
 
-// tell has a node send a batch, which each directory gets or not.
+// tell has a node send a batch, which each directory gets or not. It reports whether there is more
+// to tell.
 func (w *world) tell(a *actor) bool {
 	b, ok := a.next()
 	for _, to := range w.nodes {
@@ -88,7 +90,7 @@ func (w *world) tell(a *actor) bool {
 			to.d.Apply(b)
 		}
 	}
-	return ok
+	return ok || a.rest != nil
 }
 
 // renew has a node renew its lease, which all directories see.
@@ -141,7 +143,7 @@ func (w *world) check() {
 			}
 		}
 		if !maps.Equal(got, truth) || !a.d.Complete() {
-			w.t.Errorf("the directory of %s has %v, complete %t; want %v", a.node, got, a.d.Complete(), truth)
+			w.t.Errorf("the directory of %s has %d clients, complete %t; want %d: %.500s", a.node, len(got), a.d.Complete(), len(truth), fmt.Sprint(got))
 		}
 	}
 }
@@ -373,6 +375,39 @@ func TestCosts(t *testing.T) {
 		t.Error("that is more than the README calculates with")
 	}
 	runtime.KeepAlive(d)
+}
+
+// TestOverload: a directory that can take half of what a node tells asks for snapshot after
+// snapshot. Each is told at half the pace of the last, until it gets one whole.
+func TestOverload(t *testing.T) {
+	var f Feed[struct{}]
+	for i := range 1000 {
+		f.Arrive(fmt.Sprint("client-", i), Member[struct{}]{Session: 1})
+	}
+	f.Begin()
+	d := New("n1", func(string) { f.Resync() }, nil)
+	calls, queue := 0, []Batch{}
+	for ; calls < 100_000 && !d.view("n0").synced; calls++ {
+		if b, ok := f.Next(10); ok && len(queue) < 20 { // what does not fit is lost
+			b.Node, b.Epoch = "n0", 1
+			queue = append(queue, b)
+		}
+		if calls%2 == 0 && len(queue) > 0 {
+			d.Apply(queue[0])
+			queue = queue[1:]
+		}
+		d.view("n0").asked = time.Time{} // the test has no clock
+	}
+	t.Log("complete after ", calls, " calls")
+	if !d.view("n0").synced {
+		t.Error("the directory is never complete")
+	}
+	for range 20 * calm {
+		f.Next(10)
+	}
+	if f.Resync(); f.slow != 0 {
+		t.Errorf("after a calm time a snapshot is told at 1/%d of its pace", 1<<f.slow)
+	}
 }
 
 // BenchmarkApply is what a directory needs for an arrival, with the parsing of its batch: if

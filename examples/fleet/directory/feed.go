@@ -10,7 +10,17 @@ type Feed[C any] struct {
 	wanted  bool              // a snapshot has to begin
 	rest    []string          // clients that the snapshot under way has not named yet
 	part    int               // of that snapshot; 0 if none is under way
+	calls   int               // of Next since it began, or since the last one ended
+	slow    int               // a snapshot has a part in one of 2^slow batches
 }
+
+// The caller calls Next ten times a second.
+const (
+	early = 10  // calls: whoever has asked then did so before the snapshot began
+	calm  = 100 // calls without another snapshot, after which the next one has its full pace
+
+	slowest = 6 // slow, at most: a part in 64 batches
+)
 
 // A Member is a client of the node.
 type Member[C any] struct {
@@ -45,11 +55,31 @@ func (f *Feed[C]) End(client string, session uint64, why string) {
 	f.changes[client] = Change{Client: client, Session: session, Why: why}
 }
 
-// Resync has a snapshot follow. Several directories may ask for one at the same time.
-func (f *Feed[C]) Resync() { f.wanted = true }
+// Resync has a snapshot follow, because a directory has asked. Several may ask for the same one.
+// If one is under way, or was until a moment ago, then that one was too fast for somebody, and
+// the next has half its pace. Otherwise nodes and directories could go on for ever: directories
+// that are too slow miss batches, ask again, and get more than before.
+func (f *Feed[C]) Resync() {
+	if f.wanted || f.part > 0 && f.calls < early {
+		return
+	}
+	f.begin(f.slow + 1)
+}
 
-// Begin has a snapshot begin now, whatever was under way: of a new epoch.
-func (f *Feed[C]) Begin() { f.part, f.rest, f.wanted = 0, nil, true }
+// Begin has a snapshot begin now, whatever is under way: of a new epoch, or because the batches of
+// the last one may be lost.
+func (f *Feed[C]) Begin() {
+	f.begin(f.slow)
+	f.part, f.rest = 0, nil
+}
+
+// begin has a snapshot follow at the given pace, or at full pace after a calm time.
+func (f *Feed[C]) begin(slow int) {
+	if f.part == 0 && f.calls >= calm {
+		slow = 0
+	}
+	f.wanted, f.slow = true, min(slow, slowest)
+}
 
 // Next returns what to tell, and false if that is nothing. A batch names so many clients at most.
 // Node and Epoch are the caller's.
@@ -60,6 +90,7 @@ func (f *Feed[C]) Next(most int) (b Batch, ok bool) {
 			f.rest = append(f.rest, client)
 		}
 		clear(f.changes) // the snapshot has them
+		f.calls = 0
 	}
 	for client, c := range f.changes {
 		if len(b.Changes) == most {
@@ -68,7 +99,7 @@ func (f *Feed[C]) Next(most int) (b Batch, ok bool) {
 		b.Changes = append(b.Changes, c)
 		delete(f.changes, client)
 	}
-	if f.rest != nil {
+	if f.rest != nil && f.calls%(1<<f.slow) == 0 {
 		f.part++
 		b.Part = f.part
 		n := min(len(f.rest), most-len(b.Changes)) // changes do not wait for a long snapshot
@@ -78,9 +109,10 @@ func (f *Feed[C]) Next(most int) (b Batch, ok bool) {
 			}
 		}
 		if f.rest = f.rest[n:]; len(f.rest) == 0 {
-			b.Last, f.rest, f.part = true, nil, 0
+			b.Last, f.rest, f.part, f.calls = true, nil, 0, 0
 		}
 	}
+	f.calls++
 	if b.Part == 0 && len(b.Changes) == 0 {
 		return b, false
 	}

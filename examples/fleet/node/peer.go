@@ -94,11 +94,9 @@ func (p *peer) meet(ctx context.Context) error {
 	return nil
 }
 
-// reconnected has everything told again: what was told while the engine went away may be lost.
+// reconnected is called when the engine is back.
 func (p *peer) reconnected() {
-	for partition := range p.presence.feeds {
-		p.presence.resync(partition)
-	}
+	p.presence.begin(0)
 	p.watchAgain()
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -16,8 +17,8 @@ import (
 // they do, that is one message a partition in batchEvery at most. Heartbeats cause none.
 type presence struct {
 	node string
-	shed func(*idlegnet.Conn) // tells a client that a later session is elsewhere, and ends this one
-	most int                  // how many clients a batch names, at most
+	shed func(client string, m directory.Member[*idlegnet.Conn]) // tells that a later session is elsewhere, and ends this one
+	most int                                                     // how many clients a batch names, at most
 
 	mu    sync.Mutex // guards what follows
 	epoch uint64     // the lease under which the node speaks; 0 before the first
@@ -49,7 +50,7 @@ func (p *presence) arrive(client string, session uint64, conn *idlegnet.Conn) bo
 		if old.Session >= session {
 			return false
 		}
-		p.shed(old.Conn)
+		p.shed(client, old)
 	}
 	f.Arrive(client, directory.Member[*idlegnet.Conn]{Session: session, Conn: conn})
 	return true
@@ -76,14 +77,14 @@ func (p *presence) takeOver(client string, session uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m, ok := p.feed(client).Find(client); ok && m.Session < session {
-		p.shed(m.Conn)
+		p.shed(client, m)
 	}
 }
 
 // shed is presence.shed.
-func shed(c *idlegnet.Conn) {
-	c.Gnet().AsyncWrite(wire.Frame{Kind: wire.Bye, Body: []byte("you have connected elsewhere")}.Append(nil), nil)
-	c.End(takenOver)
+func shed(_ string, m directory.Member[*idlegnet.Conn]) {
+	m.Conn.Gnet().AsyncWrite(wire.Frame{Kind: wire.Bye, Body: []byte("you have connected elsewhere")}.Append(nil), nil)
+	m.Conn.End(takenOver)
 }
 
 // find returns the connection of a client here, or nil.
@@ -113,11 +114,12 @@ func (p *presence) speaksUnder() uint64 {
 	return p.epoch
 }
 
-// begin begins an epoch, with a snapshot of all clients.
+// begin begins an epoch, with a snapshot of all clients. An epoch of 0 tells everything again
+// under the one that there is: batches that were under way may be lost.
 func (p *presence) begin(epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch = epoch
+	p.epoch = cmp.Or(epoch, p.epoch)
 	for i := range p.feeds {
 		p.feeds[i].Begin()
 	}
