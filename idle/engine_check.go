@@ -222,7 +222,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 		s.replace(c)
 		return
 	}
-	err, keep := v.error(), false
+	err, keep := s.errorOf(&v), false
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.set(0, asking)
 		if keep {
@@ -262,7 +262,7 @@ const answeredAtOnce = 2
 // deliver meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
 	late := max(v.after(v.at), 0)
-	if !s.end(c, v.phase, live|ending, v.error(), late) {
+	if !s.end(c, v.phase, live|ending, s.errorOf(&v), late) {
 		s.replace(c)
 		return
 	}
@@ -351,7 +351,27 @@ func (v *decision) isMiss() bool {
 	return v.what == miss || v.what == end && v.terms.reason == ReasonHeartbeat && v.terms.interval > 0
 }
 
-// error returns the decision as an error for the owner.
+// errorOf returns a decision as an error for the owner, which names the setting as users do.
+func (s *Shard) errorOf(v *decision) *TimeoutError {
+	err := v.error()
+	err.Setting = s.tracker.setting(err.Phase, err.Reason)
+	return err
+}
+
+// setting is [Tracker.Setting].
+func (b *base) setting(phase string, r Reason) string {
+	if r == 0 || r >= numLimits {
+		return ""
+	}
+	if b.opts.Setting != nil {
+		if name := b.opts.Setting(phase, r); name != "" {
+			return name
+		}
+	}
+	return r.setting()
+}
+
+// error returns the decision as an error, which names the field of Policy.
 func (v *decision) error() *TimeoutError {
 	err := &TimeoutError{
 		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,

@@ -68,6 +68,12 @@ type Options struct {
 	// that returns nil until the address is known.
 	Label func(owner any) string
 
+	// Setting, if not nil, returns what users call the limit that ends connections of a
+	// phase for a reason, or "" if that is the field of [Policy]. It is for adapters that
+	// make policies of settings of their own. Errors, ends, metrics and pages have these
+	// names. Setting must not block.
+	Setting func(phase string, r Reason) string
+
 	// OnEnds, if not nil, receives each connection once, after it has ended for any
 	// reason. It does not receive one that was released ([Conn.Release]), because that has
 	// not ended. ends is valid until OnEnds returns. The ends of about a tick

@@ -119,7 +119,7 @@ func (n *ends) part(p endRecord) {
 	}
 	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
-		e.Reason, e.Phase, e.Cause = p.err.Reason, p.err.Phase, clip(p.err.Cause)
+		e.Reason, e.Setting, e.Phase, e.Cause = p.err.Reason, p.err.Setting, p.err.Phase, clip(p.err.Cause)
 	}
 	if n.add(e) {
 		n.running.begin()
@@ -211,7 +211,7 @@ func (l *endLog) write(all []End) {
 		}
 		r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
 		r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
-		for _, text := range []slog.Attr{slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
+		for _, text := range []slog.Attr{slog.String("setting", e.Setting), slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
 			if text.Value.String() != "" {
 				r.AddAttrs(text)
 			}
@@ -230,9 +230,11 @@ func (l *endLog) write(all []End) {
 type End struct {
 	Time   time.Time
 	Reason Reason // 0 if its owner has closed it, or it was handed back by Close
-	Phase  string // Policy.Name of its phase
-	Cause  string // of [Tracker.Shed] and [Conn.End]; the first 128 bytes
-	Label  string // see Options.Label
+
+	Setting string // the limit's, as in [TimeoutError]; empty for operations
+	Phase   string // Policy.Name of its phase
+	Cause   string // of [Tracker.Shed] and [Conn.End]; the first 128 bytes
+	Label   string // see Options.Label
 
 	Age  time.Duration // see [Conn.Age]
 	Idle time.Duration // since its last use, see [Conn.Idle]

@@ -50,6 +50,13 @@ func (t *Tracker) mustBeMade() {
 	}
 }
 
+// Setting returns the name of the setting by which connections of a phase are ended for r:
+// what Options.Setting says, or the field of [Policy]. It is "" for an operation.
+func (t *Tracker) Setting(phase string, r Reason) string {
+	t.mustBeMade()
+	return t.setting(phase, r)
+}
+
 // Initial returns the phase of new connections. A connection that has entered another one
 // can return to it.
 func (t *Tracker) Initial() *Phase {

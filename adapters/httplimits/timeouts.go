@@ -157,9 +157,9 @@ type Timeouts struct {
 }
 
 // Stats holds the counts of a listener's connections. A hijacked connection
-// without limits counts as gone, unless Watch gives it some. Limits names the fields of
-// Timeouts. TimedOut has the limits of idle.Policy that they are made of: KeepAliveTimeout
-// of HTTP/1 is a ReadTimeout.
+// without limits counts as gone, unless Watch gives it some. Limits has the fields of
+// Timeouts, whose names errors, ends and metrics have too. TimedOut and ByPhase have the
+// reasons of package idle: KeepAliveTimeout of HTTP/1 is idle.ReasonRead.
 type Stats struct {
 	idle.Stats
 

@@ -25,7 +25,7 @@ func TestState(t *testing.T) {
 		get[state](s, "/api/state")
 		time.Sleep(500 * time.Millisecond)
 		st := get[state](s, "/api/state")
-		if st.Counts.Live != 3 || st.Counts.Tracked != 4 || st.Ended["closed"] != 1 || st.Ended["idle"] != 0 || len(st.Ended) != len(idle.Reasons())+1 {
+		if st.Counts.Live != 3 || st.Counts.Tracked != 4 || st.Ended["closed"] != 1 || st.Ended["IdleTimeout"] != 0 || len(st.Ended) != len(idle.Reasons())+1 {
 			s.Errorf("counts %+v, ended %v", st.Counts, st.Ended)
 		}
 		if c := st.Census; c == nil || c.Live != 3 || c.Ending["1"] != 0 || c.Ending["10"] != 0 || c.Ending["60"] != 3 {
@@ -46,7 +46,7 @@ func TestState(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		st = get[state](s, "/api/state?ends=2")
-		if st.Ended["idle"] != 3 || st.Counts.Live != 0 || len(st.Ends) != 2 || st.Ends[0].Reason != "idle" || st.Ends[0].Label != "2" || st.Lateness.Count != 3 {
+		if st.Ended["IdleTimeout"] != 3 || st.Counts.Live != 0 || len(st.Ends) != 2 || st.Ends[0].Reason != "idle" || st.Ends[0].Label != "2" || st.Lateness.Count != 3 {
 			s.Errorf("%+v", st)
 		}
 	})
@@ -130,7 +130,7 @@ func TestConnections(t *testing.T) {
 			}
 		}
 		r := get[list](s, "/api/connections?sort=end").Rows[0]
-		if r.Phase != "other <b>" || r.EndsBy != "idle" || r.Next != "end" || r.EndsIn+r.Idle < 30 || r.EndsIn+r.Idle > 30.1 || r.Idle < 1 {
+		if r.Phase != "other <b>" || r.EndsBy != "IdleTimeout" || r.Next != "end" || r.EndsIn+r.Idle < 30 || r.EndsIn+r.Idle > 30.1 || r.Idle < 1 {
 			s.Errorf("%+v", r)
 		}
 	})

@@ -1,6 +1,7 @@
 package idledebug
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -99,15 +100,16 @@ func (h *Handler) connections(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		for i := range p.infos {
-			answered.Rows = append(answered.Rows, rowOf(&p.infos[i], p.ids.of(i)))
+			answered.Rows = append(answered.Rows, rowOf(l.tracker, &p.infos[i], p.ids.of(i)))
 		}
 	}
 	return answer(w, answered)
 }
 
-func rowOf(i *idle.Info, id string) row {
+func rowOf(t *idle.Tracker, i *idle.Info, id string) row {
+	name := func(r idle.Reason) string { return cmp.Or(t.Setting(i.Phase, r), r.String()) }
 	return row{
 		ID: id, Label: i.Label, Phase: i.Phase, Age: inSeconds(i.Age), Idle: inSeconds(min(i.IdleIn, i.IdleOut)), IdleIn: inSeconds(i.IdleIn), IdleOut: inSeconds(i.IdleOut),
-		Busy: i.Busy, Misses: i.Misses, Unsent: i.Unsent, Next: i.Next, NextIn: inSeconds(i.NextIn), NextBy: i.NextBy.String(), EndsIn: inSeconds(i.EndsIn), EndsBy: i.EndsBy.String(),
+		Busy: i.Busy, Misses: i.Misses, Unsent: i.Unsent, Next: i.Next, NextIn: inSeconds(i.NextIn), NextBy: name(i.NextBy), EndsIn: inSeconds(i.EndsIn), EndsBy: name(i.EndsBy),
 	}
 }

@@ -1,6 +1,7 @@
 package idledebug
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -85,12 +86,14 @@ type phase struct {
 type end struct {
 	Time   time.Time `json:"time"`
 	Reason string    `json:"reason"` // closed if the owner has closed it
-	Phase  string    `json:"phase"`
-	Cause  string    `json:"cause,omitempty"`
-	Label  string    `json:"label"`
-	Age    seconds   `json:"age"`
-	Idle   seconds   `json:"idle"`
-	Late   seconds   `json:"late"`
+
+	Setting string  `json:"setting,omitempty"` // of the limit
+	Phase   string  `json:"phase"`
+	Cause   string  `json:"cause,omitempty"`
+	Label   string  `json:"label"`
+	Age     seconds `json:"age"`
+	Idle    seconds `json:"idle"`
+	Late    seconds `json:"late"`
 }
 
 // counted is the JSON of a census.
@@ -138,7 +141,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 			st.Tracked, st.Live, st.Refused, st.Extended, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
 			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge),
 		},
-		Ended: endedBy(st), Causes: st.Causes,
+		Ended: endedBy(l.tracker, st), Causes: st.Causes,
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
 		Pressure: follower.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
 		Ends: endsOf(ends, n),
@@ -160,13 +163,14 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, s)
 }
 
-// endedBy returns how many have ended by each reason.
-func endedBy(st idle.Stats) map[string]uint64 {
-	by := map[string]uint64{}
-	for r, n := range st.ByReason() {
-		by[r.String()] = n
+// endedBy returns how many have ended by each setting of a limit, and by each operation.
+func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
+	by := map[string]uint64{"closed": st.Closed}
+	for phase, reasons := range st.ByPhase {
+		for r, n := range reasons {
+			by[cmp.Or(t.Setting(phase, r), r.String())] += n
+		}
 	}
-	by["closed"] = st.Closed
 	return by
 }
 
@@ -212,7 +216,7 @@ func endsOf(ends []idle.End, n int) []end {
 		if e.Reason != 0 {
 			reason = e.Reason.String()
 		}
-		shown = append(shown, end{e.Time, reason, e.Phase, e.Cause, e.Label, inSeconds(e.Age), inSeconds(e.Idle), inSeconds(e.Late)})
+		shown = append(shown, end{e.Time, reason, e.Setting, e.Phase, e.Cause, e.Label, inSeconds(e.Age), inSeconds(e.Idle), inSeconds(e.Late)})
 	}
 	return shown
 }

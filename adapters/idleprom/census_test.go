@@ -85,8 +85,8 @@ func TestPhases(t *testing.T) {
 		g = gather(t, c)
 		g.want(t, "phase_connections", "phase=(unnamed)", 0)
 		g.want(t, "phase_connections", "phase=soon", 2)
-		g.want(t, "phase_connections_ended_total", "phase=soon,reason=phase", 3)
-		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle", 5)
+		g.want(t, "phase_connections_ended_total", "phase=soon,reason=phase,setting=PhaseTimeout", 3)
+		g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle,setting=IdleTimeout", 5)
 	})
 }
 
@@ -227,7 +227,7 @@ func TestClosed(t *testing.T) {
 		after := gather(t, c)
 		for _, g := range []gathering{during, after} {
 			g.want(t, "connections_ended_total", "reason=idle", 2)
-			g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle", 2)
+			g.want(t, "phase_connections_ended_total", "phase=(unnamed),reason=idle,setting=IdleTimeout", 2)
 			g.want(t, "census_late_total", "", 0)
 			for _, f := range []family{phaseConnections, endingConnections, censusTime, censusTook} {
 				if m := g["idlewheel_"+families[f].name]; m != nil {

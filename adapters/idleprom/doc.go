@@ -22,13 +22,14 @@
 //	idlewheel_connections_tracked_total        all so far
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
-//	idlewheel_phase_connections_ended_total{phase,reason}
+//	idlewheel_phase_connections_ended_total{phase,reason,setting}
 //	idlewheel_connections_shed_total{cause}    those with the reason "shed", by the cause that was given
 //	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
 //	idlewheel_connection_idle_at_end_seconds   how long before its end a connection had its last activity
 //
 // The reasons include "evict", for connections that were ended to make room, "drain", and
-// "shed". The initial phase of a Policy without a Name is "(unnamed)".
+// "shed". The setting is the limit's name as the user knows it, such as KeepAliveTimeout of an HTTP
+// adapter, or a field of [idle.Policy]. The initial phase of a Policy without a Name is "(unnamed)".
 //
 // # Timeouts
 //

@@ -65,7 +65,7 @@ var families = [numFamilies]struct {
 	tracked:    {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
 	closed:     {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
 	ended:      {counter, "connections_ended_total", "Connections that the tracker has ended, by reason.", []string{"reason"}},
-	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in and by reason.", []string{"phase", "reason"}},
+	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in, by reason, and by the setting of the limit, which is empty for operations.", []string{"phase", "reason", "setting"}},
 	shed:       {counter, "connections_shed_total", "Connections that were shed or ended one by one, by the cause that was given.", []string{"cause"}},
 
 	refused:          {counter, "connections_refused_total", "Connections that were not tracked because of the capacity, by the limit: full, key or rate.", []string{"limit"}},

@@ -117,9 +117,10 @@ func (s *source) putCensus(o output, c *idle.Census) {
 
 // putEnds writes how many connections were ended, and why.
 func (s *source) putEnds(o output, st *idle.Stats) {
-	in := map[string]map[idle.Reason]uint64{}
-	for name, reasons := range st.ByPhase {
-		label := s.phases.label(name)
+	in, nameOf := map[string]map[idle.Reason]uint64{}, map[string]string{}
+	for _, name := range keys(st.ByPhase) {
+		label, reasons := s.phases.label(name), st.ByPhase[name]
+		nameOf[label] = name
 		if in[label] == nil {
 			in[label] = map[idle.Reason]uint64{}
 		}
@@ -131,7 +132,7 @@ func (s *source) putEnds(o output, st *idle.Stats) {
 	for r, n := range st.ByReason() {
 		o.put(ended, float64(n), r.String())
 		for _, label := range labels {
-			o.put(phaseEnded, float64(in[label][r]), label, r.String())
+			o.put(phaseEnded, float64(in[label][r]), label, r.String(), s.tracker.Setting(nameOf[label], r))
 		}
 	}
 

@@ -84,7 +84,7 @@ func TestEnds(t *testing.T) {
 		for _, r := range idle.Reasons() {
 			g.want(t, "connections_ended_total", "reason="+r.String(), want[r])
 			for name, reasons := range st.ByPhase {
-				g.want(t, "phase_connections_ended_total", "phase="+name+",reason="+r.String(), float64(reasons[r]))
+				g.want(t, "phase_connections_ended_total", "phase="+name+",reason="+r.String()+",setting="+tr.Setting(name, r), float64(reasons[r]))
 			}
 		}
 		g.want(t, "connections_shed_total", "cause=one", 2)
@@ -186,7 +186,8 @@ func TestCapacityAndPressure(t *testing.T) {
 }
 
 func TestHostileNames(t *testing.T) {
-	s := &source{descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
+	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+	s := &source{tracker: tr, descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
 	end := func(n uint64) map[idle.Reason]uint64 { return map[idle.Reason]uint64{idle.ReasonIdle: n} }
 	long := strings.Repeat("é", 100) // 200 bytes
 	st := idle.Stats{
@@ -200,8 +201,8 @@ func TestHostileNames(t *testing.T) {
 		s.putEnds(output{&s.descs, ch}, &st)
 	}))
 	for label, n := range map[string]float64{"(unnamed)": 1, "a\n\"b\"\\": 2, "bad\uFFFD": 7, strings.Repeat("é", 64): 11, "(others)": 7} {
-		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=idle", n)
-		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=drain", 0)
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=idle,setting=IdleTimeout", n)
+		g.want(t, "phase_connections_ended_total", "phase="+label+",reason=drain,setting=", 0)
 	}
 	g.want(t, "connections_shed_total", "cause=<script>", 1)
 	g.want(t, "connections_shed_total", "cause=\x00\uFFFD", 2)
@@ -224,7 +225,8 @@ func TestFullNames(t *testing.T) {
 
 // TestManyNames: series are bounded, none is lost, and none that was there goes away.
 func TestManyNames(t *testing.T) {
-	s := &source{descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
+	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+	s := &source{tracker: tr, descs: describe("test"), phases: names{most: 100}, causes: names{most: 50}}
 	var first gathering
 	for round := range 3 {
 		st := idle.Stats{ByPhase: map[string]map[idle.Reason]uint64{}, Causes: map[string]uint64{}}

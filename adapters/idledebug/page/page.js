@@ -107,7 +107,7 @@ function showEnds(s) {
     row.dataset.kind = kind(e.reason);
     const [time, reason, label, phase, age, idle, late] = row.children;
     write(time, clock(e.time));
-    write(reason.lastChild, e.reason + (e.cause ? `: ${plain(e.cause)}` : ""));
+    write(reason.lastChild, (e.setting || e.reason) + (e.cause ? `: ${plain(e.cause)}` : ""));
     write(label, plain(e.label) || "(no label)");
     label.title = label.textContent;
     write(phase, phaseName(e.phase));

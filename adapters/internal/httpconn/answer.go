@@ -58,16 +58,13 @@ func (c *Conn) farewell(err *idle.TimeoutError) {
 // patience is how long a last write to a connection that has timed out may take.
 const patience = time.Second
 
-// explain sets Phase and Setting of err to what the user knows. In HTTP/1 a
-// response may be written while any phase is entered, so a timeout of writing is
-// always one of the phase "request".
+// explain sets Phase of err to what the user knows. In HTTP/1 a response may be written
+// while any phase is entered, so a timeout of writing is always one of the phase
+// "request".
 func (c *Conn) explain(err *idle.TimeoutError) {
 	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 	if ofWriting && c.state.Load()&^flags < http2 {
 		err.Phase = Request.String()
-	}
-	if setting, ok := c.listener.now.Load().settingOf[limitKey{err.Phase, err.Reason}]; ok {
-		err.Setting = setting
 	}
 }
 

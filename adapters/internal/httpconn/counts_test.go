@@ -13,7 +13,7 @@ func TestStreamsAreCounted(t *testing.T) {
 		c.transition(awaitingHeader, http2)
 		before := l.Stats()
 		for _, reason := range []idle.Reason{idle.ReasonWrite, idle.ReasonWrite, idle.ReasonMinReadRate} {
-			framesHost{c}.Reset(&idle.TimeoutError{Phase: "request stream", Reason: reason}, 3)
+			framesHost{c}.Reset(&idle.TimeoutError{Phase: "request stream", Reason: reason, Setting: l.streams.tracker.Setting("request stream", reason)}, 3)
 		}
 		after := l.Stats()
 		if before.Phases["request stream"] != 0 || after.Phases["request stream"] != 9 {

@@ -85,12 +85,16 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	case *idlenet.Listener:
 		return nil, errors.New("the listener is an *idlenet.Listener; pass the one that it wraps")
 	}
+	if t.Idle.Setting != nil {
+		return nil, errSetting
+	}
 	now, err := newTerms(t)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listener{ln: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
 	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
+	l.options.Setting = l.setting
 	l.now.Store(now)
 	callbacks := idle.Hooks{
 		Ping:    func(owner any) error { return owner.(*Conn).ping() },

@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
@@ -22,6 +23,14 @@ func newTerms(t httplimits.Timeouts) (*terms, error) {
 		return nil, err
 	}
 	return &terms{t, policies, settingOf}, nil
+}
+
+var errSetting = errors.New("Idle.Setting is set, but the limits have the names of the Timeouts; leave it nil")
+
+// setting returns the name of the setting behind a limit, for [idle.Options]. It is "" for
+// policies that the user has made.
+func (l *Listener) setting(phase string, r idle.Reason) string {
+	return l.now.Load().settingOf[limitKey{phase, r}]
 }
 
 // makePhases makes the phases for the terms. It fails if a limit does not fit the
@@ -120,6 +129,8 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 		return refuse("ReapDelay", o.ReapDelay, was.ReapDelay)
 	case o.Logger != nil && o.Logger != was.Logger:
 		return refuse("Logger", "another one", "its own")
+	case o.Setting != nil:
+		return errSetting
 	case o.OnPass != nil && was.OnPass == nil:
 		return refuse("OnPass", "set", "none")
 	}

@@ -247,6 +247,7 @@ func TestSetTimeoutsRefuses(t *testing.T) {
 			{httplimits.Timeouts{Idle: idle.Options{Budget: 3}}, "Idle.Budget is 3ns"},
 			{httplimits.Timeouts{Idle: idle.Options{ReapDelay: 3}}, "Idle.ReapDelay is 3ns"},
 			{httplimits.Timeouts{Idle: idle.Options{OnPass: func(time.Duration) {}}}, "Idle.OnPass"},
+			{httplimits.Timeouts{Idle: idle.Options{Setting: func(string, idle.Reason) string { return "" }}}, "Idle.Setting is set"},
 			{httplimits.Timeouts{OnTimeout: func(net.Conn, *idle.TimeoutError) bool { return true }}, "OnTimeout is set"},
 		} {
 			err := l.SetTimeouts(test.to)
@@ -352,5 +353,28 @@ func TestOnEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSettingsInMetrics: the trackers have the names of Timeouts for all limits.
+func TestSettingsInMetrics(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		for _, s := range settings(new(httplimits.Timeouts)) {
+			first := s.limits[0] // others may be those of several settings
+			tracker := l.tracker
+			if first.phase == stream {
+				tracker = l.streams.tracker
+			}
+			if got := tracker.Setting(first.phase.String(), first.reason); got != s.name {
+				t.Errorf("%v in phase %q is %q, want %q", first.reason, first.phase, got, s.name)
+			}
+		}
+		if got := l.tracker.Setting("hijacked", idle.ReasonIdle); got != "IdleTimeout" {
+			t.Errorf("hijacked connections have %q", got)
+		}
+	})
+	own := httplimits.Timeouts{Idle: idle.Options{Setting: func(string, idle.Reason) string { return "" }}}
+	if _, err := NewListener("httpconn", wires{}, own, NoHTTP2); err == nil || !strings.Contains(err.Error(), "Idle.Setting is set") {
+		t.Errorf("a name of the user's: %v", err)
 	}
 }
