@@ -179,7 +179,7 @@ func (c *Conn) AwaitWrite() { c.await(&c.out) }
 func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
 // RestartWrite reports that a write has started to wait just now, even if one was
-// reported before, and starts MinWriteRate anew: bytes that were sent before pay for
+// reported before, and restarts MinWriteRate: bytes that were sent before pay for
 // nothing. It is for the first write of a response, and for owners that are not told
 // when a write starts to wait. Those report a wait that never ends, and say by
 // [SocketState] when nothing is waiting.
@@ -244,7 +244,7 @@ func (c *Conn) pause(f *flow) {
 // ping: they are taken for its answer, see [Heartbeat]. An eviction, a Drain or a Shed finds
 // the connection busy until it waits again.
 // Limits that input does not move, such as PhaseTimeout and MaxAge, [Conn.End] and the
-// Stop of a Drain may end it at any time.
+// ForceAfter of a Drain may end it at any time.
 //
 // Deliver returns true for a connection that is not tracked. Like other methods about
 // reading it must not be called by two goroutines at once.
@@ -309,7 +309,7 @@ func (c *Conn) beatOutSlow() {
 	c.shard.restamp(&c.entry, c.shard.stamp(), &c.pingSent, &c.pingSent, pingOut)
 }
 
-// Enter puts the connection in phase p. All its limits but the age start anew. Bytes that
+// Enter puts the connection in phase p. All its limits except MaxAge start over. Bytes that
 // another goroutine reports meanwhile may count for the phase before.
 // Enter panics if p is nil, if p was not made by the connection's tracker, and if
 // p has an active Heartbeat and the [Hooks] have no Ping. It may be called from
@@ -384,14 +384,14 @@ func (c *Conn) mustFit(p *Phase) {
 	}
 }
 
-// Close ends the tracking of a connection. It reports whether the connection was
-// live: it returns false if the connection had timed out, was closed before, or
-// was handed back at shutdown. After Close has returned no callback for the
-// connection begins, though one that has begun may still be running. There is one
-// exception: if the connection had timed out and OnEnd is running, Expire follows it.
+// Stop ends the tracking of a connection. It reports whether the connection was live: it
+// returns false if the connection has timed out, if Stop was called before, or if its tracker
+// was closed. After Stop has returned, no callback for the connection begins, though one that
+// has begun may still be running. There is one exception: if the connection has timed out and
+// OnEnd is running, Expire follows it.
 func (c *Conn) Stop() bool { return c.close(false) }
 
-// Release is Close for a connection that stays open and goes on without limits, or with
+// Release is Stop for a connection that stays open and goes on without limits, or with
 // those of another Conn ([Tracker.Adopt]). It counts as gone, but Options.OnEnds does not
 // receive it, because it has not ended.
 func (c *Conn) Release() bool { return c.close(true) }

@@ -19,12 +19,12 @@ var ErrFull = errors.New("idle: no room for another connection")
 
 // Capacity limits how many connections a tracker has. Every field is off when zero.
 type Capacity struct {
-	// MaxConns is how many connections there may be. When there are as many, a new one takes
-	// the place of one that is among the most idle 1 % on average: the most idle of 100 that
-	// are looked at at random. That one is ended with [ReasonEvict] in the next pass, so there
-	// are a few more for some milliseconds, or for as long as the loop of such a connection is
-	// blocked. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused
-	// counts that. If only one of hundreds can be, it may not be found.
+	// MaxConns is how many connections there may be. When there are that many, a new one
+	// takes the place of the one that has been idle longest among 100 at random, which is one of
+	// the most idle 1 % on average. That one is ended with [ReasonEvict] in the next pass, so
+	// for some milliseconds there are a few more, or for as long as its event loop is blocked.
+	// If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused counts
+	// that. If only one of hundreds can be, it may not be found.
 	MaxConns int
 
 	// MinIdle is how long a connection has to have been idle before it may be evicted. Use
@@ -47,8 +47,8 @@ type Capacity struct {
 	PerKey int
 	Key    func(owner any) string
 
-	// New is how many connections may come in a time, and NewPerKey how many of the same
-	// key. More are refused with [ErrFull], and Stats.RefusedRate counts them; none is
+	// New limits the rate of new connections, and NewPerKey that of new connections with the
+	// same key. Others are refused with [ErrFull], and Stats.RefusedRate counts them. None is
 	// evicted for them.
 	New, NewPerKey Quota
 }

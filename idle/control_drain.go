@@ -13,8 +13,8 @@ import (
 // Drain says how [Tracker.Drain] ends all connections.
 type Drain struct {
 	// Duration is the time over which connections are ended, at an even rate. If many leave by
-	// themselves, it ends sooner. Rate is another way to say it: so many connections a
-	// second. If both are 0, all have their turn at once.
+	// themselves, it takes less. Rate is the alternative: connections per second. If both are
+	// 0, all have their turn at once.
 	Duration time.Duration
 	Rate     float64
 
@@ -88,22 +88,21 @@ func (d *Drain) validate(what string) error {
 	)
 }
 
-// Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if all
-// conditions hold that are set; without any, all are. Of those that are chosen, the most
-// idle ones are ended first.
+// Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if it meets
+// all conditions that are set. Without conditions, all are chosen. Those that have been idle
+// longest are ended first.
 type Shed struct {
-	// Max is how many connections are ended at most. Fraction says it as a share of those
-	// that are chosen, between 0 and 1, to the nearest whole number. If both are 0, all
-	// that are chosen are ended.
+	// Max is how many connections are ended at most. Fraction is the alternative: a share of
+	// those that are chosen, between 0 and 1. If both are 0, all that are chosen are ended.
 	Max      int
 	Fraction float64
 
-	Idle   time.Duration        // not used for at least so long, see [Conn.Idle]
-	Age    time.Duration        // tracked for at least so long
+	Idle   time.Duration        // idle for at least this long, see [Conn.Idle]
+	Age    time.Duration        // tracked for at least this long
 	Phase  *Phase               // in this phase
 	Filter func(owner any) bool // chosen by this function
 
-	// Cause is why, in a word or two of the caller's. TimeoutError.Cause has it, and
+	// Cause says why, in a word or two. TimeoutError.Cause has it, and
 	// Stats.Causes counts by it.
 	Cause string
 

@@ -1,10 +1,9 @@
-// Package idle times out connections that are stale: idle, not sending, not taking what
-// they are sent, too slow, too old, or not answering heartbeats.
+// Package idle times out stale connections: those that are idle, slow, too old, or don't
+// answer heartbeats, and those whose peer doesn't send or doesn't read.
 //
-// A server does not use this package alone. It takes an adapter, which gives its
-// connections their timeouts: adapters/idlenet for a net.Listener or a net.Conn,
-// adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp for
-// fasthttp. The HTTP adapters have Timeouts of their own. The others take a [Policy]:
+// A server uses this package through an adapter: adapters/idlenet for a net.Listener or a
+// net.Conn, adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp
+// for fasthttp. The HTTP adapters have their own Timeouts. The others take a [Policy]:
 //
 //	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
 //	ln, err = idlenet.Wrap(ln, policy, nil)
@@ -12,58 +11,59 @@
 // # Limits
 //
 // Every field of a Policy is off when zero. All limits that are set count at the same
-// time, and the first that is passed ends the connection.
+// time, and the first one to pass ends the connection.
 //
-//	limit         is passed when
-//	IdleTimeout   no byte has moved for so long, in either direction
-//	ReadTimeout   the server has waited for so long, and no byte has come
-//	ReadTotal     the server has waited for so long in all, whatever has come
-//	WriteTimeout  bytes have waited to go out for so long, and none has gone
-//	PhaseTimeout  the connection has been under this policy for so long
-//	MaxAge        the connection has lived for so long
-//	Heartbeat     the peer has left pings unanswered, or has not beaten
-//	MinReadRate   bytes come too slowly while the server waits for them
-//	MinWriteRate  bytes go out too slowly while they wait to
+//	limit         limits
+//	IdleTimeout   the time without a byte in either direction
+//	ReadTimeout   the time without a byte while the server waits for input
+//	ReadTotal     all time in which the server waits for input, whatever arrives
+//	WriteTimeout  the time without progress while output waits
+//	PhaseTimeout  the time under this policy
+//	MaxAge        the connection's life
+//	Heartbeat     unanswered pings, or missing beats
+//	MinReadRate   a slow sender, while the server waits for input
+//	MinWriteRate  a slow reader, while output waits
 //
-// ReadTimeout, ReadTotal and MinReadRate are for times in which the peer owes bytes, such
-// as the rest of a request. A server that always reads closes quiet clients by them.
+// ReadTimeout, ReadTotal and MinReadRate are for times in which the peer has to send, such as
+// the rest of a request. On a server that always reads, they end quiet clients.
 //
 // # Errors
 //
-// When a limit is passed, the reads and writes of the connection fail with an error that
-// says which. To code that knows nothing of it, it is an expired deadline.
+// When a limit has passed, reads and writes of the connection fail with an error that names it.
+// Other code takes it for an expired deadline.
 //
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) {
 //		log.Print(timeout.Phase, timeout.Setting, timeout.Limit)
 //	}
 //
-// Setting is the field of Policy, Limit its value. The Limit of a rate is its Grace. That
-// of a Heartbeat is all of the time that a silent peer has (less its Jitter).
+// Setting is the field of Policy, and Limit its value. For a rate, Limit is its Grace. For a
+// Heartbeat, it's the time that a silent peer has in all (less its Jitter).
 //
 // # Phases
 //
-// A connection begins under the policy that the adapter was given. Its limits may change
-// with what it does: a handshake, a login, a request, the wait for the next one. Each of
-// these is a [Phase], which the adapter's [Tracker] makes from a Policy by
-// [Tracker.Phase]. The adapter's connections enter it by their method Enter.
+// A connection begins under the policy that the adapter was given. Its limits may change with
+// what it does: a handshake, a login, a request, the wait for the next one. Each of these is a
+// [Phase]. [Tracker.Phase] makes one from a Policy, and a connection enters it with its method
+// Enter.
 //
-// To enter a phase takes constant time, and no lock unless the limits become shorter. A
-// phase takes about two microseconds to make, and less than a kilobyte. So each client
-// can have its own, such as one for the keepalive that it has negotiated.
+// Entering a phase takes constant time, and no lock unless the limits become shorter. A phase
+// takes about two microseconds to make, and less than a kilobyte. So each client can have its
+// own, such as one for the keepalive that it has negotiated.
 //
-// Entering a phase replaces the whole policy: a limit that the phase does not set is off.
-// All limits start anew but MaxAge, which has counted since tracking began.
+// Entering a phase replaces the whole policy: a limit that the phase doesn't set is off. All
+// limits start over except MaxAge, which counts from when tracking began.
 //
 // # Steering
 //
 // The adapter's [Tracker] also changes connections that are open, from any goroutine:
 //
 //	SetPolicy, Replace   limits change, for new connections and for those that have them
-//	SetCapacity          so many connections at most, in all and by key, and so many new ones a second;
-//	                     the most idle make room for new ones
-//	Drain                all are told, and then ended, the most idle first, at an even rate
-//	Shed                 some are, for a cause of the caller's own
+//	SetCapacity          bounds the connections, in all and per key, and new ones per second;
+//	                     those idle longest make room for new ones
+//	Drain                tells all connections, and then ends them, idle longest first, at an
+//	                     even rate
+//	Shed                 the same for some of them, with a cause
 //
 // Follow of package idle/pressure makes limits tighter while memory or descriptors run out.
 // [Conn.End] ends a single one, and the connections of the adapters have it too.

@@ -24,17 +24,17 @@ type Hooks struct {
 	Ping func(owner any) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit named in err starts anew. Operations
-	// such as [Tracker.Drain] and [Conn.End] do not call it. Conn.End and the Stop
-	// of an operation end a connection while OnTimeout runs, and its result is then
-	// ignored. No limit of the connection is checked meanwhile, so a write that it
-	// makes needs a deadline. Activity in the meantime averts the timeout. So an adapter must not
-	// report a farewell that its user writes here.
+	// the connection is kept, and the limit named in err starts over. Operations
+	// such as [Tracker.Drain] and [Conn.End] don't call it. Conn.End and the ForceAfter of
+	// an operation end a connection while OnTimeout runs, and its result is then ignored. No
+	// limit of the connection is checked meanwhile, so a write in OnTimeout needs a deadline.
+	// Activity while it runs prevents the timeout, so an adapter must not report what its
+	// user writes here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended by an
 	// operation; Expire follows when it has returned. OnEnd may write to the peer.
-	// That write needs a deadline, as no limit ends it any more.
+	// That write needs a deadline, because no limit ends it any more.
 	OnEnd func(owner any, err *TimeoutError)
 
 	// OnDrain is called when a connection has passed Policy.MaxAge, so that it
@@ -78,8 +78,8 @@ func (h *Hooks) Check(p Policy) error {
 // known.
 type SocketState struct {
 	// In and Out are how long ago the last bytes arrived and were sent; 0 means not
-	// known. Probe has to report them each time, as the kernel does: it may be
-	// called twice about the same byte. Bytes count as sent when they are first sent,
+	// known. Probe has to report them each time, because it may be called twice
+	// about the same byte. Bytes count as sent when they are first sent,
 	// and again when the peer acknowledges them while others still wait.
 	In, Out time.Duration
 
@@ -87,7 +87,7 @@ type SocketState struct {
 	OutEmpty bool
 
 	// NotWriting says that no bytes wait to be sent, although the last report was
-	// [Conn.AwaitWrite] or [Conn.RestartWrite]. The limits of writing start anew.
+	// [Conn.AwaitWrite] or [Conn.RestartWrite]. The limits of writing start over.
 	NotWriting bool
 
 	// Doubt, if not 0, says that bytes may have been sent that long ago unseen,

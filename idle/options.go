@@ -32,17 +32,18 @@ type Options struct {
 	Shards int
 
 	// Budget limits how long the driver may work on timeouts within a tick, and
-	// how long a pass on an event loop may take. The default is half a tick. What
-	// remains is deferred to the next tick. Then the shards are passed over side by side,
-	// so the driver may take the budget on each processor. What is due is done in the order
-	// in which it came up, and before what only has to be looked at. On
-	// a loop it is deferred until the loop has had as much time for its other
-	// work. Stats.Deferred counts timeouts that become late by that, and Stats.BacklogAge says
-	// how late they are now.
+	// how long a pass on an event loop may take. The default is half a tick. The rest is
+	// deferred to the next tick. Then passes over several shards run at the same time, so the
+	// driver may take the budget on each processor. Connections that are due come before
+	// those that only need a new deadline, each in the order in which they came up. A loop
+	// gets its next pass when it has had as much time for its other work. Stats.Deferred counts
+	// the timeouts that are late because of that, and Stats.BacklogAge is how long the oldest
+	// has been waiting.
 	Budget time.Duration
 
 	// PhasesOnly is for adapters whose connections enter a phase before they do anything
-	// else, so that the tracker's own policy never applies. To replace it is then an error.
+	// else, so that the tracker's own policy never applies. Replacing that policy is then an
+	// error.
 	PhasesOnly bool
 
 	// ReapDelay is how long after its timeout a connection may stay open before it
@@ -58,7 +59,7 @@ type Options struct {
 	// of several shards may call it at the same time.
 	OnPass func(took time.Duration)
 
-	// Label returns what a connection is called in [End], [Info] and the log. It is
+	// Label returns the name of a connection in [End], [Info] and the log. It is
 	// called when the connection ends, and when it is listed, by the goroutine that ends
 	// it or in a pass, and on the loop if there is one. It may be called for several
 	// connections at the same time, and must not block. Only the
@@ -79,8 +80,8 @@ type Options struct {
 	// not ended. ends is valid until OnEnds returns. The ends of about a tick
 	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
 	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
-	// Stats.EndsLost counts them. [LogEnds] returns such a function. If OnEnds panics, that is logged, and the rest of ends is
-	// not repeated.
+	// Stats.EndsLost counts them. [LogEnds] returns such a function. If OnEnds panics, that
+	// is logged, and it isn't called again with the same ends.
 	OnEnds func(ends []End)
 }
 
@@ -136,8 +137,8 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 // TickFor returns the tick that suits a tracker whose connections are under the given
 // policies. It is a 50th of the shortest of their limits, but at least 10 ms
 // and at most 100 ms. New uses it for the policy that a tracker starts with. Call it if later
-// phases have shorter limits: one that is shorter than a tick is refused, and one of few
-// ticks is rounded up by much.
+// phases have shorter limits. A limit shorter than a tick is refused, and one of a few ticks
+// is rounded up by a large share.
 func TickFor(policies ...Policy) time.Duration {
 	const finest, coarsest, share = 10 * time.Millisecond, 100 * time.Millisecond, 50
 	shortest := coarsest * share

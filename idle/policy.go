@@ -21,12 +21,12 @@ import (
 //   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
 //     each of the Misses.
 //
-// While one limit is being averted, another may be a tick later. If two pass in
-// the same tick, the error names the one whose [Reason] comes first.
+// While the tracker finds that one limit hasn't passed after all, another may come a tick
+// later. If two pass in the same tick, the error names the one whose [Reason] comes first.
 //
 // Three limits are on a total time, whatever bytes move. This is how they differ:
 //
-//	for                 use           counts                     begins anew
+//	for                 use           counts                     starts over
 //	a handshake         PhaseTimeout  all time                   with each phase
 //	a header, a body    ReadTotal     while bytes are awaited    with each phase
 //	a connection        MaxAge        all time                   never
@@ -40,9 +40,9 @@ type Policy struct {
 	// empty, and has at most 128 bytes.
 	Name string
 
-	// Busy says that connections in this phase are in the middle of something, such
-	// as a request. No limit depends on it. Operations such as [Tracker.Drain] do not
-	// end a busy connection until it enters another phase, though they call OnDrain.
+	// NoInterrupt says that connections in this phase are busy, such as with a request. No
+	// limit depends on it. Operations such as [Tracker.Drain] don't end a busy connection
+	// until it enters another phase, though they call OnDrain.
 	NoInterrupt bool
 
 	// IdleTimeout limits the time without use of the connection in either direction: without
@@ -106,16 +106,17 @@ type Policy struct {
 // Timeout in the passive one.
 //
 // A ping and its answer show that the peer is alive, but they don't count as use of the
-// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], Shed.Idle, [Conn.Idle]
-// and a [Census] go by use. The Heartbeat itself, ReadTimeout and WriteTimeout go by any byte.
+// connection. Use is what counts for IdleTimeout, evictions, the order of a [Tracker.Drain],
+// Shed.Idle, [Conn.Idle] and a [Census]. Any byte counts for the Heartbeat itself, ReadTimeout
+// and WriteTimeout.
 //
-// A tracker doesn't know the protocol. It takes the first output that is reported while
-// Hooks.Ping runs for the ping, and the first input that is reported from then on for the
-// answer. If a message crosses the ping, the message is taken for the answer, and the answer
-// counts as use a round trip later. If a ping or answer is reported in several parts, the first part
-// doesn't count, and the others do. So does a beat, if an adapter reports the read in which it came.
-// In HTTP/2, a connection is in use while a stream is open. What comes and goes between streams,
-// such as PING and SETTINGS, is no use.
+// A tracker doesn't know the protocol. It assumes that the first output reported while
+// Hooks.Ping runs is the ping, and that the first input after it is the answer. If a message
+// crosses the ping, the message is mistaken for the answer, and the answer counts as use a
+// round trip later. If a ping or an answer is reported in several parts, only the first part
+// doesn't count as use. A beat counts as use if an adapter reports the read in which it came.
+// In HTTP/2, a connection is in use while a stream is open. PING, SETTINGS and other frames
+// between streams aren't use.
 // If a peer may leave a ping unanswered because it has just sent something else, set
 // CountsAsUse, or IdleTimeout may miss that message.
 //
@@ -138,11 +139,11 @@ type Heartbeat struct {
 	CountsAsUse bool
 }
 
-// Rate is a minimum speed. It is off when BytesPerSecond is zero. Grace is the
-// time for a slow start, and must not be zero. A sender that has sent nothing
-// exceeds the limit after Grace, and each byte adds 1/BytesPerSecond seconds to
-// that. So a fast sender may pause later, but for no more than a minute and Grace. The
-// highest BytesPerSecond depends on the tick. With a tick of 10 ms it is about 4 GB/s.
+// Rate is a minimum rate. It is off when BytesPerSecond is zero. Grace is the time for a slow
+// start, and must not be zero. A sender that sends nothing is timed out after Grace, and each
+// byte that it sends buys 1/BytesPerSecond seconds more. So a fast sender may pause later, but
+// for at most a minute and Grace. The highest BytesPerSecond depends on the tick: with a tick of
+// 10 ms it is about 4 GB/s.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration
