@@ -64,6 +64,8 @@ import (
 //	            had passed their limit
 //	draining    MaxAge has passed, and MaxAgeGrace runs      the pass               OnTimeout, SetPolicy of another MaxAge
 //	listed      the tracker's Drain has met it               Drain                  Cancel
+//	evicting    another connection has its place, because    Track of that one      the pass, if it is in use
+//	            of a Capacity
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,

@@ -232,8 +232,9 @@ const (
 	ending
 	pingOut
 	pongIn
+	evicting
 
-	missUnit = 1 << 14
+	missUnit = 1 << 15
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
 )
@@ -252,7 +253,7 @@ func (s *state) end() (was uint32, ok bool) {
 		if was&(live|expired) == 0 {
 			return was, false
 		}
-		next := uint32(over)
+		next := over | was&evicting
 		if was&expired != 0 {
 			next |= ending // bytes come too late, for ever
 		}

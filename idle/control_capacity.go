@@ -217,8 +217,6 @@ type room struct {
 	_     [56]byte
 
 	mu       sync.Mutex         // guards what follows; locked before that of a shard
-	given    map[*Conn]struct{} // those that are being evicted, whose places others have
-	some     atomic.Bool        // given is not empty
 	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
 	settling bool               // shed is running
 }
@@ -235,7 +233,7 @@ const (
 	fewEvicting   = 16
 )
 
-func newRoom(b *base) *room { return &room{tracker: b, given: map[*Conn]struct{}{}} }
+func newRoom(b *base) *room { return &room{tracker: b} }
 
 // admit takes a place, if there is one.
 func (r *room) admit() error {
@@ -279,29 +277,11 @@ func (r *room) adopt() {
 	}
 }
 
-// leave gives the place of c back, unless it is given away.
-//
-// If c is given away just after leave has found that it is not, its shard finds that it has
-// ended, and report makes up for that.
+// leave gives the place of c back, which has ended, unless another connection has it.
 func (r *room) leave(c *Conn) {
-	if !r.some.Load() || !r.takeBack(c) {
+	if c.state.Load()&evicting == 0 {
 		r.taken.Add(-1)
 	}
-}
-
-// takeBack reports whether the place of c was given away, which it is not any more.
-func (r *room) takeBack(c *Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.recover(c)
-}
-
-// recover is takeBack with r.mu held.
-func (r *room) recover(c *Conn) (was bool) {
-	_, was = r.given[c]
-	delete(r.given, c)
-	r.some.Store(len(r.given) > 0)
-	return was
 }
 
 // evictOne has a connection evicted that may be. It reports whether there is one. Its place is
@@ -343,9 +323,8 @@ func (r *room) pick(l *Capacity, n int) (best candidate) {
 
 // wants reports whether c may be evicted. r.mu must be held.
 func (r *room) wants(l *Capacity, c *Conn) bool {
-	_, given := r.given[c]
 	_, spared := r.spared[c]
-	return !given && !spared && l.wants(c, momentOf(r.tracker.clock))
+	return !spared && c.state.Load()&evicting == 0 && l.wants(c, momentOf(r.tracker.clock))
 }
 
 // wants reports whether c may be evicted.
@@ -360,12 +339,13 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
 }
 
-// evict has a connection evicted, and gives its place away. It reports false if its shard is
-// closed. r.mu must be held.
+// evict has a connection evicted, and gives its place away. It reports false if the connection
+// has ended, or if its shard is closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	s := c.conn.shard
-	r.given[c.conn] = struct{}{} // first, because the shard may end c at once
-	r.some.Store(true)
+	if !c.conn.state.move(live, evicting, 0) {
+		return false
+	}
 	if !s.do(func() {
 		as := inUse
 		if r.limit.Load() == l { // else the capacity has been changed or lifted
@@ -375,7 +355,9 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 		}
 		r.report(l, s, c.conn, as, tries)
 	}) {
-		r.recover(c.conn)
+		if !c.conn.state.move(live|evicting, 0, evicting) { // it has ended, and left its place to nobody
+			r.taken.Add(-1)
+		}
 		return false
 	}
 	s.evicting++
@@ -387,7 +369,7 @@ func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.evicting--
-	if r.recover(c) { // it is in use, or had left before its place was given away
+	if as == inUse && c.state.move(live|evicting, 0, evicting) { // it has a place again
 		r.taken.Add(1)
 	}
 	if as == inUse && l == r.limit.Load() {
