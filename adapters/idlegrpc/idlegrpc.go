@@ -13,16 +13,14 @@
 // # What is limited
 //
 //   - The handshake, and header blocks: HandshakeTimeout, HeaderTimeout.
-//   - A message that stops halfway, or trickles, before the server has sent a header:
-//     BodyTimeout, BodyRate. That is every unary call, and every stream from the client of
-//     which the handler has sent nothing.
+//   - A message that stops halfway, or trickles: BodyTimeout, BodyRate.
+//   - A client that sends nothing before the server has sent a header: the same.
 //   - A client that does not take what the server sends: WriteTimeout, WriteRate.
 //   - A connection without calls, and one that is silent: KeepAliveTimeout, StreamTimeout.
 //
-// Once the server has sent a header, the client may be silent, so a message that trickles
-// in a stream in both directions is not noticed: frames do not tell where a message ends.
+// Once the server has sent a header, the client may be silent between two messages.
 // StreamTotal limits such a stream as a whole, and keepalive finds clients that have
-// vanished. A handler that means its client to be silent at first has to call
+// vanished. A handler whose client is silent at first has to call
 // grpc.ServerStream.SendHeader before.
 package idlegrpc
 
@@ -151,6 +149,7 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if framed == nil {
 		return nil, nil, errors.New("idlegrpc: the connection is not known to its listener any more")
 	}
+	http2conn.Of(framed).Messages()
 	return &served{framed, preface}, info, nil
 }
 

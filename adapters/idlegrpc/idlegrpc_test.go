@@ -160,14 +160,22 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestMessage: a unary message that stops halfway is reset, and so is one that trickles.
+// TestMessage: a message that stops halfway is reset, and so is one that trickles, whether the
+// server has begun to answer or not.
 func TestMessage(t *testing.T) {
-	for setting, limits := range map[string]Timeouts{
-		"BodyTimeout": {BodyTimeout: limit},
-		"BodyRate":    {BodyRate: idle.Rate{BytesPerSecond: 10_000, Grace: limit}},
+	stops, trickles := Timeouts{BodyTimeout: limit}, Timeouts{BodyRate: idle.Rate{BytesPerSecond: 10_000, Grace: limit}}
+	for _, c := range []struct {
+		setting, method string
+		limits          Timeouts
+	}{
+		{"BodyTimeout", "/test/echo", stops},
+		{"BodyTimeout", "/test/begins", stops},
+		{"BodyRate", "/test/echo", trickles},
+		{"BodyRate", "/test/begins", trickles},
 	} {
-		t.Run(setting, func(t *testing.T) {
-			l, client := start(t, false, limits)
+		setting := c.setting
+		t.Run(setting+c.method, func(t *testing.T) {
+			l, client := start(t, false, c.limits)
 			tr := &http.Transport{Protocols: new(http.Protocols)}
 			tr.Protocols.SetUnencryptedHTTP2(true)
 			defer tr.CloseIdleConnections()
@@ -183,14 +191,18 @@ func TestMessage(t *testing.T) {
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/test/echo", body)
+			r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+c.method, body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Header.Set("Content-Type", "application/grpc")
 			r.Header.Set("TE", "trailers")
-			if response, err := tr.RoundTrip(r); err == nil {
+			response, err := tr.RoundTrip(r)
+			if err == nil {
+				_, err = io.Copy(io.Discard, response.Body)
 				response.Body.Close()
+			}
+			if err == nil {
 				t.Error("got ", response.Status)
 			}
 			if n := l.Stats().Limits[setting]; n != 1 {

@@ -40,11 +40,16 @@ func (l *ledger) receive(b []byte) {
 // of a frame that uses the whole window.
 func (l *ledger) clientData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
-	if n := l.in.body(p); n > 0 && s != nil {
+	if data := l.in.body(p); len(data) > 0 && s != nil {
 		if s.wait != nil {
-			s.wait.Received(n)
+			s.wait.Received(len(data))
 		} else {
-			s.received += int64(n)
+			s.received += int64(len(data))
+		}
+		if l.messages {
+			was := s.message.open()
+			s.message.read(data)
+			l.changed = l.changed || s.message.open() != was
 		}
 	}
 	if !p.ends {

@@ -95,17 +95,20 @@ func parse(head [9]byte) frame {
 // between reports whether the scanner is between two frames.
 func (s *scanner) between() bool { return s.got == 0 }
 
-// body returns how many bytes of a piece of a DATA frame are data. The rest is padding, or
-// its length, which comes first.
-func (s *scanner) body(p piece) int {
+// body returns the data in a piece of a DATA frame. The rest is padding, or its length, which
+// comes first.
+func (s *scanner) body(p piece) []byte {
 	if s.flags&flagPadded == 0 || len(p.payload) == 0 {
-		return len(p.payload)
+		return p.payload
 	}
 	if p.offset == 0 {
 		s.pad = uint32(p.payload[0])
 	}
 	begin, end := max(p.offset, 1), min(p.offset+uint32(len(p.payload)), s.length-min(s.length, s.pad))
-	return max(0, int(end)-int(begin))
+	if end <= begin {
+		return nil
+	}
+	return p.payload[begin-p.offset : end-p.offset]
 }
 
 // fields splits a payload into fields of the given size, at most 8 bytes, and

@@ -49,7 +49,7 @@ func (l *ledger) mayInsert() bool { return l.greeted && l.out.between() && !l.se
 // serverData records part of a DATA frame of the server's.
 func (l *ledger) serverData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
-	if n := l.out.body(p); n > 0 {
+	if n := len(l.out.body(p)); n > 0 {
 		switch {
 		case s == nil:
 		case s.wait != nil:

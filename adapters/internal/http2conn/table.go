@@ -13,6 +13,8 @@ type stream struct {
 	sent, received int64 // bytes of DATA while wait is nil
 	wait           *wait // the wait for the client; nil until there is one
 
+	message message // of the client's, if the ledger reads messages
+
 	phase *idle.Phase // the limits of its own; nil if it has those of all streams
 }
 
