@@ -22,6 +22,17 @@
 // StreamTotal limits such a stream as a whole, and keepalive finds clients that have
 // vanished. A handler whose client is silent at first has to call
 // grpc.ServerStream.SendHeader before.
+//
+// PINGs, of keepalive too, extend StreamTimeout but not KeepAliveTimeout. A connection without
+// calls isn't in use, however often its client pings, so it's among the first that a drain or
+// an eviction ends.
+//
+// # Leaving
+//
+// grpc.Server.GracefulStop tells all clients at once to leave, and waits for as long as their
+// calls last. [Shutdown] does so at an even rate, and ends what is left after Drain.ForceAfter.
+// Clients of grpc-go lose no call: they go on with those that have begun, and connect again for others.
+// [LameDuck] asks clients to leave before that, while the server still accepts.
 package idlegrpc
 
 import (
@@ -39,6 +50,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
+	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // Timeouts sets the limits of each phase of a connection. See [httplimits.Timeouts].
@@ -47,16 +59,14 @@ type Timeouts = httplimits.Timeouts
 // Off disables a limit of [Timeouts].
 const Off = httplimits.Off
 
-// Stats holds the counts of a [Listener]. See [httplimits.Stats].
-type Stats = httplimits.Stats
-
 // Listener is a net.Listener whose connections have timeouts. Its server must have the
 // credentials that [Listener.Credentials] returns, or its connections are closed when
 // HandshakeTimeout has passed.
 type Listener struct {
-	net.Listener
-	inner *httpconn.Listener
+	*inner
 }
+
+type inner = httpconn.Listener // under a name that is not exported
 
 // Wrap returns a listener that accepts from ln, which must not carry TLS: that is up
 // to the credentials. It fails if a field of t is invalid, and the error names the field.
@@ -68,7 +78,7 @@ func Wrap(ln net.Listener, t Timeouts) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{inner, inner}, nil
+	return &Listener{inner}, nil
 }
 
 // Accept waits for the next connection. The server calls it.
@@ -87,8 +97,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 var errTLS = errors.New("idlegrpc: the listener is one of crypto/tls; pass credentials.NewTLS to Credentials instead")
 
+// Close closes the listener but none of its connections, whose timeouts stay in force.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Addr returns the listener's address.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
 // Stats returns the current counts. Any goroutine may call it.
-func (l *Listener) Stats() Stats { return l.inner.Stats() }
+func (l *Listener) Stats() httplimits.Stats { return l.inner.Stats() }
 
 // Tracker returns the tracker of the connections.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
@@ -99,6 +115,11 @@ func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker
 // SetTimeouts replaces the timeouts, also for the connections that are open. If t is not
 // valid, nothing is changed.
 func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
+
+// FollowPressure makes the timeouts tighter while a resource runs out, as httplimits describes.
+func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
+	return l.inner.FollowPressure(c, full)
+}
 
 // Credentials returns credentials for the server that shake hands as creds do; nil stands
 // for insecure.NewCredentials. They serve connections of other listeners as creds do.

@@ -46,15 +46,9 @@ type asking struct {
 
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ours := r.Context().Value(connKey{}).(*connContext)
-	switch {
-	case !ours:
-	case r.ProtoMajor != 1:
-		x.conn.Announce()
-	case httpconn.ListenerOf(x.conn) == h.l.inner:
-		if x.asker.begin(w, x.conn) {
-			w = &x.asker
-			defer x.asker.end()
-		}
+	if ours && r.ProtoMajor == 1 && httpconn.ListenerOf(x.conn) == h.l.inner && x.asker.begin(w, x.conn) {
+		w = &x.asker
+		defer x.asker.end()
 	}
 	h.next.ServeHTTP(w, r)
 }

@@ -15,8 +15,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A mutant is a fault and the file that has it.
@@ -68,30 +70,53 @@ type listed struct {
 }
 
 func newChecker(ctx context.Context, root string, faults []fault) (*checker, error) {
-	args := []string{"list", "-deps", "-export", "-json=Dir,ImportPath,Export,GoFiles"}
+	packages := map[string][]string{} // by module
 	for _, f := range faults {
-		if dir := "./" + f.dir; !slices.Contains(args, dir) {
-			args = append(args, dir)
+		if module, pkg := moduleOf(root, f.dir); !slices.Contains(packages[module], pkg) {
+			packages[module] = append(packages[module], pkg)
 		}
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
 	}
 	c := &checker{root: root, fset: token.NewFileSet(), packages: map[string]*listed{}, parsed: map[string]*ast.File{}}
 	exports := map[string]string{}
+	for module, pkgs := range packages {
+		if err := c.list(ctx, module, pkgs, exports); err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+	}
+	c.importer = importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	return c, nil
+}
+
+// list adds what go list says of packages of a module, and of what these import.
+func (c *checker) list(ctx context.Context, module string, pkgs []string, exports map[string]string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-export", "-json=Dir,ImportPath,Export,GoFiles"}, pkgs...)...)
+	cmd.Dir, cmd.Stderr = module, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p listed
 		if err := d.Decode(&p); err != nil {
-			return nil, fmt.Errorf("go list: %w", err)
+			return err
 		}
 		c.packages[p.Dir] = &p
 		exports[p.ImportPath] = p.Export
 	}
-	c.importer = importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	return c, nil
+	return nil
+}
+
+// moduleOf returns the directory of the module that the package in root/dir is in, and the package
+// as the go command names it there. Some packages are in modules of their own.
+func moduleOf(root, dir string) (module, pkg string) {
+	dir = path.Clean(dir)
+	for parent := dir; parent != "."; parent = path.Dir(parent) {
+		module = filepath.Join(root, filepath.FromSlash(parent))
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			return module, "." + strings.TrimPrefix(dir, parent)
+		}
+	}
+	return root, "./" + dir
 }
 
 // errElsewhere says that a file is not compiled on this system.

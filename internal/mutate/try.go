@@ -104,9 +104,10 @@ func (f *fault) packages() (pkgs, flags []string) {
 // test runs the tests of a package until one fails. What passes is cached.
 func (r *runner) test(ctx context.Context, pkg string, flags ...string) (out []byte, err error) {
 	args := []string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}
+	module, pkg := moduleOf(r.root, pkg)
 	args = append(append(args, flags...), pkg)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = r.root
+	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd.CombinedOutput()

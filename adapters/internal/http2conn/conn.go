@@ -40,6 +40,9 @@ type Host interface {
 	// the present state when that begins anew, as with each request's header.
 	Enter(State)
 
+	// Opened is called when the client has opened a stream, or several.
+	Opened()
+
 	// Track starts tracking a stream, or what all streams of the connection wait for
 	// together, with the hooks that [Hooks] returns. It fails if the server has ended.
 	Track(c *idle.Conn, owner any, all bool) error

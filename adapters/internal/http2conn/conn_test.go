@@ -33,6 +33,7 @@ func (h *fakeHost) Enter(s State) {
 func (h *fakeHost) Track(c *idle.Conn, o any, _ bool) error {
 	return h.tracker.Track(c, o, Hooks(false))
 }
+func (h *fakeHost) Opened()                               {}
 func (h *fakeHost) LimitsStreams() bool                   { return h.always }
 func (h *fakeHost) Unread() bool                          { return h.unread }
 func (h *fakeHost) OnTimeout(err *idle.TimeoutError) bool { return false }

@@ -36,7 +36,10 @@ func (c *Conn) settle() {
 		return
 	}
 	always := c.opened && c.host.LimitsStreams()
-	c.opened = false
+	if c.opened {
+		c.opened = false
+		c.host.Opened()
+	}
 	if c.changed || always {
 		c.changed = false
 		for i := range c.streams {

@@ -263,9 +263,9 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 	}
 }
 
-// Announce asks the client of an HTTP/2 connection to open no more streams, if clients are
+// announce asks the client of an HTTP/2 connection to open no more streams, if clients are
 // to leave.
-func (c *Conn) Announce() {
+func (c *Conn) announce() {
 	if !c.listener.drain.lame.Load() {
 		return
 	}

@@ -153,6 +153,9 @@ func (h framesHost) Enter(s http2conn.State) {
 	}[s]])
 }
 
+// Opened implements http2conn.Host. A lame duck asks the client to go.
+func (h framesHost) Opened() { h.c.announce() }
+
 // Track implements http2conn.Host.
 func (h framesHost) Track(c *idle.Conn, owner any, all bool) error {
 	return h.c.listener.trackStream(c, owner, all)

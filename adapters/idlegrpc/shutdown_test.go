@@ -1,0 +1,229 @@
+package idlegrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// serve starts a server of echoing. served is closed when Serve has returned.
+func serve(t *testing.T, limits Timeouts, opts ...grpc.ServerOption) (l *Listener, server *grpc.Server, served chan error) {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Wrap(bare, limits); err != nil {
+		t.Fatal(err)
+	}
+	server = grpc.NewServer(append(opts, grpc.Creds(l.Credentials(nil)), grpc.UnknownServiceHandler(echoing))...)
+	served = make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	return l, server, served
+}
+
+// dial returns a client of the server whose address is returned.
+func dial(t *testing.T, address func() string) *grpc.ClientConn {
+	t.Helper()
+	client, err := grpc.NewClient("passthrough:///server", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address())
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// echoOnce makes a call with one message.
+func echoOnce(client *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := client.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/test/echo")
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil && err != io.EOF { // with EOF, RecvMsg has the reason
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	m := new(wrapperspb.BytesValue)
+	if err := s.RecvMsg(m); err != nil {
+		return err
+	}
+	if err := s.RecvMsg(m); err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// TestRollingRestart: no call fails while one server takes the place of another.
+func TestRollingRestart(t *testing.T) {
+	type generation struct {
+		l      *Listener
+		server *grpc.Server
+		served chan error
+	}
+	var current atomic.Pointer[generation]
+	next := func() *generation {
+		l, server, served := serve(t, Timeouts{})
+		return &generation{l, server, served}
+	}
+	current.Store(next())
+	var stop atomic.Bool
+	var calls atomic.Int64
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer stop.Store(true)
+	for range 8 {
+		client := dial(t, func() string { return current.Load().l.Addr().String() })
+		load.Go(func() {
+			for !stop.Load() {
+				if err := echoOnce(client); err != nil {
+					t.Error(err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for i := range 3 {
+		before := calls.Load()
+		eventually(t, "there are calls", func() bool { return calls.Load() > before+100 })
+		old := current.Swap(next())
+		if i > 0 {
+			if err := LameDuck(t.Context(), 200*time.Millisecond, old.l); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := Shutdown(t.Context(), old.server, idle.Drain{Duration: 100 * time.Millisecond}, old.l); err != nil {
+			t.Error(err)
+		}
+		if err := <-old.served; err != nil {
+			t.Errorf("Serve returns %v", err)
+		}
+		if n := old.l.Stats().Live; n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+	}
+}
+
+// TestLameDuck: a connection that is used gets a GOAWAY. The client connects again, and the call
+// that has begun goes on.
+func TestLameDuck(t *testing.T) {
+	l, _, _ := serve(t, Timeouts{})
+	client := dial(t, func() string { return l.Addr().String() })
+	begun := call(t, client, "/test/begins")
+	if _, err := begun.Header(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- LameDuck(ctx, time.Hour, l) }()
+	eventually(t, "it says that it leaves", l.IsDraining)
+	eventually(t, "the client connects again", func() bool {
+		if err := echoOnce(client); err != nil {
+			t.Fatal(err)
+		}
+		return l.Stats().Tracked > 1
+	})
+	m := wrapperspb.Bytes([]byte("still there"))
+	if err := begun.SendMsg(m); err != nil {
+		t.Error(err)
+	}
+	if err := begun.RecvMsg(m); err != nil || string(m.Value) != "still there" {
+		t.Errorf("%q, %v", m.Value, err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestShutdownForces: a call that doesn't end is ended by ForceAfter.
+func TestShutdownForces(t *testing.T) {
+	l, server, served := serve(t, Timeouts{})
+	client := dial(t, func() string { return l.Addr().String() })
+	s := call(t, client, "/test/begins")
+	if _, err := s.Header(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Shutdown(t.Context(), server, idle.Drain{ForceAfter: limit}, l); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := s.RecvMsg(new(wrapperspb.BytesValue)); err == nil {
+		t.Error("the call goes on")
+	}
+	if n := l.Tracker().Stats().Drained; n != 1 {
+		t.Errorf("%d were drained", n)
+	}
+}
+
+// TestShutdownGivesUp: the context ends the wait, and Stop the rest.
+func TestShutdownGivesUp(t *testing.T) {
+	l, server, served := serve(t, Timeouts{})
+	client := dial(t, func() string { return l.Addr().String() })
+	s := call(t, client, "/test/begins")
+	if _, err := s.Header(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := Shutdown(ctx, server, idle.Drain{}, l); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	m := wrapperspb.Bytes([]byte("hi"))
+	if err := s.SendMsg(m); err != nil {
+		t.Error(err)
+	}
+	if err := s.RecvMsg(m); err != nil {
+		t.Errorf("the call that was left fails: %v", err)
+	}
+	server.Stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdownRefuses(t *testing.T) {
+	l, server, _ := serve(t, Timeouts{})
+	for want, err := range map[string]error{
+		"idlegrpc: Shutdown: the server is nil": Shutdown(t.Context(), nil, idle.Drain{}, l),
+		"idlegrpc: Shutdown of no listener":     Shutdown(t.Context(), server, idle.Drain{}),
+		"idlegrpc: Shutdown: a listener is nil": Shutdown(t.Context(), server, idle.Drain{}, nil),
+		"idlegrpc: LameDuck of 0s":              LameDuck(t.Context(), 0, l),
+		"idlegrpc: Shutdown: idle: Drain.":      Shutdown(t.Context(), server, idle.Drain{Duration: -1}, l),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
