@@ -26,7 +26,7 @@ type Wait struct {
 func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, w) }
 
 // ResumeRead is [Conn.AwaitRead] for a wait that was suspended. ReadTimeout goes
-// on from where it was. It starts anew if another phase was entered since, if
+// on from where it was. It starts over if another phase was entered since, if
 // something has arrived, or if the interruption was longer than the limit.
 func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, w) }
 

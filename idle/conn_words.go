@@ -143,7 +143,7 @@ func (f *flow) letOff(now func() clock.Instant) {
 	f.raisePaid(now())
 }
 
-// repay pays for all time up to the instant at. If a pause is under way, it starts anew
+// repay pays for all time up to the instant at. If a pause is under way, it starts over
 // there. That comes first: a wait that begins meanwhile pays for the pause too, and then
 // finds that the pause was moved (see await).
 func (f *flow) repay(at clock.Instant) {
@@ -255,7 +255,7 @@ func (s *state) end() (was uint32, ok bool) {
 		}
 		next := over | was&evicting
 		if was&expired != 0 {
-			next |= ending // bytes come too late, for ever
+			next |= ending // bytes come too late, forever
 		}
 		if s.CompareAndSwap(was, next) {
 			return was, true

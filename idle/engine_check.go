@@ -154,7 +154,7 @@ const patience = 2
 
 // grant keeps c alive because input is waiting to be read. If the input is fresh,
 // the owner is probably about to read it. So fresh input does not extend
-// ReadTotal, or a trickle could extend that for ever. With a minimum rate it gains
+// ReadTotal, or a trickle could extend that forever. With a minimum rate it gains
 // patience ticks, in which the owner can read it; its bytes pay from then on.
 func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	c.in.stamp.Raise(unread)

@@ -28,7 +28,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		exceeded = budget > 0 && time.Since(begun) >= budget // the rest has come up, and waits for the next pass
 	}
 	// What operations want comes last, but a little of it is done in any case, or a herd
-	// could hold them up for ever.
+	// could hold them up forever.
 	for more := s.mail.some.Load(); more && s.doTasks(); {
 		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
 			break
@@ -112,7 +112,7 @@ func (s *Shard) announce(first int64) {
 	if next, ok := s.wheel.Next(); ok {
 		due = int64(next)
 	}
-	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep for ever after a never
+	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep forever after a never
 }
 
 // lateBy returns for how long passes have left connections that came up.

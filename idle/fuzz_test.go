@@ -183,7 +183,7 @@ type fuzzed struct {
 
 func (o *fuzzed) now() time.Duration { return time.Since(o.start) }
 
-// live begins a write that waits for ever, sends some bytes, and no more.
+// live begins a write that waits forever, sends some bytes, and no more.
 func (o *fuzzed) live(bytes int) {
 	g := o.ledger
 	g.write.await(o.now(), g.tick)

@@ -135,7 +135,7 @@ func TestAllInUse(t *testing.T) {
 }
 
 // TestEvictsBesideABlockedLoop has newcomers while a loop is blocked. They are let in, but not
-// for ever in the places of connections of that loop.
+// forever in the places of connections of that loop.
 func TestEvictsBesideABlockedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: 1})

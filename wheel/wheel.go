@@ -134,7 +134,7 @@ func (w *Wheel) Advance(now uint64) {
 // and one is of a higher level, as long as there are both. Each of both are returned in the
 // order in which their slots came up. A caller may stop popping at any time, and go on after
 // the next Advance. So if it stops early, timers that only need a lower level hardly hold up
-// those that are due, and are not held up for ever.
+// those that are due, and are not held up forever.
 func (w *Wheel) Pop() *Timer {
 	if !w.early.empty() {
 		if w.turn++; w.turn%4 == 0 || w.due.empty() {

@@ -173,7 +173,7 @@ func TestOrderOfWhatComesUpTogether(t *testing.T) {
 }
 
 // TestDueOvertakesEarly leaves timers that came up early unpopped, and has others reach
-// their tick meanwhile. Those overtake, but not for ever.
+// their tick meanwhile. Those overtake, but not forever.
 func TestDueOvertakesEarly(t *testing.T) {
 	var w Wheel
 	var far, near [100]Timer
@@ -239,7 +239,7 @@ func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
 		t.Error("popped before Advance")
 	}
 	w.Advance(100)
-	for range 3 { // re-arming itself in the past must not keep Pop busy for ever
+	for range 3 { // re-arming itself in the past must not keep Pop busy forever
 		if w.Pop() != &k.timer {
 			t.Fatal("a past deadline did not come up at the next Advance")
 		}

@@ -28,37 +28,37 @@
 //
 // # Slow clients
 //
-// A body has two limits, and the rate is the shorter one at first. A client that sends
-// nothing of its body is ended when the grace of BodyRate is over, after 5 s by default,
-// and not by BodyTimeout after 30 s. Each byte that it sends buys it time: 240 bytes buy
-// a second. BodyTimeout is for a pause after much has come, when so much time has been
-// bought. To allow long pauses at the beginning of a body, make the grace of BodyRate
-// longer, or switch the rate off:
+// A body has two limits, and the rate is the shorter one at first. A client that sends nothing
+// of its body is ended when the grace of BodyRate is over, after 5 s by default, and not by
+// BodyTimeout after 30 s. Each byte that it sends buys it time: 240 bytes buy a second.
+// BodyTimeout limits pauses later in a body, when the client has bought more time than that. To
+// allow long pauses at the beginning of a body, make the grace of BodyRate longer, or switch
+// the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
 //
-// A client that takes a response slowly lives, as long as it takes some. One that pauses
-// has its receive window shut at some time, and is cut when that lasts for WriteTimeout.
-// Some clients pause on purpose: curl --limit-rate with a large file does, as it lets
-// the kernel receive much and then reads nothing for long. nginx cuts them in the same
-// way (send_timeout). Servers of large files for such clients need a longer WriteTimeout.
+// A client may read a response slowly. If it pauses, its receive window fills up, and it's cut
+// when that lasts for WriteTimeout. Some clients pause on purpose. For example, curl
+// --limit-rate lets the kernel receive a lot of a large file, and then doesn't read for a long
+// time. nginx cuts such clients too (send_timeout). Servers of large files for them need a
+// longer WriteTimeout.
 //
 // # Bytes that wait
 //
 // There is no MaxUnsent here, as in idlenet and idlegnet. Both servers write responses
-// synchronously: Write of a handler, or of fasthttp after the handler, waits until the kernel
-// has taken the bytes, but for a buffer of 4 kB for each connection or stream. So what waits for
-// a client is in the kernel's send buffer. Each download that a client reads more slowly than the
-// server writes fills that, so a limit would end healthy clients. WriteTimeout and WriteRate end
-// those that don't read. To bound the memory, bound the buffer, by SetWriteBuffer of
-// net.TCPConn or the system's net.ipv4.tcp_wmem. A [idle.Census] of the tracker counts what waits.
+// synchronously: a Write waits until the kernel has accepted the bytes, except for a buffer of
+// 4 kB per connection or stream. So bytes that wait for a client are in the kernel's send buffer.
+// Every download that a client reads more slowly than the server writes fills that buffer, so a
+// limit would end healthy clients. WriteTimeout and WriteRate end those that don't read. To bound
+// the memory, bound the buffer with SetWriteBuffer of net.TCPConn, or the system's
+// net.ipv4.tcp_wmem. An [idle.Census] of the tracker counts the bytes that wait.
 //
 // # Answers
 //
 // A header or a body of HTTP/1 that takes too long is answered with 408, and a handler
 // that takes too long with 503, unless the response has begun. Then the connection is
-// closed. OnTimeout is asked before, on a goroutine of its own. It may block, but should
-// not write to the connection, as the answer is the adapter's.
+// closed. OnTimeout is called first, on its own goroutine. It may block, but shouldn't write
+// to the connection, because the adapter sends the answer.
 //
 // A request that arrives just as KeepAliveTimeout, a drain or an eviction ends its
 // connection is either answered, or the server never sees it. In that case its client gets
@@ -69,45 +69,46 @@
 // [idle.TimeoutError]. In HTTP/2 it gets a stream error, in which errors.As finds none,
 // and its context is cancelled; OnTimeout and Stats tell which limit was passed.
 //
-// A route whose clients may pause in a body, for an upload by hand for example, has
-// limits of its own (see below). In HTTP/2 it may instead flush the header of its response
-// before it reads.
+// If the clients of a route may pause in a body, such as in an upload by hand, give the route
+// limits of its own (see below). In HTTP/2 it can flush the header of its response before it
+// reads instead.
 //
 // # Changing timeouts
 //
 // SetTimeouts of a listener replaces its Timeouts, also for the connections and streams
 // that are open. It does not set single fields: here too, zero means the default.
 //
-// Once SetTimeouts has returned, no connection is ended by a limit that was replaced. A
-// longer limit therefore holds at once. A shorter one counts from where it always counts,
-// such as the last byte. A connection that has waited for longer than that is ended as
-// soon as the tracker has looked at it, within a second even if there are a million. A
-// rate that was off, and a limit on a total time that was, count from now.
+// Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a
+// longer limit holds at once. A shorter one counts from the same event as before, such as the
+// last byte. A connection that has already waited for longer is ended when the tracker has
+// checked it, within a second even if there are a million. A rate or a total limit that was
+// off counts from now.
 //
 // Four things are decided when they begin:
 //
-//   - If HandlerTimeout was off, requests have it whose header is read from now on. If it
-//     was on, it also changes for those that are being handled.
-//   - If StreamTotal was off, a stream has it that opens from now on. One that is open has it
-//     from when its client is next waited for, or opens another stream.
+//   - If HandlerTimeout was off, it applies to requests whose header is read from now on. If it
+//     was on, it also changes for requests that are being handled.
+//   - If StreamTotal was off, it applies to streams that open from now on. To a stream that is
+//     open, it applies when the server next waits for its client, or when the client opens
+//     another stream.
 //   - Hijacked changes for connections that were hijacked with a limit. Those without are
 //     not tracked, and stay so. A policy that Watch has applied does not change.
 //   - Limits that SetLimits has given to a request stay. What it has left to the listener
 //     changes.
 //
-// The tracker stays, and so do the options in Idle: each of them must be zero or what it
-// was. So a limit that is shorter than the tick is refused. A nil OnTimeout or OnEnd
-// keeps the present function, and another one takes its place. OnTimeout cannot be given to a
-// listener that was made without.
+// The tracker stays, and so do the options in Idle: each of them must be zero or the same as
+// before. So a limit that is shorter than the tick is refused. A nil OnTimeout or OnEnd keeps the
+// present function, and another one replaces it. A listener that was made without OnTimeout
+// can't get one.
 //
-// If anything is refused nothing is changed. The error names the field. After the end of
-// the listener and of all its connections, the error matches [idle.ErrClosed].
+// If anything is refused, nothing is changed, and the error names the field. When the listener
+// and all its connections have ended, the error matches [idle.ErrClosed].
 //
 // # Pressure
 //
 // FollowPressure of the listener makes timeouts shorter while memory or descriptors run out,
-// for open connections too. Its Timeouts are those at full pressure, where zero means as
-// at rest:
+// for open connections too. You give it the Timeouts at full pressure. A zero field keeps its
+// normal value:
 //
 //	follower, err := l.FollowPressure(pressure.Config{Read: pressure.Descriptors, From: 0.8, Full: 0.95},
 //		Timeouts{KeepAliveTimeout: 2 * time.Second})
@@ -139,19 +140,19 @@
 // hold during a graceful shutdown.
 //
 // Stats returns the listener's counts. Its maps have an entry for each phase and for each
-// field of Timeouts, even if that is zero. A field of idle.Policy, by which a hijacked
-// connection timed out, has an entry as soon as that has occurred.
+// field of Timeouts, even if its count is zero. Fields of idle.Policy, which limit hijacked
+// connections, have an entry from the first timeout on.
 //
-// Tracker returns the [idle.Tracker] of its connections, for everything else, such as
-// SetCapacity and Shed. A connection for which there is no room is closed; if the header
-// of its request is there already, it is answered with 503 and a Retry-After. The
-// tracker's own policy never applies: each connection is in a phase, and its policy is
+// Tracker returns the [idle.Tracker] of its connections, foreverything else, such as
+// SetCapacity and Shed. If there is no room for a connection, it's closed. If the header of
+// its request has arrived already, the request is answered with 503 and a Retry-After. The
+// tracker's own policy never applies, because each connection is in a phase, whose policy is
 // made from Timeouts. So use SetTimeouts and FollowPressure of the listener. SetPolicy of the
 // tracker fails.
 // Streams of HTTP/2 have a tracker of their own, which StreamTracker of idlehttp's listener
 // returns. Pass both to idleprom and idledebug. Options.OnEnds receives each connection once, when
 // it has ended, and no streams. It does not receive connections that were hijacked and have no
-// limits, because nobody knows when they end; those of Watch it does.
+// limits, because nobody knows when they end. It does receive those under Watch.
 //
 // Closing the tracker ends the timeouts of its connections at once; after that, the
 // listener accepts no more.

@@ -14,7 +14,7 @@ import (
 // listener has, [Off] disables the limit, and any other negative value is an error. A
 // rate without a Grace has one of 5 s.
 //
-// All limits of the request begin anew with the call, HandlerTimeout included. They
+// All limits of the request start over with the call, HandlerTimeout included. They
 // end with the request: the next one on the connection has the limits of the
 // listener, also if it was pipelined. Errors, OnTimeout and Stats name the same
 // phase and settings as for the listener's limits.

@@ -139,7 +139,7 @@ type Timeouts struct {
 
 	// OnTimeout, if not nil, is called before a connection is timed out, on a
 	// goroutine of its own. If it returns true the connection is kept, and the
-	// limit starts anew. err.Setting is the name of a field of Timeouts or, for a
+	// limit starts over. err.Setting is the name of a field of Timeouts or, for a
 	// hijacked connection, of idle.Policy. err.Phase is one of the phases that
 	// the package documentation lists. OnTimeout is also called before a stream
 	// of HTTP/2 is reset; c is then the stream's connection.

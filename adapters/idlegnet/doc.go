@@ -9,7 +9,7 @@
 // The handler stays as it is. It sees the same connections, in the same order
 // of callbacks, and has their contexts to itself. [Wrap] returns a [*Handler]: its Stats
 // has the counts, its Phase makes phases, and its Conn finds the timeouts of a
-// connection. A handler that needs these keeps what Wrap returns in a field, which is set
+// connection. If your handler needs these, let it keep the *Handler in a field that is set
 // before gnet.Run. [Options] has callbacks.
 //
 // When a connection passes a limit it is closed on its loop, and OnClose gets a
@@ -23,24 +23,24 @@
 //	...
 //	h.Conn(c).Enter(phase)
 //
-// A phase is cheap, so each client can have its own, for a heartbeat that it has
-// negotiated for example. Making one, in OnTraffic, does not block the loop.
+// A phase is cheap, so each client can have its own, such as for a heartbeat that it has
+// negotiated. Making one in OnTraffic doesn't block the loop.
 //
 // # Callbacks
 //
-// The callbacks of Options run on the loop of the connection that they get, one at a
-// time, and must not block. They may write to it, as OnTraffic may. gnet sends what it
-// can at once and the rest by itself, so there is nothing to flush.
+// The callbacks of Options run on the loop of their connection, one at a time, and must not
+// block. They may write to the connection, as OnTraffic may. gnet sends what it can at once
+// and the rest by itself, so there is nothing to flush.
 //
-// A farewell is written in OnEnd, for whatever reason the connection ends. The connection is
-// closed right after, so what the kernel does not take at once may be lost. In a Drain or
-// Shed with a CloseDelay, OnDrain asks the client to finish before.
+// Write a farewell in OnEnd, which is called forevery reason. The connection is closed right
+// after it, so bytes for which the kernel has no room may be lost. In a Drain or Shed with a
+// CloseDelay, OnDrain can ask the client to finish before that.
 //
 // # Goroutines
 //
 // [idle.Policy] and [Options] are plain values; Wrap copies them. All that happens
 // to a connection happens on its loop, where nothing is locked. The methods of [Conn]
-// must be called there, but for AsyncEnter and AsyncBeat. So must [Handler.Conn]. The
+// must be called there, except AsyncEnter and AsyncBeat. So must [Handler.Conn]. The
 // other methods of Handler, and those of its tracker and phases, may be called by any
 // goroutine.
 //
@@ -51,13 +51,13 @@
 //
 //	err := h.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second})
 //
-// A callback that works on another goroutine enters a phase with Policy.NoInterrupt for as long,
-// so that its connection is not ended meanwhile.
+// If a request is handled on another goroutine, let its connection enter a phase with
+// Policy.NoInterrupt meanwhile, so that it isn't ended.
 //
-// Without it, timeouts go on until the OnShutdown of the wrapped handler has returned, which
-// may wait there for connections to end. gnet closes those that are left, without a
-// farewell. A Drain of the handler's tracker alone does not keep gnet from accepting, and
-// includes those who come.
+// If you stop the engine in another way, timeouts go on until the OnShutdown of your handler has
+// returned. It may wait there for connections to end. gnet closes those that are left, without
+// a farewell. A Drain of the handler's tracker alone doesn't stop gnet from accepting, and
+// includes newcomers.
 //
 // # Descriptors
 //
@@ -70,24 +70,20 @@
 //
 // # What counts
 //
-// What arrives is seen when OnTraffic is called, and is an activity until it
-// returns: a handler that is slow to answer does not have its connection time out.
-// A loop always reads, so ReadTimeout and MinReadRate count whenever nothing
-// arrives. A Wake is not an activity.
+// Input is an activity from the call of OnTraffic until it returns, so a handler that is slow
+// to answer doesn't make its connection time out. A loop always reads, so ReadTimeout and
+// MinReadRate count whenever nothing arrives. A Wake isn't an activity.
 //
-// What is written, be it in a callback or by AsyncWrite, is not seen. Before a
-// connection is timed out the kernel is asked whether bytes have moved: what was
-// written has gone out, a slow client still drains, or input is unread after a
-// stall of the loop. On Unix sockets, and on systems other than Linux, it cannot
-// tell what was written; see [Conn.Sent].
+// gnet doesn't report writes, in callbacks or with AsyncWrite. Before a connection times out,
+// the kernel is asked whether bytes have moved: output has been sent, a slow client is still
+// reading, or input is unread after a stall of the loop. On Unix sockets, and on systems other
+// than Linux, the kernel can't tell what was written; see [Conn.Sent].
 //
-// WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel
-// takes no more. There is no callback for what AsyncWrite queues. It is found when the
-// limit is looked at next, so a timeout may take up to twice the limit. On Unix
-// sockets what is held back is compared with what it was at the last look. So a client
-// that has taken some since, or for which more is queued all the time, may be given the
-// limit once more.
+// WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel has no
+// room. gnet doesn't report what AsyncWrite queues. It's found at the next check of the limit,
+// so a timeout may take up to twice the limit. On Unix sockets, the number of bytes held back
+// is compared with that at the last check. So a client that has read some of them since, or
+// for which more are queued all the time, may get the limit once more.
 //
-// UDP passes through untouched. On Windows gnet writes synchronously, so that
-// nothing ever waits to go out.
+// UDP passes through untouched. On Windows gnet writes synchronously, so no output ever waits.
 package idlegnet

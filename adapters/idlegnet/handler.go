@@ -21,7 +21,7 @@ type Options struct {
 	Ping func(c gnet.Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts anew. Operations such as Drain,
+	// the connection is kept, and the limit starts over. Operations such as Drain,
 	// Shed and End do not call it.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 

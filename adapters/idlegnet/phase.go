@@ -37,7 +37,7 @@ type Conn conn
 // messages in one callback should look it up once.
 func (h *Handler) Conn(c gnet.Conn) *Conn { return (*Conn)(h.table.get(c)) }
 
-// Enter puts the connection in phase p. All its limits but the age start anew.
+// Enter puts the connection in phase p. All its limits but the age start over.
 // Enter panics if p is nil or of another handler, or if p pings and Options.Ping
 // is nil.
 func (c *Conn) Enter(p *idle.Phase) {

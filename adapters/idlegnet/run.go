@@ -111,7 +111,7 @@ func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 
 // post hands a pass to the loop. The tracker's driver calls it, and only when no
 // other pass is pending: gnet empties its task queue before it polls, so passes
-// that post the next one would keep the loop busy for ever.
+// that post the next one would keep the loop busy forever.
 func (l *loop) post(pass func()) error {
 	return l.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 		l.passing, l.notKept, l.expired, l.timeout = true, nil, nil, nil

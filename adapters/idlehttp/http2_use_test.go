@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// keepalives are frames that carry no request or response. A client that sends them for ever
+// keepalives are frames that carry no request or response. A client that sends them forever
 // doesn't use its connection.
 var keepalives = map[string]string{
 	"PING":          ping,

@@ -15,12 +15,11 @@
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) { ... timeout.Setting ... }
 //
-// If nobody has closed the connection [idle.Options].ReapDelay later, it is closed.
+// The connection is closed [idle.Options].ReapDelay later, unless somebody has closed it.
 //
 // # Phases
 //
-// A connection whose limits change, after a handshake for example, enters a phase. The
-// tracker of the [*Listener] l makes it:
+// A connection whose limits change, after a handshake for example, enters a phase:
 //
 //	phase, err := l.Phase(idle.Policy{IdleTimeout: time.Hour})
 //	...
@@ -42,54 +41,54 @@
 //
 // # Callbacks
 //
-// The callbacks of Options may write to the connection that they get, and may block:
-// each call has a goroutine of its own. A Write goes out whole, though other goroutines
-// write to the same connection, and Conn holds nothing back, so there is nothing to
-// flush. Three kinds of servers have to do more:
+// The callbacks of Options may write to their connection, and may block: each call has its own
+// goroutine. A Write isn't split by writes of other goroutines, and Conn has no buffer that
+// would need a flush. Three kinds of servers need more care:
 //
-//   - One that copies to the connection, by io.Copy or http.ServeContent for example. A
-//     copy is many writes, and that of a callback may come between two of them. Such a
-//     server uses a callback only if its protocol allows that.
-//   - One that writes by a bufio.Writer. What a callback writes to the Conn overtakes
-//     what is in the buffer, and may split a message. Such a callback writes to the
-//     bufio.Writer, under the lock that the server's own writes take, and flushes it.
-//   - One with TLS. The Conn is below TLS, so what a callback writes to it would break
-//     the stream. Such a callback writes to the *tls.Conn, which the server can keep in a
-//     sync.Map from the Conn, as From finds it.
+//   - Servers that copy to the connection, such as with io.Copy or http.ServeContent. A copy
+//     is many writes, and a callback may write between two of them. Use callbacks that write
+//     only if the protocol allows that.
+//   - Servers that write with a bufio.Writer. A write to the Conn overtakes what is in the
+//     buffer, and may split a message. The callback has to write to the bufio.Writer, under
+//     the lock that the server's own writes take, and flush it.
+//   - Servers with TLS. The Conn is below TLS, so a write to it would break the stream. The
+//     callback has to write to the *tls.Conn. The server can keep it in a sync.Map, with the
+//     Conn that Unwrap finds as its key.
 //
-// A farewell belongs in OnEnd: after OnTimeout the connection may still live. What the
-// two write wants a write deadline, as no timeout ends it. A Ping that blocks, because the
-// peer takes nothing, does no harm: the peer's misses count on.
+// Write a farewell in OnEnd. After OnTimeout, the connection may live on. Writes in both need a
+// write deadline, because no timeout ends them. A Ping may block because the peer doesn't
+// read: misses are counted meanwhile.
 //
-// Callbacks of different connections run at the same time. Of one connection Ping,
-// OnDrain and OnTimeout may too, but OnEnd comes after OnTimeout. No callback begins
-// after Close of the connection has returned, though one that has begun may still be
-// running.
+// Callbacks of different connections run at the same time. Ping, OnDrain and OnTimeout of one
+// connection may also run at the same time, but OnEnd comes after OnTimeout. After Close of the
+// connection has returned, no callback begins, though one that has begun may still be running.
 //
 // # Clients
 //
-// [WrapConn] gives a client's connection timeouts, by a tracker that [idle.New] makes and
-// all connections share. [Unwrap] returns the *Conn in what it returns. In a pool, a connection enters a phase with an IdleTimeout when
-// it is put back, and another one when it is taken out. A connection that has timed out
-// in the pool is closed, but the pool may still refer to it. So the one who takes it out
-// enters the phase first, and then asks [Conn.Timeout] whether it is any good. That does
-// not tell whether the peer has closed the connection, so be ready to try another one.
+// [WrapConn] gives a client's connection timeouts. [idle.New] makes the tracker, which all
+// connections share. [Unwrap] returns the *Conn.
 //
-// Drain, Shed and Capacity are made for servers. A connection in a pool is busy to them, as
-// nobody reads from it, and one that waits for a response is not. So let the policy of those
-// in use be Busy. To empty the pool, give the policy of those that rest a short IdleTimeout
-// by [idle.Phase.SetPolicy]: each is closed when it has rested for so long.
+// In a pool, a connection enters a phase with an IdleTimeout when it's put back, and another
+// phase when it's taken out. A connection that times out in the pool is closed, but still in
+// the pool. So when you take one out, enter the phase first, and then check that [Conn.Timeout]
+// returns nil. The peer may have closed the connection all the same, so be ready to try
+// another one.
+//
+// Drain, Shed and Capacity are made for servers. They take a connection in a pool for busy,
+// because nobody reads from it, and one that waits for a response for idle. So set
+// Policy.NoInterrupt for connections in use. To empty the pool, give the phase of the others a
+// short IdleTimeout with [idle.Phase.SetPolicy].
 //
 // # Proxies
 //
 // A proxy wraps both connections of a pair, the client's by Wrap and the server's by
 // WrapConn. When a copy ends without an error, it calls CloseWrite of its destination, and
-// the other copy goes on. When one fails, the proxy closes both. A byte that it copies is read from
-// one side and written to the other, so it is an activity of both, and both have been
-// idle for equally long. Therefore the shorter of two idle limits is that of the pair,
-// and one of the two is enough. WriteTimeout is different: it tells that this side takes
-// nothing, while the other one may send. A proxy always reads from both sides, so
-// ReadTimeout is not for it: it would end a long download, in which one side is silent.
+// the other copy goes on. When one fails, the proxy closes both connections.
+//
+// A byte that the proxy copies is an activity of both connections, so they are idle for equally
+// long. An IdleTimeout on one of them is enough. WriteTimeout is needed on both: it finds the
+// side that doesn't read. Leave ReadTimeout off. A proxy always reads from both sides, so it
+// would end a long download, in which one side is silent.
 //
 // A copy whose source times out fails at once. If the destination times out while a copy
 // waits for its source, the copy notices that only when the source sends or is closed. So
@@ -105,13 +104,12 @@
 //	...
 //	<-drain.Done()
 //
-// A connection is not ended while its server works, that is while no Read of it waits.
-// What follows is how to do without.
+// A connection isn't ended while its server works, which means while no Read of it waits.
 //
-// Close of the [Listener] closes no connection: they keep their timeouts, and the
-// listener's tracker ends with the last of them. To end them all, close the tracker,
-// and then what [idle.Tracker.Close] hands back: the *Conns that were live. They are
-// open, but have no timeouts any more:
+// To end all connections at once instead, close the listener and its tracker. Close of the
+// [Listener] alone closes no connection. They keep their timeouts, and the tracker ends with
+// the last of them. [idle.Tracker.Close] returns the *Conns that were live. They are still
+// open, without timeouts:
 //
 //	l.Close()
 //	live, err := l.Tracker().Close()
@@ -132,23 +130,21 @@
 //
 // # What counts
 //
-// Read, Write, ReadFrom and WriteTo are what is seen of a connection. ReadTimeout,
-// ReadTotal and MinReadRate count while a Read waits. So a server that is busy with a
-// request, and does not read meanwhile, does not hold that against the client; to limit
-// silence whatever the server does, use IdleTimeout. (Package net/http reads in the
-// background while a handler runs: use idlehttp.) A Read that gets nothing until the
-// server's own deadline, and is tried again, goes on as the same wait: the time of both
-// counts, and the time between them does not, unless that is longer than the limit.
-// WriteTimeout and MinWriteRate count in the same way while a Write waits.
+// The calls of Read, Write, ReadFrom and WriteTo count. ReadTimeout, ReadTotal and MinReadRate
+// count while a Read waits. Time in which the server is busy with a request and doesn't read
+// isn't held against the client. To limit silence whatever the server does, use IdleTimeout.
+// (Package net/http reads in the background while a handler runs, so use idlehttp.) If a Read
+// gets nothing until the server's own deadline and is tried again, both are one wait. The time
+// between them doesn't count, unless it's longer than the limit. WriteTimeout and MinWriteRate
+// count in the same way while a Write waits.
 //
-// A client that stops reading is cut by WriteTimeout, even if it means to go on later. The
-// limit begins to count when the client's receive window is full.
+// WriteTimeout ends a client that stops reading, even if it wants to go on later. The limit
+// begins to count when the client's receive window is full.
 //
-// Before a connection is timed out the kernel is asked (on Linux, by TCP_INFO) whether
-// bytes have moved unseen: input may be unread after a stall of the process, or a slow
-// client may still drain a large write. On Unix sockets the kernel tells how much is
-// queued, which is compared with what it was when the write began to wait, or at the
-// last look. A client that takes nothing is timed out in time; one that has taken
-// something since may be given the limit once more. On other systems than Linux only
-// unread input is asked for.
+// Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on
+// Linux, with TCP_INFO). Input may be unread after a stall of the process, or a slow client may
+// still be reading a large write. On Unix sockets the kernel reports how much is queued. That
+// is compared with the value when the write began to wait, or at the last check. A client that
+// doesn't read is timed out in time. One that has read something since the last check may get
+// the limit once more. On systems other than Linux, the kernel is only asked for unread input.
 package idlenet

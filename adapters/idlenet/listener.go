@@ -22,7 +22,7 @@ type Options struct {
 	Ping func(c *Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts anew. Operations such as Drain,
+	// the connection is kept, and the limit starts over. Operations such as Drain,
 	// Shed and End do not call it. OnTimeout may write a
 	// farewell, which does not count as activity. No timeout ends that write, so
 	// set a write deadline first.

@@ -48,7 +48,7 @@ func (l life) leaves(now int64, idle time.Duration) bool {
 	return l.kind == leaver && l.quiet(now-int64(idle)/256*int64(l.stay))
 }
 
-// longestWork is how long work lasts that is not for ever.
+// longestWork is how long work lasts that is not forever.
 func (c *config) longestWork() time.Duration { return c.duration / 2 }
 
 // works reports whether a worker is at work at the given time.
@@ -90,7 +90,7 @@ func (p *planner) next() life {
 		l.stay = uint8(16 + p.rnd.IntN(64))
 	}
 	if l.kind == worker {
-		l.stay = uint8(min(forever, p.rnd.IntN(2*forever))) // half of them work for ever
+		l.stay = uint8(min(forever, p.rnd.IntN(2*forever))) // half of them work forever
 	}
 	return l
 }

@@ -72,6 +72,6 @@ func TestPeerLivesItsLife(t *testing.T) {
 	}
 	p = life{kind: active, quit: never}
 	if p.quiet(1<<62) || p.doomed() {
-		t.Error("a peer that is active for ever falls silent")
+		t.Error("a peer that is active forever falls silent")
 	}
 }

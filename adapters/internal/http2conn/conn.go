@@ -37,7 +37,7 @@ const (
 // not block, except OnTimeout.
 type Host interface {
 	// Enter is called when the connection's state changes. It is also called with
-	// the present state when that begins anew, as with each request's header.
+	// the present state when that starts over, as with each request's header.
 	Enter(State)
 
 	// Opened is called when the client has opened a stream, or several.

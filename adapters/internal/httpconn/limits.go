@@ -71,7 +71,7 @@ func settings(t *httplimits.Timeouts) []setting {
 	// The limits of writing are the same in every phase, because a response may
 	// be under way in any of them. A frame that delays a reset may carry a body,
 	// so the body's limits apply to it. Without BodyRate a trickle could extend
-	// that for ever. So a limit for the whole wait is set too, whenever a stream
+	// that forever. So a limit for the whole wait is set too, whenever a stream
 	// can be reset at all.
 	return []setting{
 		{"HandshakeTimeout", &t.HandshakeTimeout, nil, defaultHandshake, []limit{{Handshake, idle.ReasonReadTotal}}},

@@ -88,7 +88,7 @@ func (c *Conn) Track(t *idle.Tracker, owner any) error {
 //
 //	reader: loads the predecessor, to report the end of the read
 //	Track:  puts track in its place, whose read is waiting
-//	reader: reports the end to the predecessor; track's read waits for ever
+//	reader: reports the end to the predecessor; track's read waits forever
 //
 // So Track sets a flag before it tries the lock, and each reader and writer
 // checks the flags after it has unlocked. One of the two then ends the wait.

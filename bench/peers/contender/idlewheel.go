@@ -7,7 +7,7 @@ import (
 )
 
 // idlewheel is this library as a server uses it: a tracker with an idle
-// timeout, and a Touch for every activity.
+// timeout, and a Touch forevery activity.
 type idlewheel struct {
 	expired func(int)
 	tracker *idle.Tracker

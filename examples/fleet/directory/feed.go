@@ -57,7 +57,7 @@ func (f *Feed[C]) End(client string, session uint64, why string) {
 
 // Resync has a snapshot follow, because a directory has asked. Several may ask for the same one.
 // If one is under way, or was until a moment ago, then that one was too fast for somebody, and
-// the next has half its pace. Otherwise nodes and directories could go on for ever: directories
+// the next has half its pace. Otherwise nodes and directories could go on forever: directories
 // that are too slow miss batches, ask again, and get more than before.
 func (f *Feed[C]) Resync() {
 	if f.wanted || f.part > 0 && f.calls < early {

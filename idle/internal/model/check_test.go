@@ -25,9 +25,9 @@ func atEnd(m *memory) {
 	case !m.pending:
 		m.fault = "live, but in no slot"
 	case m.state.asking:
-		m.fault = "being asked for ever"
+		m.fault = "being asked forever"
 	case m.state.ending:
-		m.fault = "marked as ending for ever"
+		m.fault = "marked as ending forever"
 	case m.state.granted && m.excused == 0:
 		m.fault = "no activity takes the grant back"
 	case !m.state.granted && m.excused != 0:

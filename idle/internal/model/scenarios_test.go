@@ -93,7 +93,7 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, plainOwner), answering(flaw, false), ticking(2)}
 	},
-	flaws: []string{"an answer is expected for ever"},
+	flaws: []string{"an answer is expected forever"},
 }, {
 	name:   "use, the answer to a ping, and use, against expiry",
 	memory: tracked(keptPhase, 4, false),

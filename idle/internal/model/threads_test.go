@@ -43,7 +43,7 @@ func (t *thread) input(name, flaw string, isAnswer bool) {
 		return ""
 	})
 	t.step(name+" expects no more", func(m *memory, r *registers) string {
-		if r.keepalive = m.state.expects; flaw != "an answer is expected for ever" {
+		if r.keepalive = m.state.expects; flaw != "an answer is expected forever" {
 			m.state.expects = false
 		}
 		return ""
