@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -64,6 +65,11 @@ var conforming = httpsuite.Server{
 			return ServeTLS(f, ln, certFile, "", t)
 		}
 		return Serve(f, ln, t)
+	},
+	Hooked: func(ln net.Listener, t Timeouts) (httpsuite.Hooked, func(net.Conn, http.ConnState), error) {
+		server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
+		l, err := Wrap(server, ln, t)
+		return l, func(nc net.Conn, to http.ConnState) { server.ConnState(nc, fasthttp.ConnState(to)) }, err
 	},
 	Phases: 5, Limits: 8,
 	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true,

@@ -18,6 +18,8 @@ import (
 func TestMain(m *testing.M)        { httpsuite.Main(m, "net/http.(*conn)") }
 func TestConformance(t *testing.T) { httpsuite.Run(t, conforming) }
 
+func TestProbeSavesMemory(t *testing.T) { httpsuite.ProbeSavesMemory(t, conforming) }
+
 var conforming = httpsuite.Server{
 	Package: "idlehttp",
 	Flavours: []httpsuite.Flavour{
@@ -48,6 +50,11 @@ var conforming = httpsuite.Server{
 			err = Serve(server, ln, t)
 		}
 		return ended(err)
+	},
+	Hooked: func(ln net.Listener, t Timeouts) (httpsuite.Hooked, func(net.Conn, http.ConnState), error) {
+		server := &http.Server{}
+		l, err := Wrap(server, ln, t)
+		return l, server.ConnState, err
 	},
 	Phases: 7, Limits: 10, SpeaksHTTP2: true,
 	PipelinedAnswer: true, CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,

@@ -14,11 +14,13 @@ import (
 // waits without buffers, waits by ReadTimeout all the time.
 func TestProbe(t *testing.T) {
 	const limit = 600 * time.Millisecond
-	httpsuite.Probed(t, limit, func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
-		l, err := Wrap(ln, idle.Policy{ReadTimeout: limit}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l, nil
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		httpsuite.Probed(t, secure, limit, func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
+			l, err := Wrap(ln, idle.Policy{ReadTimeout: limit}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l, nil
+		})
 	})
 }

@@ -97,66 +97,84 @@ func (p Prober) end(nc net.Conn) {
 	p.state(nc, http.StateClosed)
 }
 
-// Probed tests a listener of an adapter over which a [Prober] serves. listen wraps the
-// listener that it is given, and returns the server's hook. The limit of a wait between
-// two requests is wait.
-func Probed(t *testing.T, wait time.Duration, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
-	for _, secure := range []bool{false, true} {
-		for _, handOver := range []bool{false, true} {
-			t.Run(fmt.Sprintf("tls %v, another goroutine %v", secure, handOver), func(t *testing.T) {
-				t.Parallel()
-				inner := Listen(t)
-				addr := inner.Addr()
-				ln, hook := listen(t, inner)
-				defer ln.Close()
-				if secure {
-					ln = tlsListener(ln)
+// Probed tests that the limit of a wait between two requests is wait, on a listener over
+// which a [Prober] serves. listen wraps the listener that it is given, and returns the
+// server's hook, if there is one.
+func Probed(t *testing.T, secure bool, wait time.Duration, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
+	for _, handOver := range []bool{false, true} {
+		t.Run(fmt.Sprintf("another goroutine %v", handOver), func(t *testing.T) {
+			t.Parallel()
+			ln, hook := listen(t, Listen(t))
+			defer ln.Close()
+			if secure {
+				ln = tlsListener(ln)
+			}
+			go Prober{hook, handOver}.serve(t, ln)
+			c := Connect(t, ln.Addr())
+			if secure {
+				c.Shake()
+			}
+			for i, want := range []string{"first", "parked", "parked"} {
+				if i > 0 {
+					time.Sleep(2 * probe)
 				}
-				go Prober{hook, handOver}.serve(t, ln)
-				c := Connect(t, addr)
-				if secure {
-					c.Shake()
+				c.Send(Post(2) + "ab")
+				if got := c.Want(http.StatusOK); got != want && want != "parked" {
+					t.Errorf("request %d: %q, want %q", i, got, want)
 				}
-				for i, want := range []string{"first", "parked", "parked"} {
-					if i > 0 {
-						time.Sleep(2 * probe)
-					}
-					c.Send(Post(2) + "ab")
-					if got := c.Want(http.StatusOK); got != want && want != "parked" {
-						t.Errorf("request %d: %q, want %q", i, got, want)
-					}
-				}
-				begun := c.Send(Get("/"))
-				c.Want(http.StatusOK)
-				NotBefore(t, c.WantClosed(), begun, wait)
-			})
-		}
+			}
+			begun := c.Send(Get("/"))
+			c.Want(http.StatusOK)
+			NotBefore(t, c.WantClosed(), begun, wait)
+		})
 	}
 }
 
-// ProbedMemory tests that a connection on which a [Prober] waits takes little more than
-// without the adapter: neither buffers nor goroutines.
-func ProbedMemory(t *testing.T, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
+var ofProbes = []promise{
+	// A server that looks for the next request by a short read deadline, and then waits
+	// without buffers, waits by KeepAliveTimeout all the time.
+	{"Probe", usual, func(t *testing.T, u under) {
+		const wait = 600 * ms
+		Probed(t, u.Secure, wait, func(t *testing.T, inner net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
+			to := Only(wait, "KeepAliveTimeout")
+			to.HeaderTimeout, to.BodyTimeout = wait/3, wait/3
+			ln, hook, err := u.Hooked(inner, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if st := ln.Stats(); st.Phases["keep-alive"] != 1 || st.Limits["KeepAliveTimeout"] != 1 {
+					t.Errorf("timed out in %v", st.Phases)
+				}
+			})
+			return ln, hook
+		})
+	}},
+}
+
+// ProbeSavesMemory tests that a connection on which a [Prober] waits takes little more than
+// without the adapter: neither buffers nor goroutines. No other test may run beside it.
+func ProbeSavesMemory(t *testing.T, server Server) {
 	const conns = 200
-	held := func(listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) (bytes, goroutines int) {
-		inner := Listen(t)
-		ln, hook := listen(t, inner)
+	held := func(ln net.Listener, p Prober) (bytes, goroutines int) {
 		defer ln.Close()
 		var idle sync.WaitGroup
 		idle.Add(conns)
-		go Prober{State: func(nc net.Conn, to http.ConnState) {
+		hook := p.State
+		p.State = func(nc net.Conn, to http.ConnState) {
 			if hook != nil {
 				hook(nc, to)
 			}
 			if to == http.StateIdle {
 				idle.Done()
 			}
-		}}.serve(t, ln)
+		}
+		go p.serve(t, ln)
 		before := heap()
 		were := runtime.NumGoroutine()
 		var clients []net.Conn
 		for range conns {
-			nc, err := net.Dial("tcp", inner.Addr().String())
+			nc, err := net.Dial("tcp", ln.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,8 +191,12 @@ func ProbedMemory(t *testing.T, listen func(t *testing.T, ln net.Listener) (net.
 		}
 		return (after - before) / conns, goroutines
 	}
-	bare, its := held(func(_ *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState)) { return ln, nil })
-	ours, more := held(listen)
+	bare, its := held(Listen(t), Prober{})
+	ln, hook, err := server.Hooked(Listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, more := held(ln, Prober{State: hook})
 	t.Logf("a waiting connection takes %d bytes, without the adapter %d", ours, bare)
 	if ours > max(bare, 0)+2000 { // a buffer has 4096
 		t.Errorf("a waiting connection takes %d bytes, without the adapter %d: a buffer is kept", ours, bare)

@@ -89,14 +89,17 @@ var ofResponses = []promise{
 
 	// What a client has taken of one response buys it no time in the next one.
 	{"ResponseBeforeBuysNoTime", onLinux, func(t *testing.T, u under) {
+		var taken Gate
 		to := Only(limit, "WriteRate")
 		to.WriteRate = idle.Rate{BytesPerSecond: 256 << 10, Grace: limit} // the response pays for a minute
+		to.OnTimeout = taken.Keep                                         // however slowly the first one is taken
 		s := u.start(t, to, func(r Request) { r.Write(Large) })
 		c := s.Dial()
 		c.Narrow(512 << 10)
 		if got := c.Get("/large"); len(got) != len(Large) {
 			t.Errorf("got %d bytes", len(got))
 		}
+		taken.Open()
 		c.Send(Get("/large"))
 		s.WantOnly(1, "request", idle.ReasonMinWriteRate)
 		c.wantReset()

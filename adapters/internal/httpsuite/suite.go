@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +35,10 @@ type Server struct {
 	// answers "served" and logs nothing. It returns nil when stop has been closed.
 	Serve func(ln net.Listener, t Timeouts, secure bool, certFile string, stop <-chan struct{}) error
 
+	// Hooked prepares a new server for a listener, and returns the hook by which that tells
+	// of the states of connections. It is not served.
+	Hooked func(ln net.Listener, t Timeouts) (Hooked, func(net.Conn, http.ConnState), error)
+
 	Phases, Limits int // how many counts Stats has of each
 
 	// What servers do differently.
@@ -47,6 +52,12 @@ type Server struct {
 	SpeaksHTTP2       bool // with TLS
 	ServesOn          bool // a connection is kept alive after Shutdown has given up
 	LogsTrailers      bool // a timeout in a trailer is logged
+}
+
+// Hooked is a listener of an adapter.
+type Hooked interface {
+	net.Listener
+	Stats() httplimits.Stats
 }
 
 // A Flavour is a way to set up a server, in particular how it hides its connections.
@@ -116,7 +127,7 @@ func secure(f Flavour) bool   { return f.Secure }
 func Run(t *testing.T, server Server) {
 	t.Parallel()
 	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofBodies, ofUploads, ofResponses, ofHandlers,
-		ofHijacking, ofWatch, ofShutdown, ofServe, ofSteering, ofDrain, ofLeaving, ofOwnLimits, ofFarewells, ofLateRequests) {
+		ofHijacking, ofWatch, ofShutdown, ofServe, ofSteering, ofDrain, ofLeaving, ofOwnLimits, ofFarewells, ofLateRequests, ofProbes) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range server.Flavours {
