@@ -233,9 +233,11 @@ func BenchmarkTrackClose(b *testing.B) {
 			name string
 			Capacity
 		}{{"unlimited", Capacity{}}, {"most", Capacity{MaxConns: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}},
-			{"rates", Capacity{New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Key: func(any) string { return "key" }}}} {
+			{"rates", Capacity{New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Key: func(any) string { return "key" }}},
+			{"handshakes", Capacity{Handshakes: 1000}},
+			{"all", Capacity{MaxConns: 1000, PerKey: 1000, New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Handshakes: 1000}}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, shards), func(b *testing.B) {
-				t, err := New(minute, &Options{Shards: shards})
+				t, err := New(Policy{IdleTimeout: time.Minute, Handshake: true}, &Options{Shards: shards})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -243,7 +245,7 @@ func BenchmarkTrackClose(b *testing.B) {
 				if err := t.SetCapacity(c.Capacity); err != nil {
 					b.Fatal(err)
 				}
-				var owner idleOwner
+				owner := remote{addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1).To4(), Port: 1}}
 				hooks := hooksOf(&owner)
 				conns := make([]Conn, 0)
 				b.ReportAllocs()
@@ -272,3 +274,11 @@ func randomOrder(n int) []uint32 {
 	}
 	return picks
 }
+
+// remote is an owner with an address.
+type remote struct {
+	idleOwner
+	addr net.Addr
+}
+
+func (r *remote) RemoteAddr() net.Addr { return r.addr }

@@ -66,6 +66,7 @@ import (
 //	listed      the tracker's Drain has met it               Drain                  Cancel
 //	evicting    another connection has its place, because    Track of that one      the pass, if it is in use
 //	            of a Capacity
+//	handshaking it counts in Capacity.Handshakes             Track                  Enter, Established, the end
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
@@ -328,9 +329,21 @@ func (c *Conn) Enter(p *Phase) {
 		now = c.enter(version)
 	}
 	p = version
+	if !p.policy.Handshake {
+		c.Established()
+	}
 	c.shard.hasten(&c.entry, now.Bits()+p.soonest)
 	if p.aged { // counts from long before
 		c.shard.hasten(&c.entry, uint32(c.look(p, moment{now: c.shard.clock.Recent()}).at))
+	}
+}
+
+// Established ends the handshake of a connection, as entering a phase without
+// Policy.Handshake does, so that it no longer counts in [Capacity].Handshakes. It is for
+// adapters that enter the next phase only later.
+func (c *Conn) Established() {
+	if c.state.Load()&handshaking != 0 {
+		c.shard.established(c)
 	}
 }
 

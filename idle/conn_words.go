@@ -233,8 +233,9 @@ const (
 	pingOut
 	pongIn
 	evicting
+	handshaking
 
-	missUnit = 1 << 15
+	missUnit = 1 << 16
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
 )
@@ -242,8 +243,11 @@ const (
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// start begins the tracking. It returns false if that has begun before.
-func (s *state) start() bool { return s.CompareAndSwap(0, live) }
+// start begins the tracking, with the given flags. It returns false if that has begun before.
+func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, live|with) }
+
+// drop clears a flag. It reports whether it was set.
+func (s *state) drop(flag uint32) bool { return s.Load()&flag != 0 && s.And(^flag)&flag != 0 }
 
 // end ends the tracking and returns the state before. ok is false if it has already ended,
 // or not begun.
@@ -253,7 +257,7 @@ func (s *state) end() (was uint32, ok bool) {
 		if was&(live|expired) == 0 {
 			return was, false
 		}
-		next := over | was&evicting
+		next := over | was&(evicting|handshaking) // which room.leave looks at
 		if was&expired != 0 {
 			next |= ending // bytes come too late, forever
 		}

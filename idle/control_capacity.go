@@ -51,11 +51,18 @@ type Capacity struct {
 	// same key. Others are refused with [ErrFull], and Stats.RefusedRate counts them. None is
 	// evicted for them.
 	New, NewPerKey Quota
+
+	// Handshakes is how many connections there may be that haven't left the handshake: those
+	// that were tracked since it was set, and that have entered no phase yet but ones with
+	// Policy.Handshake. More are refused with [ErrFull], and Stats.RefusedHandshake counts them;
+	// none is evicted for them. The tracker's own policy must have Handshake set too. In the HTTP
+	// adapters the handshake lasts until the first request, or the preface of HTTP/2.
+	Handshakes int
 }
 
 // isZero reports whether c sets nothing.
 func (c *Capacity) isZero() bool {
-	return c.MaxConns == 0 && !c.counts() && c.MinIdle == 0 && len(c.Exempt) == 0 && c.New == Quota{}
+	return c.MaxConns == 0 && !c.counts() && c.MinIdle == 0 && len(c.Exempt) == 0 && c.New == Quota{} && c.Handshakes == 0
 }
 
 // counts reports whether c limits connections by key.
@@ -67,6 +74,10 @@ func (c *Capacity) validate(t *Tracker) error {
 		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
 	case c.PerKey < 0:
 		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
+	case c.Handshakes < 0:
+		return fmt.Errorf("idle: Capacity.Handshakes is %d; use 0 for no limit", c.Handshakes)
+	case c.Handshakes > 0 && !t.phase.Policy().Handshake:
+		return errHandshakePolicy(c.Handshakes)
 	case c.Key != nil && !c.counts():
 		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey too; set one of them")
 	}
@@ -81,6 +92,11 @@ func (c *Capacity) validate(t *Tracker) error {
 		}
 	}
 	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
+}
+
+// errHandshakePolicy is the error for Handshakes that would limit nothing.
+func errHandshakePolicy(most int) error {
+	return fmt.Errorf("idle: Capacity.Handshakes is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", most)
 }
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
@@ -179,7 +195,7 @@ func (r *room) setQuota(q Quota) {
 
 // Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
 // empty when it was tracked, as its address was not known yet. If there are PerKey
-// connections of its key, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
+// connections of its key, or NewPerKey have come, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
 // that is not live Rekey has no effect. Any goroutine may call it.
 func (c *Conn) Rekey() {
 	if !c.Live() {
@@ -188,14 +204,21 @@ func (c *Conn) Rekey() {
 	s := c.shard
 	keys := s.tracker.keys.Load()
 	if err := keys.enter(c, c.owner, false); err != nil {
-		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: causeKey, forced: true}) })
+		cause := causeKey
+		if errors.Is(err, errRate) {
+			cause = causeRate
+		}
+		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: cause, forced: true}) })
 	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
 		keys.leave(c)
 	}
 }
 
-// causeKey is the cause of a connection that is ended by Rekey.
-const causeKey = "too many of its key"
+// The causes of connections that are ended by Rekey.
+const (
+	causeKey  = "too many of its key"
+	causeRate = "too many of its key in so short a time"
+)
 
 // A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
 // whom no place is left gets that of another connection, which is evicted: the most idle one
@@ -216,6 +239,8 @@ type room struct {
 	taken atomic.Int64
 	_     [56]byte
 
+	handshakes atomic.Int64 // connections that have handshaking set
+
 	mu       sync.Mutex         // guards what follows; locked before that of a shard
 	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
 	settling bool               // shed is running
@@ -234,6 +259,32 @@ const (
 )
 
 func newRoom(b *base) *room { return &room{tracker: b} }
+
+// limitsHandshakes reports whether new connections count in Capacity.Handshakes.
+func (r *room) limitsHandshakes() bool {
+	l := r.limit.Load()
+	return l != nil && l.Handshakes > 0
+}
+
+// beginHandshake counts c if it has handshaking set. It fails if there are too many.
+func (r *room) beginHandshake(c *Conn) error {
+	if c.state.Load()&handshaking == 0 {
+		return nil
+	}
+	n := r.handshakes.Add(1)
+	if l := r.limit.Load(); l != nil && 0 < l.Handshakes && int64(l.Handshakes) < n {
+		r.endHandshake(c)
+		return errHandshake
+	}
+	return nil
+}
+
+// endHandshake takes c out of the count, once.
+func (r *room) endHandshake(c *Conn) {
+	if c.state.drop(handshaking) {
+		r.handshakes.Add(-1)
+	}
+}
 
 // admit takes a place, if there is one.
 func (r *room) admit() error {
@@ -279,6 +330,7 @@ func (r *room) adopt() {
 
 // leave gives the place of c back, which has ended, unless another connection has it.
 func (r *room) leave(c *Conn) {
+	r.endHandshake(c)
 	if c.state.Load()&evicting == 0 {
 		r.taken.Add(-1)
 	}

@@ -29,10 +29,12 @@ type keys struct {
 	quotas quotas
 }
 
-// errRate and errKey are [ErrFull] because of too many connections of a key, or in a time.
+// These are [ErrFull] because of too many connections in a time, of a key, or in the handshake.
 var (
 	errRate = fmt.Errorf("too many connections in so short a time: %w", ErrFull)
 	errKey  = fmt.Errorf("too many of its key: %w", ErrFull)
+
+	errHandshake = fmt.Errorf("too many connections in the handshake: %w", ErrFull)
 )
 
 func newKeys(c *Capacity, calls *callbacks) *keys {
@@ -154,7 +156,7 @@ func ByAddress(owner any) string {
 }
 
 // refusals are how many connections were refused, and how many of them by which limit.
-type refusals struct{ all, key, rate atomic.Uint64 }
+type refusals struct{ all, key, rate, handshake atomic.Uint64 }
 
 func (r *refusals) count(err error) {
 	r.all.Add(1)
@@ -163,6 +165,8 @@ func (r *refusals) count(err error) {
 		r.key.Add(1)
 	case errors.Is(err, errRate):
 		r.rate.Add(1)
+	case errors.Is(err, errHandshake):
+		r.handshake.Add(1)
 	}
 }
 

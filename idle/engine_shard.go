@@ -224,7 +224,11 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if err := h.Check(phase.policy); err != nil {
 		return err
 	}
-	if !c.state.start() {
+	begins := uint32(0)
+	if !known && phase.policy.Handshake && s.tracker.room.limitsHandshakes() {
+		begins = handshaking
+	}
+	if !c.state.start(begins) {
 		return ErrTracked
 	}
 	c.shard, c.owner, c.hooks = s, owner, h
@@ -301,13 +305,19 @@ func (s *Shard) isClosed() bool {
 func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 	t := s.tracker
 	keys := t.keys.Load()
+	if err := t.room.beginHandshake(c); err != nil {
+		t.refused.count(err)
+		return nil, err
+	}
 	if err := keys.enter(c, owner, known); err != nil {
+		t.room.endHandshake(c)
 		t.refused.count(err)
 		return nil, err
 	}
 	if known {
 		t.room.adopt()
 	} else if err := t.room.admit(); err != nil {
+		t.room.endHandshake(c)
 		keys.leave(c)
 		t.refused.count(err)
 		return nil, err
@@ -315,6 +325,9 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 	s.counts.tracked.Add(1)
 	return keys, nil
 }
+
+// established makes room for another connection in the handshake.
+func (s *Shard) established(c *Conn) { s.tracker.room.endHandshake(c) }
 
 // leave makes room for another connection.
 func (s *Shard) leave(c *Conn) {

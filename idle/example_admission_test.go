@@ -35,3 +35,34 @@ func ExampleCapacity_newPerKey() {
 	// connections of bob: too many connections in so short a time: idle: no room for another connection
 	// 1 refused
 }
+
+// A hundred clients that connect and say nothing don't keep those out who have logged in. More
+// of them are refused until one has logged in, or its PhaseTimeout has passed.
+func ExampleCapacity_handshakes() {
+	t, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 10 * time.Second, Handshake: true}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer t.Close()
+	session, err := t.Phase(idle.Policy{Name: "session", IdleTimeout: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	if err := t.SetCapacity(idle.Capacity{Handshakes: 100}); err != nil {
+		panic(err)
+	}
+	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
+	conns := make([]idle.Conn, 102)
+	for i := range 101 {
+		if err := t.Track(&conns[i], i, hooks); err != nil {
+			fmt.Println(err)
+		}
+	}
+	conns[0].Enter(session)
+	fmt.Println(t.Track(&conns[101], 101, hooks))
+	fmt.Println(t.Stats().RefusedHandshake, "refused")
+	// Output:
+	// too many connections in the handshake: idle: no room for another connection
+	// <nil>
+	// 1 refused
+}

@@ -45,6 +45,11 @@ type Policy struct {
 	// until it enters another phase, though they call OnDrain.
 	NoInterrupt bool
 
+	// Handshake says that a connection in this phase hasn't shown yet what it wants: the phase
+	// is a handshake, a login, or the wait for a first request. No limit of the policy depends
+	// on it. [Capacity].Handshakes limits how many new connections are in such phases.
+	Handshake bool
+
 	// IdleTimeout limits the time without use of the connection in either direction: without
 	// any byte except the pings of an active Heartbeat and their answers.
 	IdleTimeout time.Duration
@@ -150,7 +155,9 @@ type Rate struct {
 }
 
 // setsLimit reports whether p sets a limit.
-func (p Policy) setsLimit() bool { return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
+func (p Policy) setsLimit() bool {
+	return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
+}
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 

@@ -228,7 +228,7 @@ func TestKeysOfThoseThatAreThere(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		// Like Track, with SetCapacity between its steps.
 		s, half := tr.own[0], &guest{}
-		half.conn.state.start()
+		half.conn.state.start(0)
 		half.conn.shard, half.conn.owner, half.conn.hooks = s, half, hooksOf(half)
 		half.conn.start(s.stamp())
 		half.conn.phase.Store(tr.phase)

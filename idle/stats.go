@@ -25,6 +25,8 @@ type Stats struct {
 	RefusedKey  uint64 // of Refused, those because of PerKey
 	RefusedRate uint64 // of Refused, those because of New or NewPerKey
 
+	RefusedHandshake uint64 // of Refused, those because of Handshakes
+
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
@@ -95,6 +97,7 @@ func (s *Stats) Add(other Stats) {
 	s.Refused += other.Refused
 	s.RefusedKey += other.RefusedKey
 	s.RefusedRate += other.RefusedRate
+	s.RefusedHandshake += other.RefusedHandshake
 	for cause, n := range other.Causes {
 		if s.Causes == nil {
 			s.Causes = map[string]uint64{}

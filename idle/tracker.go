@@ -155,6 +155,7 @@ func (t *Tracker) Stats() Stats {
 	st.TimedOut = maps.Clone(st.TimedOut)
 	st.Causes = maps.Clone(t.causes)
 	st.Refused, st.RefusedKey, st.RefusedRate = t.refused.all.Load(), t.refused.key.Load(), t.refused.rate.Load()
+	st.RefusedHandshake = t.refused.handshake.Load()
 	st.Panics = t.calls.panics.Load()
 	st.ByPhase = t.byPhase.get()
 	st.EndsLost = t.ends.lost.Load()

@@ -35,6 +35,7 @@ var settings = []setting{
 	{"MinReadRate.Grace", func(p *idle.Policy) any { return &p.MinReadRate.Grace }},
 	{"MinWriteRate.BytesPerSecond", func(p *idle.Policy) any { return &p.MinWriteRate.BytesPerSecond }},
 	{"MinWriteRate.Grace", func(p *idle.Policy) any { return &p.MinWriteRate.Grace }},
+	{"Handshake", func(p *idle.Policy) any { return &p.Handshake }},
 	{"NoInterrupt", func(p *idle.Policy) any { return &p.NoInterrupt }},
 }
 

@@ -53,6 +53,43 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
+// TestRefused has connections refused by each limit.
+func TestRefused(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		if err := s.tracker().SetPolicy(idle.Policy{IdleTimeout: time.Hour, Handshake: true}); err != nil {
+			s.Fatal(err)
+		}
+		track := func(c idle.Capacity, owner string) {
+			if err := s.tracker().SetCapacity(c); err != nil {
+				s.Fatal(err)
+			}
+			s.tracker().Track(new(idle.Conn), owner, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}})
+		}
+		key := func(owner any) string { return owner.(string) }
+		all := idle.Capacity{MaxConns: 3, MinIdle: time.Hour, PerKey: 1, Key: key, New: idle.Quota{PerSecond: 1, Burst: 5}, NewPerKey: idle.Quota{PerSecond: 2}, Handshakes: 4}
+		track(all, "a")
+		track(all, "b")
+		track(all, "c")
+		track(all, "d")
+		track(all, "a")
+		all.Handshakes = 1
+		track(all, "e")
+		track(idle.Capacity{New: idle.Quota{PerSecond: 1e-9}}, "f")
+		track(idle.Capacity{New: idle.Quota{PerSecond: 1e-9}}, "g")
+		st := get[state](s, "/api/state")
+		if fmt.Sprint(st.Refused) != "map[full:1 handshake:1 key:1 rate:1]" || st.Counts.Refused != 4 {
+			s.Errorf("%v of %d", st.Refused, st.Counts.Refused)
+		}
+		if err := s.tracker().SetCapacity(all); err != nil {
+			s.Fatal(err)
+		}
+		want := capacity{Most: 3, Grace: 3600, PerKey: 1, New: quota{1, 5}, NewPerKey: quota{PerSecond: 2}, Handshakes: 1}
+		if c := get[state](s, "/api/state").Capacity; *c != want {
+			s.Errorf("%+v", c)
+		}
+	})
+}
+
 // TestPagesAreDescribedOnce has two people walk through many pages.
 func TestPagesAreDescribedOnce(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {

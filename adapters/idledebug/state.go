@@ -28,6 +28,7 @@ type state struct {
 	Counts     counts            `json:"counts"`
 	Ended      map[string]uint64 `json:"ended"` // by reason; "closed" stands for those that their owners have closed
 	Causes     map[string]uint64 `json:"causes"`
+	Refused    map[string]uint64 `json:"refused"` // by limit
 	Lateness   quantiles         `json:"lateness"`
 	Lifetime   quantiles         `json:"lifetime"`
 	IdleAtEnd  quantiles         `json:"idle_at_end"`
@@ -68,9 +69,17 @@ type quantiles struct {
 }
 
 type capacity struct {
-	Most   int     `json:"most"`
-	Grace  seconds `json:"grace"`
-	PerKey int     `json:"per_key"`
+	Most       int     `json:"most"`
+	Grace      seconds `json:"grace"`
+	PerKey     int     `json:"per_key"`
+	New        quota   `json:"new"`
+	NewPerKey  quota   `json:"new_per_key"`
+	Handshakes int     `json:"handshakes"`
+}
+
+type quota struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
 }
 
 // phase is the JSON of the phases of one name.
@@ -142,12 +151,19 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge),
 		},
 		Ended: endedBy(l.tracker, st), Causes: st.Causes,
+		Refused: map[string]uint64{
+			"full": st.Refused - st.RefusedKey - st.RefusedRate - st.RefusedHandshake,
+			"key":  st.RefusedKey, "rate": st.RefusedRate, "handshake": st.RefusedHandshake,
+		},
 		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
 		Pressure: follower.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
 		Ends: endsOf(ends, n),
 	}
 	if most, ok := l.tracker.Capacity(); ok {
-		s.Capacity = &capacity{most.MaxConns, inSeconds(most.MinIdle), most.PerKey}
+		s.Capacity = &capacity{
+			Most: most.MaxConns, Grace: inSeconds(most.MinIdle), PerKey: most.PerKey, Handshakes: most.Handshakes,
+			New: quota(most.New), NewPerKey: quota(most.NewPerKey),
+		}
 	}
 	if h.steer {
 		s.Settings = settingNames()

@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 // TestSettings has every field of a policy that is a limit among the settings.
 func TestSettings(t *testing.T) {
 	full := idle.Policy{
-		NoInterrupt: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
+		NoInterrupt: true, Handshake: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
 		Heartbeat:   idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true, Jitter: 12, CountsAsUse: true},
 		MinReadRate: idle.Rate{BytesPerSecond: 14, Grace: 15}, MinWriteRate: idle.Rate{BytesPerSecond: 16, Grace: 17},
 	}

@@ -168,6 +168,11 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
+		if ctx.ConnRequestNum() == 1 { // the server reports the first request only when it has been served
+			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+				c.Established()
+			}
+		}
 		if httpconn.LimitsHandlers(l.inner) {
 			l.headerRead(ctx.Conn())
 		}

@@ -92,7 +92,7 @@ func (p *proxy) atOnce(what string, f func()) {
 // somebody looks at all connections, nor whoever closes one.
 func TestAddressOfSilentClient(t *testing.T) {
 	behindProxy(t, idle.Options{}, func(p *proxy) {
-		if err := p.tracker.SetCapacity(idle.Capacity{PerKey: 10}); err != nil {
+		if err := p.tracker.SetCapacity(idle.Capacity{PerKey: 10, New: idle.Quota{PerSecond: 10}, NewPerKey: idle.Quota{PerSecond: 10}}); err != nil {
 			p.Fatal(err)
 		}
 		p.tracker.RecentEnds() // records them from here on
@@ -146,6 +146,24 @@ func TestKeyKnownLater(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := p.tracker.Stats(); got.Live != 2 || all[1].Timeout() != nil || all[3].Timeout() != nil {
 			p.Errorf("%d live; %v, %v", got.Live, all[1].Timeout(), all[3].Timeout())
+		}
+	})
+}
+
+// TestRateKnownLater counts those of an address that come in a second, as soon as it is known.
+func TestRateKnownLater(t *testing.T) {
+	behindProxy(t, idle.Options{}, func(p *proxy) {
+		if err := p.tracker.SetCapacity(idle.Capacity{NewPerKey: idle.Quota{PerSecond: 0.1, Burst: 2}}); err != nil {
+			p.Fatal(err)
+		}
+		for i := range 4 {
+			c, at := p.accept("192.0.2.1:1")
+			close(at.header)
+			time.Sleep(time.Second)
+			ended := c.Timeout()
+			if (ended != nil) != (i >= 2) || ended != nil && (ended.Reason != idle.ReasonEvict || ended.Cause != "too many of its key in so short a time") {
+				p.Errorf("number %d: %v", i, ended)
+			}
 		}
 	})
 }

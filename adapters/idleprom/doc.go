@@ -44,7 +44,7 @@
 // # Capacity and pressure
 //
 //	idlewheel_connections_max                  MaxConns of the tracker's Capacity; absent if it is 0
-//	idlewheel_connections_refused_total{limit} connections that were not tracked; limit is "full", "key" or "rate"
+//	idlewheel_connections_refused_total{limit} connections that were not tracked; limit is "full", "key", "rate" or "handshake"
 //	idlewheel_pressure_ratio                   the pressure that the limits follow, from 0 to 1; absent without Options.Pressure
 //	idlewheel_pressure_read_failures_total     readings of the pressure that have failed; absent too
 //

@@ -68,7 +68,7 @@ var families = [numFamilies]struct {
 	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in, by reason, and by the setting of the limit, which is empty for operations.", []string{"phase", "reason", "setting"}},
 	shed:       {counter, "connections_shed_total", "Connections that were shed or ended one by one, by the cause that was given.", []string{"cause"}},
 
-	refused:          {counter, "connections_refused_total", "Connections that were not tracked because of the capacity, by the limit: full, key or rate.", []string{"limit"}},
+	refused:          {counter, "connections_refused_total", "Connections that were not tracked because of the capacity, by the limit: full, key, rate or handshake.", []string{"limit"}},
 	most:             {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
 	pressureRatio:    {gauge, "pressure_ratio", "The pressure that the limits follow, from 0 at rest to 1. Absent if they follow none.", nil},
 	pressureFailures: {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},

@@ -80,7 +80,10 @@ func putCounts(o output, st *idle.Stats) {
 	} {
 		o.put(f, float64(n))
 	}
-	for limit, n := range map[string]uint64{"full": st.Refused - st.RefusedKey - st.RefusedRate, "key": st.RefusedKey, "rate": st.RefusedRate} {
+	for limit, n := range map[string]uint64{
+		"full": st.Refused - st.RefusedKey - st.RefusedRate - st.RefusedHandshake,
+		"key":  st.RefusedKey, "rate": st.RefusedRate, "handshake": st.RefusedHandshake,
+	} {
 		o.put(refused, float64(n), limit)
 	}
 	o.put(busy, st.PassTotal.Seconds())

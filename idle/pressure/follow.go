@@ -65,7 +65,7 @@ func (c Config) complete() (Config, error) {
 
 // setsLimit reports whether p is more than a name.
 func setsLimit(p idle.Policy) bool {
-	p.Name, p.NoInterrupt = "", false
+	p.Name, p.NoInterrupt, p.Handshake = "", false, false
 	return p != idle.Policy{}
 }
 

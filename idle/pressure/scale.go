@@ -21,7 +21,7 @@ import (
 //   - A limit that is off at rest is off below 1, and is the one of full at 1.
 //   - A Heartbeat that is off at rest stays off, as the peer does not expect one.
 //   - Heartbeat.Jitter is never more than the Interval.
-//   - Name, Busy, Heartbeat.Passive and Heartbeat.CountsAsUse are those at rest.
+//   - Name, NoInterrupt, Handshake, Heartbeat.Passive and Heartbeat.CountsAsUse are those at rest.
 //
 // A pressure below 0 or NaN counts as 0, and one above 1 as 1.
 func Scale(rest, full idle.Policy, pressure float64) idle.Policy {

@@ -231,7 +231,7 @@ func TestScaleOfAny(t *testing.T) {
 // TestScaleKnowsAllFields fails if Policy has a field that Scale forgets.
 func TestScaleKnowsAllFields(t *testing.T) {
 	var rest, full idle.Policy
-	as := map[string]bool{"Name": true, "NoInterrupt": true, "Passive": true, "CountsAsUse": true} // as at rest
+	as := map[string]bool{"Name": true, "NoInterrupt": true, "Handshake": true, "Passive": true, "CountsAsUse": true} // as at rest
 	var fill func(rest, full reflect.Value)
 	fill = func(rest, full reflect.Value) {
 		for i := range rest.NumField() {

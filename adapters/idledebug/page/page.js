@@ -32,7 +32,9 @@ function showTiles(s) {
   write(byId("live-note"), s.capacity && s.capacity.most ? `of ${count(s.capacity.most)} at most` : `${count(c.tracked)} so far`);
   write(byId("opened"), r ? rate(r.opened) : "-");
   write(byId("ended"), r ? rate(r.all) : "-");
+  const limits = Object.entries(s.refused).filter(([, n]) => n).map(([limit, n]) => `${count(n)} ${limit}`).join(", ");
   write(byId("opened-note"), c.refused ? `${count(c.refused)} refused` : "");
+  byId("opened-note").title = limits && `by limit: ${limits}`;
   write(byId("ended-note"), `${count(Object.values(s.ended).reduce((a, b) => a + b, 0))} so far`);
   write(byId("late"), s.lateness.count ? "≤ " + duration(s.lateness.p99) : "-");
   write(byId("late-note"), s.lateness.count ? `median ≤ ${duration(s.lateness.p50)}` : "nothing has timed out");

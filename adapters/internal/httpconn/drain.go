@@ -69,6 +69,7 @@ func (c *Conn) awaitRequest(begun chan struct{}) {
 
 // firstRequest records that the first request of c is there.
 func (c *Conn) firstRequest() {
+	c.Established()
 	c.served.Store(true) // before the load, as onDrain stores before it loads
 	if !c.listener.drain.some.Load() {
 		return

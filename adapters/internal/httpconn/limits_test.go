@@ -84,7 +84,7 @@ func policiesOf(t *testing.T, timeouts httplimits.Timeouts) [numPhases]idle.Poli
 func TestDefaults(t *testing.T) {
 	rate := idle.Rate{BytesPerSecond: 240, Grace: 5 * time.Second}
 	want := [numPhases]idle.Policy{
-		Handshake:    {Name: "handshake", ReadTotal: 10 * time.Second},
+		Handshake:    {Name: "handshake", Handshake: true, ReadTotal: 10 * time.Second},
 		Header:       {Name: "request header", NoInterrupt: true, ReadTotal: 10 * time.Second},
 		Request:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},

@@ -108,7 +108,9 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 }
 
 // setsLimit reports whether p sets any limit.
-func setsLimit(p idle.Policy) bool { return p != idle.Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
+func setsLimit(p idle.Policy) bool {
+	return p != idle.Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
+}
 
 // errEnded is returned for a connection that is to be tracked after the trackers
 // have ended.

@@ -291,6 +291,49 @@ var ofDrain = []promise{
 		}
 	}},
 
+	// Those that have not sent a request yet are limited. One whose handler takes long has.
+	{"HandshakesAtOnce", usual, func(t *testing.T, u under) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		s := u.start(t, Only(time.Minute), func(r Request) {
+			if r.Path() == "/slow" {
+				close(begun)
+				<-goOn
+			}
+		})
+		defer close(goOn)
+		if err := s.Tracker().SetCapacity(idle.Capacity{Handshakes: 2}); err != nil {
+			t.Fatal(err)
+		}
+		dial := func(live uint64) *Client {
+			t.Helper()
+			c := s.DialBare()
+			Eventually(t, "it is accepted", func() bool { return s.Stats().Live == live })
+			return c
+		}
+		silent, slow := dial(1), dial(2)
+		s.DialBare().WantClosed()
+		if u.Secure {
+			slow.Shake()
+		}
+		slow.Send(Get("/slow"))
+		Receive(t, begun)
+		third := s.Dial()
+		for range 3 {
+			third.Get("/")
+		}
+		fourth := dial(4)
+		s.DialBare().WantClosed()
+		for _, c := range []*Client{silent, fourth} { // they are served as all others
+			if u.Secure {
+				c.Shake()
+			}
+			c.Get("/")
+		}
+		if st := s.Stats(); st.RefusedHandshake < 2 || st.Refused != st.RefusedHandshake {
+			t.Errorf("%+v", st)
+		}
+	}},
+
 	// Idle connections make room, those with a request do not.
 	{"CapacityEvicts", usual, func(t *testing.T, u under) {
 		begun, goOn := make(chan struct{}), make(chan struct{})

@@ -377,6 +377,9 @@ func (c *Conn) Enter(p *idle.Phase) {
 	c.trackedBy(c.flags.Load()).Enter(p)
 }
 
+// Established ends the handshake, as [idle.Conn.Established] does.
+func (c *Conn) Established() { c.trackedBy(c.flags.Load()).Established() }
+
 // ReadAhead says whether reads from now on are ahead of need: made only to see
 // input, or the end of it, as early as possible. While it is on, the peer owes
 // nothing, so ReadTimeout and MinReadRate do not count, even for a read that is
