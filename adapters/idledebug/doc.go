@@ -1,5 +1,5 @@
-// Package idledebug serves a page on which one sees the connections of a tracker: how
-// many there are and how idle, what ends within the next minute, what has ended and why.
+// Package idledebug serves a page that shows the connections of a tracker: how many there are
+// and how idle, what ends within the next minute, and what has ended and why.
 //
 //	page, err := idledebug.New(map[string]*idle.Tracker{"chat": ln.Tracker()}, nil)
 //	http.Handle("/debug/idle/", http.StripPrefix("/debug/idle", page))
@@ -30,23 +30,23 @@
 // this page only ([http.CrossOriginProtection]), and they must have the Content-Type
 // application/json, which a form cannot have.
 //
-// Under pressure ([Options].Pressure) limits are changed at rest, and the next reading scales
-// them.
+// Under pressure ([Options].Pressure), the page changes the normal limits, and the next reading
+// of the pressure scales them.
 //
-// # What a look costs
+// # What it costs
 //
-// Nothing runs while nobody looks. While somebody does, there is at most one census a
-// second for each tracker ([idle.Tracker.Census]), and its counts and ends are copied at
-// most four times a second, however many look. Each page of the list is described once for
-// a census. Censuses and descriptions run in the passes of the tracker, in small steps.
+// Nothing runs while no browser shows the page. While some do, there is at most one census per
+// second for each tracker ([idle.Tracker.Census]), and its counts and ends are copied at most
+// four times a second, however many browsers there are. Each page of the list is described
+// once per census. Censuses and descriptions run in the passes of the tracker, in small steps.
 //
-// New has the trackers record their last ends ([idle.Tracker.RecentEnds]), for as long as
-// they live. That costs about 90 ns for each connection that ends.
+// New makes the trackers record their last ends ([idle.Tracker.RecentEnds]), until they are
+// closed. That costs about 90 ns for each connection that ends.
 //
 // # JSON
 //
-// Everything on the page comes from these, and can be had by curl. The parameter tracker
-// names the tracker; the default is the first by name. Durations are in seconds.
+// Everything on the page comes from these requests, which curl can make too. The parameter
+// tracker names the tracker; the default is the first by name. Durations are in seconds.
 //
 //	GET  api/state        counts, phases and limits, census, operations, recent ends (ends=50)
 //	GET  api/connections  the list: sort=idle, age, end, misses or unsent; phase; page=1; size=20
@@ -66,14 +66,13 @@
 //
 // # Phases
 //
-// A phase is called by Policy.Name, so give each phase a name of its own if limits are to
-// be changed here. Of several phases with one name, the page shows and changes one in which
-// the newest census has met connections. The answer to api/limits names what was changed,
-// as {"phases": 1, "name": "chat", "initial": false, "several": true}. Several is true if
-// censuses have met other phases of the name, which stay as they are. A census names only
-// one phase of a name, so there may be others if it is false. The initial phase is shown from the beginning if
-// it has a name. If not, it is shown while connections are in it, or once one has timed out
-// in it.
+// The name of a phase is Policy.Name, so give each phase its own name if you want to change
+// limits here. If several phases have one name, the page shows and changes one in which the
+// newest census has found connections. The answer to api/limits says what was changed, such as
+// {"phases": 1, "name": "chat", "initial": false, "several": true}. Several is true if censuses
+// have found other phases of that name, which aren't changed. A census finds only one phase of a
+// name, so there may be others even if it's false. The initial phase is always shown if it has a
+// name. Otherwise it's shown while connections are in it, or once one has timed out in it.
 //
 // The phases of idlehttp and idlefasthttp are made from their Timeouts. Change those with
 // SetTimeouts of the listener, which says what is refused. It replaces what was changed

@@ -1,11 +1,11 @@
-// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing
-// wheel, at a fraction of what the server's own cost.
+// Package idlefasthttp gives a fasthttp.Server all its timeouts from a timing wheel, at a
+// fraction of the cost of the server's own.
 //
 //	err := idlefasthttp.Serve(&fasthttp.Server{Handler: h}, ln, idlefasthttp.Timeouts{})
 //
 // Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server. Package httplimits describes them.
+// handler, response, keep-alive wait. With the zero [Timeouts], slow clients can't hold a
+// server. Package httplimits describes them.
 //
 // The server's own ReadTimeout, WriteTimeout and IdleTimeout must be 0. A ReadTimeout
 // that HeaderReceived returns for a request applies in addition to the limits here. So

@@ -1,11 +1,11 @@
-// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at
-// a fraction of what the server's own cost.
+// Package idlehttp gives an http.Server all its timeouts from a timing wheel, at a fraction of
+// the cost of the server's own.
 //
 //	err := idlehttp.Serve(&http.Server{Handler: h}, ln, idlehttp.Timeouts{})
 //
 // Each phase of a request has a limit of its own: handshake, header, body,
-// handler, response, keep-alive wait. The zero [Timeouts] are defaults by which
-// slow clients cannot hold a server. Package httplimits describes them.
+// handler, response, keep-alive wait. With the zero [Timeouts], slow clients can't hold a
+// server. Package httplimits describes them.
 //
 // The server's own ReadTimeout, ReadHeaderTimeout, WriteTimeout and IdleTimeout must be 0.
 //
@@ -14,10 +14,13 @@
 // [Shutdown] asks the clients to leave at an even rate, hijacked connections included, and
 // then shuts the server down.
 //
-// Shutdown and Close of the server itself work as usual. The timeouts go on meanwhile, so
-// slow clients cannot hold up a Shutdown. As without this package, the server's Shutdown
-// closes all idle connections at once, and does not wait for those that were hijacked,
-// such as WebSockets.
+// Shutdown and Close of the server itself work as usual. The timeouts go on meanwhile, so slow
+// clients can't hold up a Shutdown. As without this package, the server's Shutdown closes all
+// idle connections at once, and doesn't wait for hijacked ones, such as WebSockets.
+//
+// A drain waits for requests in progress. Event streams and long polls may go on for hours, and
+// functions of http.Server.RegisterOnShutdown run only after the drain. So let their handlers
+// watch a context that you cancel before Shutdown, as examples/recipes/sse does.
 //
 // # WebSockets
 //
@@ -49,14 +52,13 @@
 //
 // # HTTP/2
 //
-// In HTTP/2 the limits are applied to the frames. If a client does not send the body of
-// a request, or does not take the response, the server resets that stream, and the other
-// streams go on. The fields of Timeouts say what each limit means for HTTP/2. No limit
-// ends a stream on which, judging by its frames, neither side has to send anything.
-// Examples are a handler that takes long, and a body that trickles after the response has
-// begun.
+// In HTTP/2 the limits are applied to the frames. If a client doesn't send the body of a
+// request, or doesn't read the response, the server resets that stream, and the other streams
+// go on. The fields of Timeouts say what each limit means for HTTP/2. No limit ends a stream
+// on which, as far as its frames show, neither side has to send anything. Examples are a
+// handler that takes long, and a body that trickles after the response has begun.
 //
-// Configure HTTP/2 by Server.HTTP2. If x/net/http2.ConfigureServer does that and the
+// Configure HTTP/2 with Server.HTTP2. If x/net/http2.ConfigureServer does that and the
 // program is built with Go 1.27 or later, no limit ends single streams: only the limits
 // of connections apply, and the server's log says so.
 package idlehttp

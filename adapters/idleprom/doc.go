@@ -7,10 +7,9 @@
 //	}
 //	prometheus.MustRegister(metrics)
 //
-// All metrics have the label tracker, and are read when they are scraped. Nothing happens
-// in between. OpenTelemetry gets them by the bridge
-// go.opentelemetry.io/contrib/bridges/prometheus. The directory examples/observability has
-// alert rules and a dashboard.
+// All metrics have the label tracker. They are read when they are scraped, and cost nothing in
+// between. For OpenTelemetry, use the bridge go.opentelemetry.io/contrib/bridges/prometheus.
+// The directory examples/observability has alert rules and a dashboard.
 //
 // # Connections
 //
@@ -54,17 +53,17 @@
 //	idlewheel_operation_connections{operation,state}   the connections that they have met
 //	idlewheel_operation_expected_seconds{operation}    until the last connection has its turn
 //
-// The operation is "drain" or "shed". A connection is "waiting" for its turn, was "told"
-// to finish, is "in_use" and so is ended when it falls idle, was "ended", or is "gone", as
-// it has ended otherwise. All are 0 when the operation has finished.
+// The operation is "drain" or "shed". A connection is "waiting" for its turn, was "told" to
+// finish, is "in_use" until it falls idle, was "ended" by the operation, or is "gone" because it
+// has ended otherwise. All are 0 when the operation has finished.
 //
 // # Work of the tracker
 //
 //	idlewheel_pass_duration_seconds            how long the passes over a shard took
 //	idlewheel_pass_busy_seconds_total          time of all passes
 //	idlewheel_pass_longest_seconds             time of the longest pass so far
-//	idlewheel_backlog_age_seconds                   for how long passes have left something for want of time
-//	idlewheel_looks_total                      looks at a connection because its slot of the wheel came up
+//	idlewheel_backlog_age_seconds              how long the oldest deferred connection has been waiting
+//	idlewheel_looks_total                      checks of a connection because its slot of the wheel came up
 //	idlewheel_relinks_total                    places in the wheel that were moved forward
 //
 // # The census
@@ -73,17 +72,18 @@
 //	idlewheel_census_duration_seconds          how long that took (*)
 //	idlewheel_census_late_total                scrapes that have used an older census, or none
 //
-// The metrics with (*) come from a census, which visits all connections. A scrape takes
-// one, unless the last one began less than a second ago, and scrapes that come meanwhile
-// share it. It takes about a quarter of a microsecond for each connection. If it is not finished within Options.CensusTimeout, the scrape has the
-// values of the last one that was, and is counted as late. A second after a
-// tracker was closed there is no census, and these metrics are absent. All others remain.
+// The metrics with (*) come from a census, which visits all connections. A scrape takes one,
+// unless the last one began less than a second ago. Scrapes that come meanwhile share it. It
+// takes about a quarter of a microsecond per connection. If it isn't finished within
+// Options.CensusTimeout, the scrape gets the values of the last census that was, and counts as
+// late. From a second after a tracker was closed there is no census, and these metrics are
+// absent. All others remain.
 //
 // # Histograms
 //
-// Each histogram has classic buckets and native ones. The native ones have schema 0, so
-// their bounds are the powers of 2 of a second, as those of [idle.Histogram] are. The
-// classic ones are every one or every second of these, in the range that matters.
+// Each histogram has classic buckets and native ones. The native ones have schema 0: their
+// bounds are the powers of 2 of a second, like those of [idle.Histogram]. The classic buckets
+// are all of these or every second one, in the range that matters.
 //
 // # How many series there are
 //

@@ -4,8 +4,8 @@
 //	go -C examples/recipes run ./grpc
 //
 // A stream from the client may be silent only after the server has sent its header. Before
-// that, its messages count as a body, and the server resets a stream that brings none within
-// 5 s (BodyRate). So an interceptor sends the header when such a call begins.
+// that, the server resets a stream on which nothing arrives for 5 s (BodyRate). So an
+// interceptor sends the header when such a call begins.
 //
 // A connection whose streams are all silent ends after StreamTimeout, which is 5 minutes,
 // unless its client or the server pings (google.golang.org/grpc/keepalive).
