@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +140,65 @@ func TestHTTP2SetLimits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An upload of an hour at 50 kB/s, with limits of its own, shares a connection with requests of an
+// API, which have ten seconds in all. Those that take longer are reset, the others answered.
+func TestHTTP2HourOfUpload(t *testing.T) {
+	limits := Timeouts{BodyTimeout: 10 * time.Second, StreamTotal: 10 * time.Second}
+	virtual(t, limits, defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("own") != "" {
+			own := RequestLimits{BodyTimeout: time.Minute, BodyRate: idle.Rate{BytesPerSecond: 40_000, Grace: time.Minute}, StreamTotal: 2 * time.Hour}
+			if err := SetLimits(r, own); err != nil {
+				t.Error(err)
+			}
+		}
+		io.Copy(io.Discard, r.Body)
+	}, func(t *testing.T, f framed) {
+		const upload = 1
+		resets, ends := make(chan uint32, 100), make(chan uint32, 100)
+		go func() {
+			for {
+				g, err := f.read()
+				switch {
+				case err != nil:
+					close(resets)
+					return
+				case g.kind == typeReset:
+					resets <- g.stream
+				case g.kind <= typeHeaders && g.flags&endStream != 0:
+					ends <- g.stream
+				}
+			}
+		}()
+		f.open(upload, postBlock+"\x00\x03own\x01x", 0)
+		whole := "\x00\x40\x00" + frame(typeData, 0, upload, "")[3:] + strings.Repeat("x", 1<<14)
+		slow := map[uint32]bool{}
+		next := uint32(3)
+		for second := range 3600 {
+			time.Sleep(time.Second)
+			for range 3 {
+				f.Send(whole)
+			}
+			if second%600 == 0 {
+				f.open(next, getBlock, endStream)
+				f.open(next+2, postBlock, 0)
+				slow[next+2] = true
+				next += 4
+			}
+		}
+		f.data(upload, 1, endStream)
+		time.Sleep(time.Second)
+		if len(resets) != len(slow) || len(ends) != len(slow)+1 {
+			t.Errorf("%d were reset, want %d; %d were answered, want %d", len(resets), len(slow), len(ends), len(slow)+1)
+		}
+		for range len(resets) {
+			if id := <-resets; !slow[id] {
+				t.Errorf("stream %d was reset", id)
+			}
+		}
+		f.site.wantReset(uint64(len(slow)))
+	})
 }
 
 // A stream is cut by limits of its own, which count from the call, and name their settings.
