@@ -1,0 +1,80 @@
+package httpconn
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStates is the table of what each event does in each state of a connection. For fasthttp,
+// which tells of a header by a deadline, see TestStatesOfDeadlines.
+func TestStates(t *testing.T) {
+	names := map[uint32]string{awaitingHeader: "awaitingHeader", readingBody: "readingBody", handling: "handling", http2: "http2", hijacked: "hijacked", unserved: "unserved"}
+	columns := []uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}
+	for _, event := range []struct {
+		name string
+		send func(*Conn)
+		next [6]uint32 // by column
+	}{
+		{"Accepted", func(c *Conn) { c.Accepted(c) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, awaitingHeader}},
+		{"HeaderRead", (*Conn).HeaderRead, [6]uint32{readingBody, readingBody, handling, http2, hijacked, unserved}},
+		{"a read deadline", func(c *Conn) { c.SetReadDeadline(time.Now().Add(time.Hour)) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
+		{"no read deadline", func(c *Conn) { c.SetReadDeadline(time.Time{}) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
+		{"Idle", (*Conn).Idle, [6]uint32{awaitingHeader, awaitingHeader, awaitingHeader, http2, awaitingHeader, unserved}},
+		{"Hijack", (*Conn).Hijack, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, unserved}},
+		{"SetDeadline", func(c *Conn) { c.SetDeadline(time.Time{}) }, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, unserved}},
+		{"Write", func(c *Conn) { c.Write([]byte("HTTP/1.1 200 OK\r\n")) }, [6]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, hijacked, unserved}},
+		{"100 Continue", func(c *Conn) { c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}},
+	} {
+		for i, from := range columns {
+			t.Run(event.name+" in "+names[from], func(t *testing.T) {
+				limits := distinct()
+				limits.Hijacked.IdleTimeout = time.Hour // so that a hijacked connection stays tracked
+				inBubble(t, limits, func(t *testing.T, _ *Listener, c *Conn, _ *wire) {
+					c.state.Store(from)
+					event.send(c)
+					if got := c.state.Load(); got != event.next[i] {
+						t.Errorf("the state is %q (%#x), want %q (%#x)", names[got&^flags], got, names[event.next[i]&^flags], event.next[i])
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestStatesOfDeadlines: a deadline tells of fasthttp's header, but not between two requests,
+// and none does not. In the body it lifts the limits.
+func TestStatesOfDeadlines(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		phase Phase
+		begun uint8
+		state uint32
+		none  bool
+		want  uint32
+	}{
+		{"first request", Handshake, notBegun, awaitingHeader, false, readingBody},
+		{"between requests", KeepAlive, notBegun, awaitingHeader, false, awaitingHeader},
+		{"blank line", KeepAlive, maybeBegun, awaitingHeader, false, awaitingHeader},
+		{"header begun", Header, begunAlone, awaitingHeader, false, readingBody},
+		{"header begun, none", Header, begunAlone, awaitingHeader, true, awaitingHeader},
+		{"pipelined", Header, begunPipelined, awaitingHeader, false, readingBody | responded},
+		{"body", Request, begunAlone, readingBody, false, handling},
+		{"body, none", Request, begunAlone, readingBody, true, handling},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
+				l.http2 = NoHTTP2
+				c.phase, c.begun = test.phase, test.begun
+				c.state.Store(test.state)
+				at := time.Time{}
+				if !test.none {
+					at = time.Now().Add(time.Hour)
+				}
+				c.SetReadDeadline(at)
+				if got := c.state.Load(); got != test.want {
+					t.Errorf("the state is %#x, want %#x", got, test.want)
+				}
+			})
+		})
+	}
+}
