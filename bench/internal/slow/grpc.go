@@ -68,14 +68,14 @@ func grpcCases() []Case {
 				return nil
 			})
 		}),
-		honest("a stream of events may be silent", "subscribes", "sends a message, and then waits 30 s", func(p *peer) error {
+		honest("a stream of events may be silent", "subscribes", "sends a message, and then waits 40 s", func(p *peer) error {
 			p.frame(data(emptyMessage))
 			if !p.rest(p.silence()) {
 				return errGone
 			}
 			return nil
 		}),
-		honest("that is what streams are for", "calls", "sends a message every 3 s for 30 s", func(p *peer) error {
+		honest("that is what streams are for", "calls", "sends a message every 3 s for 40 s", func(p *peer) error {
 			return p.steadily(int(p.silence()/(3*time.Second)), 3*time.Second, func() { p.frame(data(emptyMessage)) })
 		}),
 	}

@@ -167,7 +167,7 @@ func http1Cases() []Case {
 			_, err = io.Copy(io.Discard, resp.Body)
 			return err
 		}),
-		honest("an event stream may be silent", "events", "waits 30 s for events that don't come", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
+		honest("an event stream may be silent", "events", "waits 40 s for events that don't come", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
 			p.send(p.get(p.Stream))
 			resp, err := http.ReadResponse(p.in, nil)
 			if err != nil {
@@ -232,8 +232,8 @@ func (p *peer) upload(send func(piece string) error) error {
 	return nil
 }
 
-// silence is how long an honest client is silent: 30 s if there is time for it.
-func (p *peer) silence() time.Duration { return min(30*time.Second, p.GiveUp*3/4) }
+// silence is how long an honest client is silent: 40 s if there is time for it.
+func (p *peer) silence() time.Duration { return min(40*time.Second, p.GiveUp*3/4) }
 
 // mustAnswer reads an answer, which must be a good one.
 func (p *peer) mustAnswer(method string) error {

@@ -149,7 +149,7 @@ func http2Cases() []Case {
 			more(1 << 30)
 			return p.mustBeAnswered()
 		}),
-		honest("an event stream may be silent", "events", "waits 30 s for events that don't come, and sends a PING every 10 s", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
+		honest("an event stream may be silent", "events", "waits 40 s for events that don't come, and sends a PING every 13 s", need("stream", func(t *Target) string { return t.Stream }), func(p *peer) error {
 			p.request("GET", p.Stream, true)
 			return p.steadily(3, p.silence()/3, func() { p.frame(ping) })
 		}),

@@ -279,13 +279,18 @@ func (p *peer) drain() {
 		return
 	}
 	p.drained = time.Now()
-	p.conn.SetReadDeadline(p.drained.Add(drainTime))
-	if _, err := io.Copy(io.Discard, p.in); !isTimeout(err) {
-		p.end(closedUnseen)
+	for b := make([]byte, 64<<10); time.Since(p.drained) < drainTime; {
+		p.conn.SetReadDeadline(time.Now().Add(drainTime / 4))
+		if _, err := p.in.Read(b); isTimeout(err) {
+			return
+		} else if err != nil {
+			p.end(closedUnseen)
+			return
+		}
 	}
 }
 
-const drainTime = 3 * time.Second
+const drainTime = 12 * time.Second
 
 // closedUnseen is how a connection has ended of which the client can only say so afterwards.
 const closedUnseen = "FIN behind unread data"

@@ -165,9 +165,9 @@ func TestOptions(t *testing.T) {
 		cases int
 		want  time.Duration
 	}{
-		{slow.Options{GiveUp: 90 * time.Second}, 70, 93 * time.Second},
-		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 1}, 10, 930 * time.Second},
-		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 4, Ramp: time.Second}, 10, 280 * time.Second},
+		{slow.Options{GiveUp: 90 * time.Second}, 70, 102 * time.Second},
+		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 1}, 10, 1020 * time.Second},
+		{slow.Options{GiveUp: 90 * time.Second, AtOnce: 4, Ramp: time.Second}, 10, 307 * time.Second},
 	} {
 		if got := c.o.Longest(c.cases); got != c.want {
 			t.Errorf("%+v: at most %v, want %v", c.o, got, c.want)

@@ -33,7 +33,7 @@ func webSocketCases() []Case {
 			p.send("\x82\xfe\x40\x00\x00\x00\x00\x00") // 16 kB, masked with 0
 			return p.again("x")
 		})),
-		control("most WebSockets are silent most of the time", ws("pongs", "answers pings, and sends nothing else for 30 s", "", func(p *peer) error {
+		control("most WebSockets are silent most of the time", ws("pongs", "answers pings, and sends nothing else for 40 s", "", func(p *peer) error {
 			go p.answerPings()
 			if !p.rest(p.silence()) {
 				return errGone
