@@ -31,8 +31,16 @@ type Server struct {
 	about  func() string // its version
 }
 
-// Start starts the server on loopback. stop ends it.
-func (s *Server) Start() (t slow.Target, stop func(), err error) { return s.start() }
+// Start starts the server on loopback. stop ends it. Some servers can't be given a listener but
+// only a port that was free a moment ago, so another one is tried if it isn't any more.
+func (s *Server) Start() (t slow.Target, stop func(), err error) {
+	for range 3 {
+		if t, stop, err = s.start(); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return t, stop, err
+}
 
 // Version returns the version of the server, or "" if it is that of Go's own.
 func (s *Server) Version() string { return s.about() }

@@ -208,7 +208,7 @@ func (p *peer) hello(settings ...http2.Setting) error {
 	p.send(greeting.String()) // at once, as others do: HAProxy 2.6 closes if the preface comes alone
 	select {
 	case <-p.settled:
-	case <-time.After(2 * time.Second):
+	case <-time.After(min(10*time.Second, p.GiveUp/2)):
 	case <-p.gone:
 		return errors.New("the server has closed the connection before its SETTINGS")
 	}

@@ -36,7 +36,7 @@ func TestCases(t *testing.T) {
 	}
 	defer open.Stop()
 	deaf := serve(t, func(c net.Conn) { answerOnce(c); io.Copy(io.Discard, c); <-t.Context().Done() })
-	brief := serve(t, func(c net.Conn) { answerOnce(c); time.Sleep(4 * time.Second) })
+	brief := serve(t, func(c net.Conn) { answerOnce(c); time.Sleep(8 * time.Second) })
 
 	var ended, held map[string]slow.Result
 	var running sync.WaitGroup
