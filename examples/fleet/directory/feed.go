@@ -19,7 +19,7 @@ const (
 	early = 10  // calls: whoever has asked then did so before the snapshot began
 	calm  = 100 // calls without another snapshot, after which the next one has its full pace
 
-	slowest = 6 // slow, at most: a part in 64 batches
+	slowest = 4 // slow, at most: a part in 16 batches
 )
 
 // A Member is a client of the node.

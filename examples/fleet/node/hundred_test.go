@@ -38,7 +38,7 @@ func TestHundredNodes(t *testing.T) {
 		sc.perNode, inNodes.perNode = 2000, 5000
 	}
 	if *full {
-		sc = scale{nodes: 100, perNode: 1_000_000, partitions: 32, copies: 2, weight: *weight, admit: 2000, over: 5 * time.Minute, atOnce: 10}
+		sc = scale{nodes: 100, perNode: 1_000_000, partitions: 32, copies: 2, weight: *weight, admit: 2000, over: 2 * time.Minute, atOnce: 10}
 		inNodes = scale{nodes: 100, perNode: 1_000_000, partitions: 1, weight: 1000, admit: 2000}
 	}
 	t.Logf("%-28s %8s %10s %12s %10s %12s %6s", "what happens", "right", "messages/s", "MB/s", "at most", "MB/s", "slow")

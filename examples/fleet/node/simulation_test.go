@@ -186,7 +186,7 @@ func (s *simulation) wrong() string {
 	}
 	for _, p := range slices.Concat(s.gateways, s.keepers) {
 		if p.alive && !p.p.ready() {
-			return p.p.name + " is not ready"
+			return fmt.Sprintf("%s is not ready; it holds its lease: %t, of %d", p.p.name, p.p.leaser.held(), len(p.p.roster.all()))
 		}
 	}
 	size := make([]int, s.partitions)
@@ -273,7 +273,7 @@ func TestTrials(t *testing.T) {
 }
 
 // ends is how long a state may last that no fault feeds any more.
-const ends = 3 * time.Minute
+const ends = 5 * time.Minute
 
 func trial(t *testing.T, seed uint64) (took time.Duration) {
 	s := newSimulation(t, seed)
