@@ -232,8 +232,18 @@ func (d *Directory) Renewed(node string, epoch, seq uint64) {
 	v.announced = seq
 }
 
+// CatchUp has the directory not be complete until the next snapshot of its own process has come,
+// and so all that was under way before. The process calls it when it has lost its lease: it may
+// have been stopped.
+func (d *Directory) CatchUp() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view(d.self)
+	v.chained, v.synced = false, false
+}
+
 // Doubt has the directory not be complete until it has a new snapshot of each node. The process
-// calls it when it may have missed something: it has lost the engine, or its lease.
+// calls it when something may have been lost: its connection to the engine has broken.
 func (d *Directory) Doubt() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

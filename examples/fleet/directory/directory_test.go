@@ -312,6 +312,28 @@ func TestDoubt(t *testing.T) {
 	w.check()
 }
 
+// TestCatchUp: a directory whose process was stopped is complete when a snapshot of its own has
+// come, which comes after all that it has missed.
+func TestCatchUp(t *testing.T) {
+	w := newWorld(t, 0)
+	a, b := w.nodes[0], w.nodes[1]
+	w.settle()
+	b.d.CatchUp()
+	w.renew(b)
+	if b.d.Complete() {
+		t.Error("it is complete before it has caught up")
+	}
+	a.arrive("anna", 1)
+	w.tell(a)
+	w.begin(b)
+	for w.tell(b) {
+	}
+	if !b.d.Complete() {
+		t.Error("it has caught up, and is not complete")
+	}
+	w.check()
+}
+
 // TestLostLease: a batch of a lease that has ended is ignored, and so is the end of a lease
 // after the next one has begun.
 func TestLostLease(t *testing.T) {
@@ -375,6 +397,37 @@ func TestCosts(t *testing.T) {
 		t.Error("that is more than the README calculates with")
 	}
 	runtime.KeepAlive(d)
+}
+
+// TestMemory prints what a directory of a hundred nodes needs for a client: at rest, and after an
+// outage, while all nodes tell all that they have at the same time.
+func TestMemory(t *testing.T) {
+	const nodes, perNode = 100, 5000
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	before := heap()
+	d := New("other", nil, nil)
+	tell := func(epoch uint64, last bool) {
+		for n := range nodes {
+			b := Batch{Node: fmt.Sprint("n", n), Epoch: epoch, Seq: epoch, Part: 1, Last: last}
+			for i := range perNode {
+				b.Here = append(b.Here, Change{Client: fmt.Sprintf("client-%06d", n*perNode+i), Session: 1})
+			}
+			d.Apply(b)
+		}
+	}
+	tell(1, true)
+	rest := (heap() - before) / nodes / perNode
+	tell(1, false) // the last part is still to come
+	during := (heap() - before) / nodes / perNode
+	t.Logf("a client takes %.0f bytes, and %.0f while snapshots are told", rest, during)
+	if d.Size() != nodes*perNode || rest > 200 || during > 260 {
+		t.Errorf("%d clients are known, and take more than the README says", d.Size())
+	}
 }
 
 // TestOverload: a directory that can take half of what a node tells asks for snapshot after

@@ -47,7 +47,9 @@ func newPeer(c Config, lease func() Lease) *peer {
 	p.leaser = &leaser{node: c.Name, owner: rand.Text(), value: lease, begun: p.presence.begin}
 	p.leaser.open = func(ctx context.Context) (Store, error) { return p.engine.leases(ctx) }
 	p.leaser.lost = func() {
-		p.doubt()
+		for _, d := range p.directories {
+			d.CatchUp()
+		}
 		p.watchAgain() // the bucket may be another one
 	}
 	for _, partition := range c.Keeps {
