@@ -88,6 +88,10 @@ func mustSettle(t *testing.T, f *fleet, limit time.Duration) time.Duration {
 	begun := time.Now()
 	worst, example, err := f.oracle.settle(t.Context(), limit)
 	if err != nil || worst > 0 {
+		for _, s := range f.mustStates(t) {
+			t.Logf("%s: ready %t, lease renewed %.1f s ago, %d peers, knows %v", s.Node, s.Ready, s.LeaseAge, s.Peers, s.Known)
+			t.Log(metrics(s.Lease.Ops))
+		}
 		t.Fatalf("after %v %d clients are misplaced: %s; %v", limit, worst, example, err)
 	}
 	return time.Since(begun)

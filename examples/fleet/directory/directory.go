@@ -84,8 +84,9 @@ type view struct {
 }
 
 // New returns the directory of a process. It calls ask when it needs a snapshot of a node. It
-// calls takeOver when a node has a client of which another one has that later session. Neither
-// may block or call the directory.
+// calls takeOver when a node renews its lease, and has a client of which another one has that
+// later session. Most clients that move have closed their old connection by then. Neither may
+// block or call the directory.
 func New(self string, ask func(node string), takeOver func(node, client string, session uint64)) *Directory {
 	return &Directory{self: self, ask: ask, takeOver: takeOver,
 		nodes: map[string]*view{}, places: map[string]Place{}, double: map[string][]string{}}
@@ -149,11 +150,6 @@ func (d *Directory) change(node string, v *view, c Change) {
 		v.fresh[c.Client] = c.Session
 	}
 	d.settle(c.Client, node)
-	for _, other := range d.double[c.Client] {
-		if p := d.places[c.Client]; p.Node != other {
-			d.takeOver(other, c.Client, p.Session)
-		}
-	}
 }
 
 // settle finds where a client is, after a node has told something of it. d.mu is held.
@@ -213,14 +209,17 @@ func (d *Directory) want(node string, v *view) {
 const askEvery = time.Second / 3
 
 // Renewed takes the renewal of a lease, and the last batch that the node had told then. If that
-// one has not come when the lease is renewed again, it is lost.
+// one has not come when the lease is renewed again, it is lost. A lease that was taken for gone
+// lives if it is renewed: a watch that begins can miss an entry that is replaced at that moment,
+// which comes a little later.
 func (d *Directory) Renewed(node string, epoch, seq uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.view(node)
-	if epoch <= v.ended {
+	if epoch < v.ended {
 		return
 	}
+	v.ended = min(v.ended, epoch-1)
 	if epoch > v.epoch {
 		v.epoch, v.chained, v.synced, v.announced = epoch, false, false, 0
 	} else if v.seq < v.announced {
@@ -230,6 +229,11 @@ func (d *Directory) Renewed(node string, epoch, seq uint64) {
 		d.want(node, v)
 	}
 	v.announced = seq
+	for client, nodes := range d.double {
+		if p := d.places[client]; p.Node != node && slices.Contains(nodes, node) {
+			d.takeOver(node, client, p.Session)
+		}
+	}
 }
 
 // CatchUp has the directory not be complete until the next snapshot of its own process has come,

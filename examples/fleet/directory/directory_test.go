@@ -334,6 +334,21 @@ func TestCatchUp(t *testing.T) {
 	w.check()
 }
 
+// TestNotExpired: a lease was taken for gone, because a watch that has just begun did not name it,
+// and then it is renewed.
+func TestNotExpired(t *testing.T) {
+	w := newWorld(t, 0)
+	a, b := w.nodes[0], w.nodes[1]
+	a.arrive("anna", 1)
+	w.settle()
+	a.expire(b)
+	if _, ok := b.d.Find("anna"); ok {
+		t.Error("anna's node has no lease, and she is still there")
+	}
+	w.settle()
+	w.check()
+}
+
 // TestLostLease: a batch of a lease that has ended is ignored, and so is the end of a lease
 // after the next one has begun.
 func TestLostLease(t *testing.T) {

@@ -38,8 +38,8 @@ func TestHundredNodes(t *testing.T) {
 		sc.perNode, inNodes.perNode = 2000, 5000
 	}
 	if *full {
-		sc = scale{nodes: 100, perNode: 1_000_000, partitions: 32, copies: 2, weight: *weight, admit: 2000, over: 2 * time.Minute, atOnce: 10}
-		inNodes = scale{nodes: 100, perNode: 1_000_000, partitions: 1, weight: 1000, admit: 2000}
+		sc = scale{nodes: 100, perNode: 1_000_000, partitions: 32, copies: 2, weight: *weight, admit: 2000, over: time.Minute, atOnce: 10}
+		inNodes = scale{nodes: 30, perNode: 1_000_000, partitions: 1, weight: 1000, admit: 2000}
 	}
 	t.Logf("%-28s %8s %10s %12s %10s %12s %6s", "what happens", "right", "messages/s", "MB/s", "at most", "MB/s", "slow")
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestHundredNodes(t *testing.T) {
 		{"the engine is away", sc, (*hundred).outage},
 		{"a third of the nodes die", sc, (*hundred).thirdDies},
 		{"a rollout of all nodes", sc, (*hundred).rollout},
-		{"directories in nodes: away", inNodes, (*hundred).outage},
+		{"directories in gateways", inNodes, (*hundred).outage},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
