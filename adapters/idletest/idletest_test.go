@@ -107,8 +107,10 @@ func TestClosed(t *testing.T) {
 		if a := l.Addr(); a.Network() != "pipe" || a.String() != "pipe" {
 			t.Errorf("Addr: %v", a)
 		}
-		if l.Close() != nil || l.Close() != nil {
-			t.Error("Close failed")
+		for range 2 {
+			if err := l.Close(); err != nil {
+				t.Error("Close:", err)
+			}
 		}
 		if _, err := l.Accept(); err != net.ErrClosed {
 			t.Errorf("Accept: %v", err)

@@ -45,7 +45,7 @@ func Hello(t *testing.T, dial func() (net.Conn, error)) {
 // HalfARequest sends half a request, and nothing more.
 func HalfARequest(t *testing.T, dial func() (net.Conn, error)) {
 	t.Helper()
-	if res := exchange(t, dial, "GET /hello/gopher HTTP/1.1\r\nHost: a"); !strings.HasPrefix(res, "HTTP/1.1 408 "+http.StatusText(408)) {
+	if res := exchange(t, dial, "GET /hello/gopher HTTP/1.1\r\nHost: a"); !strings.HasPrefix(res, "HTTP/1.1 408 "+http.StatusText(http.StatusRequestTimeout)) {
 		t.Errorf("the server answered half a request with %q", res)
 	}
 }
