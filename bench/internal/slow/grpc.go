@@ -11,6 +11,7 @@ func grpcCases() []Case {
 		return Case{Name: "grpc-" + name, Protocol: "grpc", Does: does, Limit: limit,
 			needs: need("grpc", func(t *Target) string { return t.GRPC }),
 			run: hello(func(p *peer) error {
+				p.slow()
 				if window > 0 {
 					p.frame(func(f *http2.Framer) error { return f.WriteWindowUpdate(0, window) })
 				}

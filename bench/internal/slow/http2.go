@@ -27,6 +27,7 @@ func http2Cases() []Case {
 	// A body goes on with a frame after each pause.
 	body := func(name, does string, limit Limit, each func(f *http2.Framer) error) Case {
 		return beside("h2-slow-upload", h2(name, does, limit, post, hello(func(p *peer) error {
+			p.slow()
 			p.request("POST", p.Post, false)
 			return p.frames(each)
 		})))
@@ -34,6 +35,7 @@ func http2Cases() []Case {
 	// An answer is asked for with an initial window, and then a frame follows after each pause.
 	answer := func(name, does string, limit Limit, window uint32, each func(f *http2.Framer) error) Case {
 		return beside("h2-bursts", h2(name, does, limit, large, hello(func(p *peer) error {
+			p.slow()
 			p.request("GET", p.Large, true)
 			if each == nil {
 				return nil
@@ -56,6 +58,7 @@ func http2Cases() []Case {
 		}),
 		idle("no-stream", "opens no stream", hello(nothing)),
 		idle("idle", "makes a request, and never another", hello(func(p *peer) error {
+			p.slow()
 			p.request("GET", p.Get, true)
 			return nil
 		})),
@@ -86,6 +89,7 @@ func http2Cases() []Case {
 			return p.trickle("\x00\x40\x00\x09\x00\x00\x00\x00\x01\x00\x01x\x7f\xff\x7e", "x") // a field with 16 kB
 		}),
 		beside("h2-slow-upload", h2("body-stops", "sends the beginning of a body", Body, post, hello(func(p *peer) error {
+			p.slow()
 			p.request("POST", p.Post, false)
 			p.frame(func(f *http2.Framer) error { return f.WriteData(1, false, []byte("beginning")) })
 			return nil
@@ -95,6 +99,7 @@ func http2Cases() []Case {
 		body("body-padding", "sends DATA that is only padding", Body, func(f *http2.Framer) error { return f.WriteDataPadded(1, false, nil, make([]byte, 200)) }),
 		body("body-never", "opens a stream for a body, and sends PINGs", Body, ping),
 		beside("h2-slow-upload", h2("streams-left", "opens 50 streams for bodies, and leaves them", Body, post, hello(func(p *peer) error {
+			p.slow()
 			for i := range uint32(50) {
 				p.open("POST", p.Post, 1+2*i, false)
 			}
@@ -168,13 +173,13 @@ func http2Cases() []Case {
 	}
 }
 
-// hello is a case that greets the server first.
+// hello is a case that greets the server first. A server may count from the handshake, so the
+// client is slow from then on, unless the case makes a request.
 func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) error {
 	return func(p *peer) error {
 		if err := p.hello(settings...); err != nil {
 			return err
 		}
-		p.slow()
 		return run(p)
 	}
 }
