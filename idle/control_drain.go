@@ -19,7 +19,8 @@ type Drain struct {
 	Rate     float64
 
 	// CloseDelay is the time that a connection has to finish after OnDrain was called. If
-	// it is 0, the connection is ended when OnDrain has returned.
+	// it is 0, the connection is ended when OnDrain has returned. nginx calls it
+	// keepalive_min_timeout: a client that uses its connection meanwhile learns that it is to go.
 	CloseDelay time.Duration
 
 	// ForceAfter is the time after which all connections that are left are ended, whether

@@ -66,3 +66,19 @@ func ExampleCapacity_handshakes() {
 	// <nil>
 	// 1 refused
 }
+
+// A number without a unit is nanoseconds, so it's refused. So is what can't be meant.
+func ExampleTracker_Drain_refused() {
+	t, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer t.Close()
+	for _, d := range []idle.Drain{{Duration: 30}, {Duration: time.Minute, ForceAfter: time.Second}} {
+		_, err := t.Drain(d)
+		fmt.Println(err)
+	}
+	// Output:
+	// idle: Drain.Duration is 30ns, shorter than 1ms; write it with a unit, like 30*time.Second, or use 0
+	// idle: Drain.ForceAfter is 1s, shorter than the Duration of 1m0s, so it would end connections before their turn; use at least the Duration, or 0
+}
