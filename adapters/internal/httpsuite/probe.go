@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 )
 
 // A Prober serves HTTP/1 as net/http of Go 1.28 does (golang/go#80735). After each response
@@ -110,7 +112,9 @@ func Probed(t *testing.T, secure bool, wait time.Duration, listen func(t *testin
 				ln = tlsListener(ln)
 			}
 			go Prober{hook, handOver}.serve(t, ln)
+			inTime := intime.Of(t, wait/6)
 			c := Connect(t, ln.Addr())
+			c.T = inTime
 			if secure {
 				c.Shake()
 			}
@@ -120,7 +124,7 @@ func Probed(t *testing.T, secure bool, wait time.Duration, listen func(t *testin
 				}
 				c.Send(Post(2) + "ab")
 				if got := c.Want(http.StatusOK); got != want && want != "parked" {
-					t.Errorf("request %d: %q, want %q", i, got, want)
+					inTime.Errorf("request %d: %q, want %q", i, got, want)
 				}
 			}
 			begun := c.Send(Get("/"))
@@ -136,6 +140,7 @@ var ofProbes = []promise{
 	{"Probe", usual, func(t *testing.T, u under) {
 		const wait = 600 * ms
 		Probed(t, u.Secure, wait, func(t *testing.T, inner net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
+			inTime := intime.Of(t, wait/6)
 			to := Only(wait, "KeepAliveTimeout")
 			to.HeaderTimeout, to.BodyTimeout = wait/3, wait/3
 			ln, hook, err := u.Hooked(inner, to)
@@ -144,7 +149,7 @@ var ofProbes = []promise{
 			}
 			t.Cleanup(func() {
 				if st := ln.Stats(); st.Phases["keep-alive"] != 1 || st.Limits["KeepAliveTimeout"] != 1 {
-					t.Errorf("timed out in %v", st.Phases)
+					inTime.Errorf("timed out in %v", st.Phases)
 				}
 			})
 			return ln, hook
