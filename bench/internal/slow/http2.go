@@ -188,8 +188,6 @@ func hello(run func(p *peer) error, settings ...http2.Setting) func(p *peer) err
 // may be is for the server to say.
 func harmless(c Case) Case { c.Harmless = true; return c }
 
-var noWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
-
 // frame writes a frame. If that fails the connection has ended, which reading finds out.
 func (p *peer) frame(write func(*http2.Framer) error) {
 	p.writing.Lock()
