@@ -7,11 +7,12 @@ import (
 )
 
 // idlewheel is this library as a server uses it: a tracker with an idle
-// timeout, and a Touch forevery activity.
+// timeout, and a Touch for every activity.
 type idlewheel struct {
 	expired func(int)
 	tracker *idle.Tracker
 	conns   []idleConn
+	later   map[int]*idleConn // those armed again, as a Conn is for one connection
 }
 
 // idleConn is what a server has anyway, its connection, with a Conn in it.
@@ -19,6 +20,7 @@ type idleConn struct {
 	idle.Conn
 	in    *idlewheel
 	index int
+	armed bool
 }
 
 var idlewheelHooks = idle.Hooks{Expire: func(owner any, _ *idle.TimeoutError) {
@@ -31,7 +33,7 @@ func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, e
 	if err != nil {
 		return nil, err
 	}
-	w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n)}
+	w := &idlewheel{expired: expired, tracker: t, conns: make([]idleConn, n), later: map[int]*idleConn{}}
 	for i := range w.conns {
 		w.conns[i].in, w.conns[i].index = w, i
 	}
@@ -39,14 +41,34 @@ func newIdlewheel(n int, timeout time.Duration, expired func(int)) (Contender, e
 }
 
 func (w *idlewheel) Arm(i int) {
-	if err := w.tracker.Track(&w.conns[i].Conn, &w.conns[i], &idlewheelHooks); err != nil {
-		panic(err) // it is armed twice, or closed: a fault of the workload
+	c := &w.conns[i]
+	if c.armed {
+		c = &idleConn{in: w, index: i}
+		w.later[i] = c
+	}
+	c.armed = true
+	if err := w.tracker.Track(&c.Conn, c, &idlewheelHooks); err != nil {
+		panic(err) // it is closed: a fault of the workload
 	}
 }
 
-func (w *idlewheel) Cancel(i int) { w.conns[i].Conn.Stop() }
+// conn returns the connection that was armed last in place i.
+func (w *idlewheel) conn(i int) *idleConn {
+	if c, ok := w.later[i]; ok {
+		return c
+	}
+	return &w.conns[i]
+}
+
+func (w *idlewheel) Cancel(i int) { w.conn(i).Stop() }
 
 func (w *idlewheel) Touch(list []uint32) {
+	if len(w.later) > 0 {
+		for _, i := range list {
+			w.conn(int(i)).Touch()
+		}
+		return
+	}
 	for _, i := range list {
 		w.conns[i].Touch()
 	}
