@@ -485,7 +485,7 @@ func (r *room) shed() {
 			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c.conn, momentOf(r.tracker.clock))
 		}
 		if n := r.excess(l); n > 0 {
-			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants}).done
+			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants, after: func() {}}).done
 		}
 		select {
 		case <-r.tracker.stop:

@@ -52,16 +52,9 @@ func (t *Tracker) Drain(d Drain) (*Operation, error) {
 	if err := d.validate("Drain"); err != nil {
 		return nil, err
 	}
-	if t.isClosed() {
-		return nil, ErrClosed
-	}
-	if !t.draining.CompareAndSwap(false, true) {
-		return nil, errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
-	}
 	p := d.plan()
 	p.reason, p.lasts = ReasonDrain, true
-	p.after = func() { t.draining.Store(false) }
-	return t.operate(p), nil
+	return t.operate(p)
 }
 
 // plan returns the plan of an operation at the pace of d.
@@ -132,16 +125,13 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 	if err := cmp.Or(d.validate("Shed"), s.validate(t)); err != nil {
 		return nil, err
 	}
-	if t.isClosed() {
-		return nil, ErrClosed
-	}
 	p := d.plan()
 	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Fraction, s.Filter
 	if s.Max > 0 {
 		p.most = s.Max
 	}
 	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
-	return t.operate(p), nil
+	return t.operate(p)
 }
 
 // wants reports whether the conditions apply that the tracker can check by itself.

@@ -38,7 +38,7 @@ type plan struct {
 
 	wants func(c *candidate) bool // nil for all; called when a walk meets a connection, and again at its turn
 	picks func(owner any) bool    // nil for all; the user's, called when a walk meets a connection
-	after func()                  // nil, or called when the operation has finished
+	after func()                  // called when the operation has finished
 }
 
 // A result is what has come of telling a connection, or of ending it.
@@ -246,9 +246,7 @@ func (o *Operation) run() {
 		}
 	}
 	w.finish()
-	if o.plan.after != nil {
-		o.plan.after()
-	}
+	o.plan.after()
 	close(o.done)
 }
 
@@ -549,6 +547,9 @@ func (w *work) finish() {
 	all := w.op.fresh
 	w.op.fresh = nil
 	w.op.mu.Unlock()
+	if w.walking != nil {
+		w.op.tracker.abandonWalk(w.walking)
+	}
 	if !w.plan.lasts {
 		return // the Drain beside it has listed them
 	}

@@ -252,14 +252,9 @@ func (n *counting) finish() *Census {
 	}
 	c.list = slices.Concat(n.met...)
 	n.met, n.stopped = nil, true
-	sortByStamp(c.list)
+	slices.SortFunc(c.list, byStamp)
 	c.Took = time.Since(c.At)
 	return c
-}
-
-// sortByStamp puts the candidate with the earliest stamp first.
-func sortByStamp(all []candidate) {
-	slices.SortFunc(all, byStamp)
 }
 
 // Info describes a live connection.

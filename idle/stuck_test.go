@@ -223,3 +223,20 @@ func TestDrainBesideLoopThatBlocksLater(t *testing.T) {
 		r.finishesIn(o, time.Minute)
 	})
 }
+
+// TestLowerCapacityBesideStuckLoop lowers a capacity when nobody may be evicted yet. What walks for
+// that again and again does not pile up on the blocked loop.
+func TestLowerCapacityBesideStuckLoop(t *testing.T) {
+	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+		r.peers(10)
+		r.mustHold(Capacity{MaxConns: 5, MinIdle: 10 * time.Minute})
+		r.wait(time.Minute)
+		if n := len(r.loops[0].walks.next); n > 1 {
+			r.Errorf("%d walks wait for the blocked loop", n)
+		}
+		r.wait(10 * time.Minute)
+		if st := r.Stats(); st.Live != 5 || st.Evicted != 6 {
+			r.Errorf("%+v", st)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -12,10 +13,9 @@ import (
 // [Tracker.CloseWhenEmpty] end it.
 type Tracker struct {
 	base
-	due      []*Shard      // the driver's: those of own that are due
-	behind   atomic.Bool   // the last passes over own have left something for want of time
-	turn     atomic.Uint32 // Track uses it to take shards in turn
-	draining atomic.Bool   // a Drain is under way
+	due    []*Shard      // the driver's: those of own that are due
+	behind atomic.Bool   // the last passes over own have left something for want of time
+	turn   atomic.Uint32 // Track uses it to take shards in turn
 
 	operations []*Operation // those that have not finished; guarded by mu
 }
@@ -119,22 +119,24 @@ func (t *Tracker) Operations() []*Operation {
 }
 
 // operate starts an operation, and lists it until it has finished.
-func (t *Tracker) operate(p plan) *Operation {
+func (t *Tracker) operate(p plan) (*Operation, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, ErrClosed
+	case p.lasts && slices.ContainsFunc(t.operations, func(o *Operation) bool { return o.plan.lasts }):
+		return nil, errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
+	}
 	var o *Operation
-	after := p.after
 	p.after = func() {
 		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.operations = slices.DeleteFunc(t.operations, func(have *Operation) bool { return have == o })
-		t.mu.Unlock()
-		if after != nil {
-			after()
-		}
 	}
 	o = t.begin(p)
 	t.operations = append(t.operations, o)
-	return o
+	return o, nil
 }
 
 // RecentEnds returns the last ends, the newest first, at most 1,024. The first call has
