@@ -45,7 +45,7 @@ func (p *panicker) call(name string) {
 func (p *panicker) Expire(err *TimeoutError)     { p.peer.Expire(err); p.call("Expire") }
 func (p *panicker) Ping() error                  { p.call("Ping"); return nil }
 func (p *panicker) OnTimeout(*TimeoutError) bool { p.call("OnTimeout"); return false }
-func (p *panicker) Examine() SocketState         { p.call("Examine"); return SocketState{} }
+func (p *panicker) Examine() SocketState         { p.call("Probe"); return SocketState{} }
 func (p *panicker) OnDrain()                     { p.call("OnDrain") }
 func (p *panicker) Reap()                        { p.call("Reap") }
 
@@ -56,7 +56,7 @@ func TestPanicsAreReportedAndHarmless(t *testing.T) {
 		ReadTimeout: 5 * time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: time.Hour,
 		Heartbeat: Heartbeat{Interval: 2 * time.Second, Timeout: time.Hour},
 	}
-	first := []string{"Ping", "OnDrain", "Examine", "OnTimeout"}
+	first := []string{"Ping", "OnDrain", "Probe", "OnTimeout"}
 	all := append(first, "Expire", "Reap")
 	for _, in := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		t.Run(in, func(t *testing.T) {

@@ -411,7 +411,7 @@ func (c *Conn) Stop() bool { return c.close(false) }
 // receive it, because it has not ended.
 func (c *Conn) Release() bool { return c.close(true) }
 
-// close is Close, or Release if the connection stays open.
+// close is Stop, or Release if the connection stays open.
 func (c *Conn) close(stays bool) bool {
 	s := c.shard
 	if s == nil {

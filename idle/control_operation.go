@@ -167,9 +167,9 @@ func (o *Operation) isCancelled() bool {
 	return o.cancelled
 }
 
-// asks calls a predicate of the user's. One that panics picks nobody.
+// asks calls Filter. One that panics picks nobody.
 func (o *Operation) asks(owner any) (yes bool) {
-	o.tracker.calls.guard("Pick", func() { yes = o.plan.picks(owner) })
+	o.tracker.calls.guard("Filter", func() { yes = o.plan.picks(owner) })
 	return yes
 }
 

@@ -58,7 +58,7 @@
 //
 // The adapter's [Tracker] also changes connections that are open, from any goroutine:
 //
-//	SetPolicy, Replace   limits change, for new connections and for those that have them
+//	SetPolicy            limits change, for new connections and for those that have them
 //	SetCapacity          bounds the connections, in all and per key, and new ones per second;
 //	                     those idle longest make room for new ones
 //	Drain                tells all connections, and then ends them, idle longest first, at an

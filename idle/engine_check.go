@@ -98,7 +98,7 @@ func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patienc
 
 // probe asks the owner for SocketState, and applies it.
 func (s *Shard) probe(c *Conn, about Reason) (e SocketState) {
-	s.tracker.calls.guard("Examine", func() { e = c.hooks.Probe(c.owner, about) })
+	s.tracker.calls.guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
 	if !c.Live() {
 		return e
 	}

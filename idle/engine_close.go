@@ -14,8 +14,8 @@ import (
 //
 // Close waits for running callbacks, but no longer than Options.ReapDelay, and then
 // fails with an error that says how many are left, though the tracker is closed. A callback
-// that calls Close is one of them; [Tracker.CloseWhenEmpty] does not wait. A connection whose OnTimeout is still running then is returned all the same.
-// Any later call fails with [ErrClosed].
+// that calls Close is one of them; [Tracker.CloseWhenEmpty] does not wait. A connection whose
+// OnTimeout is still running then is returned all the same. Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
 	if !t.tryClose() {

@@ -282,7 +282,7 @@ func (s *Shard) insert(c *Conn) error {
 	return nil
 }
 
-// noPing notes that a connection cannot be pinged. A Replace that does not see the
+// noPing notes that a connection cannot be pinged. A SetPolicy that does not see the
 // note has replaced the policy by the time that noPing returns, so Track sees that.
 func (b *base) noPing() {
 	b.mu.Lock()

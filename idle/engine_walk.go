@@ -35,9 +35,7 @@ type walkQueue struct {
 // walk calls visit forevery connection, in the passes of the shards. It returns a
 // channel that is closed when all were visited, or the tracker is closed.
 func (b *base) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.startWalk(&walk{visit: visit})
+	return b.walkInstead(nil, visit)
 }
 
 // walkInstead is walk for walks that may stand for each other; see walk.instead.

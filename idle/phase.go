@@ -159,16 +159,15 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // No connection is ended by the old policy once SetPolicy has returned, except for one that an
 // event loop is ending at that moment. A longer limit therefore holds at once. Callbacks
 // about a connection that was ended before may still follow. A shorter limit counts from
-// where it always counts, such as the last activity: a connection that has been idle for longer than a new IdleTimeout
-// is ended as soon as the tracker has looked at it. It looks at all connections in the
-// background, at a million of them in less than a second.
+// where it always counts, such as the last activity. The tracker looks at all connections in
+// the background, at a million of them in less than a second.
 //
 // Some limits need an account that the old policy may not have kept: ReadTotal, the
 // minimum rates, and a Heartbeat of the other form. These count from now.
 //
-// If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the
-// tracker is closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active Heartbeat but connections were
-// tracked with Hooks that have no Ping. Then nothing changes. It panics if the phase is nil.
+// If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
+// closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
+// Heartbeat but connections were tracked with Hooks that have no Ping. Then nothing changes.
 func (ph *Phase) SetPolicy(p Policy) error {
 	if ph == nil {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")

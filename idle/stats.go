@@ -8,7 +8,7 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is
 // exact. They are not loaded at one moment, so they may disagree by what happens
-// meanwhile. When nothing happens, Tracked is the sum of Live, Gone, all of TimedOut,
+// meanwhile. When nothing happens, Tracked is the sum of Live, Closed, all of TimedOut,
 // Drained, Shed and Evicted.
 type Stats struct {
 	Tracked  uint64            // connections tracked so far
@@ -40,7 +40,7 @@ type Stats struct {
 	PassTotal time.Duration // total time of all passes
 	Longest   time.Duration // time of the longest pass
 
-	// Behind is for how long passes have left connections for the next tick, for want of
+	// BacklogAge is for how long passes have left connections for the next tick, for want of
 	// time. No connection that waits for a pass has waited for longer. It is 0 if the last
 	// passes left none. See DESIGN.md, "Backlogs", for the formula of its maximum.
 	BacklogAge time.Duration
@@ -80,7 +80,7 @@ func Reasons() []Reason {
 	return all
 }
 
-// Add adds the counts of another tracker to s. Longest and Behind become the maximum.
+// Add adds the counts of another tracker to s. Longest and BacklogAge become the maximum.
 func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live

@@ -32,7 +32,9 @@ func (r *rig) goWalking(took time.Duration) *walkLog {
 // goSlowly begins a walk that visits one connection a pass.
 func (r *rig) goSlowly() *walkLog {
 	for s := range r.each {
-		s.stride = 1
+		if s.stride != 1 { // another walk may be under way
+			s.stride = 1
+		}
 	}
 	return r.goWalking(r.opts.Budget)
 }

@@ -72,6 +72,10 @@ type Timeouts struct {
 	// With TLS, the bytes within the records count, without the records' headers and
 	// authentication, but with the padding that TLS 1.3 allows. HTTP/2 counts bytes of
 	// DATA, without padding.
+	//
+	// So the server waits for a body of n bytes for at most n/BytesPerSecond seconds and the
+	// Grace. There is no other total limit for a body alone. HandlerTimeout and StreamTotal
+	// include the body.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the
