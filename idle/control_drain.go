@@ -111,7 +111,7 @@ type Shed struct {
 // all. Connections that are tracked later are not included, nor those whose OnTimeout is
 // running. Idle is looked at once more when a connection has its turn.
 //
-// Filter is called forevery connection to which the other conditions apply, in a pass of
+// Filter is called for every connection to which the other conditions apply, in a pass of
 // its shard, or on the connection's loop. Passes of several shards may call it at the same
 // time. It must be quick, and must not block. If it panics, that is logged and counted as
 // in a callback, and the connection is not chosen. To end a single connection, call

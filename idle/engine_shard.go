@@ -114,7 +114,7 @@ func (b *base) newShard(execute func(func()) error) *Shard {
 	return s
 }
 
-// each calls yield forevery shard.
+// each calls yield for every shard.
 func (b *base) each(yield func(*Shard) bool) {
 	for _, s := range b.own {
 		if !yield(s) {

@@ -32,7 +32,7 @@ type walkQueue struct {
 	closed  bool
 }
 
-// walk calls visit forevery connection, in the passes of the shards. It returns a
+// walk calls visit for every connection, in the passes of the shards. It returns a
 // channel that is closed when all were visited, or the tracker is closed.
 func (b *base) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
 	return b.walkInstead(nil, visit)

@@ -28,7 +28,7 @@ func (r *rig) keeper(keep func(*TimeoutError) bool) *keeper {
 	return k
 }
 
-// TestKeepIsAskedAgainAFullTimeoutLater does so forevery reason.
+// TestKeepIsAskedAgainAFullTimeoutLater does so for every reason.
 func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
 	const limit = time.Second
 	for reason, p := range map[Reason]Policy{

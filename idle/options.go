@@ -162,7 +162,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.setsLimit() {
+	if !p.SetsLimit() {
 		return nil, errNoLimit()
 	}
 	t := new(Tracker)

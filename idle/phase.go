@@ -147,7 +147,7 @@ func perByte(r Rate, tick time.Duration) uint64 {
 // It must set a limit, as the policy given to [New] must.
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
-	if !p.setsLimit() {
+	if !p.SetsLimit() {
 		return errNoLimit()
 	}
 	return t.phase.SetPolicy(p)

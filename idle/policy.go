@@ -154,8 +154,8 @@ type Rate struct {
 	Grace          time.Duration
 }
 
-// setsLimit reports whether p sets a limit.
-func (p Policy) setsLimit() bool {
+// SetsLimit reports whether p sets a limit. Name, NoInterrupt and Handshake are none.
+func (p Policy) SetsLimit() bool {
 	return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
 }
 

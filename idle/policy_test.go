@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +223,29 @@ func TestTickFor(t *testing.T) {
 	defer tr.Close()
 	if tr.opts.Tick != 80*ms {
 		t.Errorf("the tick is %v", tr.opts.Tick)
+	}
+}
+
+// TestSetsLimit sets one field at a time.
+func TestSetsLimit(t *testing.T) {
+	none := []string{"Name", "NoInterrupt", "Handshake"}
+	typ := reflect.TypeFor[Policy]()
+	for i := range typ.NumField() {
+		var p Policy
+		field := reflect.ValueOf(&p).Elem().Field(i)
+		for field.Kind() == reflect.Struct {
+			field = field.Field(0)
+		}
+		switch field.Kind() {
+		case reflect.String:
+			field.SetString("any")
+		case reflect.Bool:
+			field.SetBool(true)
+		default:
+			field.SetInt(1)
+		}
+		if name := typ.Field(i).Name; p.SetsLimit() == slices.Contains(none, name) {
+			t.Errorf("a policy of %s alone: %t", name, p.SetsLimit())
+		}
 	}
 }

@@ -143,7 +143,7 @@
 // field of Timeouts, even if its count is zero. Fields of idle.Policy, which limit hijacked
 // connections, have an entry from the first timeout on.
 //
-// Tracker returns the [idle.Tracker] of its connections, foreverything else, such as
+// Tracker returns the [idle.Tracker] of its connections, for everything else, such as
 // SetCapacity and Shed. If there is no room for a connection, it's closed. If the header of
 // its request has arrived already, the request is answered with 503 and a Retry-After. The
 // tracker's own policy never applies, because each connection is in a phase, whose policy is

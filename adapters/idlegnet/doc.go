@@ -32,7 +32,7 @@
 // block. They may write to the connection, as OnTraffic may. gnet sends what it can at once
 // and the rest by itself, so there is nothing to flush.
 //
-// Write a farewell in OnEnd, which is called forevery reason. The connection is closed right
+// Write a farewell in OnEnd, which is called for every reason. The connection is closed right
 // after it, so bytes for which the kernel has no room may be lost. In a Drain or Shed with a
 // CloseDelay, OnDrain can ask the client to finish before that.
 //

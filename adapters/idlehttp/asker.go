@@ -67,9 +67,9 @@ func isServed(s *http.Server) bool {
 // is written, the connection may have been asked to finish. Then the header says so. It
 // has the exported methods that net/http's own ResponseWriter has.
 //
-// A connection has one asker for all of its requests, of which only one is handled at a
-// time. A handler must not use it after it has returned. That is so with net/http's own
-// ResponseWriter too, whose buffer the next request of any connection may get.
+// HTTP/1 handles one request of a connection at a time, so each connection has one asker and
+// reuses it. A handler must not use it after it has returned. The same is true of net/http's
+// own ResponseWriter: its buffer may already belong to another request.
 type asker struct {
 	http.ResponseWriter
 	conn  *httpconn.Conn

@@ -150,7 +150,8 @@ func TestKeyKnownLater(t *testing.T) {
 	})
 }
 
-// TestRateKnownLater counts those of an address that come in a second, as soon as it is known.
+// TestRateKnownLater: a connection whose address comes later counts in NewPerKey from then on. If
+// its address has had too many, it is ended.
 func TestRateKnownLater(t *testing.T) {
 	behindProxy(t, idle.Options{}, func(p *proxy) {
 		if err := p.tracker.SetCapacity(idle.Capacity{NewPerKey: idle.Quota{PerSecond: 0.1, Burst: 2}}); err != nil {

@@ -82,7 +82,7 @@
 // # Histograms
 //
 // Each histogram has classic buckets and native ones. The native ones have schema 0: their
-// bounds are the powers of 2 of a second, like those of [idle.Histogram]. The classic buckets
+// bounds are seconds divided or multiplied by powers of 2, as in [idle.Histogram]. The classic buckets
 // are all of these or every second one, in the range that matters.
 //
 // # How many series there are

@@ -134,7 +134,7 @@ func (l *epollLoad) settle(outstanding int) error {
 
 func nothing(fd int32) error { return nil }
 
-// keepBusy sends a request forevery answer, for a time that it returns.
+// keepBusy sends a request for every answer, for a time that it returns.
 func (l *epollLoad) keepBusy(d time.Duration) (done int, took time.Duration, err error) {
 	begun := time.Now()
 	for took < d {
@@ -157,7 +157,7 @@ func (l *epollLoad) send(fd int32) error {
 	return err
 }
 
-// wait waits for answers, calls then forevery connection whose answer is
+// wait waits for answers, calls then for every connection whose answer is
 // complete, and returns how many those are.
 func (l *epollLoad) wait(then func(fd int32) error) (complete int, err error) {
 	events, complete, err := l.collect(patience, then)

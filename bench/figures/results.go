@@ -155,7 +155,7 @@ func (r *results) between(workload, contender string) (string, error) {
 	return number(*p.Min) + " to " + number(*p.Max) + " " + p.Unit, nil
 }
 
-// times returns how many times the figure of one contender is that of another.
+// times returns the figure of one contender divided by the figure of the other.
 func (r *results) times(workload, one, other string) (string, error) {
 	p, err := r.row(workload, one)
 	if err != nil {
@@ -193,7 +193,8 @@ func (r *results) server(name string) (*server, error) {
 	return nil, fmt.Errorf("e2e.json has no server %s", name)
 }
 
-// ratios returns the ratios of CPU time and of requests a second to those of the bare server.
+// ratios compares a server with the bare one. It returns CPU time divided by CPU time, and
+// requests a second divided by requests a second.
 func (r *results) ratios(name, variant string) (cpu, rate [3]float64, err error) {
 	s, err := r.server(name)
 	if err != nil {
@@ -240,7 +241,7 @@ func (r *results) crowd(name, variant string) (*crowd, error) {
 	return nil, fmt.Errorf("e2e.json has no crowd of %s/%s", name, variant)
 }
 
-// over returns the bytes of a waiting connection over those of the bare server.
+// over returns how many bytes a waiting connection takes more than one of the bare server.
 func (r *results) over(name, variant string) (string, error) {
 	c, err := r.crowd(name, variant)
 	if err != nil {
@@ -281,7 +282,7 @@ func (r *results) dearest() string {
 	return fmt.Sprintf("%.1f to %.1f", least, most)
 }
 
-// rounds returns those of e2e, and of its crowds.
+// rounds returns how many rounds e2e has run, for its servers or for its crowds.
 func (r *results) rounds(what string) (int, error) {
 	for _, s := range r.e2e.Servers {
 		switch {

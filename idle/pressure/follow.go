@@ -57,16 +57,10 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("pressure: Config.From is %v and Full is %v; they must be from 0 to 1, and From less than Full", c.From, c.Full)
 	case c.Every < time.Millisecond:
 		return c, fmt.Errorf("pressure: Config.Every is %v; it must be at least 1ms, or 0 for 1s", c.Every)
-	case !setsLimit(c.Policy) && len(c.Phases) == 0:
+	case !c.Policy.SetsLimit() && len(c.Phases) == 0:
 		return c, errors.New("pressure: Config.Policy and Phases set no limit; set those that are to be tighter at full pressure")
 	}
 	return c, nil
-}
-
-// setsLimit reports whether p is more than a name.
-func setsLimit(p idle.Policy) bool {
-	p.Name, p.NoInterrupt, p.Handshake = "", false, false
-	return p != idle.Policy{}
 }
 
 // Between returns a function for [Config].Read: 0 while read returns from or less, 1 from
@@ -182,7 +176,7 @@ func Follow(t *idle.Tracker, c Config) (*Follower, error) {
 		return nil, err
 	}
 	f := &Follower{config: c, tracker: t, done: make(chan struct{})}
-	if setsLimit(c.Policy) {
+	if c.Policy.SetsLimit() {
 		if err := f.add(t, t.Initial(), c.Policy); err != nil {
 			return nil, err
 		}

@@ -69,14 +69,14 @@ func (s *streams) follow(f *pressure.Follower, full idle.Policy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follower = f
-	if s.tracker == nil || !setsLimit(full) {
+	if s.tracker == nil || !full.SetsLimit() {
 		return nil
 	}
 	if err := f.Add(s.tracker, s.phase, full); err != nil {
 		return err
 	}
 	ofAll := ofWindow(full)
-	if !setsLimit(ofAll) {
+	if !ofAll.SetsLimit() {
 		return nil
 	}
 	return f.Add(s.tracker, s.window, ofAll)

@@ -140,7 +140,7 @@ func TestDurations(t *testing.T) {
 				t.Errorf("%s of %v becomes %v, want %v", name, value, got, want)
 			}
 			for p, got := range all {
-				if want == 0 && setsLimit(got) {
+				if want == 0 && got.SetsLimit() {
 					t.Errorf("%s of %v: %v is %+v", name, value, Phase(p), got)
 				}
 			}
@@ -225,7 +225,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 			}
 		}
 		// What a reset waits for ends, by a total or by a rate that has its own.
-		if u, s := all[resetPending], all[stream]; setsLimit(s) && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
+		if u, s := all[resetPending], all[stream]; s.SetsLimit() && u.ReadTotal == 0 && u.MinReadRate.BytesPerSecond == 0 {
 			t.Errorf("with %v a stream can be reset, but a trickle holds the connection: %+v", values, u)
 		}
 	}

@@ -27,7 +27,7 @@ func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (
 	switch {
 	case l.streams.follows():
 		return nil, errors.New("the listener follows a pressure already; stop that Follower first")
-	case c.Policy.Name != "" || setsLimit(c.Policy) || c.Phases != nil:
+	case c.Policy.Name != "" || c.Policy.SetsLimit() || c.Phases != nil:
 		return nil, errors.New("Config.Policy or Phases is set; set the Timeouts at full pressure instead")
 	case full.OnTimeout != nil || full.OnEnd != nil:
 		return nil, errors.New("OnTimeout or OnEnd is set at full pressure; they are those of the listener")
@@ -41,7 +41,7 @@ func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (
 	for i, policy := range policies {
 		// The limits of resetPending are of several settings, and short. Streams have a tracker
 		// of their own.
-		if setsLimit(policy) && Phase(i) != resetPending && Phase(i) != stream {
+		if policy.SetsLimit() && Phase(i) != resetPending && Phase(i) != stream {
 			c.Phases[l.phases[i]] = policy
 		}
 	}

@@ -360,7 +360,7 @@ func TestOnEnd(t *testing.T) {
 func TestSettingsInMetrics(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
 		for _, s := range settings(new(httplimits.Timeouts)) {
-			first := s.limits[0] // others may be those of several settings
+			first := s.limits[0] // the others may belong to other settings too
 			tracker := l.tracker
 			if first.phase == stream {
 				tracker = l.streams.tracker

@@ -17,7 +17,7 @@ func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.transition(from, hijacked) {
 			c.ReadAhead(false)
-			if p := c.listener.phases[Hijacked]; setsLimit(p.Policy()) {
+			if p := c.listener.phases[Hijacked]; p.Policy().SetsLimit() {
 				c.Conn.Enter(p)
 			} else {
 				c.letGo()
@@ -74,7 +74,7 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 	}
 	l.watching.Lock() // of two calls at once only one could track the connection again
 	defer l.watching.Unlock()
-	if !setsLimit(p) {
+	if !p.SetsLimit() {
 		c.letGo()
 		return nil
 	}
@@ -105,11 +105,6 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 	c.extra.Store(&extra{on: on}) // the new owner writes its own protocol, so timeouts are not answered any more
 	c.Conn.Enter(phase)
 	return nil
-}
-
-// setsLimit reports whether p sets any limit.
-func setsLimit(p idle.Policy) bool {
-	return p != idle.Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
 }
 
 // errEnded is returned for a connection that is to be tracked after the trackers

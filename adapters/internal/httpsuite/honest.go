@@ -59,8 +59,8 @@ var honestClients = func() []honest {
 		// request. Here it is twice the rate.
 		{"BodyAboveTheRate", usual, bodyRate, limit, 0, slices.Repeat(slices.Concat([]step{{Post(30 * 50), 0, nil}},
 			slices.Repeat([]step{{half[:50], 50 * ms, nil}}, 29), []step{both(half[:50], "/"+half[:30*50])}), 2)},
-		// The wait for a request starts over with each response, and is not that of the
-		// handshake, the header or the body.
+		// KeepAliveTimeout starts over with each response. The limits of the handshake, the
+		// header and the body don't count while the client waits to send the next request.
 		{"KeepAliveBeginsAnew", usual, keepAlive, limit, 0, slices.Repeat([]step{both(Post(3)+"abc", "/abc"), {"", limit / 2, nil}}, 4)},
 		// A client that goes on sending while a long handler runs is not cut, nor is its next
 		// request.

@@ -65,8 +65,9 @@ func (w *world) errorf(format string, args ...any) {
 	w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 }
 
-// ServeHTTP answers a request. Its path is /id/size/milliseconds: who asks, how long the response is,
-// and for how long the handler thinks before it, and in the middle of it.
+// ServeHTTP answers a request. Its path is /id/size/milliseconds: the number of the request, the
+// length of the response, and how long the handler sleeps before the response and again halfway
+// through it.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var size, ms int
 	part := strings.Split(r.URL.Path, "/")

@@ -21,7 +21,7 @@ type deadlines struct {
 }
 
 // mostSockets returns how many sockets a process may have: as many as there are
-// descriptors, less some foreverything else, or ports that the system gives to
+// descriptors, less some for everything else, or ports that the system gives to
 // sockets which do not ask for a certain one.
 func mostSockets() int {
 	ports := uint64(16_000)

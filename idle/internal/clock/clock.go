@@ -270,7 +270,7 @@ func (k *Clock) Recent() int64 {
 }
 
 // gaps records stamps that ended late, and when. It forgets the oldest, but keeps
-// the greatest lateness among those, and assumes that forevery stamp as old as
+// the greatest lateness among those, and assumes that for every stamp as old as
 // them.
 type gaps struct {
 	ring      [1024]gap

@@ -1,0 +1,112 @@
+package idle
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHandshakes: no more connections than Handshakes are in phases of a handshake, whatever
+// else there is room for. A place is free when one of them enters another phase, or ends.
+func TestHandshakes(t *testing.T) {
+	greeting := Policy{Name: "greeting", PhaseTimeout: 10 * time.Second, Handshake: true}
+	onBoth(t, greeting, nil, func(r *rig) {
+		open := r.phaseOf(Policy{Name: "open", IdleTimeout: time.Hour})
+		login := r.phaseOf(Policy{Name: "login", PhaseTimeout: 20 * time.Second, Handshake: true})
+		early := r.peer() // before there is a limit: doesn't count
+		r.mustHold(Capacity{Handshakes: 3})
+		var all []*peer
+		for range 3 {
+			all = append(all, r.peer())
+		}
+		refused := uint64(0)
+		full := func() {
+			r.Helper()
+			err := r.tryTrack(new(Conn), &peer{})
+			if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "in the handshake") {
+				r.Errorf("one more: %v", err)
+			}
+			refused++
+		}
+		full()
+		r.do(func() { all[0].Enter(login); early.Enter(open) })
+		full() // a login is a handshake too
+		r.do(func() { all[0].Enter(open) })
+		r.peer()
+		full()
+		r.do(func() { all[0].Enter(login) }) // that of another user: it doesn't count again
+		full()
+		moved := &peer{} // from another tracker, where it has shaken hands
+		if err := r.Adopt(&moved.Conn, moved, hooksOf(moved)); err != nil {
+			r.Fatal(err)
+		}
+		moved.Stop()
+		full()
+		r.do(func() { all[0].Enter(open); all[0].Stop(); all[1].Stop() })
+		r.peer()
+		full()
+		r.do(all[2].Established)
+		r.do(all[2].Established)
+		last := r.peer()
+		full()
+		r.wait(9 * time.Second)
+		r.do(func() { last.Enter(login) })
+		r.wait(2 * time.Second) // the others have timed out
+		if st := r.Stats(); st.RefusedHandshake != refused || st.Refused != refused || st.Live != 2 {
+			r.Errorf("%+v; want %d refused", st, refused)
+		}
+		r.peer()
+		r.peer()
+		full()
+		r.wait(time.Minute)
+		if n := r.room.handshakes.Load(); n != 0 {
+			r.Errorf("%d in the handshake when all have left it", n)
+		}
+	})
+}
+
+// TestHandshakesBesideOtherLimits: who is refused for another reason takes no place.
+func TestHandshakesBesideOtherLimits(t *testing.T) {
+	onBoth(t, Policy{PhaseTimeout: time.Hour, Handshake: true}, nil, func(r *rig) {
+		r.mustHold(Capacity{Handshakes: 5, PerKey: 2, MaxConns: 3, MinIdle: time.Minute, Key: func(owner any) string { return string(rune(owner.(*guest).n)) }})
+		track := func(key rune) error { g := &guest{n: int(key)}; return r.tryTrack(&g.conn, g) }
+		for i, key := range []rune("aaabca") {
+			if err, want := track(key), i < 2 || i == 3; (err == nil) != want {
+				r.Errorf("number %d: %v", i, err)
+			}
+		}
+		if st := r.Stats(); st.Refused != 3 || st.RefusedKey != 2 || st.RefusedHandshake != 0 {
+			r.Errorf("%+v", st)
+		}
+		if n := r.room.handshakes.Load(); n != 3 {
+			r.Errorf("%d in the handshake, want 3", n)
+		}
+		r.Tracker.Close()
+		if n := r.room.handshakes.Load(); n != 0 && r.shard == nil {
+			r.Errorf("%d in the handshake after Close", n)
+		}
+	})
+}
+
+// TestHandshakesRefused names what would make the limit count nothing.
+func TestHandshakesRefused(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		for want, c := range map[string]Capacity{
+			"Capacity.Handshakes is -1; use 0":                                      {Handshakes: -1},
+			"Capacity.Handshakes is 5, but the policy with which connections begin": {Handshakes: 5},
+		} {
+			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
+				r.Errorf("%+v: %v", c, err)
+			}
+		}
+		greeting := Policy{PhaseTimeout: time.Second, Handshake: true}
+		if err := r.SetPolicy(greeting); err != nil {
+			r.Fatal(err)
+		}
+		r.mustHold(Capacity{Handshakes: 5})
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour}); err == nil || !strings.Contains(err.Error(), "Capacity.Handshakes is 5") || r.Policy() != greeting {
+			r.Errorf("SetPolicy: %v", err)
+		}
+	})
+}
