@@ -121,7 +121,7 @@ func (w *world) anyCapacity(pick uint64) (c Capacity) {
 	}
 	if next(4) > 0 {
 		c.MaxConns = 1 + int(next(uint64(len(w.slots))))
-		c.MinIdle = time.Duration(next(40)) * w.tick
+		c.MinIdle = time.Duration(1+next(40)) * w.tick // not 0: callbacks track others, and would do so forever
 		if next(2) == 0 {
 			c.Exempt = []*Phase{w.phases[next(uint64(len(w.phases)))]}
 		}
@@ -237,7 +237,12 @@ func (w *world) settleTime() time.Duration {
 // w.mu is held.
 func (w *world) evictable(since time.Duration) *life {
 	for _, s := range w.slots {
-		if l := s.life; l != nil && l.live() && l.evictable <= since {
+		l := s.life
+		if l == nil || !l.live() {
+			continue
+		}
+		_, used := l.ledger.used() // maybe since checkCapacity has looked
+		if idle := used + w.capacity.now.MinIdle + 4*w.tick; max(l.evictable, idle) <= since-s.home.blocked(l.evictable) {
 			return l
 		}
 	}
