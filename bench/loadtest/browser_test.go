@@ -35,7 +35,7 @@ func TestPageInBrowser(t *testing.T) {
 
 	b.await("all are live", `number("#live") > 15000`)
 	b.await("the census has counted them", `number("#in-60") > 0 && document.querySelectorAll("#idle-histogram .bucket").length > 1`)
-	b.await("ends appear", `document.querySelectorAll("#ends tbody tr").length > 3 && text("#reasons").includes("heartbeat")`)
+	b.await("ends appear", `document.querySelectorAll("#ends tbody tr").length > 3 && text("#reasons").includes("Heartbeat")`)
 	b.await("counts move", `text("#ended") !== "-" && number("#ended") > 0 && document.querySelector("#ended-spark .line").getAttribute("d").length > 20`)
 	b.await("the most idle are listed", `rows().length === 20 && sorted() === "idle"`)
 

@@ -73,13 +73,15 @@ func (c *client) sip(since span, rate int) outcome {
 }
 
 // judgeSip judges the end of a slow reader, which the server has told of: bytes
-// that are under way hide it from the client.
+// that are under way hide it from the client. What its kernel had acknowledged before a
+// write of the server's had to wait buys no time, even if the client takes it later.
 func (c *client) judgeSip(since span, rate, taken int, at time.Time) outcome {
 	most := taken + atMostUnread
 	if rate > writeRate {
 		most = 1 << 30 // it may have been slower than it meant to be, as the machine is busy; that is no lateness
 	}
-	o := c.ended(since, writeRation.paid(taken), writeRation.paid(most), at, idle.ReasonMinWriteRate)
+	least := max(0, taken-atMostUnread)
+	o := c.ended(since, writeRation.paid(least), writeRation.paid(most), at, idle.ReasonMinWriteRate)
 	if o.verdict == closed && rate > writeRate {
 		o.verdict = draw
 	}
