@@ -190,7 +190,9 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestField: each server of the field starts and serves, or says why not.
+// TestField: each server of the field starts and serves, or says why not. Caddy and Traefik close
+// one new HTTP/2 connection in several hundred right after their SETTINGS, so that a control that
+// was cut is tried again.
 func TestField(t *testing.T) {
 	cases := only(func(c slow.Case) bool {
 		return slices.Contains([]string{"h1-slow-header", "h2-slow-header", "grpc-subscribes", "mqtt-slow-connect"}, c.Name)
@@ -203,10 +205,18 @@ func TestField(t *testing.T) {
 				t.Skip(err)
 			}
 			defer stop()
-			for _, r := range slow.Run(t.Context(), target, slow.Options{GiveUp: giveUp}, cases) {
-				if r.Outcome != slow.Passed && r.Outcome != slow.Skipped {
-					t.Errorf("it does not serve: %+v", r)
+			var cut []slow.Case
+			for tries, left := 0, cases; tries < 3 && len(left) > 0; tries, left = tries+1, cut {
+				cut = nil
+				for _, r := range slow.Run(t.Context(), target, slow.Options{GiveUp: giveUp}, left) {
+					if r.Outcome != slow.Passed && r.Outcome != slow.Skipped {
+						t.Logf("it does not serve: %+v", r)
+						cut = append(cut, r.Case)
+					}
 				}
+			}
+			if len(cut) > 0 {
+				t.Errorf("it did not serve in three tries: %+v", cut)
 			}
 		})
 	}
