@@ -206,6 +206,7 @@ func (w *world) begin(s *slot, pick uint64) {
 		w.errorf("at %v: Track: %v", w.now(), err)
 	}
 	if tracked != nil {
+		s.used-- // it may be tried again
 		return
 	}
 	s.life = l

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -139,6 +140,7 @@ func (l *life) Expire(err *TimeoutError) {
 		l.slot.life = nil
 	}
 	l.meddle("Expire", l.keeps())
+	l.maybeThrow("Expire")
 }
 
 // checkTimeout checks that err is true at this moment; w.mu is held.
@@ -192,6 +194,7 @@ func (l *life) OnDrain() {
 	if l.slot.home.loop != nil { // else others may be checked at this moment
 		l.meddle("Drain", false)
 	}
+	l.maybeThrow("OnDrain")
 }
 
 func (l *life) Ping() error {
@@ -251,12 +254,20 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 	w.passOver(l)
 	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
 	answer := w.chance("answer", l.slot.n)%3 > 0
+	how := w.chance("how it ends", l.slot.n) % 64 // only some return
+	if how < 2 {
+		answer = false
+	}
 	if ok {
 		l.meddle("OnTimeout", true)
 	}
 	w.mu.Unlock()
 	if block {
-		time.Sleep(w.tick*time.Duration(w.chance("keeping", 0)%53) + 3210)
+		most := uint64(53)
+		if how%8 == 3 {
+			most = 600
+		}
+		w.hang(w.tick*time.Duration(w.chance("keeping", 0)%most) + 3210)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,7 +282,34 @@ func (k keeperLife) OnTimeout(err *TimeoutError) bool {
 		w.kept++
 		l.ledger.kept(err.Reason, w.now())
 	}
+	switch {
+	case how == 0:
+		w.throw()
+	case how == 1 && l.slot.home.loop == nil:
+		runtime.Goexit()
+	}
 	return answer
+}
+
+// throw panics; w.mu is held.
+func (w *world) throw() {
+	w.panics++
+	panic("thrown")
+}
+
+// maybeThrow panics now and then; w.mu is held.
+func (l *life) maybeThrow(where string) {
+	if w := l.world; !w.quiet && w.chance(where+" throws", l.slot.n)%32 == 0 {
+		w.throw()
+	}
+}
+
+// hang blocks for a while, but no longer than until the world ends.
+func (w *world) hang(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-w.ending:
+	}
 }
 
 // reaperLife is only disturbed by Expire.
@@ -290,6 +328,7 @@ func (r reaperLife) Reap() {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
 	}
 	// The tracker is done with it, but its owner closes it in his own time.
+	l.maybeThrow("Reap")
 }
 
 type keeperReaperLife struct{ keeperLife }

@@ -267,7 +267,7 @@ func (l *life) checkOperation(err *TimeoutError, now time.Duration) {
 func (w *world) checkOps() {
 	now := w.real()
 	for _, s := range w.slots {
-		if l := s.life; l != nil && l.live() && l.byHand > 0 && !l.asked && !w.askedRecently() {
+		if l := s.life; l != nil && l.live() && l.byHand > 0 {
 			if by := l.byHand + 4*w.tick; w.now() > by+l.held(by) && !s.home.isBlocked() {
 				w.errorf("at %v: not ended, as it was to be by hand at %v: %v", w.now(), l.byHand, l)
 			}
@@ -291,16 +291,12 @@ func (w *world) checkOps() {
 		}
 		by += o.mayTake + w.held(o.stood)
 		switch {
+		case o.pace.ForceAfter > 0 && (o.drain || w.isBlocked() && !w.askedRecently()) && !o.paused && !o.cancelled && now > by:
+			w.checkForced(o, p, by)
 		case o.paused && !o.cancelled || w.askedRecently():
 		case o.cancelled || o.pace.ForceAfter > 0 && !o.drain && !w.isBlocked():
 			if now > by+w.blocked(o.stood) {
 				w.errorf("at %v: not over, as it had to be at %v: %+v: %+v", w.now(), by, o, p)
-			}
-		case o.pace.ForceAfter > 0 && now > by:
-			for _, l := range o.live {
-				if l.live() && !l.slot.home.isBlocked() && now > by+l.slot.home.blocked(o.stood) && o.mustChoose(l) {
-					w.errorf("at %v: not stopped, as it had to be at %v: %+v: %+v: %v", w.now(), by, o, p, l)
-				}
 			}
 		}
 		if now-o.began > 3*time.Second && !o.cancelled { // others want to live
@@ -308,6 +304,20 @@ func (w *world) checkOps() {
 		}
 		return false
 	})
+}
+
+// checkForced looks whether an operation has ended all that it had to by now, but for those of
+// a blocked loop. A Drain ends even those whose OnTimeout hangs; w.mu is held.
+func (w *world) checkForced(o *simOp, p Progress, by time.Duration) {
+	for _, s := range w.slots {
+		l := s.life
+		if l == nil || !l.live() || s.home.isBlocked() || !o.drain && !(slices.Contains(o.live, l) && o.mustChoose(l)) || l.trackedAt > o.stood {
+			continue
+		}
+		if w.real() > by+s.home.blocked(o.stood) {
+			w.errorf("at %v: not stopped, as it had to be at %v: %+v: %+v: %v", w.now(), by, o, p, l)
+		}
+	}
 }
 
 // checkDone holds an operation that has finished against its ledger; w.mu is held.

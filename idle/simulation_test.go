@@ -179,6 +179,7 @@ func (w *world) finish() {
 		w.checkStill()
 	}
 	w.quiet, w.closing, w.closedAt = true, true, w.now()
+	close(w.ending)
 	w.mu.Unlock()
 	left := w.tracker.Stats().Live
 	var live []any
@@ -262,8 +263,8 @@ func (w *world) balance() {
 	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone || st.Tracked != st.Closed+timedOut+st.Drained+st.Shed+st.Evicted {
 		w.errorf("Stats do not add up: %+v; tracked %d, gone %d, timed out %v", st, w.tracked, w.gone, w.timedOut)
 	}
-	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != 0 {
-		w.errorf("Stats %+v; pinged %d, kept %d", st, w.pings, w.kept)
+	if st.Pings != w.pings || st.Extended != w.kept || st.Panics != w.panics {
+		w.errorf("Stats %+v; pinged %d, kept %d, %d panics", st, w.pings, w.kept, w.panics)
 	}
 	if st.Deferred < w.late {
 		w.errorf("%d timeouts were late, but only %d count as deferred", w.late, st.Deferred)

@@ -50,7 +50,9 @@ type world struct {
 	gone       uint64
 	pings      uint64
 	kept       uint64
-	late       uint64 // timeouts that came after they had to
+	panics     uint64
+	ending     chan struct{} // closed when the world ends
+	late       uint64        // timeouts that came after they had to
 	meddled    int
 	visits     int
 	replaced   int
@@ -215,7 +217,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		Budget: visitTakes,
 		Label:  w.label,
 	}
-	w.capacity.over = never
+	w.capacity.over, w.ending = never, make(chan struct{})
 	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[Reason]uint64{}}
 	if w.ends.how == byOnEnds {
 		opts.OnEnds = w.onEnds
