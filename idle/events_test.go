@@ -48,6 +48,8 @@ const (
 	takeCensus
 	blockLoop
 	evictSome
+	closeShard
+	press
 )
 
 var deeds = [...]string{
@@ -58,6 +60,7 @@ var deeds = [...]string{
 	walkAll: "walk", replaceOne: "replace a policy",
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
 	takeCensus: "take a census", blockLoop: "block the loop, or have it go on", evictSome: "evict some",
+	closeShard: "close the shard of the loop, and make another one", press: "replace all policies",
 }
 
 // odds are out of how many each deed is drawn.
@@ -119,6 +122,10 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = setCapacity
 		case r < 52:
 			trace[i].what = evictSome
+		case r < 53:
+			trace[i].what = closeShard
+		case r < 56:
+			trace[i].what = press
 		}
 		if i > 0 && trace[i-1].what == setCapacity && rng.IntN(4) == 0 { // while it takes effect
 			trace[i].what = setCapacity
@@ -142,7 +149,7 @@ func (w *world) play(h happening) {
 			w.jump(1 + int(h.pick%12))
 		}
 		return
-	case walkAll, replaceOne:
+	case walkAll, replaceOne, press:
 		w.steer(h.what, h.pick)
 		return
 	case drainAll, shedSome, controlOp:
@@ -156,6 +163,9 @@ func (w *world) play(h happening) {
 		return
 	case takeCensus:
 		w.takeCensus(h.pick)
+		return
+	case closeShard:
+		w.closeShard(w.slots[h.slot].home)
 		return
 	case evictSome:
 		w.evictSome(h.pick)

@@ -324,7 +324,7 @@ func (r reaperLife) Reap() {
 	}
 	linger := w.tracker.opts.ReapDelay
 	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
-	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)+l.slot.home.blocked(l.endedAt)) && !w.closing {
+	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)+l.slot.home.blocked(l.endedAt)) && !w.closing && !l.slot.home.closing {
 		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
 	}
 	// The tracker is done with it, but its owner closes it in his own time.

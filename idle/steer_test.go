@@ -39,6 +39,10 @@ func (w *world) steer(what int, pick uint64) {
 	switch {
 	case what == replaceOne:
 		w.replace(pick)
+	case what == press: // as pressure.Follow does
+		for i := range w.phases {
+			w.replacePhase(i, pick)
+		}
 	case len(w.walks) < 3:
 		w.goWalking()
 	}
@@ -119,14 +123,7 @@ func (w *world) checkWalks() {
 // replace replaces the policy of a phase by one of the same kinds of limits, which are
 // longer or shorter. The age is replaced in all phases at once; w.mu is held.
 func (w *world) replace(pick uint64) {
-	quarters := []time.Duration{1, 2, 4, 8, 16}[pick%5]
-	scaled := func(d time.Duration) time.Duration {
-		const most = 200 // ticks: see held
-		if d > 0 {
-			d = min(max(d*quarters/4, w.tick), most*w.tick)
-		}
-		return d
-	}
+	scaled := func(d time.Duration) time.Duration { return w.scaled(d, pick) }
 	if pick/8%4 == 0 {
 		if w.isInGrace() {
 			return
@@ -138,11 +135,24 @@ func (w *world) replace(pick uint64) {
 		}
 		return
 	}
-	i := pick / 32 % uint64(len(w.phases))
+	w.replacePhase(int(pick/32%uint64(len(w.phases))), pick)
+}
+
+// scaled returns one of a few multiples of d.
+func (w *world) scaled(d time.Duration, pick uint64) time.Duration {
+	const most = 200 // ticks: see held
+	if d > 0 {
+		d = min(max(d*[]time.Duration{1, 2, 4, 8, 16}[pick%5]/4, w.tick), most*w.tick)
+	}
+	return d
+}
+
+// replacePhase replaces the policy of a phase, but for the age; w.mu is held.
+func (w *world) replacePhase(i int, pick uint64) {
 	to, age := w.given[i], w.phases[i].Policy()
 	to.MaxAge, to.MaxAgeJitter, to.MaxAgeGrace = age.MaxAge, age.MaxAgeJitter, age.MaxAgeGrace
 	for _, d := range to.durations() {
-		*d = scaled(*d)
+		*d = w.scaled(*d, pick)
 	}
 	to.Heartbeat.Jitter = min(to.Heartbeat.Jitter, to.Heartbeat.Interval)
 	w.replaceBy(w.phases[i], to)

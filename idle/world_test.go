@@ -172,6 +172,8 @@ type home struct {
 	loop  *loop        // nil if the driver drives it
 	shard *Shard
 	block simBlock
+
+	closing bool // the shard is being closed
 }
 
 // A slot is a place for one connection after the other.
@@ -260,7 +262,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		w.given = append(w.given, ph.policy)
 	}
 	for s := range tr.each {
-		s.stride = 1 + int(seed/2%3)
+		s.stride = w.stride()
 	}
 	return w
 }
@@ -287,7 +289,15 @@ func (w *world) settle(how int) {
 }
 
 func (w *world) newLoop(name string) *home {
-	loop := newLoop()
+	h := &home{name: name, loop: newLoop()}
+	h.do = h.loop.do
+	w.newShard(h)
+	return h
+}
+
+// newShard gives the loop of h a shard.
+func (w *world) newShard(h *home) {
+	loop := h.loop
 	shard, err := w.tracker.NewShard(func(pass func()) error {
 		w.stall() // of the driver alone: the loop goes on
 		w.mu.Lock()
@@ -305,7 +315,44 @@ func (w *world) newLoop(name string) *home {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &home{name: name, track: shard.Track, do: loop.do, loop: loop, shard: shard}
+	shard.stride = w.stride()
+	h.shard, h.track = shard, shard.Track
+}
+
+// stride is how many connections a step of a walk visits.
+func (w *world) stride() int { return 1 + int(w.seed/2%3) }
+
+// closeShard closes the shard of a loop, which goes on with another one.
+func (w *world) closeShard(h *home) {
+	w.mu.Lock()
+	blocked := h.isBlocked()
+	w.checkAll()
+	w.mu.Unlock()
+	if h.loop == nil || blocked {
+		return
+	}
+	h.do(func() {
+		w.mu.Lock()
+		h.closing = true
+		w.mu.Unlock()
+		owned, err := h.shard.Close()
+		if err != nil {
+			w.errorf("at %v: Close of a shard: %v", w.now(), err)
+		}
+		w.handed(owned)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, s := range w.slots {
+			if s.home == h && s.life != nil && s.life.closed.Load() {
+				s.life = nil
+			}
+		}
+		if n := h.shard.wheel.Len(); n != 0 {
+			w.errorf("at %v: %d connections are left in the wheel of a closed shard", w.now(), n)
+		}
+		h.closing = false
+		w.newShard(h)
+	})
 }
 
 // anyPolicy returns a random policy. The age is the same in all policies of a
