@@ -70,6 +70,12 @@ var odds = []int{
 	trackAgain, arriveUnread, closeIt,
 }
 
+// wrapOf is when the stamps of a world wrap, about.
+func wrapOf(seed int64) time.Duration {
+	const whole = 1 << 32
+	return time.Duration((whole-agesOf[seed%4]%whole)%whole) * tickOf(seed)
+}
+
 // traceOf makes the events of a world. They are at odd instants, at which no
 // pass runs: those begin at multiples of a slack, and are over soon after.
 func traceOf(seed int64, steps int) []happening {
@@ -88,6 +94,9 @@ func traceOf(seed int64, steps int) []happening {
 			most *= 40
 		default:
 			most *= 300 // the clock falls asleep
+		}
+		if left := at - wrapOf(seed); left > -8*tick && left < 2*tick {
+			most = tick / 2
 		}
 		at += time.Duration(1 + rng.Int64N(int64(most)))
 		if at%slack < mostVisits {

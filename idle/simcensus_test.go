@@ -70,7 +70,9 @@ func (w *world) takeCensus(pick uint64) {
 			return
 		}
 		w.counted++
-		w.checkCensus(v, c)
+		if !w.closing && !slices.ContainsFunc(w.homes, func(h *home) bool { return h.closing }) { // else some may be handed back at this moment
+			w.checkCensus(v, c)
+		}
 		alone := !w.paging // else life.labelled could be of either
 		w.paging = true
 		w.mu.Unlock()
@@ -134,10 +136,7 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 			w.errorf("at %v: %d in %q; it were %d at least", w.now(), c.Phases[name].Live, name, n)
 		}
 	}
-	counted := v.at
-	if w.blocked(v.at) > 0 {
-		counted = w.now()
-	}
+	counted := w.now() // other walks may have come first
 	for _, l := range v.may {
 		idle += max(0, counted-l.trackedAt) // it may have been active since
 		age += max(0, counted-l.trackedAt) + w.lax()

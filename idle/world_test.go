@@ -234,7 +234,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	if w.ends.how == byRecent {
 		tr.RecentEnds()
 	}
-	ageClock(tr, []int64{0, 1<<31 - 300, 1<<32 - 300, 5<<32 - 1000}[seed%4])
+	ageClock(tr, agesOf[seed%4])
 	w.wraps = seed%4 >= 2
 	switch seed / 12 % 3 { // else the clock hardly ever runs
 	case 0:
@@ -266,6 +266,9 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	}
 	return w
 }
+
+// agesOf are how old the clock of a world is when it begins, in ticks.
+var agesOf = [...]int64{0, 1<<31 - 300, 1<<32 - 300, 5<<32 - 1000}
 
 func tickOf(seed int64) time.Duration { return time.Duration(1+seed%3*7) * time.Millisecond }
 

@@ -105,7 +105,7 @@ func (f *fault) packages() (pkgs, flags []string) {
 func (r *runner) test(ctx context.Context, pkg string, flags ...string) (out []byte, err error) {
 	args := []string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}
 	module, pkg := moduleOf(r.root, pkg)
-	args = append(append(args, flags...), pkg)
+	args = append(append(args, pkg), flags...) // after it may come flags of the tests
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
