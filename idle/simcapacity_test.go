@@ -273,8 +273,8 @@ func (w *world) checkCapacity() {
 		return
 	}
 	n.over = min(n.over, now)
-	since := now - w.settleTime() - w.held(n.since) - w.blocked(n.over)
-	if l := w.evictable(since); l != nil && n.over <= since && !w.isBlocked() {
+	since := now - w.settleTime() - w.held(n.since)
+	if l := w.evictable(since); l != nil && n.over <= since {
 		w.errorf("at %v: %d are too many since %v, and one may be evicted since %v: %+v: %v", now, w.live(), n.over, l.evictable, *n, l)
 	}
 }
