@@ -49,6 +49,8 @@ type use struct {
 	lo, hi  time.Duration
 	before  time.Duration // lo before the last use
 	noise   time.Duration // the last ping, answer or beat
+	told    time.Duration // what only the kernel has reported, and what the core makes of it at least
+	least   time.Duration
 	expects expectation
 	until   time.Duration // from here on nothing is expected
 }
@@ -73,16 +75,22 @@ func (u *use) moved(now time.Duration) {
 	}
 	switch u.expects = isUse; e {
 	case isNoise:
-		u.noise = now
+		u.beats(now)
 	case isEither:
-		u.hi, u.noise = now, now
+		u.beats(now)
+		u.hi = now
 	case isUse:
 		u.lo, u.hi, u.before = now, now, u.lo
 	}
 }
 
-// beats notes an activity that is no use.
-func (u *use) beats(now time.Duration) { u.noise, u.expects = now, isUse }
+// beats notes an activity that is no use. It may be the byte that the kernel has reported
+// before. The core goes on with what it has made of that report, see [Shard.probe].
+func (u *use) beats(now time.Duration) {
+	if u.noise, u.expects = now, isUse; u.lo == u.told {
+		u.lo = u.least
+	}
+}
 
 // reset notes that all begins anew.
 func (u *use) reset(now time.Duration) { *u = use{lo: now, hi: now, before: now} }
@@ -90,6 +98,9 @@ func (u *use) reset(now time.Duration) { *u = use{lo: now, hi: now, before: now}
 // found notes what the kernel has reported. It cannot be told from noise shortly before.
 func (u *use) found(at, tick time.Duration) {
 	if u.hi = max(u.hi, at); at > u.noise+4*tick || u.noise < u.lo {
+		if u.lo < at {
+			u.told, u.least = at, max(u.lo, at-tick-tick/clock.SlackShare)
+		}
 		u.lo = max(u.lo, at)
 	}
 }
@@ -288,6 +299,16 @@ func (l *ledger) ends(now time.Duration) { l.usedOut.until = min(l.usedOut.until
 func (l *ledger) answered(now time.Duration) {
 	l.in = now
 	l.pings, l.stuck = nil, l.pinging
+}
+
+// pingsBy is how many pings have stayed unanswered that began by an instant.
+func (l *ledger) pingsBy(at time.Duration) (n int) {
+	for _, ping := range l.pings {
+		if ping <= at {
+			n++
+		}
+	}
+	return n
 }
 
 // kept begins anew the limit that r names, and no other.

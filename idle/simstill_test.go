@@ -36,7 +36,7 @@ func (w *world) beStill() {
 	moving := len(w.ops) > 0 || w.capacity.now.MaxConns > 0 && w.seed%4 != 0 || slices.ContainsFunc(w.slots, func(s *slot) bool {
 		l := s.life
 		return l != nil && l.live() && (l.asked || l.byHand > 0 || s.conn.state.Load()&(asking|pinging|telling) != 0 ||
-			l.kernelIn > l.ledger.in || l.ledger.replaced > 0 && w.now() <= l.ledger.read.walks)
+			l.isUnread() || l.ledger.replaced > 0 && w.now() <= l.ledger.read.walks)
 	})
 	w.mu.Unlock()
 	if moving {
