@@ -1,6 +1,6 @@
 // Package simnet is a network in memory for tests with testing/synctest. Unlike net.Pipe it has what
 // makes servers fail: buffers that fill, reads that return less than was written, half closes, and
-// resets that discard what is under way. The kernel's answers about a socket are absent.
+// resets that discard what is under way.
 package simnet
 
 import (
@@ -19,19 +19,29 @@ type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  func()
-	buffer int
+	config Config
 
-	mu    sync.Mutex
-	rng   *rand.Rand
-	dials int
+	mu       sync.Mutex
+	rng      *rand.Rand
+	dials    int
+	accepted int
 }
 
-// Listen returns a Listener. Each direction of a connection has room for the given number of bytes.
-// The seed decides where reads are split.
-func Listen(seed uint64, buffer int) *Listener {
+// A Config says what a network is like.
+type Config struct {
+	Seed   uint64 // decides where reads are split
+	Buffer int    // how many bytes each direction of a connection has room for
+
+	// LateAddr has RemoteAddr of accepted connections wait for the first byte, as libraries for
+	// the PROXY protocol do, but for no longer than this.
+	LateAddr time.Duration
+}
+
+// Listen returns a Listener.
+func Listen(c Config) *Listener {
 	closed := make(chan struct{})
 	return &Listener{conns: make(chan net.Conn), closed: closed, close: sync.OnceFunc(func() { close(closed) }),
-		buffer: buffer, rng: rand.New(rand.NewPCG(seed, 1))}
+		config: c, rng: rand.New(rand.NewPCG(c.Seed, 1))}
 }
 
 // Accept waits for a client, and returns the server's end.
@@ -56,16 +66,26 @@ type addr int
 func (addr) Network() string  { return "sim" }
 func (a addr) String() string { return "sim:" + strconv.Itoa(int(a)) }
 
+// Accepted returns how many connections have been accepted.
+func (l *Listener) Accepted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accepted
+}
+
 // Dial returns the client's end of a new connection, when the server has accepted it.
 func (l *Listener) Dial() (*Conn, error) {
 	l.mu.Lock()
-	a := newHalf(l.buffer, rand.New(rand.NewPCG(l.rng.Uint64(), 2)))
-	b := newHalf(l.buffer, rand.New(rand.NewPCG(l.rng.Uint64(), 3)))
+	a := newHalf(l.config.Buffer, rand.New(rand.NewPCG(l.rng.Uint64(), 2)))
+	b := newHalf(l.config.Buffer, rand.New(rand.NewPCG(l.rng.Uint64(), 3)))
 	l.dials++
 	id := addr(l.dials)
 	l.mu.Unlock()
 	select {
-	case l.conns <- &Conn{in: a, out: b, id: id}:
+	case l.conns <- &Conn{in: a, out: b, id: id, lateAddr: time.Now().Add(l.config.LateAddr)}:
+		l.mu.Lock()
+		l.accepted++
+		l.mu.Unlock()
 		return &Conn{in: b, out: a, id: id}, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -74,8 +94,9 @@ func (l *Listener) Dial() (*Conn, error) {
 
 // Conn is one end of a connection.
 type Conn struct {
-	in, out *half
-	id      addr
+	in, out  *half
+	id       addr
+	lateAddr time.Time // until when RemoteAddr may wait
 }
 
 // Read reads some of what has arrived: at least a byte, and often less than there is.
@@ -102,8 +123,16 @@ func (c *Conn) Reset() {
 	c.in.end(syscall.ECONNRESET, true)
 }
 
-func (c *Conn) LocalAddr() net.Addr  { return c.id }
-func (c *Conn) RemoteAddr() net.Addr { return c.id }
+// LocalAddr returns the address of the connection, which is that of both ends.
+func (c *Conn) LocalAddr() net.Addr { return c.id }
+
+// RemoteAddr returns the same address. See [Config] for how long that may take.
+func (c *Conn) RemoteAddr() net.Addr {
+	if time.Until(c.lateAddr) > 0 {
+		c.in.awaitFirst(c.lateAddr)
+	}
+	return c.id
+}
 
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.SetReadDeadline(t)
@@ -131,6 +160,7 @@ type half struct {
 	rng    *rand.Rand
 	buf    []byte
 	room   int
+	begun  bool  // something has been written
 	ended  error // what the reader gets when buf is empty; nil while the direction is open
 	broken bool  // writes fail
 	closed error // what the reader gets in any case, once it has closed its own end
@@ -195,6 +225,17 @@ func (h *half) read(b []byte) (int, error) {
 	}
 }
 
+// awaitFirst waits until something has been written, or nothing will be read, or t.
+func (h *half) awaitFirst(t time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var until deadline
+	until.set(h, t)
+	for !h.begun && h.ended == nil && h.closed == nil && !h.reader.passed() && !until.passed() {
+		h.moved.Wait()
+	}
+}
+
 func (h *half) write(b []byte) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +250,7 @@ func (h *half) write(b []byte) (n int, err error) {
 		}
 		some := min(len(b)-n, h.room-len(h.buf))
 		if some > 0 {
-			h.buf = append(h.buf, b[n:n+some]...)
+			h.buf, h.begun = append(h.buf, b[n:n+some]...), true
 			n += some
 			h.moved.Broadcast()
 		}

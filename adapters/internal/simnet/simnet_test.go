@@ -14,7 +14,7 @@ import (
 
 func pair(t *testing.T, test func(a, b net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Listen(1, 100)
+		l := Listen(Config{Seed: 1, Buffer: 100})
 		defer l.Close()
 		accepted := make(chan net.Conn, 1)
 		go func() {

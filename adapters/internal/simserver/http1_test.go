@@ -2,22 +2,25 @@ package simserver
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
-	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -26,13 +29,7 @@ var (
 	first = flag.Uint64("seed", 1, "the first of them")
 )
 
-const (
-	tick   = 10 * time.Millisecond
-	late   = 2*tick + tick/8 + time.Millisecond // at most, for limits of whole ticks
-	buffer = 8 << 10                            // of the network, in each direction
-)
-
-var limits = idlehttp.Timeouts{
+var limits = httplimits.Timeouts{
 	HandshakeTimeout: 4 * time.Second,
 	HeaderTimeout:    3 * time.Second,
 	BodyTimeout:      5 * time.Second,
@@ -40,160 +37,267 @@ var limits = idlehttp.Timeouts{
 	WriteTimeout:     time.Minute,
 	WriteRate:        idle.Rate{BytesPerSecond: 100_000, Grace: 6 * time.Second},
 	KeepAliveTimeout: 2 * time.Second,
-	Idle:             idle.Options{Tick: tick},
 }
 
-// A world is a server and its clients.
-type world struct {
-	t    *testing.T
-	seed uint64
-	net  *simnet.Listener
+func TestNetHTTP(t *testing.T)  { runAll(t, startNetHTTP, kinds) }
+func TestFastHTTP(t *testing.T) { warmUp(t); runAll(t, startFastHTTP, kinds) }
 
-	mu      sync.Mutex
-	begun   map[string]bool // requests whose handler has begun
-	ended   map[string]end  // connections that a limit has ended, by address
-	drained time.Time       // when a drain has reached all connections
+// runAll runs worlds until one fails.
+func runAll(t *testing.T, start func(*World, net.Listener, httplimits.Timeouts) (Server, error), kinds []func(*Client)) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 10)
+	}
+	for i := range n {
+		Run(t, *first+uint64(i), limits, start, kinds)
+		if t.Failed() {
+			return
+		}
+	}
 }
 
-type end struct {
-	at  time.Time
-	err *idle.TimeoutError
+var quiet = log.New(io.Discard, "", 0)
+
+// handlerLimit is the HandlerTimeout that some handlers set.
+const handlerLimit = 10 * Tick
+
+// An order is what a client asks a handler for. It is the path of a request:
+// /id/size/milliseconds/kind.
+type order struct {
+	id   string
+	size int           // of the response
+	wait time.Duration // before the response, and again halfway through it
+	kind string
 }
 
-func (w *world) errorf(format string, args ...any) {
-	w.t.Helper()
-	w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
+func (o order) path() string {
+	return fmt.Sprintf("/%s/%d/%d/%s", o.id, o.size, o.wait.Nanoseconds(), o.kind)
 }
 
-// ServeHTTP answers a request. Its path is /id/size/milliseconds: the number of the request, the
-// length of the response, and how long the handler sleeps before the response and again halfway
-// through it.
-func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	var size, ms int
-	part := strings.Split(r.URL.Path, "/")
-	size, _ = strconv.Atoi(part[2])
-	ms, _ = strconv.Atoi(part[3])
-	w.mu.Lock()
-	w.begun[part[1]] = true
-	w.mu.Unlock()
+func parseOrder(path string) (o order) {
+	part := strings.Split(path, "/")
+	ns, _ := strconv.Atoi(part[3])
+	o.id, o.kind, o.wait = part[1], part[4], time.Duration(ns)
+	o.size, _ = strconv.Atoi(part[2])
+	return o
+}
+
+// statuses are the kinds of orders, and how they are answered.
+var statuses = map[string]int{
+	"plain":   http.StatusOK,
+	"error":   http.StatusInternalServerError, // by the server's function for errors
+	"timeout": http.StatusServiceUnavailable,
+	"limited": http.StatusOK, // with a HandlerTimeout
+	"own":     http.StatusOK, // with read deadlines of the handler's
+}
+
+// stamp returns the value of a response's header At.
+func stamp() string { return time.Now().Format(time.RFC3339Nano) }
+
+func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error) {
+	server := &http.Server{Handler: http.HandlerFunc(w.serveNetHTTP), ErrorLog: quiet}
+	server.ConnState = func(nc net.Conn, to http.ConnState) {
+		if to == http.StateIdle {
+			responded(nc)
+		}
+	}
+	l, err := idlehttp.Wrap(server, ln, limits)
+	if err != nil {
+		return Server{}, err
+	}
+	accepts := net.Listener(l)
+	if w.IntN(2) == 0 {
+		accepts = prober{l}
+	}
+	return Server{
+		Serve:    func() error { return server.Serve(accepts) },
+		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
+		Stats:    l.Stats,
+	}, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+}
+
+func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
+	o := parseOrder(r.URL.Path)
+	w.Begin(o.id)
+	if o.kind == "limited" {
+		if err := idlehttp.SetLimits(r, idlehttp.RequestLimits{HandlerTimeout: handlerLimit}); err != nil {
+			w.Errorf("%s: %v", o.id, err)
+		}
+	}
+	if o.kind == "own" {
+		rc := http.NewResponseController(rw)
+		rc.SetReadDeadline(time.Now().Add(time.Second))
+		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // for ever
+	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		if o.kind == "own" && !errors.Is(err, io.ErrUnexpectedEOF) {
+			w.Errorf("%s: the body of a handler that has lifted its deadline: %v", o.id, err)
+		}
 		return
 	}
-	time.Sleep(time.Duration(ms) * time.Millisecond)
-	text := strings.Repeat("x", size/2)
+	time.Sleep(o.wait)
+	rw.Header().Set("At", stamp())
+	if status := statuses[o.kind]; status != http.StatusOK {
+		http.Error(rw, strings.Repeat("x", o.size), status)
+		return
+	}
+	text := strings.Repeat("x", o.size/2)
 	rw.Header().Set("Content-Length", strconv.Itoa(2*len(text)))
-	rw.Header().Set("At", time.Now().Format(time.RFC3339Nano))
 	io.WriteString(rw, text)
 	http.NewResponseController(rw).Flush()
-	time.Sleep(time.Duration(ms) * time.Millisecond)
+	time.Sleep(o.wait)
 	io.WriteString(rw, text)
 }
 
-// run runs a world to its end.
-func run(t *testing.T, seed uint64) {
-	synctest.Test(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		w := &world{t: t, seed: seed, net: simnet.Listen(seed, buffer), begun: map[string]bool{}, ended: map[string]end{}}
-		server := &http.Server{Handler: w, ErrorLog: log.New(io.Discard, "", 0)}
-		limits := limits
-		limits.OnEnd = func(nc net.Conn, err *idle.TimeoutError) {
-			w.mu.Lock()
-			w.ended[nc.RemoteAddr().String()] = end{time.Now(), err}
-			pause := time.Duration(rng.IntN(3)) * tick
-			w.mu.Unlock()
-			time.Sleep(pause) // it may write to the client, which may write as well
-		}
-		l, err := idlehttp.Wrap(server, w.net, limits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(l) }()
-
-		var clients sync.WaitGroup
-		for i := range 20 {
-			c := client{world: w, rng: rand.New(rand.NewPCG(seed, uint64(i)+1)), name: strconv.Itoa(i)}
-			clients.Go(func() {
-				time.Sleep(time.Duration(c.rng.IntN(3000)) * time.Millisecond)
-				kinds[c.rng.IntN(len(kinds))](&c)
-			})
-		}
-		w.mu.Lock()
-		early, after := rng.IntN(2) == 0, time.Duration(1000+rng.IntN(10_000))*time.Millisecond
-		w.mu.Unlock()
-		if early {
-			time.Sleep(after)
-		} else {
-			clients.Wait()
-		}
-		const over = time.Second
-		w.mu.Lock()
-		w.drained = time.Now().Add(over + 2*tick)
-		w.mu.Unlock()
-		begun := time.Now()
-		if err := idlehttp.Shutdown(t.Context(), idle.Drain{Duration: over, ForceAfter: 2 * time.Minute}, l); err != nil {
-			w.errorf("Shutdown: %v", err)
-		}
-		if took := time.Since(begun); took > 2*time.Minute+time.Second {
-			w.errorf("Shutdown took %v", took)
-		}
-		clients.Wait()
-		<-served
-		if st := l.Stats(); st.Live != 0 || st.Panics != 0 {
-			w.errorf("left: %d, panics: %d", st.Live, st.Panics)
-		}
-		time.Sleep(time.Minute) // for callbacks that are running; a goroutine that is left fails the test
-	})
-}
-
-// A client is one connection.
-type client struct {
-	*world
-	rng      *rand.Rand
-	name     string
-	requests int
-	nc       *simnet.Conn
-	in       *bufio.Reader
-}
-
-// kinds are what clients do.
-var kinds = []func(*client){
-	(*client).honest, (*client).honest, (*client).honest, (*client).honest, (*client).impatient,
-	(*client).noHeader, (*client).halfHeader, (*client).halfBody, (*client).idles, (*client).neverReads,
-}
-
-// dial connects. It reports false if the server has left.
-func (c *client) dial() bool {
-	nc, err := c.net.Dial()
-	if err != nil {
-		return false
+// warmUp starts the goroutine of fasthttp that never ends.
+func warmUp(t *testing.T) {
+	var r fasthttp.Response
+	if err := r.Write(bufio.NewWriter(io.Discard)); err != nil {
+		t.Fatal(err)
 	}
-	c.nc, c.in = nc, bufio.NewReader(nc)
-	return true
 }
 
-// request returns the text of a request, and its id.
-func (c *client) request(body, size, ms int) (id, text string) {
-	c.requests++
-	id = c.name + "." + strconv.Itoa(c.requests)
-	return id, fmt.Sprintf("POST /%s/%d/%d HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n%s", id, size, ms, body, strings.Repeat("b", body))
+func startFastHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error) {
+	server := &fasthttp.Server{
+		Handler: w.serveFastHTTP, Logger: quiet,
+		ReduceMemoryUsage: w.IntN(2) == 0, StreamRequestBody: w.IntN(2) == 0,
+		ConnState: func(nc net.Conn, to fasthttp.ConnState) {
+			if to == fasthttp.StateIdle {
+				responded(nc)
+			}
+		},
+	}
+	l, err := idlefasthttp.Wrap(server, ln, limits)
+	if err != nil {
+		return Server{}, err
+	}
+	accepts := net.Listener(l)
+	if w.IntN(2) == 0 {
+		accepts = prober{l}
+	}
+	return Server{
+		Serve:    func() error { return server.Serve(accepts) },
+		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlefasthttp.Shutdown(ctx, d, l) },
+		Stats:    l.Stats,
+		Rest:     11 * time.Second, // its pool of workers
+	}, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+}
+
+func (w *World) serveFastHTTP(ctx *fasthttp.RequestCtx) {
+	o := parseOrder(string(ctx.Path()))
+	w.Begin(o.id)
+	if o.kind == "limited" {
+		if err := idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{HandlerTimeout: handlerLimit}); err != nil {
+			w.Errorf("%s: %v", o.id, err)
+		}
+	}
+	if body := ctx.RequestBodyStream(); body != nil {
+		if _, err := io.Copy(io.Discard, body); err != nil {
+			return
+		}
+	}
+	time.Sleep(o.wait)
+	switch o.kind {
+	case "error":
+		ctx.Error(strings.Repeat("x", o.size), statuses[o.kind])
+		ctx.Response.Header.Set("At", stamp())
+	case "timeout":
+		var late fasthttp.Response
+		late.SetStatusCode(statuses[o.kind])
+		late.SetBodyString(strings.Repeat("x", o.size))
+		late.Header.Set("At", stamp())
+		ctx.TimeoutErrorWithResponse(&late)
+	default:
+		text := strings.Repeat("x", o.size/2)
+		ctx.Response.Header.Set("At", stamp())
+		ctx.SetBodyStream(io.MultiReader(strings.NewReader(text), sleeps(o.wait), strings.NewReader(text)), 2*len(text))
+	}
+}
+
+// sleeps is a reader of nothing that takes a while.
+type sleeps time.Duration
+
+func (s sleeps) Read([]byte) (int, error) { time.Sleep(time.Duration(s)); return 0, io.EOF }
+
+// A prober is a listener whose connections are read as by net/http of Go 1.28 (golang/go#80735):
+// after each response with a short deadline first. The server's hook has to tell them of that.
+type prober struct{ net.Listener }
+
+func (p prober) Accept() (net.Conn, error) {
+	nc, err := p.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &probed{Conn: nc}, nil
+}
+
+type probed struct {
+	net.Conn
+	isIdle bool // a response has been sent, and nothing read since
+}
+
+func (p *probed) NetConn() net.Conn { return p.Conn }
+
+func (p *probed) Read(b []byte) (int, error) {
+	if p.isIdle {
+		p.isIdle = false
+		p.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := p.Conn.Read(b)
+		p.SetReadDeadline(time.Time{})
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+	return p.Conn.Read(b)
+}
+
+// responded has the next Read of nc probe, if it does so.
+func responded(nc net.Conn) {
+	if p, ok := nc.(*probed); ok {
+		p.isIdle = true
+	}
+}
+
+// kinds are what clients of HTTP/1 do.
+var kinds = []func(*Client){
+	honest, honest, honest, honest, impatient, slowHandler,
+	noHeader, halfHeader, halfBody, idles, neverReads,
+}
+
+// A caller is a Client of HTTP/1.
+type caller struct {
+	*Client
+	in *bufio.Reader
+}
+
+// connect returns nil if the server has left.
+func connect(c *Client) *caller {
+	if !c.Dial() {
+		return nil
+	}
+	return &caller{c, bufio.NewReader(c.Conn)}
+}
+
+// request returns the text of a request.
+func request(o order, body int) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n%s", o.path(), body, strings.Repeat("b", body))
 }
 
 // send writes text in pieces, with pauses that a limit allows.
-func (c *client) send(text string) error {
+func (c *caller) send(text string) error {
 	for len(text) > 0 {
 		n := len(text)
-		if c.rng.IntN(3) == 0 {
-			n = 1 + c.rng.IntN(n)
+		if c.Rand.IntN(3) == 0 {
+			n = 1 + c.Rand.IntN(n)
 		}
-		if _, err := io.WriteString(c.nc, text[:n]); err != nil {
+		if _, err := io.WriteString(c.Conn, text[:n]); err != nil {
 			return err
 		}
 		if text = text[n:]; text != "" {
-			time.Sleep(time.Duration(c.rng.IntN(300)) * time.Millisecond)
+			c.Pause(300)
 		}
-		if len(text) > 0 && c.rng.IntN(3) > 0 {
-			_, err := io.WriteString(c.nc, text)
+		if len(text) > 0 && c.Rand.IntN(3) > 0 {
+			_, err := io.WriteString(c.Conn, text)
 			return err
 		}
 	}
@@ -201,177 +305,182 @@ func (c *client) send(text string) error {
 }
 
 // exchange makes a request and reads its response. It reports whether the connection can go on.
-func (c *client) exchange() bool {
-	id, text := c.request(c.rng.IntN(3000), c.rng.IntN(60_000), c.rng.IntN(200))
-	sent := c.send(text)
+func (c *caller) exchange() bool {
+	o := order{c.NextID(), c.Rand.IntN(60_000), time.Duration(c.Rand.IntN(200)) * time.Millisecond, "plain"}
+	switch c.Rand.IntN(8) {
+	case 0:
+		o.kind = "error"
+	case 1:
+		o.kind = "timeout"
+	case 2:
+		o.kind = "own"
+	}
+	sent := c.send(request(o, c.Rand.IntN(3000)))
 	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		c.mu.Lock()
-		executed := c.begun[id]
-		c.mu.Unlock()
-		if executed {
-			c.errorf("%s on %v was executed, and got %v (sending: %v; the limit: %v)", id, c.nc.LocalAddr(), err, sent, c.end().err)
+		if c.Executed(o.id) {
+			c.Errorf("%s on %v was executed, and got %v (sending: %v; the limit: %v)", o.path(), c.Conn.LocalAddr(), err, sent, c.End().Err)
 		}
 		return false
 	}
-	if r.StatusCode != http.StatusOK {
-		c.errorf("%s got %s", id, r.Status)
+	if r.StatusCode != statuses[o.kind] {
+		c.Errorf("%s got %s", o.path(), r.Status)
 		return false
 	}
 	if n, err := io.Copy(io.Discard, r.Body); err != nil {
-		c.errorf("%s on %v was cut after %d bytes of %s: %v (%v)", id, c.nc.LocalAddr(), n, r.Header.Get("Content-Length"), err, c.end().err)
+		c.Errorf("%s on %v was cut after %d bytes of %s: %v (%v)", o.path(), c.Conn.LocalAddr(), n, r.Header.Get("Content-Length"), err, c.End().Err)
 		return false
 	}
 	at, _ := time.Parse(time.RFC3339Nano, r.Header.Get("At"))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.drained.IsZero() && at.After(c.drained) && !r.Close {
-		c.errorf("%s was answered %v after the drain, and not asked to close", id, at.Sub(c.drained))
+	if drained := c.Drained(); !drained.IsZero() && at.After(drained) && !r.Close {
+		c.Errorf("%s was answered %v after the drain, and not asked to close", o.path(), at.Sub(drained))
 	}
 	return !r.Close
 }
 
-// end returns what has ended the connection.
-func (c *client) end() end {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ended[c.nc.LocalAddr().String()]
-}
-
 // honest makes requests. Often the next one comes at the moment at which KeepAliveTimeout passes.
-func (c *client) honest() {
+func honest(client *Client) {
 	for range 5 {
-		if !c.dial() {
+		c := connect(client)
+		if c == nil {
 			return
 		}
-		for range 1 + c.rng.IntN(8) {
+		for range 1 + c.Rand.IntN(8) {
 			if !c.exchange() {
 				break
 			}
-			pause := time.Duration(c.rng.IntN(1500)) * time.Millisecond
-			if c.rng.IntN(2) == 0 {
-				pause = limits.KeepAliveTimeout + time.Duration(c.rng.IntN(40)-4)*tick/8
+			pause := time.Duration(c.Rand.IntN(1500)) * time.Millisecond
+			if c.Rand.IntN(2) == 0 {
+				pause = limits.KeepAliveTimeout + time.Duration(c.Rand.IntN(40)-4)*Tick/8
 			}
 			time.Sleep(pause)
 		}
-		c.nc.Close()
+		c.Conn.Close()
 	}
 }
 
 // impatient goes away in the middle.
-func (c *client) impatient() {
-	if !c.dial() {
+func impatient(client *Client) {
+	c := connect(client)
+	if c == nil {
 		return
 	}
-	_, text := c.request(1000, 100_000, 100)
-	c.send(text[:1+c.rng.IntN(len(text))])
-	time.Sleep(time.Duration(c.rng.IntN(400)) * time.Millisecond)
-	switch c.rng.IntN(3) {
+	text := request(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, 1000)
+	c.send(text[:1+c.Rand.IntN(len(text))])
+	c.Pause(400)
+	switch c.Rand.IntN(3) {
 	case 0:
-		c.nc.Reset()
+		c.Conn.Reset()
 	case 1:
-		c.nc.CloseWrite()
-		io.Copy(io.Discard, c.nc)
-		c.nc.Close()
+		c.Conn.CloseWrite()
+		io.Copy(io.Discard, c.Conn)
+		c.Conn.Close()
 	default:
-		c.nc.Close()
+		c.Conn.Close()
 	}
 }
 
-// wantEnd checks that the connection is ended by a limit, which began to count at the given time
-// and may count for more by so much.
-func (c *client) wantEnd(since time.Time, setting string, limit, more time.Duration) {
-	time.Sleep(time.Until(since.Add(limit + more + late)))
-	synctest.Wait()
-	c.mu.Lock()
-	drained := !c.drained.IsZero()
-	c.mu.Unlock()
-	e := c.end()
-	switch {
-	case drained: // which may have ended it before
-	case e.err == nil:
-		c.errorf("%v lives on %v after %s of %v", c.nc.LocalAddr(), time.Since(since), setting, limit)
-	case e.err.Setting != setting:
-		c.errorf("%v was ended by %s, want %s", c.nc.LocalAddr(), e.err.Setting, setting)
-	case e.at.Sub(since) < limit || e.at.Sub(since) > limit+more+late:
-		c.errorf("%v was ended by %s after %v, want %v to %v", c.nc.LocalAddr(), setting, e.at.Sub(since), limit, limit+more+late)
+// slowHandler has a handler respond at the moment at which its HandlerTimeout passes. Either the
+// handler answers or the timeout does.
+func slowHandler(client *Client) {
+	for range 10 {
+		c := connect(client)
+		if c == nil {
+			return
+		}
+		o := order{c.NextID(), 1 + c.Rand.IntN(10_000), handlerLimit + time.Duration(c.Rand.IntN(40)-20)*Tick/8, "limited"}
+		io.WriteString(c.Conn, request(o, 0))
+		r, err := http.ReadResponse(c.in, nil)
+		if err != nil {
+			c.Errorf("%s got %v", o.path(), err)
+			return
+		}
+		b, err := io.ReadAll(r.Body)
+		want, cut := strings.Repeat("x", o.size/2*2), false
+		if r.StatusCode == http.StatusServiceUnavailable {
+			want = http.StatusText(r.StatusCode)
+		} else {
+			cut = len(b) < len(want) && err != nil
+			want = want[:len(b)]
+		}
+		if string(b) != want || err != nil && !cut {
+			c.Errorf("%s got %s, %v and %.300q", o.path(), r.Status, err, b)
+		}
+		c.Conn.Close()
 	}
-	c.nc.Close()
 }
 
-func (c *client) noHeader() {
-	if c.dial() {
-		c.wantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, 0)
+func noHeader(c *Client) {
+	if c.Dial() {
+		c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // in which net/http doesn't read
 	}
 }
 
-func (c *client) halfHeader() {
-	if !c.dial() {
+func halfHeader(c *Client) {
+	if !c.Dial() {
 		return
 	}
-	go io.Copy(io.Discard, c.nc) // the 408
+	go io.Copy(io.Discard, c.Conn) // the 408
 	since := time.Now()
 	for _, b := range "POST / HT" { // a trickle gains nothing
-		io.WriteString(c.nc, string(b))
+		io.WriteString(c.Conn, string(b))
 		time.Sleep(100 * time.Millisecond)
 	}
-	c.wantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+	c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
 }
 
-func (c *client) halfBody() {
-	if !c.dial() {
+func halfBody(c *Client) {
+	if !c.Dial() {
 		return
 	}
-	go io.Copy(io.Discard, c.nc)
-	_, text := c.request(2000, 10, 0)
-	io.WriteString(c.nc, text[:len(text)-1500])
-	c.wantEnd(time.Now(), "BodyTimeout", limits.BodyTimeout, 0)
+	go io.Copy(io.Discard, c.Conn)
+	text := request(order{c.NextID(), 10, 0, "plain"}, 2000)
+	io.WriteString(c.Conn, text[:len(text)-1500])
+	c.WantEnd(time.Now(), "BodyTimeout", limits.BodyTimeout, 0)
 }
 
-func (c *client) idles() {
-	if !c.dial() || !c.exchange() {
+// idles makes a request and then none. Some clients send a blank line after a body.
+func idles(client *Client) {
+	c := connect(client)
+	if c == nil || !c.exchange() {
 		return
 	}
-	go io.Copy(io.Discard, c.nc)
-	c.wantEnd(time.Now(), "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
+	since := time.Now()
+	if c.Rand.IntN(2) == 0 {
+		c.Pause(500)
+		since = time.Now()
+		io.WriteString(c.Conn, "\n")
+	}
+	go func() {
+		if b, _ := io.ReadAll(c.in); len(b) > 0 {
+			c.Errorf("%v got %q and has asked for nothing", c.Conn.LocalAddr(), b)
+		}
+	}()
+	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
 }
 
 // neverReads takes several responses fast, and nothing of the next one.
-func (c *client) neverReads() {
-	if !c.dial() {
+func neverReads(client *Client) {
+	c := connect(client)
+	if c == nil {
 		return
 	}
-	for range c.rng.IntN(3) {
-		_, text := c.request(0, 1_000_000, 0)
-		io.WriteString(c.nc, text)
+	for range c.Rand.IntN(3) {
+		io.WriteString(c.Conn, request(order{c.NextID(), 1_000_000, 0, "plain"}, 0))
 		r, err := http.ReadResponse(c.in, nil)
 		if err != nil {
 			return // the drain
 		}
 		if n, err := io.Copy(io.Discard, r.Body); err != nil {
-			c.errorf("a download was cut after %d bytes: %v", n, err)
+			c.Errorf("a download was cut after %d bytes: %v", n, err)
 			return
 		}
 		if r.Close {
 			return
 		}
 	}
-	_, text := c.request(0, 1_000_000, 0)
 	since := time.Now()
-	io.WriteString(c.nc, text)
-	const held = buffer + 16<<10 // what the network and a step of a write hold, which pays
-	c.wantEnd(since, "WriteRate", limits.WriteRate.Grace, held*time.Second/100_000)
-}
-
-func TestHTTP1(t *testing.T) {
-	n := *seeds
-	if testing.Short() {
-		n = min(n, 10)
-	}
-	for i := range n {
-		run(t, *first+uint64(i))
-		if t.Failed() {
-			return
-		}
-	}
+	io.WriteString(c.Conn, request(order{c.NextID(), 1_000_000, 0, "plain"}, 0))
+	const held = Buffer + 16<<10 // what the network and a step of a write hold, which pays
+	c.WantEnd(since, "WriteRate", limits.WriteRate.Grace, held*time.Second/100_000)
 }

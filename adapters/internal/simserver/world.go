@@ -1,0 +1,234 @@
+package simserver
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+const (
+	Tick     = 10 * time.Millisecond
+	Late     = 2*Tick + Tick/8 + time.Millisecond
+	Buffer   = 8 << 10     // of the network, in each direction
+	LateAddr = time.Second // what RemoteAddr may take, in some worlds
+)
+
+// A Server is a server under test, with the limits of its adapter.
+type Server struct {
+	Serve    func() error
+	Shutdown func(context.Context, idle.Drain) error
+	Stats    func() httplimits.Stats
+	Rest     time.Duration // how long goroutines of the server go on after its end
+}
+
+// A World is a server, its clients, and the ledger of what they were promised.
+type World struct {
+	T    *testing.T
+	Seed uint64
+	Net  *simnet.Listener
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	begun   map[string]bool // requests whose handler has begun
+	ended   map[string]End  // connections that a limit has ended, by address
+	told    map[string]int  // how often Options.OnEnds was told of a connection, by label
+	drained time.Time       // when a drain has reached all connections
+}
+
+// An End says by which limit a connection was ended, and when.
+type End struct {
+	At  time.Time
+	Err *idle.TimeoutError
+}
+
+// Run runs the world of a seed to its end, which has to be within a test of its own. start starts a
+// server, and each function in kinds is what a client does.
+func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error), kinds []func(*Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}}
+		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: time.Duration(max(0, rng.IntN(3)-1)) * LateAddr})
+		limits.Idle.Tick, limits.Idle.OnEnds = Tick, w.onEnds
+		limits.OnEnd = w.onEnd
+		s, err := start(w, w.Net, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() { served <- s.Serve() }()
+
+		var clients sync.WaitGroup
+		for i := range 20 {
+			c := &Client{World: w, Rand: rand.New(rand.NewPCG(seed, uint64(i)+1)), Name: fmt.Sprint(i)}
+			clients.Go(func() {
+				time.Sleep(time.Duration(c.Rand.IntN(3000)) * time.Millisecond)
+				kinds[c.Rand.IntN(len(kinds))](c)
+			})
+		}
+		w.mu.Lock()
+		early, after := rng.IntN(2) == 0, time.Duration(1000+rng.IntN(10_000))*time.Millisecond
+		w.mu.Unlock()
+		if early {
+			time.Sleep(after)
+		} else {
+			clients.Wait()
+		}
+		w.drain(s)
+		clients.Wait()
+		<-served
+		time.Sleep(s.Rest + time.Minute) // for callbacks that are running; a goroutine that is left fails the test
+		w.audit(s)
+	})
+}
+
+// drain shuts the server down.
+func (w *World) drain(s Server) {
+	const over, force = time.Second, 2 * time.Minute
+	w.mu.Lock()
+	w.drained = time.Now().Add(over + 2*Tick)
+	w.mu.Unlock()
+	begun := time.Now()
+	if err := s.Shutdown(w.T.Context(), idle.Drain{Duration: over, ForceAfter: force}); err != nil {
+		w.Errorf("Shutdown: %v", err)
+	}
+	if took := time.Since(begun); took > force+time.Second {
+		w.Errorf("Shutdown took %v", took)
+	}
+}
+
+// audit checks the accounts when all have left.
+func (w *World) audit(s Server) {
+	st := s.Stats()
+	if st.Live != 0 || st.Panics != 0 || st.EndsLost != 0 {
+		w.Errorf("left: %d, panics: %d, ends lost: %d", st.Live, st.Panics, st.EndsLost)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	total := 0
+	for label, n := range w.told {
+		if total += n; n > 1 && label != "" {
+			w.Errorf("OnEnds was told %d times of %s", n, label)
+		}
+	}
+	if total != w.Net.Accepted() {
+		w.Errorf("OnEnds was told %d times of %d connections", total, w.Net.Accepted())
+	}
+}
+
+// Errorf reports what is wrong, with the seed.
+func (w *World) Errorf(format string, args ...any) {
+	w.T.Helper()
+	w.T.Errorf("seed %d: %s", w.Seed, fmt.Sprintf(format, args...))
+}
+
+// IntN returns a number below n. Handlers and callbacks call it.
+func (w *World) IntN(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rng.IntN(n)
+}
+
+// Begin records that a handler has begun with a request.
+func (w *World) Begin(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun[id] = true
+}
+
+// Executed reports whether a handler has begun with a request.
+func (w *World) Executed(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun[id]
+}
+
+// Drained returns when a drain has reached all connections, or the zero time.
+func (w *World) Drained() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.drained
+}
+
+// onEnd is OnEnd of the limits. It uses LocalAddr because RemoteAddr may block.
+func (w *World) onEnd(nc net.Conn, err *idle.TimeoutError) {
+	w.mu.Lock()
+	w.ended[nc.LocalAddr().String()] = End{time.Now(), err}
+	pause := time.Duration(w.rng.IntN(3)) * Tick
+	w.mu.Unlock()
+	time.Sleep(pause) // it may write to the client, which may write as well
+}
+
+func (w *World) onEnds(ends []idle.End) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range ends {
+		w.told[strings.Clone(e.Label)]++
+	}
+}
+
+// A Client is one connection at a time.
+type Client struct {
+	*World
+	Rand *rand.Rand
+	Name string
+	Conn *simnet.Conn
+
+	requests int
+}
+
+// Dial connects. It reports false if the server has left.
+func (c *Client) Dial() bool {
+	begun := time.Now()
+	nc, err := c.Net.Dial()
+	if err != nil {
+		return false
+	}
+	if took := time.Since(begun); took > Late {
+		c.Errorf("%v was accepted after %v", nc.LocalAddr(), took)
+	}
+	c.Conn = nc
+	return true
+}
+
+// NextID returns the id of the client's next request.
+func (c *Client) NextID() string {
+	c.requests++
+	return fmt.Sprint(c.Name, ".", c.requests)
+}
+
+// Pause sleeps for less than n milliseconds.
+func (c *Client) Pause(n int) { time.Sleep(time.Duration(c.Rand.IntN(n)) * time.Millisecond) }
+
+// End returns what has ended the connection.
+func (c *Client) End() End {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended[c.Conn.LocalAddr().String()]
+}
+
+// WantEnd checks that the connection is ended by a limit, which began to count at the given time
+// and may count for more by so much.
+func (c *Client) WantEnd(since time.Time, setting string, limit, more time.Duration) {
+	time.Sleep(time.Until(since.Add(limit + more + Late + 1))) // 1 ns more, so that all others have acted
+	e := c.End()
+	switch {
+	case !c.Drained().IsZero(): // which may have ended it before
+	case e.Err == nil:
+		c.Errorf("%v lives on %v after %s of %v", c.Conn.LocalAddr(), time.Since(since), setting, limit)
+	case e.Err.Setting != setting:
+		c.Errorf("%v was ended by %s, want %s", c.Conn.LocalAddr(), e.Err.Setting, setting)
+	case e.At.Sub(since) < limit || e.At.Sub(since) > limit+more+Late:
+		c.Errorf("%v was ended by %s after %v, want %v to %v", c.Conn.LocalAddr(), setting, e.At.Sub(since), limit, limit+more+Late)
+	}
+	c.Conn.Close()
+}
