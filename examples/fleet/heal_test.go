@@ -102,6 +102,77 @@ func TestRefusedCredentials(t *testing.T) {
 	mustLoseNothing(t, f)
 }
 
+// TestHugeLimits has somebody put limits of 900 kB, which the engine takes. Every node refuses them
+// in one short line of its log. It does not send them to whoever asks for its state.
+func TestHugeLimits(t *testing.T) {
+	logged := logOfChildren(t)
+	f := newFleet(t, options{})
+	control, err := f.nc.Control(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`{"idle": "` + strings.Repeat("1", 900_000) + `s"}`, `{"` + strings.Repeat("idle", 225_000) + `": "1s"}`} {
+		revision, err := control.PutString(t.Context(), node.KeyLimits, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all nodes refuse", func() bool {
+			states := f.mustStates(t)
+			for _, s := range states {
+				if s.Limits.Revision < control.Number(revision) {
+					return false
+				}
+				if !strings.Contains(s.Limits.Refused, "limits have at most 1024") || s.Limits.Limits != node.DefaultLimits() {
+					t.Fatalf("%.200s says %.200s, and has %+v", s.Node, s.Limits.Refused, s.Limits.Limits)
+				}
+			}
+			return len(states) == f.nodes
+		})
+	}
+	f.mustSee(t, "fleet_limits_refused", 1)
+	for _, s := range f.mustStates(t) {
+		if mean := s.Engine.OutBytes / s.Engine.OutMsgs; mean > 10_000 { // most are answers of its state
+			t.Errorf("a message of %s has %d bytes in the mean", s.Node, mean)
+		}
+	}
+	said := 0
+	for line := range strings.Lines(logged()) {
+		if len(line) > 500 {
+			t.Errorf("a line of %d bytes is logged: %.200s", len(line), line)
+		} else if strings.Contains(line, "the limits stay as they are: the entry has 9000") {
+			said++
+		}
+	}
+	if said != 2*f.nodes {
+		t.Errorf("%d lines say that limits were refused; want %d", said, 2*f.nodes)
+	}
+	if verdicts, err := changeLimits(t.Context(), f.nc, f.nodes, "idle=45s"); err != nil || len(verdicts) != f.nodes || verdicts[0].Refused != "" {
+		t.Errorf("the next limits: %+v, %v", verdicts, err)
+	}
+}
+
+// logOfChildren returns what the processes log that the test starts from here on.
+func logOfChildren(t *testing.T) (text func() string) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = log
+	t.Cleanup(func() { // when they have ended
+		os.Stderr = stderr
+		log.Close()
+		t.Logf("they have logged:\n%.10000s", text())
+	})
+	return func() string {
+		b, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+}
+
 // TestTwoFleets runs two fleets on one engine. Neither sees the other's nodes, clients or
 // limits.
 func TestTwoFleets(t *testing.T) {

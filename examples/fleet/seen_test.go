@@ -63,12 +63,13 @@ func (f *fleet) mustSee(t *testing.T, metric string, want float64) {
 	}
 }
 
-// startAlone starts a node that nobody supervises, and returns where it serves its metrics.
-func startAlone(t *testing.T, engine string) (ops string) {
+// startAlone starts a node that nobody supervises, for a hundred clients.
+func startAlone(t *testing.T, engine string) (*process, node.Config) {
 	t.Helper()
 	first := freePorts(t, 2)
-	ops = fmt.Sprintf("127.0.0.1:%d", first+1)
-	p, err := start("node", node.Config{Name: "node1", Fleet: "fleet", Engine: engine, Address: fmt.Sprintf("127.0.0.1:%d", first), Ops: ops, Most: 100, Over: time.Second})
+	c := node.Config{Name: "node1", Fleet: "fleet", Engine: engine, Most: 100, Over: time.Second,
+		Address: fmt.Sprintf("127.0.0.1:%d", first), Ops: fmt.Sprintf("127.0.0.1:%d", first+1)}
+	p, err := start("node", c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func startAlone(t *testing.T, engine string) (ops string) {
 		p.cmd.Process.Kill()
 		p.cmd.Wait()
 	})
-	return ops
+	return p, c
 }
 
 // readiness returns what a balancer is told.
@@ -93,9 +94,9 @@ func readiness(ops string) (status int, why string) {
 // TestNoEngineAtStart: a node that starts before NATS waits for it.
 func TestNoEngineAtStart(t *testing.T) {
 	port := freePorts(t, 1)
-	ops := startAlone(t, fmt.Sprintf("nats://127.0.0.1:%d", port))
-	mustShow(t, ops, "fleet_engine_connected", 0)
-	if status, why := readiness(ops); status != http.StatusServiceUnavailable || !strings.Contains(why, "lease") {
+	_, c := startAlone(t, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	mustShow(t, c.Ops, "fleet_engine_connected", 0)
+	if status, why := readiness(c.Ops); status != http.StatusServiceUnavailable || !strings.Contains(why, "lease") {
 		t.Errorf("without NATS a balancer gets %d, %q", status, why)
 	}
 	engine, err := startEngine(t.TempDir(), port)
@@ -103,10 +104,32 @@ func TestNoEngineAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Shutdown()
-	mustShow(t, ops, "fleet_ready", 1)
-	mustShow(t, ops, "fleet_lease_held", 1)
-	if status, why := readiness(ops); status != http.StatusOK {
+	mustShow(t, c.Ops, "fleet_ready", 1)
+	mustShow(t, c.Ops, "fleet_lease_held", 1)
+	if status, why := readiness(c.Ops); status != http.StatusOK {
 		t.Errorf("with NATS a balancer gets %d, %q", status, why)
+	}
+}
+
+// TestSameAddress: a second process at the address of a node ends. It does not take a share of the
+// clients.
+func TestSameAddress(t *testing.T) {
+	engine, err := startEngine(t.TempDir(), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Shutdown()
+	_, c := startAlone(t, engine.ClientURL())
+	mustShow(t, c.Ops, "fleet_ready", 1)
+	c.Name, c.Ops = "node2", ""
+	second, err := start("node", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(most, func() { second.cmd.Process.Kill() })
+	defer stuck.Stop()
+	if err := second.cmd.Wait(); err == nil || second.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("the second process has ended with %v", err)
 	}
 }
 
@@ -134,10 +157,10 @@ func TestOldEngine(t *testing.T) {
 			}()
 		}
 	}()
-	ops := startAlone(t, "nats://"+ln.Addr().String())
-	mustShow(t, ops, "fleet_engine_connected", 1)
-	mustShow(t, ops, "fleet_lease_held", 0)
-	if status, why := readiness(ops); status != http.StatusServiceUnavailable {
+	_, c := startAlone(t, "nats://"+ln.Addr().String())
+	mustShow(t, c.Ops, "fleet_engine_connected", 1)
+	mustShow(t, c.Ops, "fleet_lease_held", 0)
+	if status, why := readiness(c.Ops); status != http.StatusServiceUnavailable {
 		t.Errorf("a balancer gets %d, %q", status, why)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type Config struct {
 	Keeps      []int         // the partitions of which this process keeps a directory
 	Address    string        // for clients; empty for a process that only keeps directories
 	Ops        string        // for the page, the metrics and readiness; empty for none
-	Most       int           // clients at a time: well below the limit of descriptors
+	Most       int           // clients at a time: 1.1 × Most and 17 for each CPU have to be well below the limit of descriptors
 	Over       time.Duration // how long a drain by SIGTERM takes
 	Spread     time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
 }
@@ -71,9 +72,7 @@ func Run(c Config) (err error) {
 	if c.Address == "" {
 		err = n.join()
 	} else if n.gateway, err = newGateway(n); err == nil {
-		go func() {
-			n.stop(gnet.Run(n.gateway.timeouts, "tcp://"+c.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true)))
-		}()
+		go func() { n.stop(n.serve()) }()
 	}
 	if err != nil {
 		return err
@@ -83,6 +82,19 @@ func Run(c Config) (err error) {
 		return err
 	}
 	return nil // drained
+}
+
+// serve serves clients, and returns why it does no longer.
+func (n *Node) serve() error {
+	ln, err := net.Listen("tcp", n.config.Address) // with WithReusePort a second process could have the same address
+	if err != nil {
+		return err
+	}
+	ln.Close()
+	// Each loop accepts for itself. Otherwise a crowd that comes back is accepted faster than the loops
+	// refuse those above Config.Most, and gnet stops when there are no descriptors left.
+	err = gnet.Run(n.gateway.timeouts, "tcp://"+n.config.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true), gnet.WithReusePort(true))
+	return fmt.Errorf("gnet has stopped serving clients: %v", err) // it may have no error after a failed accept
 }
 
 // join has the node meet the others. The gateway serves clients whether the engine is there
