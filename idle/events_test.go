@@ -50,6 +50,9 @@ const (
 	evictSome
 	closeShard
 	press
+	beatOut
+	shakeHands
+	rekey
 )
 
 var deeds = [...]string{
@@ -61,6 +64,7 @@ var deeds = [...]string{
 	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
 	takeCensus: "take a census", blockLoop: "block the loop, or have it go on", evictSome: "evict some",
 	closeShard: "close the shard of the loop, and make another one", press: "replace all policies",
+	beatOut: "send a keepalive", shakeHands: "end the handshake", rekey: "ask for the key again",
 }
 
 // odds are out of how many each deed is drawn.
@@ -135,6 +139,12 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = closeShard
 		case r < 56:
 			trace[i].what = press
+		case r < 62:
+			trace[i].what = beatOut
+		case r < 64:
+			trace[i].what = shakeHands
+		case r < 70:
+			trace[i].what = rekey
 		}
 		if i > 0 && trace[i-1].what == setCapacity && rng.IntN(4) == 0 { // while it takes effect
 			trace[i].what = setCapacity
@@ -271,7 +281,7 @@ func (l *life) underWay() bool {
 func (w *world) event(s *slot, what int, pick uint64) {
 	l, c, now := s.life, s.conn, w.now()
 	g := l.ledger
-	n := int(pick % 400)
+	n := int(pick % mostUnsent)
 	l.moves()
 	switch what {
 	case receive:
@@ -301,8 +311,13 @@ func (w *world) event(s *slot, what int, pick uint64) {
 				w.errorf("at %v: Deliver = true after Expire: %v", now, l)
 			}
 		}
+	case beatOut:
+		g.beatsOut(now)
+		g.write.bytes += n
+		c.BeatOut(n)
 	case awaitWrite:
 		g.write.await(now, g.tick)
+		l.unsent.Store(int64(n))
 		c.AwaitWrite()
 	case pauseWrite:
 		g.write.pause(now)
@@ -317,6 +332,12 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		l.phase = ph
 		g.enter(w.told(ph), now)
 		c.Enter(ph)
+		l.shaking = l.shaking && g.policy.Handshake
+	case shakeHands:
+		c.Established()
+		l.shaking = false
+	case rekey:
+		w.rekey(l, pick)
 	case trackAgain:
 		w.trackAgain(s, pick)
 	case arriveUnread:

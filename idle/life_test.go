@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,8 @@ type life struct {
 	slot   *slot
 	conn   *Conn
 	owner  any
-	key    string // see Capacity.Key
+	key    atomic.Int32 // in simKeys, see Capacity.Key
+	unsent atomic.Int64 // bytes, while a write waits
 	phase  *Phase
 	ledger *ledger
 
@@ -37,6 +39,9 @@ type life struct {
 	trackedAt time.Duration
 	told      []time.Duration // when OnDrain was called, in the bubble's time
 	byHand    time.Duration   // when somebody called End
+	keyedAt   time.Duration   // when it was tracked, or called Rekey since
+	rekeyed   simRekey        // what may come of that
+	shaking   bool            // it counts in Capacity.Handshakes
 	evictable time.Duration   // since when it may be evicted
 }
 
@@ -49,7 +54,8 @@ func (l *life) String() string {
 
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
-	l := &life{world: w, slot: s, answeredAt: -1, evictable: never, key: simKeys[kind/4096%uint64(len(simKeys))], phase: w.phases[0], trackedAt: w.now()}
+	l := &life{world: w, slot: s, answeredAt: -1, evictable: never, phase: w.phases[0], trackedAt: w.now(), keyedAt: w.now()}
+	l.key.Store(int32(kind / 4096 % uint64(len(simKeys))))
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
 	w.lives++
@@ -233,10 +239,17 @@ func (l *life) Ping() error {
 		w.mu.Unlock()
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	g.ends(w.now())
-	w.mu.Unlock()
+	if w.chance("ping fails", l.slot.n)%6 == 0 {
+		g.fails()
+		return io.ErrClosedPipe
+	}
 	return nil
 }
+
+// Unsent is for censuses.
+func (l *life) Unsent() int { return int(l.unsent.Load()) }
 
 // keeperLife is asked before it times out.
 type keeperLife struct{ *life }

@@ -281,6 +281,14 @@ func (l *ledger) sent(now time.Duration) {
 	l.usedOut.moved(now)
 }
 
+func (l *ledger) beatsOut(now time.Duration) {
+	l.out = now
+	l.usedOut.beats(now)
+}
+
+// fails notes that no ping was sent, so there is no answer to come.
+func (l *ledger) fails() { l.usedIn.expects = isUse }
+
 // begins notes that a ping begins, and ends that it is over.
 func (l *ledger) begins(now time.Duration) {
 	l.pings = append(l.pings, now)

@@ -24,6 +24,14 @@ type simCapacity struct {
 	refused uint64
 	byKey   uint64
 	byRate  uint64
+
+	byHandshake uint64
+}
+
+// A simRekey is what may come of a Rekey: the connection is ended, and may be or has to be.
+type simRekey struct {
+	may, must bool
+	by        time.Duration // when that has happened
 }
 
 // A simQuota is how many may come at once: most if only those count that came, and least if
@@ -63,15 +71,17 @@ func (q *simQuota) mayAdmit() bool  { return q.PerSecond == 0 || q.most > 1-simR
 // simKeys are the keys of connections. The last one is not limited.
 var simKeys = []string{"192.0.2.1", "192.0.2.2", "2001:db8::/64", ""}
 
+func (l *life) keyNow() string { return simKeys[l.key.Load()] }
+
 // RemoteAddr is for ByAddress.
 func (l *life) RemoteAddr() net.Addr {
-	switch l.key {
+	switch key := l.keyNow(); key {
 	case "":
 		return nil
 	case "2001:db8::/64":
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: byte(l.slot.n)}), 80))
 	}
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(l.key), 80))
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(l.keyNow()), 80))
 }
 
 // capacitate sets a capacity, raises it, or lifts it.
@@ -136,7 +146,10 @@ func (w *world) anyCapacity(pick uint64) (c Capacity) {
 		c.NewPerKey = quota()
 	}
 	if c.counts() && w.seed/2%2 == 0 {
-		c.Key = func(owner any) string { return owner.(interface{ self() *life }).self().key }
+		c.Key = func(owner any) string { return owner.(interface{ self() *life }).self().keyNow() }
+	}
+	if w.shakes && next(3) == 0 {
+		c.Handshakes = 1 + int(next(4))
 	}
 	return c
 }
@@ -164,11 +177,11 @@ func (w *world) ofKey(key string) (least, most int) {
 	n := &w.capacity
 	for _, s := range w.slots {
 		l := s.life
-		if l == nil || !l.live() || l.key != key {
+		if l == nil || !l.live() || l.keyNow() != key {
 			continue
 		}
 		most++
-		if s.conn.Live() && (l.trackedAt > n.countedFrom || w.areCounted()) {
+		if s.conn.Live() && (l.keyedAt > n.countedFrom || w.areCounted()) && !l.isRekeying() {
 			least++
 		}
 	}
@@ -179,21 +192,15 @@ func (w *world) ofKey(key string) (least, most int) {
 // it does not explain; w.mu is held, and l is in no slot yet.
 func (w *world) attempt(l *life, err error, known bool) error {
 	n, now := &w.capacity, w.now()
-	least, most := w.ofKey(l.key)
-	of := &simQuota{}
-	if l.key != "" && n.now.NewPerKey.PerSecond > 0 {
-		if n.ofKeys[l.key] == nil {
-			n.ofKeys[l.key] = &simQuota{}
-		}
-		of = n.ofKeys[l.key]
-		of.set(n.now.NewPerKey, w.real())
-	}
-	of.refill(w.real())
+	key := l.keyNow()
+	least, most := w.ofKey(key)
+	leastShake, mostShake := w.shaking()
+	of := w.quotaOf(key)
 	n.bounds.refill(w.real())
 	wrong := func(what string) {
-		w.errorf("at %v: %s: %v; %d to %d of key %q, %d live, %+v, %+v, %+v", now, what, err, least, most, l.key, w.live(), *n, n.bounds, *of)
+		w.errorf("at %v: %s: %v; %d to %d of key %q, %d live, %+v, %+v, %+v", now, what, err, least, most, key, w.live(), *n, n.bounds, *of)
 	}
-	limited := n.now.PerKey > 0 && l.key != ""
+	limited, shakes := n.now.PerKey > 0 && key != "", n.now.Handshakes > 0
 	switch {
 	case known && errors.Is(err, ErrFull):
 		wrong("refused, but known")
@@ -201,6 +208,8 @@ func (w *world) attempt(l *life, err error, known bool) error {
 		return err
 	case err == nil && limited && least >= n.now.PerKey:
 		wrong("one too many of a key")
+	case err == nil && shakes && leastShake >= n.now.Handshakes:
+		wrong("one too many in the handshake")
 	case err == nil && (!of.mayAdmit() || !n.bounds.mayAdmit()):
 		wrong("too many in a time")
 	case err == nil && n.now.MaxConns > 0 && w.live() > n.now.MaxConns && n.over < now-w.settleTime() && !w.isBlocked():
@@ -213,6 +222,10 @@ func (w *world) attempt(l *life, err error, known bool) error {
 		if n.byRate++; !of.mayRefuse() && !n.bounds.mayRefuse() {
 			wrong("refused for the rate")
 		}
+	case errors.Is(err, errHandshake):
+		if n.byHandshake++; !shakes || mostShake < n.now.Handshakes {
+			wrong("refused for its handshake")
+		}
 	case errors.Is(err, ErrFull):
 		if n.now.MaxConns == 0 || w.live() < n.now.MaxConns || w.live() == n.now.MaxConns && w.evictable(now-(spareFor+100*w.tick)) != nil {
 			wrong("refused")
@@ -220,11 +233,81 @@ func (w *world) attempt(l *life, err error, known bool) error {
 	}
 	of.tried(err == nil)
 	n.bounds.tried(err == nil)
+	l.shaking = shakes && err == nil
 	if errors.Is(err, ErrFull) {
 		n.refused++
 		return nil
 	}
 	return err
+}
+
+// quotaOf returns the quota of a key, as it is now; w.mu is held.
+func (w *world) quotaOf(key string) *simQuota {
+	n, of := &w.capacity, &simQuota{}
+	if key != "" && n.now.NewPerKey.PerSecond > 0 {
+		if n.ofKeys[key] == nil {
+			n.ofKeys[key] = &simQuota{}
+		}
+		of = n.ofKeys[key]
+		of.set(n.now.NewPerKey, w.real())
+	}
+	of.refill(w.real())
+	return of
+}
+
+// shaking is how many have not left the handshake, at least and at most; w.mu is held.
+func (w *world) shaking() (least, most int) {
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() && l.shaking {
+			most++
+			if s.conn.Live() {
+				least++
+			}
+		}
+	}
+	return least, most
+}
+
+// rekey has the key of l be asked for again. If it had none, it may have one now; w.mu is
+// held.
+func (w *world) rekey(l *life, pick uint64) {
+	n, had := &w.capacity, l.keyNow()
+	if !l.live() || !l.conn.Live() || had != "" && !w.areCounted() || l.isRekeying() {
+		return
+	}
+	if had != "" {
+		l.conn.Rekey() // it is counted, so nothing happens
+		return
+	}
+	to := int32(pick % uint64(len(simKeys)))
+	key := simKeys[to]
+	least, most := w.ofKey(key)
+	of, limited := w.quotaOf(key), n.now.PerKey > 0
+	l.key.Store(to)
+	l.conn.Rekey()
+	if key == "" {
+		return
+	}
+	l.keyedAt = w.now()
+	l.rekeyed = simRekey{
+		must: limited && least >= n.now.PerKey || !of.mayAdmit(),
+		may:  limited && most >= n.now.PerKey || of.mayRefuse(),
+		by:   w.now() + 4*w.tick,
+	}
+	of.tried(!l.rekeyed.may)
+}
+
+// isRekeying reports whether l may be ended soon, because there are too many of its key.
+func (l *life) isRekeying() bool {
+	return l.rekeyed.may && l.world.now() <= l.rekeyed.by+l.held(l.rekeyed.by) || l.rekeyed.may && l.slot.home.isBlocked()
+}
+
+// checkRekey checks that l may be ended at this moment for its key, or for those that came
+// lately; w.mu is held.
+func (l *life) checkRekey(err *TimeoutError, now time.Duration) {
+	if r := l.rekeyed; !r.may || now > r.by+l.held(r.by) {
+		l.world.errorf("at %v: ended by Rekey: %v; %+v: %v", now, err, r, l)
+	}
 }
 
 // settleTime is how long there may be too many, although some of them may be evicted; w.mu is
@@ -287,6 +370,10 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 	allowed := func(c Capacity) bool {
 		exempt := slices.Contains(c.Exempt, l.phase)
 		return !c.isZero() && !exempt && now-used+lax >= c.MinIdle
+	}
+	if err.Cause == causeKey || err.Cause == causeRate {
+		l.checkRekey(err, now)
+		return
 	}
 	switch { // nothing is evicted by a capacity that was lifted, raised or replaced, but at the same instant
 	case !allowed(w.capacity.now) && !(now == w.capacity.since && allowed(w.capacity.before)):

@@ -112,6 +112,7 @@ func (w *world) checkCensus(v *simCensus, c *Census) {
 		w.errorf("at %v: %d of %d are in some phase", w.now(), sum, c.Live)
 	}
 	w.checkTimes(v, c)
+	w.checkUnsent(v, c)
 	w.checkList(v, c)
 }
 
@@ -151,6 +152,28 @@ func (w *world) checkTimes(v *simCensus, c *Census) {
 		w.errorf("at %v: idle for %v in all, and it was %v to %v; aged %v, and it was %v to %v", w.now(), c.Idle.SumMicros, leastIdle, idle, c.Age.SumMicros, leastAge, age)
 	}
 }
+
+// checkUnsent holds how much waits for peers against the ledger; w.mu is held.
+func (w *world) checkUnsent(v *simCensus, c *Census) {
+	least, most, with, mostWith := 0, 0, 0, 0
+	for _, l := range v.may {
+		n := l.Unsent()
+		if still := l.live() && v.isStill(l); still && !l.ledger.write.on {
+			continue
+		} else if still && l.trackedAt < v.at && n > 0 {
+			least += n
+			with++
+		}
+		most += mostUnsent
+		mostWith++
+	}
+	if c.Unsent < uint64(least) || c.Unsent > uint64(most) || c.WithUnsent < with || c.WithUnsent > mostWith {
+		w.errorf("at %v: %d bytes are unsent on %d; it were %d on %d at least", w.now(), c.Unsent, c.WithUnsent, least, with)
+	}
+}
+
+// mostUnsent is how many bytes wait for a peer at most.
+const mostUnsent = 400
 
 // lax is by how much stamps may be off, unless the process stood still.
 func (w *world) lax() time.Duration {
@@ -205,8 +228,18 @@ func (w *world) isBefore(by Sort, l, other *life) bool {
 		return used+lax < before
 	case by == Oldest:
 		return a.agesTo+lax < b.agesFrom
+	case by == MostUnsent:
+		return l.waitsToSend() > other.waitsToSend()
 	}
 	return false
+}
+
+// waitsToSend is how many bytes wait for the peer of l.
+func (l *life) waitsToSend() int {
+	if !l.ledger.write.on {
+		return 0
+	}
+	return l.Unsent()
 }
 
 // turnPages lists what a census has found, now and then ends one of them, and notes the
@@ -253,6 +286,9 @@ func (w *world) checkInfo(l *life, i *Info) {
 	}
 	if busy := g.policy.NoInterrupt || !g.read.on; i.Busy != busy && l.conn.state.Load()&telling == 0 {
 		w.errorf("at %v: %+v is busy: %v: %v", at, *i, busy, l)
+	}
+	if i.Unsent != l.waitsToSend() {
+		w.errorf("at %v: of %+v, %d bytes are unsent: %v", at, *i, l.waitsToSend(), l)
 	}
 	longer := time.Duration(0)
 	if l.probed {

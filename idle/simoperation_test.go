@@ -273,6 +273,11 @@ func (w *world) checkOps() {
 			}
 		}
 	}
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() && l.rekeyed.must && !l.isRekeying() {
+			w.errorf("at %v: not ended, though there were too many of its key: %+v: %v", w.now(), l.rekeyed, l)
+		}
+	}
 	w.ops = slices.DeleteFunc(w.ops, func(o *simOp) bool {
 		p := o.op.Progress()
 		if uint64(p.Met) > w.tracked-o.most {

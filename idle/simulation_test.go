@@ -258,7 +258,7 @@ func (w *world) balance() {
 		causes += n
 	}
 	if st.Drained != w.timedOut[ReasonDrain] || st.Shed != w.timedOut[ReasonShed] || causes != st.Shed || st.Evicted != w.timedOut[ReasonEvict] ||
-		st.Refused != w.capacity.refused || st.RefusedKey != w.capacity.byKey || st.RefusedRate != w.capacity.byRate {
+		st.Refused != w.capacity.refused || st.RefusedKey != w.capacity.byKey || st.RefusedRate != w.capacity.byRate || st.RefusedHandshake != w.capacity.byHandshake {
 		w.errorf("Stats say %d drained, %d shed for %d causes; %d refused, %d by key, %d by rate; it was %v, %+v", st.Drained, st.Shed, causes, st.Refused, st.RefusedKey, st.RefusedRate, w.timedOut, w.capacity)
 	}
 	if st.Live != 0 || st.Tracked != w.tracked || st.Closed != w.gone || st.Tracked != st.Closed+timedOut+st.Drained+st.Shed+st.Evicted {

@@ -27,6 +27,7 @@ type world struct {
 	bursts  bool // it stalls only as a whole, in bursts, and its timers fire at once afterwards
 	wraps   bool // the clock's stamps wrap in it
 	abrupt  bool // it ends in the midst of everything
+	shakes  bool // it begins with a handshake
 	tracker *Tracker
 	phases  []*Phase // the first is the tracker's
 	homes   []*home
@@ -226,6 +227,8 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 	}
 	first := w.anyPolicy()
 	first.Name = "phase 0"
+	w.shakes = seed/5%2 == 0
+	first.Handshake = w.shakes
 	tr, err := New(first, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -250,6 +253,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		}
 		p.Name = fmt.Sprint("phase ", i+1)
 		p.NoInterrupt = (int(seed)+i)%5 == 0
+		p.Handshake = (int(seed)+i)%3 == 0
 		ph, err := tr.Phase(p)
 		if err != nil {
 			t.Fatal(err)
