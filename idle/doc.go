@@ -3,7 +3,8 @@
 //
 // A server uses this package through an adapter: adapters/idlenet for a net.Listener or a
 // net.Conn, adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp
-// for fasthttp. The HTTP adapters have their own Timeouts. The others take a [Policy]:
+// for fasthttp, adapters/idlegrpc for grpc-go. The HTTP adapters have their own Timeouts. The
+// others take a [Policy]:
 //
 //	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
 //	ln, err = idlenet.Wrap(ln, policy, nil)
@@ -54,59 +55,60 @@
 // Entering a phase replaces the whole policy: a limit that the phase doesn't set is off. All
 // limits start over except MaxAge, which counts from when tracking began.
 //
-// # Steering
+// # Control
 //
-// The adapter's [Tracker] also changes connections that are open, from any goroutine:
+// The adapter's [Tracker] also changes open connections. Its methods may be called from any
+// goroutine:
 //
-//	SetPolicy            limits change, for new connections and for those that have them
-//	SetCapacity          bounds the connections, in all and per key, and new ones per second;
-//	                     those idle longest make room for new ones
-//	Drain                tells all connections, and then ends them, idle longest first, at an
-//	                     even rate
+//	SetPolicy            changes the limits of new and open connections
+//	SetCapacity          bounds the number of connections, in all and per key, and the rate of
+//	                     new ones; evicts the connections that are idle longest
+//	Drain                asks all connections to leave and then ends them, idle longest first,
+//	                     at an even rate
 //	Shed                 the same for some of them, with a cause
 //
 // Follow of package idle/pressure makes limits tighter while memory or descriptors run out.
-// [Conn.End] ends a single one, and the connections of the adapters have it too.
+// [Conn.End] ends a single connection. The adapters' connections have this method too.
 //
 // SetCapacity, Drain and Shed do not end a connection while it is busy: in a phase whose
 // policy says so, while its server works on a request, or while it has bytes that are not
-// read or sent yet. [Tracker.Drain] has the details. Conn.End ends a busy one too.
+// read or sent yet. [Tracker.Drain] has the details. Conn.End ends a busy connection too.
 //
-// # Seeing
+// # Observability
 //
-// Any goroutine may ask what there is, what will be, and what was:
+// Any goroutine may call these methods of the Tracker:
 //
 //	Stats        counts by reason and by phase, and histograms of lifetimes and lateness
 //	Census       live connections by phase, idle time and age; how many will end, and when;
 //	             a list of them, such as the most idle first
-//	Operations   the drains and sheds that are under way
+//	Operations   the drains and sheds in progress
 //	RecentEnds   the last connections that have ended, and why
 //
-// [Options].OnEnds is told of each connection that ends; [LogEnds] is one that logs them. Package
-// adapters/idleprom gives all of it to Prometheus, and adapters/idledebug is a page of it.
+// [Options].OnEnds receives each connection that ends. [LogEnds] returns a function for it that
+// logs them. Package adapters/idleprom exports all of this to Prometheus, and
+// adapters/idledebug serves a page with it.
 //
-// # What is promised
+// # Promises
 //
-// No connection is timed out before its limit has passed. The timeout comes at most 1⅛
-// ticks later. A tick is 10 to 100 ms by default. [Policy] lists the limits that take
-// longer. When very many are due at once, [Options].Budget defers some. A connection has
-// one outcome: it has ended for one reason, or it has gone by itself.
+// No connection times out before its limit has passed. The timeout comes at most 1⅛ ticks
+// later. A tick is 10 to 100 ms by default. [Policy] lists the limits that take longer. When
+// very many connections are due at once, [Options].Budget defers some. A connection has one
+// outcome: either it's ended for one reason, or its owner closes it.
 //
-// Input that arrives at that very moment is either delivered, and then its wait does not
-// end the connection any more, or it is discarded, as if it had come too late. So a server
-// executes no request whose answer is then cut by a timeout of waiting, by an eviction or
-// by a drain. PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.ForceAfter can cut
-// an answer.
+// Input may arrive at the moment of a timeout. Then either it is delivered and the connection
+// goes on, or it is discarded as if it had come too late. So a server never executes a request
+// whose response is then cut by a limit on waiting for input, an eviction or a drain.
+// PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.ForceAfter can cut a response.
 //
-// Time during which the process did not run is not held against a peer. After a long
-// stall all connections have a moment to catch up, if there was much activity before.
-// And before one is timed out the adapter asks the kernel whether input waits unread, or
-// output has moved.
+// Time during which the process did not run is not held against a peer. After a long stall
+// all connections have a moment to catch up, if there was much activity before. And before a
+// connection times out, the adapter asks the kernel whether input is unread or output has
+// moved.
 //
 // # Testing
 //
-// Everything runs in the virtual time of testing/synctest, with net.Pipe in place of
-// sockets, so a test of an hour's timeout takes no time:
+// Everything runs in the virtual time of testing/synctest, with net.Pipe instead of sockets,
+// so a test of a timeout of an hour takes no time:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		client, server := net.Pipe()
@@ -124,23 +126,23 @@
 //
 // # For authors of adapters
 //
-// What follows, and all that is not mentioned above, matters to those who write an
-// adapter for another kind of connection.
+// You need the rest, and everything that isn't mentioned above, only if you write an adapter
+// for another kind of connection.
 //
-// An adapter embeds a [Conn] in its connections, tracks it with [Tracker.Track], and
-// reports what it sees: bytes ([Conn.Received], [Conn.Sent], or [Conn.Touch] if they need
-// not be counted), and when a read or a write begins and ceases to wait
-// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). Before it
-// hands on what it has read, it asks [Conn.Deliver]. It reports the end of the connection
-// by [Conn.Stop].
+// An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It
+// reports bytes with [Conn.Received] and [Conn.Sent], or with [Conn.Touch] if they need not be
+// counted. It reports when a read or a write begins to wait and when it stops waiting
+// ([Conn.AwaitRead], [Conn.PauseRead], [Conn.AwaitWrite], [Conn.PauseWrite]). It calls
+// [Conn.Deliver] before the application gets what was read, and [Conn.Stop] when the
+// connection is closed.
 //
-// The tracker calls the adapter by [Hooks], one value for all connections. [SocketState] is
-// what an adapter knows of a connection beyond its reports, usually from the kernel. An
-// event loop has a [Shard] of its own, on which nothing is locked: [Tracker.NewShard].
+// The tracker calls the adapter through [Hooks], one value for all connections. [SocketState]
+// is what an adapter knows about a connection beyond its reports, usually from the kernel. An
+// event loop has a [Shard] of its own, which needs no lock: [Tracker.NewShard].
 //
-// A report costs about a nanosecond. It stores the coarse time in the connection, if that
-// has changed, and moves no timer. When the place of the connection in the timing wheel
-// comes up, its deadline is computed from what was stored. Unless it has passed, the
-// connection gets a new place. So a connection is looked at a few times per timeout,
-// however busy it is.
+// A report of an activity costs about a nanosecond. It stores the coarse time in the
+// connection, if that has changed, and moves no timer. When the connection's place in the
+// timing wheel comes up, its deadline is computed from what was stored. If the deadline
+// hasn't passed, the connection gets a new place. So a connection is checked a few times per
+// timeout, however busy it is.
 package idle

@@ -1,26 +1,26 @@
-// Package wheel is a hierarchical timing wheel: the data structure alone, without
-// clock, goroutine or lock.
+// Package wheel implements a hierarchical timing wheel. It's only the data structure, without
+// a clock, a goroutine or a lock.
 //
 // Ground rules:
 //
-//   - Time is a count of ticks, below 2⁶³. The owner decides how long a tick is
+//   - Time is a number of ticks, below 2⁶³. The owner decides how long a tick is
 //     and when tick 0 was.
-//   - The owner supplies the memory: it embeds a [Timer] in what it wants to
-//     time. After the Wheel itself, nothing is allocated.
+//   - The owner provides the memory: it embeds a [Timer] in each thing that it
+//     times. Apart from the Wheel itself, nothing is allocated.
 //   - There are 15 levels of 64 slots. A slot of level n covers 8ⁿ ticks. It
 //     comes up when time reaches the first of them.
-//   - A timer is placed in the lowest level that reaches its tick. A near timer
-//     is in level 0, and its slot comes up exactly at its tick. A far timer's
-//     slot comes up early, by less than an eighth of the distance. The owner then
-//     schedules the timer again, and it descends to a lower level (a cascade).
-//   - A Timer does not store its deadline. When its slot comes up, at whatever
-//     level, [Wheel.Pop] returns it. The owner then looks up the current
-//     deadline, and acts on it or schedules the timer again. So a deadline that
-//     moves later needs no call when it moves.
+//   - A timer goes into the lowest level that reaches its tick. In level 0, its
+//     slot comes up exactly at its tick. In higher levels, the slot comes up early,
+//     by less than an eighth of the distance. The owner then schedules the timer
+//     again, and it moves to a lower level.
+//   - A Timer does not store its deadline. When its slot comes up, at any level,
+//     [Wheel.Pop] returns it. The owner then looks up the current deadline, and
+//     either acts or schedules the timer again. So moving a deadline later needs no
+//     call.
 //   - There are no callbacks. Between two Pops the owner may schedule and cancel
 //     any timer, including the one just popped.
 //
-// This is the usual loop, for a timer that is the first field of its owner:
+// The usual loop, if the timer is the first field of a Task:
 //
 //	w.Advance(now)
 //	for t := w.Pop(); t != nil; t = w.Pop() {
@@ -36,10 +36,10 @@
 //
 // The scheme is that of Varghese and Lauck, "Hashed and Hierarchical Timing
 // Wheels" (SOSP 1987), with two additions. Each level has a word of occupancy
-// bits, as in W. Ahern's timeout.c, so empty slots cost nothing however far time
-// jumps. And levels overlap: a slot is as long as 8 slots of the level below, not
-// 64, as in Linux's kernel/time/timer.c. So timers that are far away do not all
-// come up at once.
+// bits, as in W. Ahern's timeout.c, so empty slots cost nothing, even if time
+// jumps far. And levels overlap: a slot covers as much as 8 slots of the level below,
+// not 64, as in Linux's kernel/time/timer.c. So distant timers do not all come up at
+// once.
 package wheel
 
 import "math/bits"
@@ -59,19 +59,19 @@ type Wheel struct {
 	now uint64
 	len int
 
-	// occupied has a bit for each slot. A slot whose bit is clear is empty. A
-	// slot whose bit is set may be empty too: a timer does not know its slot, so
-	// Cancel cannot clear the bit. firstOf clears such a bit when it meets it, at
-	// most once per Schedule.
+	// occupied has a bit for each slot. If the bit is clear, the slot is empty. If
+	// it's set, the slot may still be empty: a timer does not know its slot, so
+	// Cancel cannot clear the bit. firstOf clears such bits when it finds them, at
+	// most one per Schedule.
 	occupied [levels]uint64
 	rings    [levels * slots]Timer
 
-	// Timers for Pop, the oldest first.
-	due   Timer // those whose tick has come
-	early Timer // those of slots above level 0, most of which came up before their ticks
-	turn  uint  // counts the Pops while there are both
+	// Timers whose slots have come up, oldest first.
+	due   Timer // from level 0: their tick has come
+	early Timer // from higher levels: most came up before their tick
+	turn  uint  // counts the Pops while both lists have timers
 
-	late Timer // timers scheduled at a tick already past, for the next Advance
+	late Timer // timers scheduled for a tick in the past; the next Advance makes them due
 }
 
 // Now returns the tick of the latest Advance.
@@ -107,11 +107,10 @@ func (w *Wheel) Cancel(t *Timer) bool {
 	return true
 }
 
-// Advance moves time to now and makes the timers of all slots that came up ready
-// for Pop. Its cost depends on the number of those slots, at most 64 for each
-// level, but not on the number of timers or the time that has passed. If now is
-// before Now, time does not change, and only timers that were scheduled late
-// become ready.
+// Advance moves time to now, and makes the timers of all slots that have come up
+// ready for Pop. Its cost depends on the number of those slots, at most 64 per level,
+// and not on the number of timers or the time that has passed. If now is before Now,
+// time does not change, and only timers that were scheduled late become ready.
 func (w *Wheel) Advance(now uint64) {
 	w.due.take(&w.late)
 	for { // w.now must not change yet, because first measures from it
@@ -130,11 +129,13 @@ func (w *Wheel) Advance(now uint64) {
 }
 
 // Pop returns a timer whose slot has come up, or nil if there is none. The timer
-// is no longer pending. Of four timers three are of level 0, which have reached their tick,
-// and one is of a higher level, as long as there are both. Each of both are returned in the
-// order in which their slots came up. A caller may stop popping at any time, and go on after
-// the next Advance. So if it stops early, timers that only need a lower level hardly hold up
-// those that are due, and are not held up forever.
+// is no longer pending. The caller may stop popping at any time, and go on after the
+// next Advance.
+//
+// While there are both kinds, Pop returns three timers of level 0, which have reached
+// their tick, for each one of a higher level, which usually has to be scheduled again.
+// So timers that are due come first even if the caller stops early, and the others do
+// not starve. Within each kind, the order is that in which the slots came up.
 func (w *Wheel) Pop() *Timer {
 	if !w.early.empty() {
 		if w.turn++; w.turn%4 == 0 || w.due.empty() {
@@ -144,11 +145,11 @@ func (w *Wheel) Pop() *Timer {
 	return w.popFrom(&w.due)
 }
 
-// Waits reports whether a timer waits for Pop.
+// Waits reports whether a timer is ready for Pop.
 func (w *Wheel) Waits() bool { return !w.due.empty() || !w.early.empty() }
 
-// Next returns the tick at which the next slot with a timer comes up. Until then
-// the owner need not call Advance, unless it schedules or cancels a timer. Next
+// Next returns the tick at which the next slot with a timer comes up. The owner
+// need not call Advance before, unless it schedules or cancels a timer. Next
 // returns Now if a timer is waiting for Pop or for the next Advance. ok is false
 // if no timer is pending.
 func (w *Wheel) Next() (tick uint64, ok bool) {
@@ -159,8 +160,8 @@ func (w *Wheel) Next() (tick uint64, ok bool) {
 	return s.start, ok
 }
 
-// popFrom returns the first timer of a ring, no longer pending, or nil if it has
-// none.
+// popFrom removes and returns the first timer of a ring, or nil if the ring is
+// empty.
 func (w *Wheel) popFrom(ring *Timer) *Timer {
 	if ring.empty() {
 		return nil
@@ -170,8 +171,8 @@ func (w *Wheel) popFrom(ring *Timer) *Timer {
 	return t
 }
 
-// ringFor returns the ring for a timer at the given tick, and the tick at which
-// that comes up. It marks the slot as occupied.
+// ringFor returns the ring for a timer at the given tick, and the tick at which the
+// ring's slot comes up. It marks the slot as occupied.
 func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 	if tick <= w.now {
 		return &w.late, w.now
@@ -188,8 +189,8 @@ func (w *Wheel) ringFor(tick uint64) (ring *Timer, up uint64) {
 }
 
 // levelFor returns the lowest level that reaches distance ticks ahead. distance
-// must not be 0. Level n reaches 64·8ⁿ ticks, because it has 64 slots after the
-// current one, which is empty.
+// must not be 0. Level n reaches 64·8ⁿ ticks: its 64 slots follow the current one,
+// whose timers have already come up.
 func levelFor(distance uint64) uint {
 	if distance < slots {
 		return 0
@@ -205,8 +206,8 @@ type slot struct {
 }
 
 // first returns the occupied slot that comes up first. ok is false if there is
-// none. Of slots that come up at the same tick it returns the one of the highest
-// level, whose timers were scheduled first.
+// none. If several slots come up at the same tick, it returns the one of the highest
+// level, because its timers were scheduled first.
 func (w *Wheel) first() (first slot, ok bool) {
 	for level := range w.occupied {
 		if w.occupied[level] == 0 {
@@ -235,11 +236,11 @@ func (w *Wheel) firstOf(level int) (slot, bool) {
 	return slot{}, false
 }
 
-// Timer is an entry of a [Wheel]. Embed it in what is timed. The zero value is
-// not pending. While a Timer is pending it belongs to one wheel, and must not be
-// copied or freed.
+// Timer is an entry of a [Wheel]. Embed it in the struct that you want to time. The
+// zero value is not pending. While a Timer is pending it belongs to one wheel, and
+// must not be copied or freed.
 //
-// A Timer is two pointers. It has no pointer to what it is embedded in: make it
+// A Timer is two pointers. It has no pointer to the struct that contains it. Make it
 // the first field and convert its address, as the example does.
 type Timer struct {
 	next, prev *Timer // both nil if not pending

@@ -28,12 +28,11 @@
 //
 // # Slow clients
 //
-// A body has two limits, and the rate is the shorter one at first. A client that sends nothing
-// of its body is ended when the grace of BodyRate is over, after 5 s by default, and not by
-// BodyTimeout after 30 s. Each byte that it sends buys it time: 240 bytes buy a second.
-// BodyTimeout limits pauses later in a body, when the client has bought more time than that. To
-// allow long pauses at the beginning of a body, make the grace of BodyRate longer, or switch
-// the rate off:
+// A body has two limits, and at first the rate is the shorter one. If a client sends nothing
+// of its body, it's ended when the grace of BodyRate is over, after 5 s by default, not by
+// BodyTimeout after 30 s. Each 240 bytes extend that by a second. So BodyTimeout limits pauses
+// later in a body, when a client is more than 30 s ahead of the rate. To allow long pauses at
+// the beginning of a body, make the grace of BodyRate longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
 //
@@ -75,8 +74,8 @@
 //
 // # Changing timeouts
 //
-// SetTimeouts of a listener replaces its Timeouts, also for the connections and streams
-// that are open. It does not set single fields: here too, zero means the default.
+// SetTimeouts of a listener replaces its Timeouts, for open connections and streams too.
+// It replaces all fields: here too, zero means the default.
 //
 // Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a
 // longer limit holds at once. A shorter one counts from the same event as before, such as the
@@ -91,10 +90,9 @@
 //   - If StreamTotal was off, it applies to streams that open from now on. To a stream that is
 //     open, it applies when the server next waits for its client, or when the client opens
 //     another stream.
-//   - Hijacked changes for connections that were hijacked with a limit. Those without are
-//     not tracked, and stay so. A policy that Watch has applied does not change.
-//   - Limits that SetLimits has given to a request stay. What it has left to the listener
-//     changes.
+//   - Hijacked changes for connections that were hijacked with a limit. Those without a limit
+//     are not tracked, and never will be. A policy that Watch has applied does not change.
+//   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
 // The tracker stays, and so do the options in Idle: each of them must be zero or the same as
 // before. So a limit that is shorter than the tick is refused. A nil OnTimeout or OnEnd keeps the
@@ -118,16 +116,16 @@
 // # Limits of one request
 //
 // SetLimits gives a request [RequestLimits] of its own, until its end: a longer
-// BodyTimeout for an upload, or another WriteRate for a download. In HTTP/2 they are those
-// of its stream. What streams share keeps the listener's limits: the window of the
-// connection, and the connection itself.
+// BodyTimeout for an upload, or another WriteRate for a download. In HTTP/2 they apply to
+// its stream. The connection and its flow-control window, which streams share, keep the
+// listener's limits.
 //
-// # Leaving
+// # Replacing a server
 //
-// A server is replaced without a failed request in two steps. LameDuck of the adapter
-// asks clients to leave while everything goes on, until load balancers have noticed that
-// the readiness check fails (IsDraining of the listener). Shutdown then stops accepting and
-// ends the connections that are left:
+// Two steps replace a server without a failed request. LameDuck of the adapter asks clients
+// to leave while the server goes on accepting and serving, until load balancers have noticed
+// that the readiness check fails (IsDraining of the listener). Then Shutdown stops accepting
+// and ends the connections that are left:
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
 //	...

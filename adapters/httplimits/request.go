@@ -16,7 +16,7 @@ import (
 //
 // All limits of the request start over with the call, HandlerTimeout included. They
 // end with the request: the next one on the connection has the limits of the
-// listener, also if it was pipelined. Errors, OnTimeout and Stats name the same
+// listener, even if it was pipelined. Errors, OnTimeout and Stats name the same
 // phase and settings as for the listener's limits.
 type RequestLimits struct {
 	BodyTimeout    time.Duration

@@ -15,10 +15,11 @@ const Off = -1
 // means the default and [Off] disables the limit. Any other negative value is an
 // error.
 //
-// The limits are as exact as those of an [idle.Policy]: never early, and late by
-// about a tick. A tick is 10 ms, unless Idle says otherwise. The defaults suit servers on the open Internet. For comparison,
-// here are those of others (0 is no limit, - is no such setting; fasthttp has no
-// limits by default either):
+// As with an [idle.Policy], a timeout is never early, and late by about a tick. A
+// tick is 10 ms, unless Idle sets another one. The defaults suit servers on the
+// open Internet. This table compares them with the defaults of other servers (0
+// means no limit, - means that there's no such setting; fasthttp has no limits by
+// default either):
 //
 //	                    here          net/http  nginx  Kestrel       Envoy   Caddy
 //	handshake           10 s          0         60 s   10 s          0       60 s
@@ -30,140 +31,140 @@ const Off = -1
 //	keep-alive          75 s          0         75 s   130 s         3600 s  300 s
 //	HTTP/2 streams      300 s         0         -      -             300 s   -
 type Timeouts struct {
-	// HandshakeTimeout limits the time spent waiting for the client, from the
-	// accept to the first byte of the first request. A TLS handshake is part of
-	// that. The default is 10 s, enough for three round trips and some lost
-	// packets.
+	// HandshakeTimeout limits the time that the server waits for the client before
+	// the first byte of the first request. It includes a TLS handshake. The default
+	// is 10 s, which is enough for three round trips and some lost packets.
 	//
-	// net/http with TLS: the whole header of the first request must arrive within
-	// it.
+	// net/http with TLS: it includes the whole header of the first request.
 	//
-	// HTTP/2: the client's connection preface must arrive within it.
+	// HTTP/2: it includes the client's connection preface.
 	HandshakeTimeout time.Duration
 
-	// HeaderTimeout limits the time spent waiting for the client, from the first
-	// byte of a request to the end of its header. Bytes that arrive do not extend
-	// it. The default is 10 s: a header is a packet or two.
+	// HeaderTimeout limits the time that the server waits for the client between
+	// the first byte of a request and the end of its header. Bytes that arrive don't
+	// extend it. The default is 10 s, because a header is only a packet or two.
 	//
-	// HTTP/2: it limits every header block, however many frames that has. If it
+	// HTTP/2: it limits each header block, which may have several frames. When it
 	// passes, the connection is closed with all its streams.
 	HeaderTimeout time.Duration
 
 	// BodyTimeout limits how long the server waits for the next bytes of a body.
-	// Time in which the handler does not read does not count. By default it is
-	// 30 s. In HTTP/1, a handler that sets a read deadline disables this limit and
-	// BodyRate for the rest of the request. In net/http a zero deadline does so
-	// too.
+	// Time in which the handler doesn't read doesn't count. The default is 30 s.
 	//
-	// HTTP/2: it applies while the client may send (its windows are open), has
-	// not ended the body, and the response has not begun. It does not matter
-	// whether the handler reads. Once the response has begun both sides may be
-	// silent for as long as they like, as in gRPC streams. So a handler that
-	// expects the client to pause must flush the response's header first. A read
-	// deadline does not change the limit. A
-	// client that waits for "100 Continue" looks like a silent one. If the limit
-	// passes, the stream is reset with the code CANCEL.
+	// HTTP/1: if the handler sets a read deadline, this limit and BodyRate are off
+	// for the rest of the request. In net/http, a zero deadline counts as one.
+	//
+	// HTTP/2: it applies until the client has ended the body or the response has
+	// begun, while the server's windows let the client send. It applies whether the
+	// handler reads or not, and a read deadline doesn't change it. Once the response
+	// has begun, both sides may be silent for any time, as in gRPC streams. So if a
+	// handler expects the client to pause, it must flush the response's header
+	// first. A client that waits for "100 Continue" looks like a silent one. When the
+	// limit passes, the stream is reset with the code CANCEL.
 	BodyTimeout time.Duration
 
-	// BodyRate is the minimum rate of a body, averaged over the time in which the
-	// server waited for it. The default is 240 bytes a second after a grace of
-	// 5 s, as in Kestrel. Any usable link is faster. A zero Grace stands for 5 s.
+	// BodyRate is the minimum rate of a body, averaged over the time that the server
+	// waits for it. The default is 240 bytes per second after a grace of 5 s, as in
+	// Kestrel. Any usable link is faster. A zero Grace means 5 s.
 	//
-	// With TLS, the bytes within the records count, without the records' headers and
-	// authentication, but with the padding that TLS 1.3 allows. HTTP/2 counts bytes of
-	// DATA, without padding.
+	// So for a body of n bytes, the server waits at most n/BytesPerSecond seconds
+	// plus the Grace. There is no other limit on a whole body, except that
+	// HandlerTimeout and StreamTotal include it.
 	//
-	// So the server waits for a body of n bytes for at most n/BytesPerSecond seconds and the
-	// Grace. There is no other total limit for a body alone. HandlerTimeout and StreamTotal
-	// include the body.
+	// With TLS, what counts is the content of records: not their headers and
+	// authentication tags, but the padding that TLS 1.3 allows. In HTTP/2, the bytes of
+	// DATA frames count, without padding.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the
-	// end of its response. Traffic does not extend it. It is off by default, as a
-	// slow handler is not the client's fault. If it passes and no response has
-	// begun, the request is answered with 503. It applies to HTTP/1 only.
+	// end of its response. Traffic doesn't extend it. It applies to HTTP/1 only. It is
+	// off by default, because a slow handler isn't the client's fault. When it passes
+	// and no response has begun, the request is answered with 503.
 	//
-	// net/http: the request's context is cancelled if the body has been read to its end,
-	// or there is none: net/http then reads ahead, and so notices. Otherwise the handler's
-	// next read of the body fails, and its next write.
+	// net/http: if the request has no body, or the body has been read to its end,
+	// the request's context is cancelled. Otherwise net/http doesn't notice until the
+	// handler's next read of the body or its next write, which fails.
 	//
-	// fasthttp: the 503 is sent at once, but the handler is not stopped, and the
-	// connection is closed when it returns. For a request without a body the time
-	// counts from the start of the handler.
+	// fasthttp: the 503 is sent at once. The handler goes on, and the connection is
+	// closed when it returns. For a request without a body, the time counts from the
+	// start of the handler.
 	HandlerTimeout time.Duration
 
-	// WriteTimeout limits how long a response may wait to be sent without any
-	// byte going out. The default is 30 s. A client that takes a large file
-	// slowly but steadily does not exceed it.
+	// WriteTimeout limits the time without progress while a response waits to be
+	// sent. The default is 30 s. A client that reads a large file slowly but steadily
+	// doesn't exceed it.
 	//
-	// HTTP/2: it applies to a stream while the client's window for it is used up;
-	// if it passes, the stream is reset. While the window of the connection is
-	// used up, it applies to all streams whose response has begun; if it passes,
-	// all of them are reset.
+	// HTTP/2: it applies to a stream while its flow-control window is used up. When
+	// it passes, the stream is reset. While the window of the connection is used up,
+	// it applies to all streams whose response has begun. When it passes, all of
+	// these are reset.
 	WriteTimeout time.Duration
 
-	// WriteRate is the minimum rate at which a response must be taken, averaged
-	// over the time in which bytes waited to be sent. The default is that of
+	// WriteRate is the minimum rate at which the client must read a response,
+	// averaged over the time in which bytes wait to be sent. The default is that of
 	// BodyRate.
 	WriteRate idle.Rate
 
 	// KeepAliveTimeout limits how long a connection waits for its next request.
-	// The default is 75 s, as in nginx. Most load balancers close idle
-	// connections after 60 s, so they do so first.
+	// The default is 75 s, as in nginx. Most load balancers close their idle
+	// connections after 60 s, so they close them before the server does.
 	//
 	// HTTP/2: it limits how long a connection may have no open stream, whatever
-	// other frames arrive. When it passes, the client gets a GOAWAY that still accepts
-	// streams, and a PING. Once the client has answered, or after a second, it gets a
-	// GOAWAY with the last stream, and the connection is closed. If the client opens a
-	// stream meanwhile, the stream is served.
+	// other frames arrive. When it passes, the client gets a GOAWAY that still
+	// accepts streams, and a PING. If the client opens a stream now, the stream is
+	// served. When the client has answered the PING, or after a second, it gets a
+	// GOAWAY with the last stream, and the connection is closed.
 	KeepAliveTimeout time.Duration
 
 	// StreamTimeout limits how long an HTTP/2 connection with open streams may be
-	// silent in both directions. The default is 5 min, as in Envoy. It is for
-	// peers that have vanished: a PING extends it.
+	// silent in both directions. The default is 5 min, as in Envoy. It finds clients
+	// that have vanished, so a PING extends it.
 	//
 	// fasthttp: it must be zero or Off, because fasthttp does not speak HTTP/2.
 	StreamTimeout time.Duration
 
-	// StreamTotal limits how long a stream of HTTP/2 may be open, from the end of its
-	// request's header. It is off by default. If it passes, the stream is reset, and the
-	// handler's context is cancelled. If SetTimeouts switches it on, a stream that is open
-	// has it from when its client is next waited for, or opens another stream.
+	// StreamTotal limits how long an HTTP/2 stream may be open, from the end of its
+	// request's header. It is off by default. When it passes, the stream is reset and
+	// the handler's context is cancelled. If SetTimeouts turns it on, it applies to an
+	// open stream when the server next waits for the client, or when the client opens
+	// another stream.
 	//
 	// fasthttp: it must be zero or Off.
 	StreamTotal time.Duration
 
 	// Hijacked is the policy of hijacked connections. The zero Policy sets no
-	// limit. Without a limit, a hijacked connection that its handler forgets is
-	// closed by the garbage collector, as behind the bare server (for fasthttp:
-	// with KeepHijackedConns). With a limit it stays open until that has passed.
-	// An active Heartbeat is an error: use the adapter's Watch, which can also
-	// ping WebSockets.
+	// limit. If a handler forgets a hijacked connection, the garbage collector closes
+	// it, just as without this package (for fasthttp: with KeepHijackedConns). But if
+	// the policy sets a limit, the connection stays open until that has passed. An
+	// active Heartbeat is an error: use the adapter's Watch, which can also ping
+	// WebSockets.
 	Hijacked idle.Policy
 
-	// OnTimeout, if not nil, is called before a connection is timed out, on a
-	// goroutine of its own. If it returns true the connection is kept, and the
-	// limit starts over. err.Setting is the name of a field of Timeouts or, for a
-	// hijacked connection, of idle.Policy. err.Phase is one of the phases that
-	// the package documentation lists. OnTimeout is also called before a stream
-	// of HTTP/2 is reset; c is then the stream's connection.
+	// OnTimeout, if not nil, is called before a connection times out, on a
+	// goroutine of its own. If it returns true, the connection is kept and the limit
+	// starts over. err.Setting is the name of a field of Timeouts, or of idle.Policy if
+	// the connection is hijacked. err.Phase is one of the phases that the package
+	// documentation lists. OnTimeout is also called before an HTTP/2 stream is reset. c
+	// is then the stream's connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd, if not nil, is called once when a connection has timed out, or was ended by an
-	// operation such as a Drain or an eviction, on a goroutine of its own. The request has
-	// been answered if it could be. The connection's reads and writes fail when OnEnd has
-	// returned, so it should be quick, and not write.
+	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
+	// by an operation such as a Drain or an eviction. It runs on a goroutine of its
+	// own, after the request was answered with 408 or 503, if that was possible. The
+	// connection's reads and writes fail only after OnEnd has returned, so it should
+	// be quick. It should not write.
 	OnEnd func(c net.Conn, err *idle.TimeoutError)
 
-	// Idle has the options of the tracker, which SetTimeouts cannot change. If its Tick is 0, the tick is 10 ms,
-	// or Idle.Budget if that is longer.
+	// Idle has the options of the tracker, which SetTimeouts cannot change. If its
+	// Tick is 0, the tick is 10 ms, or Idle.Budget if that is longer.
 	Idle idle.Options
 }
 
 // Stats holds the counts of a listener's connections. A hijacked connection
-// without limits counts as gone, unless Watch gives it some. Limits has the fields of
-// Timeouts, whose names errors, ends and metrics have too. TimedOut and ByPhase have the
-// reasons of package idle: KeepAliveTimeout of HTTP/1 is idle.ReasonRead.
+// without limits counts as closed, unless Watch gives it some. Limits counts by the
+// fields of Timeouts, whose names errors, end records and metrics use too. TimedOut and
+// ByPhase count by the reasons of package idle: KeepAliveTimeout of HTTP/1 is
+// idle.ReasonRead.
 type Stats struct {
 	idle.Stats
 

@@ -2,7 +2,7 @@ package idlenet
 
 import "net"
 
-// From returns the Conn that nc is, embeds or wraps, or nil if there is none. It
+// Unwrap returns the Conn that nc is, embeds or wraps, or nil if there is none. It
 // looks through wrappers that have a NetConn method, such as *tls.Conn.
 func Unwrap(nc net.Conn) *Conn {
 	for nc != nil {
