@@ -295,9 +295,10 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	}
 	var drains []*idle.Operation
 	for _, l := range all {
-		more, err := l.beginDrain(d)
-		drains = append(drains, more...)
-		if err != nil {
+		switch o, err := l.tracker.Drain(d); {
+		case err == nil:
+			drains = append(drains, o)
+		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
 			for _, o := range drains {
 				o.Cancel()
 			}
@@ -338,16 +339,4 @@ func shutServers(ctx context.Context, all []*Listener) (err error) {
 		}
 	}
 	return err
-}
-
-// beginDrain begins to drain the tracked connections of l.
-func (l *Listener) beginDrain(d idle.Drain) (drains []*idle.Operation, err error) {
-	o, err := l.tracker.Drain(d)
-	switch {
-	case errors.Is(err, idle.ErrClosed):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return []*idle.Operation{o}, nil
 }

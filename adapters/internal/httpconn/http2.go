@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 	"github.com/idlewheel/idlewheel/idle/pressure"
 )
@@ -165,7 +164,7 @@ func (h framesHost) Track(c *idle.Conn, owner any, all bool) error {
 func (h framesHost) LimitsStreams() bool { return h.c.listener.now.Load().timeouts.StreamTotal > 0 }
 
 // Unread implements http2conn.Host.
-func (h framesHost) Unread() bool { return kernel.InspectConn(h.c.NetConn()).Unread }
+func (h framesHost) Unread() bool { return h.c.Inspect().Unread }
 
 // Reset implements http2conn.Host.
 func (h framesHost) Reset(err *idle.TimeoutError, streams int) {

@@ -60,12 +60,21 @@ func (q *queue) Write(b []byte) (n int, err error) {
 		}
 		return true
 	})
+	if err != nil || cause != nil {
+		return n, opError(q, "write", err, cause)
+	}
+	return n, nil
+}
+
+// opError returns the error of an operation on c. That is err if package net's locks or
+// deadlines made it fail, and otherwise one with the given cause. It is as package net
+// returns it, except that its network is "tcp" for "tcp4" and "tcp6".
+func opError(c net.Conn, op string, err, cause error) error {
+	if err == nil {
+		return &net.OpError{Op: op, Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: cause}
+	}
 	if err, ok := err.(*net.OpError); ok {
-		err.Op = "write"
-		return n, err
+		err.Op = op
 	}
-	if err == nil && cause != nil {
-		err = &net.OpError{Op: "write", Net: "unix", Source: q.LocalAddr(), Addr: q.RemoteAddr(), Err: cause}
-	}
-	return n, err
+	return err
 }

@@ -80,7 +80,7 @@ func (s *stream) Read(b []byte) (n int, err error) {
 	})
 	switch {
 	case err != nil || errno != 0:
-		return 0, s.explain("read", err, os.NewSyscallError("read", errno))
+		return 0, opError(s, "read", err, os.NewSyscallError("read", errno))
 	case n == 0:
 		return 0, io.EOF
 	}
@@ -120,28 +120,9 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	})
 	switch {
 	case err != nil || errno != 0:
-		return n, s.explain("write", err, os.NewSyscallError("write", errno))
+		return n, opError(s, "write", err, os.NewSyscallError("write", errno))
 	case n < len(b):
-		return n, s.explain("write", nil, io.ErrUnexpectedEOF)
+		return n, opError(s, "write", nil, io.ErrUnexpectedEOF)
 	}
 	return n, nil
 }
-
-// explain returns the error that package net would return. That is err if package
-// net's locks or deadlines made the operation fail, and otherwise one that wraps
-// cause.
-func (s *stream) explain(op string, err, cause error) error {
-	if err == nil { // only package net knows the network's name; ReadFrom wraps the error of its reader
-		_, err = s.TCPConn.ReadFrom(failing{cause})
-	}
-	if err, ok := err.(*net.OpError); ok {
-		err.Op = op
-	}
-	return err
-}
-
-// failing is a reader that fails at once.
-type failing struct{ error }
-
-func (f failing) Read([]byte) (int, error)         { return 0, f.error }
-func (f failing) WriteTo(io.Writer) (int64, error) { return 0, f.error } // lets io.Copy do without a buffer

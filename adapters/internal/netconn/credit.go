@@ -30,7 +30,7 @@ func (c *Conn) prepare(p idle.Policy) {
 		}
 		return
 	}
-	r := c.inspect()
+	r := c.Inspect()
 	if !r.AckedKnown {
 		c.flags.Or(smallSteps)
 		return
@@ -85,7 +85,7 @@ func (c *Conn) AwaitAcked() bool {
 		return true
 	}
 	defer c.unlockWriting()
-	if r := c.inspect(); r.Queued == 0 {
+	if r := c.Inspect(); r.Queued == 0 {
 		return false
 	}
 	c.awaitWrite()

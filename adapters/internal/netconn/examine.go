@@ -7,9 +7,9 @@ import (
 
 // examine returns what the kernel knows about the connection.
 func (c *Conn) examine() idle.SocketState {
-	r := c.inspect()
+	r := c.Inspect()
 	e := r.Evidence()
-	if c.flags.Load()&waited != 0 { // after inspect, see awaitWrite
+	if c.flags.Load()&waited != 0 { // after Inspect, see awaitWrite
 		e.Unreported = c.credit.Take(r.Acked)
 	}
 	if r.QueuedKnown && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
@@ -43,5 +43,5 @@ func (c *Conn) movedSince(queued uint64) bool {
 	return c.queued.Swap(uint32(queued)) != uint32(queued)
 }
 
-// inspect asks the kernel about the connection.
-func (c *Conn) inspect() kernel.Report { return kernel.InspectConn(c.inner) }
+// Inspect asks the kernel about the connection.
+func (c *Conn) Inspect() kernel.Report { return kernel.InspectConn(c.inner) }

@@ -56,7 +56,7 @@ func (c *Conn) Track(t *idle.Tracker, owner any) error {
 	if err := t.Adopt(track, owner, &c.setup.Hooks); err != nil {
 		return err
 	}
-	c.credit.Take(c.inspect().Acked) // bytes acknowledged before now do not count
+	c.credit.Take(c.Inspect().Acked) // bytes acknowledged before now do not count
 	if !c.update(func(x *extra) bool {
 		last := x.tracking(c)
 		x.track = track
