@@ -4,7 +4,6 @@ import (
 	"net"
 	"path/filepath"
 	"syscall"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,7 +159,8 @@ func TestClosedWindow(t *testing.T) {
 					_, err = server.Read(b)
 				}
 			}()
-			var stopped atomic.Bool // the client reads no more
+			stopped := make(chan struct{})
+			defer func() { <-stopped }() // the goroutine uses t
 			go func() {
 				b := make([]byte, 100<<10)
 				for range 40 {
@@ -168,7 +168,7 @@ func TestClosedWindow(t *testing.T) {
 					withFd(t, client, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) })
 					time.Sleep(5 * time.Millisecond)
 				}
-				stopped.Store(true)
+				close(stopped)
 				for err := error(nil); talks && err == nil; time.Sleep(5 * time.Millisecond) {
 					_, err = client.Write([]byte("x"))
 				}
@@ -176,7 +176,7 @@ func TestClosedWindow(t *testing.T) {
 			// What is seen to have moved has done so since the look before.
 			var r Report
 			info, looked := tcpInfo(t, server), time.Now()
-			for moved := looked; !stopped.Load() || looked.Sub(moved) < time.Second; time.Sleep(time.Millisecond) {
+			for moved := looked; looked.Sub(moved) < time.Second; time.Sleep(time.Millisecond) {
 				before, then := info, looked
 				looked, info = time.Now(), tcpInfo(t, server)
 				if info.Bytes_acked != before.Bytes_acked || info.Bytes_sent != before.Bytes_sent {
