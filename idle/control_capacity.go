@@ -57,7 +57,9 @@ type Capacity struct {
 	// Policy.Handshake. More are refused with [ErrFull], and Stats.RefusedHandshake counts them;
 	// none is evicted for them. The tracker's own policy must have Handshake set too. In the HTTP
 	// adapters the handshake lasts until the first request, or the preface of HTTP/2.
-	Handshakes int
+	//
+	// HandshakesPerKey is how many of these there may be with the same key.
+	Handshakes, HandshakesPerKey int
 }
 
 // isZero reports whether c sets nothing.
@@ -66,7 +68,12 @@ func (c *Capacity) isZero() bool {
 }
 
 // counts reports whether c limits connections by key.
-func (c *Capacity) counts() bool { return c.PerKey > 0 || c.NewPerKey != Quota{} }
+func (c *Capacity) counts() bool {
+	return c.PerKey > 0 || c.NewPerKey != Quota{} || c.HandshakesPerKey > 0
+}
+
+// limitsHandshakes reports whether new connections count as ones in the handshake.
+func (c *Capacity) limitsHandshakes() bool { return c.Handshakes > 0 || c.HandshakesPerKey > 0 }
 
 func (c *Capacity) validate(t *Tracker) error {
 	switch {
@@ -76,10 +83,12 @@ func (c *Capacity) validate(t *Tracker) error {
 		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
 	case c.Handshakes < 0:
 		return fmt.Errorf("idle: Capacity.Handshakes is %d; use 0 for no limit", c.Handshakes)
-	case c.Handshakes > 0 && !t.phase.Policy().Handshake:
-		return errHandshakePolicy(c.Handshakes)
+	case c.HandshakesPerKey < 0:
+		return fmt.Errorf("idle: Capacity.HandshakesPerKey is %d; use 0 for no limit", c.HandshakesPerKey)
+	case c.limitsHandshakes() && !t.phase.Policy().Handshake:
+		return c.errHandshakePolicy()
 	case c.Key != nil && !c.counts():
-		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey too; set one of them")
+		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey and HandshakesPerKey too; set one of them")
 	}
 	if p := t.phase; !t.opts.PhasesOnly && !slices.Contains(c.Exempt, p) {
 		if h := p.Policy().Heartbeat; h.CountsAsUse && c.MinIdle >= h.Interval {
@@ -94,9 +103,13 @@ func (c *Capacity) validate(t *Tracker) error {
 	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
 }
 
-// errHandshakePolicy is the error for Handshakes that would limit nothing.
-func errHandshakePolicy(most int) error {
-	return fmt.Errorf("idle: Capacity.Handshakes is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", most)
+// errHandshakePolicy is the error for Handshakes or HandshakesPerKey that would limit nothing.
+func (c *Capacity) errHandshakePolicy() error {
+	name, most := "Handshakes", c.Handshakes
+	if most == 0 {
+		name, most = "HandshakesPerKey", c.HandshakesPerKey
+	}
+	return fmt.Errorf("idle: Capacity.%s is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", name, most)
 }
 
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
@@ -194,9 +207,10 @@ func (r *room) setQuota(q Quota) {
 }
 
 // Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
-// empty when it was tracked, as its address was not known yet. If there are PerKey
-// connections of its key, or NewPerKey have come, it is ended with [ReasonEvict] as [Conn.End] does. On a connection
-// that is not live Rekey has no effect. Any goroutine may call it.
+// empty when it was tracked, as its address was not known yet. If PerKey, NewPerKey or
+// HandshakesPerKey allow no other connection of its key, it is ended with [ReasonEvict] as
+// [Conn.End] does. On a connection that is not live Rekey has no effect. Any goroutine may call
+// it.
 func (c *Conn) Rekey() {
 	if !c.Live() {
 		return
@@ -205,8 +219,11 @@ func (c *Conn) Rekey() {
 	keys := s.tracker.keys.Load()
 	if err := keys.enter(c, c.owner, false); err != nil {
 		cause := causeKey
-		if errors.Is(err, errRate) {
+		switch {
+		case errors.Is(err, errRate):
 			cause = causeRate
+		case errors.Is(err, errHandshake):
+			cause = causeHandshake
 		}
 		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: cause, forced: true}) })
 	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
@@ -218,6 +235,8 @@ func (c *Conn) Rekey() {
 const (
 	causeKey  = "too many of its key"
 	causeRate = "too many of its key in so short a time"
+
+	causeHandshake = "too many of its key in the handshake"
 )
 
 // A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
@@ -260,10 +279,10 @@ const (
 
 func newRoom(b *base) *room { return &room{tracker: b} }
 
-// limitsHandshakes reports whether new connections count in Capacity.Handshakes.
+// limitsHandshakes reports whether new connections count as ones in the handshake.
 func (r *room) limitsHandshakes() bool {
 	l := r.limit.Load()
-	return l != nil && l.Handshakes > 0
+	return l != nil && l.limitsHandshakes()
 }
 
 // beginHandshake counts c if it has handshaking set. It fails if there are too many.
@@ -279,10 +298,11 @@ func (r *room) beginHandshake(c *Conn) error {
 	return nil
 }
 
-// endHandshake takes c out of the count, once.
+// endHandshake takes c out of the counts, once.
 func (r *room) endHandshake(c *Conn) {
 	if c.state.drop(handshaking) {
 		r.handshakes.Add(-1)
+		r.tracker.keys.Load().endHandshake(c)
 	}
 }
 

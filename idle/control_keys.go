@@ -13,7 +13,8 @@ import (
 
 // keys counts connections by a key, such as the client's address.
 type keys struct {
-	most   atomic.Int64
+	most   atomic.Int64 // PerKey
+	early  atomic.Int64 // HandshakesPerKey
 	key    func(owner any) string
 	custom bool // key is the user's
 	calls  *callbacks
@@ -23,10 +24,17 @@ type keys struct {
 	// blocked. So before allows no fewer connections than is set now; see takeOver.
 	before atomic.Pointer[keys]
 
-	mu     sync.Mutex
-	of     map[*Conn]string
-	count  map[string]int
-	quotas quotas
+	mu         sync.Mutex
+	of         map[*Conn]keyed
+	count      map[string]int
+	handshakes map[string]int // of those that are in the handshake
+	quotas     quotas
+}
+
+// keyed is what a connection counts as.
+type keyed struct {
+	key   string
+	early bool // it counts in handshakes too
 }
 
 // These are [ErrFull] because of too many connections in a time, of a key, or in the handshake.
@@ -38,7 +46,7 @@ var (
 )
 
 func newKeys(c *Capacity, calls *callbacks) *keys {
-	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]string{}, count: map[string]int{}}
+	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]keyed{}, count: map[string]int{}, handshakes: map[string]int{}}
 	k.set(c)
 	if !k.custom {
 		k.key = ByAddress
@@ -51,6 +59,7 @@ func (k *keys) set(c *Capacity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.most.Store(int64(c.PerKey))
+	k.early.Store(int64(c.HandshakesPerKey))
 	if k.quotas.Quota != c.NewPerKey {
 		k.quotas = quotas{Quota: c.NewPerKey, of: map[string]*rate.Limiter{}}
 	}
@@ -68,10 +77,16 @@ func (k *keys) takeOver(last *keys) {
 	if before := last.before.Load(); before != nil {
 		last = before // as it has counted all
 	}
-	if most, was := k.most.Load(), last.most.Load(); most == 0 || 0 < was && was < most {
-		last.most.Store(most)
-	}
+	loosen(&last.most, k.most.Load())
+	loosen(&last.early, k.early.Load())
 	k.before.Store(last)
+}
+
+// loosen raises a limit to another one, if that allows more. 0 is no limit.
+func loosen(limit *atomic.Int64, other int64) {
+	if was := limit.Load(); other == 0 || 0 < was && was < other {
+		limit.Store(other)
+	}
 }
 
 // enter counts c. It fails if there are enough of its key, unless it is known. If c is
@@ -90,17 +105,25 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if _, has := k.of[c]; has || key == "" {
 		return nil
 	}
-	switch most := k.most.Load(); {
+	// Under the lock: endHandshake drops the flag first, and then takes the lock.
+	early := c.state.Load()&handshaking != 0
+	switch most, mostEarly := k.most.Load(), k.early.Load(); {
 	case known:
 	case most > 0 && int64(k.count[key]) >= most:
 		before.leave(c)
 		return fmt.Errorf("%d connections of %s: %w", most, key, errKey)
+	case early && mostEarly > 0 && int64(k.handshakes[key]) >= mostEarly:
+		before.leave(c)
+		return fmt.Errorf("%d connections of %s: %w", mostEarly, key, errHandshake)
 	case k.quotas.PerSecond > 0 && !k.quotas.allow(key):
 		before.leave(c)
 		return fmt.Errorf("connections of %s: %w", key, errRate)
 	}
-	k.of[c] = key
+	k.of[c] = keyed{key, early}
 	k.count[key]++
+	if early {
+		k.handshakes[key]++
+	}
 	return nil
 }
 
@@ -120,13 +143,35 @@ func (k *keys) leave(c *Conn) {
 	k.before.Load().leave(c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key, has := k.of[c]
+	is, has := k.of[c]
 	if !has {
 		return
 	}
 	delete(k.of, c)
-	if k.count[key]--; k.count[key] == 0 {
-		delete(k.count, key)
+	decrement(k.count, is.key)
+	if is.early {
+		decrement(k.handshakes, is.key)
+	}
+}
+
+// endHandshake takes c, whose flag has been dropped, out of the count of those in the handshake.
+func (k *keys) endHandshake(c *Conn) {
+	if k == nil {
+		return
+	}
+	k.before.Load().endHandshake(c)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if is := k.of[c]; is.early {
+		k.of[c] = keyed{key: is.key}
+		decrement(k.handshakes, is.key)
+	}
+}
+
+// decrement takes 1 off a count. One of 0 has no entry.
+func decrement(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
 	}
 }
 

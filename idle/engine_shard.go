@@ -72,7 +72,7 @@ type base struct {
 	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
 	ends    ends
 	byPhase phaseCounts
-	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
+	keys    atomic.Pointer[keys] // nil without a limit by key
 	room    *room
 	refused refusals
 

@@ -67,6 +67,38 @@ func ExampleCapacity_handshakes() {
 	// 1 refused
 }
 
+// A client may have two connections that haven't logged in. One that opens more and says nothing
+// doesn't use up the places of others.
+func ExampleCapacity_handshakesPerKey() {
+	t, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 10 * time.Second, Handshake: true}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer t.Close()
+	session, err := t.Phase(idle.Policy{Name: "session", IdleTimeout: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	err = t.SetCapacity(idle.Capacity{
+		HandshakesPerKey: 2,
+		Key:              func(owner any) string { return owner.(string) }, // by default the address
+	})
+	if err != nil {
+		panic(err)
+	}
+	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
+	for _, client := range []string{"alice", "mallory", "mallory", "mallory", "alice", "alice"} {
+		conn := new(idle.Conn)
+		if err := t.Track(conn, client, hooks); err != nil {
+			fmt.Println(err)
+		} else if client == "alice" {
+			conn.Enter(session) // she has logged in
+		}
+	}
+	// Output:
+	// 2 connections of mallory: too many connections in the handshake: idle: no room for another connection
+}
+
 // A number without a unit is nanoseconds, so it's refused. So is what can't be meant.
 func ExampleTracker_Drain_refused() {
 	t, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)

@@ -95,6 +95,9 @@ func TestHandshakesRefused(t *testing.T) {
 		for want, c := range map[string]Capacity{
 			"Capacity.Handshakes is -1; use 0":                                      {Handshakes: -1},
 			"Capacity.Handshakes is 5, but the policy with which connections begin": {Handshakes: 5},
+
+			"Capacity.HandshakesPerKey is -1; use 0":                                      {HandshakesPerKey: -1},
+			"Capacity.HandshakesPerKey is 5, but the policy with which connections begin": {HandshakesPerKey: 5},
 		} {
 			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
 				r.Errorf("%+v: %v", c, err)
@@ -108,5 +111,99 @@ func TestHandshakesRefused(t *testing.T) {
 		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour}); err == nil || !strings.Contains(err.Error(), "Capacity.Handshakes is 5") || r.Policy() != greeting {
 			r.Errorf("SetPolicy: %v", err)
 		}
+	})
+}
+
+// TestHandshakesPerKey: one address has no more connections in the handshake than HandshakesPerKey,
+// and others have as many.
+func TestHandshakesPerKey(t *testing.T) {
+	greeting := Policy{Name: "greeting", PhaseTimeout: 10 * time.Second, Handshake: true}
+	onBoth(t, greeting, nil, func(r *rig) {
+		open := r.phaseOf(Policy{Name: "open", IdleTimeout: time.Hour})
+		refused := uint64(0)
+		comes := func(from string) *caller {
+			r.Helper()
+			c := &caller{from: from}
+			r.track(&c.conn, c)
+			return c
+		}
+		full := func(from string) {
+			r.Helper()
+			c := &caller{from: from}
+			err := r.tryTrack(&c.conn, c)
+			if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "2 connections of "+strings.TrimSuffix(from, ":1")+": too many connections in the handshake") {
+				r.Errorf("one more: %v", err)
+			}
+			refused++
+		}
+		const one, other = "192.0.2.1:1", "192.0.2.2:1"
+		comes(one) // before there is a limit: doesn't count
+		limits := Capacity{HandshakesPerKey: 2}
+		r.mustHold(limits)
+		first, second := comes(one), comes(one)
+		full(one)
+		comes(other)
+		r.mustHold(limits) // what is counted stays counted
+		full(one)
+		r.do(func() { first.conn.Enter(open) })
+		third := comes(one)
+		full(one)
+		r.do(func() { first.conn.Enter(open) }) // it doesn't count twice
+		full(one)
+		r.do(func() { second.conn.Stop() })
+		comes(one)
+		full(one)
+		third.conn.End("test")
+		r.wait(time.Second)
+		comes(one)
+		full(one)
+
+		// Keys that are made anew count those that are in the handshake.
+		limits.Key = func(owner any) string { return strings.TrimSuffix(owner.(*caller).from, ":1") }
+		r.mustHold(limits)
+		full(one)
+		r.wait(time.Second)
+		full(one)
+
+		r.wait(11 * time.Second) // all others have timed out
+		comes(one)
+		comes(one)
+		full(one)
+		if st := r.Stats(); st.RefusedHandshake != refused || st.Refused != refused || st.Live != 3 {
+			r.Errorf("%+v; want %d refused", st, refused)
+		}
+		keys := r.keys.Load()
+		r.wait(time.Minute)
+		if len(keys.handshakes) > 0 || len(keys.count) != 1 {
+			r.Errorf("left: %v, %v", keys.handshakes, keys.count)
+		}
+	})
+}
+
+// TestHandshakesOfALateKey: a connection counts by its key from when that is known, if it is in
+// the handshake then.
+func TestHandshakesOfALateKey(t *testing.T) {
+	onBoth(t, Policy{PhaseTimeout: time.Hour, Handshake: true}, nil, func(r *rig) {
+		open := r.phaseOf(Policy{Name: "open", IdleTimeout: time.Hour})
+		r.mustHold(Capacity{HandshakesPerKey: 1, Key: func(owner any) string { return owner.(*caller).from }})
+		var all [3]caller
+		for i := range all {
+			r.track(&all[i].conn, &all[i])
+		}
+		r.do(func() { all[0].conn.Enter(open) })
+		for i := range all {
+			all[i].from = "same"
+			all[i].conn.Rekey()
+		}
+		r.wait(time.Second)
+		if !all[0].conn.Live() || !all[1].conn.Live() || all[2].conn.Live() {
+			t.Error("not the third was ended")
+		}
+		if st := r.Stats(); st.Evicted != 1 {
+			t.Errorf("%+v", st)
+		}
+		r.do(func() { all[1].conn.Enter(open) })
+		late := caller{from: "same"}
+		r.track(&late.conn, &late)
 	})
 }

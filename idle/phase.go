@@ -216,7 +216,7 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
 		return false, fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
 	case phase.first == t.phase.first && !p.Handshake && t.room.limitsHandshakes():
-		return false, errHandshakePolicy(t.room.limit.Load().Handshakes)
+		return false, t.room.limit.Load().errHandshakePolicy()
 	case version != nil && is != *version:
 		return false, nil
 	case version != nil && now == p:

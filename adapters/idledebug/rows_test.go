@@ -66,7 +66,7 @@ func TestRefused(t *testing.T) {
 			s.tracker().Track(new(idle.Conn), owner, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}})
 		}
 		key := func(owner any) string { return owner.(string) }
-		all := idle.Capacity{MaxConns: 3, MinIdle: time.Hour, PerKey: 1, Key: key, New: idle.Quota{PerSecond: 1, Burst: 5}, NewPerKey: idle.Quota{PerSecond: 2}, Handshakes: 4}
+		all := idle.Capacity{MaxConns: 3, MinIdle: time.Hour, PerKey: 1, Key: key, New: idle.Quota{PerSecond: 1, Burst: 5}, NewPerKey: idle.Quota{PerSecond: 2}, Handshakes: 4, HandshakesPerKey: 3}
 		track(all, "a")
 		track(all, "b")
 		track(all, "c")
@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 		if err := s.tracker().SetCapacity(all); err != nil {
 			s.Fatal(err)
 		}
-		want := capacity{Most: 3, Grace: 3600, PerKey: 1, New: quota{1, 5}, NewPerKey: quota{PerSecond: 2}, Handshakes: 1}
+		want := capacity{Most: 3, Grace: 3600, PerKey: 1, New: quota{1, 5}, NewPerKey: quota{PerSecond: 2}, Handshakes: 1, HandshakesPerKey: 3}
 		if c := get[state](s, "/api/state").Capacity; *c != want {
 			s.Errorf("%+v", c)
 		}

@@ -75,6 +75,8 @@ type capacity struct {
 	New        quota   `json:"new"`
 	NewPerKey  quota   `json:"new_per_key"`
 	Handshakes int     `json:"handshakes"`
+
+	HandshakesPerKey int `json:"handshakes_per_key"`
 }
 
 type quota struct {
@@ -161,7 +163,8 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	if most, ok := l.tracker.Capacity(); ok {
 		s.Capacity = &capacity{
-			Most: most.MaxConns, Grace: inSeconds(most.MinIdle), PerKey: most.PerKey, Handshakes: most.Handshakes,
+			Most: most.MaxConns, Grace: inSeconds(most.MinIdle), PerKey: most.PerKey,
+			Handshakes: most.Handshakes, HandshakesPerKey: most.HandshakesPerKey,
 			New: quota(most.New), NewPerKey: quota(most.NewPerKey),
 		}
 	}
