@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A known difference is a test that fails when listeners are wrapped, for a reason
 // that is known. It is left out of the runs that are compared, as what a package does
@@ -9,6 +12,12 @@ type known struct {
 	test   // with its subtests
 	reason string
 	fatal  bool // it hangs, or ends the process, so it is not run at all
+	race   bool // it differs only under -race, where idlenet wraps all listeners
+}
+
+// known returns the differences that are known of a run with or without -race.
+func (s suite) known(race bool) []known {
+	return slices.DeleteFunc(slices.Clone(s.differences), func(k known) bool { return k.race && !race })
 }
 
 // skips returns which tests are known to differ, and of those the ones that can be

@@ -44,8 +44,23 @@ var nethttp = suite{
 			test:   test{"net/http", "TestWriteHeaderNoCodeCheck_h1hijack"},
 			reason: "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter",
 		},
+		{
+			test:   test{"net/http", "TestResponseControllerHijack"},
+			reason: abandoned,
+			race:   true,
+		},
+		{
+			test:   test{"net/http", "TestTransportProxy"},
+			reason: abandoned,
+			race:   true,
+		},
 	},
 }
+
+// With idlehttp a hijacked connection has no limits unless Timeouts.Hijacked sets some, and
+// then it is not tracked. Idlenet knows nothing of hijacking.
+const abandoned = "it hijacks a connection and drops it: bare, the garbage collector closes it; idlenet keeps it until its IdleTimeout, " +
+	"and its tracker with it, whose goroutine the suite takes for a leak"
 
 // prepareNetHTTP overlays the net/http of the toolchain in use.
 func prepareNetHTTP(ctx context.Context, s suite, root, dir string) (version string, flags []string, err error) {

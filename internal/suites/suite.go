@@ -37,7 +37,7 @@ var testdata embed.FS
 // hooks returns, by name, the files that are added to the external tests of pkg.
 func (s suite) hooks(pkg string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, name := range []string{"wrap.go", s.hook} {
+	for _, name := range []string{"wrap.go", "control.go", s.hook} {
 		text, err := testdata.ReadFile("testdata/" + name)
 		if err != nil {
 			return nil, err

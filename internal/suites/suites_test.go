@@ -33,7 +33,7 @@ func TestPrepare(t *testing.T) {
 				}
 				return nil
 			})
-			if hooks != 2*len(s.packages) {
+			if hooks != 3*len(s.packages) {
 				t.Errorf("%d files are added to %d packages", hooks, len(s.packages))
 			}
 		})
@@ -151,5 +151,13 @@ func TestSkips(t *testing.T) {
 		if got != want {
 			t.Errorf("%q is skipped, and run by itself: %v, not %v", name, got, want)
 		}
+	}
+}
+
+// TestKnownUnderRace: what differs only under -race is compared without it.
+func TestKnownUnderRace(t *testing.T) {
+	s := suite{differences: []known{{test: test{"p", "TestA"}}, {test: test{"p", "TestB"}, race: true}}}
+	if with, without := s.known(true), s.known(false); len(with) != 2 || len(without) != 1 || without[0].name != "TestA" {
+		t.Errorf("%v with -race, %v without", with, without)
 	}
 }

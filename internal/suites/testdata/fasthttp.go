@@ -15,7 +15,7 @@ func init() {
 	}
 	rate := idle.Rate{BytesPerSecond: idlefasthttp.Off}
 	fasthttp.SuitesHook = func(s *fasthttp.Server, l net.Listener) net.Listener {
-		return wrap(l, func(l net.Listener) (net.Listener, error) {
+		return wrap(l, func(l net.Listener) (tracked, error) {
 			return idlefasthttp.Wrap(s, l, idlefasthttp.Timeouts{
 				HandshakeTimeout: generous,
 				HeaderTimeout:    generous,

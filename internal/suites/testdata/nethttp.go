@@ -24,7 +24,7 @@ func init() {
 		if _, config := l.(interface{ IdleTimeout() time.Duration }); config { // x/net/http2 configures s by it
 			return l
 		}
-		return wrap(l, func(l net.Listener) (net.Listener, error) {
+		return wrap(l, func(l net.Listener) (tracked, error) {
 			return idlehttp.Wrap(s, l, idlehttp.Timeouts{
 				HandshakeTimeout: generous,
 				HeaderTimeout:    generous,

@@ -25,10 +25,16 @@ const generous = time.Hour
 // A wrapped listener is one that has got timeouts.
 type wrapped struct{ net.Listener }
 
+// tracked is what a listener of each adapter has.
+type tracked interface {
+	net.Listener
+	Tracker() *idle.Tracker
+}
+
 // wrap returns l with timeouts: with those of an adapter for HTTP or, if that refuses
 // the server, those of idlenet. These do not see TLS, and have to be below it; so a
 // listener that speaks TLS is left alone then.
-func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.Listener {
+func wrap(l net.Listener, adapter func(net.Listener) (tracked, error)) net.Listener {
 	if l == nil {
 		return l
 	}
@@ -40,6 +46,7 @@ func wrap(l net.Listener, adapter func(net.Listener) (net.Listener, error)) net.
 		inner, err := adapter(l)
 		if err == nil {
 			note("by the adapter for HTTP")
+			steer(inner.Tracker())
 			return &wrapped{inner}
 		}
 		how += ", as " + err.Error()
@@ -56,6 +63,7 @@ func withIdlenet(l net.Listener) net.Listener {
 	if err != nil {
 		panic(err)
 	}
+	steer(inner.Tracker())
 	return &wrapped{inner}
 }
 
