@@ -85,8 +85,8 @@
 //
 // Four things are decided when they begin:
 //
-//   - If HandlerTimeout was off, it applies to requests whose header is read from now on. If it
-//     was on, it also changes for requests that are being handled.
+//   - HandlerTimeout applies to requests whose header is read from now on. It also changes for
+//     requests that are being handled, if it was on when they began.
 //   - If StreamTotal was off, it applies to streams that open from now on. To a stream that is
 //     open, it applies when the server next waits for its client, or when the client opens
 //     another stream.

@@ -134,25 +134,31 @@ func TestSetTimeoutsOfOpenConnections(t *testing.T) {
 }
 
 // TestHandlerTimeoutSwitchedOn applies to the next request, and switched off no longer to
-// the present one.
+// the present one. That one is over when the limit is switched on again: it began with a
+// limit, so it would have the new one.
 func TestHandlerTimeoutSwitchedOn(t *testing.T) {
 	inBubble(t, just("HandlerTimeout", httplimits.Off), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-		serve := func(d time.Duration) { c.Write([]byte("done")); c.Idle(); time.Sleep(d); c.HeaderRead() }
+		answer := func() { c.Write([]byte("done")); c.Idle() }
 		c.HeaderRead()
 		if err := l.SetTimeouts(just("HandlerTimeout", time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		serve(time.Minute)
+		answer()
+		time.Sleep(time.Minute)
+		c.HeaderRead()
 		time.Sleep(time.Second / 2)
 		if err := l.SetTimeouts(just("HandlerTimeout", httplimits.Off)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		answer()
+		w.sends("G")
+		c.Read(make([]byte, 1)) // which leaves the phase of the request
 		if err := l.SetTimeouts(just("HandlerTimeout", 2*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		serve(0)
+		c.HeaderRead()
 		begun := time.Now()
 		c.Read(make([]byte, 1))
 		if err, took := c.Timeout(), time.Since(begun); err == nil || err.Setting != "HandlerTimeout" || took < 2*time.Second {
