@@ -79,7 +79,7 @@ type Conn struct {
 	net.Conn // carries plaintext
 	host     Host
 
-	writing sync.Mutex // held during a write
+	writing chan struct{} // full during a write; not a Mutex, because in a test with testing/synctest the time stands still while one is awaited
 
 	mu sync.Mutex // guards the fields below, down to injected
 	ledger
@@ -109,7 +109,7 @@ const bufferSize = 2048
 // New returns a Conn that reads from nc and writes to it. The client's connection
 // preface must have been read already.
 func New(nc net.Conn, host Host) *Conn {
-	return &Conn{Conn: nc, host: host, ledger: newLedger(), buffer: make([]byte, bufferSize)}
+	return &Conn{Conn: nc, host: host, writing: make(chan struct{}, 1), ledger: newLedger(), buffer: make([]byte, bufferSize)}
 }
 
 // A Secure is a Conn over TLS. It has the ConnectionState method that servers
@@ -242,8 +242,8 @@ func (c *Conn) nextReset() {
 
 // Write writes what the server sends, and frames of ours that are pending.
 func (c *Conn) Write(b []byte) (int, error) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
 	c.mu.Lock()
 	b, cut := c.outgoing(b)
 	var ours []byte
@@ -356,8 +356,8 @@ func (c *Conn) Announce() {
 // that passed would leave half a frame, or half a record of TLS, and nothing could be
 // written after that.
 func (c *Conn) flush() {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
 	c.mu.Lock()
 	var ours []byte
 	if c.mayInsert() {
@@ -374,10 +374,12 @@ func (c *Conn) flush() {
 // It does nothing while the server is writing, in the middle of a frame, or has sent
 // none yet.
 func (c *Conn) GoAway() {
-	if !c.writing.TryLock() {
+	select {
+	case c.writing <- struct{}{}:
+		defer func() { <-c.writing }()
+	default:
 		return
 	}
-	defer c.writing.Unlock()
 	c.mu.Lock()
 	c.left = c.mayInsert()
 	ours := append(c.pending, goAwayFrame(c.lastClient)...)

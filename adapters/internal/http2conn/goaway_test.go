@@ -55,9 +55,9 @@ func TestGoAway(t *testing.T) {
 		c.GoAway()
 		wantWritten(t, "before the server's SETTINGS", got)
 		c.Write(serverSettings())
-		c.writing.Lock()
+		c.writing <- struct{}{}
 		c.GoAway()
-		c.writing.Unlock()
+		<-c.writing
 		c.Write(response(3)[:5])
 		c.GoAway()
 		c.Write(response(3)[5:])

@@ -89,6 +89,8 @@ var statuses = map[string]int{
 	"timeout": http.StatusServiceUnavailable,
 	"limited": http.StatusOK, // with a HandlerTimeout
 	"own":     http.StatusOK, // with read deadlines of the handler's
+	"hints":   http.StatusOK, // after a 103
+	"hangs":   http.StatusOK, // the response begins before the body is read
 }
 
 // stamp returns the value of a response's header At.
@@ -119,13 +121,20 @@ func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server
 func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
 	o := parseOrder(r.URL.Path)
 	w.Begin(o.id)
-	if o.kind == "limited" {
+	rc := http.NewResponseController(rw)
+	switch o.kind {
+	case "hints":
+		rw.WriteHeader(http.StatusEarlyHints)
+	case "hangs":
+		rw.Header().Set("At", stamp())
+		rw.Header().Set("Content-Length", strconv.Itoa(o.size/2*2))
+		rw.WriteHeader(http.StatusOK)
+		rc.Flush()
+	case "limited":
 		if err := idlehttp.SetLimits(r, idlehttp.RequestLimits{HandlerTimeout: handlerLimit}); err != nil {
 			w.Errorf("%s: %v", o.id, err)
 		}
-	}
-	if o.kind == "own" {
-		rc := http.NewResponseController(rw)
+	case "own":
 		rc.SetReadDeadline(time.Now().Add(time.Second))
 		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // for ever
 	}
@@ -144,7 +153,7 @@ func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
 	text := strings.Repeat("x", o.size/2)
 	rw.Header().Set("Content-Length", strconv.Itoa(2*len(text)))
 	io.WriteString(rw, text)
-	http.NewResponseController(rw).Flush()
+	rc.Flush()
 	time.Sleep(o.wait)
 	io.WriteString(rw, text)
 }

@@ -1,0 +1,559 @@
+package simserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+func TestHTTP2(t *testing.T) {
+	httpsuite.Identity() // outside of a bubble
+	runAll(t, func(w *World, ln net.Listener, l httplimits.Timeouts) (Server, error) {
+		return startHTTP2(w, ln, l, false)
+	}, kinds2(false))
+}
+
+func TestHTTP2OverTLS(t *testing.T) {
+	httpsuite.Identity()
+	runAll(t, func(w *World, ln net.Listener, l httplimits.Timeouts) (Server, error) {
+		return startHTTP2(w, ln, l, true)
+	}, kinds2(true))
+}
+
+// streamTotal is the limit of all streams, in worlds that have one.
+const streamTotal = 20 * time.Second
+
+func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bool) (Server, error) {
+	server := &http.Server{Handler: http.HandlerFunc(w.serveNetHTTP), ErrorLog: quiet, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP2(secure)
+	server.Protocols.SetUnencryptedHTTP2(!secure)
+	if w.Seed%2 == 0 {
+		limits.StreamTotal = streamTotal
+	}
+	l, err := idlehttp.Wrap(server, ln, limits)
+	if err != nil {
+		return Server{}, err
+	}
+	serve := func() error { return server.Serve(l) }
+	if secure {
+		server.TLSConfig = httpsuite.ServerTLS()
+		serve = func() error { return server.ServeTLS(l, "", "") }
+	}
+	return Server{
+		Serve:    serve,
+		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
+		Stats:    l.Stats,
+	}, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+}
+
+// kinds2 are what clients of HTTP/2 do.
+func kinds2(secure bool) (all []func(*Client)) {
+	for _, kind := range []func(*Client, bool){
+		honest2, honest2, honest2, honest2, honest2, leaves2, badStream, badStream, idles2, noPreface, halfBlock, neverReads2,
+	} {
+		all = append(all, func(c *Client) { kind(c, secure) })
+	}
+	return all
+}
+
+// A talker is a Client of HTTP/2. It has a goroutine that reads.
+type talker struct {
+	*Client
+	nc   net.Conn      // carries plaintext
+	pace time.Duration // once, reads stop for so long
+	over chan struct{} // closed when nothing is read any more
+
+	writing sync.Mutex
+	mute    bool           // nothing more is written
+	fields  *hpack.Decoder // the reader's
+
+	mu     sync.Mutex
+	calls  map[uint32]*call
+	lastID uint32
+	rested time.Time // when the latest stream ended
+	told   bool      // a GOAWAY has arrived
+	last   uint32    // the last stream that it accepts
+}
+
+// A call is a stream.
+type call struct {
+	order
+	stream uint32
+	stalls bool          // its window is never opened again
+	done   chan struct{} // closed when no more of it will arrive
+
+	// These belong to the reader until done is closed.
+	status  string
+	at      time.Time
+	got     int
+	ended   bool
+	reset   bool
+	code    uint32
+	resetAt time.Time
+}
+
+// talk connects and says hello. It returns nil if the server has left.
+func talk(c *Client, secure bool) *talker {
+	if !c.Dial() {
+		return nil
+	}
+	t := &talker{Client: c, nc: c.Conn, over: make(chan struct{}), calls: map[uint32]*call{}, last: 1<<31 - 1}
+	if secure {
+		_, config := httpsuite.Identity()
+		config.NextProtos = []string{"h2"}
+		t.nc = tls.Client(c.Conn, config)
+	}
+	t.fields = hpack.NewDecoder(4096, nil)
+	return t
+}
+
+// hello begins the conversation. Streams have a window of the given size.
+func (t *talker) hello(window uint32) *talker {
+	io.WriteString(t.nc, preface)
+	t.write(frame{kind: typeSettings, payload: binary.BigEndian.AppendUint32([]byte{0, settingInitialWindow}, window)})
+	go t.read()
+	return t
+}
+
+const usualWindow = 1<<16 - 1
+
+// write writes frames.
+func (t *talker) write(frames ...frame) error {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	for _, f := range frames {
+		if t.mute {
+			return net.ErrClosed
+		}
+		if _, err := t.nc.Write(f.bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open begins a request, whose header is followed by a body if it has one. It returns nil if the client
+// may open no stream.
+func (t *talker) open(o order, body, stalls bool) *call {
+	t.mu.Lock()
+	select {
+	case <-t.over:
+		t.mu.Unlock()
+		return nil
+	default:
+	}
+	id := t.lastID + 1
+	t.lastID += 2
+	c := &call{order: o, stream: id, stalls: stalls, done: make(chan struct{})}
+	t.calls[id] = c
+	t.mu.Unlock()
+	f := frame{kind: typeHeaders, flags: flagEndHeaders, stream: id, payload: requestBlock(o.path())}
+	if !body {
+		f.flags |= flagEndStream
+	}
+	t.write(f)
+	return c
+}
+
+// data sends a part of a body.
+func (t *talker) data(c *call, n int, last bool) error {
+	f := frame{kind: typeData, stream: c.stream, payload: make([]byte, n)}
+	if last {
+		f.flags = flagEndStream
+	}
+	return t.write(f)
+}
+
+// read reads frames until the connection ends.
+func (t *talker) read() {
+	err := t.readFrames()
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.ECONNRESET) &&
+		!(t.nc != net.Conn(t.Conn) && errors.Is(err, io.ErrUnexpectedEOF)) { // TLS says so of each end without an alert
+		t.Errorf("%v: the connection is damaged: %v", t.Conn.LocalAddr(), err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.over)
+	for id, c := range t.calls {
+		close(c.done)
+		delete(t.calls, id)
+	}
+	t.nc.Close()
+}
+
+func (t *talker) readFrames() error {
+	for n := 0; ; n++ {
+		if n == 5 && t.pace > 0 {
+			time.Sleep(t.pace)
+		}
+		f, err := readFrame(t.nc)
+		if err != nil {
+			return err
+		}
+		if replies := t.arrived(f); replies != nil {
+			go t.write(replies...) // the server may be writing too
+		}
+	}
+}
+
+// arrived records a frame, and returns the replies to it.
+func (t *talker) arrived(f frame) []frame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.calls[f.stream]
+	switch f.kind {
+	case typeSettings, typePing:
+		if f.flags&flagAck == 0 {
+			ack := frame{kind: f.kind, flags: flagAck}
+			if f.kind == typePing {
+				ack.payload = f.payload
+			}
+			return []frame{ack}
+		}
+	case typeGoAway:
+		if code := f.number(4); code != 0 {
+			t.Errorf("%v: GOAWAY with %d %q", t.Conn.LocalAddr(), code, f.payload)
+		}
+		t.goAway(f.number(0))
+	case typeHeaders:
+		block, err := fields(t.fields, f.payload)
+		if err != nil {
+			t.Errorf("%v: a header block: %v", t.Conn.LocalAddr(), err)
+		}
+		if c != nil {
+			c.status = block[":status"]
+			c.at, _ = time.Parse(time.RFC3339Nano, block["at"])
+			if c.ended = f.ends(); c.ended {
+				t.finish(c)
+			}
+		}
+	case typeData:
+		if c != nil {
+			if len(bytes.Trim(f.payload, "x\n")) > 0 {
+				t.Errorf("%s got %.100q", c.path(), f.payload)
+			}
+			c.got += len(f.payload)
+			if c.ended = f.ends(); c.ended {
+				t.finish(c)
+			}
+		}
+		switch n := len(f.payload); {
+		case n == 0:
+		case c == nil || c.ended || c.stalls:
+			return []frame{windowUpdate(0, n)}
+		default:
+			return []frame{windowUpdate(0, n), windowUpdate(f.stream, n)}
+		}
+	case typeReset:
+		if c != nil {
+			c.reset, c.code, c.resetAt = true, f.number(0), time.Now()
+			t.finish(c)
+		}
+	case typeWindowUpdate:
+	default:
+		t.Errorf("%v: a frame of type %d", t.Conn.LocalAddr(), f.kind)
+	}
+	return nil
+}
+
+// goAway records that the server accepts no streams after last. t.mu must be held.
+func (t *talker) goAway(last uint32) {
+	t.told, t.last = true, min(t.last, last)
+	for id, c := range t.calls {
+		if id > t.last {
+			if t.Executed(c.id) {
+				t.Errorf("%s was executed, but GOAWAY accepts streams up to %d only", c.path(), t.last)
+			}
+			t.finish(c)
+		}
+	}
+}
+
+// finish records that no more of c will arrive. t.mu must be held.
+func (t *talker) finish(c *call) {
+	close(c.done)
+	delete(t.calls, c.stream)
+	t.rested = time.Now()
+}
+
+// isTold reports whether the server has asked the client to leave.
+func (t *talker) isTold() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told
+}
+
+// wantResponse checks that a request of an honest client is answered if it was executed.
+func (t *talker) wantResponse(c *call) {
+	<-c.done
+	size := c.size
+	if c.kind == "error" {
+		size++ // http.Error adds a line feed
+	}
+	switch {
+	case !c.ended && !t.Executed(c.id):
+	case c.reset:
+		t.Errorf("%s on %v, stream %d, was reset with %d after %d bytes", c.path(), t.Conn.LocalAddr(), c.stream, c.code, c.got)
+	case !c.ended:
+		t.Errorf("%s on %v, stream %d, was executed and cut after %d bytes (the limit: %v)", c.path(), t.Conn.LocalAddr(), c.stream, c.got, t.End().Err)
+	case c.status != strconv.Itoa(statuses[c.kind]) || c.got != size:
+		t.Errorf("%s got %s and %d bytes", c.path(), c.status, c.got)
+	}
+	time.Sleep(1) // 1 ns, so that a GOAWAY behind the response has arrived
+	if drained := t.Drained(); c.ended && !drained.IsZero() && c.at.After(drained) && !t.isTold() {
+		t.Errorf("%s was answered %v after the drain, without a GOAWAY", c.path(), c.at.Sub(drained))
+	}
+}
+
+// exchange makes some requests at the same time. It reports whether the connection can go on.
+func (t *talker) exchange() bool {
+	var all []*call
+	for range 1 + t.Rand.IntN(3) {
+		o := order{t.NextID(), t.Rand.IntN(60_000) &^ 1, time.Duration(t.Rand.IntN(200)) * time.Millisecond, "plain"}
+		switch t.Rand.IntN(6) {
+		case 0:
+			o.kind = "error"
+		case 1:
+			o.kind = "hints"
+		}
+		body := t.Rand.IntN(2) * t.Rand.IntN(3000)
+		c := t.open(o, body > 0, false)
+		if c == nil {
+			break
+		}
+		all = append(all, c)
+		for ; body > 0; t.Pause(100) {
+			n := 1 + t.Rand.IntN(body)
+			body -= n
+			t.data(c, n, body == 0)
+		}
+	}
+	for _, c := range all {
+		t.wantResponse(c)
+	}
+	select {
+	case <-t.over:
+		return false
+	default:
+		return len(all) > 0 && !t.isTold()
+	}
+}
+
+// honest2 makes requests. Often the next ones come at the moment at which KeepAliveTimeout passes.
+func honest2(c *Client, secure bool) {
+	for range 3 {
+		t := talk(c, secure)
+		if t == nil {
+			return
+		}
+		t.pace = time.Duration(c.Rand.IntN(2)*c.Rand.IntN(3000)) * time.Millisecond
+		t.hello(usualWindow)
+		for range 1 + c.Rand.IntN(6) {
+			if !t.exchange() {
+				break
+			}
+			pause := time.Duration(c.Rand.IntN(1500)) * time.Millisecond
+			if c.Rand.IntN(2) == 0 {
+				pause = limits.KeepAliveTimeout + time.Duration(c.Rand.IntN(40)-4)*Tick/8
+			}
+			time.Sleep(pause)
+		}
+		t.nc.Close()
+		<-t.over
+	}
+}
+
+// leaves2 goes away in the middle.
+func leaves2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	t.hello(usualWindow)
+	t.open(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, true, false)
+	c.Pause(400)
+	if c.Rand.IntN(2) == 0 {
+		c.Conn.Reset()
+	} else {
+		c.Conn.Close()
+	}
+	<-t.over
+}
+
+// badStream has one stream that stops, among others that go on.
+func badStream(client *Client, secure bool) {
+	t := talk(client, secure)
+	if t == nil {
+		return
+	}
+	t.hello(usualWindow)
+	o := order{client.NextID(), 10, 0, "plain"}
+	var bad *call
+	limit, more := limits.BodyTimeout, time.Duration(0)
+	since := time.Now()
+	switch kind := client.Rand.IntN(5); kind {
+	case 0, 1, 2: // the body stops
+		if kind == 0 {
+			o.kind = "hints"
+		}
+		if bad = t.open(o, true, false); bad == nil {
+			return
+		}
+		t.data(bad, 100, false)
+		since = time.Now()
+		if kind == 1 { // padding is not body
+			go func() {
+				for t.write(frame{kind: typeData, flags: flagPadded, stream: bad.stream, payload: append([]byte{50}, make([]byte, 50)...)}) == nil {
+					time.Sleep(time.Second)
+					select {
+					case <-bad.done:
+						return
+					default:
+					}
+				}
+			}()
+		}
+	case 3: // the window is used up
+		o.size = 200_000
+		limit, more = limits.WriteRate.Grace, usualWindow*time.Second/100_000
+		if bad = t.open(o, false, true); bad == nil {
+			return
+		}
+	case 4: // it converses, and may be silent
+		o.kind = "hangs"
+		if bad = t.open(o, true, false); bad == nil {
+			return
+		}
+		limit = streamTotal
+		if t.Seed%2 != 0 {
+			time.Sleep(30 * time.Second)
+			t.data(bad, 10, true)
+			t.wantResponse(bad)
+			t.nc.Close()
+			<-t.over
+			return
+		}
+	}
+	for {
+		select {
+		case <-bad.done:
+			switch took := bad.resetAt.Sub(since); {
+			case !bad.reset && t.Executed(bad.id) && t.Drained().IsZero():
+				t.Errorf("%s, stream %d: ended without a reset (%v)", bad.path(), bad.stream, t.End().Err)
+			case bad.reset && bad.code != codeCancel:
+				t.Errorf("%s, stream %d, was reset with %d", bad.path(), bad.stream, bad.code)
+			case bad.reset && (took < limit || took > limit+more+Late):
+				t.Errorf("%s, stream %d, was reset after %v, want %v to %v", bad.path(), bad.stream, took, limit, limit+more+Late)
+			}
+			t.nc.Close()
+			<-t.over
+			return
+		case <-time.After(time.Second):
+			if time.Since(since) > limit+more+Late {
+				t.Errorf("%s, stream %d, is open after %v", bad.path(), bad.stream, time.Since(since))
+				t.nc.Close()
+				<-t.over
+				return
+			}
+			if !t.isTold() {
+				if c := t.open(order{client.NextID(), 100, 0, "plain"}, false, false); c != nil {
+					t.wantResponse(c)
+				}
+			}
+		}
+	}
+}
+
+// idles2 makes requests and then none, but pings.
+func idles2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	if t.hello(usualWindow); !t.exchange() {
+		t.nc.Close()
+		<-t.over
+		return
+	}
+	t.mu.Lock()
+	since := t.rested
+	t.mu.Unlock()
+	go func() {
+		for t.write(frame{kind: typePing, payload: make([]byte, 8)}) == nil {
+			time.Sleep(300 * time.Millisecond)
+		}
+	}()
+	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, time.Second) // in which it may answer GOAWAY
+	<-t.over
+}
+
+func noPreface(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	since := time.Now()
+	switch {
+	case c.Rand.IntN(2) == 0:
+	case secure:
+		t.nc.(*tls.Conn).Handshake()
+	default: // which might be HTTP/1
+		io.WriteString(t.nc, preface[:10])
+		c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+		return
+	}
+	c.WantEnd(since, "HandshakeTimeout", limits.HandshakeTimeout, LateAddr)
+}
+
+// halfBlock does not end a header block.
+func halfBlock(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	if t.hello(usualWindow); !t.exchange() {
+		t.nc.Close()
+		<-t.over
+		return
+	}
+	since := time.Now()
+	t.write(frame{kind: typeHeaders, stream: t.lastID + 1, payload: []byte{0x82}})
+	t.writing.Lock()
+	t.mute = true
+	t.writing.Unlock()
+	c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+	<-t.over
+}
+
+// neverReads2 opens the windows wide and reads nothing.
+func neverReads2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	t.pace = time.Minute
+	t.hello(1 << 30)
+	t.write(windowUpdate(0, 1<<30))
+	since := time.Now()
+	t.open(order{c.NextID(), 1_000_000, 0, "plain"}, false, false)
+	const held = Buffer + 32<<10
+	c.WantEnd(since, "WriteRate", limits.WriteRate.Grace, held*time.Second/100_000)
+	<-t.over
+}
