@@ -28,12 +28,14 @@ func (w *world) beStill() {
 		if err := w.tracker.SetCapacity(Capacity{}); err != nil {
 			w.errorf("at %v: %v", w.now(), err)
 		}
+		n := &w.capacity
+		n.before, n.now, n.since, n.over = n.now, Capacity{}, w.now(), never
 	}
 	w.mu.Unlock()
 	time.Sleep(4*w.tick + w.tick/3)
 	w.mu.Lock()
 	w.checkOps()
-	moving := len(w.ops) > 0 || w.capacity.now.MaxConns > 0 && w.seed%4 != 0 || slices.ContainsFunc(w.slots, func(s *slot) bool {
+	moving := len(w.ops) > 0 || w.capacity.now.MaxConns > 0 || slices.ContainsFunc(w.slots, func(s *slot) bool {
 		l := s.life
 		return l != nil && l.live() && (l.asked || l.byHand > 0 || s.conn.state.Load()&(asking|pinging|telling) != 0 ||
 			l.isUnread() || l.ledger.replaced > 0 && w.now() <= l.ledger.read.walks)

@@ -182,11 +182,14 @@ func (w *world) finish() {
 	w.quiet, w.closing, w.closedAt = true, true, w.now()
 	close(w.ending)
 	w.mu.Unlock()
+	if w.retires() {
+		w.retire()
+	}
 	left := w.tracker.Stats().Live
 	var live []any
 	closeTracker := func() {
 		owned, err := w.tracker.Close()
-		if err != nil {
+		if err != nil && !(err == ErrClosed && w.retires()) {
 			w.errorf("Close: %v", err)
 		}
 		live = append(live, w.handed(owned)...)
