@@ -8,8 +8,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A client may open two connections a second, so a loop that reconnects at once is refused,
-// and nobody else notices.
+// A client may open two connections at once, and another one every ten seconds. So a loop that
+// reconnects at once is refused, and nobody else notices.
 func ExampleCapacity_newPerKey() {
 	t, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err != nil {
@@ -18,7 +18,7 @@ func ExampleCapacity_newPerKey() {
 	defer t.Close()
 	err = t.SetCapacity(idle.Capacity{
 		New:       idle.Quota{PerSecond: 1000},
-		NewPerKey: idle.Quota{PerSecond: 2},
+		NewPerKey: idle.Quota{PerSecond: 0.1, Burst: 2},
 		Key:       func(owner any) string { return owner.(string) },
 	})
 	if err != nil {

@@ -9,25 +9,32 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A census tells which connections are the most idle, and how many will end soon if
-// nothing moves.
+// A census shows which connections will end first, and how many will end soon if nothing
+// moves.
 func ExampleTracker_Census() {
-	tracker, err := idle.New(idle.Policy{IdleTimeout: 30 * time.Second}, &idle.Options{
+	tracker, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 50 * time.Second}, &idle.Options{
 		Label: func(owner any) string { return owner.(*session).name },
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer tracker.Close()
-	for _, name := range []string{"alice", "bob", "carol"} {
+	for name, limit := range map[string]time.Duration{"alice": 0, "bob": 10 * time.Minute, "carol": time.Hour} {
 		s := &session{name: name}
 		if err := tracker.Track(&s.Conn, s, &hooks); err != nil {
 			log.Fatal(err)
 		}
-		time.Sleep(idle.TickFor(tracker.Policy()))
+		if limit == 0 {
+			continue // alice hasn't logged in
+		}
+		phase, err := tracker.Phase(idle.Policy{Name: "chat", IdleTimeout: limit})
+		if err != nil {
+			log.Fatal(err)
+		}
+		s.Enter(phase)
 	}
 	ctx := context.Background()
-	census, err := tracker.Census(ctx, idle.Query{Sort: idle.MostIdle})
+	census, err := tracker.Census(ctx, idle.Query{Sort: idle.NextToEnd})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,13 +43,13 @@ func ExampleTracker_Census() {
 		log.Fatal(err)
 	}
 	for _, info := range page {
-		fmt.Println(info.Label, "ends by", info.EndsBy, "in", info.EndsIn.Round(time.Second))
+		fmt.Println(info.Label, "ends by", info.EndsBy, "in about", info.EndsIn.Round(time.Minute))
 	}
 	fmt.Println(census.Ending(time.Second), "within a second,", census.Ending(time.Minute), "within a minute")
 	// Output:
-	// alice ends by idle in 30s
-	// bob ends by idle in 30s
-	// 0 within a second, 3 within a minute
+	// alice ends by phase in about 1m0s
+	// bob ends by idle in about 10m0s
+	// 0 within a second, 1 within a minute
 }
 
 // A presence service learns of each connection that has ended, in batches.

@@ -102,14 +102,15 @@ func ExampleSetLimits_http2() {
 	server := &http.Server{Handler: http.HandlerFunc(upload), Protocols: protocols}
 	ln := listen()
 	defer server.Close()
-	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: 100 * time.Millisecond})
+	go idlehttp.Serve(server, ln, idlehttp.Timeouts{BodyTimeout: time.Second})
 
 	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	goOn := make(chan struct{})
 	post := func(path string) string {
 		body, more := io.Pipe()
 		go func() {
 			io.WriteString(more, "hello")
-			time.Sleep(400 * time.Millisecond)
+			<-goOn
 			io.WriteString(more, "world")
 			more.Close()
 		}()
@@ -124,6 +125,7 @@ func ExampleSetLimits_http2() {
 	patient := make(chan string)
 	go func() { patient <- post("/patient") }()
 	fmt.Println("/usual:", post("/usual"))
+	close(goOn)
 	fmt.Println("/patient:", <-patient)
 	// Output:
 	// /usual: the stream is reset

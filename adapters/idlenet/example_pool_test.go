@@ -34,7 +34,7 @@ func newPool(address string) (*pool, error) {
 	if p.inUse, err = tracker.Phase(inUse); err != nil {
 		return nil, err
 	}
-	if p.resting, err = tracker.Phase(idle.Policy{Name: "resting", IdleTimeout: 500 * time.Millisecond}); err != nil {
+	if p.resting, err = tracker.Phase(idle.Policy{Name: "resting", IdleTimeout: time.Minute}); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -129,6 +129,9 @@ func Example_clientPool() {
 	}
 	request("first")
 	request("second")
+	if err := p.resting.SetPolicy(idle.Policy{Name: "resting", IdleTimeout: 200 * time.Millisecond}); err != nil {
+		log.Fatal(err)
+	}
 	for p.tracker.Stats().Live > 0 { // until the connection has rested for too long
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -32,15 +32,20 @@ func echoOn(p idle.Policy, opts *idlenet.Options) *idlenet.Listener {
 	return ln
 }
 
-// client connects to ln, and has been served when it returns.
+// client connects to ln, until it is served.
 func client(ln net.Listener) net.Conn {
-	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		panic(err)
+	for {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			panic(err)
+		}
+		conn.Write([]byte("x"))
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err == nil {
+			return conn
+		}
+		conn.Close() // there was no room
+		time.Sleep(10 * time.Millisecond)
 	}
-	conn.Write([]byte("x"))
-	io.ReadFull(conn, make([]byte, 1))
-	return conn
 }
 
 // A configuration is reloaded: limits change for connections that are open.
@@ -68,7 +73,7 @@ func Example_drain() {
 	})
 	first, second := client(ln), client(ln)
 	ln.Close() // nobody else comes
-	drain, err := ln.Tracker().Drain(idle.Drain{Duration: 100 * time.Millisecond, ForceAfter: time.Second})
+	drain, err := ln.Tracker().Drain(idle.Drain{Duration: 100 * time.Millisecond, ForceAfter: time.Minute})
 	if err != nil {
 		panic(err)
 	}
