@@ -293,45 +293,47 @@ var ofDrain = []promise{
 
 	// Those that have not sent a request yet are limited. One whose handler takes long has.
 	{"HandshakesAtOnce", usual, func(t *testing.T, u under) {
-		begun, goOn := make(chan struct{}), make(chan struct{})
-		s := u.start(t, Only(time.Minute), func(r Request) {
-			if r.Path() == "/slow" {
-				close(begun)
-				<-goOn
-			}
+		for name, most := range map[string]idle.Capacity{"in all": {Handshakes: 2}, "by address": {HandshakesPerKey: 2}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				handshakesAtOnce(t, u, most)
+			})
+		}
+	}},
+
+	// Who has sent no header of the PROXY protocol, so that nobody knows the address, holds up
+	// nobody else.
+	{"AddressThatComesLate", usual, func(t *testing.T, u under) {
+		header := make(chan struct{})
+		s := u.start(t, Only(time.Minute), func(r Request) { io.Copy(io.Discard, r.Body()) }, func(c *Config) {
+			c.Listener = &proxied{Listener: Listen(t), first: header}
 		})
-		defer close(goOn)
-		if err := s.Tracker().SetCapacity(idle.Capacity{Handshakes: 2}); err != nil {
+		comes := sync.OnceFunc(func() { close(header) })
+		t.Cleanup(comes)
+		few := idle.Quota{PerSecond: 100}
+		err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 100, PerKey: 100, New: few, NewPerKey: few, Handshakes: 100, HandshakesPerKey: 100})
+		if err != nil {
 			t.Fatal(err)
 		}
-		dial := func(live uint64) *Client {
-			t.Helper()
-			c := s.DialBare()
-			Eventually(t, "it is accepted", func() bool { return s.Stats().Live == live })
-			return c
-		}
-		silent, slow := dial(1), dial(2)
-		s.DialBare().WantClosed()
-		if u.Secure {
-			slow.Shake()
-		}
-		slow.Send(Get("/slow"))
-		Receive(t, begun)
-		third := s.Dial()
+		s.Tracker().RecentEnds() // with labels from here on
+		silent := s.DialBare()
 		for range 3 {
-			third.Get("/")
-		}
-		fourth := dial(4)
-		s.DialBare().WantClosed()
-		for _, c := range []*Client{silent, fourth} { // they are served as all others
-			if u.Secure {
-				c.Shake()
-			}
+			c := s.Dial()
 			c.Get("/")
+			c.Close()
 		}
-		if st := s.Stats(); st.RefusedHandshake < 2 || st.Refused != st.RefusedHandshake {
-			t.Errorf("%+v", st)
+		census, err := s.Tracker().Census(t.Context(), idle.Query{Sort: idle.Oldest})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if _, err := census.Page(t.Context(), 0, 10); err != nil { // with labels
+			t.Error(err)
+		}
+		comes()
+		if u.Secure {
+			silent.Shake()
+		}
+		silent.Get("/")
 	}},
 
 	// Idle connections make room, those with a request do not.
@@ -383,6 +385,75 @@ var ofDrain = []promise{
 			})
 		}
 	}},
+}
+
+// handshakesAtOnce has two connections in the handshake, which is as many as there may be.
+func handshakesAtOnce(t *testing.T, u under, most idle.Capacity) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	s := u.start(t, Only(time.Minute), func(r Request) {
+		if r.Path() == "/slow" {
+			close(begun)
+			<-goOn
+		}
+	})
+	defer close(goOn)
+	if err := s.Tracker().SetCapacity(most); err != nil {
+		t.Fatal(err)
+	}
+	dial := func(live uint64) *Client {
+		t.Helper()
+		c := s.DialBare()
+		Eventually(t, "it is accepted", func() bool { return s.Stats().Live == live })
+		return c
+	}
+	silent, slow := dial(1), dial(2)
+	s.DialBare().WantClosed()
+	if u.Secure {
+		slow.Shake()
+	}
+	slow.Send(Get("/slow"))
+	Receive(t, begun)
+	third := s.Dial()
+	for range 3 {
+		third.Get("/")
+	}
+	fourth := dial(4)
+	s.DialBare().WantClosed()
+	for _, c := range []*Client{silent, fourth} { // they are served as all others
+		if u.Secure {
+			c.Shake()
+		}
+		c.Get("/")
+	}
+	if st := s.Stats(); st.RefusedHandshake < 2 || st.Refused != st.RefusedHandshake {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A proxied is a listener behind the PROXY protocol, whose first connection doesn't know the
+// address of its peer before first is closed.
+type proxied struct {
+	net.Listener
+	first    chan struct{}
+	accepted int
+}
+
+func (l *proxied) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if l.accepted++; err == nil && l.accepted == 1 {
+		c = late{c, l.first}
+	}
+	return c, err
+}
+
+type late struct {
+	net.Conn
+	known chan struct{}
+}
+
+func (c late) RemoteAddr() net.Addr {
+	<-c.known
+	return c.Conn.RemoteAddr()
 }
 
 // protocolsOf returns the protocols that the server speaks.

@@ -156,7 +156,9 @@ func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func
 		for _, set := range options {
 			set(&c)
 		}
-		c.Listener = Listen(t)
+		if c.Listener == nil {
+			c.Listener = Listen(t)
+		}
 		if u.TLSListener {
 			c.Listener = tlsListener(c.Listener)
 		}

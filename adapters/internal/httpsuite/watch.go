@@ -49,6 +49,36 @@ var ofWatch = []promise{
 		}
 	}},
 
+	// A peer that only answers pings doesn't use its connection, so IdleTimeout ends it.
+	{"PingsAreNotUse", wraps, func(t *testing.T, u under) {
+		p := idle.Policy{Name: "lines", IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: 2 * Patience}}
+		h, ended := hijack(func(h hijacked) error {
+			defer h.Close()
+			err := h.watch(p, func() error {
+				_, err := io.WriteString(h, "ping\n")
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			_, err = io.Copy(io.Discard, h.in)
+			return err
+		})
+		s := u.start(t, Only(time.Minute), h)
+		c := s.Dial()
+		begun := time.Now()
+		c.upgrade()
+		for {
+			if _, err := c.In.ReadString('\n'); err != nil {
+				break
+			}
+			io.WriteString(c, "pong\n")
+		}
+		NotBefore(t, time.Now(), begun, limit)
+		WantTimeout(t, Receive(t, ended), "lines", idle.ReasonIdle)
+		s.WantOnly(1, "hijacked", idle.ReasonIdle)
+	}},
+
 	// Watch refuses what makes no sense, and a connection that was not hijacked, which does no
 	// harm.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
