@@ -40,6 +40,16 @@ type Waiter interface {
 	WriteWaits(queued uint64, moved bool)
 }
 
+// A Simulated connection is none of the kernel's but answers as a kernel would. It is for tests
+// with a network in memory.
+type Simulated interface {
+	// Report returns what [InspectConn] does.
+	Report() Report
+
+	// Notify has w notified as by [Stream], and reports whether it will be.
+	Notify(w Waiter) bool
+}
+
 // Unwrap returns the connection that [Stream] or [Queue] wrapped. It returns nc
 // itself if neither of them made it.
 func Unwrap(nc net.Conn) net.Conn {
@@ -52,12 +62,18 @@ func Unwrap(nc net.Conn) net.Conn {
 // InspectConn is [Inspect] of the socket that nc is or wraps. The Report is zero if
 // there is none, if it is closed, or if the system cannot tell.
 func InspectConn(nc net.Conn) (r Report) {
+	if sim, ok := nc.(Simulated); ok {
+		return sim.Report()
+	}
 	control(nc, func(fd uintptr) { r = Inspect(fd) })
 	return r
 }
 
 // Queued returns Report.Queued of the socket that nc is or wraps, or 0 if it is not known.
 func Queued(nc net.Conn) (n uint64) {
+	if sim, ok := nc.(Simulated); ok {
+		return sim.Report().Queued
+	}
 	control(nc, func(fd uintptr) { n = queued(fd) })
 	return n
 }
@@ -65,6 +81,9 @@ func Queued(nc net.Conn) (n uint64) {
 // Acked returns Report.Acked of the socket that nc is or wraps, or 0 if it is not known.
 // It costs a fourth of InspectConn. MPTCP sockets must be excluded before.
 func Acked(nc net.Conn) (n uint64) {
+	if sim, ok := nc.(Simulated); ok {
+		return sim.Report().Acked
+	}
 	control(nc, func(fd uintptr) { n = acked(fd) })
 	return n
 }

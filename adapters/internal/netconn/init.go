@@ -33,19 +33,22 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 	}
 	c.setup = s
 	var notifying bool
-	if socket, ok := nc.(*net.UnixConn); ok {
+	switch socket := nc.(type) {
+	case *net.UnixConn:
 		c.inner, notifying = kernel.Queue(socket, (*writer)(c))
 		if addr := socket.LocalAddr(); addr != nil && addr.Network() != "unix" {
 			c.flags.Or(messages)
 		}
-	} else {
+	case kernel.Simulated:
+		c.inner, notifying = nc, socket.Notify((*writer)(c))
+	default:
 		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}
 	c.setFlag(notifies, notifying)
 	_, plain := c.inner.(*net.TCPConn)
 	c.setFlag(plainTCP, plain)
 	c.userDeadlines.Store(readDeadline | writeDeadline) // not known, so assume both
-	if !kernel.SeesOutput || kernel.SocketUnder(nc) == nil {
+	if !notifying && (!kernel.SeesOutput || kernel.SocketUnder(nc) == nil) {
 		c.flags.Or(smallSteps)
 	}
 	if !isSocket(nc) {

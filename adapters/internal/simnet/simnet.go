@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
 // A Listener accepts the connections that Dial makes.
@@ -35,7 +37,18 @@ type Config struct {
 	// LateAddr has RemoteAddr of accepted connections wait for the first byte, as libraries for
 	// the PROXY protocol do, but for no longer than this.
 	LateAddr time.Duration
+
+	Kernel Kernel
 }
+
+// Kernel says what there is to be known about sockets.
+type Kernel int
+
+const (
+	Silent  Kernel = iota // nothing, as behind a tunnel
+	Partial               // what is queued, as with gVisor
+	Whole                 // all that Linux tells
+)
 
 // Listen returns a Listener.
 func Listen(c Config) *Listener {
@@ -82,7 +95,7 @@ func (l *Listener) Dial() (*Conn, error) {
 	id := addr(l.dials)
 	l.mu.Unlock()
 	select {
-	case l.conns <- &Conn{in: a, out: b, id: id, lateAddr: time.Now().Add(l.config.LateAddr)}:
+	case l.conns <- &Conn{in: a, out: b, id: id, lateAddr: time.Now().Add(l.config.LateAddr), kernel: l.config.Kernel}:
 		l.mu.Lock()
 		l.accepted++
 		l.mu.Unlock()
@@ -97,6 +110,7 @@ type Conn struct {
 	in, out  *half
 	id       addr
 	lateAddr time.Time // until when RemoteAddr may wait
+	kernel   Kernel
 }
 
 // Read reads some of what has arrived: at least a byte, and often less than there is.
@@ -134,6 +148,37 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.id
 }
 
+// Report implements [kernel.Simulated]. Bytes that the other end has not read count as not
+// acknowledged.
+func (c *Conn) Report() (r kernel.Report) {
+	if c.kernel == Silent {
+		return r
+	}
+	c.in.mu.Lock()
+	r.Unread = len(c.in.buf) > 0
+	in := c.in.written
+	c.in.mu.Unlock()
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	r.Queued, r.QueuedKnown = uint64(len(c.out.buf)), true
+	if c.kernel == Whole {
+		r.In, r.Out = age(in), age(c.out.progress)
+		r.Acked, r.AckedKnown = c.out.taken, true
+	}
+	return r
+}
+
+// age returns how long ago t was, or since the beginning of time. It is never 0.
+func age(t time.Time) time.Duration { return time.Since(t) + 1 }
+
+// Notify implements [kernel.Simulated].
+func (c *Conn) Notify(w kernel.Waiter) bool {
+	if c.kernel == Whole {
+		c.out.waiter = w
+	}
+	return c.kernel == Whole
+}
+
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
@@ -166,10 +211,15 @@ type half struct {
 	closed error // what the reader gets in any case, once it has closed its own end
 
 	reader, writer deadline
+
+	waiter   kernel.Waiter // nil if nobody wants to know
+	taken    uint64        // bytes that have been read
+	written  time.Time     // when something was written last
+	progress time.Time     // when something was written or read last
 }
 
 func newHalf(room int, rng *rand.Rand) *half {
-	h := &half{rng: rng, room: room}
+	h := &half{rng: rng, room: room, written: time.Now(), progress: time.Now()}
 	h.moved.L = &h.mu
 	return h
 }
@@ -214,6 +264,7 @@ func (h *half) read(b []byte) (int, error) {
 			}
 			copy(b, h.buf[:n])
 			h.buf = h.buf[n:]
+			h.taken, h.progress = h.taken+uint64(n), time.Now()
 			h.moved.Broadcast()
 			return n, nil
 		case h.ended != nil:
@@ -239,7 +290,7 @@ func (h *half) awaitFirst(t time.Time) {
 func (h *half) write(b []byte) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for {
+	for moved, told := false, false; ; {
 		switch {
 		case h.broken:
 			return n, syscall.ECONNRESET
@@ -251,13 +302,23 @@ func (h *half) write(b []byte) (n int, err error) {
 		some := min(len(b)-n, h.room-len(h.buf))
 		if some > 0 {
 			h.buf, h.begun = append(h.buf, b[n:n+some]...), true
-			n += some
+			n, moved = n+some, true
+			h.written = time.Now()
+			h.progress = h.written
 			h.moved.Broadcast()
 		}
 		if n == len(b) {
 			return n, nil
 		}
+		if h.waiter != nil && !told {
+			h.mu.Unlock()
+			h.waiter.WriteWaits(0, moved)
+			h.mu.Lock()
+			moved, told = false, true
+			continue // something may have changed
+		}
 		h.moved.Wait()
+		told = false
 	}
 }
 

@@ -57,7 +57,7 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}}
-		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: time.Duration(max(0, rng.IntN(3)-1)) * LateAddr})
+		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: time.Duration(max(0, rng.IntN(3)-1)) * LateAddr, Kernel: simnet.Kernel(rng.IntN(3))})
 		limits.Idle.Tick, limits.Idle.OnEnds = Tick, w.onEnds
 		limits.OnEnd = w.onEnd
 		s, err := start(w, w.Net, limits)
