@@ -51,7 +51,6 @@ func http2Cases() []Case {
 		beside("h1-preconnect", h2("no-preface", "sends nothing", Handshake, get, nothing)),
 		idle("preface-stops", "sends the preface, and no SETTINGS", say(http2.ClientPreface)),
 		idle("settings-unacknowledged", "acknowledges no SETTINGS, and opens no stream", func(p *peer) error {
-			p.rude = true
 			p.send(http2.ClientPreface)
 			p.frame(func(f *http2.Framer) error { return f.WriteSettings() })
 			return nil
@@ -208,7 +207,13 @@ func (p *peer) frames(write func(*http2.Framer) error) error {
 func (p *peer) hello(settings ...http2.Setting) error {
 	greeting := bytes.NewBufferString(http2.ClientPreface)
 	http2.NewFramer(greeting, nil).WriteSettings(settings...)
+	p.writing.Lock()
 	p.send(greeting.String()) // at once, as others do: HAProxy 2.6 closes if the preface comes alone
+	p.greeted = true
+	for range p.owed {
+		p.h2.WriteSettingsAck()
+	}
+	p.writing.Unlock()
 	select {
 	case <-p.settled:
 	case <-time.After(min(10*time.Second, p.GiveUp/2)):
@@ -216,6 +221,18 @@ func (p *peer) hello(settings ...http2.Setting) error {
 		return errors.New("the server has closed the connection before its SETTINGS")
 	}
 	return nil
+}
+
+// acknowledge acknowledges the SETTINGS of the server. Some servers send theirs first, and close a
+// connection that does not begin with the preface. Cases that have no hello never acknowledge.
+func (p *peer) acknowledge() {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.greeted {
+		p.h2.WriteSettingsAck()
+	} else {
+		p.owed++
+	}
 }
 
 // block returns a header block, with the fields of a request if it is the first one.
@@ -263,10 +280,10 @@ func (p *peer) readFrames() {
 		}
 		switch f := f.(type) {
 		case *http2.SettingsFrame:
-			if f.IsAck() || p.rude {
+			if f.IsAck() {
 				continue
 			}
-			p.frame(func(f *http2.Framer) error { return f.WriteSettingsAck() })
+			p.acknowledge()
 			if !settled {
 				settled = true
 				close(p.settled)

@@ -26,10 +26,11 @@ type peer struct {
 	h2   *http2.Framer // of cases of HTTP/2
 	keys *keys         // of cases that encrypt their records themselves
 
-	writing sync.Mutex    // of frames
-	rude    bool          // it acknowledges no SETTINGS; set before anything is sent
+	writing sync.Mutex    // of frames; guards the next two
+	greeted bool          // the preface is sent
+	owed    int           // SETTINGS of the server that came before that
 	drained time.Time     // when a client that doesn't read began to
-	settled chan struct{} // closed when the SETTINGS of the server are acknowledged
+	settled chan struct{} // closed when the SETTINGS of the server have come, and are acknowledged if they are to be
 	answers chan struct{} // has one for each stream of HTTP/2 that was answered
 
 	mu    sync.Mutex // guards what follows
