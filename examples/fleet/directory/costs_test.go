@@ -3,7 +3,7 @@ package directory
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 )
@@ -75,8 +75,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkApply is what a directory needs for an arrival, with the parsing of its batch: if
-// there is one node, and if there are 99 others with 5,000 clients each.
+// BenchmarkApply is what a directory needs for an arrival or an end, with the parsing of its batch:
+// with the clients of one node, and with those of 99 others, too, 5,000 each.
 func BenchmarkApply(b *testing.B) {
 	for _, others := range []int{0, 99} {
 		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) { benchmarkApply(b, others) })
@@ -84,31 +84,38 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func benchmarkApply(b *testing.B, others int) {
-	var f Feed[struct{}]
-	for i := range most {
-		f.Arrive(fmt.Sprintf("client-%06d", i), Member[struct{}]{Session: uint64(i + 1)})
-	}
-	f.Resync()
-	batch, _ := f.Next(most)
-	batch.Node, batch.Epoch = "n0", 1
-	text, _ := json.Marshal(batch)
-	nodes := map[string]*view{}
-	for i := range others {
-		v := &view{clients: map[string]uint64{}}
-		for k := range most {
-			v.clients[fmt.Sprintf("client-%02d-%03d", i, k)] = 1
+	d := New("n1", nil, nil)
+	var texts [2][]byte // all clients of n0 arrive, and all leave
+	for n := range others + 1 {
+		var here, ends []Change
+		for i := range most {
+			c := Change{Client: fmt.Sprintf("client-%02d-%04d", n, i), Session: 1_790_000_000_000_000 + uint64(i)}
+			here = append(here, c)
+			c.Why = "left"
+			ends = append(ends, c)
 		}
-		nodes[fmt.Sprint("other", i)] = v
+		if n > 0 {
+			d.Apply(Batch{Node: fmt.Sprint("n", n), Epoch: 1, Part: 1, Last: true, Here: here})
+			continue
+		}
+		d.Apply(Batch{Node: "n0", Epoch: 1, Part: 1, Last: true})
+		for i, changes := range [][]Change{here, ends} {
+			rand.Shuffle(most, func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+			texts[i], _ = json.Marshal(Batch{Node: "n0", Epoch: 1, Changes: changes})
+		}
 	}
 	b.ReportAllocs()
-	for b.Loop() {
-		d := New("n1", nil, nil)
-		maps.Copy(d.nodes, nodes)
+	n := 0
+	for ; b.Loop(); n++ {
 		var one Batch
-		if json.Unmarshal(text, &one) != nil {
+		if json.Unmarshal(texts[n%2], &one) != nil {
 			b.Fatal("it cannot be parsed")
 		}
+		one.Seq = uint64(n + 1)
 		d.Apply(one)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/most, "ns/arrival")
+	if want := (others + n%2) * most; d.Size() != want {
+		b.Errorf("%d clients are known; want %d", d.Size(), want)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n)/most, "ns/arrival")
 }

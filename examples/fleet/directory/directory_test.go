@@ -408,3 +408,15 @@ func TestOverload(t *testing.T) {
 		t.Errorf("after a calm time a snapshot is told at 1/%d of its pace", 1<<f.slow)
 	}
 }
+
+// TestOldSessionEnds: a client is back at the same node before its old connection has ended.
+func TestOldSessionEnds(t *testing.T) {
+	var f Feed[struct{}]
+	f.Arrive("anna", Member[struct{}]{Session: 1})
+	f.Arrive("anna", Member[struct{}]{Session: 2})
+	f.End("anna", 1, "left")
+	b, _ := f.Next(most)
+	if m, ok := f.Find("anna"); !ok || m.Session != 2 || len(b.Changes) != 1 || b.Changes[0] != (Change{Client: "anna", Session: 2}) {
+		t.Errorf("the node has %+v, %t, and tells %+v", m, ok, b.Changes)
+	}
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ type scale struct {
 	admit          float64 // handshakes a second that a gateway admits
 	over           time.Duration
 	atOnce         int // nodes that are drained at the same time in a rollout
+	restarts       int // nodes that a rollout restarts; 0 for all
 }
 
 // TestHundredNodes has three things happen to a large fleet, and prints how long presence is not
@@ -38,8 +40,9 @@ func TestHundredNodes(t *testing.T) {
 		sc = scale{nodes: 100, perNode: 1_000_000, partitions: 32, copies: 2, weight: 1, admit: 2000, over: time.Minute, atOnce: 10}
 		inNodes = scale{nodes: 30, perNode: 1_000_000, partitions: 1, weight: 1000, admit: 2000}
 	}
-	rollout := sc
-	rollout.weight = 10 // it moves every client, and takes too long one by one
+	begin, rollout := sc, sc
+	begin.restarts = sc.nodes / 5
+	rollout.weight = 10 // it moves every client, and takes too long one by one; in tens there are fewer messages
 	t.Logf("%-28s %8s %10s %12s %10s %12s %6s", "what happens", "right", "messages/s", "MB/s", "at most", "MB/s", "slow")
 	for _, c := range []struct {
 		what   string
@@ -49,6 +52,7 @@ func TestHundredNodes(t *testing.T) {
 		{"clients stay for an hour", sc, (*hundred).stay},
 		{"the engine is away", sc, (*hundred).outage},
 		{"a third of the nodes die", sc, (*hundred).thirdDies},
+		{"a rollout of a fifth", begin, (*hundred).rollout},
 		{"a rollout of all nodes", rollout, (*hundred).rollout},
 		{"directories in gateways", inNodes, (*hundred).outage},
 	} {
@@ -229,7 +233,7 @@ func (h *hundred) thirdDies() {
 // rollout: nodes are drained, some at a time, end, and start again.
 func (h *hundred) rollout() {
 	h.ready()
-	for some := range slices.Chunk(h.gateways, h.atOnce) {
+	for some := range slices.Chunk(h.gateways[:cmp.Or(h.restarts, h.nodes)], h.atOnce) {
 		mine := map[*process][]*simClient{}
 		for _, g := range some {
 			g.draining.Store(true)

@@ -40,7 +40,7 @@ func TestHugeLimits(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat(" ", 900_000) + `{"idle": "3s"}`,
 		`{"` + strings.Repeat("x", 900) + `": "3s"}`,
-		`{"idle": "` + strings.Repeat("9", 900) + `"}`,
+		`{"idle": "` + strings.Repeat("9", 900_000) + `"}`,
 	} {
 		if _, err := parseLimits([]byte(text)); err == nil || len(err.Error()) > 2*limitsMost {
 			t.Errorf("%.20s...: %d bytes of error", text, len(err.Error()))
