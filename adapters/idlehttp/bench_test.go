@@ -2,6 +2,7 @@ package idlehttp
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"testing"
@@ -59,11 +60,17 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// TestRequestAllocates: a request has no more allocations with timeouts than without.
+// TestRequestAllocates: a request has no more allocations with timeouts than without. What
+// else the process does is counted too, such as pools that a collection empties, so the least
+// of several counts decides.
 func TestRequestAllocates(t *testing.T) {
 	count := func(ours bool) float64 {
 		exchange := exchanger(t, ours, sayHello)
-		return testing.AllocsPerRun(1000, func() { exchange() })
+		least := math.Inf(1)
+		for range 10 {
+			least = min(least, testing.AllocsPerRun(200, func() { exchange() }))
+		}
+		return least
 	}
 	if bare, ours := count(false), count(true); ours > bare {
 		t.Errorf("a request has %v allocations, and without timeouts %v", ours, bare)

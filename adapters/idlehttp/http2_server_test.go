@@ -80,7 +80,13 @@ func TestHTTP2Push(t *testing.T) {
 			}
 			return true
 		})
-		f.wantEnd(2)
+		ended := map[uint32]bool{} // in either order; Push may fail if the client leaves before the handler has returned
+		f.wantFrame("the ends of both responses", func(g got) bool {
+			if g.kind <= typeHeaders && g.flags&endStream != 0 {
+				ended[g.stream] = true
+			}
+			return ended[1] && ended[2]
+		})
 	})
 }
 
