@@ -30,7 +30,7 @@ var ofDrain = []promise{
 	// Idle connections are ended over the time that was asked for, the most idle first.
 	// Nobody comes in meanwhile, and the server ends when all have gone.
 	{"DrainEndsTheMostIdleFirst", usual, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		var clients []*Client
 		for range 4 {
 			c := s.Dial()
@@ -68,7 +68,7 @@ var ofDrain = []promise{
 	// to close the connection.
 	{"DrainWaitsForResponses", usual, func(t *testing.T, u under) {
 		goOn, begun := make(chan struct{}), make(chan struct{}, 10)
-		s := u.start(t, Timeouts{}, func(r Request) {
+		s := u.start(t, All(Patience), func(r Request) {
 			io.Copy(io.Discard, r.Body())
 			if r.Path() != "/slow" {
 				return
@@ -112,7 +112,7 @@ var ofDrain = []promise{
 
 	// A new connection has time for its first request, which is answered.
 	{"DrainWaitsForFirstRequests", usual, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		c := s.Dial()
 		Eventually(t, "it is accepted", func() bool { return s.Stats().Live == 1 })
 		ended := s.drain(idle.Drain{})
@@ -144,7 +144,7 @@ var ofDrain = []promise{
 	{"DrainTellsWhatIsHandled", usual, func(t *testing.T, u under) {
 		const n = 20
 		goOn, begun := make(chan struct{}), make(chan struct{}, n)
-		s := u.start(t, Timeouts{}, func(r Request) {
+		s := u.start(t, All(Patience), func(r Request) {
 			io.Copy(io.Discard, r.Body())
 			begun <- struct{}{}
 			<-goOn
@@ -203,7 +203,7 @@ var ofDrain = []promise{
 	// Hijacked connections are ended too. The owner of one that is watched is asked before.
 	{"DrainEndsHijacked", usual, func(t *testing.T, u under) {
 		told := make(chan struct{}, 1)
-		s := u.start(t, Timeouts{}, func(r Request) {
+		s := u.start(t, All(Patience), func(r Request) {
 			path := r.Path()
 			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
 				defer c.Close()
@@ -235,7 +235,7 @@ var ofDrain = []promise{
 	}},
 
 	{"DrainRefuses", plain, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Duration: -time.Second}), u.Package+": Shutdown: ", "Drain.Duration is -1s")
 		c := s.Dial()
 		c.Get("/") // goes on
@@ -262,7 +262,7 @@ var ofDrain = []promise{
 	// A connection for which there is no room is closed. One whose request is there already
 	// is answered.
 	{"CapacityRefuses", usual, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ var ofDrain = []promise{
 	// Idle connections make room, those with a request do not.
 	{"CapacityEvicts", usual, func(t *testing.T, u under) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
-		s := u.start(t, Timeouts{}, func(r Request) {
+		s := u.start(t, All(Patience), func(r Request) {
 			io.Copy(io.Discard, r.Body())
 			if r.Path() == "/slow" {
 				begun <- struct{}{}
@@ -470,7 +470,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 		io.Copy(io.Discard, r.Body())
 		r.Write(Large[:32<<10])
 	}
-	drained, other := u.start(t, Timeouts{}, handler), u.start(t, Timeouts{}, handler)
+	drained, other := u.start(t, All(Patience), handler), u.start(t, All(Patience), handler)
 	var dialer net.Dialer
 	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		nc, err := dialer.DialContext(ctx, "tcp", drained.Addr().String())

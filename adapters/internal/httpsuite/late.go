@@ -209,7 +209,7 @@ var ofLateRequests = []promise{
 
 	{"LateRequestMeetsDrain", usual, func(t *testing.T, u under) {
 		var g register
-		s := u.start(t, Timeouts{}, g.handle)
+		s := u.start(t, All(Patience), g.handle)
 		var done sync.WaitGroup
 		var ready atomic.Int64
 		const clients = 150
@@ -232,7 +232,7 @@ var ofLateRequests = []promise{
 
 	{"LateRequestMeetsEviction", usual, func(t *testing.T, u under) {
 		var g register
-		s := u.start(t, Timeouts{}, g.handle)
+		s := u.start(t, All(Patience), g.handle)
 		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 1 << 20}); err != nil {
 			t.Fatal(err)
 		}

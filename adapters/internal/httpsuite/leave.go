@@ -22,7 +22,7 @@ import (
 var ofLeaving = []promise{
 	// A lame duck serves as before, old connections and new ones, and asks clients to go.
 	{"LameDuck", usual, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		old, unused := s.Dial(), s.Dial()
 		old.Get("/")
 		unused.Get("/")
@@ -54,7 +54,7 @@ var ofLeaving = []promise{
 
 	// A Shed asks some clients to go, and the server stays. A Drain is one until it is cancelled.
 	{"ShedIsNoDrain", usual, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		c, other := s.Dial(), s.Dial()
 		c.Get("/")
 		other.Get("/")
@@ -83,7 +83,7 @@ var ofLeaving = []promise{
 		if !u.SpeaksHTTP2 {
 			t.Skip("the server does not speak HTTP/2")
 		}
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		_, config := Identity()
 		tr := &http.Transport{TLSClientConfig: withProtocol(config, "HTTP/2"), Protocols: new(http.Protocols)}
 		tr.Protocols.SetHTTP2(true)
@@ -121,7 +121,7 @@ var ofLeaving = []promise{
 func restart(t *testing.T, u under, protocol string) {
 	var current atomic.Pointer[Site]
 	mute := func(c *Config) { c.Log = io.Discard } // the Transport drops connections that it is still making
-	current.Store(u.start(t, Timeouts{}, echo, mute))
+	current.Store(u.start(t, All(Patience), echo, mute))
 	var dialer net.Dialer
 	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "tcp", current.Load().Addr().String())
@@ -163,7 +163,7 @@ func restart(t *testing.T, u under, protocol string) {
 	for i := range 4 {
 		before := served.Load()
 		Eventually(t, "the server has the load", func() bool { return served.Load() > before+100 })
-		old := current.Swap(u.start(t, Timeouts{}, echo, mute))
+		old := current.Swap(u.start(t, All(Patience), echo, mute))
 		if i%2 == 0 {
 			if err := old.Setup.LameDuck(context.Background(), 200*ms); err != nil {
 				t.Error(err)

@@ -32,7 +32,7 @@ var ofShutdown = []promise{
 		if u.RaceAtEnd {
 			t.Skip("the server itself has a race")
 		}
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		var clients []*Client
 		for range 5 {
 			c := s.Dial()

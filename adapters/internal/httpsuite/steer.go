@@ -87,7 +87,7 @@ var ofSteering = []promise{
 
 	// The tracker's own policy never applies, so it cannot be replaced by mistake.
 	{"SetPolicyRefuses", plain, func(t *testing.T, u under) {
-		s := u.start(t, Timeouts{}, echo)
+		s := u.start(t, All(Patience), echo)
 		s.Dial().Get("/")
 		minute := idle.Policy{IdleTimeout: time.Minute}
 		for _, err := range []error{s.Tracker().SetPolicy(minute), s.Tracker().Initial().SetPolicy(minute)} {
