@@ -432,7 +432,7 @@ func badStream(client *Client, secure bool) {
 		}
 	case 3: // the window is used up
 		o.size = 200_000
-		limit, more = limits.WriteRate.Grace, usualWindow*time.Second/100_000
+		_, limit, more = t.writeLimit(usualWindow)
 		if bad = t.open(o, false, true); bad == nil {
 			return
 		}
@@ -553,7 +553,7 @@ func neverReads2(c *Client, secure bool) {
 	t.write(windowUpdate(0, 1<<30))
 	since := time.Now()
 	t.open(order{c.NextID(), 1_000_000, 0, "plain"}, false, false)
-	const held = Buffer + 32<<10
-	c.WantEnd(since, "WriteRate", limits.WriteRate.Grace, held*time.Second/100_000)
+	setting, limit, more := c.writeLimit(Buffer + 32<<10)
+	c.WantEnd(since, setting, limit, more)
 	<-t.over
 }

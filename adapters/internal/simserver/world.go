@@ -37,6 +37,8 @@ type World struct {
 	Seed uint64
 	Net  *simnet.Listener
 
+	Kernel simnet.Kernel // what the network tells about sockets
+
 	mu      sync.Mutex
 	rng     *rand.Rand
 	begun   map[string]bool // requests whose handler has begun
@@ -57,7 +59,9 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w := &World{T: t, Seed: seed, rng: rng, begun: map[string]bool{}, ended: map[string]End{}, told: map[string]int{}}
-		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: time.Duration(max(0, rng.IntN(3)-1)) * LateAddr, Kernel: simnet.Kernel(rng.IntN(3))})
+		lateAddr := time.Duration(max(0, rng.IntN(3)-1)) * LateAddr
+		w.Kernel = simnet.Kernel(rng.IntN(3))
+		w.Net = simnet.Listen(simnet.Config{Seed: seed, Buffer: Buffer, LateAddr: lateAddr, Kernel: w.Kernel})
 		limits.Idle.Tick, limits.Idle.OnEnds = Tick, w.onEnds
 		limits.OnEnd = w.onEnd
 		s, err := start(w, w.Net, limits)
