@@ -491,14 +491,19 @@ func idles(client *Client) {
 	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
 }
 
-// neverReads takes several responses fast, and nothing of the next one.
+// neverReads takes several responses fast, large ones or small ones for which no write waits, and
+// nothing of the next one.
 func neverReads(client *Client) {
 	c := connect(client)
 	if c == nil {
 		return
 	}
-	for range c.Rand.IntN(3) {
-		io.WriteString(c.Conn, request(order{c.NextID(), 1_000_000, 0, "plain"}, 0))
+	size, n := 1_000_000, c.Rand.IntN(3)
+	if c.Rand.IntN(2) == 0 {
+		size, n = 4000, 100
+	}
+	for range n {
+		io.WriteString(c.Conn, request(order{c.NextID(), size, 0, "plain"}, 0))
 		r, err := http.ReadResponse(c.in, nil)
 		if err != nil {
 			return // the drain
