@@ -168,13 +168,16 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		if ctx.ConnRequestNum() == 1 { // the server reports the first request only when it has been served
+		first := ctx.ConnRequestNum() == 1 // the server reports the first request only when it has been served
+		if limited := httpconn.LimitsHandlers(l.inner); first || limited {
 			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-				c.Established()
+				if first {
+					c.Established()
+				}
+				if limited {
+					c.HeaderRead()
+				}
 			}
-		}
-		if httpconn.LimitsHandlers(l.inner) {
-			l.headerRead(ctx.Conn())
 		}
 		handler(ctx)
 		if httpconn.AsksToClose(l.inner) {
@@ -244,13 +247,6 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // with the error of ctx when that is done first. Connections that are left then stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlefasthttp", d, listeners)
-}
-
-// headerRead reports that a request has been read as far as its handler needs it.
-func (l *Listener) headerRead(nc net.Conn) {
-	if c := httpconn.Find(l.inner, nc); c != nil {
-		c.HeaderRead()
-	}
 }
 
 // headerReceived makes the server report that it has read a header. It does not

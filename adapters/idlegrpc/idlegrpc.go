@@ -162,7 +162,7 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if err != nil {
 		return nil, nil, err
 	}
-	preface := make([]byte, len(http2Preface))
+	preface := make([]byte, len(http2conn.Preface))
 	if _, err := io.ReadFull(nc, preface); err != nil {
 		return nil, nil, fmt.Errorf("idlegrpc: reading the client's preface: %w", err)
 	}
@@ -173,9 +173,6 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	http2conn.Of(framed).Messages()
 	return &served{framed, preface}, info, nil
 }
-
-// http2Preface is the first thing that a client sends.
-const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // shaking makes a connection count as one within a TLS handshake until its frames are read.
 // Otherwise its first bytes would be taken for a request of HTTP/1.

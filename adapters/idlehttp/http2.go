@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -43,7 +42,7 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 	}
 	s.TLSNextProto = maps.Clone(s.TLSNextProto)
 	s.TLSNextProto[plain] = func(hs *http.Server, tc *tls.Conn, h http.Handler) {
-		if framed := l.framed(unwrap(tc)); framed != nil {
+		if framed := httpconn.ReadFrames(l.inner, unwrap(tc)); framed != nil {
 			defer http2conn.Of(framed).End()
 			tc = wrap(framed)
 		}
@@ -60,21 +59,13 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 		if !readPreface(hs, tc) { // net/http closes the connection
 			return
 		}
-		framed := l.framed(tc)
+		framed := httpconn.ReadFrames(l.inner, tc)
 		if framed == nil { // a hook has hijacked it
 			return
 		}
 		defer http2conn.Of(framed).End()
 		serve(hs, wrap(framed), h)
 	}
-}
-
-// framed returns a connection that reads nc's frames, or nil if nc is not l's.
-func (l *Listener) framed(nc net.Conn) net.Conn {
-	if nc == nil {
-		return nil
-	}
-	return httpconn.ReadFrames(l.inner, nc)
 }
 
 // prepareHTTP2 fills in s.TLSNextProto with functions that serve HTTP/2, unless the
@@ -142,8 +133,7 @@ func unwrap(tc *tls.Conn) net.Conn {
 	return nil
 }
 
-// preface is the first thing that an HTTP/2 client sends.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = http2conn.Preface
 
 // readPreface reads the client's connection preface and reports whether it is
 // HTTP/2's. It logs any other preface, as net/http does.
@@ -155,10 +145,6 @@ func readPreface(hs *http.Server, nc net.Conn) bool {
 	if string(got) == preface {
 		return true
 	}
-	logger := hs.ErrorLog
-	if logger == nil {
-		logger = log.Default()
-	}
-	logger.Printf("http2: server: error reading preface from client %v: bogus greeting %q", nc.RemoteAddr(), got)
+	hs.ErrorLog.Printf("http2: server: error reading preface from client %v: bogus greeting %q", nc.RemoteAddr(), got)
 	return false
 }

@@ -12,6 +12,7 @@ package http2conn
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -89,12 +90,13 @@ type Conn struct {
 	flushing bool   // the frames of a Write are in the ledger, but not written yet
 	woken    bool   // wake has interrupted the reader
 	ended    bool
-	left     bool          // the last GOAWAY is sent, and the server gets no more input
-	deadline time.Time     // the read deadline that the server has set
-	resets   []uint32      // streams that the server is to be made to reset
-	injected []byte        // what the server has not read yet of a frame of ours
-	pending  []byte        // frames of ours for the client, to be written between two frames of the server's
-	answered chan struct{} // closed when the client has answered Announce, or c has ended; nil before Announce
+	left     bool               // the last GOAWAY is sent, and the server gets no more input
+	deadline time.Time          // the read deadline that the server has set
+	resets   []uint32           // streams that the server is to be made to reset
+	injected []byte             // what the server has not read yet of a frame of ours
+	pending  []byte             // frames of ours for the client, to be written between two frames of the server's
+	answered context.Context    // done when the client has answered Announce, c has ended, or patience is over; nil before Announce
+	answer   context.CancelFunc // ends answered; nil before Announce
 
 	// Only the reader uses these: buffer[r:w] is what the server has not read
 	// yet.
@@ -219,8 +221,8 @@ func (c *Conn) arrived(b []byte, given bool) (n int, again bool) {
 // received records what the client has sent and the server gets now.
 func (c *Conn) received(b []byte) {
 	c.receive(b)
-	if c.pong {
-		c.stopWaiting()
+	if c.pong && c.answer != nil {
+		c.answer()
 	}
 }
 
@@ -336,18 +338,14 @@ const patience = time.Second
 func (c *Conn) Announce() {
 	c.mu.Lock()
 	if c.answered == nil && !c.ended && !c.left {
-		c.answered = make(chan struct{})
+		c.answered, c.answer = context.WithTimeout(context.Background(), patience)
 		c.pending = append(goAwayFrame(allStreams), pingFrame()...)
 		go c.flush()
 	}
 	answered := c.answered
 	c.mu.Unlock()
-	if answered == nil {
-		return
-	}
-	select {
-	case <-answered:
-	case <-time.After(patience):
+	if answered != nil {
+		<-answered.Done()
 	}
 }
 
@@ -390,24 +388,14 @@ func (c *Conn) GoAway() {
 	}
 }
 
-// stopWaiting ends the wait of Announce. c.mu must be held.
-func (c *Conn) stopWaiting() {
-	if c.answered == nil {
-		return
-	}
-	select {
-	case <-c.answered:
-	default:
-		close(c.answered)
-	}
-}
-
 // End stops tracking all streams. It is called when the server is done with c.
 func (c *Conn) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	c.stopWaiting()
+	if c.answer != nil {
+		c.answer()
+	}
 	for i := range c.streams {
 		c.streams[i].wait.close()
 	}

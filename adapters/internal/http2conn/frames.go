@@ -2,6 +2,9 @@ package http2conn
 
 import "encoding/binary"
 
+// Preface is the first thing that a client sends (RFC 9113, section 3.4).
+const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
 // A frame is the header of a frame (RFC 9113, section 4.1).
 type frame struct {
 	length      uint32

@@ -205,8 +205,7 @@ func (c *Conn) isNoise(b []byte) bool {
 	return b[0] != applicationData || first && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
 }
 
-// preface is the first thing that an HTTP/2 client sends.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = http2conn.Preface
 
 // matchPreface records whether the first bytes of the connection are HTTP/2's
 // preface. b is the latest part of them. Without TLS nothing else tells that a

@@ -18,13 +18,17 @@ import (
 
 // drain is what a listener knows about a drain.
 type drain struct {
-	some    atomic.Bool // connections have been asked to finish, or will be
-	lame    atomic.Bool // each response asks its client to go; see LameDuck
-	leaving atomic.Bool // LameDuck or Shutdown has begun
-	told    sync.Map    // those that are open still: *Conn to a func() that tells of its first request
+	some atomic.Bool // connections have been asked to finish, or will be
+	lame atomic.Bool // each response asks its client to go; see LameDuck
+	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
+
+	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
+	// server would otherwise end with an error before it is shut down.
+	stopping atomic.Bool
+	stopped  context.Context // done when mayFail has been called
+	mayFail  context.CancelFunc
 
 	mu       sync.Mutex
-	stopped  chan struct{}                          // nil unless a Shutdown has begun; closed when Accept may fail
 	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
 }
 
@@ -82,7 +86,7 @@ func (c *Conn) firstRequest() {
 // IsDraining reports whether all clients are to leave: from LameDuck or Shutdown on, and
 // during a Drain of the tracker.
 func (l *Listener) IsDraining() bool {
-	return l.drain.leaving.Load() || slices.ContainsFunc(l.tracker.Operations(), func(o *idle.Operation) bool { return o.Reason() == idle.ReasonDrain })
+	return l.drain.lame.Load() || l.drain.stopping.Load() || slices.ContainsFunc(l.tracker.Operations(), func(o *idle.Operation) bool { return o.Reason() == idle.ReasonDrain })
 }
 
 // AsksToClose reports whether connections of l have been asked to finish, or will be.
@@ -165,50 +169,12 @@ func (d *drain) closeHijacked() {
 	}
 }
 
-// stopAccepting closes the socket of l. Accept does not fail until mayFail is called, as a
-// server would then end with an error before it is shut down. It returns false if l is
-// shutting down already.
-func (l *Listener) stopAccepting() bool {
-	l.drain.mu.Lock()
-	defer l.drain.mu.Unlock()
-	if l.drain.stopped != nil {
-		return false
-	}
-	l.drain.stopped = make(chan struct{})
-	l.ln.Close()
-	return true
-}
-
-// mayFail lets Accept fail. It may be called more than once.
-func (d *drain) mayFail() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopped == nil {
-		return
-	}
-	select {
-	case <-d.stopped:
-	default:
-		close(d.stopped)
-	}
-}
-
 // awaitStop is called when Accept has failed. During a Shutdown it waits for the end of
 // that.
 func (d *drain) awaitStop() {
-	d.mu.Lock()
-	stopped := d.stopped
-	d.mu.Unlock()
-	if stopped != nil {
-		<-stopped
+	if d.stopping.Load() {
+		<-d.stopped.Done()
 	}
-}
-
-// isStopped reports whether a Shutdown has closed the socket.
-func (d *drain) isStopped() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stopped != nil
 }
 
 // An Outer is a Listener of an adapter, which embeds one of this package under a name that is not exported.
@@ -252,7 +218,6 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 		return fmt.Errorf("%s: LameDuck of %v; it must be at least 1ms; write it with a unit, like 30*time.Second", pkg, d)
 	}
 	for _, l := range all {
-		l.drain.leaving.Store(true)
 		l.drain.lame.Store(true)
 		l.drain.some.Store(true)
 	}
@@ -306,9 +271,9 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	for _, l := range all {
-		l.drain.leaving.Store(true)
 		l.drain.some.Store(true)
-		l.stopAccepting()
+		l.drain.stopping.Store(true)
+		l.ln.Close()
 		defer l.drain.mayFail()
 	}
 	for _, o := range drains {

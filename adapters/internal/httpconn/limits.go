@@ -100,6 +100,14 @@ func writeLimits(r idle.Reason) (all []limit) {
 	return all
 }
 
+// isZero reports whether the field is zero.
+func (s *setting) isZero() bool {
+	if s.rate != nil {
+		return *s.rate == idle.Rate{}
+	}
+	return *s.duration == 0
+}
+
 // complete replaces 0 by the default and Off by 0. Errors say what 0 stands for by
 // zero.
 func (s *setting) complete(zero func(byDefault any) string) error {

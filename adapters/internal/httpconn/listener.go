@@ -96,6 +96,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
 	l.options.Setting = l.setting
 	l.now.Store(now)
+	l.drain.stopped, l.drain.mayFail = context.WithCancel(context.Background())
 	callbacks := idle.Hooks{
 		Ping:    func(owner any) error { return owner.(*Conn).ping() },
 		OnEnd:   func(owner any, err *idle.TimeoutError) { owner.(*Conn).onEnd(err) },
@@ -210,7 +211,7 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 // during a graceful shutdown.
 func (l *Listener) Close() error {
 	err := l.ln.Close()
-	if l.drain.isStopped() {
+	if l.drain.stopping.Load() {
 		err = nil // as Shutdown has closed it
 	}
 	l.drain.mayFail()

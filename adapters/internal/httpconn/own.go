@@ -151,27 +151,20 @@ func (l *Listener) makeOwnPhase(own ownLimits, policy idle.Policy) (*idle.Phase,
 // ownPolicy returns the policy of a request with the given limits under the terms.
 func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	t := to.timeouts
-	for _, f := range [...]struct {
-		set      bool
-		from, to setting
-	}{
-		{own.BodyTimeout != 0, setting{name: "BodyTimeout", duration: &own.BodyTimeout}, setting{duration: &t.BodyTimeout}},
-		{own.BodyRate != idle.Rate{}, setting{name: "BodyRate", rate: &own.BodyRate, byDefault: defaultGrace}, setting{rate: &t.BodyRate}},
-		{own.StreamTotal != 0, setting{name: "StreamTotal", duration: &own.StreamTotal}, setting{duration: &t.StreamTotal}},
-		{own.HandlerTimeout != 0, setting{name: "HandlerTimeout", duration: &own.HandlerTimeout}, setting{duration: &t.HandlerTimeout}},
-		{own.WriteTimeout != 0, setting{name: "WriteTimeout", duration: &own.WriteTimeout}, setting{duration: &t.WriteTimeout}},
-		{own.WriteRate != idle.Rate{}, setting{name: "WriteRate", rate: &own.WriteRate, byDefault: defaultGrace}, setting{rate: &t.WriteRate}},
-	} {
-		if !f.set { // as the listener's
+	given := settings(&httplimits.Timeouts{BodyTimeout: own.BodyTimeout, BodyRate: own.BodyRate, StreamTotal: own.StreamTotal,
+		HandlerTimeout: own.HandlerTimeout, WriteTimeout: own.WriteTimeout, WriteRate: own.WriteRate})
+	for i, s := range settings(&t) {
+		g := &given[i]
+		if g.isZero() { // as the listener's
 			continue
 		}
-		if err := f.from.complete(func(any) string { return "the listener's" }); err != nil {
+		if err := g.complete(func(any) string { return "the listener's" }); err != nil {
 			return idle.Policy{}, err
 		}
-		if f.from.rate != nil {
-			*f.to.rate = *f.from.rate
+		if s.rate != nil {
+			*s.rate = *g.rate
 		} else {
-			*f.to.duration = *f.from.duration
+			*s.duration = *g.duration
 		}
 	}
 	if err := checkTick(&t, l.options.Tick); err != nil {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,7 +52,7 @@ func (q *queue) Write(b []byte) (n int, err error) {
 				return false
 			case err == unix.EINTR:
 			case err != nil:
-				cause = os.NewSyscallError("write", err)
+				cause = err
 				return true
 			default:
 				cause = io.ErrUnexpectedEOF
@@ -71,6 +72,9 @@ func (q *queue) Write(b []byte) (n int, err error) {
 // returns it, except that its network is "tcp" for "tcp4" and "tcp6".
 func opError(c net.Conn, op string, err, cause error) error {
 	if err == nil {
+		if _, ok := cause.(syscall.Errno); ok {
+			cause = os.NewSyscallError(op, cause)
+		}
 		return &net.OpError{Op: op, Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: cause}
 	}
 	if err, ok := err.(*net.OpError); ok {

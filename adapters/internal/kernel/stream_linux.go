@@ -5,7 +5,6 @@ package kernel
 import (
 	"io"
 	"net"
-	"os"
 	"syscall"
 	"unsafe"
 )
@@ -13,9 +12,9 @@ import (
 // stream is a TCP connection that is read by recv and written by send. Package
 // net uses read and write instead, which reach a socket through the kernel's file
 // layer and cost more. Everything else is as in package net: its locks are held,
-// its deadlines and Close take effect, and its errors are returned. One thing
-// differs: a write to a peer that has gone returns an error but raises no
-// SIGPIPE.
+// its deadlines and Close take effect, and its errors are returned. Two things
+// differ: a write to a peer that has gone returns an error but raises no
+// SIGPIPE, and errors name the network "tcp" where package net says "tcp4".
 //
 // Ground rules:
 //
@@ -80,7 +79,7 @@ func (s *stream) Read(b []byte) (n int, err error) {
 	})
 	switch {
 	case err != nil || errno != 0:
-		return 0, opError(s, "read", err, os.NewSyscallError("read", errno))
+		return 0, opError(s, "read", err, errno)
 	case n == 0:
 		return 0, io.EOF
 	}
@@ -120,7 +119,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	})
 	switch {
 	case err != nil || errno != 0:
-		return n, opError(s, "write", err, os.NewSyscallError("write", errno))
+		return n, opError(s, "write", err, errno)
 	case n < len(b):
 		return n, opError(s, "write", nil, io.ErrUnexpectedEOF)
 	}

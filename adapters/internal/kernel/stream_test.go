@@ -220,6 +220,20 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A read that a deadline ends allocates no more than package net's. net/http ends one so with
+// each request, the one that it makes in the background.
+func TestDeadlineAllocatesAsNetDoes(t *testing.T) {
+	server, _ := connect(t, "tcp", "127.0.0.1:0")
+	server.SetReadDeadline(time.Unix(1, 0))
+	count := func(c net.Conn) float64 {
+		b := make([]byte, 1)
+		return testing.AllocsPerRun(100, func() { c.Read(b) })
+	}
+	if ours, bare := count(streamOf(server)), count(server); ours > bare {
+		t.Errorf("%v allocations, and %v by package net", ours, bare)
+	}
+}
+
 // What was read to, or written from, can go when that is over, however it ended.
 func TestStreamKeepsNoBuffer(t *testing.T) {
 	server, client := connect(t, "tcp", "127.0.0.1:0")

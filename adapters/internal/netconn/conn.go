@@ -136,7 +136,7 @@ func (c *Conn) ReadPayload(b []byte, payload func([]byte) int) (n int, err error
 	if !c.received(n, count, err) {
 		n, err = c.discard(err)
 	}
-	c.unlockReading()
+	c.unlock(&c.reading)
 	return n, c.explain("read", err)
 }
 
@@ -241,7 +241,7 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 			break
 		}
 	}
-	c.unlockWriting()
+	c.unlock(&c.writing)
 	return written, c.explain("write", err)
 }
 

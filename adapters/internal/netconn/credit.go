@@ -84,7 +84,7 @@ func (c *Conn) AwaitAcked() bool {
 	if !c.writing.TryLock() {
 		return true
 	}
-	defer c.unlockWriting()
+	defer c.unlock(&c.writing)
 	if r := c.Inspect(); r.Queued == 0 {
 		return false
 	}

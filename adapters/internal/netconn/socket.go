@@ -40,66 +40,45 @@ func (c *Conn) RawConn() (syscall.RawConn, error) {
 // descriptor and copy between it and a file directly, past c.
 type rawConn struct{ syscall.RawConn }
 
-// CloseRead shuts down the reading side; see CloseRead of *net.TCPConn. Like the
-// methods below, it fails with errors.ErrUnsupported if the wrapped connection
-// has no such method.
+// forward calls f with the connection that c wraps, if that is a T. Otherwise it fails with
+// errors.ErrUnsupported.
+func forward[T any](c *Conn, f func(T) error) error {
+	if inner, ok := c.inner.(T); ok {
+		return f(inner)
+	}
+	return errors.ErrUnsupported
+}
+
+// The methods below are those of *net.TCPConn. They fail with errors.ErrUnsupported if the
+// wrapped connection has no such method.
+
 func (c *Conn) CloseRead() error {
-	if inner, ok := c.inner.(interface{ CloseRead() error }); ok {
-		return inner.CloseRead()
-	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc interface{ CloseRead() error }) error { return nc.CloseRead() })
 }
 
-// CloseWrite shuts down the writing side; see CloseWrite of *net.TCPConn.
 func (c *Conn) CloseWrite() error {
-	if inner, ok := c.inner.(interface{ CloseWrite() error }); ok {
-		return inner.CloseWrite()
-	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc interface{ CloseWrite() error }) error { return nc.CloseWrite() })
 }
 
-// SetLinger sets what Close does with unsent data; see SetLinger of *net.TCPConn.
 func (c *Conn) SetLinger(sec int) error {
-	if inner, ok := c.inner.(interface{ SetLinger(int) error }); ok {
-		return inner.SetLinger(sec)
-	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc interface{ SetLinger(int) error }) error { return nc.SetLinger(sec) })
 }
 
-// SetNoDelay switches Nagle's algorithm off or on; see SetNoDelay of
-// *net.TCPConn.
-func (c *Conn) SetNoDelay(noDelay bool) error {
-	if inner, ok := c.inner.(interface{ SetNoDelay(bool) error }); ok {
-		return inner.SetNoDelay(noDelay)
-	}
-	return errors.ErrUnsupported
+func (c *Conn) SetNoDelay(on bool) error {
+	return forward(c, func(nc interface{ SetNoDelay(bool) error }) error { return nc.SetNoDelay(on) })
 }
 
-// SetKeepAlive switches the kernel's keepalive on or off; see SetKeepAlive of
-// *net.TCPConn.
 func (c *Conn) SetKeepAlive(on bool) error {
-	if inner, ok := c.inner.(interface{ SetKeepAlive(bool) error }); ok {
-		return inner.SetKeepAlive(on)
-	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc interface{ SetKeepAlive(bool) error }) error { return nc.SetKeepAlive(on) })
 }
 
-// SetKeepAlivePeriod sets the period of the kernel's keepalive; see
-// SetKeepAlivePeriod of *net.TCPConn.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
-	if inner, ok := c.inner.(interface{ SetKeepAlivePeriod(time.Duration) error }); ok {
-		return inner.SetKeepAlivePeriod(d)
-	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc interface{ SetKeepAlivePeriod(time.Duration) error }) error { return nc.SetKeepAlivePeriod(d) })
 }
 
-// SetKeepAliveConfig configures the kernel's keepalive; see SetKeepAliveConfig of
-// *net.TCPConn.
 func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
-	if inner, ok := c.inner.(interface {
+	type setter interface {
 		SetKeepAliveConfig(net.KeepAliveConfig) error
-	}); ok {
-		return inner.SetKeepAliveConfig(config)
 	}
-	return errors.ErrUnsupported
+	return forward(c, func(nc setter) error { return nc.SetKeepAliveConfig(config) })
 }

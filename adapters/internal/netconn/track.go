@@ -3,6 +3,7 @@ package netconn
 import (
 	"errors"
 	"net"
+	"sync"
 
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -117,17 +118,9 @@ func (c *Conn) endAdopted() {
 	}
 }
 
-// unlockReading unlocks c.reading at the end of a read.
-func (c *Conn) unlockReading() {
-	c.reading.Unlock()
-	if c.flags.Load()&(readAdopted|writeAdopted) != 0 {
-		c.endAdopted()
-	}
-}
-
-// unlockWriting unlocks c.writing at the end of a write.
-func (c *Conn) unlockWriting() {
-	c.writing.Unlock()
+// unlock unlocks c.reading or c.writing at the end of a read or a write.
+func (c *Conn) unlock(direction *sync.Mutex) {
+	direction.Unlock()
 	if c.flags.Load()&(readAdopted|writeAdopted) != 0 {
 		c.endAdopted()
 	}
