@@ -221,7 +221,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest)
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
-		if int32(stamp.Bits()-deadline) > 0 {
+		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
 			c.state.set(overdue, 0)
 		}
 		c.shard.hasten(&c.entry, deadline)

@@ -53,6 +53,8 @@ const (
 	beatOut
 	shakeHands
 	rekey
+	suspendRead
+	suspendWrite
 )
 
 var deeds = [...]string{
@@ -65,6 +67,7 @@ var deeds = [...]string{
 	takeCensus: "take a census", blockLoop: "block the loop, or have it go on", evictSome: "evict some",
 	closeShard: "close the shard of the loop, and make another one", press: "replace all policies",
 	beatOut: "send a keepalive", shakeHands: "end the handshake", rekey: "ask for the key again",
+	suspendRead: "suspend or resume reading", suspendWrite: "suspend or resume writing",
 }
 
 // odds are out of how many each deed is drawn.
@@ -145,6 +148,10 @@ func traceOf(seed int64, steps int) []happening {
 			trace[i].what = shakeHands
 		case r < 70:
 			trace[i].what = rekey
+		case r < 90:
+			trace[i].what = suspendRead
+		case r < 110:
+			trace[i].what = suspendWrite
 		}
 		if i > 0 && trace[i-1].what == setCapacity && rng.IntN(4) == 0 { // while it takes effect
 			trace[i].what = setCapacity
@@ -297,9 +304,11 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		c.Sent(n)
 	case awaitRead:
 		g.read.await(now, g.tick)
+		g.read.paused, l.reading = silence{}, Wait{}
 		c.AwaitRead()
 	case pauseRead:
 		g.read.pause(now)
+		g.read.paused, l.reading = silence{}, Wait{}
 		c.PauseRead()
 		ends := c.state.Load()&ending != 0 || w.stalls // a pass that was held up may set it right now
 		if pick%4 > 0 && c.Deliver() {
@@ -317,10 +326,12 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		c.BeatOut(n)
 	case awaitWrite:
 		g.write.await(now, g.tick)
+		g.write.paused, l.writing = silence{}, Wait{}
 		l.unsent.Store(int64(n))
 		c.AwaitWrite()
 	case pauseWrite:
 		g.write.pause(now)
+		g.write.paused, l.writing = silence{}, Wait{}
 		c.PauseWrite()
 	case doBeat:
 		g.answered(now)
@@ -338,6 +349,23 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		l.shaking = false
 	case rekey:
 		w.rekey(l, pick)
+	case suspendRead:
+		if g.read.on {
+			g.read.suspend(g, g.in, now)
+			c.SuspendRead(&l.reading)
+		} else {
+			g.read.resume(g, g.in, least(g.policy.ReadTimeout, readsOf(g.policy).Grace), now)
+			c.ResumeRead(&l.reading)
+		}
+	case suspendWrite:
+		if g.write.on {
+			g.write.suspend(g, g.out, now)
+			c.SuspendWrite(&l.writing)
+		} else {
+			g.write.resume(g, g.out, least(g.policy.WriteTimeout, g.policy.MinWriteRate.Grace), now)
+			l.unsent.Store(int64(n))
+			c.ResumeWrite(&l.writing)
+		}
 	case trackAgain:
 		w.trackAgain(s, pick)
 	case arriveUnread:

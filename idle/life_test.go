@@ -41,8 +41,10 @@ type life struct {
 	byHand    time.Duration   // when somebody called End
 	keyedAt   time.Duration   // when it was tracked, or called Rekey since
 	rekeyed   simRekey        // what may come of that
-	shaking   bool            // it counts in Capacity.Handshakes
-	evictable time.Duration   // since when it may be evicted
+	reading   Wait            // the last one that was suspended
+	writing   Wait
+	shaking   bool          // it counts in Capacity.Handshakes
+	evictable time.Duration // since when it may be evicted
 }
 
 func (l *life) live() bool  { return !l.expired && !l.closed.Load() }

@@ -157,6 +157,61 @@ type waits struct {
 	walks time.Duration
 
 	turns int // beginnings and ends of waits
+
+	silent silence // since when the limit on a silence counts
+	paused silence // that of the wait that was suspended
+}
+
+// A silence is how long a wait has gone on, with others that it resumes: it counts from before
+// it began, by most at most and by least at least.
+type silence struct {
+	least, most time.Duration
+	at          time.Duration // when it was suspended
+	resumed     bool          // so it is measured exactly
+}
+
+// suspend is pause for a wait that may be resumed. The core does not know when in a tick it
+// began, unless it has been resumed before.
+func (w *waits) suspend(g *ledger, last, now time.Duration) {
+	from := max(last, g.began)
+	least, most := now-max(from, w.since-w.silent.least), now-max(from, w.since-w.silent.most)
+	if !w.silent.resumed || from >= w.since-w.silent.most-3*g.tick {
+		least -= g.tick
+		if g.wraps {
+			least -= g.tick
+		}
+	}
+	w.pause(now)
+	w.paused = silence{least: max(0, least), most: most, at: now}
+}
+
+// resume is await for a wait that may have been suspended. It begins anew if something has
+// happened since, or if it was suspended for longer than the limit.
+func (w *waits) resume(g *ledger, last, limit, now time.Duration) {
+	s := w.paused
+	w.await(now, g.tick)
+	lax := 4*g.tick + g.stall
+	if anew := max(last, g.began); anew > s.at || s.most == 0 {
+		s.least, s.most = 0, 0
+	} else if anew > s.at-lax {
+		s.least = 0
+	}
+	if limit > 0 && now-s.at > limit-lax || g.replaced > s.at {
+		s.least = 0
+	}
+	if limit > 0 && g.stall == 0 && g.replaced <= s.at && now-s.at > limit+lax {
+		s.most = 0
+	}
+	s.resumed = true
+	w.silent, w.paused = s, silence{}
+}
+
+// least returns the least of those that are not 0, or 0.
+func least(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (w *waits) restart(now time.Duration, r Rate) {
@@ -167,7 +222,7 @@ func (w *waits) restart(now time.Duration, r Rate) {
 func (w *waits) rebegin(now time.Duration) {
 	if w.on {
 		w.pause(now)
-		w.on, w.since = true, now
+		w.on, w.since, w.silent = true, now, silence{}
 	}
 }
 
@@ -181,7 +236,7 @@ func (w *waits) forgive(r Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent, was: w.was, walks: w.walks}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent, was: w.was, walks: w.walks, silent: w.silent, paused: w.paused}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -215,7 +270,7 @@ func (w *waits) await(now, tick time.Duration) {
 		}
 		w.spent = w.spent || most+w.lax > 0
 		w.surely = least-w.lax > 3*tick
-		w.on, w.since = true, now
+		w.on, w.since, w.silent = true, now, silence{}
 		w.turns++
 	}
 }
@@ -400,14 +455,15 @@ func (l *ledger) spans() (all []span) {
 		add(ReasonIdle, "idle", lo+p.IdleTimeout, hi+p.IdleTimeout, l.late(p.IdleTimeout))
 	}
 	if p.ReadTimeout > 0 && l.read.on {
-		exact(ReasonRead, max(l.in, l.read.since), p.ReadTimeout)
+		add(ReasonRead, "read", max(l.in, l.read.since-l.read.silent.most)+p.ReadTimeout, max(l.in, l.read.since-l.read.silent.least)+p.ReadTimeout, l.late(p.ReadTimeout))
 	}
 	if p.PhaseTimeout > 0 {
 		exact(ReasonPhase, l.began, p.PhaseTimeout)
 	}
 	if p.WriteTimeout > 0 && l.write.on {
-		since := max(l.out, l.write.since)
-		add(ReasonWrite, "write", since+p.WriteTimeout, max(since, l.writeKept)+p.WriteTimeout, l.late(p.WriteTimeout))
+		since := max(l.out, l.write.since-l.write.silent.most)
+		latest := max(l.out, l.write.since-l.write.silent.least, l.writeKept)
+		add(ReasonWrite, "write", since+p.WriteTimeout, latest+p.WriteTimeout, l.late(p.WriteTimeout))
 	}
 	// One tick more is for the fractions of a tick at which a wait began, and that
 	// the last byte buys.

@@ -321,7 +321,7 @@ func (w *world) settleTime() time.Duration {
 func (w *world) evictable(since time.Duration) *life {
 	for _, s := range w.slots {
 		l := s.life
-		if l == nil || !l.live() {
+		if l == nil || !l.live() || l.conn.state.Load()&(live|asking|telling) != live { // the rest is so at this moment
 			continue
 		}
 		_, used := l.ledger.used() // maybe since checkCapacity has looked

@@ -144,3 +144,25 @@ func TestSuspendedWaitLasts(t *testing.T) {
 		}
 	}
 }
+
+// TestTotalOfSuspendedWaits: a reader waits for a fifth of each tick, and is never found waiting
+// by a pass. ReadTotal ends it all the same, soon after its waits have taken so long together.
+func TestTotalOfSuspendedWaits(t *testing.T) {
+	const total, wait = time.Second, 2 * time.Millisecond
+	onBoth(t, Policy{ReadTotal: total}, nil, func(r *rig) {
+		p := r.peer()
+		r.do(p.PauseRead)
+		r.wait(r.opts.Tick*3/10 - time.Duration(r.clock.Elapsed())%r.opts.Tick + r.opts.Tick)
+		var w Wait
+		waited := time.Duration(0)
+		for ; len(p.expired) == 0 && waited < 2*total; waited += wait {
+			r.do(func() { p.ResumeRead(&w) })
+			r.wait(wait)
+			r.do(func() { p.SuspendRead(&w) })
+			r.wait(r.opts.Tick - wait)
+		}
+		if waited < total || waited > total+3*r.opts.Tick {
+			t.Errorf("ended %v after waits of %v; the limit is %v", p.expired, waited, total)
+		}
+	})
+}
