@@ -235,7 +235,7 @@ func BenchmarkTrackClose(b *testing.B) {
 		}{{"unlimited", Capacity{}}, {"most", Capacity{MaxConns: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}},
 			{"rates", Capacity{New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Key: func(any) string { return "key" }}},
 			{"handshakes", Capacity{Handshakes: 1000}},
-			{"all", Capacity{MaxConns: 1000, PerKey: 1000, New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Handshakes: 1000}}} {
+			{"all", Capacity{MaxConns: 1000, PerKey: 1000, New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Handshakes: 1000, HandshakesPerKey: 1000}}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, shards), func(b *testing.B) {
 				t, err := New(Policy{IdleTimeout: time.Minute, Handshake: true}, &Options{Shards: shards})
 				if err != nil {

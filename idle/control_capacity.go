@@ -298,12 +298,13 @@ func (r *room) beginHandshake(c *Conn) error {
 	return nil
 }
 
-// endHandshake takes c out of the counts, once.
-func (r *room) endHandshake(c *Conn) {
-	if c.state.drop(handshaking) {
+// endHandshake takes c out of the count. It reports whether it counted.
+func (r *room) endHandshake(c *Conn) bool {
+	counted := c.state.drop(handshaking)
+	if counted {
 		r.handshakes.Add(-1)
-		r.tracker.keys.Load().endHandshake(c)
 	}
+	return counted
 }
 
 // admit takes a place, if there is one.

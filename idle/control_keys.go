@@ -24,17 +24,19 @@ type keys struct {
 	// blocked. So before allows no fewer connections than is set now; see takeOver.
 	before atomic.Pointer[keys]
 
-	mu         sync.Mutex
-	of         map[*Conn]keyed
-	count      map[string]int
-	handshakes map[string]int // of those that are in the handshake
-	quotas     quotas
+	mu     sync.Mutex
+	of     map[*Conn]keyed
+	count  map[string]ofKey
+	quotas quotas
 }
+
+// ofKey is how many connections there are of a key.
+type ofKey struct{ all, early int }
 
 // keyed is what a connection counts as.
 type keyed struct {
 	key   string
-	early bool // it counts in handshakes too
+	early bool // it counts as one in the handshake too
 }
 
 // These are [ErrFull] because of too many connections in a time, of a key, or in the handshake.
@@ -46,7 +48,7 @@ var (
 )
 
 func newKeys(c *Capacity, calls *callbacks) *keys {
-	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]keyed{}, count: map[string]int{}, handshakes: map[string]int{}}
+	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
 	k.set(c)
 	if !k.custom {
 		k.key = ByAddress
@@ -107,12 +109,13 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	}
 	// Under the lock: endHandshake drops the flag first, and then takes the lock.
 	early := c.state.Load()&handshaking != 0
+	n := k.count[key]
 	switch most, mostEarly := k.most.Load(), k.early.Load(); {
 	case known:
-	case most > 0 && int64(k.count[key]) >= most:
+	case most > 0 && int64(n.all) >= most:
 		before.leave(c)
 		return fmt.Errorf("%d connections of %s: %w", most, key, errKey)
-	case early && mostEarly > 0 && int64(k.handshakes[key]) >= mostEarly:
+	case early && mostEarly > 0 && int64(n.early) >= mostEarly:
 		before.leave(c)
 		return fmt.Errorf("%d connections of %s: %w", mostEarly, key, errHandshake)
 	case k.quotas.PerSecond > 0 && !k.quotas.allow(key):
@@ -120,10 +123,11 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 		return fmt.Errorf("connections of %s: %w", key, errRate)
 	}
 	k.of[c] = keyed{key, early}
-	k.count[key]++
+	n.all++
 	if early {
-		k.handshakes[key]++
+		n.early++
 	}
+	k.count[key] = n
 	return nil
 }
 
@@ -148,9 +152,13 @@ func (k *keys) leave(c *Conn) {
 		return
 	}
 	delete(k.of, c)
-	decrement(k.count, is.key)
+	n := k.count[is.key]
+	n.all--
 	if is.early {
-		decrement(k.handshakes, is.key)
+		n.early--
+	}
+	if k.count[is.key] = n; n.all == 0 {
+		delete(k.count, is.key)
 	}
 }
 
@@ -164,14 +172,9 @@ func (k *keys) endHandshake(c *Conn) {
 	defer k.mu.Unlock()
 	if is := k.of[c]; is.early {
 		k.of[c] = keyed{key: is.key}
-		decrement(k.handshakes, is.key)
-	}
-}
-
-// decrement takes 1 off a count. One of 0 has no entry.
-func decrement(counts map[string]int, key string) {
-	if counts[key]--; counts[key] == 0 {
-		delete(counts, key)
+		n := k.count[is.key]
+		n.early--
+		k.count[is.key] = n
 	}
 }
 

@@ -327,7 +327,11 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 }
 
 // established makes room for another connection in the handshake.
-func (s *Shard) established(c *Conn) { s.tracker.room.endHandshake(c) }
+func (s *Shard) established(c *Conn) {
+	if s.tracker.room.endHandshake(c) {
+		s.tracker.keys.Load().endHandshake(c)
+	}
+}
 
 // leave makes room for another connection.
 func (s *Shard) leave(c *Conn) {
