@@ -150,6 +150,8 @@ func TestHandshakesPerKey(t *testing.T) {
 		full(one)
 		r.do(func() { first.conn.Enter(open) }) // it doesn't count twice
 		full(one)
+		r.do(func() { first.conn.Stop() }) // which has left the handshake already
+		full(one)
 		r.do(func() { second.conn.Stop() })
 		comes(one)
 		full(one)
@@ -169,12 +171,12 @@ func TestHandshakesPerKey(t *testing.T) {
 		comes(one)
 		comes(one)
 		full(one)
-		if st := r.Stats(); st.RefusedHandshake != refused || st.Refused != refused || st.Live != 3 {
+		if st := r.Stats(); st.RefusedHandshake != refused || st.Refused != refused || st.Live != 2 {
 			r.Errorf("%+v; want %d refused", st, refused)
 		}
 		keys := r.keys.Load()
 		r.wait(time.Minute)
-		if one := strings.TrimSuffix(one, ":1"); len(keys.count) != 1 || keys.count[one] != (ofKey{all: 1}) {
+		if len(keys.count) > 0 {
 			r.Errorf("left: %v", keys.count)
 		}
 	})
