@@ -17,8 +17,6 @@ import (
 	"github.com/idlewheel/idlewheel/examples/fleet/directory"
 )
 
-// This file is what others ask a fleet.
-
 // Who asks where clients are. All directories of their partitions answer, and the first answer
 // counts. Clients that are nowhere are missing from it.
 func (f *Fleet) Who(ctx context.Context, clients ...string) (map[string]directory.Place, error) {

@@ -34,19 +34,12 @@ func (n *Node) observe(registry *prometheus.Registry, mux *http.ServeMux) {
 	gauge("limits_refused", "1 while the node refuses the limits that were set last.", func() float64 { return number(n.control.last().Refused != "") })
 	gauge("directory_ready", "1 while the directories of this process miss nothing that a node has told.", func() float64 { return number(n.ready()) })
 	gauge("directory_clients", "Clients in the directories of this process, of all nodes.", func() float64 { return float64(n.sum(func(d *directory.Directory) uint64 { return uint64(d.Size()) })) })
-	gauge("clients", "Clients of this node that have said hello.", func() float64 {
-		clients, _ := n.presence.count()
-		return float64(clients)
-	})
+	gauge("clients", "Clients of this node that have said hello.", func() float64 { return float64(n.lease().Clients) })
 	gauge("engine_messages_waiting", "Messages to the engine that wait in the node.", func() float64 { return float64(len(n.outbox)) })
 	gauge("draining", "1 while the node sends its clients to other nodes.", func() float64 { return number(n.draining.Load()) })
 	counter("frames_dropped_total", "Frames for which there was no way; clients repeat them.", n.dropped.Load)
-	counter("batches_missed_total", "Batches of other nodes that did not come, or came out of order.", func() uint64 {
-		return n.sum(func(d *directory.Directory) uint64 { return d.Gaps.Load() })
-	})
-	counter("snapshots_asked_total", "Snapshots that the directories have asked nodes for.", func() uint64 {
-		return n.sum(func(d *directory.Directory) uint64 { return d.Snapshots.Load() })
-	})
+	counter("batches_missed_total", "Batches of other nodes that did not come, or came out of order.", func() uint64 { return n.sum(func(d *directory.Directory) uint64 { return d.Gaps.Load() }) })
+	counter("snapshots_asked_total", "Snapshots that the directories have asked nodes for.", func() uint64 { return n.sum(func(d *directory.Directory) uint64 { return d.Snapshots.Load() }) })
 	mux.HandleFunc("GET /readyz", n.readyz)
 }
 

@@ -196,20 +196,14 @@ func (n *Node) spread(ctx context.Context) {
 	}
 }
 
-// end says who is left, and ends the process.
+// end tells those who watch the drain how many clients are left, and ends the process.
 func (n *Node) end() {
 	time.Sleep(batchEvery) // the feed of ends is a tick behind
-	n.lastWord()
-	n.leave()
-	n.nc.Flush()
-	n.stop(nil)
-}
-
-// lastWord tells those who watch the drain how many clients are left.
-func (n *Node) lastWord() {
-	clients, _ := n.presence.count()
-	text, _ := json.Marshal(clients)
+	text, _ := json.Marshal(n.lease().Clients)
 	if err := n.nc.Publish(n.nc.at(subjectDrained+n.name), text); err != nil {
 		log.Printf("%s: nobody hears that the drain is over: %v", n.name, err)
 	}
+	n.leave()
+	n.nc.Flush()
+	n.stop(nil)
 }
