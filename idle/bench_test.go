@@ -108,8 +108,7 @@ func stillShard(b *testing.B) (*Shard, []idleOwner, *Hooks) {
 		b.Fatal(err)
 	}
 	t := &Tracker{}
-	t.base.init(full)
-	t.room = newRoom(&t.base)
+	t.init(full)
 	t.clock.Tune(clock.Tuning{}) // or it would be woken, and nobody would copy it
 	if t.phase, err = t.Phase(minute); err != nil {
 		b.Fatal(err)

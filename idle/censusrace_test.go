@@ -22,7 +22,7 @@ func TestAbandonedCensuses(t *testing.T) {
 			}
 			cancel()
 		}
-		if waiting := len(r.shard.walks.next); waiting != 2 {
+		if waiting := len(r.shard.walks.waiting()); waiting != 2 {
 			r.Errorf("%d walks wait, and somebody waits for two of them", waiting)
 		}
 		close(goOn)
@@ -129,7 +129,7 @@ func TestOverdue(t *testing.T) {
 		goOn := make(chan struct{})
 		r.loop.post(func() { <-goOn })
 		r.wait(time.Minute)
-		n := newCount(&r.Tracker.base, Query{Sort: NextToEnd})
+		n := newCount(r.Tracker, Query{Sort: NextToEnd})
 		n.meet(r.shard, &g.conn)
 		if c := n.finish(); c.Ending(0) != 1 || c.Ending(time.Minute) != 1 || c.Len() != 1 {
 			r.Errorf("%d are overdue, %d are to end", c.Ending(0), c.Ending(time.Minute))

@@ -421,21 +421,12 @@ func (c *Conn) close(stays bool) bool {
 	s.forget(c)
 	p := c.endRecord()
 	p.stays = stays
-	watched := s.tracker.watched.Load()
-	if watched {
-		p.owner = c.owner
-	}
 	was, ok := c.state.end()
 	s.lock.Unlock()
 	if !ok || was&live == 0 {
 		return false
 	}
-	s.counts.gone.Add(1)
-	s.counts.part(&p, s.clock)
-	s.tracker.room.leave(c)
-	if watched || s.tracker.watched.Load() {
-		s.wentAway(c, p)
-	}
+	s.part(c, &p)
 	return true
 }
 

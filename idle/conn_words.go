@@ -249,75 +249,53 @@ func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, live|with) 
 // drop clears a flag. It reports whether it was set.
 func (s *state) drop(flag uint32) bool { return s.Load()&flag != 0 && s.And(^flag)&flag != 0 }
 
-// end ends the tracking and returns the state before. ok is false if it has already ended,
-// or not begun.
-func (s *state) end() (was uint32, ok bool) {
+// change replaces the state by what next returns for it, unless ok is false. It returns the
+// state before, and ok.
+func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, ok bool) {
 	for {
 		was = s.Load()
-		if was&(live|expired) == 0 {
-			return was, false
-		}
-		next := over | was&(evicting|handshaking) // which room.leave looks at
-		if was&expired != 0 {
-			next |= ending // bytes come too late, forever
-		}
-		if s.CompareAndSwap(was, next) {
-			return was, true
+		is, ok := next(was)
+		if !ok || is == was || s.CompareAndSwap(was, is) {
+			return was, ok
 		}
 	}
 }
 
+// end ends the tracking and returns the state before. ok is false if it has already ended,
+// or not begun.
+func (s *state) end() (was uint32, ok bool) {
+	return s.change(func(was uint32) (uint32, bool) {
+		is := over | was&(evicting|handshaking) // which room.leave looks at
+		if was&expired != 0 {
+			is |= ending // bytes come too late, forever
+		}
+		return is, was&(live|expired) != 0
+	})
+}
+
 // set sets and clears bits.
 func (s *state) set(set, clear uint32) {
-	for {
-		was := s.Load()
-		next := was&^clear | set
-		if was == next || s.CompareAndSwap(was, next) {
-			return
-		}
-	}
+	s.change(func(was uint32) (uint32, bool) { return was&^clear | set, true })
 }
 
 // move sets and clears bits if all bits in need are set, and no bit in set is. It reports
 // whether it did.
 func (s *state) move(need, set, clear uint32) bool {
-	for {
-		was := s.Load()
-		if was&need != need || was&set != 0 {
-			return false
-		}
-		if s.CompareAndSwap(was, was&^clear|set) {
-			return true
-		}
-	}
+	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^clear | set, was&(need|set) == need })
+	return ok
 }
 
 // finish replaces live by the bits in become, if all bits in need are set. It reports
 // whether it did.
 func (s *state) finish(need, become uint32) bool {
-	for {
-		was := s.Load()
-		if was&need != need {
-			return false
-		}
-		if s.CompareAndSwap(was, was&^live|become) {
-			return true
-		}
-	}
+	_, ok := s.change(func(was uint32) (uint32, bool) { return was&^live | become, was&need == need })
+	return ok
 }
 
 // spare clears ending, unless the connection has ended.
 func (s *state) spare() { s.move(live|ending, 0, ending) }
 
-// addMiss counts a miss and returns the number of misses.
-func (s *state) addMiss() int {
-	for {
-		was := s.Load()
-		if misses(was) >= maxMisses {
-			return maxMisses
-		}
-		if s.CompareAndSwap(was, was+missUnit) {
-			return misses(was + missUnit)
-		}
-	}
+// addMiss counts a miss.
+func (s *state) addMiss() {
+	s.change(func(was uint32) (uint32, bool) { return was + missUnit, misses(was) < maxMisses })
 }

@@ -128,12 +128,9 @@ func (t *Tracker) SetCapacity(c Capacity) error {
 		return ErrClosed
 	}
 	c.Exempt = slices.Clone(c.Exempt)
-	r := t.room
+	r := &t.room
 	r.setting.Lock()
 	defer r.setting.Unlock()
-	if c.counts() {
-		t.watched.Store(true)
-	}
 	if c.isZero() {
 		r.limit.Store(nil)
 	} else {
@@ -164,7 +161,7 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 // number of connections, such as descriptors. Without a Capacity it does nothing.
 func (t *Tracker) EvictIdle(n int) (evicted int) {
 	t.mustBeMade()
-	r := t.room
+	r := &t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); evicted++ {
@@ -175,23 +172,18 @@ func (t *Tracker) EvictIdle(n int) (evicted int) {
 
 // countKeys has connections counted by key, as c says.
 func (t *Tracker) countKeys(c *Capacity) {
-	have := t.keys.Load()
-	switch {
-	case !c.counts():
+	if !c.counts() {
 		t.keys.Store(nil)
-	case have != nil && !have.custom && c.Key == nil:
-		have.set(c)
-	default:
-		k := newKeys(c, &t.calls)
-		if have != nil {
-			k.takeOver(have)
-		}
-		t.keys.Store(k)
-		done := t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
-		go func() {
-			<-done
-			k.before.Store(nil)
-		}()
+		return
+	}
+	k := t.keys.Load()
+	if k == nil {
+		k = &keys{calls: &t.calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
+	}
+	again := k.set(c)
+	t.keys.Store(k)
+	if again {
+		t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
 	}
 }
 
@@ -247,7 +239,7 @@ const (
 // A shard ends the connection in its next pass. If it finds it in use, that connection has
 // its place back, there is one too many, and others are tried.
 type room struct {
-	tracker *base
+	tracker *Tracker
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
 	quota   atomic.Pointer[rate.Limiter]
 
@@ -276,8 +268,6 @@ const (
 	shareEvicting = 10
 	fewEvicting   = 16
 )
-
-func newRoom(b *base) *room { return &room{tracker: b} }
 
 // limitsHandshakes reports whether new connections count as ones in the handshake.
 func (r *room) limitsHandshakes() bool {
@@ -506,7 +496,7 @@ func (r *room) shed() {
 			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c.conn, momentOf(r.tracker.clock))
 		}
 		if n := r.excess(l); n > 0 {
-			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants, after: func() {}}).done
+			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants}).done
 		}
 		select {
 		case <-r.tracker.stop:

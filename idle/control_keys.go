@@ -13,16 +13,8 @@ import (
 
 // keys counts connections by a key, such as the client's address.
 type keys struct {
-	most   atomic.Int64 // PerKey
-	early  atomic.Int64 // HandshakesPerKey
-	key    func(owner any) string
-	custom bool // key is the user's
-	calls  *callbacks
-
-	// before applies too until a walk has counted all connections here. So nobody gets more
-	// places by changing the capacity again and again. The walk may take long, if a loop is
-	// blocked. So before allows no fewer connections than is set now; see takeOver.
-	before atomic.Pointer[keys]
+	calls *callbacks
+	limit atomic.Pointer[Capacity]
 
 	mu     sync.Mutex
 	of     map[*Conn]keyed
@@ -47,79 +39,44 @@ var (
 	errHandshake = fmt.Errorf("too many connections in the handshake: %w", ErrFull)
 )
 
-func newKeys(c *Capacity, calls *callbacks) *keys {
-	k := &keys{key: c.Key, custom: c.Key != nil, calls: calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
-	k.set(c)
-	if !k.custom {
-		k.key = ByAddress
-	}
-	return k
-}
-
-// set sets the limits of c.
-func (k *keys) set(c *Capacity) {
+// set sets the limits of c. What was used of the same quota stays used. If keys may be others
+// now, set returns true. Then all connections have to be counted by those.
+func (k *keys) set(c *Capacity) (again bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.most.Store(int64(c.PerKey))
-	k.early.Store(int64(c.HandshakesPerKey))
+	was := k.limit.Swap(c)
 	if k.quotas.Quota != c.NewPerKey {
 		k.quotas = quotas{Quota: c.NewPerKey, of: map[string]*rate.Limiter{}}
 	}
-}
-
-// takeOver makes last the predecessor of k, which nobody uses yet. What was used of the same
-// quota stays used.
-func (k *keys) takeOver(last *keys) {
-	last.mu.Lock()
-	if last.quotas.Quota == k.quotas.Quota {
-		k.quotas = last.quotas
-	}
-	last.quotas = quotas{}
-	last.mu.Unlock()
-	if before := last.before.Load(); before != nil {
-		last = before // as it has counted all
-	}
-	loosen(&last.most, k.most.Load())
-	loosen(&last.early, k.early.Load())
-	k.before.Store(last)
-}
-
-// loosen raises a limit to another one, if that allows more. 0 is no limit.
-func loosen(limit *atomic.Int64, other int64) {
-	if was := limit.Load(); other == 0 || 0 < was && was < other {
-		limit.Store(other)
-	}
+	return was == nil || was.Key != nil || c.Key != nil
 }
 
 // enter counts c. It fails if there are enough of its key, unless it is known. If c is
-// counted already, it has no effect.
+// counted already, it has no effect, but that one that is known counts by its key as it is now.
 func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if k == nil {
 		return nil
 	}
-	before := k.before.Load()
-	if err := before.enter(c, owner, known); err != nil {
-		return err
-	}
 	key := k.keyOf(owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, has := k.of[c]; has || key == "" {
+	was, has := k.of[c]
+	if has && (!known || key == was.key) {
 		return nil
 	}
+	k.remove(c)
 	// Under the lock: endHandshake drops the flag first, and then takes the lock.
 	early := c.state.Load()&handshaking != 0
 	n := k.count[key]
-	switch most, mostEarly := k.most.Load(), k.early.Load(); {
+	switch l := k.limit.Load(); {
+	case key == "":
+		return nil
 	case known:
-	case most > 0 && int64(n.all) >= most:
-		before.leave(c)
-		return fmt.Errorf("%d connections of %s: %w", most, key, errKey)
-	case early && mostEarly > 0 && int64(n.early) >= mostEarly:
-		before.leave(c)
-		return fmt.Errorf("%d connections of %s: %w", mostEarly, key, errHandshake)
+	case l.PerKey > 0 && n.all >= l.PerKey:
+		return fmt.Errorf("%d connections of %s: %w", l.PerKey, key, errKey)
+	case early && l.HandshakesPerKey > 0 && n.early >= l.HandshakesPerKey:
+		return fmt.Errorf("%d connections of %s: %w", l.HandshakesPerKey, key, errHandshake)
 	case k.quotas.PerSecond > 0 && !k.quotas.allow(key):
-		before.leave(c)
 		return fmt.Errorf("connections of %s: %w", key, errRate)
 	}
 	k.of[c] = keyed{key, early}
@@ -144,9 +101,13 @@ func (k *keys) leave(c *Conn) {
 	if k == nil {
 		return
 	}
-	k.before.Load().leave(c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.remove(c)
+}
+
+// remove is leave with k.mu held.
+func (k *keys) remove(c *Conn) {
 	is, has := k.of[c]
 	if !has {
 		return
@@ -167,7 +128,6 @@ func (k *keys) endHandshake(c *Conn) {
 	if k == nil {
 		return
 	}
-	k.before.Load().endHandshake(c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if is := k.of[c]; is.early {
@@ -180,7 +140,11 @@ func (k *keys) endHandshake(c *Conn) {
 
 // keyOf calls the user's Key. The result is empty if that panics.
 func (k *keys) keyOf(owner any) (key string) {
-	k.calls.guard("Key", func() { key = k.key(owner) })
+	of := k.limit.Load().Key
+	if of == nil {
+		of = ByAddress
+	}
+	k.calls.guard("Key", func() { key = of(owner) })
 	return key
 }
 

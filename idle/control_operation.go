@@ -8,7 +8,7 @@ import (
 // Operation is a [Tracker.Drain] or [Tracker.Shed] that is under way. Its methods may be
 // called from any goroutine, callbacks included.
 type Operation struct {
-	tracker *base
+	tracker *Tracker
 	plan    plan
 	done    chan struct{}
 	wake    chan struct{} // something has been said to the operation
@@ -37,7 +37,6 @@ type plan struct {
 
 	wants func(c *candidate) bool // nil for all; called when a walk meets a connection, and again at its turn
 	picks func(owner any) bool    // nil for all; the user's, called when a walk meets a connection
-	after func()                  // called when the operation has finished
 }
 
 // A result is what has come of telling a connection, or of ending it.
@@ -142,6 +141,14 @@ func (o *Operation) report(r result, ran bool) {
 		r.conn.state.set(0, listed)
 	}
 	o.results = append(o.results, r)
+}
+
+// walk has all connections met. A shard in which another such walk of o waits need not make
+// this one.
+func (o *Operation) walk() (done <-chan struct{}) {
+	o.tracker.mu.Lock()
+	defer o.tracker.mu.Unlock()
+	return o.tracker.startWalk(o, o.meet)
 }
 
 // meet notes a connection that a walk visits, if the operation wants it. The walk goes

@@ -55,10 +55,17 @@ const (
 const stepsEvery = 10 * time.Millisecond
 
 // begin starts an operation. It has a goroutine, which ends when it has finished.
-func (b *base) begin(p plan) *Operation {
-	o := &Operation{tracker: b, plan: p, done: make(chan struct{}), wake: make(chan struct{}, 1), changed: time.Now()}
+func (t *Tracker) begin(p plan) *Operation {
+	o := &Operation{tracker: t, plan: p, done: make(chan struct{}), wake: make(chan struct{}, 1), changed: time.Now()}
 	go o.run()
 	return o
+}
+
+// unlist removes an operation that has finished.
+func (t *Tracker) unlist(o *Operation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.operations = slices.DeleteFunc(t.operations, func(have *Operation) bool { return have == o })
 }
 
 // run is the goroutine of an operation.
@@ -78,7 +85,7 @@ func (o *Operation) run() {
 		}
 	}
 	w.finish()
-	o.plan.after()
+	o.tracker.unlist(o)
 	close(o.done)
 }
 
@@ -191,7 +198,7 @@ func (w *work) walk() {
 	}
 	if !w.walked && w.walking == nil || w.plan.lasts && late && o.tracker.live() > w.left() {
 		w.walkedAt = w.ran
-		w.walking = o.tracker.walkInstead(o, o.meet)
+		w.walking = o.walk()
 	}
 }
 

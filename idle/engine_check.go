@@ -278,7 +278,7 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 // this one.
 func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.endRecord()
-	p.owner, p.err, p.late = c.owner, err, late
+	p.err, p.late = err, late
 	become := uint32(over)
 	if c.hooks.Reap != nil {
 		become = expired
@@ -295,13 +295,7 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 	if !ended {
 		return false
 	}
-	s.counts.ended[err.Reason].Add(1)
-	s.counts.part(&p, s.clock)
-	p.phase.ended[err.Reason].Add(1)
-	s.tracker.room.leave(c)
-	if s.tracker.watched.Load() {
-		s.wentAway(c, p)
-	}
+	s.part(c, &p)
 	if c.hooks.OnEnd == nil {
 		s.expire(c, err)
 	} else {
@@ -359,12 +353,12 @@ func (s *Shard) errorOf(v *decision) *TimeoutError {
 }
 
 // setting is [Tracker.Setting].
-func (b *base) setting(phase string, r Reason) string {
+func (t *Tracker) setting(phase string, r Reason) string {
 	if r == 0 || r >= numLimits {
 		return ""
 	}
-	if b.opts.Setting != nil {
-		if name := b.opts.Setting(phase, r); name != "" {
+	if t.opts.Setting != nil {
+		if name := t.opts.Setting(phase, r); name != "" {
 			return name
 		}
 	}

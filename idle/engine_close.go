@@ -34,70 +34,60 @@ func (t *Tracker) Done() <-chan struct{} {
 }
 
 // finish is the part of Close after tryClose.
-func (b *base) finish(patience context.Context) (live []any, err error) {
-	close(b.stop)
-	left := b.awaitDriver(patience) + b.calls.running.await(patience)
-	for _, s := range b.own {
+func (t *Tracker) finish(patience context.Context) (live []any, err error) {
+	close(t.stop)
+	left := 0
+	select {
+	case <-t.stopped:
+	case <-patience.Done(): // the driver is still in a callback
+		left = 1
+	}
+	left += t.calls.running.await(patience)
+	for _, s := range t.own {
 		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
-		left = b.calls.running.await(patience)
+		left = t.calls.running.await(patience)
 	}
-	left += b.ends.running.await(patience)
+	left += t.ends.running.await(patience)
 	if left > 0 {
-		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", b.opts.ReapDelay, left)
+		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", t.opts.ReapDelay, left)
 	}
 	return live, nil
 }
 
 // tryClose closes all shards to new connections. It returns false if they were
 // already closed.
-func (b *base) tryClose() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.markClosed()
+func (t *Tracker) tryClose() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.markClosed()
 }
 
-// markClosed is tryClose with b.mu held.
-func (b *base) markClosed() bool {
-	if b.closed {
+// markClosed is tryClose with t.mu held.
+func (t *Tracker) markClosed() bool {
+	if t.closed {
 		return false
 	}
-	b.closed = true
-	for _, of := range [][]*Shard{b.own, b.loops} {
-		for _, s := range of {
-			s.closed.Store(true)
-			s.walks.close()
-		}
+	t.closed = true
+	for _, s := range slices.Concat(t.own, t.loops) {
+		s.closed.Store(true)
+		s.walks.close()
 	}
 	return true
-}
-
-// awaitDriver waits for the driver. It returns 1 if the driver is still in a
-// callback, and 0 otherwise.
-func (b *base) awaitDriver(patience context.Context) int {
-	select {
-	case <-b.stopped:
-		return 0
-	case <-patience.Done():
-		return 1
-	}
 }
 
 // takeAll ends the tracking of all connections. It returns the owners of those that were
 // live, and reaps the others. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
 	left := s.mail.close()
-	for c, p := s.takeOne(); c != nil; c, p = s.takeOne() {
-		if p.owner == nil {
+	for c, p, live := s.takeOne(); c != nil; c, p, live = s.takeOne() {
+		if !live {
 			s.reap(c)
 			continue
 		}
-		s.counts.gone.Add(1)
-		s.counts.part(&p, s.clock)
-		s.leave(c)
-		s.tracker.ends.part(p)
-		owners = append(owners, p.owner)
+		s.part(c, &p)
+		owners = append(owners, c.owner)
 	}
 	for _, task := range left {
 		task()
@@ -105,21 +95,20 @@ func (s *Shard) takeAll() (owners []any) {
 	return owners
 }
 
-// takeOne ends the tracking of a connection. It returns nil if none is left. If the
-// connection has timed out, it is only taken out of the shard, and the end record has no owner.
-func (s *Shard) takeOne() (c *Conn, p endRecord) {
+// takeOne ends the tracking of a connection. It returns nil if none is left. If live is false,
+// the connection has timed out. Then it is only taken out of the shard.
+func (s *Shard) takeOne() (c *Conn, p endRecord, live bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c = s.conns.last(); c == nil {
-		return nil, p
+		return nil, p, false
 	}
 	s.forget(c)
-	if c.Live() {
+	if live = c.Live(); live {
 		p = c.endRecord()
-		p.owner = c.owner
 		c.state.end()
 	}
-	return c, p
+	return c, p, live
 }
 
 // Close ends the tracking of all connections of a loop's shard. It returns the
@@ -140,33 +129,32 @@ func (s *Shard) Close() (live []any, err error) {
 	}
 	live = s.takeAll()
 	s.tracker.keepCounts(s)
-	s.checkEmpty()
 	return live, nil
 }
 
 // forget removes a loop's shard, but for its counts, which it keeps until keepCounts. It
-// reports whether b had it.
-func (b *base) forget(s *Shard) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.Index(b.loops, s)
+// reports whether t had it.
+func (t *Tracker) forget(s *Shard) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.loops, s)
 	if i < 0 {
 		return false
 	}
 	s.closed.Store(true)
-	b.clock.Detach(&s.now)
-	b.leaving = append(b.leaving, s)
-	b.loops = slices.Delete(slices.Clone(b.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
+	t.clock.Detach(&s.now)
+	t.leaving = append(t.leaving, s)
+	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
 	s.walks.close()
 	return true
 }
 
-// keepCounts adds the counts of a forgotten shard to b.past.
-func (b *base) keepCounts(s *Shard) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.leaving = slices.DeleteFunc(b.leaving, func(one *Shard) bool { return one == s })
-	s.counts.addTo(&b.past)
+// keepCounts adds the counts of a forgotten shard to t.past.
+func (t *Tracker) keepCounts(s *Shard) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leaving = slices.DeleteFunc(t.leaving, func(one *Shard) bool { return one == s })
+	s.counts.addTo(&t.past)
 }
 
 // CloseWhenEmpty makes the tracker close itself when no connection is live: at once if
@@ -183,17 +171,16 @@ func (b *base) keepCounts(s *Shard) {
 func (t *Tracker) CloseWhenEmpty() {
 	t.mustBeMade()
 	t.retiring.Store(true)
-	t.watched.Store(true)
 	t.closeIfEmpty()
 }
 
 // closeIfEmpty closes the tracker if no connection is live. It must not wait: its
 // caller may hold a shard's lock or be in a callback. So finish runs on a
 // goroutine of its own, and waits for callbacks without a limit.
-func (b *base) closeIfEmpty() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.isEmpty() && b.markClosed() {
-		go b.finish(context.Background())
+func (t *Tracker) closeIfEmpty() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isEmpty() && t.markClosed() {
+		go t.finish(context.Background())
 	}
 }

@@ -74,16 +74,16 @@ func (d *driver) run(cleanup runtime.Cleanup) {
 // An anchor keeps a tracker from the garbage collector while one of its shards has connections.
 type anchor struct {
 	mu      sync.Mutex
-	shards  int   // that have connections
-	tracker *base // nil if none has
+	shards  int      // that have connections
+	tracker *Tracker // nil if none has
 }
 
 // hold is called when a shard gets its first connection.
-func (a *anchor) hold(b *base) {
+func (a *anchor) hold(t *Tracker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shards++
-	a.tracker = b
+	a.tracker = t
 }
 
 // release is called when a shard loses its last connection.

@@ -17,7 +17,7 @@ type Shard struct {
 	now clock.AtomicStamp // the clock's copy
 	_   [60]byte
 
-	tracker *base
+	tracker *Tracker
 	clock   *clock.Clock // the tracker's
 	loop    bool         // the shard belongs to an event loop, and lock does nothing
 
@@ -54,55 +54,10 @@ type noLock struct{}
 func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
-// A base is what the shards of a tracker share, and the list of them.
-type base struct {
-	clock  *clock.Clock
-	phase  *Phase // the phase of new connections
-	opts   Options
-	linger int64 // Options.ReapDelay in ticks
-	calls  callbacks
-
-	own    []*Shard // shards that the driver passes over
-	anchor *anchor
-
-	pingless atomic.Bool // a connection has Hooks without Ping
-
-	stop, stopped chan struct{} // the driver is to end, has ended
-
-	watched atomic.Bool // connections that end are told of: there are keys, ends are recorded, or the tracker is retiring
-	ends    ends
-	byPhase phaseCounts
-	keys    atomic.Pointer[keys] // nil without a limit by key
-	room    *room
-	refused refusals
-
-	retiring atomic.Bool
-
-	mu      sync.Mutex
-	loops   []*Shard // shards of event loops
-	closed  bool
-	leaving []*Shard          // those that are being closed
-	past    Stats             // counts of shards that were closed
-	causes  map[string]uint64 // of connections that were shed
-}
-
-// init prepares b for shards.
-func (b *base) init(opts Options) {
-	b.opts = opts
-	b.anchor = &anchor{}
-	b.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
-	b.clock = clock.New(opts.Tick)
-	b.past = Stats{TimedOut: map[Reason]uint64{}}
-	b.stop, b.stopped = make(chan struct{}), make(chan struct{})
-	b.calls.logger = opts.Logger
-	b.ends.init(&b.opts, &b.calls, &b.watched, b.stop)
-	b.calls.reapers.running = &b.calls.running
-}
-
-// newShard returns a shard that b does not list yet. execute is nil for a shard
+// newShard returns a shard that t does not list yet. execute is nil for a shard
 // that the driver passes over.
-func (b *base) newShard(execute func(func()) error) *Shard {
-	s := &Shard{tracker: b, clock: b.clock, execute: execute, loop: execute != nil, lock: noLock{}, stride: looksPerLock}
+func (t *Tracker) newShard(execute func(func()) error) *Shard {
+	s := &Shard{tracker: t, clock: t.clock, execute: execute, loop: execute != nil, lock: noLock{}, stride: looksPerLock}
 	s.conns.lock = noLock{}
 	if execute == nil {
 		s.lock = &sync.Mutex{}
@@ -110,20 +65,20 @@ func (b *base) newShard(execute func(func()) error) *Shard {
 		s.conns.lock = &sync.Mutex{}
 	}
 	s.due.Store(never)
-	b.clock.Attach(&s.now)
+	t.clock.Attach(&s.now)
 	return s
 }
 
 // each calls yield for every shard.
-func (b *base) each(yield func(*Shard) bool) {
-	for _, s := range b.own {
+func (t *Tracker) each(yield func(*Shard) bool) {
+	for _, s := range t.own {
 		if !yield(s) {
 			return
 		}
 	}
-	b.mu.Lock()
-	loops := b.loops
-	b.mu.Unlock()
+	t.mu.Lock()
+	loops := t.loops
+	t.mu.Unlock()
 	for _, s := range loops {
 		if !yield(s) {
 			return
@@ -133,30 +88,30 @@ func (b *base) each(yield func(*Shard) bool) {
 
 // countCause counts a connection that was shed. Beyond mostCauses the rest is counted
 // together.
-func (b *base) countCause(cause string) {
+func (t *Tracker) countCause(cause string) {
 	cause = clip(cause)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.causes == nil {
-		b.causes = map[string]uint64{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.causes == nil {
+		t.causes = map[string]uint64{}
 	}
-	if _, known := b.causes[cause]; !known && len(b.causes) >= mostCauses {
+	if _, known := t.causes[cause]; !known && len(t.causes) >= mostCauses {
 		cause = otherNames
 	}
-	b.causes[cause]++
+	t.causes[cause]++
 }
 
-// isEmpty reports whether no connection is live. b.mu must be held.
+// isEmpty reports whether no connection is live. t.mu must be held.
 //
 // It does not miss a connection that is being tracked:
 //
-//	CloseWhenEmpty: sets retiring, then checks isEmpty under b.mu
+//	CloseWhenEmpty: sets retiring, then checks isEmpty under t.mu
 //	Track:  counts the connection, then loads retiring (in isClosed)
 //
 // Either isEmpty sees the count, or Track sees retiring. In that case Track waits
-// for b.mu, and then sees whether the shard has been closed.
-func (b *base) isEmpty() bool {
-	for _, of := range [][]*Shard{b.own, b.loops} {
+// for t.mu, and then sees whether the shard has been closed.
+func (t *Tracker) isEmpty() bool {
+	for _, of := range [][]*Shard{t.own, t.loops} {
 		for _, s := range of {
 			if s.counts.live() > 0 {
 				return false
@@ -167,26 +122,26 @@ func (b *base) isEmpty() bool {
 }
 
 // live returns the number of live connections.
-func (b *base) live() (n int) {
-	for s := range b.each {
+func (t *Tracker) live() (n int) {
+	for s := range t.each {
 		n += int(s.counts.live())
 	}
 	return n
 }
 
 // isClosed reports whether the tracker is closed.
-func (b *base) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+func (t *Tracker) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 // errClosed returns the error for a closed shard: ErrClosed if its tracker is
 // closed too.
-func (b *base) errClosed() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
+func (t *Tracker) errClosed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
 		return ErrClosed
 	}
 	return ErrShardClosed
@@ -284,10 +239,10 @@ func (s *Shard) insert(c *Conn) error {
 
 // noPing notes that a connection cannot be pinged. A SetPolicy that does not see the
 // note has replaced the policy by the time that noPing returns, so Track sees that.
-func (b *base) noPing() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pingless.Store(true)
+func (t *Tracker) noPing() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pingless.Store(true)
 }
 
 // isClosed reports whether s is closed, for a connection that is already counted.
@@ -339,11 +294,17 @@ func (s *Shard) leave(c *Conn) {
 	s.tracker.keys.Load().leave(c)
 }
 
-// wentAway is called while the tracker is watched, after a connection has ended and been
-// counted, without a lock.
-func (s *Shard) wentAway(c *Conn, p endRecord) {
-	s.tracker.keys.Load().leave(c)
-	s.tracker.ends.part(p)
+// part counts the end of a connection, without a lock, and tells all who want to know.
+func (s *Shard) part(c *Conn, p *endRecord) {
+	if p.err == nil {
+		s.counts.gone.Add(1)
+	} else {
+		s.counts.ended[p.err.Reason].Add(1)
+		p.phase.ended[p.err.Reason].Add(1)
+	}
+	s.counts.part(p, s.clock)
+	s.leave(c)
+	s.tracker.ends.part(c.owner, p)
 	s.checkEmpty()
 }
 

@@ -26,44 +26,37 @@ type walk struct {
 type walkQueue struct {
 	some atomic.Bool // there is one
 
-	mu      sync.Mutex // guards what follows
-	current *walk
-	next    []*walk
-	closed  bool
+	mu     sync.Mutex // guards what follows
+	walks  []*walk
+	begun  bool // the first one is under way
+	closed bool
 }
 
 // walk calls visit for every connection, in the passes of the shards. It returns a
 // channel that is closed when all were visited, or the tracker is closed.
-func (b *base) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
-	return b.walkInstead(nil, visit)
+func (t *Tracker) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.startWalk(nil, visit)
 }
 
-// walkInstead is walk for walks that may stand for each other; see walk.instead.
-func (b *base) walkInstead(of any, visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.startWalk(&walk{visit: visit, instead: of})
-}
-
-// startWalk begins w. b.mu must be held.
-func (b *base) startWalk(w *walk) (done <-chan struct{}) {
-	w.done = make(chan struct{})
-	shards := slices.Concat(b.own, b.loops)
+// startWalk is walk with t.mu held. instead is that of the walk.
+func (t *Tracker) startWalk(instead any, visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
+	w := &walk{visit: visit, instead: instead, done: make(chan struct{})}
+	shards := slices.Concat(t.own, t.loops)
 	w.shards.Store(int32(len(shards)))
 	for _, s := range shards {
 		if !s.walks.add(w) {
 			w.finish()
 		}
 	}
-	b.clock.Hurry()
+	t.clock.Hurry()
 	return w.done
 }
 
 // abandonWalk has the walk that would close done not begin in shards where it has not.
-func (b *base) abandonWalk(done <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range slices.Concat(b.own, b.loops) {
+func (t *Tracker) abandonWalk(done <-chan struct{}) {
+	for s := range t.each {
 		s.walks.drop(done)
 	}
 }
@@ -79,20 +72,32 @@ func (w *walk) finish() {
 func (q *walkQueue) add(w *walk) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || w.instead != nil && slices.ContainsFunc(q.next, func(has *walk) bool { return has.instead == w.instead }) {
+	if q.closed || w.instead != nil && slices.ContainsFunc(q.waiting(), func(has *walk) bool { return has.instead == w.instead }) {
 		return false
 	}
-	q.next = append(q.next, w)
-	q.some.Store(true)
+	q.set(append(q.walks, w))
 	return true
+}
+
+// waiting returns the walks that have not begun. q.mu must be held, as for set.
+func (q *walkQueue) waiting() []*walk {
+	if q.begun {
+		return q.walks[1:]
+	}
+	return q.walks
+}
+
+func (q *walkQueue) set(walks []*walk) {
+	q.walks = walks
+	q.some.Store(len(walks) > 0)
 }
 
 // drop removes the walk that would close done, unless it has begun.
 func (q *walkQueue) drop(done <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.next = slices.DeleteFunc(q.next, func(w *walk) bool { return w.done == done })
-	q.some.Store(q.current != nil || len(q.next) > 0)
+	waiting := slices.DeleteFunc(q.waiting(), func(w *walk) bool { return w.done == done })
+	q.set(q.walks[:len(q.walks)-len(q.waiting())+len(waiting)])
 }
 
 // get returns the walk that is under way, or begins the next one. It returns nil if there is
@@ -100,41 +105,36 @@ func (q *walkQueue) drop(done <-chan struct{}) {
 func (q *walkQueue) get() (w *walk, begins bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.current == nil && len(q.next) > 0 {
-		q.current, begins = q.next[0], true
-		q.next = slices.Delete(q.next, 0, 1)
+	if len(q.walks) == 0 {
+		return nil, false
 	}
-	return q.current, begins
+	begins, q.begun = !q.begun, true
+	return q.walks[0], begins
 }
 
 // finish ends the walk that is under way, unless close has done so. It reports whether
 // there are others.
 func (q *walkQueue) finish() (more bool) {
 	q.mu.Lock()
-	w := q.current
-	q.current = nil
-	more = len(q.next) > 0
-	q.some.Store(more)
-	q.mu.Unlock()
-	if w != nil {
-		w.finish()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
 	}
-	return more
+	q.walks[0].finish()
+	q.begun = false
+	q.set(slices.Delete(q.walks, 0, 1))
+	return len(q.walks) > 0
 }
 
 // close ends all walks of a shard before they are done.
 func (q *walkQueue) close() {
 	q.mu.Lock()
-	all := q.next
-	if q.current != nil {
-		all = append(all, q.current)
-	}
-	q.current, q.next, q.closed = nil, nil, true
-	q.some.Store(false)
-	q.mu.Unlock()
-	for _, w := range all {
+	defer q.mu.Unlock()
+	for _, w := range q.walks {
 		w.finish()
 	}
+	q.closed = true
+	q.set(nil)
 }
 
 // step visits a few connections for the current walk. It reports whether it can go on.

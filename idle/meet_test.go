@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -43,6 +44,38 @@ func TestQuotaOfKeysStaysUsed(t *testing.T) {
 		}
 		if admitted > 2 {
 			t.Errorf("%d were admitted", admitted)
+		}
+	})
+}
+
+// TestAnotherKey changes Key. Connections that are there count by the new one, also those
+// that had no key before.
+func TestAnotherKey(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: 24 * time.Hour}, nil, func(r *rig) {
+		byNumber := func(owner any) string { return string(rune('a' + owner.(*guest).n)) }
+		all := func(any) string { return "all" }
+		try := func(want error) *guest {
+			g := &guest{n: 100}
+			if err := r.tryTrack(&g.conn, g); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+			return g
+		}
+		r.guests(3)
+		for _, key := range []func(any) string{byNumber, func(any) string { return "" }} {
+			r.mustHold(Capacity{PerKey: 4, Key: key})
+			r.wait(time.Second)
+			r.mustHold(Capacity{PerKey: 4, Key: all})
+			r.wait(time.Second)
+			g := try(nil)
+			try(ErrFull)
+			r.mustHold(Capacity{PerKey: 4, Key: byNumber})
+			r.wait(time.Second)
+			last := try(nil)
+			r.do(func() {
+				g.conn.Stop()
+				last.conn.Stop()
+			})
 		}
 	})
 }

@@ -166,8 +166,7 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 		return nil, errNoLimit()
 	}
 	t := new(Tracker)
-	t.base.init(full)
-	t.room = newRoom(&t.base)
+	t.init(full)
 	if t.phase, err = t.Phase(p); err != nil {
 		return nil, err
 	}

@@ -223,7 +223,7 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 		return true, nil
 	}
 	t.renew(phase, newPhase(t.clock, p))
-	t.follow()
+	t.startWalk(t, followed) // a shard in which another such walk waits need not make this one
 	return true, nil
 }
 
@@ -232,20 +232,11 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 // t.mu, as Track may take that under the lock of a shard.
 func (t *Tracker) settleEnds() {
 	for _, s := range t.own {
-		s.awaitLock()
+		func() { // whoever has the lock has unlocked it
+			s.lock.Lock()
+			defer s.lock.Unlock()
+		}()
 	}
-}
-
-// awaitLock waits until whoever has the lock has unlocked it.
-func (s *Shard) awaitLock() {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-}
-
-// follow starts a walk by which all connections follow replaced policies. A shard in which
-// another one waits need not make it. t.mu must be held.
-func (t *Tracker) follow() {
-	t.startWalk(&walk{visit: followed, instead: t})
 }
 
 // followed is what a walk visits connections with after a policy was replaced.

@@ -53,7 +53,7 @@ type Census struct {
 	Unsent     uint64
 	WithUnsent int
 
-	tracker *base
+	tracker *Tracker
 	at      moment
 	ending  []uint32    // how many end within so many ticks from at.now on
 	list    []candidate // the first one is the first of the order
@@ -85,7 +85,7 @@ func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	if t.isClosed() {
 		return nil, ErrClosed
 	}
-	n := newCount(&t.base, q)
+	n := newCount(t, q)
 	walked := t.walk(n.meet)
 	select {
 	case <-walked:
@@ -148,8 +148,8 @@ type counting struct {
 // pieceOf is how many connections are in a piece of the list.
 const pieceOf = 4096
 
-func newCount(b *base, q Query) *counting {
-	c := &Census{tracker: b, ending: make([]uint32, int(forecastFor/b.opts.Tick)+2)}
+func newCount(t *Tracker, q Query) *counting {
+	c := &Census{tracker: t, ending: make([]uint32, int(forecastFor/t.opts.Tick)+2)}
 	return &counting{sort: q.Sort, phases: q.Phases, census: c, byName: map[string]*PhaseCensus{}}
 }
 
@@ -295,7 +295,7 @@ func (i *Info) End(cause string) {
 }
 
 // describe describes connections that a census has met. Their shards do that.
-func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
+func (t *Tracker) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	infos := make([]Info, len(all))
 	done := make(chan struct{})
 	var left atomic.Int64
@@ -319,11 +319,11 @@ func (b *base) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	one()
 	select {
 	case <-done:
-	case <-b.stop: // no loop runs a pass any more
+	case <-t.stop: // no loop runs a pass any more
 	case <-ctx.Done():
 		return nil, fmt.Errorf("idle: the page was not finished: %w", context.Cause(ctx))
 	}
-	if b.isClosed() {
+	if t.isClosed() {
 		return nil, ErrClosed
 	}
 	return slices.DeleteFunc(infos, func(i Info) bool { return i.of == nil }), nil

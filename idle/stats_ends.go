@@ -17,10 +17,7 @@ import (
 // goroutine that ends the connection, and reported by another one, so no pass waits for
 // the user. That goroutine exists only while there are ends to report.
 type ends struct {
-	opts    *Options
-	calls   *callbacks
-	watched *atomic.Bool    // the tracker's
-	stop    <-chan struct{} // closed when the tracker is
+	tracker *Tracker
 
 	on   atomic.Bool // ends are recorded
 	lost atomic.Uint64
@@ -40,22 +37,6 @@ const (
 	mostWaiting = 1 << 16
 )
 
-func (n *ends) init(opts *Options, calls *callbacks, watched *atomic.Bool, stop <-chan struct{}) {
-	n.opts, n.calls, n.watched, n.stop = opts, calls, watched, stop
-	n.full = make(chan struct{}, 1)
-	if opts.OnEnds != nil {
-		n.record()
-	}
-}
-
-// record has ends recorded from now on.
-func (n *ends) record() {
-	if !n.on.Load() {
-		n.watched.Store(true) // before on, as another call returns as soon as that is set
-		n.on.Store(true)
-	}
-}
-
 // add records an end.
 func (n *ends) add(e End) (startReporter bool) {
 	n.mu.Lock()
@@ -70,7 +51,7 @@ func (n *ends) add(e End) (startReporter bool) {
 	}
 	n.next++
 	switch {
-	case n.opts.OnEnds == nil:
+	case n.tracker.opts.OnEnds == nil:
 		return false
 	case len(n.waiting) == mostWaiting:
 		n.lost.Add(1)
@@ -111,13 +92,12 @@ func (n *ends) take(buf []End) []End {
 	return all
 }
 
-// part records the end of a connection, if ends are recorded. If the tracker was not
-// watched yet when the connection ended, its owner is not known. Then it does not count.
-func (n *ends) part(p endRecord) {
-	if !n.on.Load() || p.owner == nil || p.stays {
+// part records the end of a connection, if ends are recorded.
+func (n *ends) part(owner any, p *endRecord) {
+	if !n.on.Load() || p.stays {
 		return
 	}
-	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(p.owner), Age: p.age, Idle: p.idle, Late: p.late}
+	e := End{Time: time.Now(), Phase: p.phase.policy.Name, Label: n.label(owner), Age: p.age, Idle: p.idle, Late: p.late}
 	if p.err != nil {
 		e.Reason, e.Setting, e.Phase, e.Cause = p.err.Reason, p.err.Setting, p.err.Phase, clip(p.err.Cause)
 	}
@@ -130,19 +110,19 @@ func (n *ends) part(p endRecord) {
 // report is the reporter. It collects for a tick before each report, unless the tracker
 // is closed.
 func (n *ends) report() {
-	timer := time.NewTimer(n.opts.Tick)
+	timer := time.NewTimer(n.tracker.opts.Tick)
 	defer timer.Stop()
-	for buf := []End(nil); ; timer.Reset(n.opts.Tick) {
+	for buf := []End(nil); ; timer.Reset(n.tracker.opts.Tick) {
 		select {
 		case <-timer.C:
 		case <-n.full:
-		case <-n.stop:
+		case <-n.tracker.stop:
 		}
 		buf = n.take(buf)
 		if len(buf) == 0 {
 			return
 		}
-		n.calls.guard("OnEnds", func() { n.opts.OnEnds(buf) })
+		n.tracker.calls.guard("OnEnds", func() { n.tracker.opts.OnEnds(buf) })
 		clear(buf)
 	}
 }
@@ -151,13 +131,13 @@ func (n *ends) report() {
 // default label.
 func (n *ends) begin(owner any) {
 	if n.on.Load() {
-		n.calls.guard("KnownAddr", func() { knownAddr(owner) })
+		n.tracker.calls.guard("KnownAddr", func() { knownAddr(owner) })
 	}
 }
 
 // label returns what a connection is called.
 func (n *ends) label(owner any) (label string) {
-	n.calls.guard("Label", func() { label = n.opts.Label(owner) })
+	n.tracker.calls.guard("Label", func() { label = n.tracker.opts.Label(owner) })
 	return clip(label)
 }
 
@@ -263,7 +243,6 @@ func knownAddr(owner any) net.Addr {
 
 // An endRecord is what is known of a connection when it ends.
 type endRecord struct {
-	owner        any // nil unless the tracker is watched
 	phase        *Phase
 	born, active clock.Stamp // when it was tracked, and its last use
 
@@ -275,7 +254,7 @@ type endRecord struct {
 	late time.Duration // how long after it was due
 }
 
-// endRecord returns the end record of e, but for its owner.
+// endRecord returns the end record of e.
 func (e *entry) endRecord() endRecord {
 	return endRecord{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Tracker tracks connections and times them out. Its methods may be called from
@@ -12,12 +15,52 @@ import (
 // do. While there is a backlog, it starts others that help. [Tracker.Close] and
 // [Tracker.CloseWhenEmpty] end it.
 type Tracker struct {
-	base
-	due    []*Shard      // the driver's: those of own that are due
-	behind atomic.Bool   // the last passes over own have left something for want of time
-	turn   atomic.Uint32 // Track uses it to take shards in turn
+	clock  *clock.Clock
+	phase  *Phase // the phase of new connections
+	opts   Options
+	linger int64 // Options.ReapDelay in ticks
+	calls  callbacks
+	anchor *anchor
 
-	operations []*Operation // those that have not finished; guarded by mu
+	own  []*Shard      // shards that the driver passes over
+	turn atomic.Uint32 // Track uses it to take them in turn
+
+	// The driver's.
+	due           []*Shard      // those of own that are due
+	behind        atomic.Bool   // the last passes over own have left something for want of time
+	stop, stopped chan struct{} // it is to end, has ended
+
+	pingless atomic.Bool // a connection has Hooks without Ping
+	retiring atomic.Bool // CloseWhenEmpty was called
+
+	ends    ends
+	byPhase phaseCounts
+	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
+	room    room
+	refused refusals
+
+	mu         sync.Mutex // guards what follows
+	loops      []*Shard   // shards of event loops
+	closed     bool
+	operations []*Operation      // those that have not finished
+	leaving    []*Shard          // those that are being closed
+	past       Stats             // counts of shards that were closed
+	causes     map[string]uint64 // of connections that were shed
+}
+
+// init prepares t for shards.
+func (t *Tracker) init(opts Options) {
+	t.opts = opts
+	t.anchor = &anchor{}
+	t.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
+	t.clock = clock.New(opts.Tick)
+	t.past = Stats{TimedOut: map[Reason]uint64{}}
+	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
+	t.calls.logger = opts.Logger
+	t.calls.reapers.running = &t.calls.running
+	t.room.tracker, t.ends.tracker = t, t
+	t.ends.full = make(chan struct{}, 1)
+	t.ends.on.Store(opts.OnEnds != nil)
 }
 
 // Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
@@ -128,13 +171,7 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 	case p.lasts && slices.ContainsFunc(t.operations, func(o *Operation) bool { return o.plan.lasts }):
 		return nil, errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
 	}
-	var o *Operation
-	p.after = func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.operations = slices.DeleteFunc(t.operations, func(have *Operation) bool { return have == o })
-	}
-	o = t.begin(p)
+	o := t.begin(p)
 	t.operations = append(t.operations, o)
 	return o, nil
 }
@@ -144,7 +181,7 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 // goroutine may call it.
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()
-	t.ends.record()
+	t.ends.on.Store(true)
 	return t.ends.recent()
 }
 
