@@ -86,8 +86,10 @@ func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 	next := &extra{timeout: err}
 	mark := uint32(answered)
 	if x != nil {
-		*next = extra{secure: x.secure, timeout: err}
+		next.secure = x.secure
 		mark |= answering
+	} else {
+		next.written = make(chan struct{})
 	}
 	for {
 		was := c.state.Load()
@@ -119,20 +121,26 @@ func statusOf(state uint32, err *idle.TimeoutError) int {
 	return 0
 }
 
-// answeredError is what a Write of a response fails with when the timeout has answered.
+// answeredError is what a Write of a response fails with when the timeout answers. It waits for
+// the answer, as the server may close the connection next.
 func (c *Conn) answeredError() error {
 	err := error(os.ErrDeadlineExceeded)
 	if x := c.extra.Load(); x != nil && x.timeout != nil {
-		err = x.timeout
+		if err = x.timeout; x.written != nil {
+			<-x.written
+		}
 	}
 	return &net.OpError{Op: "write", Net: "tcp", Err: err}
 }
 
 // answer sends a response and asks the client to close the connection.
 func (c *Conn) answer(status int) {
-	w := net.Conn(&c.Conn)
-	if secure := c.extra.Load().secure; secure != nil {
-		w = secure
+	w, x := net.Conn(&c.Conn), c.extra.Load()
+	if x.secure != nil {
+		w = x.secure
+	}
+	if x.written != nil {
+		defer close(x.written)
 	}
 	c.Conn.SetWriteDeadline(time.Now().Add(patience))
 	text := http.StatusText(status)

@@ -58,6 +58,7 @@ type extra struct {
 	on      httplimits.Callbacks // Watch's, for a hijacked connection
 	frames  *http2conn.Conn      // reads the frames of an HTTP/2 connection; nil if nobody does
 	timeout *idle.TimeoutError   // the one that answers the request; nil if none does
+	written chan struct{}        // closed when that answer is; nil with TLS, which orders its writes
 }
 
 // The value of Conn.state is one of these states and any of the flags.
