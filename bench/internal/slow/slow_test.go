@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -40,33 +39,48 @@ func TestCases(t *testing.T) {
 	deaf := serve(t, func(c net.Conn) { answerOnce(c); io.Copy(io.Discard, c); <-t.Context().Done() })
 	brief := serve(t, func(c net.Conn) { answerOnce(c); time.Sleep(8 * time.Second) })
 
-	var ended, held map[string]slow.Result
-	var running sync.WaitGroup
-	running.Go(func() { ended = run(t, slow.Cases(), guarded.Targets...) })
-	running.Go(func() { held = run(t, slow.Cases(), open.Targets...) })
-	// net/http ends some by itself, h2-no-preface after 10 s and h2-preface-stops after 2 s, and there's no limit for
-	// those that are harmless.
-	var onDeaf, onBrief map[string]slow.Result
-	running.Go(func() {
-		onDeaf = run(t, only(func(c slow.Case) bool { return c.Soon || c.Name == "h2-no-preface" || c.Name == "h2-preface-stops" }), deaf)
-	})
-	running.Go(func() { onBrief = run(t, only(func(c slow.Case) bool { return c.Harmless }), brief) })
-	running.Wait()
-	maps.Copy(held, onDeaf)
-	maps.Copy(ended, onBrief)
-
-	for _, c := range slow.Cases() {
-		onGuarded, onOpen := slow.Ended, slow.Held
-		if c.Control() {
-			onGuarded, onOpen = slow.Passed, slow.Passed
-		}
-		if r := ended[c.Name]; r.Outcome != onGuarded {
-			t.Errorf("%s: on a server with limits it is %q by %q after %.1f s: %s", c.Name, r.Outcome, r.By, r.After, r.Why)
-		}
-		if r := held[c.Name]; r.Outcome != onOpen {
-			t.Errorf("%s: on a server without limits it is %q by %q after %.1f s: %s", c.Name, r.Outcome, r.By, r.After, r.Why)
-		}
+	// net/http ends some by itself, h2-no-preface after 10 s and h2-preface-stops after 2 s, and
+	// there's no limit for those that are harmless.
+	byItself := func(c slow.Case) bool { return c.Soon || c.Name == "h2-no-preface" || c.Name == "h2-preface-stops" }
+	tries := []struct {
+		on      string
+		cases   []slow.Case
+		slow    string // what a slow client must be
+		targets []slow.Target
+	}{
+		{"a server with limits", only(func(c slow.Case) bool { return !c.Harmless }), slow.Ended, guarded.Targets},
+		{"a server that closes after 8 s", only(func(c slow.Case) bool { return c.Harmless }), slow.Ended, []slow.Target{brief}},
+		{"a server without limits", only(func(c slow.Case) bool { return !byItself(c) }), slow.Held, open.Targets},
+		{"a deaf server", only(byItself), slow.Held, []slow.Target{deaf}},
 	}
+	var running sync.WaitGroup
+	for _, try := range tries {
+		running.Go(func() {
+			left := try.cases
+			for round := range 3 {
+				var wrong []slow.Case
+				results := run(t, left, try.targets...)
+				for _, c := range left {
+					want := try.slow
+					if c.Control() {
+						want = slow.Passed
+					}
+					r := results[c.Name]
+					if r.Outcome == want {
+						continue
+					}
+					// A busy machine may hold up an honest client for 2 s, but not always.
+					if wrong = append(wrong, c); round == 2 {
+						t.Errorf("%s: on %s it is %q by %q after %.1f s: %s", c.Name, try.on, r.Outcome, r.By, r.After, r.Why)
+					}
+				}
+				if left = wrong; len(left) == 0 {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
 }
 
 // run tries each case on the first target that has what it needs.
