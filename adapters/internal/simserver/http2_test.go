@@ -316,7 +316,7 @@ func (t *talker) wantResponse(c *call) {
 	case c.status != strconv.Itoa(statuses[c.kind]) || c.got != size:
 		t.Errorf("%s got %s and %d bytes", c.path(), c.status, c.got)
 	}
-	time.Sleep(1) // 1 ns, so that a GOAWAY behind the response has arrived
+	time.Sleep(time.Nanosecond) // 1 ns, so that a GOAWAY behind the response has arrived
 	if drained := t.Drained(); c.ended && !drained.IsZero() && c.at.After(drained) && !t.isTold() {
 		t.Errorf("%s was answered %v after the drain, without a GOAWAY", c.path(), c.at.Sub(drained))
 	}
