@@ -133,7 +133,7 @@ func (q *walkQueue) close() {
 	for _, w := range q.walks {
 		w.finish()
 	}
-	q.closed = true
+	q.closed, q.begun = true, false
 	q.set(nil)
 }
 

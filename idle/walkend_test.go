@@ -134,3 +134,18 @@ func TestWalkOfLoopThatRefuses(t *testing.T) {
 		r.visitsOnce(w, all)
 	})
 }
+
+// TestAbandonAfterClose gives up a walk that was under way when its shard was closed.
+func TestAbandonAfterClose(t *testing.T) {
+	var q walkQueue
+	w := &walk{done: make(chan struct{})}
+	w.shards.Store(1)
+	q.add(w)
+	q.get()
+	q.close()
+	<-w.done
+	q.drop(w.done)
+	if q.finish() || q.some.Load() {
+		t.Error("a closed queue has walks")
+	}
+}
