@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -115,13 +116,11 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestSettings has every field of a policy that is a limit among the settings.
+// TestSettings has every field of a policy but its name among the settings.
 func TestSettings(t *testing.T) {
-	full := idle.Policy{
-		NoInterrupt: true, Handshake: true, IdleTimeout: 1, ReadTimeout: 2, ReadTotal: 3, WriteTimeout: 4, PhaseTimeout: 5, MaxAge: 6, MaxAgeJitter: 7, MaxAgeGrace: 8,
-		Heartbeat:   idle.Heartbeat{Interval: 9, Timeout: 10, Misses: 11, Passive: true, Jitter: 12, CountsAsUse: true},
-		MinReadRate: idle.Rate{BytesPerSecond: 14, Grace: 15}, MinWriteRate: idle.Rate{BytesPerSecond: 16, Grace: 17},
-	}
+	var full idle.Policy
+	fill(t, reflect.ValueOf(&full).Elem(), 1)
+	full.Name = ""
 	to := map[string]string{}
 	for _, l := range limitsOf(full) {
 		to[l.Name] = l.Value
@@ -130,6 +129,27 @@ func TestSettings(t *testing.T) {
 	if err := setLimits(&p, to); err != nil || p != full || len(to) != len(settings) {
 		t.Errorf("%+v, %v; %d of %d", p, err, len(to), len(settings))
 	}
+}
+
+// fill sets each field of a struct, those of its structs too, to a value of its own, beginning with next. It
+// returns the value after the last.
+func fill(t *testing.T, v reflect.Value, next int64) int64 {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Struct:
+			next = fill(t, f, next)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(next)
+			next++
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.String:
+			f.SetString("any")
+		default:
+			t.Fatalf("%s is a %v", v.Type().Field(i).Name, f.Kind())
+		}
+	}
+	return next
 }
 
 // TestEndTwice uses an id a second time.

@@ -17,7 +17,7 @@
 // A page about the connections is on http://127.0.0.1:6060, metrics for Prometheus are on
 // /metrics there, and /readyz says whether a balancer should send clients. -ops names another
 // address. Behind a balancer, -lame-duck 10s has the server fail /readyz for that time before
-// it drains. The folder deploy has a manifest for Kubernetes and units for systemd.
+// it drains. The folder deploy has a manifest for Kubernetes, a scrape job for it, and units for systemd.
 package main
 
 import (

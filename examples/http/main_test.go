@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -194,8 +195,14 @@ func TestMetrics(t *testing.T) {
 	}
 	page := httptest.NewRecorder()
 	handler.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
-	if want := "idlewheel_connections{tracker=\"http\"} 0\n"; page.Code != http.StatusOK || !strings.Contains(page.Body.String(), want) {
-		t.Errorf("status %d, and no %q in %s", page.Code, want, page.Body)
+	wants := []string{"idlewheel_connections{tracker=\"http\"} 0\n", "\ngo_gc_duration_seconds_count "}
+	if runtime.GOOS == "linux" {
+		wants = append(wants, "\nprocess_open_fds ", "\nprocess_max_fds ") // for the alert IdlewheelDescriptors
+	}
+	for _, want := range wants {
+		if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), want) {
+			t.Errorf("status %d, and no %q in %s", page.Code, want, page.Body)
+		}
 	}
 }
 

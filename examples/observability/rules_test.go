@@ -72,6 +72,7 @@ var calm = []string{
 	`idlewheel_connections_ended_total{reason="read"} 0x1600`,
 	`idlewheel_connections_ended_total{reason="drain"} 0x1590 5000x10`,
 	`idlewheel_connections_ended_total{reason="evict"} 0x1600`,
+	`idlewheel_connections_ended_total{reason="shed"} 0x1597 3000x3`, // by the operation below
 	`idlewheel_timeout_lateness_seconds_bucket{le="0.015625"} 0+119x1600`,
 	`idlewheel_timeout_lateness_seconds_bucket{le="0.03125"} 0+120x1600`,
 	`idlewheel_timeout_lateness_seconds_bucket{le="+Inf"} 0+120x1600`,
@@ -90,6 +91,8 @@ var calm = []string{
 	`up 1x1600`,
 	`idlewheel_operations{operation="drain",state="running"} 0x1590 1x10`,
 	`idlewheel_operations{operation="drain",state="paused"} 0x1600`,
+	`idlewheel_operations{operation="shed",state="running"} 0x1590 1x10`,
+	`idlewheel_operations{operation="shed",state="paused"} 0x1600`,
 	`fleet_engine_connected 1x1600`,
 	`fleet_lease_held 1x1600`,
 	`fleet_leases_begun_total 0x1597 1x3`, // it has just started
@@ -129,6 +132,10 @@ var troubles = map[string][]string{
 	"IdlewheelPressureUnknown":  {`idlewheel_pressure_read_failures_total 1x1580 1+1x20`},
 	"IdlewheelDrainSlow":        {`idlewheel_operations{operation="drain",state="paused"} 0x1530 1x70`},
 	"IdlewheelMassEnd":          {`idlewheel_connections_ended_total{reason="idle"} 0+60x1598 99000x2`},
+	"IdlewheelMassEndByProgram": {
+		`idlewheel_connections_ended_total{reason="shed"} 0x1598 3000x2`,
+		`idlewheel_operations{operation="shed",state="running"} 1x1590 0x10`, // a shed that is over doesn't count
+	},
 	"IdlewheelOperationStarted": {`idlewheel_operations{operation="shed",state="running"} 0x1597 1x3`},
 	"IdlewheelDescriptors":      {`process_open_fds 100x1580 950x20`},
 	"IdlewheelTargetDown":       {`up 1x1580 0x20`},

@@ -159,8 +159,10 @@ func (l limit) fieldOf(p *idle.Policy) (*time.Duration, *idle.Rate) {
 		return &p.WriteTimeout, nil
 	case idle.ReasonMinReadRate:
 		return nil, &p.MinReadRate
+	case idle.ReasonMinWriteRate:
+		return nil, &p.MinWriteRate
 	}
-	return nil, &p.MinWriteRate
+	panic("httpconn: no setting of Timeouts sets the limit " + l.reason.String())
 }
 
 // A limitKey identifies a limit as errors do: by the name of the phase and the

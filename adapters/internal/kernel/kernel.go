@@ -11,7 +11,7 @@ import (
 )
 
 // Report is what the kernel knows about a connection. A field that is zero is
-// unknown.
+// unknown. A value that may be zero has a field beside it that says whether it is known.
 type Report struct {
 	Unread      bool          // input is waiting to be read
 	In, Out     time.Duration // time since bytes arrived, and since output moved; see Inspect
@@ -21,7 +21,7 @@ type Report struct {
 	Acked       uint64        // bytes that the peer has acknowledged since the connection was made
 }
 
-// SocketState converts r to the form that a tracker takes. It leaves Unreported to
+// Evidence converts r to what an owner's Probe returns. It leaves Unreported to
 // the caller, who knows what has been reported before.
 func (r Report) Evidence() idle.SocketState {
 	return idle.SocketState{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}

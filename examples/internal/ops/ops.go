@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/idlewheel/idlewheel/adapters/idledebug"
@@ -37,9 +38,11 @@ func Serve(address string, trackers map[string]*idle.Tracker, more ...func(*prom
 	return nil
 }
 
-// Handler has the page of trackers and their metrics for Prometheus, if there are any, and what each of more adds.
+// Handler has the page of trackers and their metrics for Prometheus, if there are any, those of the process and
+// of the Go runtime, and what each of more adds.
 func Handler(trackers map[string]*idle.Tracker, more ...func(*prometheus.Registry, *http.ServeMux)) (http.Handler, error) {
 	mux, registry := http.NewServeMux(), prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if len(trackers) > 0 {
 		page, err := idledebug.New(trackers, nil)
 		if err != nil {
