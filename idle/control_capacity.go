@@ -115,7 +115,8 @@ func (c *Capacity) errHandshakePolicy() error {
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
 // If there are more connections than MaxConns, newcomers are refused, and the most idle ones are
 // evicted at once. Those that may not be evicted yet follow when they may. This ends if the
-// capacity is raised or lifted. Connections that exceed PerKey stay.
+// capacity is raised or lifted. Connections that exceed PerKey stay. If Key is another function,
+// each connection counts by its old key until the tracker has looked at it.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.

@@ -146,3 +146,38 @@
 // hasn't passed, the connection gets a new place. So a connection is checked a few times per
 // timeout, however busy it is.
 package idle
+
+// The files of this package are in rooms, which their names begin with. rooms_test.go says which
+// room may use which.
+//
+//	policy, options, hooks, errors   what users set, and the texts of errors
+//	phase            a policy in force; SetPolicy, and how connections follow it
+//	tracker          New, Track, and the list of shards
+//
+//	conn             a connection's methods, and the table of its words
+//	conn_words       its state and its two directions, as atomic words
+//	conn_limits      the table of limits
+//	conn_deadline    when each limit passes, a heartbeat's too, from plain values
+//	conn_entry       all words together: the next deadline, and moving to a replaced policy
+//	conn_wait        waits that are suspended
+//
+//	engine_shard     connections come and go
+//	engine_driver    the goroutine that runs passes, lets the clock sleep, and notices stalls
+//	engine_pass      a pass over the wheel, within its budget
+//	engine_check     one connection that is due: Probe, pings, OnTimeout, and its end
+//	engine_place     where it goes in the wheel
+//	engine_walk      visits to all connections
+//	engine_mailbox   what others ask a shard to do, such as to end a connection
+//	engine_callbacks goroutines and panics of callbacks
+//	engine_close     Close
+//
+//	control_capacity MaxConns, and who is evicted
+//	control_keys     PerKey, quotas, and handshakes by key
+//	control_drain    Drain and Shed: their settings
+//	control_operation, control_work   one that is under way, and its steps
+//	control_queue    who goes first
+//
+//	stats            counts; stats_histogram, stats_census, stats_ends
+//
+// The coarse clock is in internal/clock (when it sleeps is in sleep.go), the timing wheel in
+// package wheel.
