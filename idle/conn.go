@@ -69,8 +69,8 @@ import (
 //	handshaking it counts in Capacity.Handshakes             Track                  Enter, Established, the end
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
-// it. It has 120 bytes on 64-bit systems. Embed it in the connection's own type,
-// and do not copy it. The zero value is ready for [Tracker.Track] or
+// it. It has 120 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
+// connection's own type, and do not copy it. The zero value is ready for [Tracker.Track] or
 // [Shard.Track]; call no other method before. A Conn is tracked once: to track a
 // connection again, use a new one.
 //

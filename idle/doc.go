@@ -3,8 +3,8 @@
 //
 // A server uses this package through an adapter: adapters/idlenet for a net.Listener or a
 // net.Conn, adapters/idlegnet for gnet, adapters/idlehttp for net/http, adapters/idlefasthttp
-// for fasthttp, adapters/idlegrpc for grpc-go. The HTTP adapters have their own Timeouts. The
-// others take a [Policy]:
+// for fasthttp, adapters/idlegrpc for grpc-go. The HTTP adapters and idlegrpc take Timeouts;
+// idlenet and idlegnet take a [Policy]:
 //
 //	policy := idle.Policy{IdleTimeout: time.Minute, WriteTimeout: 10 * time.Second}
 //	ln, err = idlenet.Wrap(ln, policy, nil)
@@ -39,7 +39,8 @@
 //	}
 //
 // Setting is the field of Policy, and Limit its value. For a rate, Limit is its Grace. For a
-// Heartbeat, it's the time that a silent peer has in all (less its Jitter).
+// Heartbeat, it's Interval + Misses*Timeout, and for a passive one Misses*Interval + Timeout.
+// Jitter may shorten the time to the first ping.
 //
 // # Phases
 //
@@ -60,7 +61,8 @@
 // The adapter's [Tracker] also changes open connections. Its methods may be called from any
 // goroutine:
 //
-//	SetPolicy            changes the limits of new and open connections
+//	SetPolicy            changes the limits of new and open connections (idlenet, idlegnet;
+//	                     the HTTP adapters and idlegrpc have SetTimeouts on their listeners)
 //	SetCapacity          bounds the number of connections, in all and per key, and the rate of
 //	                     new ones; evicts the connections that are idle longest
 //	Drain                asks all connections to leave and then ends them, idle longest first,
@@ -68,11 +70,14 @@
 //	Shed                 the same for some of them, with a cause
 //
 // Follow of package idle/pressure makes limits tighter while memory or descriptors run out.
-// [Conn.End] ends a single connection. The adapters' connections have this method too.
+// [Conn.End] ends a single connection. The connections of idlenet and idlegnet have this
+// method too. For the other adapters, find the connection in a [Census], and call
+// [Info.End].
 //
-// SetCapacity, Drain and Shed do not end a connection while it is busy: in a phase whose
+// SetCapacity, Shed and Drain do not end a connection while it is busy: in a phase whose
 // policy says so, while its server works on a request, or while it has bytes that are not
-// read or sent yet. [Tracker.Drain] has the details. Conn.End ends a busy connection too.
+// read or sent yet. [Tracker.Drain] has the details. ForceAfter and End apply to busy
+// connections too.
 //
 // # Observability
 //
@@ -97,13 +102,15 @@
 //
 // Input may arrive at the moment of a timeout. Then either it is delivered and the connection
 // goes on, or it is discarded as if it had come too late. So a server never executes a request
-// whose response is then cut by a limit on waiting for input, an eviction or a drain.
-// PhaseTimeout, MaxAge, the limits of writing, Conn.End and Drain.ForceAfter can cut a response.
+// whose response is then cut by a limit on waiting for input, an eviction, or a drain before
+// its ForceAfter. PhaseTimeout, MaxAge, the limits of writing, Conn.End and ForceAfter can cut
+// a response.
 //
-// Time during which the process did not run is not held against a peer. After a long stall
-// all connections have a moment to catch up, if there was much activity before. And before a
-// connection times out, the adapter asks the kernel whether input is unread or output has
-// moved.
+// Time during which the process did not run is not held against a peer. Before a connection
+// times out, the adapter asks the kernel whether input is unread or output has moved. And if
+// the tracker finds that it runs ten ticks late, nothing times out for another five, so that
+// connections can catch up. On an almost idle server, where no tick runs, it notices a stall
+// only if a timeout was due meanwhile.
 //
 // # Testing
 //
@@ -126,8 +133,8 @@
 //
 // # For authors of adapters
 //
-// You need the rest, and everything that isn't mentioned above, only if you write an adapter
-// for another kind of connection.
+// The rest is for authors of adapters: [Hooks], [Shard], [SocketState], [Wait], and the methods
+// of [Conn] by which an adapter reports what happens.
 //
 // An adapter embeds a [Conn] in its connections and tracks it with [Tracker.Track]. It
 // reports bytes with [Conn.Received] and [Conn.Sent], or with [Conn.Touch] if they need not be

@@ -37,7 +37,8 @@ type Timeouts struct {
 	//
 	// net/http with TLS: it includes the whole header of the first request.
 	//
-	// HTTP/2: it includes the client's connection preface.
+	// HTTP/2: it includes the client's connection preface. In idlehttp without TLS, it ends
+	// with the first bytes of the preface, and HeaderTimeout limits the rest.
 	HandshakeTimeout time.Duration
 
 	// HeaderTimeout limits the time that the server waits for the client between

@@ -25,7 +25,7 @@
 // [Watch] gives it limits and heartbeats of its own, in its HijackHandler. The
 // Ping function may write to the connection. What it writes goes out at once. If the
 // handler writes by a bufio.Writer, the Ping function has to use that too, under a lock,
-// and flush it. Others of [Callbacks] let a WebSocket say farewell.
+// and flush it. OnDrain and OnEnd of [Callbacks] let a WebSocket say farewell.
 //
 // # Testing
 //

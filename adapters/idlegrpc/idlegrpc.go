@@ -6,6 +6,12 @@
 //	server := grpc.NewServer(grpc.Creds(l.Credentials(creds))) // nil for no TLS
 //	err = server.Serve(l)
 //
+// The package is a module of its own. Before the first release, a program beside a clone needs
+// two replacements:
+//
+//	go mod edit -replace github.com/idlewheel/idlewheel=../idlewheel
+//	go mod edit -replace github.com/idlewheel/idlewheel/adapters/idlegrpc=../idlewheel/adapters/idlegrpc
+//
 // Package httplimits describes the limits. Those of HTTP/2 apply; HandlerTimeout and Hijacked
 // have no effect. A call whose client is too slow is reset with the code CANCEL, which
 // cancels the context of its handler. Other calls on the connection go on.

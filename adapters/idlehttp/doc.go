@@ -26,8 +26,8 @@
 //
 // A hijacked connection is under Timeouts.Hijacked, which has no limit by default.
 // [Watch] gives it limits and heartbeats of its own, once the WebSocket is accepted. The
-// Ping function writes by the WebSocket's library, which flushes what it writes. Others of
-// [Callbacks] let a WebSocket say farewell.
+// Ping function writes by the WebSocket's library, which flushes what it writes. OnDrain and
+// OnEnd of [Callbacks] let a WebSocket say farewell.
 //
 // # Streams that are silent for long
 //
@@ -42,13 +42,13 @@
 // request for too long is closed silently. The server's own log stays quiet.
 //
 // With TLS, the header of the first request counts as part of the handshake. It is limited
-// by HandshakeTimeout, and is not answered. A body that the server has asked for with "100 Continue" is not answered with
-// 408, because idlehttp cannot tell that interim response from the final one. If the
-// beginning of a header arrives together with the previous request, the header counts as
-// begun only when more of it arrives.
+// by HandshakeTimeout, and is not answered. A body that the server has asked for with
+// "100 Continue" is not answered with 408, because idlehttp cannot tell that interim response
+// from the final one. If the beginning of a header arrives together with the previous request,
+// the header counts as begun only when more of it arrives.
 //
-// A handler that gives up an [http.MaxBytesReader] should answer with 413, and the connection
-// is closed. With another status, the server reads up to 256 KiB of the rest before it answers.
+// If a body exceeds its [http.MaxBytesReader], answer 413: the connection is then closed.
+// With another status, the server reads up to 256 KiB of the rest before it answers.
 //
 // # HTTP/2
 //
@@ -58,7 +58,7 @@
 // on which, as far as its frames show, neither side has to send anything. Examples are a
 // handler that takes long, and a body that trickles after the response has begun.
 //
-// Configure HTTP/2 with Server.HTTP2. If x/net/http2.ConfigureServer does that and the
-// program is built with Go 1.27 or later, no limit ends single streams: only the limits
-// of connections apply, and the server's log says so.
+// Configure HTTP/2 with Server.HTTP2. Don't use x/net/http2.ConfigureServer with Go 1.27 or
+// later: then no limit ends single streams. Only the limits of connections apply, and the
+// server's log says so.
 package idlehttp

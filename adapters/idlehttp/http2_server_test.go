@@ -199,3 +199,14 @@ func TestHTTP2GoClient(t *testing.T) {
 		}
 	})
 }
+
+// TestHalfPrefaceWithoutTLS: without TLS nothing tells the beginning of a preface from that of a
+// request, so HeaderTimeout limits the rest.
+func TestHalfPrefaceWithoutTLS(t *testing.T) {
+	t.Parallel()
+	s := start2(t, false, httpsuite.Only(300*ms, "HeaderTimeout"), unreachable(t))
+	c := s.Dial()
+	io.WriteString(c, preface[:10])
+	c.Drain()
+	s.WantOnly(1, "request header", idle.ReasonReadTotal)
+}

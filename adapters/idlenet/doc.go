@@ -39,6 +39,25 @@
 //	...
 //	idlenet.Unwrap(conn).Enter(phase)
 //
+// # The PROXY protocol
+//
+// A library for the PROXY protocol goes below, and TLS on top:
+//
+//	ln, err = idlenet.Wrap(&proxyproto.Listener{Listener: ln}, policy, nil)
+//	...
+//	ln = tls.NewListener(ln, config)
+//
+// RemoteAddr of its connections waits for the PROXY header. Accept doesn't: Capacity.PerKey
+// counts a connection when its address is known.
+//
+// Some libraries hide the socket, such as pires/go-proxyproto, whose connections have no NetConn
+// method. Then the kernel isn't asked whether bytes have moved (see What counts). To change
+// that, put a listener between whose connections have the method:
+//
+//	type proxied struct{ *proxyproto.Conn }
+//
+//	func (p proxied) NetConn() net.Conn { return p.Raw() }
+//
 // # Callbacks
 //
 // The callbacks of Options may write to their connection, and may block: each call has its own
@@ -74,8 +93,8 @@
 // returns nil. The peer may have closed the connection all the same, so be ready to try
 // another one.
 //
-// Drain, Shed and Capacity are made for servers. They take a connection in a pool for busy,
-// because nobody reads from it, and one that waits for a response for idle. So set
+// Drain, Shed and Capacity are made for servers. A pooled connection looks busy to them,
+// because nobody reads from it, and one that awaits a response looks idle. So set
 // Policy.NoInterrupt for connections in use. To empty the pool, give the phase of the others a
 // short IdleTimeout with [idle.Phase.SetPolicy].
 //
@@ -117,8 +136,8 @@
 //		c.(*idlenet.Conn).Close()
 //	}
 //
-// A tracker refers to its connections, so one that is forgotten without a Close
-// stays open until it times out.
+// A connection that you forget to close stays open until it times out, because the tracker
+// refers to it.
 //
 // # Goroutines
 //
@@ -143,8 +162,8 @@
 //
 // Before a connection times out, the kernel is asked whether bytes have moved unnoticed (on
 // Linux, with TCP_INFO). Input may be unread after a stall of the process, or a slow client may
-// still be reading a large write. On Unix sockets the kernel reports how much is queued. That
-// is compared with the value when the write began to wait, or at the last check. A client that
-// doesn't read is timed out in time. One that has read something since the last check may get
-// the limit once more. On systems other than Linux, the kernel is only asked for unread input.
+// still be reading a large write. For Unix sockets the kernel reports only how much is queued.
+// If that has changed since the write began to wait, or since the last check, the client has
+// read, and the limit starts over. On systems other than Linux, the kernel is only asked for
+// unread input.
 package idlenet
