@@ -105,6 +105,16 @@ func BenchmarkOverhead(b *testing.B) {
 			server.Write(buf)
 		}
 	})
+	one, err := wrapConn(nullConn{}, newTracker(b, idle.Policy{IdleTimeout: time.Minute}), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer one.Close()
+	b.Run("ReadOneLimit", func(b *testing.B) {
+		for b.Loop() {
+			one.Read(buf)
+		}
+	})
 }
 
 // nullConn reads and writes nothing, at once.
