@@ -84,6 +84,7 @@ func TestFlood(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("runs on Linux only")
 	}
+	t.Parallel()
 	_, stdout, stderr := invoke("-json -server net -capacity 500ms -attackers 100 -honest 4 -duration 3s")
 	var r attack.Report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || stderr != "" || len(r.Floods) != 6 {
