@@ -112,6 +112,7 @@
 //		Timeouts{KeepAliveTimeout: 2 * time.Second})
 //
 // Requests with limits of their own keep these, and so do hijacked connections under Watch.
+// A HandlerTimeout or StreamTotal that is off at rest applies to requests that begin under pressure.
 //
 // # Limits of one request
 //

@@ -265,7 +265,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 			drains = append(drains, o)
 		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
 			for _, o := range drains {
-				o.Cancel()
+				giveUp(o)
 			}
 			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
@@ -280,7 +280,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		select {
 		case <-o.Done():
 		case <-ctx.Done():
-			o.Cancel()
+			giveUp(o)
 		}
 	}
 	if ctx.Err() == nil {
@@ -289,6 +289,13 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	return shutServers(ctx, all)
+}
+
+// giveUp cancels a drain. The next one is refused until this one has finished, so giveUp waits
+// for that. It waits for no callback.
+func giveUp(o *idle.Operation) {
+	o.Cancel()
+	<-o.Done()
 }
 
 // shutServers shuts down the servers of the listeners, each of them once.

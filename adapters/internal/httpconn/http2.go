@@ -160,8 +160,11 @@ func (h framesHost) Track(c *idle.Conn, owner any, all bool) error {
 	return h.c.listener.trackStream(c, owner, all)
 }
 
-// LimitsStreams implements http2conn.Host.
-func (h framesHost) LimitsStreams() bool { return h.c.listener.now.Load().timeouts.StreamTotal > 0 }
+// LimitsStreams implements http2conn.Host. Like HandlerTimeout, StreamTotal may be set under
+// pressure only.
+func (h framesHost) LimitsStreams() bool {
+	return h.c.listener.streams.phase.Policy().PhaseTimeout > 0
+}
 
 // Unread implements http2conn.Host.
 func (h framesHost) Unread() bool { return h.c.Inspect().Unread }

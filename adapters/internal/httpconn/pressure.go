@@ -45,14 +45,18 @@ func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (
 			c.Phases[l.phases[i]] = policy
 		}
 	}
-	if len(c.Phases) == 0 {
-		return nil, errors.New("no field of the Timeouts at full pressure is set")
+	t, ofStreams := l.tracker, policies[stream]
+	if len(c.Phases) == 0 && ofStreams.SetsLimit() && l.streams.tracker != nil { // only StreamTotal is set
+		t, c.Phases[l.streams.phase], ofStreams = l.streams.tracker, ofStreams, idle.Policy{}
 	}
-	f, err := pressure.Follow(l.tracker, c)
+	if len(c.Phases) == 0 {
+		return nil, errors.New("no field of the Timeouts at full pressure is set that applies to this server")
+	}
+	f, err := pressure.Follow(t, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.streams.follow(f, policies[stream]); err != nil {
+	if err := l.streams.follow(f, ofStreams); err != nil {
 		f.Stop()
 		return nil, err
 	}

@@ -98,8 +98,6 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	if err := l.streams.replace(next.policies[stream]); err != nil {
 		return err
 	}
-	// New terms come last. If HandlerTimeout is on in them, requests enter a phase
-	// that has it already.
 	l.now.Store(next)
 	return nil
 }
@@ -137,5 +135,6 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 	return nil
 }
 
-// LimitsHandlers reports whether l has a HandlerTimeout at present.
-func LimitsHandlers(l *Listener) bool { return l.now.Load().timeouts.HandlerTimeout > 0 }
+// LimitsHandlers reports whether l has a HandlerTimeout at present. It may have one under
+// pressure only.
+func LimitsHandlers(l *Listener) bool { return l.phases[Request].Policy().PhaseTimeout > 0 }
