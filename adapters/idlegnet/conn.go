@@ -51,7 +51,7 @@ func (s *conn) beforeTraffic() (arrived bool) {
 		arrived = true
 	}
 	if s.rare.backlog != nil {
-		s.updateBacklog(s.c.OutboundBuffered())
+		s.checkBacklog(s.c.OutboundBuffered())
 	}
 	return arrived
 }
@@ -66,7 +66,7 @@ func (s *conn) afterCallback() {
 		s.own().inbound = n
 	}
 	if n := s.c.OutboundBuffered(); n > 0 || s.rare.backlog != nil {
-		s.updateBacklog(n)
+		s.checkBacklog(n)
 	}
 }
 
@@ -75,8 +75,13 @@ func (s *conn) afterCallback() {
 func (s *conn) afterOpen(n int) {
 	s.track.Touch()
 	s.afterCallback()
-	if n > 0 && !s.closed() {
-		s.updateBacklog(s.c.OutboundBuffered() + n)
+	if n == 0 || s.closed() {
+		return
+	}
+	n += s.c.OutboundBuffered()
+	s.updateBacklog(n)
+	if most := s.loop.run.most; most > 0 && n > most { // look again when gnet has written what the kernel takes
+		_ = s.loop.run.execute(s.loop.el, s.afterCallback) // fails only during a shutdown
 	}
 }
 
@@ -118,7 +123,7 @@ func (s *conn) examine(about idle.Reason) idle.SocketState {
 	if s.loop.notKept == s {
 		return idle.SocketState{}
 	}
-	s.updateBacklog(s.c.OutboundBuffered())
+	s.checkBacklog(s.c.OutboundBuffered())
 	if s.rare.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
 		return idle.SocketState{NotWriting: true}
 	}

@@ -28,11 +28,17 @@ type backlog struct {
 // when output last moved.
 const maxStillProbes = 8
 
-// updateBacklog records that gnet holds n bytes back.
-func (s *conn) updateBacklog(n int) {
+// checkBacklog records that gnet holds n bytes back, and ends the connection if that
+// is more than MaxUnsent.
+func (s *conn) checkBacklog(n int) {
 	if most := s.loop.run.most; most > 0 && n > most {
 		s.track.End(kernel.CauseUnsent)
 	}
+	s.updateBacklog(n)
+}
+
+// updateBacklog records that gnet holds n bytes back, or is about to write them.
+func (s *conn) updateBacklog(n int) {
 	b := s.rare.backlog
 	switch {
 	case n == 0 && b == nil:

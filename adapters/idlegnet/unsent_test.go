@@ -59,6 +59,30 @@ func TestMaxUnsent(t *testing.T) {
 	}
 }
 
+// TestMaxUnsentOfAGreeting: what OnOpen returns counts only if gnet has to hold it back.
+// This greeting is longer than MaxUnsent, but the kernel takes it at once.
+func TestMaxUnsentOfAGreeting(t *testing.T) {
+	t.Parallel()
+	greeting := make([]byte, 20<<10)
+	h := &handler{
+		open:    func(gnet.Conn) ([]byte, gnet.Action) { return greeting, gnet.None },
+		traffic: func(c gnet.Conn) gnet.Action { c.Next(-1); c.Write([]byte("pong")); return gnet.None },
+	}
+	s := serve(t, h, idle.Policy{WriteTimeout: time.Hour}, &Options{MaxUnsent: 16 << 10}, tcp(), gnet.WithNumEventLoop(1))
+	nc := dial(t, s.address)
+	read(t, nc, len(greeting))
+	// The answer shows that the loop has been through the passes and tasks of OnOpen.
+	for range 3 {
+		if _, err := nc.Write([]byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+		read(t, nc, len("pong"))
+	}
+	if st := s.Stats(); len(st.Causes) > 0 {
+		t.Errorf("ended: %+v", st.Causes)
+	}
+}
+
 // TestUnsentIsCounted: a census tells how many bytes gnet holds back.
 func TestUnsentIsCounted(t *testing.T) {
 	t.Parallel()

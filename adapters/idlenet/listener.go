@@ -47,7 +47,8 @@ type Options struct {
 	// reaches, and less than the send buffer, which on Linux grows to 4 MB by default (net.ipv4.tcp_wmem).
 	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes
 	// counts. MaxUnsent has an effect on TCP and Unix sockets of Linux (not on 386 and s390x), which
-	// tell when a Write waits. A Write that doesn't wait costs nothing.
+	// tell when a Write waits. A Write that doesn't wait costs nothing. sendfile and splice
+	// don't tell, so there ReadFrom, which io.Copy uses, copies with Write instead.
 	MaxUnsent int
 
 	// Idle has the tick and other settings for the tracker that [Wrap] makes.

@@ -4,7 +4,9 @@ package idlenet
 
 import (
 	"errors"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -62,6 +64,31 @@ func TestMaxUnsent(t *testing.T) {
 			if st := tracker.Stats(); st.Causes["max_unsent"] != 1 {
 				t.Errorf("%+v", st.Causes)
 			}
+		})
+	}
+	// io.Copy would use sendfile and splice, which don't report that they wait.
+	for name, source := range map[string]func() io.Reader{
+		"from a file": func() io.Reader {
+			file, err := os.Create(filepath.Join(t.TempDir(), "large"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { file.Close() })
+			if err := file.Truncate(64 << 20); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		},
+		"from a connection": func() io.Reader {
+			source, feed := tcpPair(t)
+			go feed.Write(make([]byte, 64<<20))
+			return source
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := connect(t, newTracker(t, idle.Policy{WriteTimeout: time.Hour}), &Options{MaxUnsent: 8 << 10})
+			err, _ := await(t, func() error { _, err := io.Copy(server, source()); return err })
+			wantTimeout(t, err, idle.ReasonShed)
 		})
 	}
 	t.Run("high enough", func(t *testing.T) {
