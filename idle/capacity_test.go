@@ -394,7 +394,10 @@ func TestFullForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	const most, newcomers = 10_000, 100_000
+	most, newcomers := 10_000, 100_000
+	if raceEnabled && testing.Short() {
+		most, newcomers = 1_000, 30_000
+	}
 	if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,9 @@ func truncate(trace []happening, fails func([]happening) bool) []happening {
 // good as a tracker that does something wrong, and looks whether the simulation
 // finds out, and how short the trace gets.
 func TestShrinkDeliberateFaults(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("it is about the simulation, which TestSimulation runs as well")
+	}
 	for name, lie := range map[string]func(*Policy){
 		"idle limit is longer":      func(p *Policy) { stretch(&p.IdleTimeout) },
 		"idle limit is shorter":     func(p *Policy) { p.IdleTimeout = p.IdleTimeout * 3 / 4 },

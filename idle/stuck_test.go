@@ -194,6 +194,9 @@ func TestCancelBesideStuckLoop(t *testing.T) {
 // TestDrainBesideLoopThatBlocksLater drains while a loop blocks whose connections have been met,
 // and are the most idle ones. What is not done there leaves room for the others.
 func TestDrainBesideLoopThatBlocksLater(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("so many connections take half a minute; TestDrainBesideStuckLoop drains beside a blocked loop with few")
+	}
 	const many, few, over = mostGiven + 1000, 100, time.Minute
 	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
 		for range many {

@@ -59,11 +59,15 @@ func TestWaitsShorterThanATick(t *testing.T) {
 		"read rate":  {Policy{MinReadRate: rate}, 0, false},
 		"write rate": {Policy{MinWriteRate: rate}, 0, true},
 	}
+	step := 1
+	if raceEnabled && testing.Short() {
+		step = 5
+	}
 	for name, c := range cases {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			for _, l := range waitLoops {
 				t.Run(fmt.Sprint(name, " ", l, " tick ", tick), func(t *testing.T) {
-					for offset := range 10 {
+					for offset := 0; offset < 10; offset += step {
 						onBoth(t, c.policy, &Options{Tick: tick}, func(r *rig) {
 							p := r.peer()
 							r.do(p.PauseRead)
@@ -130,10 +134,10 @@ func TestSuspendedWait(t *testing.T) {
 	const limit = 2 * time.Second
 	policy := Policy{ReadTimeout: limit, WriteTimeout: limit}
 	for name, anew := range map[string]func(r *rig, p *peer){
-		"goes on":     nil,
-		"phase":       func(r *rig, p *peer) { p.Enter(r.phaseOf(policy)) },
-		"activity":    func(r *rig, p *peer) { p.Touch(); p.TouchOut() },
-		"after hours": func(r *rig, p *peer) { time.Sleep(time.Hour) },
+		"goes on":    nil,
+		"phase":      func(r *rig, p *peer) { p.Enter(r.phaseOf(policy)) },
+		"activity":   func(r *rig, p *peer) { p.Touch(); p.TouchOut() },
+		"long after": func(r *rig, p *peer) { time.Sleep(time.Minute) },
 	} {
 		for way, flow := range map[string]struct {
 			suspend, resume func(*Conn, *Wait)
