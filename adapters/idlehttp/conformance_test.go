@@ -157,6 +157,7 @@ type site struct {
 	*httpsuite.Site
 	server  *http.Server
 	another func() framed // connects again, in virtual time
+	silent  func() framed // another, which doesn't say hello
 }
 
 // start serves h with the timeouts limits, until the end of the test, at which the counts

@@ -77,7 +77,7 @@ func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http
 			c := httpsuite.Config{Listener: pipes, Timeouts: limits, Log: log, Idle: idle}
 			return setup(s.server, c, secure, func(server *http.Server) { speak2(server, secure) })
 		})
-		s.another = func() framed {
+		s.silent = func() framed {
 			here, err := pipes.Dial()
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +90,10 @@ func virtually(t *testing.T, secure bool, limits Timeouts, window uint32, h http
 				c.Conn = tls.Client(here, config)
 			}
 			c.In = bufio.NewReaderSize(spooled(c.Conn), 1<<14)
-			f := framed{c, s}
+			return framed{c, s}
+		}
+		s.another = func() framed {
+			f := s.silent()
 			f.hello(window)
 			return f
 		}

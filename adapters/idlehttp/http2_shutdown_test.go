@@ -65,19 +65,20 @@ func TestHTTP2KeepAlivesDisabled(t *testing.T) {
 func TestHTTP2Close(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		begun, ended := make(chan bool, 1), make(chan error, 1)
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+		h := func(w http.ResponseWriter, r *http.Request) {
 			begun <- true
 			<-r.Context().Done()
 			ended <- r.Context().Err()
-		})
-		f := s.dial2()
-		f.open(1, getBlock, endStream)
-		httpsuite.Receive(t, begun)
-		s.server.Close()
-		f.Drain()
-		if err := httpsuite.Receive(t, ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("the request's context: %v", err)
 		}
+		virtually(t, secure, all(time.Hour), defaultWindow, h, func(t *testing.T, f framed) {
+			f.open(1, getBlock, endStream)
+			<-begun
+			f.site.server.Close()
+			f.Drain()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the request's context: %v", err)
+			}
+		})
 	})
 }
 
@@ -139,11 +140,12 @@ func TestHTTP2KeepAliveEndsInTwoSteps(t *testing.T) {
 }
 
 // So is that of a connection that is drained, even if it is new. Nothing comes before the
-// server's SETTINGS.
+// server's SETTINGS. net/http waits 2 s for those of the client, which in real time may be over
+// on a busy machine.
 func TestHTTP2DrainEndsInTwoSteps(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		s := start2(t, secure, Timeouts{}, echo)
-		used, fresh := s.dial2(), framed{s.Dial("h2"), s}
+	virtual(t, Timeouts{}, defaultWindow, echo, func(t *testing.T, used framed) {
+		s := used.site
+		fresh := s.silent()
 		used.get(1)
 		httpsuite.Eventually(t, "both are accepted", func() bool { return s.Stats().Live == 2 })
 		down := make(chan error, 1)
