@@ -40,11 +40,13 @@ import (
 // deadline that was true a moment ago, never one that is too early. Package internal/model tries
 // all interleavings.
 //
-// A Conn is for one connection. Its state is 0 before it is tracked, and never again, then live,
-// and at last over. One swap of live, ending, expired and over decides the outcome. The other
+// A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
+// decides, then live, and at last over. It is 0 again only if Track has failed. One swap of live, ending, expired and over decides the outcome. The other
 // flags may be set and cleared at any time.
 //
 //	flag        means                                        set by                 cleared by
+//	entering    Track may still refuse it                    Track                  Track
+//	rekeyed     Rekey was called meanwhile                   Rekey                  Track, which calls it again
 //	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
 //	            (see Deliver), or it has been
@@ -71,7 +73,8 @@ import (
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
 // connection's own type, and do not copy it. The zero value is ready for [Tracker.Track] or
-// [Shard.Track]; call no other method before. A Conn is tracked once: to track a
+// [Shard.Track]; call no other method but Rekey before that
+// has returned. A Conn is tracked once: to track a
 // connection again, use a new one.
 //
 // The methods that report activity neither allocate nor block, except that they

@@ -234,8 +234,10 @@ const (
 	pongIn
 	evicting
 	handshaking
+	entering
+	rekeyed
 
-	missUnit = 1 << 16
+	missUnit = 1 << 18
 	missMask = 0x7f * missUnit
 	flags    = missUnit - 1
 )
@@ -243,8 +245,8 @@ const (
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// start begins the tracking, with the given flags. It returns false if that has begun before.
-func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, live|with) }
+// start begins Track, with the given flags. It returns false if that has begun before.
+func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, entering|with) }
 
 // drop clears a flag. It reports whether it was set.
 func (s *state) drop(flag uint32) bool { return s.Load()&flag != 0 && s.And(^flag)&flag != 0 }

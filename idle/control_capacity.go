@@ -202,10 +202,10 @@ func (r *room) setQuota(q Quota) {
 // Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
 // empty when it was tracked, as its address was not known yet. If PerKey, NewPerKey or
 // HandshakesPerKey allow no other connection of its key, it is ended with [ReasonEvict] as
-// [Conn.End] does. On a connection that is not live Rekey has no effect. Any goroutine may call
-// it.
+// [Conn.End] does. While Track is running, Rekey only has Track ask again when it has admitted
+// the connection. On one that is not tracked it has no effect. Any goroutine may call it.
 func (c *Conn) Rekey() {
-	if !c.Live() {
+	if c.state.move(entering, rekeyed, 0) || !c.Live() {
 		return
 	}
 	s := c.shard

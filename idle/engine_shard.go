@@ -212,28 +212,27 @@ func (s *Shard) enroll(c *Conn, keys *keys) error {
 	if now := s.tracker.keys.Load(); now != keys && now != nil { // the walk that counts may have been here before insert
 		now.adopt(c)
 	}
+	if c.state.drop(rekeyed) {
+		c.Rekey()
+	}
 	return nil
 }
 
-// insert gives c its place in the wheel.
+// insert makes c live, and gives it its place in the wheel. Until then nobody else can end it.
 func (s *Shard) insert(c *Conn) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	err := error(nil)
 	if s.isClosed() { // the tracker's Close may have missed the connection
-		err = s.tracker.errClosed()
-	} else if c.follow(s.clock) { // the walk may have been here before the policy was loaded
-		err = c.hooks.Check(c.phase.Load().policy)
+		return s.tracker.errClosed()
 	}
-	if err != nil {
-		if _, ok := c.state.end(); ok {
+	if c.follow(s.clock) { // the walk may have been here before the policy was loaded
+		if err := c.hooks.Check(c.phase.Load().policy); err != nil {
 			return err
 		}
 	}
-	if c.Live() { // another goroutine may have closed it
-		s.add(c)
-		s.place(&c.entry, moment{now: s.clock.Recent()})
-	}
+	c.state.set(live, entering)
+	s.add(c)
+	s.place(&c.entry, moment{now: s.clock.Recent()})
 	return nil
 }
 

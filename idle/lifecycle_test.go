@@ -293,7 +293,7 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 	p, tracked := &peer{}, make(chan error)
 	release := tr.clock.Hold()
 	go func() { tracked <- tr.Track(&p.Conn, p, hooksOf(p)) }()
-	for !p.Live() {
+	for p.state.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	tr.tryClose()

@@ -158,7 +158,7 @@ func TestQueue(t *testing.T) {
 			var all []candidate
 			for range n {
 				w := &queuer{conn: &Conn{}, last: at(int64(now - uint32(rng.IntN(within)))).Bits()}
-				w.conn.state.start(0)
+				w.conn.state.Store(live)
 				w.conn.in.stamp.Store(at(int64(w.last)))
 				w.conn.out.stamp.Store(at(int64(w.last - uint32(rng.IntN(10)))))
 				want = append(want, w)
@@ -215,7 +215,7 @@ func TestQueueKeepsNothing(t *testing.T) {
 	var some []candidate
 	for i := range uint32(50) {
 		c := &Conn{}
-		c.state.start(0)
+		c.state.Store(live)
 		some = append(some, candidate{conn: c, last: i})
 		c.in.stamp.Store(at(int64(i + i%2*100))) // half of them have moved
 	}

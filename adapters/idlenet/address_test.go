@@ -182,3 +182,29 @@ func TestLabelKnownLater(t *testing.T) {
 		}
 	})
 }
+
+// TestKeyCloses has Key close the connection that it is asked about, while Track is running.
+func TestKeyCloses(t *testing.T) {
+	tr, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	closes := func(owner any) string {
+		owner.(net.Conn).Close()
+		return "banned"
+	}
+	if err := tr.SetCapacity(idle.Capacity{PerKey: 1, Key: closes}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a, b := net.Pipe()
+		defer b.Close()
+		if _, err := WrapConn(a, tr, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := tr.Stats(); got.Live != 0 {
+		t.Errorf("%d are live that are closed", got.Live)
+	}
+}

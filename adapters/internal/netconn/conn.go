@@ -322,11 +322,10 @@ func (c *Conn) setFlag(m uint32, on bool) {
 // Close closes the connection and ends its tracking. It returns nil if the
 // connection has already been closed because it had timed out.
 func (c *Conn) Close() error {
-	track := c.tracking()
-	track.Stop()
+	c.tracking().Stop()
 	c.setExpired()
-	if again := c.tracking(); again != track {
-		again.Stop() // a concurrent Track has not seen the flag
+	if again := c.tracking(); again.Live() {
+		again.Stop() // a concurrent Init or Track has not seen the flag
 	}
 	err := c.inner.Close()
 	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {

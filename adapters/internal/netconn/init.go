@@ -57,6 +57,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 	if err := t.Track(&c.track, owner, &s.Hooks); err != nil {
 		return err
 	}
+	if c.flags.Load()&expired != 0 { // Capacity.Key has closed it, when Stop had no effect yet
+		c.track.Stop()
+	}
 	c.track.PauseRead() // no Read is waiting yet
 	c.prepare(t.Policy())
 	return nil

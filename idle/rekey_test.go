@@ -1,0 +1,112 @@
+package idle
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A lateKey is an owner whose key becomes known while Track runs: the first call of Key has
+// another goroutine call Rekey, as idlenet does behind the PROXY protocol, and takes a second.
+type lateKey struct {
+	conn  Conn
+	t     *testing.T
+	asked bool
+}
+
+func (o *lateKey) key() string {
+	if o.asked {
+		return "same"
+	}
+	o.asked = true
+	go o.conn.Rekey()
+	time.Sleep(time.Second)
+	o.conn.End("before Track has admitted it") // no effect
+	if o.conn.Live() {
+		o.t.Error("the connection is live before Track has admitted it")
+	}
+	return ""
+}
+
+func keyOfLate(owner any) string {
+	if o, ok := owner.(*lateKey); ok {
+		return o.key()
+	}
+	return ""
+}
+
+// TestRekeyWhileTrackRefuses calls Rekey of connections that Track then refuses. They must not
+// count as ended, or the tracker has fewer connections than are open.
+func TestRekeyWhileTrackRefuses(t *testing.T) {
+	for name, c := range map[string]Capacity{
+		"MaxConns": {MaxConns: 2, MinIdle: time.Hour, PerKey: 1, Key: keyOfLate},
+		"New":      {New: Quota{PerSecond: 0.001, Burst: 2}, PerKey: 1, Key: keyOfLate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				if err := tr.SetCapacity(c); err != nil {
+					t.Fatal(err)
+				}
+				hooks := &Hooks{Expire: func(any, *TimeoutError) {}}
+				var open Conn
+				if err := tr.Track(&open, "open", hooks); err != nil {
+					t.Fatal(err)
+				}
+				holder := &lateKey{t: t, asked: true} // has all that its key may have
+				if err := tr.Track(&holder.conn, holder, hooks); err != nil {
+					t.Fatal(err)
+				}
+				refused := &lateKey{t: t}
+				if err := tr.Track(&refused.conn, refused, hooks); !errors.Is(err, ErrFull) {
+					t.Fatalf("the third: %v", err)
+				}
+				time.Sleep(time.Second)
+				if st, k := tr.Stats(), tr.keys.Load(); st.Live != 2 || st.Evicted != 0 || len(k.of) != 1 || tr.room.taken.Load() != 2 {
+					t.Errorf("2 are open; live %d, evicted %d, by key %d, places taken %d", int64(st.Live), st.Evicted, len(k.of), tr.room.taken.Load())
+				}
+				holder.conn.Stop()
+				tr.CloseWhenEmpty()
+				time.Sleep(time.Second)
+				if tr.isClosed() {
+					t.Error("CloseWhenEmpty has closed the tracker, though a connection is open")
+				}
+			})
+		})
+	}
+}
+
+// TestRekeyWhileTrackAdmits calls Rekey of connections that Track then admits. They count by
+// the key that has become known, and the second is ended, as its key may have only one.
+func TestRekeyWhileTrackAdmits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		if err := tr.SetCapacity(Capacity{PerKey: 1, Key: keyOfLate}); err != nil {
+			t.Fatal(err)
+		}
+		var ended []*TimeoutError
+		hooks := &Hooks{Expire: func(_ any, err *TimeoutError) { ended = append(ended, err) }}
+		first, second := &lateKey{t: t}, &lateKey{t: t}
+		for _, o := range []*lateKey{first, second} {
+			if err := tr.Track(&o.conn, o, hooks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if !first.conn.Live() || second.conn.Live() || len(ended) != 1 || ended[0].Reason != ReasonEvict || ended[0].Cause != causeKey {
+			t.Errorf("first live: %v, second live: %v, ended: %v", first.conn.Live(), second.conn.Live(), ended)
+		}
+		if st := tr.Stats(); st.Live != 1 || st.Tracked != 2 || tr.room.taken.Load() != 1 {
+			t.Errorf("live %d, tracked %d, places taken %d", int64(st.Live), st.Tracked, tr.room.taken.Load())
+		}
+	})
+}
