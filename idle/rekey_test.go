@@ -67,6 +67,7 @@ func TestRekeyWhileTrackRefuses(t *testing.T) {
 					t.Fatalf("the third: %v", err)
 				}
 				time.Sleep(time.Second)
+				synctest.Wait()
 				if st, k := tr.Stats(), tr.keys.Load(); st.Live != 2 || st.Evicted != 0 || len(k.of) != 1 || tr.room.taken.Load() != 2 {
 					t.Errorf("2 are open; live %d, evicted %d, by key %d, places taken %d", int64(st.Live), st.Evicted, len(k.of), tr.room.taken.Load())
 				}
@@ -102,6 +103,7 @@ func TestRekeyWhileTrackAdmits(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
+		synctest.Wait() // ended is written by another goroutine
 		if !first.conn.Live() || second.conn.Live() || len(ended) != 1 || ended[0].Reason != ReasonEvict || ended[0].Cause != causeKey {
 			t.Errorf("first live: %v, second live: %v, ended: %v", first.conn.Live(), second.conn.Live(), ended)
 		}
