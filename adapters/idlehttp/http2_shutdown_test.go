@@ -17,35 +17,36 @@ import (
 func TestHTTP2Shutdown(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
 		begun, finish := make(chan bool, 1), make(chan bool)
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+		h := func(w http.ResponseWriter, r *http.Request) {
 			begun <- true
 			<-finish
 			io.WriteString(w, "done")
-		})
-		f, late := s.dial2(), s.Dial("h2")
-		f.open(1, getBlock, endStream)
-		httpsuite.Receive(t, begun)
-		down := make(chan error, 1)
-		go func() { down <- s.server.Shutdown(context.Background()) }()
-		f.wantGoAway()
-		late.Send(hello)
-		late.Close()
-		f.open(3, getBlock, endStream) // it is ignored
-		finish <- true
-		f.wantEnd(1)
-		f.Drain()
-		if err := httpsuite.Receive(t, down); err != nil {
-			t.Error(err)
 		}
-		s.wantReset(0)
+		virtually(t, secure, all(time.Hour), defaultWindow, h, func(t *testing.T, f framed) {
+			late := f.site.silent()
+			f.open(1, getBlock, endStream)
+			<-begun
+			down := make(chan error, 1)
+			go func() { down <- f.site.server.Shutdown(context.Background()) }()
+			f.wantGoAway()
+			late.Send(hello)
+			late.Close()
+			f.open(3, getBlock, endStream) // it is ignored
+			finish <- true
+			f.wantEnd(1)
+			f.Drain()
+			if err := <-down; err != nil {
+				t.Error(err)
+			}
+			f.site.wantReset(0)
+		})
 	})
 }
 
 // A server without keep-alives ends a connection after the requests in flight.
 func TestHTTP2KeepAlivesDisabled(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		s := start2(t, secure, all(patience), echo)
-		f := s.dial2()
+	virtual(t, all(time.Hour), defaultWindow, echo, func(t *testing.T, f framed) {
+		s := f.site
 		f.get(1)
 		f.Send(ping)
 		f.wantFrame("an answer", func(g got) bool { return g.kind == typePing })
@@ -54,7 +55,7 @@ func TestHTTP2KeepAlivesDisabled(t *testing.T) {
 		f.wantGoAway()
 		f.Drain()
 		s.server.SetKeepAlivesEnabled(true)
-		f = s.dial2()
+		f = s.another()
 		f.get(1)
 		f.get(3)
 		s.WantNone()
