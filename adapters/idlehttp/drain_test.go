@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idletest"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -35,4 +39,106 @@ func TestShutdownAgainAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWatchAgainInShutdown gives a WebSocket another policy during a Shutdown. That waits for the
+// WebSocket all the same. The tracker takes a while to admit it, because Key looks something up.
+func TestWatchAgainInShutdown(t *testing.T) {
+	var slow atomic.Bool
+	again := make(chan *http.Request, 1)
+	inBubble(t, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		if err := Watch(r, idle.Policy{IdleTimeout: time.Hour}, Callbacks{}); err != nil {
+			t.Error(err)
+		}
+		again <- r
+		io.Copy(io.Discard, nc)
+	}, func(t *testing.T, l *Listener, pipes *idletest.Listener) {
+		if err := l.Tracker().SetCapacity(idle.Capacity{PerKey: 100, Key: func(any) string {
+			if slow.Load() {
+				time.Sleep(15 * time.Millisecond)
+			}
+			return "the same"
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		nc, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		r := <-again
+		begun := time.Now()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Shutdown(context.Background(), idle.Drain{CloseDelay: time.Minute, ForceAfter: 2 * time.Minute}, l)
+		}()
+		time.Sleep(time.Second)
+		slow.Store(true)
+		if err := Watch(r, idle.Policy{IdleTimeout: 2 * time.Hour}, Callbacks{}); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if after := time.Since(begun); after < time.Minute {
+			t.Errorf("Shutdown has not waited: it ended after %v", after)
+		}
+		nc.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := nc.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("open after Shutdown: %v", err)
+		}
+	})
+}
+
+// TestToldHijackedForgotten has a request told to finish by a Shed, hijack its connection, and
+// forget it. The garbage collector closes that, as behind a bare server.
+func TestToldHijackedForgotten(t *testing.T) {
+	for name, shed := range map[string]bool{"without Shed": false, "with Shed": true} {
+		t.Run(name, func(t *testing.T) {
+			inHandler, goOn := make(chan bool), make(chan bool)
+			s := httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return httpsuite.Setup{}, err
+				}
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					inHandler <- true
+					<-goOn
+					if _, _, err := http.NewResponseController(w).Hijack(); err != nil {
+						t.Error(err)
+					}
+				})
+				return setup(&http.Server{Handler: h}, httpsuite.Config{Listener: ln, Log: log, Idle: idle}, false, func(*http.Server) {})
+			})
+			c := s.Dial()
+			c.Send(httpsuite.Get("/"))
+			<-inHandler
+			if shed {
+				if _, err := s.Listener.(*Listener).Tracker().Shed(idle.Shed{}); err != nil {
+					t.Fatal(err)
+				}
+				httpsuite.Eventually(t, "it is told", func() bool { return s.Setup.Told() == 1 })
+			}
+			goOn <- true
+			closed := make(chan error, 1)
+			go func() {
+				_, err := c.In.ReadByte()
+				closed <- err
+			}()
+			httpsuite.Eventually(t, "it is closed", func() bool {
+				runtime.GC()
+				return len(closed) > 0
+			})
+			if err := <-closed; err != io.EOF {
+				t.Error(err)
+			}
+		})
+	}
 }

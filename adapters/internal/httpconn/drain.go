@@ -45,8 +45,13 @@ func (c *Conn) onDrain() {
 	begun := make(chan struct{})
 	c.listener.drain.some.Store(true)
 	c.listener.drain.told.Store(c, sync.OnceFunc(func() { close(begun) }))
-	if c.state.Load()&closed != 0 { // Close may have called forget before
+	switch state := c.state.Load(); { // Close or Hijack may have called untell before
+	case state&closed != 0:
 		c.listener.drain.forget(c)
+		return
+	case state&^flags == hijacked:
+		c.listener.drain.untell(c)
+		c.onDrain()
 		return
 	}
 	if !c.served.Load() {
@@ -113,12 +118,18 @@ func CountTold(l *Listener) (n int) {
 
 // forget is called when c has ended.
 func (d *drain) forget(c *Conn) {
+	d.untell(c)
+	d.tracked(c)
+}
+
+// untell is called when c has no further response that could ask its client to close it.
+// After that d doesn't keep c from the garbage collector.
+func (d *drain) untell(c *Conn) {
 	if d.some.Load() {
 		if tell, ok := d.told.LoadAndDelete(c); ok {
 			tell.(func())()
 		}
 	}
-	d.tracked(c)
 }
 
 // tracked is called when c is tracked, or has ended. It undoes remember.

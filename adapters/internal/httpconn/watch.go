@@ -17,6 +17,7 @@ func (c *Conn) Hijack() {
 	for from := range uint32(hijacked) {
 		if c.transition(from, hijacked) {
 			c.ReadAhead(false)
+			c.listener.drain.untell(c)
 			if p := c.listener.phases[Hijacked]; p.Policy().SetsLimit() {
 				c.Conn.Enter(p)
 			} else {
@@ -29,8 +30,8 @@ func (c *Conn) Hijack() {
 
 // letGo ends the tracking of a connection that stays open.
 func (c *Conn) letGo() {
+	c.listener.drain.remember(c) // before: a Drain may finish as soon as c isn't tracked
 	c.Untrack()
-	c.listener.drain.remember(c)
 	c.listener.release(c)
 }
 
@@ -48,8 +49,7 @@ func (c *Conn) retrack() bool {
 
 // track tracks c again, as if it had just been accepted. l.watching must be held.
 func (l *Listener) track(c *Conn) error {
-	c.Untrack()
-	if err := c.Track(l.tracker, c); err != nil {
+	if err := c.Retrack(l.tracker, c); err != nil {
 		return err
 	}
 	l.retracked.Add(1)

@@ -37,15 +37,23 @@ func (c *Conn) Untrack() bool {
 // [Conn.Untrack] first, or [Conn.Enter] to change the phase only. It fails with
 // the limit that has passed if the connection has timed out, with net.ErrClosed
 // if it is closed, and for the reasons that [Conn.Init] has with t. owner is as there.
-func (c *Conn) Track(t *idle.Tracker, owner any) error {
+func (c *Conn) Track(t *idle.Tracker, owner any) error { return c.adopt(t, owner, false) }
+
+// Retrack is Track for a connection that may be tracked. That tracking ends when the new one
+// has begun. So if both are by one tracker, a Drain of it doesn't finish in between.
+func (c *Conn) Retrack(t *idle.Tracker, owner any) error { return c.adopt(t, owner, true) }
+
+// adopt is Track, or Retrack if the connection may be tracked.
+func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	if t == nil {
 		return ErrNoTracker
 	}
 	now := c.tracking()
+	wasLive := now.Live()
 	switch {
 	case c.flags.Load()&expired != 0:
 		return c.trackError()
-	case now.Live():
+	case wasLive && !again:
 		return idle.ErrTracked
 	case now.Ending():
 		return errEnding
@@ -56,6 +64,10 @@ func (c *Conn) Track(t *idle.Tracker, owner any) error {
 	track := new(idle.Conn)
 	if err := t.Adopt(track, owner, &c.setup.Hooks); err != nil {
 		return err
+	}
+	if wasLive && !now.Release() { // it has timed out, or was untracked or closed meanwhile
+		track.Release()
+		return c.adopt(t, owner, again)
 	}
 	c.credit.Take(c.Inspect().Acked) // bytes acknowledged before now do not count
 	if !c.update(func(x *extra) bool {
