@@ -81,7 +81,9 @@ func (o *Operation) Cause() string { return o.plan.cause }
 func (o *Operation) Done() <-chan struct{} { return o.done }
 
 // Cancel ends the operation. Connections that it has not ended stay open, even if it has
-// asked them to finish. After o has finished Cancel has no effect.
+// asked them to finish. What OnDrain has begun is not undone: the next response on an HTTP
+// connection that has been asked still says Connection: close. After o has finished Cancel has
+// no effect.
 func (o *Operation) Cancel() { o.say(func() { o.cancelled = true }) }
 
 // Pause suspends the operation until [Operation.Resume]. Time in which it is paused does

@@ -243,6 +243,10 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // They are ended d.CloseDelay later. Those without limits are closed last, as nothing is known
 // of them.
 //
+// Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
+// If that is zero and no other connection with limits is left, the connection is closed at once,
+// perhaps before Watch.
+//
 // Shutdown fails if a value in d is invalid, if a listener is being drained already, and
 // with the error of ctx when that is done first. Connections that are left then stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {

@@ -227,3 +227,25 @@ func TestShutdownRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestShutdownTwiceAtOnce calls Shutdown from two goroutines. One of them may be refused because of
+// the drain of the other. The server is shut down.
+func TestShutdownTwiceAtOnce(t *testing.T) {
+	l, server, served := serve(t, Timeouts{})
+	var both sync.WaitGroup
+	var done atomic.Int32
+	for range 2 {
+		both.Go(func() {
+			if err := Shutdown(t.Context(), server, idle.Drain{ForceAfter: patience}, l); err == nil {
+				done.Add(1)
+			}
+		})
+	}
+	both.Wait()
+	if done.Load() == 0 {
+		t.Error("both have failed")
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

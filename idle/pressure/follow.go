@@ -123,7 +123,8 @@ func check(reading float64) error {
 }
 
 // A Follower has policies follow a pressure. It is made by [Follow]. Its methods may be
-// called from any goroutine. A nil Follower follows nothing: its pressure is 0.
+// called from any goroutine. A nil Follower follows nothing, like one that has stopped: its pressure
+// is 0, and Stop and Add have no effect.
 type Follower struct {
 	config  Config
 	tracker *idle.Tracker
@@ -201,6 +202,9 @@ func Follow(t *idle.Tracker, c Config) (*Follower, error) {
 // Add has another phase follow, of any tracker. It fails as [Follow] does. It has no
 // effect if f has stopped.
 func (f *Follower) Add(t *idle.Tracker, phase *idle.Phase, full idle.Policy) error {
+	if f == nil {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
@@ -247,6 +251,9 @@ func inPhase(name string, err error) error {
 // Stop ends the following. The policies are those at rest again when it has returned. A
 // call of Read may still be running.
 func (f *Follower) Stop() {
+	if f == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
@@ -272,7 +279,14 @@ func (f *Follower) hasStopped() bool {
 }
 
 // Done returns a channel that is closed when f has stopped: after Stop, or with its tracker.
-func (f *Follower) Done() <-chan struct{} { return f.done }
+func (f *Follower) Done() <-chan struct{} {
+	if f == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return f.done
+}
 
 // Pressure returns the pressure that the limits follow, from 0 to 1.
 func (f *Follower) Pressure() float64 {

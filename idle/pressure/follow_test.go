@@ -331,6 +331,11 @@ func TestRefused(t *testing.T) {
 		if none.Pressure() != 0 || none.Failures() != 0 || none.Rest(mine) != mine.Policy() {
 			r.Error("a nil Follower follows something")
 		}
+		if err := none.Add(r.Tracker, mine, fast); err != nil {
+			r.Error(err)
+		}
+		none.Stop()
+		<-none.Done()
 	})
 }
 

@@ -213,9 +213,18 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 }
 
 // SetServer tells l which server it belongs to, and how that is shut down. It is called
-// before l is served.
+// before l is served, or by a Shutdown.
 func SetServer(l *Listener, server any, shut func(context.Context) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.server, l.shut = server, shut
+}
+
+// getServer returns what SetServer was given.
+func (l *Listener) getServer() (server any, shut func(context.Context) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.server, l.shut
 }
 
 // LameDuck has clients leave while their server goes on, for the time d or until ctx is
@@ -313,11 +322,12 @@ func giveUp(o *idle.Operation) {
 func shutServers(ctx context.Context, all []*Listener) (err error) {
 	done := map[any]bool{}
 	for _, l := range all {
-		if done[l.server] {
+		server, shut := l.getServer()
+		if done[server] {
 			continue
 		}
-		done[l.server] = true
-		if e := l.shut(ctx); !errors.Is(e, net.ErrClosed) {
+		done[server] = true
+		if e := shut(ctx); !errors.Is(e, net.ErrClosed) {
 			err = cmp.Or(err, e)
 		}
 	}

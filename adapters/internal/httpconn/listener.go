@@ -27,8 +27,6 @@ type Listener struct {
 	http2   HTTP2
 	secure  bool // TLS with config runs on top of the connections
 	config  *tls.Config
-	server  any                         // of which this is a listener
-	shut    func(context.Context) error // shuts the server down
 	tracker *idle.Tracker
 	phases  [numPhases]*idle.Phase
 	setup   *netconn.Setup
@@ -42,6 +40,8 @@ type Listener struct {
 	open   int  // tracked connections, plus 1 while the listener is open
 	served bool // Accept has been called
 	closed bool
+	server any                         // of which this is a listener
+	shut   func(context.Context) error // shuts the server down
 
 	watching  sync.Mutex    // held while a hijacked connection changes its tracker
 	retracked atomic.Uint64 // how many times a connection was tracked again
