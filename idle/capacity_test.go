@@ -412,3 +412,41 @@ func TestFullForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestPolicyBesideCapacity: SetPolicy refuses a policy of new connections beside which
+// SetCapacity would refuse the capacity. Other phases may have it.
+func TestPolicyBesideCapacity(t *testing.T) {
+	used := Policy{Heartbeat: Heartbeat{Interval: 10 * time.Second, Timeout: time.Second, CountsAsUse: true}}
+	capacity := Capacity{MaxConns: 10, MinIdle: time.Minute}
+	tr, err := New(used, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if err := tr.SetCapacity(capacity); err == nil {
+		t.Error("SetCapacity accepts it")
+	}
+	if err := tr.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.SetCapacity(capacity); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.SetPolicy(used); err == nil || !strings.Contains(err.Error(), "Capacity.MinIdle is 1m0s") || tr.Policy().IdleTimeout != time.Hour {
+		t.Errorf("SetPolicy: %v; the policy is %+v", err, tr.Policy())
+	}
+	other, err := tr.Phase(Policy{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.SetPolicy(used); err != nil {
+		t.Errorf("SetPolicy of another phase: %v", err)
+	}
+	capacity.Exempt = []*Phase{tr.Initial()}
+	if err := tr.SetCapacity(capacity); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.SetPolicy(used); err != nil {
+		t.Errorf("SetPolicy, as none may be evicted anyway: %v", err)
+	}
+}

@@ -85,22 +85,30 @@ func (c *Capacity) validate(t *Tracker) error {
 		return fmt.Errorf("idle: Capacity.Handshakes is %d; use 0 for no limit", c.Handshakes)
 	case c.HandshakesPerKey < 0:
 		return fmt.Errorf("idle: Capacity.HandshakesPerKey is %d; use 0 for no limit", c.HandshakesPerKey)
-	case c.limitsHandshakes() && !t.phase.Policy().Handshake:
-		return c.errHandshakePolicy()
 	case c.Key != nil && !c.counts():
 		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey and HandshakesPerKey too; set one of them")
-	}
-	if p := t.phase; !t.opts.PhasesOnly && !slices.Contains(c.Exempt, p) {
-		if h := p.Policy().Heartbeat; h.CountsAsUse && c.MinIdle >= h.Interval {
-			return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and Heartbeat.CountsAsUse is set, so none would be evicted; use less than the Interval, or don't set CountsAsUse", c.MinIdle, h.Interval)
-		}
 	}
 	for i, p := range c.Exempt {
 		if p == nil || p.clock != t.clock {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
-	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"))
+	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"),
+		c.suits(t, t.phase.Policy()))
+}
+
+// suits returns an error if connections that begin with the policy p would not be limited as c
+// says. c may be nil.
+func (c *Capacity) suits(t *Tracker, p Policy) error {
+	h := p.Heartbeat
+	switch {
+	case c == nil:
+	case c.limitsHandshakes() && !p.Handshake:
+		return c.errHandshakePolicy()
+	case !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) && h.CountsAsUse && c.MinIdle >= h.Interval:
+		return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and Heartbeat.CountsAsUse is set, so none would be evicted; use less than the Interval, or don't set CountsAsUse", c.MinIdle, h.Interval)
+	}
+	return nil
 }
 
 // errHandshakePolicy is the error for Handshakes or HandshakesPerKey that would limit nothing.
@@ -122,26 +130,37 @@ func (c *Capacity) errHandshakePolicy() error {
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
 func (t *Tracker) SetCapacity(c Capacity) error {
 	t.mustBeMade()
-	if err := c.validate(t); err != nil {
-		return err
-	}
-	if t.isClosed() {
-		return ErrClosed
-	}
-	c.Exempt = slices.Clone(c.Exempt)
 	r := &t.room
 	r.setting.Lock()
 	defer r.setting.Unlock()
-	if c.isZero() {
-		r.limit.Store(nil)
-	} else {
-		r.limit.Store(&c)
+	c.Exempt = slices.Clone(c.Exempt)
+	if err := t.setLimit(&c); err != nil {
+		return err
 	}
 	t.countKeys(&c)
 	r.setQuota(c.New)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settle()
+	return nil
+}
+
+// setLimit checks and stores c. It holds t.mu, as SetPolicy does when it compares a policy with
+// the capacity.
+func (t *Tracker) setLimit(c *Capacity) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := c.validate(t); err != nil {
+		return err
+	}
+	switch {
+	case t.closed:
+		return ErrClosed
+	case c.isZero():
+		t.room.limit.Store(nil)
+	default:
+		t.room.limit.Store(c)
+	}
 	return nil
 }
 

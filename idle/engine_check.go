@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
@@ -357,12 +358,11 @@ func (t *Tracker) setting(phase string, r Reason) string {
 	if r == 0 || r >= numLimits {
 		return ""
 	}
+	name := ""
 	if t.opts.Setting != nil {
-		if name := t.opts.Setting(phase, r); name != "" {
-			return name
-		}
+		t.calls.guard("Setting", func() { name = t.opts.Setting(phase, r) })
 	}
-	return r.setting()
+	return cmp.Or(name, r.setting())
 }
 
 // error returns the decision as an error, which names the field of Policy.

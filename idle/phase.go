@@ -167,7 +167,8 @@ func (t *Tracker) SetPolicy(p Policy) error {
 //
 // If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
 // closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
-// Heartbeat but connections were tracked with Hooks that have no Ping. Then nothing changes.
+// Heartbeat but connections were tracked with Hooks that have no Ping, or if new connections would
+// get a policy that [Tracker.SetCapacity] refuses. Then nothing changes.
 func (ph *Phase) SetPolicy(p Policy) error {
 	if ph == nil {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")
@@ -210,13 +211,17 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 	if err := p.validate(t.opts.Tick); err != nil {
 		return false, err
 	}
+	unfit := error(nil)
+	if phase.first == t.phase.first {
+		unfit = t.room.limit.Load().suits(t, p)
+	}
 	switch beat := p.Heartbeat; {
 	case t.closed:
 		return false, ErrClosed
 	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
 		return false, fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
-	case phase.first == t.phase.first && !p.Handshake && t.room.limitsHandshakes():
-		return false, t.room.limit.Load().errHandshakePolicy()
+	case unfit != nil:
+		return false, unfit
 	case version != nil && is != *version:
 		return false, nil
 	case version != nil && now == p:

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,30 @@ func TestSetting(t *testing.T) {
 		tracker.Close()
 		if len(told) != 1 || told[0].Setting != "KeepAlive" {
 			t.Errorf("ends: %+v", told)
+		}
+	})
+}
+
+// TestSettingPanics: a panic of Options.Setting is counted, as those of callbacks are, and the
+// name is that of the field.
+func TestSettingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := New(Policy{IdleTimeout: time.Second}, &Options{
+			Setting: func(string, Reason) string { panic("no name") },
+			Logger:  slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		var expired *TimeoutError
+		if err := tracker.Track(new(Conn), t, &Hooks{Expire: func(_ any, err *TimeoutError) { expired = err }}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if expired == nil || expired.Setting != "IdleTimeout" || tracker.Stats().Panics == 0 {
+			t.Errorf("the error is %v, and %d panics were counted", expired, tracker.Stats().Panics)
 		}
 	})
 }

@@ -103,8 +103,7 @@ func (w *world) capacitate(pick uint64) {
 		c = w.anyCapacity(pick / 8)
 	}
 	now := w.now()
-	beat := w.phases[0].Policy().Heartbeat
-	useless := beat.CountsAsUse && c.MinIdle >= beat.Interval && !slices.Contains(c.Exempt, w.phases[0])
+	useless := w.areUsed(c, w.phases[0].Policy())
 	if err := w.tracker.SetCapacity(c); (err != nil) != useless {
 		w.errorf("at %v: SetCapacity(%+v): %v", now, c, err)
 	}
@@ -118,6 +117,12 @@ func (w *world) capacitate(pick uint64) {
 		n.ofKeys = map[string]*simQuota{}
 	}
 	n.before, n.now, n.since, n.over = n.now, c, now, never
+}
+
+// areUsed reports whether c could evict no connection that begins with the policy p, because its
+// pings count as use.
+func (w *world) areUsed(c Capacity, p Policy) bool {
+	return p.Heartbeat.CountsAsUse && c.MinIdle >= p.Heartbeat.Interval && !slices.Contains(c.Exempt, w.phases[0])
 }
 
 // anyCapacity returns a random capacity.

@@ -25,7 +25,7 @@ type Stats struct {
 	RefusedKey  uint64 // of Refused, those because of PerKey
 	RefusedRate uint64 // of Refused, those because of New or NewPerKey
 
-	RefusedHandshake uint64 // of Refused, those because of Handshakes
+	RefusedHandshake uint64 // of Refused, those because of Handshakes or HandshakesPerKey
 
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping

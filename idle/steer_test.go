@@ -173,6 +173,12 @@ func (w *world) replaceBy(ph *Phase, p Policy) {
 	if p == ph.Policy() {
 		return
 	}
+	if ph == w.phases[0] && w.areUsed(w.capacity.now, p) {
+		if err := ph.SetPolicy(p); err == nil {
+			w.errorf("SetPolicy(%+v) beside %+v: no error", p, w.capacity.now)
+		}
+		return
+	}
 	by := w.now() + w.walkTime()
 	if err := ph.SetPolicy(p); err != nil {
 		w.errorf("at %v: Replace by %+v: %v", w.now(), p, err)
