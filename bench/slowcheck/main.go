@@ -52,7 +52,7 @@ func newProgram(c *config) *program.Program[*report] {
 			fs.IntVar(&c.options.AtOnce, "at-once", 0, "how many cases to try at a time; 1 for one after the other, 0 for all")
 			fs.StringVar(&c.target.Get, "get", "/", "a `path` with a small answer")
 			fs.StringVar(&c.target.Post, "post", "", "a `path` that reads a body")
-			fs.StringVar(&c.target.Large, "large", "", "a `path` with an answer of some megabytes")
+			fs.StringVar(&c.target.Large, "large", "", "a `path` with an answer of at least 16 MB")
 			fs.StringVar(&c.target.Stream, "stream", "", "a `path` whose answer begins at once, and then is silent for a minute, as Server-Sent Events may be")
 			fs.StringVar(&c.target.WS, "ws", "", "the `path` of a WebSocket that the server does not close by itself")
 			fs.StringVar(&c.target.GRPC, "grpc", "", "a `method` with streams in both directions, /package.Service/Method")
@@ -72,7 +72,7 @@ func newProgram(c *config) *program.Program[*report] {
 				}
 			}
 		},
-		Exits: "Exit status: 0 if no case was held and no control cut, 1 if one was, with -field only for servers with idlewheel; 2 if the test could not be run, 130 after Ctrl-C.",
+		Exits: "Exit status: 0 if no case was held but such as cost little, and no control cut; 1 if one was, with -field only for servers with idlewheel; 2 if nothing could be tried, 130 after Ctrl-C.",
 		Begin: func() string {
 			if c.field {
 				return fmt.Sprintf("slowcheck: the servers of the field, all at once, at most %v", c.options.Longest(len(c.cases())))
@@ -123,9 +123,14 @@ func (c *config) check() error {
 	if err != nil {
 		return fmt.Errorf("-target: %w", err)
 	}
+	for name, path := range map[string]string{"get": c.target.Get, "post": c.target.Post, "large": c.target.Large, "stream": c.target.Stream, "ws": c.target.WS, "grpc": c.target.GRPC} {
+		if path != "" && path[0] != '/' {
+			return fmt.Errorf("-%s is %q; it must begin with a slash", name, path)
+		}
+	}
 	c.target.Scheme, c.target.Address, c.target.Host, c.target.Protocols = t.Scheme, t.Address, t.Host, split(c.protocols)
 	if !t.IsLoopback() && !c.mine {
-		return fmt.Errorf("-target is %s, which is not this machine; say -mine if the server is yours, and leave others alone", c.url)
+		return fmt.Errorf("-target is %s, which is no loopback address; say -mine if the server is yours, and leave others alone", c.url)
 	}
 	return nil
 }
@@ -134,6 +139,9 @@ func (c *config) check() error {
 func (c *config) run(ctx context.Context, _ io.Writer) (*report, error) {
 	if !c.field {
 		results := slow.Run(ctx, c.target, c.options, c.cases())
+		if r := results[0]; !slices.ContainsFunc(results, slow.Result.Tried) && ctx.Err() == nil {
+			return nil, fmt.Errorf("no case could be tried on %s: %s", c.url, r.Why)
+		}
 		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
 	}
 	r := &report{failIf: field.IsOurs}

@@ -24,6 +24,9 @@ func TestFlags(t *testing.T) {
 		{"-target http://127.0.0.1:1 -at-once 1000", "-at-once is 1000"},
 		{"-field -servers iis", `-servers is "iis"`},
 		{"-field -target http://127.0.0.1:1", "exclude each other"},
+		{"-target http://127.0.0.1:1 -post upload", `-post is "upload"; it must begin with a slash`},
+		{"-target http://127.0.0.1:1 -protocol h1", "no case could be tried on http://127.0.0.1:1: dial tcp 127.0.0.1:1"},
+		{"-target http://127.0.0.1:1 -protocol ws", "no case could be tried"},
 	} {
 		var stderr bytes.Buffer
 		status := newProgram(&config{}).Invoke(t.Context(), strings.Fields(c.args), new(bytes.Buffer), &stderr)

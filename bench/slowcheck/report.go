@@ -77,7 +77,7 @@ func (s *tried) table(w io.Writer) {
 	untried := map[string][]string{} // cases, by why
 	for _, res := range s.Results {
 		switch {
-		case res.Outcome == slow.Skipped || res.Outcome == slow.Refused:
+		case !res.Tried():
 			if untried[res.Why] == nil {
 				reasons = append(reasons, res.Why)
 			}
@@ -105,6 +105,9 @@ func (s *tried) table(w io.Writer) {
 
 func outcome(r slow.Result) string {
 	text := r.Outcome
+	if r.Outcome == slow.Held && r.Harmless {
+		text += ", which costs little"
+	}
 	if r.By != "" {
 		text += " by " + r.By
 	}

@@ -35,8 +35,8 @@ func goServers() []Server {
 	return []Server{
 		{Name: "net/http", about: runtime.Version, Config: "without timeouts, as http.Server is when zero",
 			start: web(func() *http.Server { return &http.Server{} }, nil, 0)},
-		{Name: "net/http-five", about: runtime.Version,
-			Config: "ReadHeaderTimeout 5 s, ReadTimeout 30 s, WriteTimeout 60 s, IdleTimeout 75 s: the fields that go doc net/http.Server has, at values that let an upload of 30 s pass",
+		{Name: "net/http-timeouts", about: runtime.Version,
+			Config: "ReadHeaderTimeout 5 s, ReadTimeout 30 s, WriteTimeout 60 s, IdleTimeout 75 s: its four timeouts, at values that let an upload of 30 s pass",
 			start: web(func() *http.Server {
 				return &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 75 * time.Second}
 			}, nil, 0)},

@@ -142,6 +142,9 @@ type Result struct {
 	Why     string  `json:"why,omitempty"`     // of Refused, Skipped and Cut
 }
 
+// Tried reports whether the case could be tried.
+func (r Result) Tried() bool { return r.Outcome != Skipped && r.Outcome != Refused }
+
 // Good reports whether the result is as it ought to be, or tells nothing.
 func (r *Result) Good() bool { return r.Outcome != Cut && (r.Outcome != Held || r.Harmless) }
 
