@@ -98,10 +98,21 @@ func (s *Shard) isInTime(v decision, e SocketState) bool {
 func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
 // probe asks the owner for SocketState, and applies it.
-func (s *Shard) probe(c *Conn, about Reason) (e SocketState) {
+func (s *Shard) probe(c *Conn, about Reason) SocketState {
+	e := s.askOwner(c, about)
+	s.apply(c, e)
+	return e
+}
+
+func (s *Shard) askOwner(c *Conn, about Reason) (e SocketState) {
 	s.tracker.calls.guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
+	return e
+}
+
+// apply applies what the owner has found out about c.
+func (s *Shard) apply(c *Conn, e SocketState) {
 	if !c.Live() {
-		return e
+		return
 	}
 	now := clock.StampOf(s.clock.Settled())
 	unread := now.Before() // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
@@ -136,7 +147,6 @@ func (s *Shard) probe(c *Conn, about Reason) (e SocketState) {
 		s.grant(c, unread, s.isFresh(e))
 		c.pinged.Raise(now) // the unread input may be a beat
 	}
-	return e
 }
 
 // notice records the last byte that the kernel has reported. If the last activity was a
@@ -244,7 +254,11 @@ func (s *Shard) ask(c *Conn, v decision) {
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.now-v.now > answeredAtOnce {
-			s.probe(c, v.terms.reason)
+			e := s.askOwner(c, v.terms.reason)
+			if v.terms.reason == ReasonIdle {
+				e.Out = 0 // that may be what OnTimeout has written
+			}
+			s.apply(c, e)
 			last, due = s.decide(c)
 		}
 		if due && last.isSame(v) {

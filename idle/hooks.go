@@ -29,7 +29,8 @@ type Hooks struct {
 	// an operation end a connection while OnTimeout runs, and its result is then ignored. No
 	// limit of the connection is checked meanwhile, so a write in OnTimeout needs a deadline.
 	// Activity while it runs prevents the timeout, so an adapter must not report what its
-	// user writes here.
+	// user writes here. If it returns false for IdleTimeout and Probe is called again, the
+	// Out of that SocketState is ignored, for it may be what was written here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended by an

@@ -115,6 +115,39 @@ func TestActivityDuringKeepAverts(t *testing.T) {
 	})
 }
 
+// TestOutputDuringKeepIsNone has OnTimeout write a farewell, of which the kernel tells. An answer
+// that took so long that the owner is probed again doesn't make that a sign of life.
+func TestOutputDuringKeepIsNone(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		k := &refuser{}
+		r.track(&k.Conn, k)
+		r.dies(&k.peer, time.Now(), 1500*time.Millisecond, ReasonIdle)
+		if k.probes != 2 {
+			r.Errorf("probed %d times", k.probes)
+		}
+	})
+}
+
+// A refuser takes half a second to write a farewell in OnTimeout.
+type refuser struct {
+	peer
+	wrote  time.Time
+	probes int
+}
+
+func (k *refuser) OnTimeout(*TimeoutError) bool {
+	time.Sleep(500 * time.Millisecond)
+	k.wrote = time.Now()
+	return false
+}
+
+func (k *refuser) Examine() (e SocketState) {
+	if k.probes++; !k.wrote.IsZero() {
+		e.Out = time.Since(k.wrote) + 1
+	}
+	return e
+}
+
 // TestJudgeLooksOnceMore has a byte arrive between the look that finds a limit
 // passed and the end.
 func TestJudgeLooksOnceMore(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -276,4 +277,48 @@ func TestWatchRefusesForeignRequests(t *testing.T) {
 	refuses(httptest.NewRequest("GET", "/", nil), "listener")
 	s := start2(t, true, httpsuite.Off(), func(_ http.ResponseWriter, r *http.Request) { refuses(r, "HTTP/2") })
 	s.dial2().get(1)
+}
+
+// SetTimeouts switches WriteRate on during a download. It is for what the client takes, so a
+// client that takes much more is not ended, though a step of the write takes longer than the
+// Grace.
+func TestSetTimeoutsSwitchesWriteRateOn(t *testing.T) {
+	t.Parallel()
+	writing := make(chan bool)
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writing <- true
+		w.Write(make([]byte, 64<<20))
+	})}
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Wrap(s, bare, Timeouts{WriteRate: idle.Rate{BytesPerSecond: Off}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	defer s.Close()
+	nc, err := net.Dial("tcp", bare.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.(*net.TCPConn).SetReadBuffer(16 << 10)
+	io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-writing
+	time.Sleep(200 * time.Millisecond) // the write waits, most likely
+	if err := l.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 20<<10)
+	for i := range 10 {
+		if _, err := io.ReadFull(nc, b); err != nil {
+			t.Fatalf("read %d: %v", i, err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if st := l.Stats(); st.Limits["WriteRate"] > 0 {
+			t.Fatalf("ended after read %d, at 40 kB/s", i)
+		}
+	}
 }

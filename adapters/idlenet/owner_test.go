@@ -280,3 +280,50 @@ func TestIdleAndAge(t *testing.T) {
 		}
 	})
 }
+
+// Input that comes while OnTimeout runs keeps the connection, though OnTimeout returns false.
+// From then on the kernel is asked about output as before, so a slow reader is not ended.
+func TestSlowReaderAfterARefusal(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	inOnTimeout, goOn := make(chan bool), make(chan bool)
+	var asked atomic.Bool
+	tracker := newTracker(t, idle.Policy{IdleTimeout: 300 * time.Millisecond})
+	server, client := connect(t, tracker, &Options{OnTimeout: func(*Conn, *idle.TimeoutError) bool {
+		if !asked.Swap(true) {
+			inOnTimeout <- true
+			<-goOn
+		}
+		return false
+	}})
+	writing, err := tracker.Phase(idle.Policy{WriteTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() { read <- read1(server) }()
+	<-inOnTimeout
+	client.Write([]byte("x"))
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	server.Enter(writing)
+	goOn <- true
+	result := make(chan error, 1)
+	go func() {
+		_, err := server.Write(make([]byte, 64<<20))
+		result <- err
+	}()
+	client.SetReadBuffer(64 << 10)
+	b := make([]byte, 16<<10)
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; {
+		if _, err := client.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-result:
+			t.Fatalf("after %v of steady reading: %v", time.Since(begun), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -500,3 +500,51 @@ func tellsWaits(c *Conn) bool {
 	_, tells := kernel.Stream(c.NetConn(), nil)
 	return tells
 }
+
+// A minimum write rate that SetPolicy switches on, before a write or while it waits, is for
+// what the peer takes, not for whole steps: a reader that is much faster is not ended.
+func TestSetPolicySwitchesMinWriteRateOn(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		for name, waits := range map[string]bool{"before the write": false, "while it waits": true} {
+			t.Run(network+", "+name, func(t *testing.T) {
+				t.Parallel()
+				needLinux(t)
+				address := "127.0.0.1:0"
+				if network == "unix" {
+					address = filepath.Join(t.TempDir(), "s")
+				}
+				bare, client := socketPair(t, network, address)
+				client.(interface{ SetReadBuffer(int) error }).SetReadBuffer(16 << 10)
+				tracker := newTracker(t, idle.Policy{IdleTimeout: time.Hour})
+				server, err := wrapConn(bare, tracker, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer server.Close()
+				write := func() error { _, err := server.Write(make([]byte, 64<<20)); return err }
+				result := make(chan error, 1)
+				if waits {
+					go func() { result <- write() }()
+					time.Sleep(200 * time.Millisecond)
+				}
+				if err := tracker.SetPolicy(idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 2000, Grace: time.Second}}); err != nil {
+					t.Fatal(err)
+				}
+				if !waits {
+					go func() { result <- write() }()
+				}
+				b := make([]byte, 20<<10)
+				for i := range 12 { // 40 kB/s
+					if _, err := io.ReadFull(client, b); err != nil {
+						t.Fatalf("read %d: %v", i, err)
+					}
+					select {
+					case err := <-result:
+						t.Fatalf("after %d reads: %v", i, err)
+					case <-time.After(500 * time.Millisecond):
+					}
+				}
+			})
+		}
+	}
+}

@@ -43,7 +43,6 @@ type Conn struct {
 // single load.
 const (
 	asking       = 1 << iota // OnTimeout is running for IdleTimeout
-	notKept                  // OnTimeout for IdleTimeout has last returned false
 	expired                  // Expire has been called, or Close: nothing is written any more either
 	reaped                   // the connection was closed because it had timed out
 	shut                     // expire has closed it at once, as it takes no deadlines
@@ -231,10 +230,10 @@ func (c *Conn) setExpired() {
 // Write writes to the connection as described for net.Conn.
 func (c *Conn) Write(b []byte) (written int, err error) {
 	c.writing.Lock()
-	for step := c.step(); ; {
+	for {
 		c.beginWrite(notifies)
 		var n int
-		n, err = c.inner.Write(b[written : written+min(step, len(b)-written)])
+		n, err = c.inner.Write(b[written : written+min(c.step(), len(b)-written)])
 		c.sent(n, err)
 		written += n
 		if err != nil || written >= len(b) {

@@ -17,28 +17,52 @@ import (
 // that hides when a write has to wait, the wait never ends, and all bytes count. On
 // systems without kernel.Stream those of earlier phases and responses do not.
 //
-// None of this is done before a policy has a minimum write rate.
+// None of this is done before a policy has a minimum write rate: prepare begins it when the
+// connection enters such a phase. If SetPolicy gives the rate to the phase that the connection
+// is in, adoptRate begins it when the rate first seems too low.
 
 // prepare makes c ready for the limits of p.
 func (c *Conn) prepare(p idle.Policy) {
 	if p.MinWriteRate.BytesPerSecond == 0 {
 		return
 	}
-	if c.flags.Or(crediting)&crediting != 0 {
-		if m := c.flags.Load(); m&waited != 0 && m&(notifies|plainTCP) != 0 {
-			c.credit.Take(kernel.Acked(c.inner))
-		}
+	if c.startCounting() {
 		return
+	}
+	if m := c.flags.Load(); m&waited != 0 && m&(notifies|plainTCP) != 0 {
+		c.credit.Take(kernel.Acked(c.inner))
+	}
+}
+
+// startCounting makes c ready for a minimum write rate. It returns false if c was so before.
+func (c *Conn) startCounting() bool {
+	if c.flags.Or(crediting)&crediting != 0 {
+		return false
 	}
 	r := c.Inspect()
 	if !r.AckedKnown {
 		c.flags.Or(smallSteps)
-		return
+		return true
 	}
 	c.credit.Take(r.Acked)
 	c.flags.Or(kernelCounts)
 	if c.isWriting() { // it may wait already
 		c.flags.Or(waited)
+	}
+	return true
+}
+
+// adoptRate changes e, the answer to a question about the minimum write rate, if nothing was
+// made ready for that before. Then only whole steps have been counted, and the peer may have
+// taken most of one. So the rate starts over. If the kernel does not count either, the peer
+// gets the time for the step that may be under way; the next ones are small.
+func (c *Conn) adoptRate(e *idle.SocketState) {
+	if !c.startCounting() {
+		return
+	}
+	e.NotWriting = true
+	if c.flags.Load()&smallSteps != 0 {
+		e.Unreported = largeStep
 	}
 }
 

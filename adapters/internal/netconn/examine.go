@@ -5,8 +5,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// examine returns what the kernel knows about the connection.
-func (c *Conn) examine() idle.SocketState {
+// examine returns what the kernel knows about the connection, which seems to have passed the
+// given limit.
+func (c *Conn) examine(about idle.Reason) idle.SocketState {
 	r := c.Inspect()
 	e := r.Evidence()
 	if c.flags.Load()&waited != 0 { // after Inspect, see awaitWrite
@@ -15,8 +16,8 @@ func (c *Conn) examine() idle.SocketState {
 	if r.QueuedKnown && r.Out == 0 && c.isWriting() && c.movedSince(r.Queued) {
 		e.Out = 1
 	}
-	if c.flags.Load()&notKept != 0 {
-		e.Out = 0
+	if about == idle.ReasonMinWriteRate {
+		c.adoptRate(&e)
 	}
 	return e
 }

@@ -22,7 +22,7 @@ type Setup struct {
 // part of, if it reads and writes exactly as that does, or nil; in may be nil.
 func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s := &Setup{Hooks: callbacks, in: in}
-	s.Hooks.Probe = func(owner any, _ idle.Reason) idle.SocketState { return owner.(isConn).conn().examine() }
+	s.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState { return owner.(isConn).conn().examine(about) }
 	s.Hooks.Unsent = func(owner any) int { return int(min(kernel.Queued(owner.(isConn).conn().inner), math.MaxInt32)) }
 	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
 	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
@@ -74,21 +74,13 @@ func (c *Conn) reap() {
 	c.inner.Close()
 }
 
-// onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, and after
-// it has returned false, bytes written do not count as activity: they may be a
-// farewell. Neither sent nor examine reports them. For other limits they would
-// not count anyway.
+// onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not
+// count as activity: they may be a farewell. So sent does not report them. For other limits
+// they would not count anyway.
 func (c *Conn) onTimeout(ask func(any, *idle.TimeoutError) bool, owner any, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
 		c.flags.Or(asking)
-		defer func() {
-			if keep {
-				c.flags.And(^uint32(notKept))
-			} else {
-				c.flags.Or(notKept)
-			}
-			c.flags.And(^uint32(asking))
-		}()
+		defer c.flags.And(^uint32(asking))
 	}
 	return ask(owner, err)
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -35,26 +33,6 @@ func connect(t *testing.T, p idle.Policy, callbacks idle.Hooks) (server *Conn, c
 	}
 	t.Cleanup(func() { server.Close(); client.Close(); tracker.Close() })
 	return server, client
-}
-
-// After a refusal the kernel is not asked for a sign of life, which might be the
-// farewell. If the connection lives on and is kept the next time, the kernel is asked.
-func TestRefusalEndsWhenTheConnectionIsKept(t *testing.T) {
-	keep := false
-	server, _ := connect(t, idle.Policy{MaxAge: time.Hour}, idle.Hooks{OnTimeout: func(any, *idle.TimeoutError) bool { return keep }})
-	if r := kernel.InspectConn(server.inner); r.Out == 0 {
-		t.Skip("this system does not tell when output last moved")
-	}
-	hooks := &server.setup.Hooks
-	for _, keep = range []bool{false, true} {
-		hooks.OnTimeout(server, &idle.TimeoutError{Reason: idle.ReasonIdle})
-		if m := server.flags.Load(); m&asking != 0 || m&notKept != 0 == keep {
-			t.Errorf("kept: %v, and then the flags are %b", keep, m)
-		}
-		if p := hooks.Probe(server, idle.ReasonIdle); p.Out > 0 != keep {
-			t.Errorf("kept: %v, and then %+v", keep, p)
-		}
-	}
 }
 
 func wantTimeout(t *testing.T, err error, reason idle.Reason) {
