@@ -62,8 +62,9 @@ import (
 //	            was input since
 //	granted     unread input has averted a timeout, and may  Probe                  an activity, Enter, OnTimeout
 //	            not do so again
-//	overdue     a wait has begun after all waits together    AwaitRead, AwaitWrite  Enter, Deliver, SetPolicy
-//	            had passed their limit
+//	overdueIn   a read has begun to wait after all its       AwaitRead              Enter, Deliver, SetPolicy
+//	            waits together had passed their limit
+//	overdueOut  the same for a write                         AwaitWrite             Enter, SetPolicy
 //	draining    MaxAge has passed, and MaxAgeGrace runs      the pass               OnTimeout, SetPolicy of another MaxAge
 //	listed      the tracker's Drain has met it               Drain                  Cancel
 //	evicting    another connection has its place, because    Track of that one      the pass, if it is in use
@@ -225,7 +226,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
 		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
-			c.state.set(overdue, 0)
+			c.state.set(c.overdue(f), 0)
 		}
 		c.shard.hasten(&c.entry, deadline)
 	}
@@ -255,7 +256,7 @@ func (c *Conn) pause(f *flow) {
 // Deliver returns true for a connection that is not tracked. Like other methods about
 // reading it must not be called by two goroutines at once.
 func (c *Conn) Deliver() bool {
-	return c.state.Load()&(ending|overdue) == 0 || c.deliverSlow()
+	return c.state.Load()&(ending|overdueIn) == 0 || c.deliverSlow()
 }
 
 // deliverSlow decides by one swap whether the reader or the end was first:
@@ -267,14 +268,14 @@ func (c *Conn) Deliver() bool {
 // that the connection has ended.
 //
 // A wait that has begun beyond a limit on all waits must not end the connection in the
-// pause that follows, as it otherwise would (see overdue): the bytes are delivered.
+// pause that follows, as it otherwise would (see overdueIn): the bytes are delivered.
 func (c *Conn) deliverSlow() bool {
 	for {
 		was := c.state.Load()
 		if was&live == 0 {
 			return was&ending == 0 // else the owner has closed it
 		}
-		if c.state.CompareAndSwap(was, was&^(ending|overdue)) {
+		if c.state.CompareAndSwap(was, was&^(ending|overdueIn)) {
 			return true
 		}
 	}
@@ -372,7 +373,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	c.beat.Raise(stamp)
 	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.set(0, unanswered|pongIn|granted|overdue|missMask)
+	c.state.set(0, unanswered|pongIn|granted|overdueIn|overdueOut|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a

@@ -88,9 +88,9 @@ func (t *terms) count(s *snapshot) count {
 	case ofWrite:
 		return s.out.silence(t)
 	case ofReads:
-		return s.in.unpaid(t, s.state)
+		return s.in.unpaid(t, s.state&overdueIn != 0)
 	case ofWrites:
-		return s.out.unpaid(t, s.state)
+		return s.out.unpaid(t, s.state&overdueOut != 0)
 	case ofBeats:
 		return s.heartbeat(t)
 	case ofPhase:
@@ -113,8 +113,8 @@ func (f *flowSnapshot) silence(t *terms) count {
 // read what had arrived in time, and the owner is working on that now. But after a
 // wait has begun beyond the limit (overdue), pauses count too. Otherwise a peer that
 // trickles could escape, if all looks fell into its pauses.
-func (f *flowSnapshot) unpaid(t *terms, state uint32) count {
-	if !f.waits && (state&overdue == 0 || f.owed <= ticks(t.ticks+1)) {
+func (f *flowSnapshot) unpaid(t *terms, overdue bool) count {
+	if !f.waits && (!overdue || f.owed <= ticks(t.ticks+1)) {
 		return count{}
 	}
 	return count{ticks: t.ticks, from: f.since, ahead: f.paid - f.since}

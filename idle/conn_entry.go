@@ -76,6 +76,14 @@ func (e *entry) snapshot(s *snapshot) {
 // direction returns the part of the current phase that concerns f.
 func (e *entry) direction(f *flow) *direction { return e.phase.Load().direction(f == &e.out) }
 
+// overdue returns the flag overdueIn or overdueOut.
+func (e *entry) overdue(f *flow) uint32 {
+	if f == &e.out {
+		return overdueOut
+	}
+	return overdueIn
+}
+
 // follow moves e to the current version of its phase, if the policy of that was
 // replaced. It reports whether it has. Limits go on counting from where they did. A
 // limit for which the old version kept no account counts from now.
@@ -117,9 +125,9 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 			break
 		}
 	}
-	e.state.set(0, overdue) // first, because letOff moves a pause before it pays for that
+	e.state.set(0, e.overdue(f)) // first, because letOff moves a pause before it pays for that
 	f.letOff(k.Instant)
-	e.state.set(0, overdue)
+	e.state.set(0, e.overdue(f))
 }
 
 // lastUse returns the stamp of the last use in either direction.

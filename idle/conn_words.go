@@ -225,7 +225,8 @@ const (
 	unanswered
 	granted
 	draining
-	overdue
+	overdueIn
+	overdueOut
 	over
 	listed
 	telling
@@ -237,9 +238,8 @@ const (
 	entering
 	rekeyed
 
-	missUnit = 1 << 18
+	missUnit = 1 << 19
 	missMask = 0x7f * missUnit
-	flags    = missUnit - 1
 )
 
 // misses returns the number of misses in a state.

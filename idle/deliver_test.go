@@ -30,6 +30,51 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
+// TestDeliverBeforeALateWrite delivers the end of a request late, because the loop was blocked.
+// Then the response begins to wait, on an account of writing that seems overdue until the
+// kernel is asked. ReadTotal must not end the connection in that time.
+func TestDeliverBeforeALateWrite(t *testing.T) {
+	p := Policy{ReadTotal: time.Second, MinWriteRate: Rate{1000, time.Second}}
+	inBubble(t, p, nil, true, func(r *rig) {
+		c := r.prober(func() SocketState { return SocketState{Unreported: 1 << 20} })
+		r.do(func() {
+			c.AwaitWrite()
+			time.Sleep(3 * time.Second)
+			c.Received(100)
+			c.PauseRead()
+			if !c.Deliver() {
+				r.Fatal("not delivered")
+			}
+			c.PauseWrite()
+			c.AwaitWrite()
+		})
+		r.lives(&c.peer, 5*time.Second)
+	})
+}
+
+// TestDeliverLetsNoWriteOff delivers input after a write has begun to wait beyond its limit.
+// The pause after that write is no excuse, as without the input.
+func TestDeliverLetsNoWriteOff(t *testing.T) {
+	inBubble(t, Policy{MinWriteRate: Rate{1000, time.Second}}, nil, true, func(r *rig) {
+		p := r.peer()
+		r.do(func() {
+			p.AwaitWrite()
+			time.Sleep(3 * time.Second)
+			p.PauseWrite()
+			p.AwaitWrite()
+			p.PauseWrite()
+			p.PauseRead()
+			if !p.Deliver() {
+				r.Error("not delivered")
+			}
+		})
+		r.wait(time.Second)
+		if len(p.expired) != 1 || p.expired[0].Reason != ReasonMinWriteRate {
+			r.Errorf("ended: %v", p.expired)
+		}
+	})
+}
+
 // A deliverer has its reader deliver a byte while it is probed.
 type deliverer struct {
 	peer

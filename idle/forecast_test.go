@@ -78,7 +78,7 @@ func anyForecast(rng *rand.Rand) (*Phase, snapshot) {
 		moment: moment{now: now}, seed: rng.Uint32(), in: flow(), out: flow(),
 		born: past(), began: past(), beat: past(), pinged: past(),
 	}
-	for _, flag := range []uint32{unanswered, draining, overdue} {
+	for _, flag := range []uint32{unanswered, draining, overdueIn, overdueOut} {
 		s.state |= flag * rng.Uint32N(2)
 	}
 	if p.MaxAgeGrace == 0 {
