@@ -411,10 +411,11 @@ func TestPushIsActivity(t *testing.T) {
 			s := start(t, user, h, []string{address}, nil)
 			go io.Copy(io.Discard, dial(t, s.address))
 			time.Sleep(4 * limit)
+			close(stop)
 			if len(closed) > 0 {
 				inTime.Error("closed: ", receive(t, closed).err)
+				return
 			}
-			close(stop)
 			got := receive(t, closed)
 			expectTimeout(t, got, idle.ReasonIdle, pushed.Load().(time.Time), limit)
 		})
