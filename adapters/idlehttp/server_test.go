@@ -308,17 +308,17 @@ func TestSetTimeoutsSwitchesWriteRateOn(t *testing.T) {
 	io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-writing
 	time.Sleep(200 * time.Millisecond) // the write waits, most likely
-	if err := l.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: time.Second}}); err != nil {
+	if err := l.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: 3 * time.Second}}); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 20<<10)
-	for i := range 10 {
+	b := make([]byte, 10<<10)
+	for i := range 16 {
 		if _, err := io.ReadFull(nc, b); err != nil {
 			t.Fatalf("read %d: %v", i, err)
 		}
 		time.Sleep(500 * time.Millisecond)
 		if st := l.Stats(); st.Limits["WriteRate"] > 0 {
-			t.Fatalf("ended after read %d, at 40 kB/s", i)
+			t.Fatalf("ended after read %d, at 20 kB/s", i)
 		}
 	}
 }

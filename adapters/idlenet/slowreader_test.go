@@ -527,14 +527,14 @@ func TestSetPolicySwitchesMinWriteRateOn(t *testing.T) {
 					go func() { result <- write() }()
 					time.Sleep(200 * time.Millisecond)
 				}
-				if err := tracker.SetPolicy(idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 2000, Grace: time.Second}}); err != nil {
+				if err := tracker.SetPolicy(idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 2000, Grace: 3 * time.Second}}); err != nil {
 					t.Fatal(err)
 				}
 				if !waits {
 					go func() { result <- write() }()
 				}
-				b := make([]byte, 20<<10)
-				for i := range 12 { // 40 kB/s
+				b := make([]byte, 10<<10)
+				for i := range 16 { // 20 kB/s, so a step of 128 kB takes more than the Grace
 					if _, err := io.ReadFull(client, b); err != nil {
 						t.Fatalf("read %d: %v", i, err)
 					}
