@@ -18,7 +18,8 @@ import (
 )
 
 // Who asks where clients are. All directories of their partitions answer, and the first answer
-// counts. Clients that are nowhere are missing from it.
+// counts. Clients that are nowhere are missing from it. If no directory of one of the partitions
+// answers within a second, Who returns an error and no places: then nothing is known.
 func (f *Fleet) Who(ctx context.Context, clients ...string) (map[string]directory.Place, error) {
 	questions, all := map[int][]string{}, map[string]directory.Place{}
 	for _, c := range clients {

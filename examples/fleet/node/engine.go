@@ -29,7 +29,6 @@ const (
 	subjectState    = "state"          // what nodes have; all answer
 	bucketLeases    = "-leases"        // a Lease for each node
 	bucketControl   = "-control"       // limits
-	KeyLimits       = "limits"         // the entry in it
 	leaseTTL        = 3 * time.Second  // after which a node that does not renew is gone
 	leaseEvery      = leaseTTL / 3     // how often a node renews its lease
 	batchEvery      = time.Second / 10 // how often a node tells what has changed, at most
@@ -44,6 +43,9 @@ const (
 	spreadAfter     = 10 * time.Second // an imbalance that lasts for so long is corrected
 )
 
+// KeyLimits is the entry of the bucket of [Fleet.Control] that has the [Limits], as JSON.
+const KeyLimits = "limits"
+
 // A Fleet is a connection to the engine, and the name of a fleet there. Subjects and buckets
 // begin with that name, so fleets with different names share an engine and nothing else.
 type Fleet struct {
@@ -54,7 +56,9 @@ type Fleet struct {
 }
 
 // Connect connects to the engine, and keeps trying for as long as the process lives, even if
-// its credentials are refused: an operator may be changing them. While the engine is away,
+// its credentials are refused: an operator may be changing them. It tries each address once, for
+// about a second, and then returns, connected or not: see IsConnected. It fails only if a name or
+// URL is invalid. While the engine is away,
 // nothing is stored up for it: a message fails at once, presence waits for a snapshot, and
 // clients repeat their letters.
 func Connect(c Config) (*Fleet, error) {

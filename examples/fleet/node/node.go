@@ -40,7 +40,8 @@ type Config struct {
 	Spread     time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
 }
 
-// A Node is a process of the fleet.
+// A Node is a process of the fleet. It has no constructor and no methods for others: [Run] makes
+// and runs it, and a [Fleet] asks it and drains it from any process.
 type Node struct {
 	*peer
 	config  Config
@@ -55,7 +56,9 @@ type Node struct {
 	stop     context.CancelCauseFunc // ends it
 }
 
-// Run runs a node until it was drained, or has failed.
+// Run runs a node until it was drained, or has failed. It fails if Config is invalid, or an
+// address is taken. It does not fail because the engine is away, refuses the credentials or is
+// too old: it waits for it, and admits no clients before its first lease.
 func Run(c Config) (err error) {
 	if !wire.Plain(c.Name, "-_") {
 		return fmt.Errorf("Config.Name is %q; it must have letters, digits, '-' and '_' only, as it is part of subjects", c.Name)
