@@ -41,8 +41,9 @@ import (
 // all interleavings.
 //
 // A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
-// decides, then live, and at last over. It is 0 again only if Track has failed. One swap of live, ending, expired and over decides the outcome. The other
-// flags may be set and cleared at any time.
+// decides, then live, and at last over. It is 0 again only if Track has failed. One swap of
+// live, ending, expired and over decides the outcome. The other flags may be set and cleared
+// at any time.
 //
 //	flag        means                                        set by                 cleared by
 //	entering    Track may still refuse it                    Track                  Track
@@ -74,9 +75,8 @@ import (
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
 // connection's own type, and do not copy it. The zero value is ready for [Tracker.Track] or
-// [Shard.Track]; call no other method but Rekey before that
-// has returned. A Conn is tracked once: to track a
-// connection again, use a new one.
+// [Shard.Track]. Until that has returned, call no other method but Rekey. A Conn is tracked
+// once: to track a connection again, use a new one.
 //
 // The methods that report activity neither allocate nor block, except that they
 // take a lock if they bring a deadline forward. After the connection has ended

@@ -242,3 +242,53 @@ func (q *quotas) sweep() {
 	}
 	q.most = 2 * len(q.of)
 }
+
+// countKeys has connections counted by key, as c says.
+func (t *Tracker) countKeys(c *Capacity) {
+	if !c.counts() {
+		t.keys.Store(nil)
+		return
+	}
+	k := t.keys.Load()
+	if k == nil {
+		k = &keys{calls: &t.calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
+	}
+	again := k.set(c)
+	t.keys.Store(k)
+	if again {
+		t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
+	}
+}
+
+// Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
+// empty when it was tracked, as its address was not known yet. If PerKey, NewPerKey or
+// HandshakesPerKey allow no other connection of its key, it is ended with [ReasonEvict] as
+// [Conn.End] does. While Track is running, Rekey only has Track ask again when it has admitted
+// the connection. On one that is not tracked it has no effect. Any goroutine may call it.
+func (c *Conn) Rekey() {
+	if c.state.move(entering, rekeyed, 0) || !c.Live() {
+		return
+	}
+	s := c.shard
+	keys := s.tracker.keys.Load()
+	if err := keys.enter(c, c.owner, false); err != nil {
+		cause := causeKey
+		switch {
+		case errors.Is(err, errRate):
+			cause = causeRate
+		case errors.Is(err, errHandshake):
+			cause = causeHandshake
+		}
+		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: cause, forced: true}) })
+	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		keys.leave(c)
+	}
+}
+
+// The causes of connections that are ended by Rekey.
+const (
+	causeKey  = "too many of its key"
+	causeRate = "too many of its key in so short a time"
+
+	causeHandshake = "too many of its key in the handshake"
+)

@@ -178,8 +178,9 @@ package idle
 //	engine_callbacks goroutines and panics of callbacks
 //	engine_close     Close
 //
-//	control_capacity MaxConns, and who is evicted
-//	control_keys     PerKey, quotas, and handshakes by key
+//	control_capacity SetCapacity
+//	control_evict    places for MaxConns connections, and who is evicted
+//	control_keys     PerKey, quotas, handshakes by key, and Rekey
 //	control_drain    Drain and Shed: their settings
 //	control_operation, control_work   one that is under way, and its steps
 //	control_queue    who goes first

@@ -102,7 +102,7 @@ type Timeouts struct {
 	WriteTimeout time.Duration
 
 	// WriteRate is the minimum rate at which the client must read a response,
-	// averaged over the time in which bytes wait to be sent. The default is that of
+	// averaged over the time in which bytes wait to be sent. It has the same default as
 	// BodyRate.
 	WriteRate idle.Rate
 

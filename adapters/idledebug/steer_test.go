@@ -131,8 +131,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// fill sets each field of a struct, those of its structs too, to a value of its own, beginning with next. It
-// returns the value after the last.
+// fill sets each field of a struct, and of the structs in it, to a different number. The first is
+// next, and fill returns the one after the last.
 func fill(t *testing.T, v reflect.Value, next int64) int64 {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {

@@ -200,8 +200,8 @@ func TestHTTP2GoClient(t *testing.T) {
 	})
 }
 
-// TestHalfPrefaceWithoutTLS: without TLS nothing tells the beginning of a preface from that of a
-// request, so HeaderTimeout limits the rest.
+// TestHalfPrefaceWithoutTLS: without TLS, the first bytes of a preface look like a request. So
+// HeaderTimeout limits the rest.
 func TestHalfPrefaceWithoutTLS(t *testing.T) {
 	t.Parallel()
 	s := start2(t, false, httpsuite.Only(300*ms, "HeaderTimeout"), unreachable(t))

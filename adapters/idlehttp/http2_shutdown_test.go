@@ -141,8 +141,8 @@ func TestHTTP2KeepAliveEndsInTwoSteps(t *testing.T) {
 }
 
 // So is that of a connection that is drained, even if it is new. Nothing comes before the
-// server's SETTINGS. net/http waits 2 s for those of the client, which in real time may be over
-// on a busy machine.
+// server's SETTINGS. The time is virtual, because net/http gives the client only 2 s for its own
+// SETTINGS, and a busy machine may take longer.
 func TestHTTP2DrainEndsInTwoSteps(t *testing.T) {
 	virtual(t, Timeouts{}, defaultWindow, echo, func(t *testing.T, used framed) {
 		s := used.site

@@ -40,7 +40,7 @@ type Listener struct {
 	open   int  // tracked connections, plus 1 while the listener is open
 	served bool // Accept has been called
 	closed bool
-	server any                         // of which this is a listener
+	server any                         // the server that accepts from this listener
 	shut   func(context.Context) error // shuts the server down
 
 	watching  sync.Mutex    // held while a hijacked connection changes its tracker

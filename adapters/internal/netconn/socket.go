@@ -49,8 +49,8 @@ func forward[T any](c *Conn, f func(T) error) error {
 	return errors.ErrUnsupported
 }
 
-// The methods below are those of *net.TCPConn. They fail with errors.ErrUnsupported if the
-// wrapped connection has no such method.
+// The methods below do what those of *net.TCPConn do. If the wrapped connection doesn't have the
+// method, they return errors.ErrUnsupported.
 
 func (c *Conn) CloseRead() error {
 	return forward(c, func(nc interface{ CloseRead() error }) error { return nc.CloseRead() })

@@ -34,8 +34,8 @@ type Config struct {
 	Seed   uint64 // decides where reads are split
 	Buffer int    // how many bytes each direction of a connection has room for
 
-	// LateAddr has RemoteAddr of accepted connections wait for the first byte, as libraries for
-	// the PROXY protocol do, but for no longer than this.
+	// LateAddr is how long RemoteAddr of an accepted connection waits for the first byte, at
+	// most. Libraries for the PROXY protocol wait like this. 0 means that it doesn't wait.
 	LateAddr time.Duration
 
 	Kernel Kernel
@@ -137,10 +137,10 @@ func (c *Conn) Reset() {
 	c.in.end(syscall.ECONNRESET, true)
 }
 
-// LocalAddr returns the address of the connection, which is that of both ends.
+// LocalAddr returns the address of the connection. Both ends have the same one.
 func (c *Conn) LocalAddr() net.Addr { return c.id }
 
-// RemoteAddr returns the same address. See [Config] for how long that may take.
+// RemoteAddr returns the same address as LocalAddr. It may wait; see LateAddr of [Config].
 func (c *Conn) RemoteAddr() net.Addr {
 	if time.Until(c.lateAddr) > 0 {
 		c.in.awaitFirst(c.lateAddr)

@@ -7,9 +7,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// preface is the first thing that a client of HTTP/2 says.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
 // Types of frames, flags, settings and codes, as RFC 9113 has them.
 const (
 	typeData, typeHeaders, typeReset, typeSettings = 0, 1, 3, 4

@@ -130,15 +130,23 @@ func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server
 	if err != nil {
 		return Server{}, err
 	}
-	accepts := net.Listener(l)
-	if w.IntN(2) == 0 {
-		accepts = prober{l}
-	}
-	return Server{
+	accepts := w.mayProbe(l)
+	return behind(l, Server{
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
-		Stats:    l.Stats,
-	}, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+	})
+}
+
+// An adapter is the listener of one of the HTTP adapters.
+type adapter interface {
+	Stats() httplimits.Stats
+	Tracker() *idle.Tracker
+}
+
+// behind completes a server that accepts from l, and limits its connections by key.
+func behind(l adapter, s Server) (Server, error) {
+	s.Stats = l.Stats
+	return s, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
 }
 
 func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -159,7 +167,7 @@ func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	case "own":
 		rc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // for ever
+		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // as good as none
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		if o.kind == "own" && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -203,16 +211,12 @@ func startFastHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Serve
 	if err != nil {
 		return Server{}, err
 	}
-	accepts := net.Listener(l)
-	if w.IntN(2) == 0 {
-		accepts = prober{l}
-	}
-	return Server{
+	accepts := w.mayProbe(l)
+	return behind(l, Server{
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlefasthttp.Shutdown(ctx, d, l) },
-		Stats:    l.Stats,
 		Rest:     11 * time.Second, // its pool of workers
-	}, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+	})
 }
 
 func (w *World) serveFastHTTP(ctx *fasthttp.RequestCtx) {
@@ -255,6 +259,14 @@ func (s sleeps) Read([]byte) (int, error) { time.Sleep(time.Duration(s)); return
 // after each response with a short deadline first. The server's hook has to tell them of that.
 type prober struct{ net.Listener }
 
+// mayProbe has half of the worlds accept from l by a prober.
+func (w *World) mayProbe(l net.Listener) net.Listener {
+	if w.IntN(2) == 0 {
+		return prober{l}
+	}
+	return l
+}
+
 func (p prober) Accept() (net.Conn, error) {
 	nc, err := p.Listener.Accept()
 	if err != nil {
@@ -288,237 +300,4 @@ func responded(nc net.Conn) {
 	if p, ok := nc.(*probed); ok {
 		p.isIdle = true
 	}
-}
-
-// kinds are what clients of HTTP/1 do.
-var kinds = []func(*Client){
-	honest, honest, honest, honest, impatient, slowHandler,
-	noHeader, halfHeader, halfBody, idles, neverReads,
-}
-
-// A caller is a Client of HTTP/1.
-type caller struct {
-	*Client
-	in *bufio.Reader
-}
-
-// connect returns nil if the server has left.
-func connect(c *Client) *caller {
-	if !c.Dial() {
-		return nil
-	}
-	return &caller{c, bufio.NewReader(c.Conn)}
-}
-
-// request returns the text of a request.
-func request(o order, body int) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n%s", o.path(), body, strings.Repeat("b", body))
-}
-
-// send writes text in pieces, with pauses that a limit allows.
-func (c *caller) send(text string) error {
-	for len(text) > 0 {
-		n := len(text)
-		if c.Rand.IntN(3) == 0 {
-			n = 1 + c.Rand.IntN(n)
-		}
-		if _, err := io.WriteString(c.Conn, text[:n]); err != nil {
-			return err
-		}
-		if text = text[n:]; text != "" {
-			c.Pause(300)
-		}
-		if len(text) > 0 && c.Rand.IntN(3) > 0 {
-			_, err := io.WriteString(c.Conn, text)
-			return err
-		}
-	}
-	return nil
-}
-
-// exchange makes a request and reads its response. It reports whether the connection can go on.
-func (c *caller) exchange() bool {
-	o := order{c.NextID(), c.Rand.IntN(60_000), time.Duration(c.Rand.IntN(200)) * time.Millisecond, "plain"}
-	switch c.Rand.IntN(8) {
-	case 0:
-		o.kind = "error"
-	case 1:
-		o.kind = "timeout"
-	case 2:
-		o.kind = "own"
-	}
-	sent := c.send(request(o, c.Rand.IntN(3000)))
-	r, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		if c.Executed(o.id) {
-			c.Errorf("%s on %v was executed, and got %v (sending: %v; the limit: %v)", o.path(), c.Conn.LocalAddr(), err, sent, c.End().Err)
-		}
-		return false
-	}
-	if r.StatusCode != statuses[o.kind] {
-		c.Errorf("%s got %s", o.path(), r.Status)
-		return false
-	}
-	if n, err := io.Copy(io.Discard, r.Body); err != nil {
-		c.Errorf("%s on %v was cut after %d bytes of %s: %v (%v)", o.path(), c.Conn.LocalAddr(), n, r.Header.Get("Content-Length"), err, c.End().Err)
-		return false
-	}
-	at, _ := time.Parse(time.RFC3339Nano, r.Header.Get("At"))
-	if drained := c.Drained(); !drained.IsZero() && at.After(drained) && !r.Close {
-		c.Errorf("%s was answered %v after the drain, and not asked to close", o.path(), at.Sub(drained))
-	}
-	return !r.Close
-}
-
-// honest makes requests. Often the next one comes at the moment at which KeepAliveTimeout passes.
-func honest(client *Client) {
-	for range 5 {
-		c := connect(client)
-		if c == nil {
-			return
-		}
-		for range 1 + c.Rand.IntN(8) {
-			if !c.exchange() {
-				break
-			}
-			pause := time.Duration(c.Rand.IntN(1500)) * time.Millisecond
-			if c.Rand.IntN(2) == 0 {
-				pause = limits.KeepAliveTimeout + time.Duration(c.Rand.IntN(40)-4)*Tick/8
-			}
-			time.Sleep(pause)
-		}
-		c.Conn.Close()
-	}
-}
-
-// impatient goes away in the middle.
-func impatient(client *Client) {
-	c := connect(client)
-	if c == nil {
-		return
-	}
-	text := request(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, 1000)
-	c.send(text[:1+c.Rand.IntN(len(text))])
-	c.Pause(400)
-	switch c.Rand.IntN(3) {
-	case 0:
-		c.Conn.Reset()
-	case 1:
-		c.Conn.CloseWrite()
-		io.Copy(io.Discard, c.Conn)
-		c.Conn.Close()
-	default:
-		c.Conn.Close()
-	}
-}
-
-// slowHandler has a handler respond at the moment at which its HandlerTimeout passes. Either the
-// handler answers or the timeout does.
-func slowHandler(client *Client) {
-	for range 10 {
-		c := connect(client)
-		if c == nil {
-			return
-		}
-		o := order{c.NextID(), 1 + c.Rand.IntN(10_000), handlerLimit + time.Duration(c.Rand.IntN(40)-20)*Tick/8, "limited"}
-		io.WriteString(c.Conn, request(o, 0))
-		r, err := http.ReadResponse(c.in, nil)
-		if err != nil {
-			c.Errorf("%s got %v", o.path(), err)
-			c.Conn.Close()
-			continue
-		}
-		b, err := io.ReadAll(r.Body)
-		want, cut := strings.Repeat("x", o.size/2*2), false
-		if r.StatusCode == http.StatusServiceUnavailable {
-			want = http.StatusText(r.StatusCode)
-		} else {
-			cut = len(b) < len(want) && err != nil
-			want = want[:len(b)]
-		}
-		if string(b) != want || err != nil && !cut {
-			c.Errorf("%s got %s, %v and %.300q", o.path(), r.Status, err, b)
-		}
-		c.Conn.Close()
-	}
-}
-
-func noHeader(c *Client) {
-	if c.Dial() {
-		c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // in which net/http doesn't read
-	}
-}
-
-func halfHeader(c *Client) {
-	if !c.Dial() {
-		return
-	}
-	go io.Copy(io.Discard, c.Conn) // the 408
-	since := time.Now()
-	for _, b := range "POST / HT" { // a trickle gains nothing
-		io.WriteString(c.Conn, string(b))
-		time.Sleep(100 * time.Millisecond)
-	}
-	c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
-}
-
-func halfBody(c *Client) {
-	if !c.Dial() {
-		return
-	}
-	go io.Copy(io.Discard, c.Conn)
-	text := request(order{c.NextID(), 10, 0, "plain"}, 2000)
-	io.WriteString(c.Conn, text[:len(text)-1500])
-	c.WantEnd(time.Now(), "BodyTimeout", limits.BodyTimeout, 0)
-}
-
-// idles makes a request and then none. Some clients send a blank line after a body.
-func idles(client *Client) {
-	c := connect(client)
-	if c == nil || !c.exchange() {
-		return
-	}
-	since := time.Now()
-	if c.Rand.IntN(2) == 0 {
-		c.Pause(500)
-		since = time.Now()
-		io.WriteString(c.Conn, "\n")
-	}
-	go func() {
-		if b, _ := io.ReadAll(c.in); len(b) > 0 {
-			c.Errorf("%v got %q and has asked for nothing", c.Conn.LocalAddr(), b)
-		}
-	}()
-	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
-}
-
-// neverReads takes several responses fast, large ones or small ones for which no write waits, and
-// nothing of the next one.
-func neverReads(client *Client) {
-	c := connect(client)
-	if c == nil {
-		return
-	}
-	size, n := 1_000_000, c.Rand.IntN(3)
-	if c.Rand.IntN(2) == 0 {
-		size, n = 4000, 100
-	}
-	for range n {
-		io.WriteString(c.Conn, request(order{c.NextID(), size, 0, "plain"}, 0))
-		r, err := http.ReadResponse(c.in, nil)
-		if err != nil {
-			return // the drain
-		}
-		if n, err := io.Copy(io.Discard, r.Body); err != nil {
-			c.Errorf("a download was cut after %d bytes: %v", n, err)
-			return
-		}
-		if r.Close {
-			return
-		}
-	}
-	since := time.Now()
-	io.WriteString(c.Conn, request(order{c.NextID(), 1_000_000, 0, "plain"}, 0))
-	setting, limit, more := c.writeLimit(Buffer + 16<<10) // what the network and a step of a write hold, which pays
-	c.WantEnd(since, setting, limit, more)
 }

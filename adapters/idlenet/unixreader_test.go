@@ -1,0 +1,103 @@
+package idlenet
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// Where the kernel does not tell of progress, steps must be small enough.
+func TestSlowButSteadyReaderOfUnixSocketIsNeverCut(t *testing.T) {
+	t.Parallel()
+	const limit = 700 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	slowlyDrained(t, bare, client, idle.Policy{WriteTimeout: limit})
+}
+
+// Nor is it idle, though the writer is not woken before most of the queue is empty.
+func TestSlowButSteadyReaderOfUnixSocketIsNotIdle(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const limit = 700 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	slowlyDrained(t, bare, client, idle.Policy{IdleTimeout: limit})
+}
+
+func TestReaderOfUnixSocketThatStopsIsCutByWriteTimeout(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+	server, err := wrapConn(bare, newTracker(t, idle.Policy{WriteTimeout: limit}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if _, err := server.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if err := read1(client); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Now() // and nothing is taken any more
+	err, at := await(t, func() error { return writeHuge(server) })
+	wantTimeout(t, err, idle.ReasonWrite)
+	notBefore(t, at, last, limit)
+	t.Logf("cut %v after the last read, for a limit of %v", at.Sub(last), limit)
+}
+
+// A peer that takes nothing of what a write has put into the queue is given no more
+// than the limit, whichever it is, and neither is one that takes nothing after a
+// write that needed not wait.
+func TestPeerOfUnixSocketThatTakesNothingIsCutOnTime(t *testing.T) {
+	needLinux(t)
+	const limit = 500 * time.Millisecond
+	writes := func(size int) func(*Conn) error {
+		return func(server *Conn) error {
+			if _, err := server.Write(make([]byte, size)); err != nil {
+				return err
+			}
+			return read1(server)
+		}
+	}
+	for name, c := range map[string]struct {
+		policy idle.Policy
+		reason idle.Reason
+		op     func(*Conn) error
+	}{
+		"idle, in a write":     {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writes(8 << 20)},
+		"idle, after a write":  {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writes(20 << 10)},
+		"write":                {idle.Policy{WriteTimeout: limit}, idle.ReasonWrite, writes(8 << 20)},
+		"idle, small writes":   {idle.Policy{IdleTimeout: limit}, idle.ReasonIdle, writeBits},
+		"write, and then idle": {idle.Policy{WriteTimeout: limit, IdleTimeout: limit + limit/2}, idle.ReasonWrite, writeBits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTime := intime.Of(t, limit/4)
+			bare, _ := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
+			server, err := wrapConn(bare, newTracker(t, c.policy), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			begun := time.Now()
+			err, at := await(t, func() error { return c.op(server) })
+			wantTimeout(t, err, c.reason)
+			notBefore(t, at, begun, limit)
+			if took := at.Sub(begun); took > limit+limit/2 {
+				inTime.Errorf("cut after %v", took)
+			}
+		})
+	}
+}
+
+// writeBits writes without end, a little at a time.
+func writeBits(c *Conn) error {
+	for b := make([]byte, 1000); ; {
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+}

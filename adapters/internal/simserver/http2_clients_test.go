@@ -1,0 +1,221 @@
+package simserver
+
+import (
+	"crypto/tls"
+	"io"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
+)
+
+// kinds2 are what clients of HTTP/2 do.
+func kinds2(secure bool) (all []func(*Client)) {
+	for _, kind := range []func(*Client, bool){
+		honest2, honest2, honest2, honest2, honest2, leaves2, badStream, badStream, idles2, noPreface, halfBlock, neverReads2,
+	} {
+		all = append(all, func(c *Client) { kind(c, secure) })
+	}
+	return all
+}
+
+// honest2 makes requests. Often the next ones come at the moment at which KeepAliveTimeout passes.
+func honest2(c *Client, secure bool) {
+	for range 3 {
+		t := talk(c, secure)
+		if t == nil {
+			return
+		}
+		t.pace = time.Duration(c.Rand.IntN(2)*c.Rand.IntN(3000)) * time.Millisecond
+		t.hello(usualWindow)
+		for range 1 + c.Rand.IntN(6) {
+			if !t.exchange() {
+				break
+			}
+			pause := time.Duration(c.Rand.IntN(1500)) * time.Millisecond
+			if c.Rand.IntN(2) == 0 {
+				pause = limits.KeepAliveTimeout + time.Duration(c.Rand.IntN(40)-4)*Tick/8
+			}
+			time.Sleep(pause)
+		}
+		t.nc.Close()
+		<-t.over
+	}
+}
+
+// leaves2 goes away in the middle.
+func leaves2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	t.hello(usualWindow)
+	t.open(order{c.NextID(), 100_000, 100 * time.Millisecond, "plain"}, true, false)
+	c.Pause(400)
+	if c.Rand.IntN(2) == 0 {
+		c.Conn.Reset()
+	} else {
+		c.Conn.Close()
+	}
+	<-t.over
+}
+
+// badStream has one stream that stops, among others that go on.
+func badStream(client *Client, secure bool) {
+	t := talk(client, secure)
+	if t == nil {
+		return
+	}
+	t.hello(usualWindow)
+	o := order{client.NextID(), 10, 0, "plain"}
+	var bad *call
+	limit, more := limits.BodyTimeout, time.Duration(0)
+	since := time.Now()
+	switch kind := client.Rand.IntN(5); kind {
+	case 0, 1, 2: // the body stops
+		if kind == 0 {
+			o.kind = "hints"
+		}
+		if bad = t.open(o, true, false); bad == nil {
+			return
+		}
+		t.data(bad, 100, false)
+		since = time.Now()
+		if kind == 1 { // padding is not body
+			go func() {
+				for t.write(frame{kind: typeData, flags: flagPadded, stream: bad.stream, payload: append([]byte{50}, make([]byte, 50)...)}) == nil {
+					time.Sleep(time.Second)
+					select {
+					case <-bad.done:
+						return
+					default:
+					}
+				}
+			}()
+		}
+	case 3: // the window is used up
+		o.size = 200_000
+		_, limit, more = t.writeLimit(usualWindow)
+		if bad = t.open(o, false, true); bad == nil {
+			return
+		}
+	case 4: // it converses, and may be silent
+		o.kind = "hangs"
+		if bad = t.open(o, true, false); bad == nil {
+			return
+		}
+		limit = streamTotal
+		if t.Seed%2 != 0 {
+			time.Sleep(30 * time.Second)
+			t.data(bad, 10, true)
+			t.wantResponse(bad)
+			t.nc.Close()
+			<-t.over
+			return
+		}
+	}
+	for {
+		select {
+		case <-bad.done:
+			switch took := bad.resetAt.Sub(since); {
+			case !bad.reset && t.Executed(bad.id) && t.Drained().IsZero():
+				t.Errorf("%s, stream %d: ended without a reset (%v)", bad.path(), bad.stream, t.End().Err)
+			case bad.reset && bad.code != codeCancel:
+				t.Errorf("%s, stream %d, was reset with %d", bad.path(), bad.stream, bad.code)
+			case bad.reset && (took < limit || took > limit+more+Late):
+				t.Errorf("%s, stream %d, was reset after %v, want %v to %v", bad.path(), bad.stream, took, limit, limit+more+Late)
+			}
+			t.nc.Close()
+			<-t.over
+			return
+		case <-time.After(time.Second):
+			if time.Since(since) > limit+more+Late {
+				t.Errorf("%s, stream %d, is open after %v", bad.path(), bad.stream, time.Since(since))
+				t.nc.Close()
+				<-t.over
+				return
+			}
+			if !t.isTold() {
+				if c := t.open(order{client.NextID(), 100, 0, "plain"}, false, false); c != nil {
+					t.wantResponse(c)
+				}
+			}
+		}
+	}
+}
+
+// idles2 makes requests and then none, but pings.
+func idles2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	if t.hello(usualWindow); !t.exchange() {
+		t.nc.Close()
+		<-t.over
+		return
+	}
+	t.mu.Lock()
+	since := t.rested
+	t.mu.Unlock()
+	go func() {
+		for t.write(frame{kind: typePing, payload: make([]byte, 8)}) == nil {
+			time.Sleep(300 * time.Millisecond)
+		}
+	}()
+	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, time.Second) // in which it may answer GOAWAY
+	<-t.over
+}
+
+func noPreface(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	since := time.Now()
+	switch {
+	case c.Rand.IntN(2) == 0:
+	case secure:
+		t.nc.(*tls.Conn).Handshake()
+	default: // which might be HTTP/1
+		io.WriteString(t.nc, http2conn.Preface[:10])
+		c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+		return
+	}
+	c.WantEnd(since, "HandshakeTimeout", limits.HandshakeTimeout, LateAddr)
+}
+
+// halfBlock does not end a header block.
+func halfBlock(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	if t.hello(usualWindow); !t.exchange() {
+		t.nc.Close()
+		<-t.over
+		return
+	}
+	since := time.Now()
+	t.write(frame{kind: typeHeaders, stream: t.lastID + 1, payload: []byte{0x82}})
+	t.writing.Lock()
+	t.mute = true
+	t.writing.Unlock()
+	c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
+	<-t.over
+}
+
+// neverReads2 opens the windows wide and reads nothing.
+func neverReads2(c *Client, secure bool) {
+	t := talk(c, secure)
+	if t == nil {
+		return
+	}
+	t.pace = time.Minute
+	t.hello(1 << 30)
+	t.write(windowUpdate(0, 1<<30))
+	since := time.Now()
+	t.open(order{c.NextID(), 1_000_000, 0, "plain"}, false, false)
+	setting, limit, more := c.writeLimit(Buffer + 32<<10)
+	c.WantEnd(since, setting, limit, more)
+	<-t.over
+}

@@ -1,0 +1,300 @@
+package idle
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// setQuota limits how many connections come. If nothing changes, what was used stays used.
+func (r *room) setQuota(q Quota) {
+	switch {
+	case q == Quota{}:
+		r.quota.Store(nil)
+	case r.quota.Load() == nil || q != r.quotaSet:
+		r.quota.Store(q.limiter())
+	}
+	r.quotaSet = q
+}
+
+// A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
+// whom no place is left gets that of another connection, which is evicted: the most idle one
+// of some that are looked at at random. So an eviction costs the same, whatever the number of
+// connections.
+//
+// A shard ends the connection in its next pass. If it finds it in use, that connection has
+// its place back, there is one too many, and others are tried.
+type room struct {
+	tracker *Tracker
+	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
+	quota   atomic.Pointer[rate.Limiter]
+
+	setting  sync.Mutex // held by SetCapacity; guards quotaSet
+	quotaSet Quota
+
+	_     [64]byte // each Track and Close writes taken
+	taken atomic.Int64
+	_     [56]byte
+
+	handshakes atomic.Int64 // connections that have handshaking set
+
+	mu       sync.Mutex         // guards what follows; locked before that of a shard
+	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
+	settling bool               // shed is running
+}
+
+const (
+	sample     = 100 // how many connections are looked at to find one that is evicted
+	moreSample = 400 // and if none of those may be
+	mostTries  = 8   // to evict another one, if the first is in use
+	spareFor   = time.Second
+
+	// A shard has evictions under way for one in shareEvicting of its connections at most,
+	// and fewEvicting. So there are not many more connections than MaxConns if a loop is blocked.
+	shareEvicting = 10
+	fewEvicting   = 16
+)
+
+// limitsHandshakes reports whether new connections count as ones in the handshake.
+func (r *room) limitsHandshakes() bool {
+	l := r.limit.Load()
+	return l != nil && l.limitsHandshakes()
+}
+
+// beginHandshake counts c if it has handshaking set. It fails if there are too many.
+func (r *room) beginHandshake(c *Conn) error {
+	if c.state.Load()&handshaking == 0 {
+		return nil
+	}
+	n := r.handshakes.Add(1)
+	if l := r.limit.Load(); l != nil && 0 < l.Handshakes && int64(l.Handshakes) < n {
+		r.endHandshake(c)
+		return errHandshake
+	}
+	return nil
+}
+
+// endHandshake takes c out of the count. It reports whether it counted.
+func (r *room) endHandshake(c *Conn) bool {
+	counted := c.state.drop(handshaking)
+	if counted {
+		r.handshakes.Add(-1)
+	}
+	return counted
+}
+
+// admit takes a place, if there is one.
+func (r *room) admit() error {
+	if q := r.quota.Load(); q != nil && !q.Allow() {
+		return errRate
+	}
+	l := r.limit.Load()
+	if l == nil || l.MaxConns == 0 {
+		r.taken.Add(1)
+		return nil
+	}
+	for {
+		n := r.taken.Load()
+		switch {
+		case n > int64(l.MaxConns):
+			return ErrFull
+		case n == int64(l.MaxConns):
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !r.evictOne(l, 0) {
+				return ErrFull
+			}
+			return nil
+		case r.taken.CompareAndSwap(n, n+1):
+			return nil
+		}
+	}
+}
+
+// adopt takes a place, even if there is none.
+func (r *room) adopt() {
+	r.taken.Add(1)
+	if l := r.limit.Load(); r.excess(l) > 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.evictOne(l, 0) {
+			r.taken.Add(-1)
+		} else {
+			r.settle()
+		}
+	}
+}
+
+// leave gives the place of c back, which has ended, unless another connection has it.
+func (r *room) leave(c *Conn) {
+	r.endHandshake(c)
+	if c.state.Load()&evicting == 0 {
+		r.taken.Add(-1)
+	}
+}
+
+// evictOne has a connection evicted that may be. It reports whether there is one. Its place is
+// the caller's then. r.mu must be held.
+func (r *room) evictOne(l *Capacity, tries int) bool {
+	c := r.pick(l, sample)
+	if c.conn == nil && r.taken.Load() > sample {
+		c = r.pick(l, moreSample)
+	}
+	return c.conn != nil && r.evict(l, c, tries)
+}
+
+// pick returns the most idle of about n connections that may be evicted, or none. If there
+// are no more than n, it looks at all. r.mu must be held.
+func (r *room) pick(l *Capacity, n int) (best candidate) {
+	total := max(int(r.taken.Load()), 1)
+	for s := range r.tracker.each {
+		s.lock.Lock()
+		s.conns.lock.Lock()
+		all := s.conns.all
+		some := min((len(all)*n+total-1)/total, len(all))
+		if s.evicting > len(all)/shareEvicting+fewEvicting {
+			some = 0 // perhaps its loop is blocked
+		}
+		for i := range some {
+			if some < len(all) {
+				i = rand.IntN(len(all))
+			}
+			c := candidate{all[i], all[i].lastUse().Bits()}
+			if (best.conn == nil || byStamp(c, best) < 0) && r.wants(l, c.conn) {
+				best = c
+			}
+		}
+		s.conns.lock.Unlock()
+		s.lock.Unlock()
+	}
+	return best
+}
+
+// wants reports whether c may be evicted. r.mu must be held.
+func (r *room) wants(l *Capacity, c *Conn) bool {
+	_, spared := r.spared[c]
+	return !spared && c.state.Load()&evicting == 0 && l.wants(c, momentOf(r.tracker.clock))
+}
+
+// wants reports whether c may be evicted.
+func (l *Capacity) wants(c *Conn, m moment) bool {
+	phase := c.phase.Load().first
+	for _, exempt := range l.Exempt {
+		if exempt.first == phase {
+			return false
+		}
+	}
+	st := c.state.Load()
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
+}
+
+// evict has a connection evicted, and gives its place away. It reports false if the connection
+// has ended, or if its shard is closed. r.mu must be held.
+func (r *room) evict(l *Capacity, c candidate, tries int) bool {
+	s := c.conn.shard
+	if !c.conn.state.move(live, evicting, 0) {
+		return false
+	}
+	if !s.do(func() {
+		as := inUse
+		if r.limit.Load() == l { // else the capacity has been changed or lifted
+			// The kernel may know of a byte a little later than the stamp, which alone spares nobody.
+			may := func() bool { return l.wants(c.conn, momentOf(s.clock)) }
+			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last, may: may})
+		}
+		r.report(l, s, c.conn, as, tries)
+	}) {
+		if !c.conn.state.move(live|evicting, 0, evicting) { // it has ended, and left its place to nobody
+			r.taken.Add(-1)
+		}
+		return false
+	}
+	s.evicting++
+	return true
+}
+
+// report hears what has come of an eviction.
+func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.evicting--
+	if as == inUse && c.state.move(live|evicting, 0, evicting) { // it has a place again
+		r.taken.Add(1)
+	}
+	if as == inUse && l == r.limit.Load() {
+		r.spare(c)
+	}
+	if !r.isOver() {
+		return
+	}
+	if as == inUse && l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
+		r.taken.Add(-1)
+		return
+	}
+	r.settle()
+}
+
+// spare notes that c is in use. r.mu must be held.
+func (r *room) spare(c *Conn) {
+	if len(r.spared) == 0 {
+		r.spared = map[*Conn]struct{}{}
+		time.AfterFunc(spareFor, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.spared = nil
+		})
+	}
+	r.spared[c] = struct{}{}
+}
+
+// excess returns how many connections there are more than l allows. l may be nil.
+func (r *room) excess(l *Capacity) int {
+	if l == nil || l.MaxConns == 0 {
+		return 0
+	}
+	return max(0, int(r.taken.Load())-l.MaxConns)
+}
+
+// isOver reports whether there are more connections than MaxConns.
+func (r *room) isOver() bool { return r.excess(r.limit.Load()) > 0 }
+
+// settle has those evicted that are too many. r.mu must be held.
+func (r *room) settle() {
+	if !r.settling && r.isOver() {
+		r.settling = true
+		go r.shed()
+	}
+}
+
+// After each try to evict those that are too many is a pause, so that they take a fifth of a
+// core at most.
+const (
+	leastPause = 100 * time.Millisecond
+	pauseEach  = time.Microsecond // for each connection
+)
+
+// shed evicts the most idle connections until there are not too many any more. Some may not be
+// evicted yet, so it tries again.
+func (r *room) shed() {
+	for over := true; over; {
+		l := r.limit.Load()
+		wants := func(c *candidate) bool {
+			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c.conn, momentOf(r.tracker.clock))
+		}
+		if n := r.excess(l); n > 0 {
+			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants}).done
+		}
+		select {
+		case <-r.tracker.stop:
+			return
+		case <-time.After(leastPause + time.Duration(r.tracker.live())*pauseEach):
+		}
+		r.mu.Lock()
+		over = r.isOver()
+		r.settling = over
+		r.mu.Unlock()
+	}
+}
