@@ -138,15 +138,12 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 	}
 	switch {
 	case s.end(c, nil, need, err, 0):
+		return ended
 	case c.Live():
 		return inUse
 	default:
 		return gone
 	}
-	if d.reason == ReasonShed && d.cause != "" {
-		s.tracker.countCause(d.cause)
-	}
-	return ended
 }
 
 // mayEnd reports whether c may be ended although nobody forces that. It sets the flag ending

@@ -293,13 +293,17 @@ func (s *Shard) leave(c *Conn) {
 	s.tracker.keys.Load().leave(c)
 }
 
-// part counts the end of a connection, without a lock, and tells all who want to know.
+// part counts the end of a connection, without a lock, and tells all who want to know. The
+// owner is told later, so that it finds its connection counted.
 func (s *Shard) part(c *Conn, p *endRecord) {
 	if p.err == nil {
 		s.counts.gone.Add(1)
 	} else {
 		s.counts.ended[p.err.Reason].Add(1)
 		p.phase.ended[p.err.Reason].Add(1)
+		if p.err.Reason == ReasonShed && p.err.Cause != "" {
+			s.tracker.countCause(p.err.Cause)
+		}
 	}
 	s.counts.part(p, s.clock)
 	s.leave(c)

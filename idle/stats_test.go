@@ -50,6 +50,32 @@ func TestStatsAdd(t *testing.T) {
 	}
 }
 
+// A counted is an owner that looks up whether its end has been counted when it is told.
+type counted struct {
+	tracker *Tracker
+	stats   Stats
+}
+
+func (o *counted) Expire(*TimeoutError) { o.stats = o.tracker.Stats() }
+
+// TestCountedBeforeTold: whoever learns of an end finds it in the statistics.
+func TestCountedBeforeTold(t *testing.T) {
+	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Minute}, nil, func(r *rig) {
+		var conns [2]Conn
+		byHand, idle := &counted{tracker: r.Tracker}, &counted{tracker: r.Tracker}
+		r.track(&conns[0], byHand)
+		r.track(&conns[1], idle)
+		conns[0].End("banned")
+		r.wait(2 * time.Minute)
+		if st := byHand.stats; st.Live != 1 || st.Shed != 1 || st.Causes["banned"] != 1 || st.ByPhase["chat"][ReasonShed] != 1 {
+			t.Errorf("%+v", st)
+		}
+		if st := idle.stats; st.Live != 0 || st.TimedOut[ReasonIdle] != 1 || st.ByPhase["chat"][ReasonIdle] != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // TestTextsAreBounded gives more causes than are told apart, long ones, and long names.
 func TestTextsAreBounded(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Minute}, &Options{OnEnds: func([]End) {}}, func(r *rig) {
