@@ -147,7 +147,7 @@ func BenchmarkColdLook(b *testing.B) {
 			}
 		}
 	}
-	looks := s.counts.looks.Load()
+	looks := s.counts.checks.Load()
 	if looks < uint64(b.N*len(conns)) {
 		b.Errorf("%d looks", looks)
 	}

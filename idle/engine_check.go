@@ -14,10 +14,9 @@ type decision struct {
 	phase *Phase
 }
 
-// decide looks at a connection again, because there may have been activity or a
-// new phase since the last look. due is false if nothing is due any more or the
-// connection has ended. A connection that is still live has then been put back
-// into the wheel.
+// decide checks a connection again, because there may have been activity or a new phase since the
+// last check. due is false if nothing is due any more or the connection has ended. A connection
+// that is still live has then been put back into the wheel.
 //
 // The decision can end the connection only if the flag ending was set before, and no
 // reader has cleared it since. See [Conn.Deliver].
@@ -25,7 +24,7 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 	// The clock is read before the phase. The other order would allow this:
 	//
 	//	check:  loads the phase
-	//	Enter: starts all clocks anew, and stores a phase with longer limits
+	//	Enter: restarts all clocks, and stores a phase with longer limits
 	//	check:  is preempted, reads the clock, and finds a limit of the old phase passed
 	v.moment = momentOf(s.clock)
 	c.follow(s.clock)
@@ -79,22 +78,21 @@ func (s *Shard) check(c *Conn) {
 	}
 }
 
-// isDoubtful reports whether the owner may find out that the limit has not
-// passed.
+// isDoubtful reports whether the owner could find out that the limit hasn't passed.
 func (v *decision) isDoubtful(c *Conn) bool {
 	return v.what == end && !v.terms.certain && c.hooks.Probe != nil
 }
 
-// isInTime reports whether unread input arrived before ReadTotal was over, to within a
-// tick. The input may complete what is limited, so the connection is looked at again
-// in the next tick, when its owner has had time to read. A trickle gains no more than
-// that tick, as the total itself does not move.
+// isInTime reports whether unread input arrived before ReadTotal was over, to within a tick. The
+// input may complete the request, so the connection is checked again in the next tick, when its
+// owner has had time to read. A trickle gains no more than that tick, because the total itself
+// doesn't move.
 func (s *Shard) isInTime(v decision, e SocketState) bool {
 	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.at) <= e.In+s.clock.Tick
 }
 
-// isFresh reports whether the last input arrived so short a time ago that an owner
-// that reads may not have read it yet.
+// isFresh reports whether the last input arrived so recently that an owner that reads may not
+// have read it yet.
 func (s *Shard) isFresh(e SocketState) bool { return e.In > 0 && e.In <= patience*s.clock.Tick }
 
 // probe asks the owner for SocketState, and applies it.
@@ -117,10 +115,9 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 	now := clock.StampOf(s.clock.Settled())
 	unread := now.Before() // the stamp of unread input: an activity has a later one, and so revokes the grant (restamp)
 	if stamp, ok := s.clock.StampAgo(e.In); ok {
-		// The stamp must not be later than that of unread input, or a read in
-		// this tick could not revoke a grant. If a limit passes too soon because
-		// of that, Probe is called again before anything ends, and reports the
-		// same byte when its tick is over.
+		// The stamp must not be later than the stamp of unread input. Otherwise a read in this
+		// tick couldn't revoke a grant. If a limit passes too soon because of that, Probe is
+		// called again before anything ends, and reports the same byte when its tick is over.
 		if stamp.Sub(unread) > 0 {
 			stamp = unread
 		}
@@ -160,13 +157,13 @@ func notice(stamp clock.Stamp, use, keepalive *clock.AtomicStamp, inexact int32)
 	}
 }
 
-// patience is for how many ticks an owner that reads may leave input unread.
+// patience is how many ticks an owner that reads may leave input unread.
 const patience = 2
 
-// grant keeps c alive because input is waiting to be read. If the input is fresh,
-// the owner is probably about to read it. So fresh input does not extend
-// ReadTotal, or a trickle could extend that forever. With a minimum rate it gains
-// patience ticks, in which the owner can read it; its bytes pay from then on.
+// grant keeps c alive because input is waiting to be read. If the input is fresh, the owner is
+// probably about to read it. So fresh input doesn't extend ReadTotal. Otherwise a trickle could
+// extend it forever. With a minimum rate it gains patience ticks, in which the owner can read it;
+// its bytes pay from then on.
 func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	c.in.stamp.Raise(unread)
 	if c.lastIn() != unread { // an activity came before the grant and has not seen it
@@ -180,7 +177,7 @@ func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	}
 }
 
-// ping asks the owner to ping.
+// ping calls Ping.
 func (s *Shard) ping(c *Conn) {
 	c.pinged.Raise(s.stamp())
 	c.state.move(0, unanswered, 0)
@@ -226,8 +223,8 @@ func (s *Shard) tell(c *Conn) {
 	}, func() { c.state.set(0, telling) })
 }
 
-// ask calls OnTimeout and acts on the answer. The flag asking is set until the
-// connection has ended or is in the wheel again.
+// ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection has
+// ended or is in the wheel again.
 func (s *Shard) ask(c *Conn, v decision) {
 	if !c.state.move(live, asking, ending) {
 		s.replace(c)
@@ -237,7 +234,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.set(0, asking)
 		if keep {
-			s.counts.kept.Add(1)
+			s.counts.extended.Add(1)
 			if !c.state.move(live, 0, granted) {
 				return // it has ended meanwhile
 			}
@@ -248,9 +245,9 @@ func (s *Shard) ask(c *Conn, v decision) {
 		if !c.Live() {
 			return
 		}
-		// If the answer took long, Probe must be called once more. If it did
-		// not, Probe would find the same. But the ages in SocketState are inexact:
-		// one could come out a little younger, and OnTimeout be called again.
+		// If the answer took long, Probe must be called once more. Otherwise Probe would find the
+		// same, but the ages in SocketState are inexact: one could turn out a little younger, so
+		// that OnTimeout would be called again.
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
 		if due && last.isSame(v) && v.isDoubtful(c) && last.now-v.now > answeredAtOnce {
@@ -273,8 +270,8 @@ func (s *Shard) ask(c *Conn, v decision) {
 // immediate.
 const answeredAtOnce = 2
 
-// timeOut ends a connection that has passed a limit, unless a reader has had something to
-// deliver meanwhile.
+// timeOut ends a connection that has passed a limit, unless a reader has delivered something
+// meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
 	late := max(v.after(v.at), 0)
 	if !s.end(c, v.phase, live|ending, s.errorOf(&v), late) {
@@ -287,10 +284,9 @@ func (s *Shard) timeOut(c *Conn, v decision) {
 	}
 }
 
-// end ends a connection if it has the flags in need, and if the policy of phase by, whose
-// limit has passed, was not replaced. by may be nil. The transition of its state can
-// happen only once, so the connection has only one outcome. end reports whether that is
-// this one.
+// end ends a connection if it has the flags in need, and if phase by, whose limit has passed,
+// still has its policy. by may be nil. The transition of the state can happen only once, so the
+// connection has only one outcome. end reports whether it made the transition.
 func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late time.Duration) bool {
 	p := c.endRecord()
 	p.err, p.late = err, late
@@ -337,7 +333,7 @@ func (s *Shard) lingerFor(c *Conn) {
 }
 
 // endLinger ends the tracking of c if it has timed out and nobody has closed it. It reports
-// whether that was so.
+// whether it did.
 func (s *Shard) endLinger(c *Conn) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -391,8 +387,8 @@ func (v *decision) error() *TimeoutError {
 	return err
 }
 
-// replace puts a connection back into the wheel after a pass has taken it out, if
-// it is still live. It follows a replaced policy before.
+// replace puts a connection back into the wheel after a pass has taken it out, if it's still
+// live. Before that it follows a replaced policy.
 func (s *Shard) replace(c *Conn) {
 	c.state.spare()
 	s.lock.Lock()

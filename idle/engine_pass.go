@@ -7,9 +7,9 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// pass looks at the connections that came up and checks those that are due. If
-// budget is not zero it stops when that is used up, and reports that it has. Only
-// one pass of a shard may run at a time.
+// pass takes the connections that came up and checks those that are due. If budget isn't zero, it
+// stops when the budget is used up, and reports whether it did. Only one pass of a shard may run
+// at a time.
 func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.clock.Settled()
@@ -27,8 +27,8 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		}
 		exceeded = budget > 0 && time.Since(begun) >= budget // the rest has come up, and waits for the next pass
 	}
-	// What operations want comes last, but a little of it is done in any case, or a herd
-	// could hold them up forever.
+	// Tasks of operations come last, but some of them run in any case. Otherwise a herd of
+	// expiries could delay them forever.
 	for more := s.mail.some.Load(); more && s.doTasks(); {
 		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
 			break
@@ -48,9 +48,8 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	return exceeded
 }
 
-// collect looks at connections that came up. It puts those that are not due back
-// into the wheel, and appends the others to jobs. It reports whether more have
-// come up. The lock must be held.
+// collect takes connections that came up. It puts those that are not due back into the wheel, and
+// appends the others to jobs. It reports whether more have come up. The lock must be held.
 func (s *Shard) collect(now int64) (more bool) {
 	s.jobs = s.jobs[:0]
 	most := jobsPerLock
@@ -69,13 +68,13 @@ func (s *Shard) collect(now int64) (more bool) {
 			s.jobs = append(s.jobs, c)
 		}
 	}
-	s.counts.looks.Add(uint64(looks))
+	s.counts.checks.Add(uint64(looks))
 	next, ok := s.wheel.Next()
 	return ok && int64(next) <= now
 }
 
-// isDue looks at c, which has just been popped. If c is not due, isDue puts it
-// back into the wheel. The lock must be held.
+// isDue reports whether c, which has just been popped, is due. If not, it puts c back into the
+// wheel. The lock must be held.
 func (s *Shard) isDue(c *Conn, m moment) bool {
 	st := c.state.Load()
 	switch {
@@ -97,8 +96,8 @@ func (s *Shard) isDue(c *Conn, m moment) bool {
 	return false
 }
 
-// announce sets due to the tick at which the next pass has work. What the pass has found
-// came up in the given tick or later.
+// announce sets due to the tick at which the next pass has work. Connections that the pass has
+// found came up in the given tick or later.
 func (s *Shard) announce(first int64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -115,7 +114,7 @@ func (s *Shard) announce(first int64) {
 	s.due.Store(due) // in one store: the driver loads it at any time, and would sleep forever after a never
 }
 
-// lateBy returns for how long passes have left connections that came up.
+// lateBy returns how long passes have been deferring connections that came up.
 func (s *Shard) lateBy() time.Duration {
 	if behind := s.behind.Load(); behind > 0 && !s.closed.Load() {
 		return max(s.clock.After(behind), 0)
@@ -137,10 +136,9 @@ func (s *Shard) post() {
 	}
 }
 
-// passOnLoop is the pass that a loop runs. If work remains, the driver posts the
-// next pass once the loop has had as much time for its other work as this pass
-// took, or a tick if that is less. passOnLoop does not post it itself, as a loop
-// may run what a task posts before anything else.
+// passOnLoop is the pass that a loop runs. If work remains, the driver posts the next pass once
+// the loop has had as much time for its other work as this pass took, or a tick if that is less.
+// passOnLoop doesn't post it itself, because a loop may run a posted task before its other work.
 func (s *Shard) passOnLoop() {
 	k := s.clock
 	if !s.closed.Load() {
@@ -161,7 +159,7 @@ func (s *Shard) passOnLoop() {
 	}
 }
 
-// hasOther reports whether operations want something of s.
+// hasOther reports whether s has tasks or walks.
 func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.walks.some.Load() }
 
 // isBehind reports whether a loop has a pass due and none pending.
@@ -169,9 +167,9 @@ func (s *Shard) isBehind(now int64) bool {
 	return s.loop && (s.due.Load() <= now || s.hasOther()) && !s.posted.Load() && !s.closed.Load()
 }
 
-// Between unlocking and locking again, a pass looks at no more than looksPerLock
-// connections, and takes no more than jobsPerLock that are due. On a loop, where
-// nothing is locked, it takes one, and then checks its budget.
+// While it holds the lock, a pass pops no more than looksPerLock connections, and takes no more
+// than jobsPerLock that are due. On a loop, where nothing is locked, it takes one, and then
+// checks its budget.
 const (
 	looksPerLock = 256
 	jobsPerLock  = 16

@@ -4,7 +4,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// This is what connections use of their shard: the time, and their places in its wheel.
+// Connections use these methods of their shard: the time, and their places in its wheel.
 
 // stamp returns the current stamp.
 func (s *Shard) stamp() clock.Stamp {
@@ -87,9 +87,9 @@ func (s *Shard) placeAt(e *entry, at int64, m moment) {
 func (s *Shard) schedule(e *entry, at int64) {
 	e.placed.Store(uint32(at))
 	next := int64(s.wheel.Schedule(&e.timer, uint64(max(at, 0))))
-	if next < s.due.Load() { // not during a pass: due has come then, and announce sets it at the end
+	if next < s.due.Load() { // not during a pass: then due has passed, and announce sets it at the end
 		s.due.Store(next)
-		if s.now.Load().Asleep() { // otherwise the driver looks at due in the next tick
+		if s.now.Load().Asleep() { // otherwise the driver reads due in the next tick
 			s.clock.Hurry()
 		}
 	}
@@ -114,20 +114,20 @@ func (s *Shard) forget(c *Conn) {
 	s.remove(c)
 }
 
-// hasten makes sure that e is looked at no later than at the given stamp. Usually
-// its place in the wheel is early enough.
+// hasten makes sure that e is checked no later than at the given stamp. Usually its place in the
+// wheel is early enough.
 func (s *Shard) hasten(e *entry, deadline uint32) {
 	if int32(e.placed.Load()-deadline) > 0 {
 		s.pull(e)
 	}
 }
 
-// pull moves e to an earlier place in the wheel, that of its deadline.
+// pull moves e to an earlier place in the wheel, at its deadline.
 func (s *Shard) pull(e *entry) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
-		s.counts.relinks.Add(1)
+		s.counts.reschedules.Add(1)
 		s.place(e, moment{now: s.clock.Recent()})
 	}
 }

@@ -24,7 +24,7 @@ var closed = map[string]struct {
 	"conn":           {to: "control", except: []string{"leave"}}, // a connection that ends gives its place back
 	"stats":          {to: "control"},                            // who looks on changes nothing
 	"control_queue":  {to: "engine", except: []string{"byStamp", "byLaterStamp", "candidate", "conn", "last"}},
-	"engine_place":   {to: "stats", except: []string{"relinks", "counters"}},
+	"engine_place":   {to: "stats", except: []string{"reschedules", "counters"}},
 	"engine_mailbox": {to: "stats", except: []string{"forget"}},
 }
 

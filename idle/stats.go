@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Stats holds counts since a tracker was made, over all its shards. Each count is
-// exact. They are not loaded at one moment, so they may disagree by what happens
-// meanwhile. When nothing happens, Tracked is the sum of Live, Closed, all of TimedOut,
-// Drained, Shed and Evicted.
+// Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
+// aren't loaded at the same moment, so they may disagree slightly while connections come and go.
+// Otherwise Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted.
 type Stats struct {
 	Tracked  uint64            // connections tracked so far
 	Live     uint64            // of those, the ones still tracked
@@ -33,16 +32,16 @@ type Stats struct {
 	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that; one by a limit that was made shorter may have been due long before
 	Panics   uint64 // panics in callbacks
 
-	Checks           uint64 // looks at a connection because its slot came up
-	EarlyReschedules uint64 // places in the wheel moved because a deadline was brought forward
+	Checks           uint64 // checks of a connection because its slot came up
+	EarlyReschedules uint64 // moves to an earlier slot because a deadline was brought forward
 
 	Passes    uint64        // passes over a shard with something due
 	PassTotal time.Duration // total time of all passes
 	Longest   time.Duration // time of the longest pass
 
-	// BacklogAge is for how long passes have left connections for the next tick, for want of
-	// time. No connection that waits for a pass has waited for longer. It is 0 if the last
-	// passes left none. See DESIGN.md, "Backlogs", for the formula of its maximum.
+	// BacklogAge is how long the oldest deferred connection has been waiting, at most. It is 0 if
+	// the last passes have deferred none. See DESIGN.md, "Backlogs", for the formula of its
+	// maximum.
 	BacklogAge time.Duration
 
 	// ByPhase holds, for each name of a Policy that the tracker has had, how many
@@ -52,8 +51,8 @@ type Stats struct {
 
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
-	// These are histograms over all connections that have ended, whatever the reason,
-	// but for Lateness. Times are in whole ticks.
+	// These are histograms over all connections that have ended, for any reason, except Lateness
+	// and PassTime. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Idle     Histogram // how long before the end the last use was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
@@ -142,7 +141,7 @@ type phaseCounts struct {
 	counts map[string]*reasonCount
 }
 
-// Beyond so many names of policies, and causes, ends are counted under otherNames.
+// Ends with further names of policies, or causes, are counted under otherNames.
 const (
 	mostPhases = 100
 	mostCauses = 100
@@ -182,7 +181,7 @@ func (n *phaseCounts) get() map[string]map[Reason]uint64 {
 // counters are the counts of a shard. They are atomic because Stats reads them at
 // any time.
 type counters struct {
-	tracked, gone, kept, pings, misses, deferred, looks, relinks, passes atomic.Uint64
+	tracked, gone, extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
 
 	ended         [numReasons]atomic.Uint64 // by the tracker
 	busy, longest atomic.Int64
@@ -220,12 +219,12 @@ func (n *counters) addTo(st *Stats) {
 	tracked := n.tracked.Load()
 	st.Tracked += tracked
 	st.Live += tracked - ended
-	st.Extended += n.kept.Load()
+	st.Extended += n.extended.Load()
 	st.Pings += n.pings.Load()
 	st.Misses += n.misses.Load()
 	st.Deferred += n.deferred.Load()
-	st.Checks += n.looks.Load()
-	st.EarlyReschedules += n.relinks.Load()
+	st.Checks += n.checks.Load()
+	st.EarlyReschedules += n.reschedules.Load()
 	st.Passes += n.passes.Load()
 	st.PassTotal += time.Duration(n.busy.Load())
 	st.Longest = max(st.Longest, time.Duration(n.longest.Load()))

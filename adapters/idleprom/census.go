@@ -22,9 +22,9 @@ type census struct {
 	late    uint64        // scrapes that have not waited for theirs
 }
 
-// take waits for the census under way, or for a new one if the last one is old, but not too
-// long. It returns the last census that has finished, or nil if there is none, and how many
-// scrapes were late.
+// take waits for the census under way, or for a new one if the last one is old, but at most for
+// the timeout. It returns the last census that has finished, or nil if there is none, and how
+// many scrapes were late.
 func (c *census) take() (last *idle.Census, late uint64) {
 	patience := time.NewTimer(c.timeout)
 	defer patience.Stop()
@@ -58,8 +58,8 @@ func (c *census) begin() <-chan struct{} {
 	return c.running
 }
 
-// run takes a census. It takes as long as it takes, as otherwise one that never finishes in
-// time would never have a result. Closing the tracker ends it.
+// run takes a census, without a time limit: otherwise a tracker whose censuses are never in time
+// would never have a result. Closing the tracker ends it.
 func (c *census) run(done chan struct{}) {
 	defer close(done)
 	found, err := c.tracker.Census(context.Background(), idle.Query{})

@@ -17,13 +17,13 @@ import (
 // Options configures a [Collector]. Each field may be zero, which means the default. A nil
 // *Options means all defaults.
 type Options struct {
-	// CensusTimeout is how long a scrape waits for the censuses of its trackers. One that
-	// takes longer, for example because an event loop is blocked, goes on, and the scrape
-	// has the results of the last one that has finished. The default is 1 s.
+	// CensusTimeout is how long a scrape waits for the censuses of its trackers. If one takes
+	// longer, for example because an event loop is blocked, it goes on, and the scrape has the
+	// results of the last one that finished. The default is 1 s.
 	CensusTimeout time.Duration
 
-	// Pressure, if not nil, returns what the limits of a tracker follow, by the tracker's
-	// name, or nil if they follow nothing. It is called at each scrape.
+	// Pressure, if not nil, returns the Follower of a tracker's limits, by the tracker's name, or
+	// nil if there is none. It is called at each scrape.
 	Pressure func(tracker string) *pressure.Follower
 
 	// NoCensus leaves out the metrics for which each scrape takes a census.
@@ -51,8 +51,8 @@ type Collector struct {
 	sources []*source
 }
 
-// New returns a collector of the trackers. The key of each is the value of the label
-// tracker. A registry may have several collectors if no two of them have a key in common.
+// New returns a collector for the trackers. Their keys are the values of the label tracker. A
+// registry may have several collectors if no key is in two of them.
 //
 // New fails if a tracker is nil, if a key is empty or not valid UTF-8, and if a field of
 // opts is invalid. The error names it. A tracker may be closed, now or later.
@@ -88,8 +88,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. Any number of goroutines may call it. A
-// callback of an event loop should not, as it would wait for a census of its own loop.
+// Collect implements [prometheus.Collector]. Any number of goroutines may call it. A callback on
+// an event loop must not, because it would wait for a census of its own loop.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	var all sync.WaitGroup
 	for _, s := range c.sources {

@@ -7,9 +7,10 @@
 //	}
 //	prometheus.MustRegister(metrics)
 //
-// All metrics have the label tracker. They are read when they are scraped, and cost nothing in
-// between. For OpenTelemetry, use the bridge go.opentelemetry.io/contrib/bridges/prometheus.
-// The directory examples/observability has alert rules and a dashboard.
+// All metrics have the label tracker. They are computed when they are scraped, and cost nothing
+// in between. For OpenTelemetry, use the bridge go.opentelemetry.io/contrib/bridges/prometheus.
+// The directory examples/observability has alert rules and a dashboard, and docs/operations.md
+// says what to do when one fires.
 //
 // # Connections
 //
@@ -26,17 +27,18 @@
 //	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
 //	idlewheel_connection_idle_at_end_seconds   how long before its end a connection had its last activity
 //
-// The reasons include "evict", for connections that were ended to make room, "drain", and
-// "shed". The setting is the limit's name as the user knows it, such as KeepAliveTimeout of an HTTP
-// adapter, or a field of [idle.Policy]. The initial phase of a Policy without a Name is "(unnamed)".
+// The reasons include "evict", for connections that were ended to make room, "drain", and "shed".
+// The setting is the limit's name as it was configured, such as KeepAliveTimeout of an HTTP
+// adapter, or a field of [idle.Policy]. The initial phase of a Policy without a Name is
+// "(unnamed)".
 //
 // # Timeouts
 //
 //	idlewheel_timeout_lateness_seconds         how long after they were due the timeouts came
 //	idlewheel_timeouts_deferred_total          timeouts that came a tick or more after they were due
-//	idlewheel_timeouts_kept_total              timeouts after which OnTimeout has kept the connection
+//	idlewheel_timeouts_extended_total          timeouts after which OnTimeout kept the connection
 //	idlewheel_pings_total                      pings that were sent
-//	idlewheel_pings_missed_total               pings that were not answered
+//	idlewheel_pings_missed_total               pings that were not answered in time
 //	idlewheel_callback_panics_total            panics in callbacks
 //	idlewheel_end_reports_lost_total           ends that were not reported, because Options.OnEnds was too slow
 //
@@ -55,16 +57,16 @@
 //
 // The operation is "drain" or "shed". A connection is "waiting" for its turn, was "told" to
 // finish, is "in_use" until it falls idle, was "ended" by the operation, or is "gone" because it
-// has ended otherwise. All are 0 when the operation has finished.
+// ended otherwise. All are 0 while there is no operation.
 //
 // # Work of the tracker
 //
 //	idlewheel_pass_duration_seconds            how long the passes over a shard took
-//	idlewheel_pass_busy_seconds_total          time of all passes
-//	idlewheel_pass_longest_seconds             time of the longest pass so far
+//	idlewheel_pass_seconds_total               total time of all passes
+//	idlewheel_pass_longest_seconds             duration of the longest pass so far
 //	idlewheel_backlog_age_seconds              how long the oldest deferred connection has been waiting
-//	idlewheel_looks_total                      checks of a connection because its slot of the wheel came up
-//	idlewheel_relinks_total                    places in the wheel that were moved forward
+//	idlewheel_checks_total                     checks of a connection because its slot of the wheel came up
+//	idlewheel_early_reschedules_total          moves to an earlier slot, because a deadline was brought forward
 //
 // # The census
 //
@@ -75,9 +77,9 @@
 // The metrics with (*) come from a census, which visits all connections. A scrape takes one,
 // unless the last one began less than a second ago. Scrapes that come meanwhile share it. It
 // takes about a quarter of a microsecond per connection. If it isn't finished within
-// Options.CensusTimeout, the scrape gets the values of the last census that was, and counts as
-// late. From a second after a tracker was closed there is no census, and these metrics are
-// absent. All others remain.
+// Options.CensusTimeout, the scrape gets the values of the last census that finished, and counts
+// as late. A second after a tracker was closed these metrics disappear, because there is no
+// census any more. All others remain.
 //
 // # Histograms
 //
@@ -95,10 +97,11 @@
 // # HTTP
 //
 // The Tracker of an HTTP adapter's listener has all its connections, each as one. Streams of
-// HTTP/2 have a tracker of their own, so that BodyRate, for example, can be seen to reset them:
+// HTTP/2 have a tracker of their own. Its metrics show, for example, how many streams BodyRate
+// has reset:
 //
 //	idleprom.New(map[string]*idle.Tracker{"web": ln.Tracker(), "web streams": ln.StreamTracker()}, nil)
 //
-// A hijacked connection without limits counts as closed. If Watch gives it limits, it counts
-// as tracked once more.
+// A hijacked connection without limits counts as closed. If Watch gives it limits, it counts as a
+// new connection.
 package idleprom

@@ -2,7 +2,7 @@ package idleprom
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// A family is a metric with all its labels.
+// A family is a metric with all its label values.
 type family int
 
 const (
@@ -22,7 +22,7 @@ const (
 	pressureFailures
 	pings
 	missed
-	kept
+	extended
 	deferred
 	panics
 	operations
@@ -32,11 +32,11 @@ const (
 	idleAtEnd
 	lateness
 	passes
-	busy
+	passTime
 	longest
 	behind
-	looks
-	relinks
+	checks
+	reschedules
 	endsLost
 	censusTime
 	censusTook
@@ -74,8 +74,8 @@ var families = [numFamilies]struct {
 	pressureFailures: {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},
 
 	pings:    {counter, "pings_total", "Pings that were sent.", nil},
-	missed:   {counter, "pings_missed_total", "Pings that were not answered.", nil},
-	kept:     {counter, "timeouts_kept_total", "Timeouts after which OnTimeout has kept the connection.", nil},
+	missed:   {counter, "pings_missed_total", "Pings that were not answered in time.", nil},
+	extended: {counter, "timeouts_extended_total", "Timeouts after which OnTimeout kept the connection.", nil},
 	deferred: {counter, "timeouts_deferred_total", "Timeouts that came a tick or more after they were due.", nil},
 	panics:   {counter, "callback_panics_total", "Panics in callbacks.", nil},
 
@@ -87,12 +87,12 @@ var families = [numFamilies]struct {
 	idleAtEnd: {0, "connection_idle_at_end_seconds", "How long before their end the connections had their last activity.", nil},
 	lateness:  {0, "timeout_lateness_seconds", "How long after they were due the timeouts came.", nil},
 
-	passes:  {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
-	busy:    {counter, "pass_busy_seconds_total", "Time of all passes.", nil},
-	longest: {gauge, "pass_longest_seconds", "Time of the longest pass so far.", nil},
-	behind:  {gauge, "backlog_age_seconds", "For how long passes have left connections for the next tick, for want of time.", nil},
-	looks:   {counter, "looks_total", "Looks at a connection because its slot of the wheel came up.", nil},
-	relinks: {counter, "relinks_total", "Places in the wheel that were moved because a deadline was brought forward.", nil},
+	passes:      {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
+	passTime:    {counter, "pass_seconds_total", "Total time of all passes.", nil},
+	longest:     {gauge, "pass_longest_seconds", "Duration of the longest pass so far.", nil},
+	behind:      {gauge, "backlog_age_seconds", "How long the oldest deferred connection has been waiting.", nil},
+	checks:      {counter, "checks_total", "Checks of a connection because its slot of the wheel came up.", nil},
+	reschedules: {counter, "early_reschedules_total", "Moves of a connection to an earlier slot, because its deadline was brought forward.", nil},
 
 	endsLost:   {counter, "end_reports_lost_total", "Ends that were not reported, because Options.OnEnds was too slow.", nil},
 	censusTime: {gauge, "census_timestamp_seconds", "When the census began that this scrape has used.", nil},

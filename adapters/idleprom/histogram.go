@@ -9,8 +9,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// bounds chooses the bounds of classic buckets: 2 to the powers from first to last of a
-// second, by steps. They are among those of idle.Histogram, so no count is estimated.
+// bounds chooses the bounds of classic buckets, in seconds: 2 to the powers first, first+step and
+// so on, up to last. They are among those of idle.Histogram, so no count is estimated.
 type bounds struct{ first, last, step int }
 
 var (

@@ -40,7 +40,7 @@ type output struct {
 	ch    chan<- prometheus.Metric
 }
 
-// put writes a number. Labels are valid, as New and names see to that.
+// put writes a number. New and names make sure that the labels are valid.
 func (o output) put(f family, value float64, labels ...string) {
 	o.ch <- prometheus.MustNewConstMetric(o.descs[f], families[f].kind, value, labels...)
 }
@@ -75,8 +75,8 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
 		connections: st.Live, tracked: st.Tracked, closed: st.Closed,
-		pings: st.Pings, missed: st.Misses, kept: st.Extended, deferred: st.Deferred,
-		panics: st.Panics, looks: st.Checks, relinks: st.EarlyReschedules, endsLost: st.EndsLost,
+		pings: st.Pings, missed: st.Misses, extended: st.Extended, deferred: st.Deferred,
+		panics: st.Panics, checks: st.Checks, reschedules: st.EarlyReschedules, endsLost: st.EndsLost,
 	} {
 		o.put(f, float64(n))
 	}
@@ -86,7 +86,7 @@ func putCounts(o output, st *idle.Stats) {
 	} {
 		o.put(refused, float64(n), limit)
 	}
-	o.put(busy, st.PassTotal.Seconds())
+	o.put(passTime, st.PassTotal.Seconds())
 	o.put(longest, st.Longest.Seconds())
 	o.put(behind, st.BacklogAge.Seconds())
 	o.putHistogram(lifetime, &st.Lifetime, span)
@@ -95,11 +95,11 @@ func putCounts(o output, st *idle.Stats) {
 	o.putHistogram(passes, &st.PassTime, work)
 }
 
-// forecasts are the times for which a census tells how many connections end.
+// forecasts are the times within which ending connections are counted.
 var forecasts = [...]time.Duration{time.Second, 10 * time.Second, time.Minute}
 
-// putCensus writes what a census has found. Phases that had connections once go on being
-// written with 0.
+// putCensus writes what a census has found. Phases that have had connections are still written,
+// with 0.
 func (s *source) putCensus(o output, c *idle.Census) {
 	s.phases.admit(keys(c.Phases))
 	in := map[string]int{}
@@ -149,8 +149,8 @@ func (s *source) putEnds(o output, st *idle.Stats) {
 	}
 }
 
-// putOperations writes how far the operations have come that are under way. Those of a
-// kind are added up. They are zero if there is none.
+// putOperations writes how far the operations under way have come, added up by kind. Without
+// operations it writes zeros.
 func (s *source) putOperations(o output) {
 	type sum struct {
 		running, paused int

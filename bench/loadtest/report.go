@@ -175,7 +175,7 @@ func (r *report) Table(w io.Writer) {
 	add("a connection", "%v bytes", r.BytesPerConn)
 	add("timing out", "%v %% of a core, in %s passes over due connections", r.TrackerCPU, table.Group(r.Passes))
 	add("a pass", "p99 %v ms, at most %v ms", r.Pause.P99, r.Pause.Max)
-	add("looks, relinks", "%s, %s", table.Group(r.Looks), table.Group(r.Relinks))
+	add("checks, early reschedules", "%s, %s", table.Group(r.Looks), table.Group(r.Relinks))
 	add("pings, misses", "%s, %s", table.Group(r.Pings), table.Group(r.Misses))
 	if r.Mode == "sockets" {
 		table.Paragraph(w, "The first lines are of as many mock connections, in a process without sockets. Lateness is as the peers see it.")

@@ -79,7 +79,7 @@ var calm = []string{
 	`idlewheel_timeouts_deferred_total 0+2x1600`,
 	`idlewheel_pings_total 0+1000x1600`,
 	`idlewheel_pings_missed_total 0+50x1600`,
-	`idlewheel_pass_busy_seconds_total 0+3x1600`,
+	`idlewheel_pass_seconds_total 0+3x1600`,
 	`idlewheel_backlog_age_seconds 0.2x1600`,
 	`idlewheel_pressure_ratio 0.2x1600`,
 	`idlewheel_pressure_read_failures_total 1x1600`,
