@@ -70,7 +70,7 @@ func TestAuthorize(t *testing.T) {
 
 var posts = map[string]string{
 	"/api/drain":     `{"now": true}`,
-	"/api/shed":      `{"most": 1}`,
+	"/api/shed":      `{"max": 1}`,
 	"/api/operation": `{"id": "1", "do": "cancel"}`,
 	"/api/end":       `{"id": "1"}`,
 	"/api/limits":    `{"phase": "open", "limits": {"IdleTimeout": "1s"}}`,
@@ -107,7 +107,7 @@ func TestWhatChangesNothing(t *testing.T) {
 			s.wantError(request("POST", target, "{}"), http.StatusMethodNotAllowed, "it must be GET")
 		}
 		unchanged(s, c, 1)
-		s.post("/api/shed", `{"most": 1}`) // the same as before, from this site
+		s.post("/api/shed", `{"max": 1}`) // the same as before, from this site
 	})
 	withSite(t, Options{}, func(s *site) {
 		c := s.track("a")

@@ -37,7 +37,7 @@ func quoteAll(names []string) string {
 }
 
 // answer writes v as JSON. It returns only errors that come before the answer has begun: if the
-// client is gone, there is nobody to tell.
+// client is gone, nobody could read it.
 func answer(w http.ResponseWriter, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

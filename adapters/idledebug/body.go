@@ -14,12 +14,12 @@ import (
 // maxBody is how long the body of a POST may be.
 const maxBody = 64 << 10
 
-// fields are those that a body may have, by name, with pointers to where they are read to.
-// Those that are left out, or null, stay as they are.
+// fields are the fields that a body may have: by name, a pointer to the variable for the value.
+// Fields that are left out, or null, don't change their variable.
 type fields map[string]any
 
-// body reads the body of a POST. A field that is unknown, by its case too, or there twice is
-// an error, as a misspelt condition would be none.
+// body reads the body of a POST. An unknown or repeated field is an error, and names are
+// case-sensitive, because a misspelt condition would otherwise be ignored.
 func body(w http.ResponseWriter, r *http.Request, to fields) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	switch begin, err := d.Token(); {

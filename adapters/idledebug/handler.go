@@ -21,22 +21,22 @@ import (
 
 // Options configures a [Handler]. A nil *Options means all defaults.
 type Options struct {
-	// Authorize reports whether a request is answered, whatever its method. Others get
-	// 403. The default is to answer to loopback only, as the package's page describes. A
-	// function of yours replaces all of that, so it has to check who asks.
+	// Authorize reports whether a request is answered, whatever its method. Others get 403. The
+	// default answers to loopback only, as described in the package's documentation. A function
+	// of yours replaces all of that, so it has to check who asks.
 	Authorize func(*http.Request) bool
 
-	// Steer allows those who may look to drain trackers, to shed and end connections,
-	// and to change limits.
+	// Steer lets everyone whom Authorize allows drain trackers, shed and end connections, and
+	// change limits.
 	Steer bool
 
 	// Logger gets a record of each attempt to drain, shed, end or change something: who asked,
 	// for what, and the error if it was refused. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Pressure, if not nil, returns what the limits of a tracker follow, by the tracker's
-	// name, or nil if they follow nothing. With it the page shows the pressure, and the
-	// limits at rest, which are those that it changes.
+	// Pressure, if not nil, returns the Follower of a tracker's limits, by the tracker's name, or
+	// nil if there is none. Then the page shows the pressure, and shows and changes the limits at
+	// rest.
 	Pressure func(tracker string) *pressure.Follower
 }
 

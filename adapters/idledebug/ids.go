@@ -32,7 +32,7 @@ func (i issuer) number(id string) uint64 {
 	return n
 }
 
-// The id of a row is valid for so long, unless so many rows were listed since.
+// The id of a row is valid for rowsLast, unless maxListedRows more rows were listed since.
 const (
 	rowsLast      = time.Minute
 	maxListedRows = 100_000
@@ -48,8 +48,8 @@ type listed struct {
 	batches []batch
 }
 
-// A batch is what was listed at once. The first of infos has the number first, and the
-// others follow. Pages share infos, and have no need to know what is taken.
+// A batch is what was listed at once. The first of infos has the number first, and the others
+// follow. Pages share infos, and needn't know which are taken.
 type batch struct {
 	first uint64
 	infos []idle.Info

@@ -23,8 +23,8 @@ func TestForeignIDs(t *testing.T) {
 		}
 		row := get[list](s, "/api/connections?tracker=a").Rows[0]
 		get[list](s, "/api/connections?tracker=b")
-		s.post("/api/drain?tracker=a", `{"over": "50s"}`)
-		s.post("/api/drain?tracker=b", `{"over": "50s"}`)
+		s.post("/api/drain?tracker=a", `{"duration": "50s"}`)
+		s.post("/api/drain?tracker=b", `{"duration": "50s"}`)
 		o := get[state](s, "/api/state?tracker=a").Operations[0]
 
 		end, cancel := fmt.Sprintf(`{"id": %s}`, inJSON(s, row.ID)), fmt.Sprintf(`{"id": %s, "do": "cancel"}`, inJSON(s, o.ID))

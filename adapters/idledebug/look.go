@@ -18,7 +18,7 @@ import (
 
 const (
 	every       = time.Second      // a census of a tracker begins at most so often
-	censusLasts = 10 * time.Second // a census is dropped then, as it holds its connections
+	censusLasts = 10 * time.Second // a census is dropped then, because it keeps its connections from being freed
 	patience    = 3 * time.Second  // a request waits for a census, or for a page of it, at most so long
 	longest     = 30 * time.Second // a census that takes longer is given up
 
@@ -43,13 +43,13 @@ type census struct {
 	pages listPages
 }
 
-// A look is what all who look at a tracker share: its censuses, its counts, its phases, its
+// A look has what all viewers of a tracker share: its censuses, its counts, its phases, its
 // operations and the rows that were listed last.
 //
-// A request takes the census that there is, and wants a new one if that is a second old.
-// It waits only if there is none, and for a short time if that is older than two seconds. A
-// goroutine takes the censuses that are wanted, one a second, and ends when none is wanted. So
-// what is shown is up to two seconds old, or more if several lists are looked at.
+// A request uses the last census, and asks for a new one if that is a second old. It waits only
+// if there is none, and for a short time if the last one is older than two seconds. A goroutine
+// takes the requested censuses, one per second, and ends when there are no requests. So the page
+// is up to two seconds old, or more if several lists are viewed.
 type look struct {
 	tracker  *idle.Tracker
 	ops      operations
@@ -83,7 +83,7 @@ func newLook(t *idle.Tracker, steer bool) *look {
 	return l
 }
 
-// newest returns the newest census, whatever it lists.
+// newest returns the newest census, no matter which connections it lists.
 func (l *look) newest(ctx context.Context) (*census, error) {
 	return l.await(ctx, func() (*census, view) {
 		if n := len(l.censuses); n > 0 {
@@ -108,9 +108,10 @@ func (l *look) find(v view) *census {
 	return nil
 }
 
-// await returns the census that find returns, and has a new one taken if that is a second
-// old. If there is none, it waits, and for a newer one it waits a little. A census may come
-// with an error: that no newer one could be taken. None comes of a tracker that is closed.
+// await returns the census that find returns, and asks for a new one if that is a second old. If
+// there is none, it waits for one. If there is one, it waits a little for a newer one. It may
+// return a census together with an error, if no newer one could be taken. For a closed tracker it
+// returns no census.
 func (l *look) await(ctx context.Context, find func() (*census, view)) (*census, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -188,7 +189,7 @@ func errSlow() error {
 	return &refusal{http.StatusServiceUnavailable, fmt.Sprintf("the census has not finished within %v; perhaps an event loop is blocked, or others look at many lists", patience)}
 }
 
-// want has a census taken, for which so many more wait. l.mu must be held.
+// want asks for a census, for which waiting more requests wait. l.mu must be held.
 func (l *look) want(v view, waiting int) {
 	l.wanted[v] += waiting
 	if !l.running {
@@ -197,7 +198,7 @@ func (l *look) want(v view, waiting int) {
 	}
 }
 
-// forgo takes back a wish for which one has waited. l.mu must be held.
+// forgo takes back a request for a census. l.mu must be held.
 func (l *look) forgo(v view) {
 	if l.wanted[v]--; l.wanted[v] <= 0 {
 		delete(l.wanted, v)
@@ -220,8 +221,8 @@ func (l *look) run() {
 	l.running = false
 }
 
-// next returns the view that is wanted most: one that has no census, so that requests
-// wait for it, or else the one with the oldest. l.mu must be held.
+// next returns the most urgent view: one without a census, because requests wait for it, or else
+// the one with the oldest. l.mu must be held.
 func (l *look) next() (next view, ok bool) {
 	age := func(v view) time.Duration {
 		if c := l.find(v); c != nil {
@@ -257,7 +258,7 @@ func (l *look) take(v view) {
 	if err == nil {
 		l.keep(&census{Census: taken, view: v})
 	}
-	maps.DeleteFunc(l.wanted, func(v view, waiting int) bool { return waiting == 0 }) // who still looks wants it again
+	maps.DeleteFunc(l.wanted, func(v view, waiting int) bool { return waiting == 0 }) // requests that still wait ask again
 	close(l.news)
 	l.news = make(chan struct{})
 }
@@ -298,8 +299,9 @@ func (l *look) isSeveral(name string) bool {
 // phase returns a phase by its name, or nil. Of several with the same name it is one in
 // which the newest census has met connections, or else one in which an earlier one has.
 //
-// The initial phase is there without that, unless it has no name and none has ended in it:
-// connections of adapters such as idlehttp are never in it, and its limits mean nothing.
+// The initial phase is returned even without connections, unless it has no name and no connection
+// has ended in it. Connections of adapters such as idlehttp are never in it, and its limits don't
+// apply.
 func (l *look) phase(name string) *idle.Phase {
 	l.mu.Lock()
 	p := l.phases[name]

@@ -76,7 +76,7 @@ func (p *listPages) one(ctx context.Context, c *idle.Census, number, size int, t
 }
 
 const (
-	maxSteps = 100  // in which a page is described
+	maxSteps = 100  // the most steps in which a page is described
 	maxStep  = 1000 // connections
 )
 

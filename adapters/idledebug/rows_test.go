@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 		if err := s.tracker().SetCapacity(all); err != nil {
 			s.Fatal(err)
 		}
-		want := capacity{Most: 3, Grace: 3600, PerKey: 1, New: quota{1, 5}, NewPerKey: quota{PerSecond: 2}, Handshakes: 1, HandshakesPerKey: 3}
+		want := capacity{MaxConns: 3, MinIdle: 3600, PerKey: 1, New: quota{1, 5}, NewPerKey: quota{PerSecond: 2}, Handshakes: 1, HandshakesPerKey: 3}
 		if c := get[state](s, "/api/state").Capacity; *c != want {
 			s.Errorf("%+v", c)
 		}

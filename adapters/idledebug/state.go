@@ -44,20 +44,22 @@ type state struct {
 }
 
 type counts struct {
-	Tracked  uint64  `json:"tracked"`
-	Live     uint64  `json:"live"`
-	Refused  uint64  `json:"refused"`
-	Kept     uint64  `json:"kept"`
-	Pings    uint64  `json:"pings"`
-	Misses   uint64  `json:"misses"`
-	Deferred uint64  `json:"deferred"`
-	Panics   uint64  `json:"panics"`
-	Misread  uint64  `json:"misread"`
-	EndsLost uint64  `json:"ends_lost"`
-	Passes   uint64  `json:"passes"`
-	Busy     seconds `json:"busy"`
-	Longest  seconds `json:"longest"`
-	Behind   seconds `json:"behind"`
+	Tracked  uint64 `json:"tracked"`
+	Live     uint64 `json:"live"`
+	Refused  uint64 `json:"refused"`
+	Extended uint64 `json:"extended"`
+	Pings    uint64 `json:"pings"`
+	Misses   uint64 `json:"misses"`
+	Deferred uint64 `json:"deferred"`
+	Panics   uint64 `json:"panics"`
+	EndsLost uint64 `json:"ends_lost"`
+	Passes   uint64 `json:"passes"`
+
+	PassTotal  seconds `json:"pass_total"`
+	Longest    seconds `json:"longest_pass"`
+	BacklogAge seconds `json:"backlog_age"`
+
+	PressureFailures uint64 `json:"pressure_failures"`
 }
 
 // quantiles are those of a histogram, in seconds.
@@ -69,8 +71,8 @@ type quantiles struct {
 }
 
 type capacity struct {
-	Most       int     `json:"most"`
-	Grace      seconds `json:"grace"`
+	MaxConns   int     `json:"max_conns"`
+	MinIdle    seconds `json:"min_idle"`
 	PerKey     int     `json:"per_key"`
 	New        quota   `json:"new"`
 	NewPerKey  quota   `json:"new_per_key"`
@@ -133,7 +135,7 @@ const (
 	maxEnds     = 1024
 )
 
-// state answers what there is to know of a tracker but for its list of connections.
+// state answers with everything about a tracker except its list of connections.
 func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	name, l, err := h.look(r)
 	if err != nil {
@@ -149,8 +151,8 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	s := state{
 		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
-			st.Tracked, st.Live, st.Refused, st.Extended, st.Pings, st.Misses, st.Deferred, st.Panics, follower.Failures(), st.EndsLost,
-			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge),
+			st.Tracked, st.Live, st.Refused, st.Extended, st.Pings, st.Misses, st.Deferred, st.Panics, st.EndsLost,
+			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge), follower.Failures(),
 		},
 		Ended: endedBy(l.tracker, st), Causes: st.Causes,
 		Refused: map[string]uint64{
@@ -163,7 +165,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	if most, ok := l.tracker.Capacity(); ok {
 		s.Capacity = &capacity{
-			Most: most.MaxConns, Grace: inSeconds(most.MinIdle), PerKey: most.PerKey,
+			MaxConns: most.MaxConns, MinIdle: inSeconds(most.MinIdle), PerKey: most.PerKey,
 			Handshakes: most.Handshakes, HandshakesPerKey: most.HandshakesPerKey,
 			New: quota(most.New), NewPerKey: quota(most.NewPerKey),
 		}
@@ -182,7 +184,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, s)
 }
 
-// endedBy returns how many have ended by each setting of a limit, and by each operation.
+// endedBy returns how many connections each setting and each operation has ended.
 func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
 	by := map[string]uint64{"closed": st.Closed}
 	for phase, reasons := range st.ByPhase {
@@ -244,8 +246,8 @@ func quantilesOf(h *idle.Histogram) quantiles {
 	return quantiles{h.Count(), finite(h.Quantile(0.5)), finite(h.Quantile(0.9)), finite(h.Quantile(0.99))}
 }
 
-// finite returns d in seconds, and for the last bucket, which has no bound, that of the one
-// before.
+// finite returns d in seconds. For the last bucket, which has no bound, it returns the bound of
+// the one before.
 func finite(d time.Duration) float64 { return min(d, idle.BucketBound(idle.NumBuckets-2)).Seconds() }
 
 // bucketsOf returns the buckets from the first to the last that is not empty.

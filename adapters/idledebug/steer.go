@@ -11,13 +11,13 @@ import (
 
 // pace is the part of a body that drain and shed have in common.
 type pace struct {
-	over, grace, stop string
-	rate              float64
+	duration, closeDelay, forceAfter string
+	rate                             float64
 }
 
 // fields are those of p and others.
 func (p *pace) fields(others fields) fields {
-	all := fields{"over": &p.over, "rate": &p.rate, "grace": &p.grace, "stop": &p.stop}
+	all := fields{"duration": &p.duration, "rate": &p.rate, "close_delay": &p.closeDelay, "force_after": &p.forceAfter}
 	maps.Copy(all, others)
 	return all
 }
@@ -34,15 +34,15 @@ func (h *Handler) drain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var d durations
-	drain := idle.Drain{Duration: d.parse("over", in.over), Rate: in.rate, CloseDelay: d.parse("grace", in.grace), ForceAfter: d.parse("stop", in.stop)}
+	drain := idle.Drain{Duration: d.parse("duration", in.duration), Rate: in.rate, CloseDelay: d.parse("close_delay", in.closeDelay), ForceAfter: d.parse("force_after", in.forceAfter)}
 	gentle := drain.Duration != 0 || drain.Rate != 0
 	switch {
 	case d.err != nil:
 		return d.err
 	case !now && !gentle:
-		return errors.New("none of over, rate and now is set; to end all connections at once, set now to true")
+		return errors.New("none of duration, rate and now is set; to end all connections at once, set now to true")
 	case now && gentle:
-		return errors.New("now is set as well as over or rate; set only one of over, rate and now")
+		return errors.New("now is set as well as duration or rate; set only one of duration, rate and now")
 	}
 	op, err := l.tracker.Drain(drain)
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *Handler) drain(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, map[string]operation{"operation": l.ops.add(op)})
 }
 
-// maxCause is how long a cause may be, as Stats counts by it.
+// maxCause is how long a cause may be, because Stats counts by it.
 const maxCause = 100
 
 // shed begins a shed.
@@ -65,14 +65,14 @@ func (h *Handler) shed(w http.ResponseWriter, r *http.Request) error {
 	var idleFor, age string
 	var phase *string
 	err = body(w, r, in.fields(fields{
-		"idle": &idleFor, "age": &age, "phase": &phase, "share": &shed.Fraction, "most": &shed.Max, "cause": &shed.Cause,
+		"idle": &idleFor, "age": &age, "phase": &phase, "fraction": &shed.Fraction, "max": &shed.Max, "cause": &shed.Cause,
 	}))
 	if err != nil {
 		return err
 	}
 	var d durations
 	shed.Idle, shed.Age = d.parse("idle", idleFor), d.parse("age", age)
-	shed.Duration, shed.Rate, shed.CloseDelay, shed.ForceAfter = d.parse("over", in.over), in.rate, d.parse("grace", in.grace), d.parse("stop", in.stop)
+	shed.Duration, shed.Rate, shed.CloseDelay, shed.ForceAfter = d.parse("duration", in.duration), in.rate, d.parse("close_delay", in.closeDelay), d.parse("force_after", in.forceAfter)
 	if phase != nil {
 		if shed.Phase, err = l.named(*phase); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (h *Handler) shed(w http.ResponseWriter, r *http.Request) error {
 	case len(shed.Cause) > maxCause:
 		return invalid("cause", shed.Cause, fmt.Sprintf("of at most %d bytes", maxCause))
 	case shed.Max == 0 && shed.Fraction == 0 && shed.Idle == 0 && shed.Age == 0 && shed.Phase == nil:
-		return errors.New("none of idle, age, phase, share and most is set, so all connections would be ended; to end all, drain")
+		return errors.New("none of idle, age, phase, fraction and max is set, so all connections would be ended; to end all, drain")
 	}
 	op, err := l.tracker.Shed(shed)
 	if err != nil {
@@ -180,9 +180,9 @@ func (h *Handler) limits(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// changed says what api/limits has changed. Several says that censuses have met more than
-// one phase with the name. The others are unchanged. If Several is false there may still be
-// others, as a census gives only one phase for each name.
+// changed says what api/limits has changed. Several says that censuses have met more than one
+// phase with the name. The others don't change. If Several is false, there may still be others,
+// because a census reports only one phase per name.
 type changed struct {
 	Phases  int    `json:"phases"`
 	Name    string `json:"name"`

@@ -18,7 +18,7 @@ func TestDrain(t *testing.T) {
 		for i := range 10 {
 			s.track(fmt.Sprint(i))
 		}
-		s.post("/api/drain", `{"over": "10s"}`)
+		s.post("/api/drain", `{"duration": "10s"}`)
 		time.Sleep(4500 * time.Millisecond)
 		o := get[state](s, "/api/state").Operations
 		if len(o) != 1 || o[0].Kind != "drain" || o[0].Finished || o[0].Met != 10 || o[0].Ended < 3 || o[0].Left > 7 {
@@ -46,7 +46,7 @@ func TestCancel(t *testing.T) {
 	withSite(t, Options{Steer: true}, func(s *site) {
 		s.track("a")
 		s.track("b")
-		s.post("/api/drain", `{"over": "40s"}`)
+		s.post("/api/drain", `{"duration": "40s"}`)
 		id := get[state](s, "/api/state").Operations[0].ID
 		s.post("/api/operation", fmt.Sprintf(`{"id": %q, "do": "cancel"}`, id))
 		time.Sleep(50 * time.Second)
@@ -62,13 +62,13 @@ func TestShed(t *testing.T) {
 			s.track(fmt.Sprint(i))
 			time.Sleep(time.Second)
 		}
-		s.post("/api/shed", `{"idle": "5500ms", "share": 0.4, "cause": "rebalance"}`)
+		s.post("/api/shed", `{"idle": "5500ms", "fraction": 0.4, "cause": "rebalance"}`)
 		time.Sleep(time.Second)
 		st := get[state](s, "/api/state")
 		if st.Ended["shed"] != 2 || st.Causes["rebalance"] != 2 { // of the five that were idle for so long
 			s.Errorf("%v, %v", st.Ended, st.Causes)
 		}
-		s.post("/api/shed", `{"phase": "open", "most": 3}`)
+		s.post("/api/shed", `{"phase": "open", "max": 3}`)
 		time.Sleep(time.Second)
 		if l := get[list](s, "/api/connections"); l.labels() != "5 6 7 8 9" {
 			s.Errorf("left: %s", l.labels())
@@ -181,7 +181,7 @@ func TestSteeringIsLogged(t *testing.T) {
 	var log strings.Builder
 	withSite(t, Options{Steer: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(s *site) {
 		s.h.ServeHTTP(httptest.NewRecorder(), request("POST", "/api/shed?tracker=main", `{"idle": "30s", "cause": "rebalance"}`))
-		s.h.ServeHTTP(httptest.NewRecorder(), request("POST", "/api/drain?tracker=main", `{"over": "x"}`))
+		s.h.ServeHTTP(httptest.NewRecorder(), request("POST", "/api/drain?tracker=main", `{"duration": "x"}`))
 		s.h.ServeHTTP(httptest.NewRecorder(), request("GET", "/api/state?tracker=main", ""))
 	})
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")

@@ -57,7 +57,7 @@ func TestPageInBrowser(t *testing.T) {
 	if pictureFile() != "" {
 		over = "25s"
 	}
-	b.do("over some time", chromedp.SetValue(`#drain [name="over"]`, over), chromedp.Focus(`#drain [name="over"]`), chromedp.KeyEvent(kb.Enter))
+	b.do("over some time", chromedp.SetValue(`#drain [name="duration"]`, over), chromedp.Focus(`#drain [name="duration"]`), chromedp.KeyEvent(kb.Enter))
 	b.await("the drain is under way", `!document.querySelector("#drain").open && document.querySelectorAll("#running progress").length === 1`)
 	b.await("connections end by it", `text("#reasons").includes("drain") && document.querySelector("#running progress").value > 5000`)
 	b.picture()

@@ -29,7 +29,7 @@ function note(state) {
 function showTiles(s) {
   const r = rates.at(-1), c = s.counts;
   write(byId("live"), count(c.live));
-  write(byId("live-note"), s.capacity && s.capacity.most ? `of ${count(s.capacity.most)} at most` : `${count(c.tracked)} so far`);
+  write(byId("live-note"), s.capacity && s.capacity.max_conns ? `of ${count(s.capacity.max_conns)} at most` : `${count(c.tracked)} so far`);
   write(byId("opened"), r ? rate(r.opened) : "-");
   write(byId("ended"), r ? rate(r.all) : "-");
   const limits = Object.entries(s.refused).filter(([, n]) => n).map(([limit, n]) => `${count(n)} ${limit}`).join(", ");
@@ -123,10 +123,10 @@ function showEnds(s) {
 function showCounts(s) {
   const c = s.counts;
   const shown = [
-    ["pings", c.pings], ["missed", c.misses], ["kept open", c.kept], ["refused", c.refused], ["late by a tick or more", c.deferred],
+    ["pings", c.pings], ["missed", c.misses], ["kept open", c.extended], ["refused", c.refused], ["late by a tick or more", c.deferred],
     ["panics of callbacks", c.panics], ["ends not reported", c.ends_lost], ["passes", c.passes],
   ].map(([name, n]) => [name, count(n)]);
-  shown.push(["time of all passes", duration(c.busy)], ["backlog", duration(c.behind)], ["longest pass", duration(c.longest)], ["99th percentile of a pass", "≤ " + duration(s.pass_time.p99)],
+  shown.push(["time of all passes", duration(c.pass_total)], ["backlog", duration(c.backlog_age)], ["longest pass", duration(c.longest_pass)], ["99th percentile of a pass", "≤ " + duration(s.pass_time.p99)],
     ["median lifetime", "≤ " + duration(s.lifetime.p50)], ["median idle time at the end", "≤ " + duration(s.idle_at_end.p50)]);
   fill(byId("counts"), shown, () => {
     const e = make("div");

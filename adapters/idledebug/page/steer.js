@@ -39,7 +39,7 @@ function number(text, what) {
 
 function drain() {
   const tracker = name;
-  open("drain", plain(tracker), form => post("drain", tracker, { over: form.get("over"), grace: form.get("grace"), stop: form.get("stop") }));
+  open("drain", plain(tracker), form => post("drain", tracker, { duration: form.get("duration"), close_delay: form.get("close_delay"), force_after: form.get("force_after") }));
 }
 
 function shed() {
@@ -47,9 +47,9 @@ function shed() {
   options(byId("shed").querySelector("select"), phaseOptions(known.phases));
   open("shed", plain(tracker), form => {
     const body = {};
-    for (const key of ["idle", "cause", "over", "grace"]) body[key] = form.get(key);
-    body.share = number(form.get("share"), "The percentage") / 100;
-    body.most = number(form.get("most"), "The number");
+    for (const key of ["idle", "cause", "duration", "close_delay"]) body[key] = form.get(key);
+    body.fraction = number(form.get("fraction"), "The percentage") / 100;
+    body.max = number(form.get("max"), "The number");
     const phase = chosenPhase(form.get("phase"));
     if (phase !== null) body.phase = phase;
     return post("shed", tracker, body);
