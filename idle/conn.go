@@ -7,7 +7,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// A connection is a few words. Activities write them and its shard reads them, without a lock.
+// A connection is a set of words. Activities write them and its shard reads them, without a lock.
 //
 //	word       means                                    written by
 //	in.stamp   the tick of the last input that was use  Touch, Received, Enter, Probe
@@ -36,9 +36,9 @@ import (
 //	Enter      began, paid, stamp and wait of both      beat, pinged, state, then phase, then placed
 //	a ping     pinged                                   state: sets unanswered, then placed
 //
-// The shard loads in the opposite order (entry.snapshot). So what it computes is at worst a
-// deadline that was true a moment ago, never one that is too early. Package internal/model tries
-// all interleavings.
+// The shard loads in the opposite order (entry.snapshot). So at worst it computes a deadline that
+// was true a moment ago, never one that is too early. Package internal/model tries all
+// interleavings.
 //
 // A Conn is for one connection. Its state is 0 before it is tracked, entering while Track
 // decides, then live, and at last over. It is 0 again only if Track has failed. One swap of
@@ -95,8 +95,7 @@ type Conn struct {
 // that would not be inlined.
 type word = atomic.Uint32
 
-// Touch records that something has arrived. Any number of goroutines may call it
-// at once.
+// Touch reports that something has arrived. Any number of goroutines may call it at once.
 func (c *Conn) Touch() {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.in.stamp).Load() {
 		c.touchSlow()
@@ -109,8 +108,8 @@ func (c *Conn) Touch() {
 //go:noinline
 func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.in.stamp, &c.beat, pongIn) }
 
-// Received records that n bytes have arrived. If n is zero or negative it is the
-// same as [Conn.Touch].
+// Received reports that n bytes have arrived. If n is zero or negative, it's the same as
+// [Conn.Touch].
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
@@ -119,9 +118,8 @@ func (c *Conn) Received(n int) {
 	}
 }
 
-// TouchOut records that something has been sent. It is for bytes that need not be
-// counted, such as those whose number [SocketState] will report. Any number of
-// goroutines may call it at once.
+// TouchOut reports that something has been sent. It's for bytes that needn't be counted, such as
+// those whose number a [SocketState] will report. Any number of goroutines may call it at once.
 func (c *Conn) TouchOut() {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.out.stamp).Load() {
 		c.touchOutSlow()
@@ -133,14 +131,14 @@ func (c *Conn) touchOutSlow() {
 	c.shard.restamp(&c.entry, c.shard.stamp(), &c.out.stamp, &c.pingSent, pingOut)
 }
 
-// Sent records that n bytes have been sent, that is handed to the kernel. If n is
-// zero or negative it records only that something was sent.
+// Sent reports that n bytes have been sent, which means handed to the kernel. If n is zero or
+// negative, it's the same as [Conn.TouchOut].
 func (c *Conn) Sent(n int) {
 	c.TouchOut()
 	c.paySent(n)
 }
 
-// paySent has n bytes that were sent pay for time.
+// paySent moves out.paid forward for n bytes that were sent.
 func (c *Conn) paySent(n int) {
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
 		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.lastOut()))
@@ -148,15 +146,15 @@ func (c *Conn) paySent(n int) {
 	}
 }
 
-// checkPaid is called after bytes have paid for time under the phase was. If another one
-// was entered meanwhile, they may have paid after its account had begun:
+// checkPaid is called after bytes have moved paid forward under the phase was. If another phase
+// was entered meanwhile, that may have happened after its account had begun:
 //
 //	reader: loads the phase
 //	Enter:  stores paid, and then another phase
 //	reader: pays at the price of the old phase
 //
-// So all beyond the current time is taken back. If the reader pays between the two steps of
-// Enter, then Enter takes it back.
+// So everything beyond the current time is taken back. If the reader pays between the two steps
+// of Enter, Enter takes it back.
 func (c *Conn) checkPaid(f *flow, was *Phase) {
 	is := c.phase.Load()
 	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {
@@ -164,15 +162,14 @@ func (c *Conn) checkPaid(f *flow, was *Phase) {
 	}
 }
 
-// AwaitRead reports that bytes are awaited from the peer, until [Conn.PauseRead].
-// Meanwhile ReadTimeout, ReadTotal and MinReadRate count. It has no effect if
-// bytes are already awaited, as when tracking begins. In a phase with ReadTotal
-// or MinReadRate, AwaitRead and PauseRead read the real clock, so that waits
-// count exactly however short they are.
+// AwaitRead reports that the server waits for bytes from the peer, until [Conn.PauseRead].
+// Meanwhile ReadTimeout, ReadTotal and MinReadRate count. It has no effect if the server waits
+// already, which it does when tracking begins. In a phase with ReadTotal or MinReadRate,
+// AwaitRead and PauseRead read the real clock, so that even the shortest waits count exactly.
 func (c *Conn) AwaitRead() { c.await(&c.in) }
 
-// PauseRead reports that nothing is awaited from the peer. ReadTimeout, ReadTotal
-// and MinReadRate stop counting.
+// PauseRead reports that the server doesn't wait for the peer. ReadTimeout, ReadTotal and
+// MinReadRate stop counting.
 func (c *Conn) PauseRead() { c.pause(&c.in) }
 
 // AwaitWrite reports that bytes are waiting to be sent, until [Conn.PauseWrite].
@@ -181,15 +178,14 @@ func (c *Conn) PauseRead() { c.pause(&c.in) }
 // the real clock.
 func (c *Conn) AwaitWrite() { c.await(&c.out) }
 
-// PauseWrite reports that no bytes are waiting to be sent, as when tracking
+// PauseWrite reports that no bytes are waiting to be sent. That's also the state when tracking
 // begins.
 func (c *Conn) PauseWrite() { c.pause(&c.out) }
 
-// RestartWrite reports that a write has started to wait just now, even if one was
-// reported before, and restarts MinWriteRate: bytes that were sent before pay for
-// nothing. It is for the first write of a response, and for owners that are not told
-// when a write starts to wait. Those report a wait that never ends, and say by
-// [SocketState] when nothing is waiting.
+// RestartWrite reports that a write starts to wait now, even if a wait was reported before. It
+// also restarts MinWriteRate, so bytes that were sent before don't count. It's for the first
+// write of a response, and for owners that don't learn when a write starts to wait. Such an owner
+// reports a wait that never ends, and its [SocketState] says when nothing is waiting.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	d := c.direction(&c.out)
@@ -240,21 +236,20 @@ func (c *Conn) pause(f *flow) {
 	}
 }
 
-// Deliver decides what becomes of bytes that have just been read. If it returns true, the
-// application gets them. If it returns false, the connection has timed out: discard the
-// bytes, and make the read fail with the timeout, as if they had come too late.
+// Deliver decides whether the application gets bytes that have just been read. If it returns
+// false, the connection has timed out: discard the bytes, and make the read fail with the
+// timeout, as if they had come too late.
 //
-// Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead],
-// and before the application gets the bytes. Then a connection whose bytes were delivered is
-// not ended by ReadTimeout, ReadTotal or MinReadRate until it waits again. An active
-// Heartbeat counts from the report. So does IdleTimeout, except with the first bytes after a
-// ping: they are taken for its answer, see [Heartbeat]. An eviction, a Drain or a Shed finds
-// the connection busy until it waits again.
-// Limits that input does not move, such as PhaseTimeout and MaxAge, [Conn.End] and the
-// ForceAfter of a Drain may end it at any time.
+// Call Deliver after the read has been reported, by [Conn.Received] and [Conn.PauseRead], and
+// before the application gets the bytes. Then a connection whose bytes were delivered isn't ended
+// by ReadTimeout, ReadTotal or MinReadRate until it waits again. An active Heartbeat counts from
+// the report. So does IdleTimeout, except with the first bytes after a ping: they are taken for
+// its answer, see [Heartbeat]. To an eviction, a Drain or a Shed, the connection is busy until it
+// waits again. [Conn.End], the ForceAfter of a Drain, and limits that input doesn't move, such as
+// PhaseTimeout and MaxAge, may end it at any time.
 //
-// Deliver returns true for a connection that is not tracked. Like other methods about
-// reading it must not be called by two goroutines at once.
+// Deliver returns true for a connection that isn't tracked. Like other methods about reading, it
+// must not be called by two goroutines at once.
 func (c *Conn) Deliver() bool {
 	return c.state.Load()&(ending|overdueIn) == 0 || c.deliverSlow()
 }
@@ -267,8 +262,8 @@ func (c *Conn) Deliver() bool {
 // So the pass sees the report, or the reader sees ending here and clears it, or it sees
 // that the connection has ended.
 //
-// A wait that has begun beyond a limit on all waits must not end the connection in the
-// pause that follows, as it otherwise would (see overdueIn): the bytes are delivered.
+// The bytes are delivered, so a wait that began beyond a limit on all waits must not end the
+// connection in the pause that follows. Therefore overdueIn is cleared too.
 func (c *Conn) deliverSlow() bool {
 	for {
 		was := c.state.Load()
@@ -281,14 +276,13 @@ func (c *Conn) deliverSlow() bool {
 	}
 }
 
-// Beat records input that only shows that the peer is alive: a beat of a passive
-// [Heartbeat], or the answer to a ping. Unlike [Conn.Touch] it doesn't count as use of the
-// connection, so IdleTimeout goes on. An active Heartbeat doesn't need it, because any input
-// answers a ping. Any number of goroutines may call it at once.
+// Beat reports input that only shows that the peer is alive: a beat of a passive [Heartbeat], or
+// the answer to a ping. Unlike [Conn.Touch], it doesn't count as use of the connection, so it
+// doesn't restart IdleTimeout. An active Heartbeat doesn't need it, because any input answers a
+// ping. Any number of goroutines may call it at once.
 //
-// If the same bytes are also reported by Touch or [Conn.Received], they count as use. That is
-// so with adapters that report each read, such as idlenet, because they don't know what the
-// bytes mean.
+// If the same bytes are also reported with Touch or [Conn.Received], they count as use. Adapters
+// that report each read, such as idlenet, do that, because they don't know what the bytes mean.
 func (c *Conn) Beat() {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.beat).Load() {
 		c.beatSlow()
@@ -301,9 +295,9 @@ func (c *Conn) Beat() {
 //go:noinline
 func (c *Conn) beatSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
 
-// BeatOut records that n bytes have been sent that only keep the connection alive, such as the
-// answer to the peer's ping. Unlike [Conn.Sent] it doesn't count as use of the connection, so
-// IdleTimeout goes on. For the limits of writing it's the same as Sent.
+// BeatOut reports that n bytes have been sent that only keep the connection alive, such as the
+// answer to the peer's ping. Unlike [Conn.Sent], it doesn't count as use of the connection, so it
+// doesn't restart IdleTimeout. For the limits of writing it's the same as Sent.
 func (c *Conn) BeatOut(n int) {
 	if (*word)(&c.shard.now).Load() != (*word)(&c.pingSent).Load() {
 		c.beatOutSlow()
@@ -316,11 +310,10 @@ func (c *Conn) beatOutSlow() {
 	c.shard.restamp(&c.entry, c.shard.stamp(), &c.pingSent, &c.pingSent, pingOut)
 }
 
-// Enter puts the connection in phase p. All its limits except MaxAge start over. Bytes that
-// another goroutine reports meanwhile may count for the phase before.
-// Enter panics if p is nil, if p was not made by the connection's tracker, and if
-// p has an active Heartbeat and the [Hooks] have no Ping. It may be called from
-// any goroutine; on a loop-driven shard, call it on the loop.
+// Enter puts the connection in phase p. All limits except MaxAge start over. Bytes that another
+// goroutine reports meanwhile may count for the previous phase. Enter panics if p is nil, if p
+// was not made by the connection's tracker, and if p has an active Heartbeat and the [Hooks] have
+// no Ping. It may be called from any goroutine; on a loop-driven shard, call it on the loop.
 func (c *Conn) Enter(p *Phase) {
 	c.mustFit(p)
 	if left := c.phase.Load(); left != left.latest() { // else a grace could go on by an age that is replaced
@@ -365,8 +358,8 @@ func (c *Conn) enter(p *Phase) (now clock.Stamp) {
 	return now
 }
 
-// begin starts all limits of p but the age at the given stamp. The caller must
-// store the phase afterwards.
+// begin starts all limits of p except MaxAge at the given stamp. The caller must store the phase
+// afterwards.
 func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.began.Raise(stamp) // before the flows, see resume
 	c.beginFlow(&c.in, p.in.counted != 0, stamp)
@@ -403,16 +396,15 @@ func (c *Conn) mustFit(p *Phase) {
 	}
 }
 
-// Stop ends the tracking of a connection. It reports whether the connection was live: it
-// returns false if the connection has timed out, if Stop was called before, or if its tracker
-// was closed. After Stop has returned, no callback for the connection begins, though one that
-// has begun may still be running. There is one exception: if the connection has timed out and
-// OnEnd is running, Expire follows it.
+// Stop ends the tracking of a connection. It reports whether the connection was live: it returns
+// false if the connection has timed out, if Stop was called before, or if its tracker was closed.
+// After Stop has returned, no callback for the connection begins, though one that has begun may
+// still be running. The exception is an OnEnd that is running, which Expire follows.
 func (c *Conn) Stop() bool { return c.close(false) }
 
-// Release is Stop for a connection that stays open and goes on without limits, or with
-// those of another Conn ([Tracker.Adopt]). It counts as gone, but Options.OnEnds does not
-// receive it, because it has not ended.
+// Release is Stop for a connection that stays open, without limits or with another Conn
+// ([Tracker.Adopt]). Stats.Closed counts it, but Options.OnEnds doesn't receive it, because it
+// hasn't ended.
 func (c *Conn) Release() bool { return c.close(true) }
 
 // close is Stop, or Release if the connection stays open.
@@ -444,10 +436,9 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 // and their answers don't count, see [Heartbeat]. The result may be up to two ticks too short.
 func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastUse()) }
 
-// Age returns how long a connection has been tracked. The result may be up to two ticks
-// too short. If OnTimeout
-// has kept it beyond MaxAge, it is the time since then. If it has entered a phase with
-// MaxAge and MaxAgeGrace when it was older than that, it counts as MaxAge old at that
-// moment. Ages of more than 2²⁹ ticks, 62 days with a tick of 10 ms, are not told apart: the
-// result is then between that and half as much again.
+// Age returns how long a connection has been tracked. The result may be up to two ticks too
+// short. If OnTimeout has kept the connection beyond MaxAge, its age counts from then. If the
+// connection was older than MaxAge when it entered a phase with MaxAge and MaxAgeGrace, its age
+// was MaxAge at that moment. The age is exact up to 2²⁹ ticks, which are 62 days with a tick of
+// 10 ms. For an older connection, the result is between 1 and 1.5 times that.
 func (c *Conn) Age() time.Duration { return momentOf(c.shard.clock).since(c.born.Load()) }

@@ -28,8 +28,7 @@ type flowSnapshot struct {
 	// paid is flow.paid in ticks, rounded up.
 	paid int64
 
-	// owed is by how much paid was behind when the pause began, in ticks as
-	// 32.32.
+	// owed is how far paid was behind when the pause began, in ticks as 32.32.
 	owed int64
 }
 
@@ -71,7 +70,7 @@ const (
 	ping               // the owner has to ping
 	miss               // a ping has stayed unanswered
 	drain              // the owner has to finish
-	again              // look again, as the deadline may have changed
+	again              // check again, because the deadline may have changed
 )
 
 func (what event) String() string {
@@ -108,11 +107,11 @@ func (f *flowSnapshot) silence(t *terms) count {
 	return count{ticks: t.ticks, from: max(f.last, f.since)}
 }
 
-// unpaid counts the time of all waits that is not paid for. It does not count during a
-// pause. The wait before may have passed the limit only because the owner was late to
-// read what had arrived in time, and the owner is working on that now. But after a
-// wait has begun beyond the limit (overdue), pauses count too. Otherwise a peer that
-// trickles could escape, if all looks fell into its pauses.
+// unpaid counts the time of all waits that is not paid for. It does not count during a pause. The
+// wait before may have passed the limit only because the owner was late to read input that had
+// arrived in time, and the owner is working on that now. But after a wait has begun beyond the
+// limit (overdue), pauses count too. Otherwise a peer that trickles could escape if all checks
+// fell into its pauses.
 func (f *flowSnapshot) unpaid(t *terms, overdue bool) count {
 	if !f.waits && (!overdue || f.owed <= ticks(t.ticks+1)) {
 		return count{}
@@ -175,8 +174,8 @@ func jitter(seed uint32, n int64) int64 {
 	return int64(spread * uint64(n) >> 32)
 }
 
-// A deadline is the tick at which something is to happen to a connection, and the
-// tick from which the limit that causes it has counted.
+// A deadline is the tick at which an event of a connection is due, and the tick from which its
+// limit counts.
 type deadline struct {
 	at, from int64
 	what     event
@@ -191,7 +190,7 @@ func next(s *snapshot, of []terms) deadline {
 	for i := range of {
 		t := &of[i]
 		c := t.count(s)
-		// Look up the end of a stamp only if it matters, as that may take long.
+		// Look up the end of a stamp only if it matters, because that may take long.
 		if c.ticks == 0 || !d.comesAfter(c.from+1+c.ahead+c.ticks, s.now, c.what) {
 			continue
 		}
@@ -222,10 +221,10 @@ const (
 	maxTicks = clock.MaxTicks
 )
 
-// A moment is the time at which a connection is looked at. Most looks only find
-// that nothing is due. They use a moment without a clock, which assumes that
-// every stamp ended one tick later. Before anything is done to a connection, a
-// moment with a clock asks it when the stamp really ended.
+// A moment is the time at which a connection is checked. Most checks only find that nothing is
+// due. They use a moment without a clock, which assumes that every stamp ended one tick later.
+// Before a connection is pinged or ended, a moment with a clock asks the clock when the stamp
+// really ended.
 type moment struct {
 	now     int64         // connections whose deadline is this tick or earlier may be ended
 	elapsed time.Duration // clock.Elapsed at this moment; not set without a clock

@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// An entry is the words of a connection, and its place in the wheel.
+// An entry has the words of a connection, and its place in the wheel.
 type entry struct {
 	in, out flow
 
@@ -84,9 +84,9 @@ func (e *entry) overdue(f *flow) uint32 {
 	return overdueIn
 }
 
-// follow moves e to the current version of its phase, if the policy of that was
-// replaced. It reports whether it has. Limits go on counting from where they did. A
-// limit for which the old version kept no account counts from now.
+// follow moves e to the current version of its phase, if the phase's policy was replaced. It
+// reports whether it did. Limits go on counting from where they were. A limit for which the old
+// version kept no account counts from now.
 func (e *entry) follow(k *clock.Clock) (followed bool) {
 	for {
 		old := e.phase.Load()
@@ -111,8 +111,8 @@ func (e *entry) follow(k *clock.Clock) (followed bool) {
 	}
 }
 
-// countFromNow starts the accounts of f anew at the current time, and takes back
-// what is paid beyond it, as long as e is in the given phase:
+// countFromNow restarts the accounts of f at the current time, and takes back what is paid beyond
+// it, as long as e is in the given phase:
 //
 //	check:   loads paid
 //	other:  Enter another phase: stores paid, then phase
@@ -137,15 +137,14 @@ func (e *entry) lastUse() clock.Stamp { return e.in.stamp.Load().Later(e.out.sta
 func (e *entry) lastIn() clock.Stamp  { return e.in.stamp.Load().Later(e.beat.Load()) }
 func (e *entry) lastOut() clock.Stamp { return e.out.stamp.Load().Later(e.pingSent.Load()) }
 
-// isBusy reports whether e is in the middle of something: in a phase that says so,
-// while its owner does not wait for input, or while its owner is being asked to finish.
-// What is unread or unsent is not looked at, see isInUse.
+// isBusy reports whether e is in the middle of something: it's in a phase that says so, its owner
+// doesn't wait for input, or its owner is being asked to finish. isInUse also considers unread
+// and unsent bytes.
 func (e *entry) isBusy() bool {
 	return e.phase.Load().latest().policy.NoInterrupt || !e.in.waits() || e.state.Load()&telling != 0
 }
 
-// restart starts the clock of one limit anew at stamp, and others as little as
-// possible.
+// restart restarts the clock of one limit at stamp, and affects others as little as possible.
 func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 	switch t.counts {
 	case ofUse:

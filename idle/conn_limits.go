@@ -13,8 +13,7 @@ type limit struct {
 	setting string // the field of Policy, for errors
 	counts  clockOf
 
-	// allowed returns the time that the limit allows, as configured, or 0 if the
-	// limit is off.
+	// allowed returns the limit as configured, or 0 if it's off.
 	allowed func(p *Policy) time.Duration
 
 	// rate returns the minimum rate, if the limit is one. It is nil for all others.
@@ -24,7 +23,7 @@ type limit struct {
 	// nil, that is only the setting.
 	fields []field
 
-	// certain is set if nothing that the owner may find out can avert the limit.
+	// certain is set if nothing that the owner finds out can extend the limit.
 	certain bool
 }
 

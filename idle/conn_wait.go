@@ -19,15 +19,14 @@ type Wait struct {
 	stamp clock.Stamp
 }
 
-// SuspendRead is [Conn.PauseRead] for a wait that may go on later, with
-// [Conn.ResumeRead]. It is for reads that fail at a deadline of the user's
-// without having read a byte, and may be tried again. *w must be zero, or be what
-// the ResumeRead of this wait was given.
+// SuspendRead is [Conn.PauseRead] for a wait that may go on later, with [Conn.ResumeRead]. It's
+// for reads that fail at the user's deadline without having read a byte, and may be tried again.
+// *w must be zero, or the Wait that was passed to the ResumeRead of this wait.
 func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, w) }
 
-// ResumeRead is [Conn.AwaitRead] for a wait that was suspended. ReadTimeout goes
-// on from where it was. It starts over if another phase was entered since, if
-// something has arrived, or if the interruption was longer than the limit.
+// ResumeRead is [Conn.AwaitRead] for a wait that was suspended. ReadTimeout continues from where
+// it was. It starts over if another phase was entered meanwhile, if something has arrived, or if
+// the interruption was longer than the limit.
 func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, w) }
 
 // SuspendWrite is [Conn.SuspendRead] for writes: it is [Conn.PauseWrite] for
@@ -38,9 +37,9 @@ func (c *Conn) SuspendWrite(w *Wait) { c.suspend(&c.out, w) }
 // a wait that was suspended.
 func (c *Conn) ResumeWrite(w *Wait) { c.resume(&c.out, w) }
 
-// suspend ends the wait on f, if there is one, and records in w how long it has
-// lasted. From the first resumption on that is exact. Otherwise many short waits
-// would be rounded down to nothing.
+// suspend ends the wait on f, if there is one, and records in w how long it has lasted. From the
+// first resumption on, w has the exact time. Otherwise many short waits would be rounded down to
+// nothing.
 func (c *Conn) suspend(f *flow, w *Wait) {
 	wait := f.wait.Load()
 	if wait&waiting == 0 {
@@ -58,8 +57,7 @@ func (c *Conn) suspend(f *flow, w *Wait) {
 	c.pause(f)
 }
 
-// resume starts a wait that has already lasted for a while, but not for longer
-// than the phase.
+// resume starts a wait that has already lasted for a while, but at most as long as the phase.
 func (c *Conn) resume(f *flow, w *Wait) {
 	if f.waits() {
 		return

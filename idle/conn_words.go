@@ -185,8 +185,8 @@ func (f *flow) price(n int, perByte uint64, credit int64, stamp clock.Stamp) int
 	return int64(uint64(n) * perByte)
 }
 
-// refresh moves wait forward to oldest if it is older, so that its age does not
-// overflow. After so long a pause no earlier waits count.
+// refresh moves wait forward to oldest if it is older, so that its age does not overflow. After
+// such a long pause, earlier waits no longer count.
 func (f *flow) refresh(oldest clock.Stamp) {
 	switch w := f.wait.Load(); {
 	case ago(w, oldest.Bits()) <= 0:

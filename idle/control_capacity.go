@@ -14,44 +14,44 @@ var ErrFull = errors.New("idle: no room for another connection")
 
 // Capacity limits how many connections a tracker has. Every field is off when zero.
 type Capacity struct {
-	// MaxConns is how many connections there may be. When there are that many, a new one
-	// takes the place of the one that has been idle longest among 100 at random, which is one of
-	// the most idle 1 % on average. That one is ended with [ReasonEvict] in the next pass, so
-	// for some milliseconds there are a few more, or for as long as its event loop is blocked.
-	// If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused counts
-	// that. If only one of hundreds can be, it may not be found.
+	// MaxConns is how many connections there may be. When there are that many, a new one takes
+	// the place of another: the one idle longest of 100 at random, which on average is among the
+	// most idle 1 %. The evicted connection ends with [ReasonEvict] in the next pass. So for some
+	// milliseconds, or for as long as its event loop is blocked, there are a few connections
+	// more. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused counts
+	// that. If only one of hundreds can be evicted, Track may not find it.
 	MaxConns int
 
-	// MinIdle is how long a connection has to have been idle before it may be evicted. Use
-	// more than honest clients are silent, or an attacker flushes them out by opening
-	// connections. An attacker who opens them all the time keeps newcomers waiting, or
-	// has them refused, for as long; PerKey helps against one with few addresses. Where
-	// pings count as use (Heartbeat.CountsAsUse), it must be less than their Interval.
+	// MinIdle is how long a connection has to be idle before it may be evicted. Choose more than
+	// honest clients are silent, or an attacker can flush them out by opening connections. An
+	// attacker who opens connections all the time makes newcomers wait for MinIdle, or has them
+	// refused. PerKey helps if the attacker has few addresses. If pings count as use
+	// (Heartbeat.CountsAsUse), MinIdle must be less than their Interval.
 	MinIdle time.Duration
 
-	// Exempt are phases whose connections are not evicted. Busy connections never are;
-	// see [Tracker.Drain].
+	// Exempt lists phases whose connections aren't evicted. Busy connections never are; see
+	// [Tracker.Drain].
 	Exempt []*Phase
 
-	// PerKey is how many connections there may be with the same key. More are refused
-	// with [ErrFull]; none is evicted for them. Key returns the key of a connection, and
-	// is [ByAddress] by default. It is called by Track, when the connection has just been
-	// accepted, and must not block, as other connections wait for it. The empty key is not
-	// limited. If the key is not known yet, as behind the PROXY protocol, return the empty
-	// one, and call [Conn.Rekey] later; idlenet does so with ByAddress.
+	// PerKey is how many connections there may be with the same key. More are refused with
+	// [ErrFull], and none is evicted for them. Key returns the key of a connection. The default
+	// is [ByAddress]. Track calls Key when the connection has just been accepted. It must not
+	// block, because other connections wait for it. The empty key isn't limited. If the key isn't
+	// known yet, such as behind the PROXY protocol, return the empty one, and call [Conn.Rekey]
+	// later. idlenet does that with ByAddress.
 	PerKey int
 	Key    func(owner any) string
 
-	// New limits the rate of new connections, and NewPerKey that of new connections with the
-	// same key. Others are refused with [ErrFull], and Stats.RefusedRate counts them. None is
-	// evicted for them.
+	// New limits the rate of new connections, and NewPerKey the rate of those with the same key.
+	// The rest are refused with [ErrFull], and Stats.RefusedRate counts them. None is evicted for
+	// them.
 	New, NewPerKey Quota
 
-	// Handshakes is how many connections there may be that haven't left the handshake: those
-	// that were tracked since it was set, and that have entered no phase yet but ones with
-	// Policy.Handshake. More are refused with [ErrFull], and Stats.RefusedHandshake counts them;
-	// none is evicted for them. The tracker's own policy must have Handshake set too. In the HTTP
-	// adapters the handshake lasts until the first request, or the preface of HTTP/2.
+	// Handshakes is how many connections there may be in the handshake: connections that have
+	// been tracked since Handshakes was set, and have only been in phases with Policy.Handshake.
+	// More are refused with [ErrFull], and Stats.RefusedHandshake counts them. None is evicted
+	// for them. The tracker's own policy must have Handshake set too. In the HTTP adapters the
+	// handshake lasts until the first request, or the preface of HTTP/2.
 	//
 	// HandshakesPerKey is how many of these there may be with the same key.
 	Handshakes, HandshakesPerKey int
@@ -92,8 +92,8 @@ func (c *Capacity) validate(t *Tracker) error {
 		c.suits(t, t.phase.Policy()))
 }
 
-// suits returns an error if connections that begin with the policy p would not be limited as c
-// says. c may be nil.
+// suits returns an error if c couldn't limit connections that begin with the policy p. c may be
+// nil.
 func (c *Capacity) suits(t *Tracker, p Policy) error {
 	h := p.Heartbeat
 	switch {
@@ -115,11 +115,11 @@ func (c *Capacity) errHandshakePolicy() error {
 	return fmt.Errorf("idle: Capacity.%s is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", name, most)
 }
 
-// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
-// If there are more connections than MaxConns, newcomers are refused, and the most idle ones are
-// evicted at once. Those that may not be evicted yet follow when they may. This ends if the
-// capacity is raised or lifted. Connections that exceed PerKey stay. If Key is another function,
-// each connection counts by its old key until the tracker has looked at it.
+// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits. If there
+// are more connections than MaxConns, newcomers are refused, and the most idle connections are
+// evicted at once. Those that may not be evicted yet follow when they may. This ends when the
+// capacity is raised or lifted. Connections that exceed PerKey stay. If Key is a new function, a
+// connection counts with its old key until the tracker has called the new function for it.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
 // c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
@@ -171,9 +171,9 @@ func (t *Tracker) Capacity() (c Capacity, ok bool) {
 	return c, true
 }
 
-// EvictIdle evicts n of the most idle connections, as [Capacity] allows, and returns how
-// many will be ended shortly. It is for adapters that run out of something else than the
-// number of connections, such as descriptors. Without a Capacity it does nothing.
+// EvictIdle evicts up to n of the most idle connections, as [Capacity] allows, and returns how
+// many will end shortly. It's for adapters that run out of something other than MaxConns, such as
+// descriptors. Without a Capacity it does nothing.
 func (t *Tracker) EvictIdle(n int) (evicted int) {
 	t.mustBeMade()
 	r := &t.room

@@ -13,29 +13,29 @@ import (
 // Drain says how [Tracker.Drain] ends all connections.
 type Drain struct {
 	// Duration is the time over which connections are ended, at an even rate. If many leave by
-	// themselves, it takes less. Rate is the alternative: connections per second. If both are
-	// 0, all have their turn at once.
+	// themselves, it takes less. Rate is the alternative: connections per second. If both are 0,
+	// all connections have their turn at once.
 	Duration time.Duration
 	Rate     float64
 
-	// CloseDelay is the time that a connection has to finish after OnDrain was called. If
-	// it is 0, the connection is ended when OnDrain has returned. nginx calls it
-	// keepalive_min_timeout: a client that uses its connection meanwhile learns that it is to go.
+	// CloseDelay is the time that a connection has to finish after OnDrain was called. If it is
+	// 0, the connection is ended when OnDrain has returned. A client that uses its connection
+	// meanwhile learns that it has to leave. nginx calls this keepalive_min_timeout.
 	CloseDelay time.Duration
 
-	// ForceAfter is the time after which all connections that are left are ended, whether
-	// they are busy or not. If it is 0, busy connections are never cut. One that has
-	// not had its turn by then is ended without OnDrain, so choose more than Duration.
+	// ForceAfter is the time after which all connections that are left are ended, busy or not. If
+	// it is 0, busy connections are never cut. A connection that hasn't had its turn by then is
+	// ended without OnDrain, so choose more than Duration.
 	ForceAfter time.Duration
 }
 
-// Drain ends all connections, the most idle first. Those that are tracked meanwhile are
-// included, so stop accepting connections before, unless the listener hands out
-// connections only to tell them. The operation finishes when no connection is live.
+// Drain ends all connections, the most idle first. That includes those that are tracked
+// meanwhile, so stop accepting connections first. The operation finishes when no connection is
+// live.
 //
-// When a connection has its turn, OnDrain is called ([Hooks]), even if the connection is
-// busy. It is ended Drain.CloseDelay later, with [ReasonDrain]. One that is busy by then is
-// ended when it falls idle. A connection is busy
+// When a connection has its turn, OnDrain is called ([Hooks]), even if the connection is busy. It
+// is ended Drain.CloseDelay later, with [ReasonDrain]. If it's busy then, it is ended when it
+// falls idle. A connection is busy
 //
 //   - in a phase whose policy says so (Policy.NoInterrupt);
 //   - while its owner does not wait for input (see [Conn.AwaitRead]), so in many servers
@@ -57,7 +57,7 @@ func (t *Tracker) Drain(d Drain) (*Operation, error) {
 	return t.operate(p)
 }
 
-// plan returns the plan of an operation at the pace of d.
+// plan returns the plan of an operation with the pace of d.
 func (d *Drain) plan() plan {
 	return plan{pace: pace{rate: d.Rate, left: d.Duration}, grace: d.CloseDelay, stop: d.ForceAfter, most: math.MaxInt}
 }
@@ -86,8 +86,8 @@ func (d *Drain) validate(what string) error {
 // all conditions that are set. Without conditions, all are chosen. Those that have been idle
 // longest are ended first.
 type Shed struct {
-	// Max is how many connections are ended at most. Fraction is the alternative: a share of
-	// those that are chosen, between 0 and 1. If both are 0, all that are chosen are ended.
+	// Max is how many connections are ended at most. Fraction is the alternative: a share of the
+	// chosen connections, between 0 and 1. If both are 0, all chosen connections are ended.
 	Max      int
 	Fraction float64
 
@@ -96,8 +96,8 @@ type Shed struct {
 	Phase  *Phase               // in this phase
 	Filter func(owner any) bool // chosen by this function
 
-	// Cause says why, in a word or two. TimeoutError.Cause has it, and
-	// Stats.Causes counts by it.
+	// Cause says why, in a word or two. TimeoutError.Cause contains it, and Stats.Causes counts
+	// by it.
 	Cause string
 
 	// Duration, Rate, CloseDelay and ForceAfter are as for [Drain].
@@ -107,15 +107,14 @@ type Shed struct {
 	ForceAfter time.Duration
 }
 
-// Shed ends the connections that s chooses, with [ReasonShed], as [Tracker.Drain] ends
-// all. Connections that are tracked later are not included, nor those whose OnTimeout is
-// running. Idle is looked at once more when a connection has its turn.
+// Shed ends the connections that s chooses, in the same way as [Tracker.Drain] ends all, with
+// [ReasonShed]. It doesn't include connections that are tracked later, or whose OnTimeout is
+// running. Idle is checked once more when a connection has its turn.
 //
-// Filter is called for every connection to which the other conditions apply, in a pass of
-// its shard, or on the connection's loop. Passes of several shards may call it at the same
-// time. It must be quick, and must not block. If it panics, that is logged and counted as
-// in a callback, and the connection is not chosen. To end a single connection, call
-// [Conn.End].
+// Filter is called for every connection that meets the other conditions, in a pass of its shard,
+// or on the connection's loop. Passes of several shards may call it at the same time. It must be
+// quick, and must not block. A panic is logged and counted like that of a callback, and the
+// connection isn't chosen. To end a single connection, call [Conn.End].
 //
 // Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is
 // invalid, and the error names it.
@@ -134,7 +133,7 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 	return t.operate(p)
 }
 
-// wants reports whether the conditions apply that the tracker can check by itself.
+// wants reports whether a connection meets the conditions that need no Filter.
 func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
 	switch e, m := &c.conn.entry, momentOf(k); {
 	case s.Phase != nil && e.phase.Load().first != s.Phase.first:

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// setQuota limits how many connections come. If nothing changes, what was used stays used.
+// setQuota limits the rate of new connections. If q is unchanged, the limiter keeps its state.
 func (r *room) setQuota(q Quota) {
 	switch {
 	case q == Quota{}:
@@ -20,13 +20,12 @@ func (r *room) setQuota(q Quota) {
 	r.quotaSet = q
 }
 
-// A room keeps a tracker within its [Capacity]. Each connection takes a place. A newcomer for
-// whom no place is left gets that of another connection, which is evicted: the most idle one
-// of some that are looked at at random. So an eviction costs the same, whatever the number of
-// connections.
+// A room keeps a tracker within its [Capacity]. Each connection takes a place. If no place is
+// left, a newcomer gets the place of another connection, which is evicted: the most idle one of a
+// random sample. So the cost of an eviction doesn't depend on the number of connections.
 //
-// A shard ends the connection in its next pass. If it finds it in use, that connection has
-// its place back, there is one too many, and others are tried.
+// A shard ends the connection in its next pass. If the connection turns out to be in use, it gets
+// its place back, there is one connection too many, and others are tried.
 type room struct {
 	tracker *Tracker
 	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
@@ -42,7 +41,7 @@ type room struct {
 	handshakes atomic.Int64 // connections that have handshaking set
 
 	mu       sync.Mutex         // guards what follows; locked before that of a shard
-	spared   map[*Conn]struct{} // those that were found in use lately, and are not tried again for spareFor
+	spared   map[*Conn]struct{} // connections that were in use when they were tried; they aren't tried again for spareFor
 	settling bool               // shed is running
 }
 
@@ -52,8 +51,8 @@ const (
 	mostTries  = 8   // to evict another one, if the first is in use
 	spareFor   = time.Second
 
-	// A shard has evictions under way for one in shareEvicting of its connections at most,
-	// and fewEvicting. So there are not many more connections than MaxConns if a loop is blocked.
+	// At most one in shareEvicting of a shard's connections, plus fewEvicting, are being evicted
+	// at any time. So there aren't many more connections than MaxConns if a loop is blocked.
 	shareEvicting = 10
 	fewEvicting   = 16
 )
@@ -128,7 +127,7 @@ func (r *room) adopt() {
 	}
 }
 
-// leave gives the place of c back, which has ended, unless another connection has it.
+// leave gives the place of c back, unless another connection has taken it. c has ended.
 func (r *room) leave(c *Conn) {
 	r.endHandshake(c)
 	if c.state.Load()&evicting == 0 {
@@ -136,8 +135,8 @@ func (r *room) leave(c *Conn) {
 	}
 }
 
-// evictOne has a connection evicted that may be. It reports whether there is one. Its place is
-// the caller's then. r.mu must be held.
+// evictOne evicts a connection, if one may be evicted. It reports whether it did. Then the place
+// is the caller's. r.mu must be held.
 func (r *room) evictOne(l *Capacity, tries int) bool {
 	c := r.pick(l, sample)
 	if c.conn == nil && r.taken.Load() > sample {
@@ -146,8 +145,8 @@ func (r *room) evictOne(l *Capacity, tries int) bool {
 	return c.conn != nil && r.evict(l, c, tries)
 }
 
-// pick returns the most idle of about n connections that may be evicted, or none. If there
-// are no more than n, it looks at all. r.mu must be held.
+// pick returns the most idle connection that may be evicted among about n, or none. If there are
+// no more than n, it checks all. r.mu must be held.
 func (r *room) pick(l *Capacity, n int) (best candidate) {
 	total := max(int(r.taken.Load()), 1)
 	for s := range r.tracker.each {
@@ -191,8 +190,8 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
 }
 
-// evict has a connection evicted, and gives its place away. It reports false if the connection
-// has ended, or if its shard is closed. r.mu must be held.
+// evict evicts a connection, and gives its place away. It returns false if the connection has
+// ended, or if its shard is closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	s := c.conn.shard
 	if !c.conn.state.move(live, evicting, 0) {
@@ -201,13 +200,14 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	if !s.do(func() {
 		as := inUse
 		if r.limit.Load() == l { // else the capacity has been changed or lifted
-			// The kernel may know of a byte a little later than the stamp, which alone spares nobody.
+			// The kernel may know of a byte that is a little later than the stamp. That alone
+			// doesn't make the connection busy.
 			may := func() bool { return l.wants(c.conn, momentOf(s.clock)) }
 			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last, may: may})
 		}
 		r.report(l, s, c.conn, as, tries)
 	}) {
-		if !c.conn.state.move(live|evicting, 0, evicting) { // it has ended, and left its place to nobody
+		if !c.conn.state.move(live|evicting, 0, evicting) { // it has ended, and its place is free
 			r.taken.Add(-1)
 		}
 		return false
@@ -216,7 +216,7 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	return true
 }
 
-// report hears what has come of an eviction.
+// report receives the outcome of an eviction.
 func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +250,7 @@ func (r *room) spare(c *Conn) {
 	r.spared[c] = struct{}{}
 }
 
-// excess returns how many connections there are more than l allows. l may be nil.
+// excess returns by how many the connections exceed l. l may be nil.
 func (r *room) excess(l *Capacity) int {
 	if l == nil || l.MaxConns == 0 {
 		return 0
@@ -261,7 +261,7 @@ func (r *room) excess(l *Capacity) int {
 // isOver reports whether there are more connections than MaxConns.
 func (r *room) isOver() bool { return r.excess(r.limit.Load()) > 0 }
 
-// settle has those evicted that are too many. r.mu must be held.
+// settle evicts the connections that are too many. r.mu must be held.
 func (r *room) settle() {
 	if !r.settling && r.isOver() {
 		r.settling = true
@@ -269,14 +269,14 @@ func (r *room) settle() {
 	}
 }
 
-// After each try to evict those that are too many is a pause, so that they take a fifth of a
-// core at most.
+// There is a pause after each try to evict the connections that are too many, so that the tries
+// take a fifth of a core at most.
 const (
 	leastPause = 100 * time.Millisecond
 	pauseEach  = time.Microsecond // for each connection
 )
 
-// shed evicts the most idle connections until there are not too many any more. Some may not be
+// shed evicts the most idle connections until there are no longer too many. Some may not be
 // evicted yet, so it tries again.
 func (r *room) shed() {
 	for over := true; over; {

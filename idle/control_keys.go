@@ -22,16 +22,17 @@ type keys struct {
 	quotas quotas
 }
 
-// ofKey is how many connections there are of a key.
+// ofKey is how many connections a key has.
 type ofKey struct{ all, early int }
 
-// keyed is what a connection counts as.
+// keyed says how a connection is counted.
 type keyed struct {
 	key   string
 	early bool // it counts as one in the handshake too
 }
 
-// These are [ErrFull] because of too many connections in a time, of a key, or in the handshake.
+// These are [ErrFull] because of too many connections per second, with one key, or in the
+// handshake.
 var (
 	errRate = fmt.Errorf("too many connections in so short a time: %w", ErrFull)
 	errKey  = fmt.Errorf("too many of its key: %w", ErrFull)
@@ -39,8 +40,8 @@ var (
 	errHandshake = fmt.Errorf("too many connections in the handshake: %w", ErrFull)
 )
 
-// set sets the limits of c. What was used of the same quota stays used. If keys may be others
-// now, set returns true. Then all connections have to be counted by those.
+// set sets the limits of c. An unchanged quota keeps its state. If Key may be another function
+// now, set returns true. Then all connections have to be counted again.
 func (k *keys) set(c *Capacity) (again bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -51,8 +52,8 @@ func (k *keys) set(c *Capacity) (again bool) {
 	return was == nil || was.Key != nil || c.Key != nil
 }
 
-// enter counts c. It fails if there are enough of its key, unless it is known. If c is
-// counted already, it has no effect, but that one that is known counts by its key as it is now.
+// enter counts c. It fails if there are enough connections with its key, unless c is known. If c
+// is counted already, it has no effect, except that a known one counts with its present key.
 func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if k == nil {
 		return nil
@@ -148,9 +149,9 @@ func (k *keys) keyOf(owner any) (key string) {
 	return key
 }
 
-// ByAddress is the default of Capacity.Key: the IP address of the owner's peer, or the /64
-// to which an IPv6 address belongs. It asks the owner as Options.Label does. It returns "",
-// which is not counted, if there is no address, or if it is not known yet.
+// ByAddress is the default of Capacity.Key. It returns the IP address of the owner's peer, or the
+// /64 to which an IPv6 address belongs. It gets the address in the same way as Options.Label. If
+// there is no address, or if it isn't known yet, ByAddress returns "", which isn't counted.
 func ByAddress(owner any) string {
 	addr, ok := knownAddr(owner).(interface{ AddrPort() netip.AddrPort })
 	if !ok {
@@ -182,10 +183,10 @@ func (r *refusals) count(err error) {
 	}
 }
 
-// A Quota limits how many connections come in a time. The zero Quota is no limit.
+// A Quota limits the rate of new connections. The zero Quota is no limit.
 type Quota struct {
 	PerSecond float64
-	Burst     int // how many may come at once; by default as many as in a second, at least 1
+	Burst     int // how many may come at once; the default is the number per second, at least 1
 }
 
 func (q Quota) limiter() *rate.Limiter {
@@ -215,7 +216,7 @@ func (q Quota) validate(field string) error {
 type quotas struct {
 	Quota
 	of   map[string]*rate.Limiter
-	most int // when there are so many, those that would be as new go
+	most int // when there are this many, those that are full are removed
 }
 
 const fewQuotas = 1024
@@ -243,7 +244,7 @@ func (q *quotas) sweep() {
 	q.most = 2 * len(q.of)
 }
 
-// countKeys has connections counted by key, as c says.
+// countKeys starts or stops counting connections by key, as c says.
 func (t *Tracker) countKeys(c *Capacity) {
 	if !c.counts() {
 		t.keys.Store(nil)
@@ -260,11 +261,12 @@ func (t *Tracker) countKeys(c *Capacity) {
 	}
 }
 
-// Rekey asks Key of the tracker's [Capacity] again. It is for a connection whose key was
-// empty when it was tracked, as its address was not known yet. If PerKey, NewPerKey or
-// HandshakesPerKey allow no other connection of its key, it is ended with [ReasonEvict] as
-// [Conn.End] does. While Track is running, Rekey only has Track ask again when it has admitted
-// the connection. On one that is not tracked it has no effect. Any goroutine may call it.
+// Rekey calls Key of the tracker's [Capacity] again. It's for a connection whose key was empty
+// when it was tracked, because its address wasn't known yet. If PerKey, NewPerKey or
+// HandshakesPerKey allow no other connection with that key, the connection ends with
+// [ReasonEvict], whether it's busy or not. While Track is running, Rekey makes Track call Key
+// again when it has admitted the connection. Rekey has no effect on a connection that isn't
+// tracked. Any goroutine may call it.
 func (c *Conn) Rekey() {
 	if c.state.move(entering, rekeyed, 0) || !c.Live() {
 		return

@@ -39,14 +39,14 @@ type plan struct {
 	picks func(owner any) bool    // nil for all; the user's, called when a walk meets a connection
 }
 
-// A result is what has come of telling a connection, or of ending it.
+// A result says what happened when a connection was told to finish, or ended.
 type result struct {
 	candidate
 	ends bool // it was to be ended
 	as   outcome
 }
 
-// Progress is how far an operation has come.
+// Progress says how far an operation has come.
 type Progress struct {
 	Met   int // connections that are to be ended, as far as they have been found
 	Ended int // of those, the ones that the operation has ended
@@ -62,8 +62,7 @@ type Progress struct {
 	Finished bool
 }
 
-// Progress returns how far o has come. It is brought up to date a hundred times a
-// second.
+// Progress returns how far o has come. It is updated a hundred times per second.
 func (o *Operation) Progress() Progress {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,18 +75,18 @@ func (o *Operation) Reason() Reason { return o.plan.reason }
 // Cause returns the cause that was given to Shed.
 func (o *Operation) Cause() string { return o.plan.cause }
 
-// Done returns a channel that is closed when o has finished: when nothing is left to do,
-// or when it has been cancelled, or the tracker is closed.
+// Done returns a channel that is closed when o has finished: because nothing is left to do,
+// because it was cancelled, or because the tracker is closed.
 func (o *Operation) Done() <-chan struct{} { return o.done }
 
-// Cancel ends the operation. Connections that it has not ended stay open, even if it has
-// asked them to finish. What OnDrain has begun is not undone: the next response on an HTTP
-// connection that has been asked still says Connection: close. After o has finished Cancel has
-// no effect.
+// Cancel ends the operation. Connections that it has not ended stay open, even if it has asked
+// them to finish. Cancel doesn't undo what OnDrain has begun: the next response on an HTTP
+// connection that was asked to finish still says Connection: close. After o has finished, Cancel
+// has no effect.
 func (o *Operation) Cancel() { o.say(func() { o.cancelled = true }) }
 
-// Pause suspends the operation until [Operation.Resume]. Time in which it is paused does
-// not count for Duration, Rate, CloseDelay and ForceAfter.
+// Pause suspends the operation until [Operation.Resume]. Duration, Rate, CloseDelay and
+// ForceAfter don't count the time in which it's paused.
 func (o *Operation) Pause() { o.say(func() { o.pause(true) }) }
 
 // Resume continues a paused operation at the rate that it had.
@@ -101,7 +100,7 @@ func (o *Operation) pause(paused bool) {
 	}
 }
 
-// hasRun returns for how long o has run, without pauses. o.mu must be held.
+// hasRun returns how long o has run, without pauses. o.mu must be held.
 func (o *Operation) hasRun() time.Duration {
 	if o.paused {
 		return o.ran
@@ -145,8 +144,8 @@ func (o *Operation) report(r result, ran bool) {
 	o.results = append(o.results, r)
 }
 
-// walk has all connections met. A shard in which another such walk of o waits need not make
-// this one.
+// walk starts a walk that meets all connections. A shard in which another walk of o is waiting
+// needn't make this one.
 func (o *Operation) walk() (done <-chan struct{}) {
 	o.tracker.mu.Lock()
 	defer o.tracker.mu.Unlock()
@@ -175,7 +174,7 @@ func (o *Operation) isCancelled() bool {
 	return o.cancelled
 }
 
-// asks calls Filter. One that panics picks nobody.
+// asks calls Filter. If Filter panics, the connection isn't chosen.
 func (o *Operation) asks(owner any) (yes bool) {
 	o.tracker.calls.guard("Filter", func() { yes = o.plan.picks(owner) })
 	return yes

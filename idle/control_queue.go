@@ -9,18 +9,17 @@ import (
 
 // A queue has the most idle candidate first.
 //
-// The stamps of candidates become stale when their connections are active. Those that have not
-// moved since they were sorted are more idle than all that have. So they come first. The others
-// are sorted in turn when only they are left. If they are many, that would take too long for one
-// step, and they would have moved again before most of them have their turn. So then some are
-// looked at, chosen at random, and the most idle of these come next. They are among the most idle
-// twentieth, on average.
+// The stamps of candidates become stale when their connections are active. Candidates without
+// activity since they were sorted are more idle than all others, so they come first. The others
+// ("moved") are sorted when only they are left. If there are many, sorting takes too long for one
+// step, and most of them would move again before their turn. So then a random sample is sorted,
+// and its most idle candidates come next. On average they are among the most idle 5 %.
 //
-// Candidates that are added later wait with those that have moved, as most of them were tracked
-// later.
+// Candidates that are added later wait with those that have moved, because most of them were
+// tracked later.
 type queue struct {
 	sorted []candidate // the most idle one last
-	moved  []candidate // those that have moved since they were sorted, in no order
+	moved  []candidate // those with activity since they were sorted, in no order
 }
 
 const (
@@ -39,7 +38,7 @@ func (q *queue) add(all []candidate) {
 	}
 }
 
-// sort sorts those that have moved, when no other ones are left.
+// sort sorts those that have moved, when no others are left.
 func (q *queue) sort() {
 	q.sorted, q.moved = q.moved, nil
 	sortMostIdleLast(q.sorted)
@@ -103,18 +102,18 @@ func pop(from *[]candidate) (c candidate) {
 	return c
 }
 
-// A pace says when the next of many connections is due: at a rate, or evenly so that
-// all are done when a time is over. It counts the time that it is told of, so an
-// operation that pauses does not fall behind.
+// A pace says when the next of many connections is due: at a rate, or evenly so that all are done
+// when a time is over. It counts only the time that is passed to it, so an operation that pauses
+// doesn't fall behind.
 type pace struct {
-	rate   float64       // connections a second; 0 if left says when all are to be done
+	rate   float64       // connections per second; 0 if left says when all have to be done
 	left   time.Duration // until then
 	even   float64       // the rate by which all are done then, in connections a nanosecond
 	credit float64       // a part of a connection
 }
 
-// longestStep is for how long a pace makes up. After a stall the rate is no higher than
-// usual for long.
+// longestStep is the longest time that a step makes up for, so that the rate isn't much higher
+// after a stall.
 const longestStep = 500 * time.Millisecond
 
 // step returns how many of the remaining connections are due after another d.
@@ -126,14 +125,14 @@ func (p *pace) step(d time.Duration, remaining int) int {
 		p.left = 0
 		return remaining
 	default:
-		// The rate rises if more connections come, or after a stall. It does not fall when
-		// some leave by themselves: then all are done before the time is over.
+		// The rate rises if more connections come, or after a stall. It doesn't fall when some
+		// leave by themselves; then all are done before the time is over.
 		p.even = max(p.even, (float64(remaining)-p.credit)/float64(p.left))
 		p.credit += p.even * float64(counted)
 		p.left -= d
 	}
 	if p.credit >= float64(remaining) {
-		p.credit = 0 // nobody is there for whom the rest could be saved
+		p.credit = 0 // no connection is left, so the fraction needn't be kept
 		return remaining
 	}
 	const rounding = 1e-9

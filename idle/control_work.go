@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// work is what the goroutine of an operation knows. A connection that is to be ended is in
-// one place at a time: in queue until its turn, given while its shard has an order about it,
-// told while its owner has time to finish, and inUse while it is busy.
+// work is the state of an operation's goroutine. A connection that has to be ended is in one
+// place at a time: in queue until its turn, given while its shard has an order about it, told
+// while its owner has time to finish, and inUse while it is busy.
 type work struct {
 	op   *Operation
 	plan plan
 	ran  time.Duration // until this step, without pauses
-	paid time.Duration // the part of ran that the pace was told of
+	paid time.Duration // the part of ran that pace has counted
 
 	queue  queue
 	told   []waiter // the first one is due first
@@ -21,7 +21,7 @@ type work struct {
 	ending int       // of given, orders to end a connection
 	quota  int       // orders that may be given in this step
 	idle   bool      // no order is being carried out
-	prune  time.Time // when it looks again for connections that have ended
+	prune  time.Time // when to search again for connections that have ended
 
 	walking  <-chan struct{} // closed when the last walk has met all connections; nil if it has
 	walkedAt time.Duration   // when that began
@@ -38,7 +38,7 @@ type waiter struct {
 	told  bool          // it was
 }
 
-// orders are those that a shard has.
+// orders counts the orders that a shard has.
 type orders struct {
 	n     int
 	heard time.Duration // the last result, or when n became 1, as work.ran
@@ -46,9 +46,9 @@ type orders struct {
 
 const (
 	walksEvery    = time.Second // for connections that are tracked meanwhile, and those of a loop that is blocked
-	inUseEachStep = 4096        // so many connections in use are looked at
-	mostGiven     = 1 << 14     // so many orders are under way at most, but for those of blocked loops
-	pruneEach     = 2500        // ns from one look for connections that have ended to the next, for each that waits
+	inUseEachStep = 4096        // how many connections in use are checked
+	mostGiven     = 1 << 14     // how many orders are under way at most, not counting those of blocked loops
+	pruneEach     = 2500        // ns between two searches for ended connections, for each that waits
 )
 
 // stepsEvery is how often an operation takes a step.
@@ -110,8 +110,8 @@ func (w *work) step() (finished bool) {
 	return finished
 }
 
-// hear takes note of what the user wants, of the time, and of what has come of orders.
-// Those that were told since the last step have their grace from now.
+// hear reads what the user wants, the time, and the outcomes of orders. Those that were told
+// since the last step have their grace from now.
 func (w *work) hear() (paused, cancelled bool) {
 	o := w.op
 	o.mu.Lock()
@@ -150,8 +150,8 @@ func (w *work) hear() (paused, cancelled bool) {
 	return paused, cancelled
 }
 
-// isBlocked reports whether s has not carried out any order for so long that its loop is
-// probably blocked.
+// isBlocked reports whether s hasn't carried out an order for a time that suggests that its loop
+// is blocked.
 func (w *work) isBlocked(s *Shard) bool {
 	of := w.given[s]
 	return of != nil && of.n > 0 && w.ran-of.heard >= time.Second
@@ -172,9 +172,9 @@ func (w *work) dropEnded() {
 	w.gone += before - w.waiting() - len(w.told) - len(w.inUse)
 }
 
-// walk begins a walk if there are connections that the operation has not met, and takes
-// over those that a walk has met. When the first walk is over, the turns begin. A loop that
-// is blocked does not finish it, so they begin in any case when it has had walksEvery.
+// walk begins a walk if there may be connections that the operation hasn't met, and takes over
+// those that a walk has met. The turns begin when the first walk is over, or has taken
+// walksEvery, because a blocked loop doesn't finish it.
 func (w *work) walk() {
 	o := w.op
 	late := w.ran-w.walkedAt >= walksEvery
@@ -221,7 +221,7 @@ func (w *work) advance() {
 	w.retry(false)
 }
 
-// inTurn calls do for each of the next n connections in the queue that are wanted still.
+// inTurn calls do for each of the next n connections in the queue that are still wanted.
 func (w *work) inTurn(n int, do func(candidate)) {
 	before := w.waiting()
 	some := w.queue.take(min(n, w.quota), func(c *candidate) bool {
@@ -251,8 +251,8 @@ func (w *work) waiting() int {
 	return min(w.queue.len(), w.plan.most-w.taken)
 }
 
-// retry looks at some connections that were in use. It ends those that have fallen idle, or
-// all if that is forced.
+// retry checks some connections that were in use. It ends those that have fallen idle, or all if
+// forced.
 func (w *work) retry(forced bool) {
 	n := inUseEachStep
 	if forced {
@@ -281,7 +281,7 @@ func (w *work) retry(forced bool) {
 	}
 }
 
-// tell has the owner of c asked to finish.
+// tell asks the owner of c to finish.
 func (w *work) tell(c candidate) {
 	w.give(c, false, func(s *Shard) outcome { return s.invite(c.conn) })
 }
@@ -292,8 +292,8 @@ func (w *work) end(c candidate, forced bool) {
 	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) })
 }
 
-// postpone has c wait until it falls idle, or until its OnTimeout has returned, or its loop goes
-// on. In an eviction, another one has its turn.
+// postpone makes c wait until it falls idle, its OnTimeout has returned, or its loop goes on. In
+// an eviction, another connection has its turn instead.
 func (w *work) postpone(c candidate, told bool) {
 	if w.evicts() {
 		w.taken--
@@ -302,18 +302,18 @@ func (w *work) postpone(c candidate, told bool) {
 	}
 }
 
-// evicts reports whether connections are evicted at their turn, or spared: because of a
-// [Capacity]. Then none is told, and none waited for.
+// evicts reports whether the operation evicts connections because of a [Capacity]. Then it tells
+// none to finish, and waits for none that is in use.
 func (w *work) evicts() bool { return w.plan.reason == ReasonEvict }
 
-// evict has c ended, unless it is in use.
+// evict ends c, unless it's in use.
 func (w *work) evict(c candidate) {
 	d := dismissal{reason: ReasonEvict, still: true, last: c.last, may: func() bool { return w.plan.wants(&c) }}
 	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) })
 }
 
-// give gives the shard of c an order, which may be to end c. If the shard is blocked, it gets
-// the order later.
+// give gives an order about c to its shard: to end c, or to tell its owner. If the shard is
+// blocked, it gets the order later.
 func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) {
 	s, o := c.conn.shard, w.op
 	if w.isBlocked(s) {
@@ -352,10 +352,10 @@ func (w *work) underWay() (n int) {
 	return n
 }
 
-// left returns how many connections are to be ended still.
+// left returns how many connections still have to be ended.
 func (w *work) left() int { return w.waiting() + w.underWay() + len(w.told) + len(w.inUse) }
 
-// publish brings the progress up to date.
+// publish updates the progress.
 func (w *work) publish(paused, finished bool) {
 	p := Progress{
 		Ended: w.ended, Gone: w.gone, Left: w.left(), Told: len(w.told), InUse: len(w.inUse) + w.ending,
@@ -367,15 +367,15 @@ func (w *work) publish(paused, finished bool) {
 	w.op.progress = p
 }
 
-// letFinish waits for the results of what shards still do while the tracker is closed, as long
-// as Close waits at most. A loop that has ended does nothing any more.
+// letFinish waits for the results of orders that shards still carry out while the tracker is
+// being closed, for as long as Close waits. A loop that has ended carries out none.
 func (w *work) letFinish() {
 	for begun := time.Now(); w.underWay() > 0 && time.Since(begun) < w.op.tracker.opts.ReapDelay; w.hear() {
 		time.Sleep(stepsEvery)
 	}
 }
 
-// finish makes the connections that are left as if the operation had not met them.
+// finish resets the connections that are left, as if the operation hadn't met them.
 func (w *work) finish() {
 	w.hear()
 	w.publish(false, true)

@@ -45,9 +45,9 @@
 // # Phases
 //
 // A connection begins under the policy that the adapter was given. Its limits may change with
-// what it does: a handshake, a login, a request, the wait for the next one. Each of these is a
-// [Phase]. [Tracker.Phase] makes one from a Policy, and a connection enters it with its method
-// Enter.
+// what the connection does: a handshake, a login, a request, the wait for the next one. Each of
+// these is a [Phase]. [Tracker.Phase] makes one from a Policy, and a connection enters it with
+// its method Enter.
 //
 // Entering a phase takes constant time, and no lock unless the limits become shorter. A phase
 // takes about two microseconds to make, and less than a kilobyte. So each client can have its
@@ -74,10 +74,9 @@
 // method too. For the other adapters, find the connection in a [Census], and call
 // [Info.End].
 //
-// SetCapacity, Shed and Drain do not end a connection while it is busy: in a phase whose
-// policy says so, while its server works on a request, or while it has bytes that are not
-// read or sent yet. [Tracker.Drain] has the details. ForceAfter and End apply to busy
-// connections too.
+// SetCapacity, Shed and Drain don't end a connection while it's busy: while it's in a phase whose
+// policy says so, while its server works on a request, or while it has bytes that aren't read or
+// sent yet. [Tracker.Drain] has the details. ForceAfter and End apply to busy connections too.
 //
 // # Observability
 //
@@ -106,11 +105,11 @@
 // its ForceAfter. PhaseTimeout, MaxAge, the limits of writing, Conn.End and ForceAfter can cut
 // a response.
 //
-// Time during which the process did not run is not held against a peer. Before a connection
-// times out, the adapter asks the kernel whether input is unread or output has moved. And if
-// the tracker finds that it runs ten ticks late, nothing times out for another five, so that
-// connections can catch up. On an almost idle server, where no tick runs, it notices a stall
-// only if a timeout was due meanwhile.
+// Time in which the process didn't run isn't held against a peer. Before a connection times out,
+// the adapter asks the kernel whether input is unread or output has moved. And if the tracker
+// finds that it runs ten ticks late, nothing times out for another five, so that connections can
+// catch up. On an almost idle server, where no tick runs, it notices a stall only if a timeout
+// was due meanwhile.
 //
 // # Testing
 //
@@ -143,8 +142,8 @@
 // [Conn.Deliver] before the application gets what was read, and [Conn.Stop] when the
 // connection is closed.
 //
-// The tracker calls the adapter through [Hooks], one value for all connections. [SocketState]
-// is what an adapter knows about a connection beyond its reports, usually from the kernel. An
+// The tracker calls the adapter through [Hooks], one value for all connections. A [SocketState]
+// says what an adapter knows about a connection beyond its reports, usually from the kernel. An
 // event loop has a [Shard] of its own, which needs no lock: [Tracker.NewShard].
 //
 // A report of an activity costs about a nanosecond. It stores the coarse time in the

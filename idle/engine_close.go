@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// Close ends the driver and the tracking of all connections on the tracker's own
-// shards. It returns the owners of those that were live. They are open, and the
-// caller has to close them. Connections that have timed out but are not closed
-// yet are reaped. Connections of event loops are no longer timed out; end their
-// tracking with [Shard.Close].
+// Close ends the driver and the tracking of all connections on the tracker's own shards. It
+// returns the owners of the live connections. These are still open, and the caller has to close
+// them. Connections that have timed out but aren't closed yet are reaped. Connections of event
+// loops no longer time out; end their tracking with [Shard.Close].
 //
-// Close waits for running callbacks, but no longer than Options.ReapDelay, and then
-// fails with an error that says how many are left, though the tracker is closed. A callback
-// that calls Close is one of them; [Tracker.CloseWhenEmpty] does not wait. A connection whose
-// OnTimeout is still running then is returned all the same. Any later call fails with [ErrClosed].
+// Close waits for running callbacks for Options.ReapDelay at most. If some are still running
+// then, it returns an error that says how many, but the tracker is closed all the same, and
+// connections whose OnTimeout is running are among those returned. A callback that calls Close
+// waits for itself; [Tracker.CloseWhenEmpty] doesn't wait. Any later call fails with [ErrClosed].
 func (t *Tracker) Close() (live []any, err error) {
 	t.mustBeMade()
 	if !t.tryClose() {
@@ -111,11 +110,10 @@ func (s *Shard) takeOne() (c *Conn, p endRecord, live bool) {
 	return c, p, live
 }
 
-// Close ends the tracking of all connections of a loop's shard. It returns the
-// owners of those that were live, as [Tracker.Close] does. The tracker forgets
-// the shard but keeps its counts. Close must be called on the loop, or after the
-// loop has ended. It fails with [ErrShardClosed] if the shard is already closed,
-// and with another error inside a callback of the shard. It panics if the shard
+// Close ends the tracking of all connections of a loop's shard. It returns the owners of the live
+// ones, like [Tracker.Close]. The tracker forgets the shard but keeps its counts. Close must be
+// called on the loop, or after the loop has ended. It fails with [ErrShardClosed] if the shard is
+// already closed, and with another error inside a callback of the shard. It panics if the shard
 // belongs to no loop.
 func (s *Shard) Close() (live []any, err error) {
 	if !s.loop {
@@ -132,8 +130,8 @@ func (s *Shard) Close() (live []any, err error) {
 	return live, nil
 }
 
-// forget removes a loop's shard, but for its counts, which it keeps until keepCounts. It
-// reports whether t had it.
+// forget removes a loop's shard, except for its counts, which stay in t.leaving until keepCounts.
+// It reports whether t had the shard.
 func (t *Tracker) forget(s *Shard) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +142,7 @@ func (t *Tracker) forget(s *Shard) bool {
 	s.closed.Store(true)
 	t.clock.Detach(&s.now)
 	t.leaving = append(t.leaving, s)
-	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, as the driver may be ranging over the old slice
+	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, because the driver may be ranging over the old slice
 	s.walks.close()
 	return true
 }
@@ -161,9 +159,9 @@ func (t *Tracker) keepCounts(s *Shard) {
 // there is none, and otherwise when the last one ends, on any shard. CloseWhenEmpty does
 // not wait for that.
 //
-// Until the tracker closes, connections may still be tracked. Afterwards Track
-// and [Tracker.Close] fail with [ErrClosed]. As with Close, connections that have
-// timed out but are not closed yet are then reaped, and Stats keeps the counts.
+// Until the tracker closes, connections may still be tracked. Afterwards Track and
+// [Tracker.Close] fail with [ErrClosed]. Connections that have timed out but aren't closed yet
+// are reaped then, and Stats keeps the counts.
 //
 // CloseWhenEmpty may be called from any goroutine, callbacks included. Calling it again,
 // or after Close, has no effect. Close may still be called before the last

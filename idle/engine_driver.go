@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// If the driver wakes up stallTicks late, the whole process has been stalled, and
-	// much input may be waiting. Connections then have a grace of graceTicks to read it
-	// before any of them is looked at. Stalls may follow each other closely, as in a
-	// throttled container, so a pass has to run between two graces.
+	// If the driver wakes up stallTicks late, the whole process has been stalled, and much input
+	// may be waiting. Then no connection is checked for graceTicks, in which servers can read it.
+	// Stalls may follow each other closely, as in a throttled container, so a pass has to run
+	// between two graces.
 	stallTicks = 10
 	graceTicks = 5
 )
 
-// A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to
-// publish it. It also wakes up when a shard is due. It does not keep a tracker without
-// connections from the garbage collector, and ends with it.
+// A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to publish
+// it. It also wakes up when a shard is due. It doesn't keep a tracker without connections from
+// being collected, and ends with it.
 type driver struct {
 	tracker weak.Pointer[Tracker]
 	anchor  *anchor
 	stop    <-chan struct{} // the tracker is closed
 	stopped chan<- struct{}
 	signal  <-chan struct{}
-	dropped chan struct{} // the garbage collector has taken the tracker
+	dropped chan struct{} // the tracker was collected
 
 	planned int64 // the tick of the next turn
 	grace   int64 // no pass runs before this tick
@@ -71,7 +71,7 @@ func (d *driver) run(cleanup runtime.Cleanup) {
 	}
 }
 
-// An anchor keeps a tracker from the garbage collector while one of its shards has connections.
+// An anchor keeps a tracker from being collected while one of its shards has connections.
 type anchor struct {
 	mu      sync.Mutex
 	shards  int      // that have connections
@@ -95,7 +95,7 @@ func (a *anchor) release() {
 	}
 }
 
-// forever is how long the driver has nothing to do until it is told.
+// forever is how long the driver sleeps if it has nothing to do.
 const forever = time.Duration(math.MaxInt64)
 
 // drive does what the driver has to do now, and returns how long it may sleep.
@@ -132,9 +132,9 @@ func (t *Tracker) slowPaths() (n uint32) {
 	return n
 }
 
-// runDue posts a pass to each loop whose shard is due at the given tick. If own is set, it
-// also passes over the driver's own shards that are due. If the last passes have left
-// something, it does that side by side, on as many goroutines as there are processors.
+// runDue posts a pass to each loop whose shard is due at the given tick. If own is set, it also
+// passes over the driver's own shards that are due. If the last passes have deferred something,
+// the passes run side by side, on as many goroutines as there are processors.
 func (t *Tracker) runDue(now int64, own bool) {
 	due := t.due[:0]
 	for s := range t.each {
@@ -170,8 +170,7 @@ func (t *Tracker) runDue(now int64, own bool) {
 	others.Wait()
 }
 
-// rest returns how long the driver has nothing to do. No pass may run before the tick
-// grace.
+// rest returns how long the driver may sleep. No pass may run before the tick grace.
 func (t *Tracker) rest(grace int64) time.Duration {
 	rest := forever
 	if !t.clock.Sleeping() {

@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A candidate is a connection that an operation or a census has met. Only its shard may look
-// into it.
+// A candidate is a connection that an operation or a census has met. Only its shard may use conn.
 type candidate struct {
 	conn *Conn
 	last uint32 // the stamp of the last use that is known; in a census, what it is sorted by
@@ -19,7 +18,7 @@ func byStamp(a, b candidate) int { return int(int32(a.last - b.last)) }
 // byLaterStamp is the opposite of byStamp.
 func byLaterStamp(a, b candidate) int { return byStamp(b, a) }
 
-// An outcome is what has come of telling or ending a connection.
+// An outcome says what happened when a connection was told to finish, or ended.
 type outcome uint8
 
 const (
@@ -29,8 +28,8 @@ const (
 	ended                // the connection has been ended
 )
 
-// A mailbox has what others want a shard to do. Passes do it, or takeAll, when no connection
-// is live any more.
+// A mailbox has functions that other goroutines want a shard to run. Passes run them, or takeAll
+// when no connection is live any more.
 type mailbox struct {
 	mu     sync.Mutex
 	tasks  []func()
@@ -38,7 +37,7 @@ type mailbox struct {
 	some   atomic.Bool // tasks is not empty
 }
 
-// add adds a task. It returns false if the shard is closed, and nobody will do the task.
+// add adds a task. It returns false if the shard is closed, so that the task won't run.
 func (m *mailbox) add(task func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,8 +73,8 @@ func (m *mailbox) close() []func() {
 	return left
 }
 
-// do has a task done in a pass of s, where connections may be told and ended. It returns false
-// if s is closed. Any goroutine may call it.
+// do runs a task in a pass of s, where connections may be told to finish and ended. It returns
+// false if s is closed. Any goroutine may call it.
 func (s *Shard) do(task func()) bool {
 	if !s.mail.add(task) {
 		return false
@@ -84,8 +83,8 @@ func (s *Shard) do(task func()) bool {
 	return true
 }
 
-// doTasks does some tasks. It reports whether there are more. Like all of a pass it must not
-// run twice at a time.
+// doTasks runs some tasks. It reports whether there are more. Like all of a pass, it must not run
+// twice at a time.
 func (s *Shard) doTasks() (more bool) {
 	s.tasks = s.mail.take(s.tasks[:0], jobsPerLock)
 	for _, task := range s.tasks {
@@ -118,8 +117,7 @@ type dismissal struct {
 	may func() bool // nil means yes; asked after the owner, who may know of a later activity
 }
 
-// dismiss ends c. Unless that is forced, nothing is done if a reader has had something to
-// deliver.
+// dismiss ends c. Unless d is forced, it does nothing if a reader has just delivered something.
 func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 	need := uint32(live | ending)
 	switch st := c.state.Load(); {
@@ -146,8 +144,8 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 	}
 }
 
-// mayEnd reports whether c may be ended although nobody forces that. It sets the flag ending
-// before it looks. See [Conn.Deliver].
+// mayEnd reports whether c may be ended without force. It sets the flag ending before it checks.
+// See [Conn.Deliver].
 func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
 	c.state.move(live, ending, 0)
 	if d.still && c.lastUse().Bits() != d.last || s.isInUse(c, d.reason) {
@@ -169,12 +167,11 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || c.isBusy()
 }
 
-// End ends the connection for a cause of the caller's own, whether it is busy or not.
-// Neither OnTimeout nor OnDrain is called, but OnEnd is. Reads and writes fail with a
-// [TimeoutError] that has [ReasonShed] and the cause, and Stats.Causes counts it.
-// It happens in the next pass of the connection's shard, even if OnTimeout is running. Any
-// goroutine may call End, of a loop-driven [Shard] too. On a connection that is not live it
-// has no effect.
+// End ends the connection, busy or not, for a cause that the caller names. Neither OnTimeout nor
+// OnDrain is called, but OnEnd is. Reads and writes fail with a [TimeoutError] that has
+// [ReasonShed] and the cause, and Stats.Causes counts the cause. The connection ends in the next
+// pass of its shard, even if OnTimeout is running. Any goroutine may call End, even if the
+// [Shard] is driven by a loop. On a connection that isn't live it has no effect.
 func (c *Conn) End(cause string) {
 	if !c.Live() {
 		return

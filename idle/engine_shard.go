@@ -31,7 +31,7 @@ type Shard struct {
 
 	execute func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
 	posted  atomic.Bool             // a pass is pending on the loop, or running there
-	behind  atomic.Int64            // the tick since which passes have left connections that came up, for want of time; 0 if they have not
+	behind  atomic.Int64            // the tick since which passes have deferred connections that came up; 0 if they haven't
 	resume  atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
 
 	closed  atomic.Bool
@@ -147,18 +147,17 @@ func (t *Tracker) errClosed() error {
 	return ErrShardClosed
 }
 
-// Track starts tracking c under the tracker's policy, as if it had been active
-// just now. A read counts as waiting. h and owner must not be nil, nor h.Expire:
-// Track panics otherwise, and if c is nil. owner is the argument of the functions
-// in h, and is what [Tracker.Close] returns. The shard retains c, owner and h
-// until the connection ends. If the shard has a loop, Track must be called on it.
+// Track starts tracking c under the tracker's policy, as if it had been active just now, with a
+// read that waits. Track panics if c, owner, h or h.Expire is nil. owner is the argument of the
+// functions in h, and [Tracker.Close] returns it. The shard retains c, owner and h until the
+// connection ends. If the shard has a loop, Track must be called on it.
 //
 // Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
 // only the shard is, and with [ErrTracked] if c was tracked before. It also fails
 // if the policy has an active Heartbeat and h has no Ping.
 func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
 
-// track is Track. If known is set, c is not refused for want of room.
+// track is Track. If known is set, c isn't refused when the tracker is full.
 func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if c == nil {
 		panic("idle: Track(nil, ...); pass the address of the connection's Conn")
@@ -236,8 +235,8 @@ func (s *Shard) insert(c *Conn) error {
 	return nil
 }
 
-// noPing notes that a connection cannot be pinged. A SetPolicy that does not see the
-// note has replaced the policy by the time that noPing returns, so Track sees that.
+// noPing notes that a connection can't be pinged. If a SetPolicy misses the note, it has replaced
+// the policy before noPing returns, so Track sees the new policy.
 func (t *Tracker) noPing() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +292,8 @@ func (s *Shard) leave(c *Conn) {
 	s.tracker.keys.Load().leave(c)
 }
 
-// part counts the end of a connection, without a lock, and tells all who want to know. The
-// owner is told later, so that it finds its connection counted.
+// part counts the end of a connection and reports it, without a lock. The owner's callback comes
+// later, so that it finds its connection counted.
 func (s *Shard) part(c *Conn, p *endRecord) {
 	if p.err == nil {
 		s.counts.gone.Add(1)
@@ -319,13 +318,13 @@ func (s *Shard) checkEmpty() {
 	}
 }
 
-// A connSet is all connections of a shard that have not ended, and those that linger until
-// they are reaped. The shard's lock guards it. On a loop that does nothing, but others may look at
-// all with lock held.
+// A connSet has all connections of a shard that haven't ended, and those that wait to be reaped.
+// The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
+// connSet.lock to read all.
 //
-// A walk visits them from the last to the first, some at a time. What it has not visited yet
-// is always all[:unvisited]. So a connection that is there when the walk begins, and stays,
-// is visited exactly once. One that comes later is not visited.
+// A walk visits them from the last to the first, some at a time. all[:unvisited] are those that
+// it hasn't visited yet. So a connection that is there when the walk begins, and stays, is
+// visited exactly once. One that comes later is not visited.
 type connSet struct {
 	lock      sync.Locker // held while all changes; does nothing where the lane's lock does
 	all       []*Conn
@@ -374,7 +373,7 @@ func (s *connSet) put(i int, c *Conn) { s.all[i], c.index = c, uint32(i) }
 // beginWalk makes all connections unvisited.
 func (s *connSet) beginWalk() { s.unvisited = len(s.all) }
 
-// visit returns up to n connections that the walk has not visited, which it has then.
+// visit returns up to n connections that the walk hasn't visited, and counts them as visited.
 func (s *connSet) visit(n int) []*Conn {
 	to := s.unvisited
 	s.unvisited = max(0, to-n)

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// A walk visits all connections of a tracker. Each shard visits its own in its passes, with
-// the budget that is left, and makes one step a pass at least. So a walk and a pass of a
-// shard never run at the same time, and a shard whose loop is blocked holds up no other one.
+// A walk visits all connections of a tracker. Each shard visits its own in its passes, with the
+// budget that's left, and makes at least one step per pass. So a walk and a pass of a shard never
+// run at the same time, and a shard whose loop is blocked holds up no other one.
 //
 // A connection that is tracked when the walk begins, and does not end meanwhile, is visited
 // exactly once; see connSet.
@@ -17,7 +17,7 @@ type walk struct {
 	// a moment ago. OnTimeout may be running.
 	visit func(s *Shard, c *Conn)
 
-	instead any           // nil, or what walks have in common that may stand for each other: a shard where one waits need not make another
+	instead any           // nil, or equal for walks that may replace each other: a shard in which one waits needs no other
 	shards  atomic.Int32  // that are not done
 	done    chan struct{} // closed when all are, or closed
 }
@@ -40,7 +40,7 @@ func (t *Tracker) walk(visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
 	return t.startWalk(nil, visit)
 }
 
-// startWalk is walk with t.mu held. instead is that of the walk.
+// startWalk is walk with t.mu held. instead is the walk's field.
 func (t *Tracker) startWalk(instead any, visit func(s *Shard, c *Conn)) (done <-chan struct{}) {
 	w := &walk{visit: visit, instead: instead, done: make(chan struct{})}
 	shards := slices.Concat(t.own, t.loops)
@@ -54,7 +54,8 @@ func (t *Tracker) startWalk(instead any, visit func(s *Shard, c *Conn)) (done <-
 	return w.done
 }
 
-// abandonWalk has the walk that would close done not begin in shards where it has not.
+// abandonWalk keeps the walk that would close done from beginning in shards where it hasn't
+// begun.
 func (t *Tracker) abandonWalk(done <-chan struct{}) {
 	for s := range t.each {
 		s.walks.drop(done)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Reason says why a connection has ended: it names the limit that it has passed, or
-// the operation that has ended it. The zero Reason means none.
+// Reason says why a connection has ended: it names the limit that has passed, or the operation
+// that ended the connection. The zero Reason means none.
 type Reason uint8
 
 // The reasons. First there is one for each limit of a [Policy].
@@ -35,14 +35,14 @@ const (
 
 var others = [...]string{"drain", "shed", "evict"}
 
-// TimeoutError says why a connection was ended: which limit it has passed, or by which
-// operation. It is a net.Error and matches os.ErrDeadlineExceeded, so servers treat it
-// like the error after a deadline set by SetReadDeadline.
+// TimeoutError says why a connection was ended: which limit passed, or which operation ended it.
+// It's a net.Error and matches os.ErrDeadlineExceeded, so servers treat it like the error after a
+// deadline of SetReadDeadline.
 //
-// A library between a connection and its user may replace the error by its own,
-// as gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no
-// TimeoutError. Ask the connection for it (idlenet.Conn.Timeout), or use
-// OnTimeout and OnEnd, which get the original.
+// A library between a connection and its user may replace the error with its own, as
+// gorilla/websocket v1.5.1 does with every net.Error. Then errors.As finds no TimeoutError. Ask
+// the connection for it (idlenet.Conn.Timeout), or use OnTimeout and OnEnd, which get the
+// original.
 type TimeoutError struct {
 	Reason  Reason
 	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
@@ -53,8 +53,8 @@ type TimeoutError struct {
 	Cause   string        // for operations: the cause that was given to Shed or End
 }
 
-// Error returns the phase, setting, limit or rate, and elapsed time. The text contains
-// "i/o timeout", by which servers recognise a timeout that they need not log:
+// Error returns the phase, setting, limit or rate, and elapsed time. The text contains "i/o
+// timeout", which tells servers that they needn't log it:
 //
 //	i/o timeout: request header: HeaderTimeout of 10s passed after 10.01s
 //	i/o timeout: request: BodyRate of 50000 B/s not reached after 5.02s

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Hooks are the functions that a tracker calls about the connections of one
-// adapter. One value serves all of them. It must not be changed while any is
-// tracked. A nil function is not called. Expire is required.
+// Hooks are the functions that a tracker calls about the connections of one adapter. One value
+// serves all of them. It must not be changed while any of them is tracked. A nil function isn't
+// called. Expire is required.
 //
 // owner is the value that was passed to Track with the connection.
 //
@@ -23,35 +23,34 @@ type Hooks struct {
 	// stayed unanswered. While it blocks it is not called again.
 	Ping func(owner any) error
 
-	// OnTimeout is called before a connection is timed out. If it returns true,
-	// the connection is kept, and the limit named in err starts over. Operations
-	// such as [Tracker.Drain] and [Conn.End] don't call it. Conn.End and the ForceAfter of
-	// an operation end a connection while OnTimeout runs, and its result is then ignored. No
-	// limit of the connection is checked meanwhile, so a write in OnTimeout needs a deadline.
-	// Activity while it runs prevents the timeout, so an adapter must not report what its
-	// user writes here. If it returns false for IdleTimeout and Probe is called again, the
-	// Out of that SocketState is ignored, for it may be what was written here.
+	// OnTimeout is called before a connection is timed out. If it returns true, the connection is
+	// kept, and the limit named in err starts over. Operations such as [Tracker.Drain] and
+	// [Conn.End] don't call it. Conn.End and the ForceAfter of an operation end a connection even
+	// while OnTimeout runs, and its result is then ignored. No limit of the connection is checked
+	// meanwhile, so a write in OnTimeout needs a deadline. Activity while it runs prevents the
+	// timeout, so an adapter must not report what its user writes here. If it returns false for
+	// IdleTimeout and Probe is called again, the Out of that SocketState is ignored, because it
+	// may be about what was written here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
-	// OnEnd is called once when a connection has timed out, or was ended by an
-	// operation; Expire follows when it has returned. OnEnd may write to the peer.
-	// That write needs a deadline, because no limit ends it any more.
+	// OnEnd is called once when a connection has timed out, or was ended by an operation. Expire
+	// follows when OnEnd has returned. OnEnd may write to the peer. That write needs a deadline,
+	// because no limit applies to it.
 	OnEnd func(owner any, err *TimeoutError)
 
-	// OnDrain is called when a connection has passed Policy.MaxAge, so that it
-	// can finish within Policy.MaxAgeGrace. It is not called if MaxAgeGrace is
-	// zero. It is also called when the connection has its turn in a Drain or
-	// Shed. So it may be called more than once, but not while it is running.
+	// OnDrain asks the owner to finish. It is called when the connection has its turn in a Drain
+	// or Shed, and when it has passed Policy.MaxAge and has a Policy.MaxAgeGrace to finish in. So
+	// it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
-	// Probe returns what the owner can find out about a connection that seems
-	// to have passed the limit named by about. It is called before the connection
-	// is timed out, once for each such limit, but not for MaxAge and
-	// PhaseTimeout. The SocketState may concern other limits too.
+	// Probe returns what the owner can find out about a connection that seems to have passed the
+	// limit named by about. It is called before the connection is timed out, once for each such
+	// limit, but not for MaxAge and PhaseTimeout. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
 	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A
-	// [Tracker.Census] calls it for each connection on which a write waits, in a pass as Probe.
+	// [Tracker.Census] calls it for each connection on which a write waits, in a pass, like
+	// Probe.
 	Unsent func(owner any) int
 
 	// Expire is called once when a connection has timed out, or was ended by an
@@ -74,14 +73,13 @@ func (h *Hooks) Check(p Policy) error {
 	return nil
 }
 
-// SocketState is what an owner finds out about a connection beyond what it has
-// reported, usually by asking the kernel. The zero SocketState means that nothing is
-// known.
+// SocketState says what an owner has found out about a connection beyond what it has reported,
+// usually by asking the kernel. The zero SocketState means that nothing is known.
 type SocketState struct {
-	// In and Out are how long ago the last bytes arrived and were sent; 0 means not
-	// known. Probe has to report them each time, because it may be called twice
-	// about the same byte. Bytes count as sent when they are first sent,
-	// and again when the peer acknowledges them while others still wait.
+	// In and Out say how long ago the last bytes arrived and were sent; 0 means not known. Probe
+	// has to report them each time, because it may be called twice about the same byte. Bytes
+	// count as sent when they are first sent, and again when the peer acknowledges them while
+	// others still wait.
 	In, Out time.Duration
 
 	// OutEmpty says that no bytes wait to be sent or acknowledged.
@@ -91,18 +89,16 @@ type SocketState struct {
 	// [Conn.AwaitWrite] or [Conn.RestartWrite]. The limits of writing start over.
 	NotWriting bool
 
-	// Doubt, if not 0, says that bytes may have been sent that long ago unseen,
-	// because as many were added at the same time. It puts off WriteTimeout only.
-	// IdleTimeout needs no doubt, as the bytes that were added have been
-	// reported.
+	// Doubt, if not 0, says that bytes may have been sent that long ago without the owner
+	// noticing, because as many were added at the same time. It delays WriteTimeout only.
+	// IdleTimeout doesn't need it, because the bytes that were added have been reported.
 	Doubt time.Duration
 
-	// Unread says that input is waiting to be read. It counts as activity, but
-	// not twice in a row: then the owner is not reading.
+	// Unread says that input is waiting to be read. It counts as activity, but not twice in a
+	// row, because then the owner isn't reading.
 	Unread bool
 
-	// Unreported is the number of bytes sent that have not been reported, neither
-	// by [Conn.Sent] nor in earlier SocketState, and that Sent will not report
-	// either.
+	// Unreported is the number of bytes that were sent but neither [Conn.Sent] nor an earlier
+	// SocketState has reported, and that Sent won't report later.
 	Unreported int
 }

@@ -20,25 +20,23 @@ var (
 // Options configures a tracker. Each field may be zero, which means the default.
 // A nil *Options means all defaults.
 type Options struct {
-	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor]
-	// the policy that the tracker is made with. [Policy] says how late a timeout can be.
-	// A coarser tick makes activity cheaper. While there is much activity, the
-	// process wakes up once a tick. Otherwise it wakes up only for a timeout that may be
-	// due, or for what it is told to do.
+	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor] the policy
+	// that the tracker is made with. [Policy] says how late a timeout can be. A coarser tick
+	// makes activity cheaper. While there is much activity, the process wakes up once per tick.
+	// Otherwise it wakes up only for a timeout that may be due, or for an operation.
 	Tick time.Duration
 
 	// Shards is the number of sets in which connections are kept, each with its
 	// own lock. The default is GOMAXPROCS.
 	Shards int
 
-	// Budget limits how long the driver may work on timeouts within a tick, and
-	// how long a pass on an event loop may take. The default is half a tick. The rest is
-	// deferred to the next tick. Then passes over several shards run at the same time, so the
-	// driver may take the budget on each processor. Connections that are due come before
-	// those that only need a new deadline, each in the order in which they came up. A loop
-	// gets its next pass when it has had as much time for its other work. Stats.Deferred counts
-	// the timeouts that are late because of that, and Stats.BacklogAge is how long the oldest
-	// has been waiting.
+	// Budget limits how long the driver may work on timeouts within a tick, and how long a pass
+	// on an event loop may take. The default is half a tick. The rest is deferred to the next
+	// tick. Then passes over several shards run at the same time, so the driver may take the
+	// budget on each processor. Expired connections take priority over those that only need
+	// rescheduling. A loop gets its next pass when it has had as much time for its other work.
+	// Stats.Deferred counts the timeouts that are late because of the budget, and
+	// Stats.BacklogAge is how long the oldest deferred connection has been waiting.
 	Budget time.Duration
 
 	// PhasesOnly is for adapters whose connections enter a phase before they do anything
@@ -54,19 +52,18 @@ type Options struct {
 	// Logger logs panics of callbacks. The default is slog.Default().
 	Logger *slog.Logger
 
-	// OnPass, if not nil, is called after each pass over a shard with the time
-	// that the pass has taken. It is called by the driver or on the shard's loop. Passes
-	// of several shards may call it at the same time.
+	// OnPass, if not nil, is called after each pass over a shard, with the time that the pass
+	// took. It is called by the driver or on the shard's loop. Passes of several shards may call
+	// it at the same time.
 	OnPass func(took time.Duration)
 
-	// Label returns the name of a connection in [End], [Info] and the log. It is
-	// called when the connection ends, and when it is listed, by the goroutine that ends
-	// it or in a pass, and on the loop if there is one. It may be called for several
-	// connections at the same time, and must not block. Only the
-	// first 128 bytes are kept. The default is the text of the peer's address. It is
-	// what the owner's KnownAddr method returns, or RemoteAddr if there is no KnownAddr.
-	// An owner whose RemoteAddr may block, as behind the PROXY protocol, needs a KnownAddr
-	// that returns nil until the address is known.
+	// Label returns the name of a connection in [End], [Info] and the log. It is called when the
+	// connection ends, and when it is listed, by the goroutine that ends it or in a pass, and on
+	// the loop if there is one. It may be called for several connections at the same time, and
+	// must not block. Only the first 128 bytes are kept. The default is the peer's address as
+	// text: what the owner's method KnownAddr returns or, without that, RemoteAddr. An owner
+	// whose RemoteAddr may block, such as behind the PROXY protocol, needs a KnownAddr that
+	// returns nil until the address is known.
 	Label func(owner any) string
 
 	// Setting, if not nil, returns what users call the limit that ends connections of a
@@ -75,13 +72,12 @@ type Options struct {
 	// names. Setting must not block.
 	Setting func(phase string, r Reason) string
 
-	// OnEnds, if not nil, receives each connection once, after it has ended for any
-	// reason. It does not receive one that was released ([Conn.Release]), because that has
-	// not ended. ends is valid until OnEnds returns. The ends of about a tick
-	// come in one call. OnEnds is called by one goroutine at a time, which is not that of
-	// a pass, so it may block. If more than 65,536 ends wait meanwhile, the rest is lost:
-	// Stats.EndsLost counts them. [LogEnds] returns such a function. If OnEnds panics, that
-	// is logged, and it isn't called again with the same ends.
+	// OnEnds, if not nil, receives each connection once, after it has ended for any reason. It
+	// does not receive one that was released ([Conn.Release]), because that has not ended. ends
+	// is valid until OnEnds returns. The ends of about a tick come in one call. One goroutine at
+	// a time calls OnEnds, and no pass waits for it, so it may block. If more than 65,536 ends
+	// wait meanwhile, the rest is lost: Stats.EndsLost counts them. [LogEnds] returns such a
+	// function. If OnEnds panics, that is logged, and it isn't called again with the same ends.
 	OnEnds func(ends []End)
 }
 
@@ -134,11 +130,11 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	return full, nil
 }
 
-// TickFor returns the tick that suits a tracker whose connections are under the given
-// policies. It is a 50th of the shortest of their limits, but at least 10 ms
-// and at most 100 ms. New uses it for the policy that a tracker starts with. Call it if later
-// phases have shorter limits. A limit shorter than a tick is refused, and one of a few ticks
-// is rounded up by a large share.
+// TickFor returns the tick that suits a tracker whose connections are under the given policies.
+// It is a 50th of the shortest of their limits, but at least 10 ms and at most 100 ms. New uses
+// it for the policy that a tracker starts with. Call it if later phases have shorter limits. A
+// limit shorter than a tick is refused, and rounding up to whole ticks makes a limit of a few
+// ticks noticeably longer.
 func TickFor(policies ...Policy) time.Duration {
 	const finest, coarsest, share = 10 * time.Millisecond, 100 * time.Millisecond, 50
 	shortest := coarsest * share

@@ -41,21 +41,19 @@ type direction struct {
 	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
 }
 
-// mostCredit is how long bytes can pay for in advance. Without a bound, a peer that has moved
-// a megabyte could then be silent for an hour.
+// mostCredit is how long bytes can pay for in advance. Without a bound, a peer that has moved a
+// megabyte could be silent for an hour.
 const mostCredit = time.Minute
 
-// continues reports whether the account of waits that was kept under another version
-// is valid under d.
+// continues reports whether the account of waits kept under another version is valid under d.
 func (d *direction) continues(other *direction) bool {
 	return d.counted == 0 || other.counted != 0 && (d.perByte == 0) == (other.perByte == 0)
 }
 
-// Policy returns the policy that the phase was given last.
+// Policy returns the current policy of the phase.
 func (p *Phase) Policy() Policy { return p.latest().policy }
 
-// Version returns the policy that the phase was given last, and how many times its policy
-// has been replaced.
+// Version returns the current policy of the phase, and how many times it has been replaced.
 func (p *Phase) Version() (now Policy, version uint64) {
 	latest := p.latest()
 	return latest.policy, latest.number
@@ -110,8 +108,7 @@ func newPhase(k *clock.Clock, p Policy) *Phase {
 	return ph
 }
 
-// bringsUp records that a clock brings up a deadline after the given number of
-// ticks.
+// bringsUp records that a limit with this clock may come due after the given number of ticks.
 func (p *Phase) bringsUp(from clockOf, ticks int64) {
 	after := uint32(ticks) + 1
 	switch from {
@@ -143,8 +140,8 @@ func perByte(r Rate, tick time.Duration) uint64 {
 	return divideUp(perSecond, uint64(r.BytesPerSecond))
 }
 
-// SetPolicy replaces the policy under which connections begin: see [Phase.SetPolicy].
-// It must set a limit, as the policy given to [New] must.
+// SetPolicy replaces the policy under which connections begin; see [Phase.SetPolicy]. p must set
+// a limit, like the policy given to [New].
 func (t *Tracker) SetPolicy(p Policy) error {
 	t.mustBeMade()
 	if !p.SetsLimit() {
@@ -153,17 +150,17 @@ func (t *Tracker) SetPolicy(p Policy) error {
 	return t.phase.SetPolicy(p)
 }
 
-// SetPolicy replaces the policy of the phase, for the connections that are in it too. Any
+// SetPolicy replaces the policy of the phase, also for the connections that are in it. Any
 // goroutine may call it.
 //
 // No connection is ended by the old policy once SetPolicy has returned, except for one that an
-// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks
-// about a connection that was ended before may still follow. A shorter limit counts from
-// where it always counts, such as the last activity. The tracker looks at all connections in
-// the background, at a million of them in less than a second.
+// event loop is ending at that moment. A longer limit therefore holds at once. Callbacks about a
+// connection that was ended before may still follow. A shorter limit counts from the same event
+// as before, such as the last activity. The tracker checks all connections in the background, a
+// million of them in less than a second.
 //
-// Some limits need an account that the old policy may not have kept: ReadTotal, the
-// minimum rates, and a Heartbeat of the other form. These count from now.
+// Some limits need an account that the old policy may not have kept: ReadTotal, the minimum
+// rates, and a Heartbeat of the other form. These count from the call.
 //
 // If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
 // closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
@@ -177,10 +174,10 @@ func (ph *Phase) SetPolicy(p Policy) error {
 	return err
 }
 
-// CompareAndReplace replaces the policy of a phase as [Phase.SetPolicy] does, if that is at the
-// given version; see [Phase.Version]. It reports whether it was. If p is the present policy
-// nothing is done, and the version stays. It is for those who make the new policy from the
-// present one, beside others who may replace it.
+// CompareAndReplace replaces the policy of a phase as [Phase.SetPolicy] does, if the phase is
+// still at the given version; see [Phase.Version]. It reports whether it was. If p is the present
+// policy, nothing changes, and the version stays. It is for code that derives the new policy from
+// the present one while others may replace it.
 func (t *Tracker) CompareAndReplace(phase *Phase, version uint64, p Policy) (replaced bool, err error) {
 	return t.replace(phase, p, &version)
 }
@@ -232,19 +229,19 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 	return true, nil
 }
 
-// settleEnds waits until no driver's shard ends a connection by a policy that was replaced
-// before the call. Shard.end looks at the policy under the lock. It must be called without
-// t.mu, as Track may take that under the lock of a shard.
+// settleEnds waits until no shard of the driver ends a connection by a policy that was replaced
+// before the call: Shard.end loads the policy under the shard's lock. t.mu must not be held,
+// because Track may take it under the lock of a shard.
 func (t *Tracker) settleEnds() {
 	for _, s := range t.own {
-		func() { // whoever has the lock has unlocked it
+		func() { // the pass that had the lock has unlocked it
 			s.lock.Lock()
 			defer s.lock.Unlock()
 		}()
 	}
 }
 
-// followed is what a walk visits connections with after a policy was replaced.
+// followed visits a connection in the walk after a policy was replaced.
 func followed(s *Shard, c *Conn) {
 	if p := c.phase.Load(); p == p.latest() {
 		return

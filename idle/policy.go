@@ -24,7 +24,7 @@ import (
 // While the tracker finds that one limit hasn't passed after all, another may come a tick
 // later. If two pass in the same tick, the error names the one whose [Reason] comes first.
 //
-// Three limits are on a total time, whatever bytes move. This is how they differ:
+// Three limits are on a total time, no matter whether bytes move. This is how they differ:
 //
 //	for                 use           counts                     starts over
 //	a handshake         PhaseTimeout  all time                   with each phase
@@ -36,8 +36,8 @@ import (
 //
 // [New] and [Tracker.Phase] copy the Policy that they are given.
 type Policy struct {
-	// Name is the name of the phase with this policy, for errors and counts. It may be
-	// empty, and has at most 128 bytes.
+	// Name is the name of the phase with this policy, for errors and counts. It may be empty, and
+	// may have at most 128 bytes.
 	Name string
 
 	// NoInterrupt says that connections in this phase are busy, such as with a request. No
@@ -54,15 +54,14 @@ type Policy struct {
 	// any byte except the pings of an active Heartbeat and their answers.
 	IdleTimeout time.Duration
 
-	// ReadTimeout limits how long bytes are awaited without any arriving.
+	// ReadTimeout limits how long the server waits for bytes without any arriving.
 	ReadTimeout time.Duration
 
-	// ReadTotal limits the total time in which bytes are awaited, since tracking
-	// began or this policy was last entered. Bytes that arrive do not extend it.
-	// It is for input that has to be complete by some time, such as the header of
-	// a request. Waits are measured exactly, even those shorter than a tick.
-	// ReadTotal cannot be combined with MinReadRate, which adds to such a limit
-	// for each byte.
+	// ReadTotal limits the total time in which the server waits for bytes, since tracking began
+	// or this policy was last entered. Bytes that arrive don't extend it. It's for input that has
+	// to be complete by some time, such as the header of a request. Waits are measured exactly,
+	// even those shorter than a tick. ReadTotal can't be combined with MinReadRate, which extends
+	// such a limit with each byte.
 	ReadTotal time.Duration
 
 	// WriteTimeout limits how long bytes wait to be sent without any being sent.
@@ -83,12 +82,11 @@ type Policy struct {
 
 	Heartbeat Heartbeat
 
-	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since
-	// the phase began, over the time in which bytes were awaited, or waited to be
-	// sent. Waits are measured exactly, even those shorter than a tick. For
-	// MinWriteRate the bytes that the peer has acknowledged during those waits
-	// count where the system tells their number (TCP on Linux), and otherwise
-	// those that the kernel has taken.
+	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since the phase
+	// began, over the time in which the server waited for bytes, or bytes waited to be sent.
+	// Waits are measured exactly, even those shorter than a tick. For MinWriteRate, the bytes
+	// count that the peer acknowledged during those waits, if the system reports their number
+	// (TCP on Linux). Otherwise those count that the kernel accepted.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }
@@ -96,34 +94,31 @@ type Policy struct {
 // Heartbeat distinguishes a silent peer from a dead one. It is off when Interval
 // is zero.
 //
-// In the active form, the owner is asked to ping ([Hooks].Ping) when nothing has
-// arrived for Interval. If nothing arrives within Timeout of the ping, that is a
-// miss, and the owner is asked again. After Misses of them in a row the
-// connection is timed out. Any byte that arrives clears the misses.
+// In the active form, the owner is asked to ping ([Hooks].Ping) when nothing has arrived for
+// Interval. If nothing arrives within Timeout after the ping, that's a miss, and the owner is
+// asked again. After Misses of them in a row, the connection times out. Any byte that arrives
+// clears the misses.
 //
-// In the passive form the owner does not ping. The peer must send a beat
-// ([Conn.Beat]) every Interval; other bytes do not count. An interval without a
-// beat is a miss. The connection is timed out after Misses intervals and a
-// Timeout. MQTT allows one and a half times the keepalive k: that is Interval k
-// and Timeout k/2.
+// In the passive form the owner doesn't ping. The peer must send a beat ([Conn.Beat]) every
+// Interval; other bytes don't count. An interval without a beat is a miss. The connection times
+// out after Misses intervals and a Timeout. MQTT allows one and a half times the keepalive k:
+// that is Interval k and Timeout k/2.
 //
-// So a silent peer has Interval + Misses*Timeout in the active form, and Misses*Interval +
-// Timeout in the passive one.
+// So a silent peer is timed out after Interval + Misses*Timeout in the active form, and after
+// Misses*Interval + Timeout in the passive one.
 //
 // A ping and its answer show that the peer is alive, but they don't count as use of the
-// connection. Use is what counts for IdleTimeout, evictions, the order of a [Tracker.Drain],
-// Shed.Idle, [Conn.Idle] and a [Census]. Any byte counts for the Heartbeat itself, ReadTimeout
-// and WriteTimeout.
+// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], Shed.Idle, [Conn.Idle] and
+// a [Census] go by use. The Heartbeat itself, ReadTimeout and WriteTimeout go by any byte.
 //
-// A tracker doesn't know the protocol. It assumes that the first output reported while
-// Hooks.Ping runs is the ping, and that the first input after it is the answer. If a message
-// crosses the ping, the message is mistaken for the answer, and the answer counts as use a
-// round trip later. If a ping or an answer is reported in several parts, only the first part
-// doesn't count as use. A beat counts as use if an adapter reports the read in which it came.
-// In HTTP/2, a connection is in use while a stream is open. PING, SETTINGS and other frames
-// between streams aren't use.
-// If a peer may leave a ping unanswered because it has just sent something else, set
-// CountsAsUse, or IdleTimeout may miss that message.
+// A tracker doesn't know the protocol. It assumes that the first output reported while Hooks.Ping
+// runs is the ping, and that the first input after it is the answer. If a message crosses the
+// ping, the message is mistaken for the answer, and the answer counts as use a round trip later.
+// If a ping or an answer is reported in several parts, only the first part doesn't count as use.
+// A beat counts as use if an adapter reports the read in which it came. In HTTP/2, a connection
+// is in use while a stream is open. PING, SETTINGS and other frames between streams aren't use.
+// If a peer may leave a ping unanswered because it has just sent something else, set CountsAsUse.
+// Otherwise IdleTimeout may take that message for the answer.
 //
 // A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
 // rate limiter and call [Conn.End]; package idlenet has an example.
@@ -133,10 +128,10 @@ type Heartbeat struct {
 	Misses   int           // consecutive misses that end the connection; 0 means 1; at most 100
 	Passive  bool
 
-	// Jitter makes each Interval shorter by a time up to its value that differs between
-	// connections, so that connections made together aren't pinged together. It must be at
-	// most the Interval, and is only for the active form. A silent peer may be timed out by up
-	// to Jitter earlier.
+	// Jitter makes each Interval shorter by up to its value. By how much differs between
+	// connections, so that connections made together aren't pinged together. It must be at most
+	// the Interval, and is only for the active form. A silent peer may be timed out by up to
+	// Jitter earlier.
 	Jitter time.Duration
 
 	// CountsAsUse makes pings and their answers count as use of the connection. IdleTimeout
@@ -146,22 +141,22 @@ type Heartbeat struct {
 
 // Rate is a minimum rate. It is off when BytesPerSecond is zero. Grace is the time for a slow
 // start, and must not be zero. A sender that sends nothing is timed out after Grace, and each
-// byte that it sends buys 1/BytesPerSecond seconds more. So a fast sender may pause later, but
-// for at most a minute and Grace. The highest BytesPerSecond depends on the tick: with a tick of
-// 10 ms it is about 4 GB/s.
+// byte that it sends adds 1/BytesPerSecond seconds. So a fast sender may pause later, but for at
+// most a minute and Grace. The highest BytesPerSecond depends on the tick: with a tick of 10 ms
+// it is about 4 GB/s.
 type Rate struct {
 	BytesPerSecond int
 	Grace          time.Duration
 }
 
-// SetsLimit reports whether p sets a limit. Name, NoInterrupt and Handshake are none.
+// SetsLimit reports whether p sets a limit. Name, NoInterrupt and Handshake aren't limits.
 func (p Policy) SetsLimit() bool {
 	return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
 }
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 
-// limit returns how long a silent connection lives under h.
+// limit returns after how long a silent connection times out under h.
 func (h *Heartbeat) limit() time.Duration {
 	if h.Passive {
 		return time.Duration(h.misses())*h.Interval + h.Timeout
@@ -264,9 +259,9 @@ func (r *Rate) validate(name string, tick time.Duration) error {
 	return nil
 }
 
-// maxRate returns the highest rate in bytes a second for which the price of a
-// byte, a whole number of 2⁻³² ticks rounded up, is exact to a hundredth. With a
-// tick of 10 ms that is 4.3 GB/s.
+// maxRate returns the highest rate, in bytes per second, for which the time that a byte adds is
+// exact to a hundredth. That time is a whole number of 2⁻³² ticks, rounded up. With a tick of 10
+// ms that is 4.3 GB/s.
 func maxRate(tick time.Duration) int64 {
 	const fine = 100 // the least price of a byte, in 2⁻³² ticks
 	return int64(uint64(time.Second) << 32 / uint64(tick) / fine)

@@ -35,9 +35,9 @@ const (
 	numSorts
 )
 
-// A Census is what a tracker's connections were at a moment. It is read-only, and any
-// goroutine may use it. It holds memory for each connection that it lists: 16 bytes, and
-// the connection itself.
+// A Census describes a tracker's connections at one moment. It is read-only, and any goroutine
+// may use it. For each connection that it lists it takes 16 bytes, and keeps the connection's
+// memory from being freed.
 type Census struct {
 	At     time.Time     // when it began to visit connections
 	Took   time.Duration // until all were visited and sorted
@@ -46,37 +46,37 @@ type Census struct {
 	Idle   Histogram // time since their last use, see [Conn.Idle]
 	Age    Histogram // see [Conn.Age]
 
-	// Unsent is how many bytes wait for peers, and WithUnsent for how many connections. They
-	// count connections on which a write waits, as far as the adapter can tell how much waits:
-	// idlegnet counts what gnet holds back; idlenet and the HTTP adapters count the kernel's send
-	// buffer, on Linux only.
+	// Unsent is how many bytes wait for peers, on WithUnsent connections. Only connections on
+	// which a write waits count, and only if the adapter knows how much waits: idlegnet counts
+	// what gnet holds back; idlenet and the HTTP adapters count the kernel's send buffer, on
+	// Linux only.
 	Unsent     uint64
 	WithUnsent int
 
 	tracker *Tracker
 	at      moment
-	ending  []uint32    // how many end within so many ticks from at.now on
+	ending  []uint32    // ending[i] is how many end within i ticks from at.now on
 	list    []candidate // the first one is the first of the order
 }
 
-// A PhaseCensus is what a census has found out about the phases of one name.
+// A PhaseCensus has what a census has found out about the phases of one name.
 type PhaseCensus struct {
 	Live  int    // connections
 	Phase *Phase // one of the phases with that name
 }
 
-// Census visits all connections, in the passes of their shards, and counts them. No
-// activity waits for it, and nothing is allocated for a connection that is not listed.
-// Times are as of Census.At. Activity after that may be included already. Each
-// connection that is there throughout is counted once. One that ends meanwhile may be left
-// out, and one that is tracked meanwhile mostly is. So if many connections come and go while
-// the census runs, Census.Live is lower than [Stats].Live, which is exact. Several censuses
-// run one after the other.
+// Census visits all connections, in the passes of their shards, and counts them. No activity
+// waits for it, and nothing is allocated for a connection that is not listed. Times are as of
+// Census.At. Activity after that may be included already. Each connection that is there
+// throughout is counted once. A connection that ends meanwhile may be left out, and a connection
+// that is tracked meanwhile usually is. So if many connections come and go while the census runs,
+// Census.Live is lower than [Stats].Live, which is exact. Several censuses run one after the
+// other.
 //
-// Census fails with [ErrClosed] if the tracker is closed, with an error if q is invalid,
-// and with that of ctx if ctx is done first, for example because an event loop is blocked.
-// Any goroutine may call it, but a callback that is part of a pass must not, as it would
-// wait for itself: one on a loop, Expire, Probe or Options.Label.
+// Census fails if q is invalid, with [ErrClosed] if the tracker is closed, and with the error of
+// ctx if ctx is done first, for example because an event loop is blocked. Any goroutine may call
+// it, but callbacks that run in a pass must not, because they would wait for themselves. These
+// are Expire, Probe, Options.Label, and all callbacks on a loop.
 func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	t.mustBeMade()
 	if q.Sort >= numSorts {
@@ -115,10 +115,10 @@ const forecastFor = time.Minute
 // Len returns the number of connections that are listed.
 func (c *Census) Len() int { return len(c.list) }
 
-// Page describes n connections of the list from the given one on, which counts from 0.
-// At the end of the list there are fewer, and beyond it there are none. Each is described as
-// it is now. Those that have ended since the census are left out. The order is that of the census. Page has the same errors as
-// [Tracker.Census], and one if from or n is negative.
+// Page describes n connections of the list, beginning with number from, where the first one is 0.
+// It returns fewer at the end of the list. Each connection is described as it is now, in the
+// order of the census. Those that have ended since the census are left out. Page fails for the
+// same reasons as [Tracker.Census], and if from or n is negative.
 func (c *Census) Page(ctx context.Context, from, n int) ([]Info, error) {
 	if from < 0 || n < 0 {
 		return nil, fmt.Errorf("idle: Page from %d of %d connections; neither can be negative", from, n)
@@ -153,15 +153,15 @@ func newCount(t *Tracker, q Query) *counting {
 	return &counting{sort: q.Sort, phases: q.Phases, census: c, byName: map[string]*PhaseCensus{}}
 }
 
-// begin sets the time of the census when the first connection is visited, as other walks
-// may come first. n.mu must be held.
+// begin sets the time of the census when the first connection is visited, because other walks may
+// run before that. n.mu must be held.
 func (n *counting) begin() {
 	if c := n.census; c.At.IsZero() {
 		c.At, c.at = time.Now(), momentOf(c.tracker.clock)
 	}
 }
 
-// stop has the walk go on without the census.
+// stop makes the walk go on without the census.
 func (n *counting) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -294,7 +294,7 @@ func (i *Info) End(cause string) {
 	i.of.End(cause)
 }
 
-// describe describes connections that a census has met. Their shards do that.
+// describe describes connections that a census has met, in passes of their shards.
 func (t *Tracker) describe(ctx context.Context, all []candidate) ([]Info, error) {
 	infos := make([]Info, len(all))
 	done := make(chan struct{})
@@ -329,7 +329,7 @@ func (t *Tracker) describe(ctx context.Context, all []candidate) ([]Info, error)
 	return slices.DeleteFunc(infos, func(i Info) bool { return i.of == nil }), nil
 }
 
-// info describes the connection of j. The result is zero if that has ended meanwhile.
+// info describes c.
 func (s *Shard) info(c *Conn) Info {
 	e, m := &c.entry, momentOf(s.clock)
 	phase := e.phase.Load().latest()
@@ -353,15 +353,14 @@ func (s *Shard) info(c *Conn) Info {
 	return i
 }
 
-// A forecast is what happens to a connection if nothing moves: no byte, no beat, no
-// close.
+// A forecast says what happens to a connection if nothing moves: no byte, no beat, no close.
 type forecast struct {
 	next deadline // of the first thing that happens
 	end  deadline // by which the connection ends; terms is nil if it does not
 }
 
-// forecast computes what happens to s under the given limits. If nothing moves, no limit
-// depends on another one. So the connection ends by the one that ends it first.
+// forecast computes what happens to s under the given limits. If nothing moves, no limit depends
+// on another one, so the connection ends at the earliest of their ends.
 func (s *snapshot) forecast(of []terms) (f forecast) {
 	s.silent = true
 	f.next = next(s, of)
@@ -380,9 +379,8 @@ func (s *snapshot) forecast(of []terms) (f forecast) {
 	return f
 }
 
-// endAfter returns the end by the limit of which d is an earlier event. Each event happens
-// when a pass does it, so not before s.now, and what follows counts from the end of that
-// tick.
+// endAfter returns when a limit ends the connection, if d is the limit's next event. Each event
+// happens in a pass, so not before s.now, and the next event counts from the end of that tick.
 func (s *snapshot) endAfter(d deadline) deadline {
 	t, left := d.terms, 0 // misses that are left after d
 	switch d.what {

@@ -21,9 +21,9 @@ type ends struct {
 
 	on   atomic.Bool // ends are recorded
 	lost atomic.Uint64
-	full chan struct{} // tells the reporter that many are waiting
+	full chan struct{} // wakes the reporter when many are waiting
 
-	running running // the reporter; apart from other callbacks, as those must not wait for the user
+	running running // the reporter; separate from other callbacks, because those must not wait for the user
 
 	mu        sync.Mutex // guards what follows
 	ring      []End      // the last ones
@@ -79,8 +79,8 @@ func (n *ends) recent() []End {
 	return all
 }
 
-// take returns the ends that wait, and has later ones gathered in buf. If there are none,
-// the reporter has to end.
+// take returns the ends that wait, and collects later ones in buf. If there are none, the
+// reporter has to end.
 func (n *ends) take(buf []End) []End {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,15 +127,15 @@ func (n *ends) report() {
 	}
 }
 
-// begin asks for the address of a new connection, so that it is known at the end. It is the
-// default label.
+// begin asks for the address of a new connection, the default label, so that it's known at the
+// end.
 func (n *ends) begin(owner any) {
 	if n.on.Load() {
 		n.tracker.calls.guard("KnownAddr", func() { knownAddr(owner) })
 	}
 }
 
-// label returns what a connection is called.
+// label returns the label of a connection.
 func (n *ends) label(owner any) (label string) {
 	n.tracker.calls.guard("Label", func() { label = n.tracker.opts.Label(owner) })
 	return clip(label)
@@ -153,9 +153,9 @@ func clip(text string) string {
 	return strings.Clone(text[:end])
 }
 
-// LogEnds returns a function for [Options].OnEnds that logs each end at a level, at most 100 a
-// second. The next record after that says how many were left out. A record has the time of
-// the end. A nil logger is slog.Default(). Several trackers may share the function.
+// LogEnds returns a function for [Options].OnEnds that logs each end at a level, at most 100 per
+// second. The next record says how many were left out. A record has the time of the end. A nil
+// logger is slog.Default(). Several trackers may share the function.
 func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 	if logger == nil {
 		logger = slog.Default()
@@ -206,7 +206,7 @@ func (l *endLog) write(all []End) {
 	}
 }
 
-// An End says how a tracked connection has ended.
+// An End says how a tracked connection ended.
 type End struct {
 	Time   time.Time
 	Reason Reason // 0 if its owner has closed it, or it was handed back by Close
@@ -241,7 +241,7 @@ func knownAddr(owner any) net.Addr {
 	return nil
 }
 
-// An endRecord is what is known of a connection when it ends.
+// An endRecord has what is known about a connection when it ends.
 type endRecord struct {
 	phase        *Phase
 	born, active clock.Stamp // when it was tracked, and its last use
@@ -259,8 +259,8 @@ func (e *entry) endRecord() endRecord {
 	return endRecord{phase: e.phase.Load().latest(), born: e.born.Load(), active: e.lastUse()}
 }
 
-// part notes how old a connection was that has ended, and how long it was idle, in whole
-// ticks, at least, and counts both.
+// part notes and counts the age and idle time of a connection that has ended, in whole ticks,
+// rounded down.
 func (n *counters) part(p *endRecord, k *clock.Clock) {
 	m := moment{now: k.Recent() - 1} // an activity is at the end of its tick at the latest
 	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.Tick }

@@ -27,8 +27,8 @@ type Tracker struct {
 
 	// The driver's.
 	due           []*Shard      // those of own that are due
-	behind        atomic.Bool   // the last passes over own have left something for want of time
-	stop, stopped chan struct{} // it is to end, has ended
+	behind        atomic.Bool   // the last passes over own have deferred something
+	stop, stopped chan struct{} // closed when it has to end, and when it has ended
 
 	pingless atomic.Bool // a connection has Hooks without Ping
 	retiring atomic.Bool // CloseWhenEmpty was called
@@ -93,8 +93,8 @@ func (t *Tracker) mustBeMade() {
 	}
 }
 
-// Setting returns the name of the setting by which connections of a phase are ended for r:
-// what Options.Setting says, or the field of [Policy]. It is "" for an operation.
+// Setting returns the name of the setting by which connections of a phase are ended for r: what
+// Options.Setting says, or the field of [Policy]. It returns "" for an operation.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
 	return t.setting(phase, r)
@@ -121,16 +121,15 @@ func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 }
 
 // Adopt is [Tracker.Track] for a connection that was accepted long ago, and comes from another
-// tracker or was not tracked for a while. It is never refused for want of room, but counts in
-// the [Capacity] like all others. So there may be more than that allows.
+// tracker or was not tracked for a while. It is never refused because the tracker is full, but it
+// counts in the [Capacity] like all others. So there may be more connections than that allows.
 func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 	t.mustBeMade()
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
 }
 
-// NewShard makes a shard for an event loop. Nothing in it is locked: its methods,
-// and those of its connections, must be called on the loop, and its [Hooks] are
-// called there.
+// NewShard makes a shard for an event loop. It has no locks. Its methods and those of its
+// connections must be called on the loop, and its [Hooks] are called there.
 //
 // When something is due, the tracker's driver calls execute. execute must make
 // the loop call pass once, soon, and must not call pass itself. At most one pass
@@ -176,9 +175,9 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 	return o, nil
 }
 
-// RecentEnds returns the last ends, the newest first, at most 1,024. The first call has
-// the tracker keep them from then on, unless Options.OnEnds does so already. Any
-// goroutine may call it.
+// RecentEnds returns the last ends, the newest first, at most 1,024. The tracker begins to record
+// them at the first call, or from the beginning if Options.OnEnds is set. Any goroutine may call
+// it.
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()
 	t.ends.on.Store(true)

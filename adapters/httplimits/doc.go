@@ -28,11 +28,11 @@
 //
 // # Slow clients
 //
-// A body has two limits, and at first the rate is the shorter one. If a client sends nothing
-// of its body, it's ended when the grace of BodyRate is over, after 5 s by default, not by
-// BodyTimeout after 30 s. Each 240 bytes extend that by a second. So BodyTimeout limits pauses
-// later in a body, when a client is more than 30 s ahead of the rate. To allow long pauses at
-// the beginning of a body, make the grace of BodyRate longer, or turn the rate off:
+// A body has two limits, and at first the rate is the shorter one. A client that sends nothing of
+// its body is cut when the grace of BodyRate is over, after 5 s by default, and not by
+// BodyTimeout after 30 s. Every 240 bytes extend that by a second. So BodyTimeout limits pauses
+// later in a body, when a client is more than 30 s ahead of the rate. To allow long pauses at the
+// beginning of a body, make the grace of BodyRate longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
 //
@@ -77,11 +77,11 @@
 // SetTimeouts of a listener replaces its Timeouts, for open connections and streams too.
 // It replaces all fields: here too, zero means the default.
 //
-// Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a
-// longer limit holds at once. A shorter one counts from the same event as before, such as the
-// last byte. A connection that has already waited for longer is ended when the tracker has
-// checked it, within a second even if there are a million. A rate or a total limit that was
-// off counts from now.
+// Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a longer
+// limit holds at once. A shorter one counts from the same event as before, such as the last byte.
+// A connection that has already waited for longer is ended when the tracker has checked it, which
+// takes less than a second for a million connections. A rate or a total limit that was off counts
+// from now.
 //
 // Four things are decided when they begin:
 //
@@ -94,10 +94,10 @@
 //     are not tracked, and never will be. A policy that Watch has applied does not change.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
-// The tracker stays, and so do the options in Idle: each of them must be zero or the same as
+// The tracker and the options in Idle can't change: each option must be zero or the same as
 // before. So a limit that is shorter than the tick is refused. A nil OnTimeout or OnEnd keeps the
-// present function, and another one replaces it. A listener that was made without OnTimeout
-// can't get one.
+// present function, and any other replaces it. A listener that was made without OnTimeout can't
+// get one.
 //
 // If anything is refused, nothing is changed, and the error names the field. When the listener
 // and all its connections have ended, the error matches [idle.ErrClosed].
@@ -111,8 +111,9 @@
 //	follower, err := l.FollowPressure(pressure.Config{Read: pressure.Descriptors, From: 0.8, Full: 0.95},
 //		Timeouts{KeepAliveTimeout: 2 * time.Second})
 //
-// Requests with limits of their own keep these, and so do hijacked connections under Watch.
-// A HandlerTimeout or StreamTotal that is off at rest applies to requests that begin under pressure.
+// Requests and hijacked connections that have limits of their own, from SetLimits or Watch, keep
+// these. A HandlerTimeout or StreamTotal that is off at rest applies to requests that begin under
+// pressure.
 //
 // # Limits of one request
 //

@@ -72,9 +72,9 @@ type Timeouts struct {
 	// plus the Grace. There is no other limit on a whole body, except that
 	// HandlerTimeout and StreamTotal include it.
 	//
-	// With TLS, what counts is the content of records: not their headers and
-	// authentication tags, but the padding that TLS 1.3 allows. In HTTP/2, the bytes of
-	// DATA frames count, without padding.
+	// With TLS, the content of records counts, including the padding that TLS 1.3 allows, but not
+	// their headers and authentication tags. In HTTP/2, the bytes of DATA frames count, without
+	// padding.
 	BodyRate idle.Rate
 
 	// HandlerTimeout limits the time from the end of a request's header to the

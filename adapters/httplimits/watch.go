@@ -10,14 +10,14 @@ type Callbacks struct {
 
 	// OnDrain asks the peer to finish. It is called in a Shutdown, Drain or Shed, and the
 	// connection ends Drain.CloseDelay later. It is also called when the connection has passed
-	// MaxAge of its policy, and that ends when MaxAgeGrace has passed too. A WebSocket sends
-	// a close frame here, and goes on reading until the peer's has come.
+	// MaxAge of its policy, and the connection ends when MaxAgeGrace has passed too. A WebSocket
+	// sends a close frame here, and goes on reading until the peer's has come.
 	OnDrain func()
 
-	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout,
-	// or was ended by an operation, which does not call OnTimeout.
-	// It may write a farewell, for which it has a second. The connection ends when it and then
-	// Timeouts.OnEnd have returned. Nothing is read any more, so it must not wait for an answer: send the
-	// close frame of a WebSocket, but do not do the close handshake.
+	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout, or was
+	// ended by an operation, which does not call OnTimeout. It may write a farewell, for which it
+	// has a second. The connection ends when OnEnd and then Timeouts.OnEnd have returned. Nothing
+	// is read any more, so OnEnd must not wait for an answer: send the close frame of a
+	// WebSocket, but don't wait for the peer's.
 	OnEnd func(err *idle.TimeoutError)
 }

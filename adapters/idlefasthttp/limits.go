@@ -10,11 +10,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
-// SetTimeouts replaces the timeouts of l, also for the connections that are open. A
-// longer limit holds at once. A shorter one counts from where it always counts, such
-// as the last byte. Package httplimits has the details. If t is not valid for
-// [Wrap], or changes what cannot be changed, nothing is changed. Any goroutine
-// may call SetTimeouts at any time.
+// SetTimeouts replaces the timeouts of l, also for the connections that are open. A longer limit
+// holds at once. A shorter one counts from the same event as before, such as the last byte.
+// Package httplimits has the details. If t isn't valid for [Wrap], or changes something that
+// can't be changed, SetTimeouts fails, and nothing changes. Any goroutine may call SetTimeouts at
+// any time.
 func (l *Listener) SetTimeouts(t Timeouts) error {
 	if err := checkTimeouts(t); err != nil {
 		return err
@@ -23,10 +23,10 @@ func (l *Listener) SetTimeouts(t Timeouts) error {
 }
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
-// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not
-// be set. At full pressure the timeouts are those of full, where zero means as at rest. Stop
-// of the Follower ends it, and so does the end of the listener and its connections. If
-// FollowPressure fails, nothing is changed. It fails while there is another Follower of l.
+// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not be
+// set. At full pressure the timeouts are those of full. A zero field of full keeps its normal
+// value. The Follower ends with its Stop, or when the listener and all its connections have
+// ended. If FollowPressure fails, nothing changes. It fails while l has another Follower.
 func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
 	if err := checkTimeouts(full); err != nil {
 		return nil, err
@@ -43,13 +43,13 @@ type RequestLimits = httplimits.RequestLimits
 //
 //	idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute})
 //
-// The handler runs when the body has been read. With Server.StreamRequestBody it runs when
-// 8 KiB of the body have been read, or all of a shorter one. So limits of a body are of
-// use with that only, and for what comes after.
+// The handler runs when the body has been read. With Server.StreamRequestBody, it runs when 8 KiB
+// of the body have been read, or all of a shorter one. So limits of a body have an effect only
+// with StreamRequestBody, and only on the rest of the body.
 //
-// WriteTimeout and WriteRate apply to the response, which is sent after the handler has
-// returned. Small responses to pipelined requests are sent together, by the limits of the
-// request for which that happens.
+// WriteTimeout and WriteRate apply to the response, which is sent after the handler has returned.
+// Small responses to pipelined requests are sent together, under the limits of the last of these
+// requests.
 //
 // SetLimits fails if ctx is not of a request that arrived on a listener of this package, or was hijacked, and if a
 // field is invalid; the error names the field. Then the request keeps the limits that it

@@ -44,8 +44,8 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
-// Tracker returns the tracker of the connections, hijacked ones included. It doesn't refer to
-// l, but the method value l.Tracker does: who keeps that keeps l from the garbage collector.
+// Tracker returns the tracker of the connections, hijacked ones included. The tracker doesn't
+// refer to l. The method value l.Tracker does, so storing that keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
@@ -69,9 +69,9 @@ func ServeTLS(s *fasthttp.Server, ln net.Listener, certFile, keyFile string, t T
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces ConnState, HeaderReceived and Handler of s by functions
-// that call the previous ones, so set these before and do not change them
-// afterwards. s may be prepared for several listeners, but it must not serve yet.
+// Wrap replaces ConnState, HeaderReceived and Handler of s with functions that call the previous
+// ones, so set these before and don't change them afterwards. s may be prepared for several
+// listeners, but it must not serve yet.
 func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	return l, nil
 }
 
-// checkTimeouts returns an error if t has a timeout that fasthttp has no use for.
+// checkTimeouts returns an error if t has a timeout that has no meaning for fasthttp.
 func checkTimeouts(t Timeouts) error {
 	if t.StreamTotal != 0 && t.StreamTotal != Off {
 		return fmt.Errorf("idlefasthttp: StreamTotal is %v, but fasthttp does not speak HTTP/2; leave it 0", t.StreamTotal)
@@ -186,8 +186,8 @@ func (l *Listener) hook(s *fasthttp.Server) {
 	}
 }
 
-// askToClose asks the client to close its connection, if that is to finish. A handler has
-// returned, because many ways to make a response begin with a new header.
+// askToClose asks the client to close its connection, if the connection has to finish. A handler
+// has returned, because many ways to make a response begin with a new header.
 func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 	late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
 	if late == nil && ctx.Hijacked() {
@@ -203,17 +203,17 @@ func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// LameDuck has clients leave while the servers of the listeners go on. It returns when the
-// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time
-// than load balancers need to notice that the server leaves:
+// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
+// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time than
+// load balancers need to notice that the server is leaving:
 //
 //	err := idlefasthttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
 //	err = idlefasthttp.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second}, ln)
 //
-// From its beginning on, IsDraining of the listeners returns true, which a readiness check
-// should report. Connections are accepted and requests served as before, but each response
-// asks the client to close its connection. Connections that are not used stay open.
+// As soon as it's called, IsDraining of the listeners returns true, which a readiness check
+// should report. Connections are accepted and requests served as before, but each response asks
+// the client to close its connection. Connections that aren't used stay open.
 func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) error {
 	return httpconn.LameDuck(ctx, "idlefasthttp", d, listeners)
 }
@@ -227,28 +227,28 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // included. Then it calls ShutdownWithContext of each fasthttp.Server. Pass all listeners
 // of a server together.
 //
-// The most idle connections are closed first. A client that is being served is asked to
-// close its connection by the header of its next response, and closed when it falls idle.
-// No response that has begun is cut before d.ForceAfter; set it, as otherwise a client that is
-// never idle is waited for until ctx is done. A new connection has the rest of
-// HandshakeTimeout (10 s if that is off) for its first request. A request that is not read has not been
-// executed. HTTP clients try it again by themselves if the method is idempotent.
+// The most idle connections are closed first. A client that is being served is asked to close its
+// connection in the header of its next response. The connection is closed when it falls idle. No
+// response that has begun is cut before d.ForceAfter. Set that, because otherwise Shutdown waits
+// for a client that is never idle until ctx is done. A new connection has the rest of
+// HandshakeTimeout (10 s if that is off) for its first request. A request that was sent too late
+// is never read, so it isn't executed. HTTP clients repeat it by themselves if the method is
+// idempotent.
 //
-// A CloseDelay of 0 stands for 2 s here, or for ForceAfter if that is shorter: a client that
-// uses its connection within that time is asked to close it by a response, so it loses
-// nothing. Only one that sends a request after a longer pause, at the moment at which its
-// connection is closed, has to try again.
+// A CloseDelay of 0 means 2 s here, or ForceAfter if that is shorter. If a client uses its
+// connection within that time, the response asks it to close the connection, so it loses no
+// request. Only a client that sends a request after a longer pause, at the moment when its
+// connection is closed, has to repeat it.
 //
-// OnDrain of [Watch] is called for hijacked connections that have limits.
-// They are ended d.CloseDelay later. Those without limits are closed last, as nothing is known
-// of them.
+// OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
+// d.CloseDelay later. Those without limits are closed last, because they aren't tracked.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,
 // perhaps before Watch.
 //
-// Shutdown fails if a value in d is invalid, if a listener is being drained already, and
-// with the error of ctx when that is done first. Connections that are left then stay open.
+// Shutdown fails if a value in d is invalid, if a listener is being drained already, and with the
+// error of ctx if ctx is done first. Then the connections that are left stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlefasthttp", d, listeners)
 }
@@ -299,9 +299,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Watch applies the policy p to c, a hijacked connection as its HijackHandler
-// gets it. Then the connection calls the functions of on, such as its Ping for p's active
-// Heartbeat. Use it for WebSockets. Ping runs on a goroutine of its own and may block.
+// Watch applies the policy p to c, the hijacked connection that a HijackHandler gets. Then the
+// connection calls the functions of on, such as its Ping for p's active Heartbeat. Use it for
+// WebSockets. Ping runs on a goroutine of its own and may block.
 //
 // fasthttp reuses c when the HijackHandler has returned. So the handler must not return
 // while a function of on uses c. A Read fails only after OnEnd has returned, but a Write

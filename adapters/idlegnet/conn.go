@@ -7,9 +7,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A conn is the state of a connection from OnOpen to OnClose. Only the
-// connection's loop uses it, except for c, which never changes. It is never used
-// for a second connection, so a reference that is kept too long does no harm.
+// A conn is the state of a connection from OnOpen to OnClose. Only the connection's loop uses it,
+// except for c, which never changes. It is never used for a second connection, so keeping a
+// reference for too long does no harm.
 type conn struct {
 	c     gnet.Conn // a named field: a conn does not offer its methods
 	loop  *loop
@@ -17,7 +17,7 @@ type conn struct {
 	track idle.Conn
 }
 
-// rare is what is the same for most connections of a loop.
+// rare has the state that most connections of a loop share.
 type rare struct {
 	inbound int      // bytes that the last OnTraffic left unread; -1 after OnClose
 	backlog *backlog // nil if no bytes are known to be waiting in gnet
@@ -89,7 +89,7 @@ func (s *conn) afterOpen(n int) {
 func (s *conn) expire(err *idle.TimeoutError) {
 	s.loop.expired, s.loop.timeout = s, err
 	if err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
-		s.c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
+		s.c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
 	}
 	s.loop.close(s.c)
 }

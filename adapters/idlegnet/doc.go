@@ -1,16 +1,15 @@
-// Package idlegnet gives the connections of a gnet server or client the
-// timeouts that gnet does not have: idle, read, write, age, heartbeat and minimum
-// rate, as an [idle.Policy] says.
+// Package idlegnet gives the connections of a gnet server or client the timeouts that gnet
+// doesn't have, those of an [idle.Policy]: idle, read, write, age, heartbeat and minimum rate.
 //
 //	h, err := idlegnet.Wrap(&echo{}, idle.Policy{IdleTimeout: time.Minute}, nil)
 //	...
 //	err = gnet.Run(h, "tcp://:9000")
 //
-// The handler stays as it is. It sees the same connections, in the same order
-// of callbacks, and has their contexts to itself. [Wrap] returns a [*Handler]: its Stats
-// has the counts, its Phase makes phases, and its Conn finds the timeouts of a
-// connection. If your handler needs these, let it keep the *Handler in a field that is set
-// before gnet.Run. [Options] has callbacks.
+// The handler stays as it is. It sees the same connections, in the same order of callbacks, and
+// has their contexts to itself. [Wrap] returns a [*Handler]: its Stats returns the counts, its
+// Phase makes phases, and its Conn returns the timeouts of a connection. If your handler needs
+// these, let it keep the *Handler in a field that is set before gnet.Run. [Options] has
+// callbacks.
 //
 // When a connection passes a limit it is closed on its loop, and OnClose gets a
 // [*idle.TimeoutError] that says so.
@@ -23,7 +22,7 @@
 //	...
 //	h.Conn(c).Enter(phase)
 //
-// A phase is cheap, so each client can have its own, such as for a heartbeat that it has
+// A phase is cheap, so each client can have its own, such as one for the heartbeat that it has
 // negotiated. Making one in OnTraffic doesn't block the loop.
 //
 // # Callbacks
@@ -38,11 +37,10 @@
 //
 // # Goroutines
 //
-// [idle.Policy] and [Options] are plain values; Wrap copies them. All that happens
-// to a connection happens on its loop, where nothing is locked. The methods of [Conn]
-// must be called there, except AsyncEnter and AsyncBeat. So must [Handler.Conn]. The
-// other methods of Handler, and those of its tracker and phases, may be called by any
-// goroutine.
+// [idle.Policy] and [Options] are plain values; Wrap copies them. Everything that happens to a
+// connection happens on its loop, without locks. The methods of [Conn] must be called there,
+// except AsyncEnter and AsyncBeat. So must [Handler.Conn]. The other methods of Handler, and
+// those of its tracker and phases, may be called by any goroutine.
 //
 // # Shutting down
 //
@@ -61,12 +59,12 @@
 //
 // # Descriptors
 //
-// gnet accepts connections itself. When that fails because there are no descriptors left,
-// gnet stops the whole server, and the handler can't prevent that. So use both
+// gnet accepts connections itself. When that fails because there are no descriptors left, gnet
+// stops the whole server, and the handler can't prevent that. So use both
 // gnet.WithReusePort(true), without which gnet accepts connections faster than its loops can
 // close them, and an [idle.Capacity]. Choose MaxConns so that 1.1 × MaxConns + 17 × loops + the
-// program's own descriptors are below the limit of descriptors: a connection above MaxConns
-// exists until OnOpen, and one that is evicted until its loop has closed it.
+// program's own descriptors are below the limit of descriptors, because a connection above
+// MaxConns exists until OnOpen, and an evicted one until its loop has closed it.
 //
 // # What counts
 //
@@ -79,11 +77,11 @@
 // reading, or input is unread after a stall of the loop. On Unix sockets, and on systems other
 // than Linux, the kernel can't tell what was written; see [Conn.Sent].
 //
-// WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel has no
-// room. gnet doesn't report what AsyncWrite queues. It's found at the next check of the limit,
-// so a timeout may take up to twice the limit. On Unix sockets, the number of bytes held back
-// is compared with that at the last check. So a client that has read some of them since, or
-// for which more are queued all the time, may get the limit once more.
+// WriteTimeout and MinWriteRate count while gnet holds bytes back because the kernel has no room.
+// gnet doesn't report what AsyncWrite queues. It's found at the next check of the limit, so a
+// timeout may take up to twice the limit. On Unix sockets, the number of bytes held back is
+// compared with that at the last check. So if a client has read some of them since, or if more
+// are queued all the time, the limit may start over.
 //
 // UDP passes through untouched. On Windows gnet writes synchronously, so no output ever waits.
 package idlegnet

@@ -12,9 +12,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options has callbacks, and settings of the tracker. Each field may be zero,
-// which means no callback or the default, and nil Options are like zero ones. A
-// callback runs on the loop of the connection that it gets, and must not block.
+// Options has callbacks, and settings of the tracker. Each field may be zero, which means no
+// callback or the default. Nil Options mean all defaults. A callback runs on the loop of its
+// connection, and must not block.
 type Options struct {
 	// Ping writes a heartbeat message to c. An active Heartbeat in the policy
 	// requires it.
@@ -25,10 +25,9 @@ type Options struct {
 	// Shed and End do not call it.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is called once when a connection is ended by a limit or an operation, an
-	// eviction for example, with the reason. It may write a farewell to c. What the
-	// kernel does not take at once is lost, as the connection is closed when OnEnd has
-	// returned.
+	// OnEnd is called once when a connection is ended by a limit or by an operation such as an
+	// eviction, with the reason. It may write a farewell to c. The connection is closed when
+	// OnEnd has returned, so bytes that the kernel doesn't accept at once are lost.
 	OnEnd func(c gnet.Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
@@ -38,15 +37,15 @@ type Options struct {
 
 	// MaxUnsent ends a connection for which gnet holds back more bytes than this, because its
 	// peer doesn't read. 0 disables it. The error has [idle.ReasonShed] and the cause
-	// "max_unsent", by which Stats.Causes counts. gnet is asked after each callback of
-	// the connection, when a limit is checked, and in [Conn.Sent], which the
-	// callback of an AsyncWrite can call.
+	// "max_unsent", which Stats.Causes counts. gnet is asked after each callback of the
+	// connection, when a limit is checked, and in [Conn.Sent], which the callback of an
+	// AsyncWrite can call.
 	MaxUnsent int
 
-	// Idle has the options of the tracker. Its Budget limits how long a loop is
-	// kept from its other work at a time. The default is 1 ms, or half a tick if
-	// that is less. Its Shards is ignored: each loop has one shard. The owner that
-	// Label and a census get is the [*Conn].
+	// Idle has the options of the tracker. Its Budget limits how long a pass may take, and so how
+	// long it keeps a loop from its other work. The default is 1 ms, or half a tick if that is
+	// less. Its Shards is ignored: each loop has one shard. The owner that Label and a census get
+	// is the [*Conn].
 	Idle idle.Options
 }
 
@@ -139,10 +138,9 @@ func Wrap(h gnet.EventHandler, p idle.Policy, opts *Options) (*Handler, error) {
 	return w, nil
 }
 
-// Tracker returns the tracker of the current run, or else of the last one. Each
-// run has its own. It is nil before OnBoot. Tracker may be called from any
-// goroutine. The handler closes the tracker after OnShutdown. Closing it earlier
-// ends all timeouts at once.
+// Tracker returns the tracker of the current run, or of the last one if the engine has stopped.
+// Each run has its own. It is nil before OnBoot. Tracker may be called from any goroutine. The
+// handler closes the tracker after OnShutdown. Closing it earlier ends all timeouts at once.
 func (h *Handler) Tracker() *idle.Tracker {
 	if r := h.run.Load(); r != nil {
 		return r.tracker
@@ -185,9 +183,9 @@ func (h *Handler) OnShutdown(eng gnet.Engine) {
 	h.user.OnShutdown(eng)
 }
 
-// OnOpen implements gnet.EventHandler. If the tracker has an [idle.Capacity], a connection
-// for which there is no room is closed, and the user does not hear of it. The same goes for
-// connections that arrive during [Handler.Shutdown].
+// OnOpen implements gnet.EventHandler. If the tracker has an [idle.Capacity] and there is no room
+// for a connection, the connection is closed, and the user's handler isn't called. The same
+// applies to connections that arrive during [Handler.Shutdown].
 func (h *Handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	s, refused := h.track(c) // before the user's OnOpen, which may call Enter
 	if refused {

@@ -16,8 +16,8 @@ type backlog struct {
 	sent int  // bytes that have left since the last probe, as far as seen
 	grew bool // bytes were added since the last probe, which may hide some that left
 
-	hasTimes    bool          // the kernel tells when output last moved
-	hasAcked    bool          // the kernel tells how many bytes the peer has acknowledged
+	hasTimes    bool          // the kernel reports when output last moved
+	hasAcked    bool          // the kernel reports how many bytes the peer has acknowledged
 	credit      kernel.Credit // used if hasAcked is set
 	kernelQueue uint64        // length of the kernel's send queue at the last probe
 	stillProbes int           // consecutive probes without progress
@@ -76,7 +76,7 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 		return
 	}
 	e.OutEmpty = false // gnet holds bytes back
-	if r.Out > 0 {     // TCP: the kernel tells when output last moved
+	if r.Out > 0 {     // TCP: the kernel reports when output last moved
 		if b.hasAcked {
 			e.Unreported = b.credit.Take(r.Acked)
 		}
@@ -90,7 +90,7 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 		// queue changes only if the peer reads.
 		b.kernelQueue, b.stillProbes = r.Queued, 0
 		e.Out = 1
-		if grew { // how fast it reads cannot be told
+		if grew { // how fast it reads isn't known
 			e.NotWriting = true
 		}
 	case b.stillProbes < maxStillProbes:

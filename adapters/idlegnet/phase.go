@@ -26,10 +26,10 @@ func (h *Handler) Phase(p idle.Policy) (*idle.Phase, error) {
 	return r.tracker.Phase(p)
 }
 
-// Conn controls the timeouts of a connection. It reports what only the user
-// knows, such as beats. The user may keep it. Its methods do nothing if it is nil
-// or if the connection is closed. Call them on the connection's loop, that is in
-// a callback; the Async methods may be called from any goroutine.
+// Conn controls the timeouts of a connection. Through it, the user reports what only the user
+// knows, such as beats. The user may keep it. Its methods do nothing if it's nil or if the
+// connection is closed. Call them on the connection's loop, which means in a callback. The Async
+// methods may be called from any goroutine.
 type Conn conn
 
 // Conn returns the Conn of c, or nil if c is closed or UDP. Call it on c's loop,
@@ -37,9 +37,8 @@ type Conn conn
 // messages in one callback should look it up once.
 func (h *Handler) Conn(c gnet.Conn) *Conn { return (*Conn)(h.table.get(c)) }
 
-// Enter puts the connection in phase p. All its limits but the age start over.
-// Enter panics if p is nil or of another handler, or if p pings and Options.Ping
-// is nil.
+// Enter puts the connection in phase p. All limits except MaxAge start over. Enter panics if p is
+// nil or of another handler, or if p pings and Options.Ping is nil.
 func (c *Conn) Enter(p *idle.Phase) {
 	mustBePhase("Enter", p)
 	s := (*conn)(c)
@@ -63,8 +62,8 @@ func (c *Conn) Beat() {
 	}
 }
 
-// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
-// has; see [idle.Conn.End]. It may be called from any goroutine.
+// End ends the connection for a cause that the caller names, which [idle.TimeoutError] contains;
+// see [idle.Conn.End]. It may be called from any goroutine.
 func (c *Conn) End(cause string) {
 	if c != nil {
 		c.track.End(cause)
@@ -88,8 +87,9 @@ func (c *Conn) Age() time.Duration {
 	return c.track.Age()
 }
 
-// Gnet returns gnet's connection, for example for its Context. It may be called from any
-// goroutine, but gnet says which of its methods may. It is nil if c is nil.
+// Gnet returns gnet's connection, for example for its Context. Gnet may be called from any
+// goroutine; gnet's documentation says which of the connection's methods may. It returns nil if c
+// is nil.
 func (c *Conn) Gnet() gnet.Conn {
 	if c == nil {
 		return nil
@@ -97,8 +97,8 @@ func (c *Conn) Gnet() gnet.Conn {
 	return c.c
 }
 
-// RemoteAddr returns the peer's address, by which idle.Capacity counts, and which is
-// the default of idle.Options.Label. It is nil if c is nil.
+// RemoteAddr returns the peer's address, or nil if c is nil. It's the default key of
+// idle.Capacity, and the default of idle.Options.Label.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c == nil {
 		return nil
@@ -106,12 +106,11 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.c.RemoteAddr()
 }
 
-// Sent records that n bytes have been sent, for example in the callback of an
-// AsyncWrite. It is needed only where the kernel does not tell, that is on Unix
-// sockets and on systems other than Linux. There it is needed only for writes to
-// peers that send nothing, when they are made by AsyncWrite, after a Wake or in
-// OnDrain. With Options.MaxUnsent it also looks at what gnet
-// holds back.
+// Sent records that n bytes have been sent, for example in the callback of an AsyncWrite. It's
+// needed only where the kernel doesn't report what was sent: on Unix sockets, and on systems
+// other than Linux. There it's needed only for peers that send nothing, and only for writes with
+// AsyncWrite, after a Wake or in OnDrain. With Options.MaxUnsent, Sent also checks how many bytes
+// gnet holds back.
 func (c *Conn) Sent(n int) {
 	if c == nil {
 		return

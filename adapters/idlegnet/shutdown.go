@@ -16,13 +16,13 @@ var (
 )
 
 // Shutdown shuts down the engine in good order. Connections are ended as d says (see
-// [idle.Tracker.Drain]), and then the engine is stopped. New connections are closed at
-// once. They are not counted, and the wrapped handler does not hear of them, so clients
-// that come back at once do not prolong the shutdown.
+// [idle.Tracker.Drain]), and then the engine is stopped. New connections are closed at once. They
+// aren't counted, and the wrapped handler isn't called for them, so clients that come back at
+// once don't prolong the shutdown.
 //
-// If ctx is done first, the engine is stopped all the same, which closes the connections
-// that are left, and Shutdown returns the error of ctx. Set d.ForceAfter, or a connection that is
-// never idle is waited for until then.
+// If ctx is done first, the engine is stopped all the same, which closes the connections that are
+// left, and Shutdown returns the error of ctx. Set d.ForceAfter, because otherwise Shutdown waits
+// for a connection that is never idle until ctx is done.
 //
 // Shutdown fails if a value in d is invalid, or if the tracker is being drained already;
 // then nothing is shut down. It waits for the loops, so it must not be called in a callback.

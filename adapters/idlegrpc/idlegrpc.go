@@ -21,7 +21,7 @@
 //   - The handshake, and header blocks: HandshakeTimeout, HeaderTimeout.
 //   - A message that stops halfway, or trickles: BodyTimeout, BodyRate.
 //   - A client that sends nothing before the server has sent a header: the same.
-//   - A client that does not take what the server sends: WriteTimeout, WriteRate.
+//   - A client that doesn't read what the server sends: WriteTimeout, WriteRate.
 //   - A connection without calls, and one that is silent: KeepAliveTimeout, StreamTimeout.
 //
 // Once the server has sent a header, the client may be silent between two messages.
@@ -29,16 +29,17 @@
 // vanished. A handler whose client is silent at first has to call
 // grpc.ServerStream.SendHeader before.
 //
-// PINGs, of keepalive too, extend StreamTimeout but not KeepAliveTimeout. A connection without
-// calls isn't in use, however often its client pings, so it's among the first that a drain or
-// an eviction ends.
+// PINGs, including those of keepalive, extend StreamTimeout but not KeepAliveTimeout. A
+// connection without calls isn't in use, however often its client pings, so it's among the first
+// that a drain or an eviction ends.
 //
 // # Leaving
 //
-// grpc.Server.GracefulStop tells all clients at once to leave, and waits for as long as their
-// calls last. [Shutdown] does so at an even rate, and ends what is left after Drain.ForceAfter.
-// Clients of grpc-go lose no call: they go on with those that have begun, and connect again for others.
-// [LameDuck] asks clients to leave before that, while the server still accepts.
+// grpc.Server.GracefulStop tells all clients to leave at the same moment, and waits until their
+// calls have ended. [Shutdown] tells them at an even rate, and Drain.ForceAfter ends the calls
+// that are left. Clients of grpc-go lose no call: they finish the calls that have begun, and
+// connect again for new ones. [LameDuck] asks clients to leave before that, while the server
+// still accepts.
 package idlegrpc
 
 import (
@@ -74,8 +75,8 @@ type Listener struct {
 
 type inner = httpconn.Listener // under a name that is not exported
 
-// Wrap returns a listener that accepts from ln, which must not carry TLS: that is up
-// to the credentials. It fails if a field of t is invalid, and the error names the field.
+// Wrap returns a listener that accepts from ln. ln must not carry TLS, because the credentials do
+// that. It fails if a field of t is invalid, and the error names the field.
 func Wrap(ln net.Listener, t Timeouts) (*Listener, error) {
 	if httpconn.TLSConfig(ln) != nil {
 		return nil, errTLS
@@ -115,7 +116,7 @@ func (l *Listener) Stats() httplimits.Stats { return l.inner.Stats() }
 // Tracker returns the tracker of the connections.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
-// StreamTracker returns the tracker of the calls. It counts those that are reset by a limit.
+// StreamTracker returns the tracker of the calls. It counts the calls that a limit has reset.
 func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.inner) }
 
 // SetTimeouts replaces the timeouts, also for the connections that are open. If t is not
@@ -127,8 +128,9 @@ func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.F
 	return l.inner.FollowPressure(c, full)
 }
 
-// Credentials returns credentials for the server that shake hands as creds do; nil stands
-// for insecure.NewCredentials. They serve connections of other listeners as creds do.
+// Credentials returns credentials for the server. Their handshake is that of creds, or of
+// insecure.NewCredentials if creds is nil. For connections of other listeners, they work like
+// creds alone.
 func (l *Listener) Credentials(creds credentials.TransportCredentials) credentials.TransportCredentials {
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -136,8 +138,8 @@ func (l *Listener) Credentials(creds credentials.TransportCredentials) credentia
 	return &limiting{creds, l}
 }
 
-// A conn is a connection as the server has it before the handshake. SetDeadline of the
-// embedded one would take the server's deadline for a hijack.
+// A conn is the connection that the server has before the handshake. The embedded SetDeadline
+// would take the server's deadline for a hijack.
 type conn struct{ *httpconn.Conn }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -186,7 +188,7 @@ type shaking struct{ net.Conn }
 
 func (shaking) ConnectionState() (s tls.ConnectionState) { return s }
 
-// A served connection is one that the server reads the preface from, which has been read
+// A served connection is what the server reads from: first the preface, which has been read
 // already, and then frames.
 type served struct {
 	net.Conn

@@ -16,21 +16,21 @@ import (
 // of grpc-go, call its Shutdown when LameDuck begins. Any goroutine may call IsDraining.
 func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 
-// LameDuck has clients leave while the server goes on. It returns when the time d has passed, or
-// with the error of ctx. From its beginning on, a connection whose client opens a call gets a
-// GOAWAY that accepts all calls. Clients then connect again, to another server if the balancer
+// LameDuck asks clients to leave while the server goes on. It returns when the time d has passed,
+// or with the error of ctx. As soon as it's called, a connection whose client opens a call gets a
+// GOAWAY that still accepts calls. Clients then connect again, to another server if the balancer
 // has noticed. Connections that aren't used stay open. Call it before [Shutdown], with more time
 // than load balancers need to notice.
 func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) error {
 	return httpconn.LameDuck(ctx, "idlegrpc", d, listeners)
 }
 
-// Shutdown shuts down the server of the listeners in good order, as d says. It accepts no
-// more connections, ends those without calls, longest idle first, and asks the others to
-// leave, each with two GOAWAYs. A connection ends when its calls have. d.ForceAfter ends what
-// is left; set it, because a call may last for hours. Then Shutdown calls
-// GracefulStop, and returns when that has, or with the error of ctx. In that case connections
-// may be left, and GracefulStop goes on; call Stop to end them.
+// Shutdown shuts down the server of the listeners in good order, as d says. It accepts no more
+// connections, ends those without calls, longest idle first, and asks the clients of the others
+// to leave, each with two GOAWAYs. A connection ends when its calls have ended. d.ForceAfter ends
+// what is left; set it, because a call may last for hours. Then Shutdown calls GracefulStop and
+// waits for it. If ctx is done first, Shutdown returns its error while GracefulStop goes on with
+// the connections that are left; call Stop to end them.
 //
 // Shutdown fails if a value in d is invalid, or if a listener is being drained already. Pass all
 // listeners of a server together.

@@ -37,8 +37,8 @@ func connOf(r *http.Request) *httpconn.Conn {
 	return nil
 }
 
-// asking is the handler of a server that was prepared for a listener. It asks the clients
-// of next to close their connections, if these are to finish. HTTP/2 has GOAWAY for that.
+// asking is the handler of a server that was prepared for a listener. It asks the clients of next
+// to close their connections, if these have to finish. HTTP/2 has GOAWAY for that.
 type asking struct {
 	l    *Listener
 	next http.Handler

@@ -11,31 +11,31 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
 
-// KeepStream returns a handler that serves as h does, and writes and flushes comment
-// whenever a response of h has been silent for interval. It is for responses that may say
-// nothing for long, such as server-sent events:
+// KeepStream returns a handler that serves like h, and writes and flushes comment whenever a
+// response of h has been silent for interval. It's for responses that may be silent for long,
+// such as server-sent events:
 //
 //	http.Handle("/events", idlehttp.KeepStream(events, 15*time.Second, ": \n\n"))
 //
-// Comments keep proxies and middleboxes from closing the connection, and they find clients
-// that have vanished. A client that has not acknowledged a comment when the next one is due
-// counts as one that does not take its response, so WriteTimeout and WriteRate end it.
-// Until it acknowledges, no more comments are written. The kernel has to tell what is
-// acknowledged; where it does not, a client that has vanished is found by TCP's own
-// timeouts. The request's context is then cancelled, as when the client disconnects.
+// Comments keep proxies and middleboxes from closing the connection, and they find clients that
+// have vanished. If a client hasn't acknowledged a comment when the next one is due, WriteTimeout
+// and WriteRate begin to count, and no more comments are written until it has. This needs a
+// kernel that reports acknowledgements (Linux). Elsewhere, TCP's own timeouts find clients that
+// have vanished. In both cases the request's context is cancelled, as when the client
+// disconnects.
 //
 // Comments begin with the first Flush of h, so h should flush as soon as it has written the
-// header. They are written only directly after a Flush, and if comment ends with line
-// breaks, only where the response does so too, with at least as many. So a comment does not
-// fall into the middle of an event, even if h is a proxy that flushes a part of one. A
-// comment that begins with a colon is for event streams: a response whose Content-Type is
-// not text/event-stream gets none. Nor does one with a Content-Length or a Content-Encoding.
-// For a stream of JSON values, comment may be a line break or a space.
+// header. A comment is written only if nothing was written since the last Flush. If comment ends
+// with line breaks, the response must also end with at least as many. So a comment doesn't fall
+// into the middle of an event, even if h is a proxy that flushes a part of one. A comment that
+// begins with a colon is for event streams, so a response whose Content-Type isn't
+// text/event-stream gets none. A response with a Content-Length or a Content-Encoding gets none
+// either. For a stream of JSON values, comment may be a line break or a space.
 //
-// Comments end when h returns or the request's context is done. Reads of the request and
-// limits of its own ([SetLimits]) work as in h. The ResponseWriter that h gets can flush. For anything else it
-// has an Unwrap method, as [http.ResponseController] wants it. It works on any server; only
-// on one with a listener of this package are vanished clients found.
+// Comments end when h returns or the request's context is done. Reads of the request and limits
+// of its own ([SetLimits]) work as in h. The ResponseWriter that h gets can flush. For anything
+// else it has an Unwrap method, which [http.ResponseController] uses. KeepStream works on any
+// server, but it finds vanished clients only on a listener of this package.
 //
 // KeepStream panics if interval is less than 1 ms, or comment is empty.
 func KeepStream(h http.Handler, interval time.Duration, comment string) http.Handler {

@@ -13,18 +13,18 @@ import (
 	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
-// SetTimeouts replaces the timeouts of l, also for the connections that are open. A
-// longer limit holds at once. A shorter one counts from where it always counts, such
-// as the last byte. Package httplimits has the details. If t is not valid for
-// [Wrap], or changes what cannot be changed, nothing is changed. Any goroutine
-// may call SetTimeouts at any time.
+// SetTimeouts replaces the timeouts of l, also for the connections that are open. A longer limit
+// holds at once. A shorter one counts from the same event as before, such as the last byte.
+// Package httplimits has the details. If t isn't valid for [Wrap], or changes something that
+// can't be changed, SetTimeouts fails, and nothing changes. Any goroutine may call SetTimeouts at
+// any time.
 func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
-// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not
-// be set. At full pressure the timeouts are those of full, where zero means as at rest. Stop
-// of the Follower ends it, and so does the end of the listener and its connections. If
-// FollowPressure fails, nothing is changed. It fails while there is another Follower of l.
+// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not be
+// set. At full pressure the timeouts are those of full. A zero field of full keeps its normal
+// value. The Follower ends with its Stop, or when the listener and all its connections have
+// ended. If FollowPressure fails, nothing changes. It fails while l has another Follower.
 func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
 	return l.inner.FollowPressure(c, full)
 }
@@ -38,18 +38,18 @@ type RequestLimits = httplimits.RequestLimits
 //
 //	idlehttp.SetLimits(r, idlehttp.RequestLimits{BodyTimeout: 5 * time.Minute})
 //
-// The rest of a body that the handler leaves unread is read by these limits too. A read
-// deadline of the handler's replaces BodyTimeout and BodyRate as it always does.
+// If the handler leaves the rest of a body unread, the server reads it under these limits too. As
+// always, a read deadline that the handler sets replaces BodyTimeout and BodyRate.
 //
 // SetLimits fails if r did not arrive on a listener of this package, has ended or was
 // hijacked, and if a field is invalid; the error names the field. Then the request keeps
 // the limits that it has.
 //
-// In HTTP/2 the limits are those of the request's stream. HandlerTimeout has no effect there,
-// StreamTotal only there. The stream is found behind r.Body, also if that has been replaced by
-// one that wraps it in a field, as http.MaxBytesReader does. If it cannot be found, or if
-// no limits of single streams apply to the server (see the package's documentation),
-// the error matches [errors.ErrUnsupported].
+// In HTTP/2 the limits are those of the request's stream. HandlerTimeout has an effect only in
+// HTTP/1, and StreamTotal only in HTTP/2. SetLimits finds the stream behind r.Body, even if that
+// has been replaced with a body that has the original in a field, as http.MaxBytesReader does. If
+// it cannot be found, or if no limits of single streams apply to the server (see the package's
+// documentation), the error matches [errors.ErrUnsupported].
 func SetLimits(r *http.Request, limits RequestLimits) error {
 	if r == nil {
 		return errors.New("idlehttp: SetLimits: the request is nil")
@@ -70,9 +70,9 @@ func SetLimits(r *http.Request, limits RequestLimits) error {
 	return httpconn.SetStreamLimits(c, id, limits)
 }
 
-// streamOf returns the id of the HTTP/2 stream that a request's body is of, or 0 if it
-// finds none. net/http does not tell it, so it is looked up in net/http's own body: the
-// field id of what the field stream points to.
+// streamOf returns the id of the HTTP/2 stream that a request's body belongs to, or 0 if it finds
+// none. net/http doesn't export it, so streamOf looks into net/http's own body: the field stream
+// points to a struct with a field id.
 func streamOf(body any) uint32 {
 	const mostWrappers = 10
 	v := reflect.ValueOf(body)
@@ -95,8 +95,8 @@ func streamOf(body any) uint32 {
 	return 0
 }
 
-// readerIn returns the first field of a struct that is an interface with a method Read,
-// or nothing.
+// readerIn returns the first field of a struct that is an interface with a method Read, or the
+// zero Value.
 func readerIn(v reflect.Value) reflect.Value {
 	reader := reflect.TypeFor[io.Reader]()
 	for i := range v.NumField() {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A relay serves HTTP/2 connections of a server by means of a second server, whose
-// function for that accepts any net.Conn. The requests go to the handler of the first one.
+// A relay serves HTTP/2 connections of a server through a second server, whose function for
+// HTTP/2 accepts any net.Conn. The requests go to the handler of the first one.
 //
 // It is for Go 1.27 and later, where the functions in TLSNextProto are not the ones that
 // serve HTTP/2. The second server has the settings of the first one.
@@ -64,8 +64,8 @@ func (r *relay) makeSecond() *secondServer {
 	return second
 }
 
-// A registration is a listener by which x/net/http2.ConfigureServer tells net/http of its
-// settings. In return net/http tells it the function that serves a connection.
+// A registration is a listener through which x/net/http2.ConfigureServer passes its settings to
+// net/http. In return it gets net/http's function that serves a connection.
 type registration struct {
 	nowhere
 	second *secondServer
@@ -105,7 +105,8 @@ func (r *relay) serve(nc net.Conn, seen bool, h http.Handler) {
 	r.second().serve(ctx, nc, h, seen, nil, nil)
 }
 
-// canRelay reports whether this version of net/http tells how it serves a connection.
+// canRelay reports whether this version of net/http hands out its function that serves a
+// connection.
 func canRelay() bool {
 	probe := &secondServer{Server: new(http.Server)}
 	probe.Serve(registration{second: probe})

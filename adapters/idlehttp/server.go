@@ -47,13 +47,13 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() Stats { return l.inner.Stats() }
 
-// Tracker returns the tracker of the connections, hijacked ones included. It doesn't refer to
-// l, but the method value l.Tracker does: who keeps that keeps l from the garbage collector.
+// Tracker returns the tracker of the connections, hijacked ones included. The tracker doesn't
+// refer to l. The method value l.Tracker does, so storing that keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.inner.Tracker() }
 
-// StreamTracker returns the tracker of the streams of HTTP/2. It counts those that are reset
-// by a limit. Their connections are in Tracker, where each counts as one. It records no
-// ends for Options.OnEnds. Like that of Tracker, its own policy never applies.
+// StreamTracker returns the tracker of the streams of HTTP/2. It counts those that are reset by a
+// limit. Their connections are in Tracker, where each counts as one. Options.OnEnds doesn't
+// receive streams. As with Tracker, the tracker's own policy never applies.
 func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker(l.inner) }
 
 // Serve serves HTTP on ln with the timeouts t, as s.Serve does. It fails if a
@@ -77,13 +77,12 @@ func ServeTLS(s *http.Server, ln net.Listener, certFile, keyFile string, t Timeo
 // ln may be a listener of crypto/tls, as for s.Serve. Package httplimits says
 // which listeners are refused.
 //
-// Wrap replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s
-// by functions that call the previous ones, so set these before and do not change
-// them afterwards. The new ErrorLog drops lines about handshakes that timed out.
-// Set Protocols, HTTP2 and TLSConfig before as well, and call
-// x/net/http2.ConfigureServer before if you use it, but see the package's
-// documentation about that. s may be prepared for several
-// listeners, and may also serve others, but it must not serve yet.
+// Wrap replaces Handler, ConnState, ConnContext, ErrorLog and TLSNextProto of s with functions
+// that call the previous ones, so set these before and don't change them afterwards. The new
+// ErrorLog drops lines about handshakes that timed out. Also set Protocols, HTTP2 and TLSConfig
+// before. If you use x/net/http2.ConfigureServer, call it before, but see the package's
+// documentation about it. s may be prepared for several listeners, and may also serve others, but
+// it must not serve yet.
 func Wrap(s *http.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err := check(s); err != nil {
 		return nil, err
@@ -166,18 +165,18 @@ func (l *Listener) hook(s *http.Server) {
 	s.Handler = &asking{l, next}
 }
 
-// LameDuck has clients leave while the servers of the listeners go on. It returns when the
-// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time
-// than load balancers need to notice that the server leaves:
+// LameDuck asks clients to leave while the servers of the listeners go on. It returns when the
+// time d has passed, or with the error of ctx. Call it before [Shutdown], with more time than
+// load balancers need to notice that the server is leaving:
 //
 //	err := idlehttp.LameDuck(ctx, 10*time.Second, ln)
 //	...
 //	err = idlehttp.Shutdown(ctx, idle.Drain{Duration: 10 * time.Second, ForceAfter: 30 * time.Second}, ln)
 //
-// From its beginning on, IsDraining of the listeners returns true, which a readiness check
-// should report. Connections are accepted and requests served as before, but each response
-// asks the client to close its connection. In HTTP/2, a GOAWAY does. Connections that are
-// not used stay open.
+// As soon as it's called, IsDraining of the listeners returns true, which a readiness check
+// should report. Connections are accepted and requests served as before, but each response asks
+// the client to close its connection. In HTTP/2, a GOAWAY does that. Connections that aren't used
+// stay open.
 func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) error {
 	return httpconn.LameDuck(ctx, "idlehttp", d, listeners)
 }
@@ -191,29 +190,29 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // included. Then it calls Shutdown of each http.Server. Only then does Serve
 // return, with http.ErrServerClosed. Pass all listeners of a server together.
 //
-// The most idle connections are closed first. A client that is being served is asked to
-// close its connection, by the header of its next response or, in HTTP/2, by GOAWAY. It
-// is closed when it falls idle. No response that has begun is cut before d.ForceAfter; set it,
-// as otherwise a client that is never idle is waited for until ctx is done. A new
-// connection has the rest of HandshakeTimeout (10 s if that is off) for its first
-// request. A client of HTTP/2 gets two GOAWAYs, and the requests that it sends between
-// them are served. A request that is not read has
-// not been executed. HTTP clients try it again by themselves if the method is idempotent.
+// The most idle connections are closed first. A client that is being served is asked to close its
+// connection, in the header of its next response or, in HTTP/2, with a GOAWAY. The connection is
+// closed when it falls idle. No response that has begun is cut before d.ForceAfter. Set that,
+// because otherwise Shutdown waits for a client that is never idle until ctx is done. A new
+// connection has the rest of HandshakeTimeout (10 s if that is off) for its first request. A
+// client of HTTP/2 gets two GOAWAYs, and the requests that it sends between them are served. A
+// request that was sent too late is never read, so it isn't executed. HTTP clients repeat it by
+// themselves if the method is idempotent.
 //
-// A CloseDelay of 0 stands for 2 s here, or for ForceAfter if that is shorter: a client that
-// uses its connection within that time is asked to close it by a response, so it loses
-// nothing. Only one that sends a request after a longer pause, at the moment at which its
-// connection is closed, has to try again.
+// A CloseDelay of 0 means 2 s here, or ForceAfter if that is shorter. If a client uses its
+// connection within that time, the response asks it to close the connection, so it loses no
+// request. Only a client that sends a request after a longer pause, at the moment when its
+// connection is closed, has to repeat it.
 //
-// OnDrain of [Watch] is called for hijacked connections that have limits. They are
-// ended d.CloseDelay later. Those without limits are closed last, as nothing is known of them.
+// OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
+// d.CloseDelay later. Those without limits are closed last, because they aren't tracked.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,
 // perhaps before Watch.
 //
-// Shutdown fails if a value in d is invalid, if a listener is being drained already, and
-// with the error of ctx when that is done first. Connections that are left then stay open.
+// Shutdown fails if a value in d is invalid, if a listener is being drained already, and with the
+// error of ctx if ctx is done first. Then the connections that are left stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlehttp", d, listeners)
 }

@@ -28,11 +28,10 @@ import (
 // Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
 // ends the tracking, as a hijack does.
 //
-// When a limit has passed, reads and writes of the WebSocket fail with an error
-// in which errors.As finds an *idle.TimeoutError. An exception is
-// gorilla/websocket v1.5.1, which replaces the error by its own.
-// Timeouts.OnTimeout gets the original error, and the connection keeps it. With
-// TLS, the NetConn of the *tls.Conn keeps it:
+// When a limit has passed, reads and writes of the WebSocket fail with an error in which
+// errors.As finds an *idle.TimeoutError. An exception is gorilla/websocket v1.5.1, which replaces
+// the error with its own. Timeouts.OnTimeout gets the original error, and the connection keeps
+// it. With TLS, the NetConn of the *tls.Conn keeps it:
 //
 //	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
 //
@@ -42,8 +41,7 @@ import (
 //     hijacked;
 //   - p is invalid;
 //   - the connection is closed or has timed out;
-//   - the listener is closed and no connection with limits is left, which has
-//     ended its timeouts.
+//   - the listener is closed and has no connection with limits left, so its tracker has ended.
 func Watch(r *http.Request, p idle.Policy, on Callbacks) error {
 	if r == nil {
 		return errors.New("idlehttp: Watch: the request is nil")

@@ -29,8 +29,8 @@ func (c *Conn) Write(b []byte) (int, error) { return c.conn().Write(b) }
 // connection has already been closed because it had timed out.
 func (c *Conn) Close() error { return c.conn().Close() }
 
-// Timeout returns the limit that the connection has passed, or nil if it has not
-// timed out. Other packages find the same error in those of Read and Write.
+// Timeout returns the limit that the connection has passed, or nil if it has not timed out.
+// errors.As finds the same error in the errors of Read and Write.
 func (c *Conn) Timeout() *idle.TimeoutError { return c.conn().Timeout() }
 
 // Enter puts the connection in phase p, which must be of the connection's
@@ -42,12 +42,12 @@ func (c *Conn) Enter(p *idle.Phase) { c.conn().Enter(p) }
 // which the beat came counts as use of the connection.
 func (c *Conn) Beat() { c.conn().Beat() }
 
-// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
-// has; see [idle.Conn.End].
+// End ends the connection for a cause that the caller names, which [idle.TimeoutError] contains;
+// see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.conn().End(cause) }
 
 // Idle returns how long ago the connection was last used; see [idle.Conn.Idle]. The result may be
-// up to two ticks too short. Bytes that the kernel holds do not count before they are read.
+// up to two ticks too short. Bytes in the kernel's buffer don't count until they are read.
 func (c *Conn) Idle() time.Duration { return c.conn().Idle() }
 
 // Age returns how long the connection has been tracked; see [idle.Conn.Age].
@@ -56,12 +56,12 @@ func (c *Conn) Age() time.Duration { return c.conn().Age() }
 // LocalAddr returns the local address.
 func (c *Conn) LocalAddr() net.Addr { return c.conn().LocalAddr() }
 
-// RemoteAddr returns the peer's address. Its type is that of the wrapped connection. That
-// is asked once, unless it is a *net.TCPConn or *net.UnixConn, and may block.
+// RemoteAddr returns the address that the wrapped connection reports. Unless that's a
+// *net.TCPConn or *net.UnixConn, it is asked once, and may block.
 func (c *Conn) RemoteAddr() net.Addr { return c.conn().RemoteAddr() }
 
-// KnownAddr returns the peer's address if it is known without waiting, and nil otherwise.
-// Then a goroutine waits for it. KnownAddr is for functions that others wait for, such as
+// KnownAddr returns the peer's address if it's known without waiting. Otherwise it returns nil,
+// and a goroutine waits for the address. KnownAddr is for functions that must not block, such as
 // Label of [idle.Options] and Key of [idle.Capacity].
 func (c *Conn) KnownAddr() net.Addr { return c.conn().KnownAddr() }
 
@@ -82,8 +82,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.conn().ReadFrom(r
 // uses splice where *net.TCPConn would.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) { return c.conn().WriteTo(w) }
 
-// NetConn returns the connection that c wraps. Reads and writes on it are not
-// seen as activity.
+// NetConn returns the connection that c wraps. Reads and writes on it don't count as activity.
 func (c *Conn) NetConn() net.Conn { return c.conn().NetConn() }
 
 // CloseRead shuts down the reading side; see CloseRead of *net.TCPConn. Like the
@@ -123,7 +122,7 @@ type socketConn struct{ *Conn }
 // SyscallConn implements syscall.Conn.
 func (c socketConn) SyscallConn() (syscall.RawConn, error) { return c.conn().RawConn() }
 
-// connIn returns what is in v if that is a Conn, and nil otherwise. Unlike From it does not
+// connIn returns the connection in v if v is a Conn, and nil otherwise. Unlike Unwrap, it doesn't
 // look into wrappers, which may read and write in their own way.
 func connIn(v any) *netconn.Conn {
 	switch c := v.(type) {

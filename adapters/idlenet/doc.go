@@ -1,13 +1,14 @@
-// Package idlenet gives the connections of a net.Listener their timeouts: idle,
-// read, write, age, heartbeat and minimum rate, as an [idle.Policy] says.
+// Package idlenet gives the connections of a net.Listener the timeouts of an [idle.Policy]: idle,
+// read, write, age, heartbeat and minimum rate.
 //
 //	ln, err := net.Listen("tcp", ":9000")
 //	...
 //	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: time.Minute}, nil)
 //
 // The server's code stays as it is. [Wrap] returns a [*Listener], whose Accept returns
-// connections of type [*Conn]. [Options] has callbacks, [Listener.Stats] the counts, and
-// [Listener.Phase] makes phases. [WrapConn] gives timeouts to a single connection, such as a client's.
+// connections of type [*Conn]. [Options] has callbacks, [Listener.Stats] returns the counts, and
+// [Listener.Phase] makes phases. [WrapConn] gives timeouts to a single connection, such as a
+// client's.
 //
 // When a connection passes a limit, its pending and later reads and writes fail at
 // once with an error that says so:
@@ -25,8 +26,8 @@
 //	...
 //	idlenet.Unwrap(conn).Enter(phase)
 //
-// A phase is cheap, so each client can have its own, for a keepalive that it has
-// negotiated for example.
+// A phase is cheap, so each client can have its own, such as one for the keepalive that it has
+// negotiated.
 //
 // # TLS
 //
@@ -51,8 +52,8 @@
 // counts a connection when its address is known.
 //
 // Some libraries hide the socket, such as pires/go-proxyproto, whose connections have no NetConn
-// method. Then the kernel isn't asked whether bytes have moved (see What counts). To change
-// that, put a listener between whose connections have the method:
+// method. Then the kernel isn't asked whether bytes have moved (see What counts). To change that,
+// put a listener in between, whose connections have the method:
 //
 //	type proxied struct{ *proxyproto.Conn }
 //
@@ -141,11 +142,10 @@
 //
 // # Goroutines
 //
-// [idle.Policy] and [Options] are plain values. What takes one copies it,
-// so they can be changed and used again afterwards. The methods of
-// Listener and Conn, and of the tracker and its phases, may be called by any goroutine
-// at any time, callbacks included. [idle.Tracker.Close] waits for callbacks, so it
-// should not be called in one.
+// [idle.Policy] and [Options] are plain values, and are copied. So you can change and use them
+// again afterwards. The methods of Listener and Conn, and of the tracker and its phases, may be
+// called by any goroutine at any time, callbacks included. [idle.Tracker.Close] waits for
+// callbacks, so it should not be called in one.
 //
 // # What counts
 //

@@ -12,20 +12,19 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Options has callbacks, and settings of the tracker. Each field may be zero,
-// which means no callback or the default, and nil Options are like zero ones. The
-// callbacks run on goroutines of their own and may block.
+// Options has callbacks, and settings of the tracker. Each field may be zero, which means no
+// callback or the default. Nil Options mean all defaults. The callbacks run on goroutines of
+// their own and may block.
 type Options struct {
 	// Ping writes a heartbeat message to the connection. An active Heartbeat in
 	// the policy requires it, and says when it is called. While Ping blocks and
 	// after it has failed, misses are still counted.
 	Ping func(c *Conn) error
 
-	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts over. Operations such as Drain,
-	// Shed and End do not call it. OnTimeout may write a
-	// farewell, which does not count as activity. No timeout ends that write, so
-	// set a write deadline first.
+	// OnTimeout is called before a connection is timed out. If it returns true, the connection is
+	// kept, and the limit starts over. Operations such as Drain, Shed and End don't call it.
+	// OnTimeout may write a farewell, which doesn't count as activity. No timeout ends that
+	// write, so set a write deadline first.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnEnd is called when a connection has timed out, or was ended by an
@@ -40,15 +39,15 @@ type Options struct {
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
 
-	// MaxUnsent ends a connection when a Write finds no room in the kernel's send buffer
-	// while more bytes than this are in it, sent or not, that the peer has not
-	// acknowledged. 0 disables it. A
-	// short pause of the peer is enough, so choose a value that a healthy one never
-	// reaches, and less than the send buffer, which on Linux grows to 4 MB by default (net.ipv4.tcp_wmem).
-	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes
-	// counts. MaxUnsent has an effect on TCP and Unix sockets of Linux (not on 386 and s390x), which
-	// tell when a Write waits. A Write that doesn't wait costs nothing. sendfile and splice
-	// don't tell, so there ReadFrom, which io.Copy uses, copies with Write instead.
+	// MaxUnsent ends a connection when a Write finds no room in the kernel's send buffer, and
+	// more than this many bytes in the buffer, sent or not, aren't acknowledged by the peer. 0
+	// disables it. A short pause of the peer is enough to reach it. So choose a value that a
+	// healthy peer never reaches, and that is less than the send buffer, which on Linux grows to
+	// 4 MB by default (net.ipv4.tcp_wmem). The error has [idle.ReasonShed] and the cause
+	// "max_unsent", which Stats.Causes counts. MaxUnsent works on TCP and Unix sockets on Linux,
+	// except on 386 and s390x. A Write that doesn't wait costs nothing. sendfile and splice don't
+	// report when they wait, so with MaxUnsent, ReadFrom (which io.Copy uses) copies with Write
+	// instead.
 	MaxUnsent int
 
 	// Idle has the tick and other settings for the tracker that [Wrap] makes.
@@ -127,9 +126,9 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 	return cmp.Or(l.setup.Hooks.Check(l.tracker.Policy()), l.setup.opts.checkIdle(), err)
 }
 
-// Tracker returns the tracker of l's connections: Options.Tracker, or the one
-// that [Wrap] has made. It has all operations, such as Drain and SetCapacity. It doesn't refer to l, but the method value l.Tracker does: who keeps that
-// keeps l from the garbage collector.
+// Tracker returns the tracker of l's connections: Options.Tracker, or the one that [Wrap] has
+// made. It has all operations, such as Drain and SetCapacity. The tracker doesn't refer to l. The
+// method value l.Tracker does, so storing that keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 
 // Stats returns the counts of the tracker.
@@ -187,13 +186,13 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// WrapConn returns nc with the timeouts of t. It is for connections that do not
-// come from a listener. Afterwards use only the result, not nc. [Unwrap] returns its
-// [*Conn]. Do not wrap nc twice: only a Conn is recognised. opts may be nil.
+// WrapConn returns nc with the timeouts of t. It is for connections that do not come from a
+// listener. Afterwards use only the result, not nc. [Unwrap] returns its [*Conn]. Don't wrap nc
+// twice: that is noticed only if nc is a Conn. opts may be nil.
 //
-// The result is a syscall.Conn if nc is one, because pools of clients use that to find
-// out whether the server has closed a connection. Raw reads and writes are not seen as
-// activity. (What Accept returns is none. Use NetConn there.)
+// The result is a syscall.Conn if nc is one, because pools of clients use that to find out
+// whether the server has closed a connection. Raw reads and writes don't count as activity.
+// (Connections from Accept aren't syscall.Conns. Use NetConn there.)
 //
 // WrapConn fails, and leaves nc alone, if
 //
@@ -201,7 +200,7 @@ func (l *Listener) Close() error {
 //   - nc is a Conn already ([ErrWrapped]);
 //   - t is closed (idle.ErrClosed);
 //   - the policy of t has an active Heartbeat and opts has no Ping;
-//   - opts.Idle or opts.Tracker is set, as these are for [Wrap].
+//   - opts.Idle or opts.Tracker is set, because these are for [Wrap].
 func WrapConn(nc net.Conn, t *idle.Tracker, opts *Options) (net.Conn, error) {
 	c, err := wrapConn(nc, t, opts)
 	if err != nil {

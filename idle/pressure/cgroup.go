@@ -13,13 +13,12 @@ import (
 	"strings"
 )
 
-// Cgroup returns which share of the memory limit of the process's cgroup is in use, as
-// containers have one. Of all cgroups that the process is in, from its own up to the
-// root, the fullest counts. Both versions of cgroups are known.
+// Cgroup returns which share of the memory limit of the process's cgroup, such as a container's,
+// is in use. Of all cgroups that the process is in, from its own up to the root, the fullest
+// counts. Both versions of cgroups are supported.
 //
-// Files that the kernel has cached and that have not been used lately do not count, as
-// it drops them when it needs memory. Cgroup fails if no cgroup has a limit, and on
-// systems other than Linux.
+// Cached files that haven't been used lately don't count, because the kernel drops them when it
+// needs memory. Cgroup fails if no cgroup has a limit, and on systems other than Linux.
 func Cgroup() (float64, error) {
 	if runtime.GOOS != "linux" {
 		return 0, unsupported("memory of cgroups")
@@ -66,8 +65,8 @@ func fullest(root fs.FS) (float64, error) {
 		default:
 			continue
 		}
-		// In a container the path may be the host's, of which only an end is to be
-		// seen. What there is not is left out.
+		// In a container the path may be the host's, and only the end of it exists here.
+		// Directories that don't exist are left out.
 		for dir := path.Join("/", parts[2]); ; dir = path.Dir(dir) {
 			s, ok, err := h.share(root, path.Join(h.root, dir))
 			if err != nil {

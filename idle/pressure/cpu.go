@@ -12,9 +12,9 @@ import (
 // one and a half processors makes GOMAXPROCS 2, so the highest reading is 0.75 then.
 //
 // A process that has to share its processors with others may be short of CPU at a low reading.
-// Use CPU where a busy server had better close idle connections earlier, such as one that pings
-// them, or whose clients cost CPU as long as they stay. Closing connections costs CPU itself,
-// and clients that come back at once cost more, so it doesn't help against load by requests.
+// Use CPU if idle connections cost your server CPU, for example because it pings them: then it
+// should close them earlier while it's busy. CPU doesn't help against load from requests, because
+// closing connections costs CPU itself, and clients that come back at once cost even more.
 //
 // A reading of less than 10 ms repeats the last one. The function may be called from any
 // goroutine. It fails on systems other than Unix and Windows.

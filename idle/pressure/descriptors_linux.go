@@ -14,8 +14,8 @@ const descriptorsDir = "/proc/self/fd"
 // Descriptors returns which share of the file descriptors that the process may have
 // (RLIMIT_NOFILE) are in use. It fails on systems other than Linux.
 //
-// Since Linux 6.2 this takes a few microseconds. Before, it takes as long as it takes to
-// list the descriptors.
+// Since Linux 6.2 this takes a few microseconds. On older systems it lists all descriptors, which
+// takes longer.
 func Descriptors() (float64, error) {
 	used, err := openDescriptors()
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 
 // Config says what [Follow] follows, and how far.
 type Config struct {
-	// Read returns how much of the resource is in use, from 0 to 1. It is called on a
-	// goroutine of its own, and may block. [Heap] and others of this package are such
-	// functions, and [Highest] makes one of several. If Read fails, panics, or returns
-	// another number or NaN, the pressure stays as it is. The first failure in a row is
-	// logged, and all are counted: see [Follower.Failures].
+	// Read returns how much of the resource is in use, from 0 to 1. It is called on a goroutine
+	// of its own, and may block. [Heap] and others of this package are such functions, and
+	// [Highest] combines several. If Read fails, panics, or returns any other number or NaN, the
+	// pressure stays as it is. The first failure in a row is logged, and all are counted: see
+	// [Follower.Failures].
 	Read func() (float64, error)
 
-	// From and Full are the readings at which the pressure begins to rise from 0, and
-	// is 1. A Full of 0 stands for 1.
+	// From is the reading at which the pressure begins to rise from 0, and Full the one at which
+	// it is 1. A Full of 0 means 1.
 	From, Full float64
 
-	// Policy is the policy of the tracker's initial phase at full pressure, and Phases has
-	// those of other phases. [Scale] says what the limits are in between. A limit that is
-	// not set here stays as it is at rest. None may be longer than at rest.
+	// Policy is the policy of the tracker's initial phase at full pressure, and Phases has the
+	// policies of other phases at full pressure. [Scale] says what the limits are in between. A
+	// limit that isn't set here stays as it is at rest. None may be longer than at rest.
 	Policy idle.Policy
 	Phases map[*idle.Phase]idle.Policy
 
@@ -122,9 +122,9 @@ func check(reading float64) error {
 	return nil
 }
 
-// A Follower has policies follow a pressure. It is made by [Follow]. Its methods may be
-// called from any goroutine. A nil Follower follows nothing, like one that has stopped: its pressure
-// is 0, and Stop and Add have no effect.
+// A Follower makes policies follow a pressure. [Follow] makes one. Its methods may be called from
+// any goroutine. A nil Follower behaves like one that has stopped: its pressure is 0, and Stop
+// and Add have no effect.
 type Follower struct {
 	config  Config
 	tracker *idle.Tracker
@@ -155,20 +155,20 @@ type followed struct {
 //		Policy: idle.Policy{IdleTimeout: 2 * time.Second},
 //	})
 //
-// While less than 85 % of the memory are in use, this changes nothing. From 95 % on,
-// IdleTimeout is 2 s. With an IdleTimeout of 10 minutes at rest it is 181.4 s at 92 %.
+// While less than 85 % of the memory is in use, this changes nothing. From 95 % on, IdleTimeout
+// is 2 s. With an IdleTimeout of 10 minutes at rest it is 181.4 s at 92 %.
 //
-// The pressure is the highest of the last ten readings, so it rises at once, and falls
-// when no reading has been as high for ten times Every. Changes by less than 0.05 are
-// ignored unless the pressure becomes 0 or 1.
+// The pressure is the highest of the last ten readings, so it rises at once, and falls when ten
+// readings in a row were lower. Changes by less than 0.05 are ignored unless the pressure becomes
+// 0 or 1.
 //
 // Follow reads once before it returns. It fails if that fails, if a field of c is invalid,
 // if a limit at full pressure is longer than at rest, and if the tracker is closed
 // ([idle.ErrClosed]). Then nothing changes. It panics if t is nil.
 //
-// Policies are set with [idle.Phase.SetPolicy], and the Policy of a phase is the one in
-// force. Whatever else replaces the policy of a phase sets its policy at rest, and the
-// next reading scales that. At most one Follower may follow a phase.
+// Policies are set with [idle.Phase.SetPolicy], and the Policy of a phase is the one in force. If
+// the program replaces the policy of a phase, the new one becomes its policy at rest, and the
+// next reading scales it. At most one Follower may change a phase.
 //
 // The Follower has a goroutine, which ends with [Follower.Stop] or with the tracker.
 func Follow(t *idle.Tracker, c Config) (*Follower, error) {
@@ -199,8 +199,8 @@ func Follow(t *idle.Tracker, c Config) (*Follower, error) {
 	return f, nil
 }
 
-// Add has another phase follow, of any tracker. It fails as [Follow] does. It has no
-// effect if f has stopped.
+// Add makes another phase, of any tracker, follow the pressure too. It fails for the same reasons
+// as [Follow]. It has no effect if f has stopped.
 func (f *Follower) Add(t *idle.Tracker, phase *idle.Phase, full idle.Policy) error {
 	if f == nil {
 		return nil
@@ -248,8 +248,8 @@ func inPhase(name string, err error) error {
 	return fmt.Errorf("pressure: phase %q: %w", name, err)
 }
 
-// Stop ends the following. The policies are those at rest again when it has returned. A
-// call of Read may still be running.
+// Stop stops f. When it has returned, the policies are those at rest again. A call of Read may
+// still be running.
 func (f *Follower) Stop() {
 	if f == nil {
 		return
@@ -298,7 +298,7 @@ func (f *Follower) Pressure() float64 {
 	return f.gauge.shows
 }
 
-// Failures returns how many readings have failed, or have led to no valid policy.
+// Failures returns how many readings have failed, or led to an invalid policy.
 func (f *Follower) Failures() uint64 {
 	if f == nil {
 		return 0
@@ -400,7 +400,7 @@ func (f *Follower) read() (reading float64, err error) {
 	return reading, check(reading)
 }
 
-// note has the limits follow a reading.
+// note adapts the limits to a reading.
 func (f *Follower) note(reading float64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Heap returns which share of the memory limit of the Go runtime (GOMEMLIMIT, or
-// debug.SetMemoryLimit) is taken by what a garbage collection cannot free: the objects
-// that the last one has found alive, and the stacks of goroutines. It fails if there is
-// no such limit.
+// Heap returns which share of the Go runtime's memory limit (GOMEMLIMIT, or debug.SetMemoryLimit)
+// a garbage collection can't free: the objects that the last one has found alive, and the stacks
+// of goroutines. It fails if there is no such limit.
 //
 // If half of the limit or more is in use, garbage included, and the last collection was
 // more than 10 s ago, Heap collects garbage before it returns. Otherwise nobody would
 // notice for up to two minutes that the memory of a quiet server has filled up, or is free
 // again. Below one half, the result may be that old.
 //
-// All of the heap would be of no use: the runtime lets it grow up to the limit by
-// garbage before it collects.
+// The size of the whole heap would be of no use, because the runtime lets it grow up to the limit
+// before it collects the garbage.
 func Heap() (float64, error) { return heap(10 * time.Second) }
 
 // heap is Heap. A collection that was longer ago is repeated if its result matters.

@@ -1,13 +1,13 @@
-// Package pressure makes the limits of connections tighter while the process runs out of
-// a resource, and tells how much of it is in use:
+// Package pressure makes the limits of connections tighter while the process runs out of a
+// resource, and reports how much of the resource is in use:
 //
 //	f, err := pressure.Follow(tracker, pressure.Config{
 //		Read: pressure.Heap, From: 0.85, Full: 0.95,
 //		Policy: idle.Policy{IdleTimeout: 2 * time.Second},
 //	})
 //
-// Functions such as [Heap] return a number from 0 to 1. They fail where there is no limit,
-// and on systems that do not tell, so [Follow] fails there. Any goroutine may call them.
+// Functions such as [Heap] return a number from 0 to 1. They fail if there is no limit, and on
+// systems that don't report it, so [Follow] fails too. Any goroutine may call them.
 package pressure
 
 import (
@@ -24,7 +24,7 @@ func share(used, limit uint64) float64 {
 	return float64(used) / float64(limit)
 }
 
-// unsupported is the error on a system that does not tell.
+// unsupported is the error on a system that doesn't report what.
 func unsupported(what string) error {
 	return fmt.Errorf("pressure: %s on %s: %w", what, runtime.GOOS, errors.ErrUnsupported)
 }

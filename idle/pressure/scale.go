@@ -9,19 +9,19 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Scale returns the policy between rest and full at a pressure from 0 to 1: rest at 0,
-// and at 1 the limits of full where it sets any. In between each limit is as far from
-// the one at rest as the pressure is from 0. [Follow] uses it.
+// Scale returns the policy between rest and full at a pressure from 0 to 1: at 0 it's rest, and
+// at 1 the limits are those that full sets. In between, each limit moves in proportion to the
+// pressure. [Follow] uses it.
 //
 // Durations are rounded to milliseconds, and other numbers in favor of the peer. These
 // rules apply to each field:
 //
-//   - A field that is zero in full stays as it is at rest, and so does one that is
-//     tighter at rest.
-//   - A limit that is off at rest is off below 1, and is the one of full at 1.
-//   - A Heartbeat that is off at rest stays off, as the peer does not expect one.
+//   - A field that is zero in full, or is tighter at rest, stays as it is at rest.
+//   - A limit that is off at rest is off below 1, and has the value of full at 1.
+//   - A Heartbeat that is off at rest stays off, because the peer doesn't expect one.
 //   - Heartbeat.Jitter is never more than the Interval.
-//   - Name, NoInterrupt, Handshake, Heartbeat.Passive and Heartbeat.CountsAsUse are those at rest.
+//   - Name, NoInterrupt, Handshake, Heartbeat.Passive and Heartbeat.CountsAsUse stay as they are
+//     at rest.
 //
 // A pressure below 0 or NaN counts as 0, and one above 1 as 1.
 func Scale(rest, full idle.Policy, pressure float64) idle.Policy {
@@ -102,7 +102,7 @@ func (s scale) rate(rest, full idle.Rate) idle.Rate {
 	return r
 }
 
-// misses returns the Misses of h. 0 stands for 1.
+// misses returns the Misses of h, where 0 means 1.
 func misses(h idle.Heartbeat) int { return max(h.Misses, 1) }
 
 // checkFull returns an error if a field that full sets is not at least as tight as the

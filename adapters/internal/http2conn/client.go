@@ -35,9 +35,9 @@ func (l *ledger) receive(b []byte) {
 	}
 }
 
-// clientData records part of a DATA frame of the client's. The window shrinks
-// only at the end of the frame, so the client is still waited for in the middle
-// of a frame that uses the whole window.
+// clientData records part of a DATA frame of the client's. The window shrinks only at the end of
+// the frame, so the server still waits for the client in the middle of a frame that uses the
+// whole window.
 func (l *ledger) clientData(f *frame, p piece) {
 	s := l.streams.find(f.stream)
 	if data := l.in.body(p); len(data) > 0 && s != nil {

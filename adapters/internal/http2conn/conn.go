@@ -2,12 +2,11 @@
 // connections. It learns everything from the frames, so it works with any server
 // that speaks HTTP/2 over a net.Conn.
 //
-// When a stream passes a limit, the server itself resets it. The package makes it
-// do so by handing it a WINDOW_UPDATE with an increment of 0 for the stream, as
-// if the client had sent it. RFC 9113, section 6.9, requires a server to answer
-// that with a RST_STREAM for the stream, and nothing more. So the RST_STREAM
-// takes its place among the other frames that the server writes, the stream's
-// handler is told, and data queued for the stream is dropped.
+// When a stream passes a limit, the server itself resets it. The package makes it do so by
+// handing it a WINDOW_UPDATE with an increment of 0 for the stream, as if the client had sent it.
+// RFC 9113, section 6.9, requires a server to answer that with a RST_STREAM for the stream, and
+// nothing more. So the RST_STREAM is in order with the other frames that the server writes, the
+// stream's handler fails, and data queued for the stream is dropped.
 package http2conn
 
 import (
@@ -31,14 +30,14 @@ const (
 	KeepAlive                 // no stream is open
 	Streams                   // at least one stream is open
 	Header                    // a header block has begun to arrive
-	ResetPending              // a stream is to be reset, but the client is still in the middle of a frame
+	ResetPending              // a stream has to be reset, but the client is still in the middle of a frame
 )
 
 // A Host knows the limits of a connection and of its streams. Its methods must
 // not block, except OnTimeout.
 type Host interface {
-	// Enter is called when the connection's state changes. It is also called with
-	// the present state when that starts over, as with each request's header.
+	// Enter is called when the connection's state changes. It is also called with the present
+	// state when the state starts over, which happens with each request's header.
 	Enter(State)
 
 	// Opened is called when the client has opened a stream, or several.
@@ -58,8 +57,8 @@ type Host interface {
 	// Reset is called when a limit has passed for the given number of streams.
 	Reset(err *idle.TimeoutError, streams int)
 
-	// OnTimeout reports whether a stream is to be kept although a limit has
-	// passed. It is called only if Hooks was given asks.
+	// OnTimeout reports whether to keep a stream although a limit has passed. It is called only
+	// if Hooks was given asks.
 	OnTimeout(err *idle.TimeoutError) (keep bool)
 }
 
@@ -92,7 +91,7 @@ type Conn struct {
 	ended    bool
 	left     bool               // the last GOAWAY is sent, and the server gets no more input
 	deadline time.Time          // the read deadline that the server has set
-	resets   []uint32           // streams that the server is to be made to reset
+	resets   []uint32           // streams that the server still has to reset
 	injected []byte             // what the server has not read yet of a frame of ours
 	pending  []byte             // frames of ours for the client, to be written between two frames of the server's
 	answered context.Context    // done when the client has answered Announce, c has ended, or patience is over; nil before Announce
@@ -324,17 +323,17 @@ func (c *Conn) wake() {
 	}
 }
 
-// A client that is told to go away gets two GOAWAY frames (RFC 9113, section 6.8).
-// The first accepts all streams, so a request that is on its way is served. The PING
-// that follows it is answered when the client knows. Only then is the last stream
-// known, and named in the second.
+// A client that has to leave gets two GOAWAY frames (RFC 9113, section 6.8). The first accepts
+// all streams, so a request that is on its way is served. A PING follows it. When the client has
+// answered that, it has read the GOAWAY, so the last stream is known, and the second GOAWAY names
+// it.
 
 // patience is how long the client may take to answer, and the last GOAWAY to be written.
 const patience = time.Second
 
-// Announce asks the client to open no more streams. It waits until the client has
-// answered, a second at most. Frames are written when the server is between two frames of its own,
-// and never before its SETTINGS.
+// Announce asks the client to open no more streams. It waits until the client has answered, for a
+// second at most. Frames are written when the server is between two frames of its own, and never
+// before its SETTINGS.
 func (c *Conn) Announce() {
 	c.mu.Lock()
 	if c.answered == nil && !c.ended && !c.left {
@@ -367,10 +366,9 @@ func (c *Conn) flush() {
 	}
 }
 
-// GoAway tells the client which stream was the last. It is called when the connection
-// has timed out: nothing is read after it, and nothing can be written once it has failed.
-// It does nothing while the server is writing, in the middle of a frame, or has sent
-// none yet.
+// GoAway sends the GOAWAY that names the last stream. It is called when the connection has timed
+// out: nothing is read after it, and nothing can be written once it has failed. It does nothing
+// while the server is writing, in the middle of a frame, or has sent none yet.
 func (c *Conn) GoAway() {
 	select {
 	case c.writing <- struct{}{}:

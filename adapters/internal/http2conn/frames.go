@@ -132,7 +132,7 @@ func goAwayFrame(last uint32) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// pingData tells our PING from those of the server.
+// pingData distinguishes our PING from the server's.
 const pingData = "goodbye?"
 
 // pingFrame returns our PING.

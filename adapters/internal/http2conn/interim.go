@@ -1,9 +1,9 @@
 package http2conn
 
-// An interims finds the header blocks of a server that are interim responses (1xx). A
-// block begins with the status, which may be a reference to HPACK's dynamic table. So
-// interims counts what is added to that table. It need not know what is evicted, because
-// indexes count from the latest entry, and a server refers to none that is gone.
+// An interims value finds the header blocks of a server that are interim responses (1xx). A block
+// begins with the status, which may be a reference to HPACK's dynamic table. So interims counts
+// the entries added to that table. It needn't know which are evicted, because indexes count from
+// the latest entry, and a server never refers to an evicted one.
 type interims struct {
 	added  uint64    // number of entries that have been added to the dynamic table
 	latest [4]uint64 // numbers of the latest entries that are interim statuses, of which there are few

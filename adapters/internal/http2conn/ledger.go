@@ -2,9 +2,8 @@ package http2conn
 
 import "encoding/binary"
 
-// A ledger is the state of an HTTP/2 connection as far as the frames of both
-// directions tell it: its open streams and its flow-control windows. It knows
-// neither time nor locks.
+// A ledger is the state of an HTTP/2 connection as the frames of both directions show it: its
+// open streams and its flow-control windows. It knows neither time nor locks.
 type ledger struct {
 	in, out scanner
 	streams table
@@ -92,9 +91,9 @@ func (l *ledger) responseDone(s *stream) {
 	}
 }
 
-// owes reports whether the client still has to send part of the request and has
-// the window for it. Once the response has begun, client and server may take
-// turns as they like, so the client owes nothing but the rest of a message.
+// owes reports whether the client still has to send part of the request and has the window for
+// it. Once the response has begun, client and server may take turns as they like, so the client
+// owes only the rest of a message.
 func (l *ledger) owes(s *stream) bool {
 	return s.flags&(clientEnded|resetting) == 0 && (!s.is(responded) || s.message.open()) && s.toServer > 0 && l.toServer > 0
 }

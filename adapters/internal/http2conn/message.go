@@ -1,7 +1,7 @@
 package http2conn
 
-// A message is where a stream is in the messages of gRPC: each has a flag, its length in four
-// bytes, and as many bytes.
+// A message is the position of a stream within the messages of gRPC. Each message has a flag, its
+// length in four bytes, and that many bytes.
 type message struct {
 	head uint8  // bytes of the flag and the length that have arrived
 	left uint32 // the length as far as it has arrived, then the bytes that are missing
@@ -30,8 +30,9 @@ func (m *message) read(b []byte) {
 // open reports whether a message has begun and not ended.
 func (m *message) open() bool { return m.head > 0 }
 
-// Messages has c take the bodies of requests for messages of gRPC. A message that has begun is
-// waited for, even if the response has begun as well. It must be called before the server reads.
+// Messages says that the bodies of requests on c are messages of gRPC. Then the server waits for
+// a message that has begun, even if the response has begun too. It must be called before the
+// server reads.
 func (c *Conn) Messages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ type stream struct {
 
 	message message // of the client's, if the ledger reads messages
 
-	phase *idle.Phase // the limits of its own; nil if it has those of all streams
+	phase *idle.Phase // its own limits; nil if it has those of all streams
 }
 
 // Flags of a stream.
@@ -23,7 +23,7 @@ const (
 	clientEnded = 1 << iota // the request is complete
 	serverEnded             // the response is complete
 	responded               // the response has begun
-	resetting               // it has passed a limit; the server is to reset it
+	resetting               // it has passed a limit; the server has to reset it
 )
 
 func (s *stream) is(mark uint8) bool { return s.flags&mark != 0 }

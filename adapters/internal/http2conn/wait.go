@@ -11,7 +11,7 @@ import (
 type wait struct {
 	idle.Conn
 	conn          *Conn
-	reads, writes bool // the tracker has been told that a read, a write, is waiting
+	reads, writes bool // the tracker knows that a read, or a write, is waiting
 }
 
 // Hooks returns the hooks for a tracker of streams. If asks is set, they call
@@ -75,9 +75,9 @@ func (c *Conn) settle() {
 	}
 }
 
-// currentState returns the state that the connection is in, and the number of the
-// header block or request with which that began. There may have been other states
-// since the last call that nobody saw.
+// currentState returns the state that the connection is in, and the number of the header block or
+// request with which that began. Between two calls there may have been states that it hasn't
+// seen.
 func (c *Conn) currentState() (s State, since uint32) {
 	switch {
 	case c.clientBlock.open:

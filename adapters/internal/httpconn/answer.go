@@ -11,8 +11,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// onTimeout asks the user whether to keep the connection. If it has waited for a stream
-// of HTTP/2 for too long, the client is told. It is not ended if a stream begins meanwhile.
+// onTimeout asks the user whether to keep the connection. If an HTTP/2 connection has waited for
+// a stream for too long, its client gets a GOAWAY. It is not ended if a stream begins meanwhile.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 	c.explain(err)
 	if ask := c.listener.now.Load().timeouts.OnTimeout; ask != nil && ask(c, err) {
@@ -75,9 +75,9 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 //	claim:         from a state without responded to one with answered
 //	beginResponse: from a state without answered to one with responded
 //
-// With TLS, the answer passes through Write as the handler's response does, and looks the
-// same. There the first write after claim passes, and all later ones fail. If that is the
-// handler's, the client gets the beginning of its response, as if it had begun before.
+// With TLS, the answer passes through Write like the handler's response, and looks the same.
+// There the first write after claim passes, and all later ones fail. If that is the handler's,
+// the client gets the beginning of its response, as if it had begun before.
 func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 	x := c.extra.Load()
 	if x != nil && x.secure == nil { // a wrapper carries TLS, and cannot be written to
@@ -122,7 +122,7 @@ func statusOf(state uint32, err *idle.TimeoutError) int {
 }
 
 // answeredError is what a Write of a response fails with when the timeout answers. It waits for
-// the answer, as the server may close the connection next.
+// the answer, because the server may close the connection next.
 func (c *Conn) answeredError() error {
 	err := error(os.ErrDeadlineExceeded)
 	if x := c.extra.Load(); x != nil && x.timeout != nil {

@@ -191,13 +191,12 @@ func (c *Conn) noteArrival(b []byte) {
 	}
 }
 
-// isNoise reports whether b, which has arrived between two requests, is nothing that
-// begins one: a blank line, which some clients send after a body, or a record of TLS
-// that is not for the application. The record of a KeyUpdate of TLS 1.3 looks like one
-// with five bytes of a request. So only the first record is taken for a KeyUpdate, or a
-// client could send a header in such records without a HeaderTimeout. A blank line
-// within TLS cannot be told from two bytes of a request. Only the first blank line counts
-// as noise, or a client could send them forever.
+// isNoise reports whether b, which has arrived between two requests, is nothing that begins one:
+// a blank line, which some clients send after a body, or a record of TLS that is not for the
+// application. The record of a KeyUpdate of TLS 1.3 looks like one with five bytes of a request.
+// So only the first record is taken for a KeyUpdate, or a client could send a header in such
+// records without a HeaderTimeout. A blank line within TLS can't be distinguished from two bytes
+// of a request. Only the first blank line counts as noise, or a client could send them forever.
 func (c *Conn) isNoise(b []byte) bool {
 	first := c.begun <= notBegunYet
 	if c.extra.Load() == nil { // no TLS
@@ -209,9 +208,8 @@ func (c *Conn) isNoise(b []byte) bool {
 
 const preface = http2conn.Preface
 
-// matchPreface records whether the first bytes of the connection are HTTP/2's
-// preface. b is the latest part of them. Without TLS nothing else tells that a
-// connection speaks HTTP/2.
+// matchPreface records whether the first bytes of the connection are HTTP/2's preface. b is the
+// latest part of them. Without TLS nothing else shows that a connection speaks HTTP/2.
 func (c *Conn) matchPreface(b []byte) {
 	rest := preface[c.prefaceLen:]
 	n := min(len(b), len(rest))

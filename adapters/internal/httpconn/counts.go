@@ -31,7 +31,7 @@ func (n *counts) zero(h2 HTTP2) {
 	}
 }
 
-// add counts err for so many connections, or streams of one.
+// add counts err for n connections, or n streams of one connection.
 func (n *counts) add(err *idle.TimeoutError, many int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

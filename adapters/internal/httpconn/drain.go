@@ -20,7 +20,7 @@ import (
 type drain struct {
 	some atomic.Bool // connections have been asked to finish, or will be
 	lame atomic.Bool // each response asks its client to go; see LameDuck
-	told sync.Map    // those that are open still: *Conn to a func() that tells of its first request
+	told sync.Map    // those that are still open: maps *Conn to a func() that reports its first request
 
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
@@ -88,8 +88,8 @@ func (c *Conn) firstRequest() {
 	}
 }
 
-// IsDraining reports whether all clients are to leave: from LameDuck or Shutdown on, and
-// during a Drain of the tracker.
+// IsDraining reports whether all clients should leave: from LameDuck or Shutdown on, and during a
+// Drain of the tracker.
 func (l *Listener) IsDraining() bool {
 	return l.drain.lame.Load() || l.drain.stopping.Load() || slices.ContainsFunc(l.tracker.Operations(), func(o *idle.Operation) bool { return o.Reason() == idle.ReasonDrain })
 }
@@ -97,8 +97,8 @@ func (l *Listener) IsDraining() bool {
 // AsksToClose reports whether connections of l have been asked to finish, or will be.
 func AsksToClose(l *Listener) bool { return l.drain.some.Load() }
 
-// IsTold reports whether c has been asked to finish, so that its next response is to ask
-// the client to close the connection.
+// IsTold reports whether c has been asked to finish, so that its next response should ask the
+// client to close the connection.
 func (c *Conn) IsTold() bool {
 	if !c.listener.drain.some.Load() {
 		return false
@@ -212,8 +212,8 @@ func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err err
 	return all, nil
 }
 
-// SetServer tells l which server it belongs to, and how that is shut down. It is called
-// before l is served, or by a Shutdown.
+// SetServer records which server l belongs to, and how to shut that down. It is called before l
+// is served, or by a Shutdown.
 func SetServer(l *Listener, server any, shut func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,8 +227,8 @@ func (l *Listener) getServer() (server any, shut func(context.Context) error) {
 	return l.server, l.shut
 }
 
-// LameDuck has clients leave while their server goes on, for the time d or until ctx is
-// done. pkg is the adapter.
+// LameDuck asks clients to leave while their server goes on, for the time d or until ctx is done.
+// pkg is the adapter.
 func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listeners []L) error {
 	all, err := innerOf(pkg, "LameDuck", listeners)
 	if err != nil {
@@ -249,8 +249,7 @@ func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listene
 	}
 }
 
-// announce asks the client of an HTTP/2 connection to open no more streams, if clients are
-// to leave.
+// announce asks the client of an HTTP/2 connection to open no more streams, during a LameDuck.
 func (c *Conn) announce() {
 	if !c.listener.drain.lame.Load() {
 		return
@@ -260,8 +259,9 @@ func (c *Conn) announce() {
 	}
 }
 
-// defaultDrainGrace is Drain.CloseDelay of a Shutdown that has none, unless ForceAfter is shorter. It is long enough for a client that is using its connection to be
-// told by a response.
+// defaultDrainGrace is the Drain.CloseDelay of a Shutdown that sets none, unless ForceAfter is
+// shorter. It's long enough for a client that is using its connection to learn of the shutdown
+// from a response.
 const defaultDrainGrace = 2 * time.Second
 
 // Shutdown drains the connections of all listeners, which are those of one server or of
@@ -311,8 +311,8 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	return shutServers(ctx, all)
 }
 
-// giveUp cancels a drain. The next one is refused until this one has finished, so giveUp waits
-// for that. It waits for no callback.
+// giveUp cancels a drain and waits until it has finished, because the next one is refused before
+// that. It doesn't wait for callbacks.
 func giveUp(o *idle.Operation) {
 	o.Cancel()
 	<-o.Done()

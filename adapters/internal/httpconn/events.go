@@ -166,8 +166,7 @@ func Unwrap(nc net.Conn) (found *Conn) {
 	}
 }
 
-// An identity is the error of SetReadDeadline by which a connection tells Unwrap which one
-// it is.
+// An identity is an error of SetReadDeadline with which a connection identifies itself to Unwrap.
 type identity struct{ c *Conn }
 
 func (*identity) Error() string { return "the deadline is a signal between packages of idlewheel" }
@@ -182,8 +181,8 @@ const (
 // read.
 const HeaderReadSignal = 250 * 365 * 24 * time.Hour
 
-// tellsByDeadlines reports whether the server of l tells of a header that it has read by
-// setting a deadline. fasthttp does.
+// tellsByDeadlines reports whether the server of l sets a deadline when it has read a header.
+// fasthttp does.
 func (l *Listener) tellsByDeadlines() bool { return l.http2 == NoHTTP2 }
 
 // onSignal acts on a deadline that is a signal. It reports whether t is one, and what

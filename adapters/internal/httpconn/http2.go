@@ -56,14 +56,14 @@ func (l *Listener) trackStream(c *idle.Conn, owner any, all bool) error {
 // StreamTracker returns the tracker of the streams of HTTP/2, or nil if l has no HTTP/2.
 func StreamTracker(l *Listener) *idle.Tracker { return l.streams.tracker }
 
-// ofWindow returns the policy of all streams that wait for a window together, given that of
-// a stream. StreamTotal is about each stream, from its own beginning.
+// ofWindow returns the policy of all streams together that wait for the connection's window,
+// given the policy of one stream. StreamTotal is about each stream, from its own beginning.
 func ofWindow(p idle.Policy) idle.Policy {
 	p.PhaseTimeout = 0
 	return p
 }
 
-// follow has streams follow the pressure that f does. full is their policy at full pressure.
+// follow makes streams follow the same pressure as f. full is their policy at full pressure.
 func (s *streams) follow(f *pressure.Follower, full idle.Policy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,11 +107,10 @@ func (s *streams) replace(p idle.Policy) error {
 	return s.window.SetPolicy(ofWindow(p))
 }
 
-// ReadFrames starts to read the frames of a connection of l that begins to speak
-// HTTP/2. nc is the connection that its server has, and the client's preface has
-// been read from it. ReadFrames returns the connection to serve instead, or nil
-// if the frames are not to be read. When the server is done with the result,
-// [http2conn.Conn.End] must be called.
+// ReadFrames starts to read the frames of a connection of l that begins to speak HTTP/2. nc is
+// the connection that its server has, and the client's preface has been read from it. ReadFrames
+// returns the connection to serve instead, or nil if the frames can't be read. When the server is
+// done with the result, [http2conn.Conn.End] must be called.
 func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	c := Find(l, nc)
 	if c == nil || !c.transition(awaitingHeader, http2) {
@@ -129,7 +128,7 @@ func ReadFrames(l *Listener, nc net.Conn) net.Conn {
 	return framed
 }
 
-// sendGoAway tells an HTTP/2 client that its connection is ending.
+// sendGoAway announces to an HTTP/2 client that its connection is ending.
 func (c *Conn) sendGoAway() {
 	if x := c.extra.Load(); x != nil && x.frames != nil {
 		x.frames.GoAway()
@@ -139,9 +138,9 @@ func (c *Conn) sendGoAway() {
 // framesHost is the http2conn.Host of a connection.
 type framesHost struct{ c *Conn }
 
-// Enter implements http2conn.Host. Without a stream, all that comes and goes keeps the
-// connection alive or sets it up: PING, SETTINGS, and the answers to them. The header of a
-// request is use because it makes the connection enter another state.
+// Enter implements http2conn.Host. Without a stream, all frames keep the connection alive or set
+// it up: PING, SETTINGS, and the answers to them. The header of a request counts as use because
+// the connection enters another state with it.
 func (h framesHost) Enter(s http2conn.State) {
 	h.c.CountAsBeats(s == http2conn.KeepAlive)
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{

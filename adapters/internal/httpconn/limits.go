@@ -26,7 +26,7 @@ const (
 	// Phases of HTTP/2 connections whose frames are read.
 
 	noStream     // no stream is open; other frames do not extend this keep-alive wait
-	resetPending // a stream is to be reset, but the client is still in the middle of a frame
+	resetPending // a stream has to be reset, but the client is still in the middle of a frame
 	stream       // the limits of a single stream
 
 	numPhases
@@ -222,8 +222,8 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 	return all, settingOf
 }
 
-// checkTick returns an error if a setting of t, which is complete, is shorter than the
-// tick. It names the setting. The policies that are made of it could name only theirs.
+// checkTick returns an error if a setting of t, which is complete, is shorter than the tick. It
+// names the setting. An error of the policies made from it could name only their fields.
 func checkTick(t *httplimits.Timeouts, tick time.Duration) error {
 	for _, s := range settings(t) {
 		name, d := s.name, time.Duration(0)

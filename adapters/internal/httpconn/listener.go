@@ -32,7 +32,7 @@ type Listener struct {
 	setup   *netconn.Setup
 	options idle.Options // the tracker's
 
-	// now is what SetTimeouts replaces. The phases have the policies of it.
+	// SetTimeouts replaces now. The phases have its policies.
 	now atomic.Pointer[terms]
 	own ownPhases
 
@@ -159,9 +159,9 @@ func IsServed(l *Listener) bool {
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
 // top of one.
 //
-// If the tracker has an [idle.Capacity], connections for which there is no room are
-// refused, and Accept goes on waiting. It does so too if the process has no descriptor
-// left, and evicts connections meanwhile.
+// If the tracker has an [idle.Capacity], connections for which there is no room are refused, and
+// Accept goes on waiting. If the process has no descriptor left, Accept evicts connections and
+// goes on waiting too.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	l.served = true

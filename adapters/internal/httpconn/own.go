@@ -12,9 +12,9 @@ import (
 
 // ownPhases are the phases of requests that have limits of their own.
 type ownPhases struct {
-	// mu is held while the terms are replaced, and while a request gets limits of
-	// its own or loses them. So a phase is made by the terms that are in force, and
-	// is not entered after the end of the request:
+	// mu is held while the terms are replaced, and while a request gets limits of its own or
+	// loses them. So a phase is made from the terms that are in force, and isn't entered after
+	// the end of the request:
 	//
 	//	handler: SetLimits: locks, sets limited, enters the phase, unlocks
 	//	server:  transition to the end of the request: sees limited
@@ -24,7 +24,7 @@ type ownPhases struct {
 	made map[ownLimits]*idle.Phase
 }
 
-// ownLimits are limits of a request's own, of HTTP/1 or of a stream of HTTP/2.
+// ownLimits are the own limits of a request, in HTTP/1 or on a stream of HTTP/2.
 type ownLimits struct {
 	httplimits.RequestLimits
 	ofStream bool
@@ -136,7 +136,7 @@ func (l *Listener) ownPhase(own ownLimits) (*idle.Phase, error) {
 	return phase, nil
 }
 
-// makeOwnPhase makes a phase for limits of a request's own.
+// makeOwnPhase makes a phase for the own limits of a request.
 func (l *Listener) makeOwnPhase(own ownLimits, policy idle.Policy) (*idle.Phase, error) {
 	if !own.ofStream {
 		return l.makePhase(Request, policy)
@@ -177,8 +177,8 @@ func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	return policies[Request], nil
 }
 
-// replaceOwn replaces the policies of requests with limits of their own by those
-// under other terms. l.own.mu must be held.
+// replaceOwn gives requests with limits of their own the policies that follow from other terms.
+// l.own.mu must be held.
 func (l *Listener) replaceOwn(to *terms) error {
 	for own, phase := range l.own.made {
 		policy, err := l.ownPolicy(to, own)

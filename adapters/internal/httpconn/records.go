@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// A records follows the records of TLS that arrive on a connection, and counts the bytes in
-// them that are for the application. Otherwise a client that sends a body in records of one
-// byte would seem to send it 23 times as fast. It only reads the lengths in the records'
-// headers. So it counts handshake messages and alerts too, and the padding that TLS 1.3
-// allows.
+// A records value follows the records of TLS that arrive on a connection, and counts the bytes in
+// them that are for the application. Otherwise a client that sends a body in records of one byte
+// would seem to send it 23 times as fast. It only reads the lengths in the records' headers. So
+// it counts handshake messages and alerts too, and the padding that TLS 1.3 allows.
 type records struct {
 	left     uint16 // how many bytes of the present record have not arrived
 	header   uint8  // how many bytes of its header have arrived

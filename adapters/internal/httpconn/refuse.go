@@ -10,9 +10,9 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
-// refuse closes a connection for which there is no room. If the header of a request has
-// arrived already, without TLS, it is answered with 503. It does not wait for one, as that
-// would keep a descriptor.
+// refuse closes a connection for which there is no room. If the header of a request has arrived
+// already, without TLS, it is answered with 503. It doesn't wait for one, because that would keep
+// a descriptor.
 func (l *Listener) refuse(nc net.Conn) {
 	defer nc.Close()
 	if _, isSocket := nc.(syscall.Conn); !isSocket || !kernel.InspectConn(nc).Unread {

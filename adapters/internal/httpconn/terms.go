@@ -8,8 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// terms are what the Timeouts of a listener come to. They are immutable;
-// SetTimeouts replaces them.
+// terms are the result of a listener's Timeouts. They are immutable; SetTimeouts replaces them.
 type terms struct {
 	timeouts  httplimits.Timeouts // complete: zero is no limit
 	policies  [numPhases]idle.Policy
@@ -102,8 +101,8 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	return nil
 }
 
-// replace replaces the policy of a phase, even by an equal one: a [pressure.Follower] then
-// knows that this is the one at rest. It fails only if the tracker is closed.
+// replace replaces the policy of a phase, even with an equal one, so that a [pressure.Follower]
+// knows that this is the policy at rest. It fails only if the tracker is closed.
 func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
 	if err := phase.SetPolicy(policy); err != nil {
 		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)

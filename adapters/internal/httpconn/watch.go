@@ -107,14 +107,12 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 	return nil
 }
 
-// errEnded is returned for a connection that is to be tracked after the trackers
-// have ended.
+// errEnded is returned for a connection that should be tracked after the trackers have ended.
 var errEnded = fmt.Errorf("the listener is closed and its last connection with limits has ended, so its timeouts have ended too; "+
 	"call Watch before the server ends: %w", net.ErrClosed)
 
-// hold counts c as a connection that the trackers have to outlive. It reports
-// whether c was not counted before. It fails if c is closed or the trackers have
-// ended.
+// hold counts c as a connection that keeps the trackers running. It reports whether c wasn't
+// counted before. It fails if c is closed or the trackers have ended.
 func (l *Listener) hold(c *Conn) (added bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

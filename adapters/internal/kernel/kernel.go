@@ -32,21 +32,21 @@ const CauseUnsent = "max_unsent"
 
 // A Waiter is notified when a write starts to wait for the peer.
 type Waiter interface {
-	// WriteWaits is called each time a write finds no room in the send buffer.
-	// moved reports whether the write has moved any bytes since it began or since
-	// the previous call. queued is the number of bytes in the send buffer if the
-	// kernel tells that but does not tell since when they wait (Unix sockets),
-	// and 0 otherwise. It is called on the writing goroutine and must not block.
+	// WriteWaits is called each time a write finds no room in the send buffer. moved reports
+	// whether the write has moved any bytes since it began or since the previous call. queued is
+	// the number of bytes in the send buffer if the kernel reports that but not since when they
+	// have been waiting (Unix sockets), and 0 otherwise. It is called on the writing goroutine
+	// and must not block.
 	WriteWaits(queued uint64, moved bool)
 }
 
-// A Simulated connection is none of the kernel's but answers as a kernel would. It is for tests
-// with a network in memory.
+// A Simulated connection isn't the kernel's, but answers as a kernel would. It's for tests with a
+// network in memory.
 type Simulated interface {
 	// Report returns what [InspectConn] does.
 	Report() Report
 
-	// Notify has w notified as by [Stream], and reports whether it will be.
+	// Notify notifies w as [Stream] does, and reports whether it will.
 	Notify(w Waiter) bool
 }
 
@@ -59,8 +59,8 @@ func Unwrap(nc net.Conn) net.Conn {
 	return nc
 }
 
-// InspectConn is [Inspect] of the socket that nc is or wraps. The Report is zero if
-// there is none, if it is closed, or if the system cannot tell.
+// InspectConn is [Inspect] of the socket that nc is or wraps. The Report is zero if there is no
+// socket, if it's closed, or if the system doesn't report anything.
 func InspectConn(nc net.Conn) (r Report) {
 	if sim, ok := nc.(Simulated); ok {
 		return sim.Report()

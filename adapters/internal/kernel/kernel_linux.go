@@ -63,13 +63,12 @@ func acked(fd uintptr) uint64 {
 // may be too small but is never too large. Output moves when new bytes are sent,
 // and when the peer acknowledges bytes while some are queued.
 //
-// The kernel records when it last sent data and when it last received an
-// acknowledgement. Neither time alone will do, because both advance although
-// nothing moves: data is retransmitted to a peer that has vanished, and a peer
-// with a closed window acknowledges each window probe. But retransmissions and
-// probes back off. The first follows the last progress after one retransmission
-// timeout, and each later one after twice the previous interval. So their number
-// tells for how long they have been going on.
+// The kernel records when it last sent data and when it last received an acknowledgement. Neither
+// time alone will do, because both advance although nothing moves: data is retransmitted to a
+// peer that has vanished, and a peer with a closed window acknowledges each window probe. But
+// retransmissions and probes back off. The first follows the last progress after one
+// retransmission timeout, and each later one after twice the previous interval. So their number
+// shows how long they have been going on.
 func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	last, acked, timeout := info.Last_data_sent, info.Last_ack_recv, info.Rto/1000
 	sent := last
@@ -81,7 +80,7 @@ func lastOutput(info *unix.TCPInfo, queued uint64) (ms uint32) {
 	if n > 0 { // the timeout has been doubled n times
 		sent += timeout - timeout>>(n-1)
 	}
-	if queued == 0 || shrunk { // the last acknowledgement is that of a keepalive probe, or repeats an earlier one
+	if queued == 0 || shrunk { // the last acknowledgement was for a keepalive probe, or repeats an earlier one
 		return sent
 	}
 	if n := int(info.Backoff) - int(info.Probes); info.Unacked == 0 && n > 0 {

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queue is a Unix stream socket that notifies a Waiter when a write starts to
-// wait. For such a socket the kernel tells how many bytes are queued, but not
-// since when. To find out whether the peer is reading, the number has to be
-// looked at when the wait begins and again later.
+// queue is a Unix stream socket that notifies a Waiter when a write starts to wait. For such a
+// socket the kernel reports how many bytes are queued, but not since when. To find out whether
+// the peer is reading, the number has to be read when the wait begins and again later.
 type queue struct {
 	*net.UnixConn
 	waiter Waiter

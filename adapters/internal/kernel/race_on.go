@@ -8,13 +8,12 @@ import (
 	"unsafe"
 )
 
-// For each Read and Write, package syscall tells the race detector two things:
-// which memory is accessed, and that everything before a Write happens before
-// everything after a Read. For the second it uses one variable that all
-// descriptors share. The functions below tell the detector the same about recv
-// and send. They reach that variable through a Read and a Write of syscall that
-// transfer nothing. So a stream is also ordered with a plain connection of
-// package net at the other end.
+// For each Read and Write, package syscall reports two things to the race detector: which memory
+// is accessed, and that everything before a Write happens before everything after a Read. For the
+// second it uses one variable that all descriptors share. The functions below tell the detector
+// the same about recv and send. They reach that variable through a Read and a Write of syscall
+// that transfer nothing. So a stream is also ordered with a plain connection of package net at
+// the other end.
 
 // raceReceived records that b was filled from fd. An empty b means end of file.
 func raceReceived(fd uintptr, b []byte) {

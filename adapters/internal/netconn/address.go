@@ -21,8 +21,8 @@ func (c *Conn) address() *address {
 	return nil
 }
 
-// learn asks for the peer's address, unless somebody has begun to. Then the connection is
-// counted by its key.
+// learn asks for the peer's address, unless another goroutine does already. When it's known, the
+// connection is counted with its key.
 func (c *Conn) learn(a *address) {
 	if a.asked.Swap(true) {
 		return
@@ -34,8 +34,8 @@ func (c *Conn) learn(a *address) {
 	c.tracking().Rekey()
 }
 
-// RemoteAddr returns the peer's address. Its type is that of the wrapped connection. That
-// is asked once, unless it is a *net.TCPConn or *net.UnixConn, and may block.
+// RemoteAddr returns the address that the wrapped connection reports. Unless that's a
+// *net.TCPConn or *net.UnixConn, it is asked once, and may block.
 func (c *Conn) RemoteAddr() net.Addr {
 	a := c.address()
 	if a == nil {
@@ -46,8 +46,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return a.addr
 }
 
-// KnownAddr returns the peer's address if it is known without waiting, and nil otherwise.
-// Then a goroutine waits for it. KnownAddr is for functions that others wait for, such as
+// KnownAddr returns the peer's address if it's known without waiting. Otherwise it returns nil,
+// and a goroutine waits for the address. KnownAddr is for functions that must not block, such as
 // Label of [idle.Options] and Key of [idle.Capacity].
 func (c *Conn) KnownAddr() net.Addr {
 	a := c.address()

@@ -25,18 +25,17 @@ type Conn struct {
 	inner net.Conn // a named field, as promoted methods would bypass track
 	flags atomic.Uint32
 
-	// Each mutex admits one goroutine at a time to a direction. So reports on a
-	// direction do not overlap. It makes nobody wait longer, as package net has
-	// such locks too.
+	// Each mutex admits one goroutine at a time to a direction. So reports on a direction do not
+	// overlap. It makes no goroutine wait longer, because package net has such locks too.
 	reading, writing sync.Mutex
 
 	track idle.Conn
 	setup *Setup
 
 	extra         atomic.Pointer[extra] // nil for most connections
-	queued        atomic.Uint32         // the kernel's send queue when last looked at; see movedSince
+	queued        atomic.Uint32         // the kernel's send queue at the last check; see movedSince
 	userDeadlines deadlines             // which deadlines the user has set
-	credit        kernel.Credit         // used if kernelCounts is set
+	credit        kernel.Credit         // valid if kernelCounts is set
 }
 
 // Flags for uncommon states. They share one word, so that the common case is a
@@ -45,18 +44,18 @@ const (
 	asking       = 1 << iota // OnTimeout is running for IdleTimeout
 	expired                  // Expire has been called, or Close: nothing is written any more either
 	reaped                   // the connection was closed because it had timed out
-	shut                     // expire has closed it at once, as it takes no deadlines
+	shut                     // expire has closed it at once, because it has no deadlines
 	readAhead                // see ReadAhead
 	crediting                // a policy has had a minimum write rate; see prepare
 	smallSteps               // large writes are made in small steps
 	messages                 // each write is a message, which must not be divided
 	notifies                 // inner reports when a write has to wait
-	plainTCP                 // inner is a *net.TCPConn, which does not
+	plainTCP                 // inner is a *net.TCPConn, which doesn't report that
 	sampled                  // queued is set, and no write has moved anything since
-	kernelCounts             // the kernel tells what the peer has acknowledged, and that counts for the rate
+	kernelCounts             // the kernel reports what the peer has acknowledged, and that counts for the rate
 	waited                   // with kernelCounts: the write in progress has waited, and bytes count for the rate
 	newAccount               // see RestartWriteRate
-	beats                    // reads and writes are no use; see CountsAsBeats
+	beats                    // reads and writes don't count as use; see CountAsBeats
 	retracked                // extra.track has replaced track; see Track
 
 	// The last read or write was stopped by the user's own deadline and has moved
@@ -70,9 +69,9 @@ const (
 	writeAdopted
 )
 
-// A large write or copy is made in steps, and its progress is reported after
-// each. Within a step only the kernel sees progress. Where the kernel does not
-// tell, steps must be so small that a slow reader takes one in time.
+// A large write or copy is made in steps, and its progress is reported after each. Within a step
+// only the kernel sees progress. If the kernel doesn't report it, steps must be small enough for
+// a slow reader to read one in time.
 const (
 	largeStep = 128 << 10
 	smallStep = 16 << 10
@@ -185,9 +184,9 @@ func (c *Conn) discard(err error) (int, error) {
 	for err == nil {
 		_, err = c.inner.Read(make([]byte, 512))
 	}
-	// The peer may have closed the connection in reply to what OnEnd wrote. Wait
-	// for Expire, so that the caller gets the timeout and not EOF. The wait is
-	// bounded, as it may be OnEnd itself that reads.
+	// The peer may have closed the connection in reply to what OnEnd wrote. Wait for Expire, so
+	// that the caller gets the timeout and not EOF. The wait is bounded, because it may be OnEnd
+	// itself that reads.
 	if errors.Is(err, io.EOF) {
 		c.awaitExpired(time.Second)
 	}
@@ -244,9 +243,8 @@ func (c *Conn) Write(b []byte) (written int, err error) {
 	return written, c.explain("write", err)
 }
 
-// beginWrite reports that a write begins. It does not if c has the flag unless,
-// which means that the beginning of the wait will be reported. c.writing must be
-// held.
+// beginWrite reports that a write begins, unless c has the flag unless: then the beginning of its
+// wait will be reported. c.writing must be held.
 func (c *Conn) beginWrite(unless uint32) {
 	m := c.flags.Load()
 	switch {
@@ -355,8 +353,8 @@ func (c *Conn) explain(op string, err error) error {
 	return explained
 }
 
-// Timeout returns the limit that the connection has passed, or nil if it has not
-// timed out. Other packages find the same error in those of Read and Write.
+// Timeout returns the limit that the connection has passed, or nil if it has not timed out.
+// errors.As finds the same error in the errors of Read and Write.
 func (c *Conn) Timeout() *idle.TimeoutError {
 	if l := c.extra.Load(); l != nil {
 		return l.timeout
@@ -378,10 +376,9 @@ func (c *Conn) Enter(p *idle.Phase) {
 // Established ends the handshake, as [idle.Conn.Established] does.
 func (c *Conn) Established() { c.trackedBy(c.flags.Load()).Established() }
 
-// ReadAhead says whether reads from now on are ahead of need: made only to see
-// input, or the end of it, as early as possible. While it is on, the peer owes
-// nothing, so ReadTimeout and MinReadRate do not count, even for a read that is
-// waiting. After ReadAhead(false) they count from the next read.
+// ReadAhead says whether the server now reads only to notice input, or its end, as early as
+// possible. Then the peer can't be late, so ReadTimeout and MinReadRate don't count, even for a
+// read that is waiting. After ReadAhead(false) they count from the next read.
 func (c *Conn) ReadAhead(on bool) {
 	c.setFlag(readAhead, on)
 	if on {
@@ -389,20 +386,20 @@ func (c *Conn) ReadAhead(on bool) {
 	}
 }
 
-// CountAsBeats says whether reads and writes from now on are no use of the connection. Bytes
-// that are read meanwhile count for no rate. It is for a protocol that knows when nothing but
-// keepalives comes and goes, and enters a phase without MinReadRate then.
+// CountAsBeats says whether reads and writes no longer count as use of the connection. Bytes that
+// are read meanwhile don't count for a rate. It's for a protocol that knows when only keepalives
+// are exchanged, and enters a phase without MinReadRate then.
 func (c *Conn) CountAsBeats(on bool) { c.setFlag(beats, on) }
 
 // Beat records a beat of the peer. It is for policies with a passive Heartbeat.
 func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 
-// End ends the connection for a cause of the caller's own, which [idle.TimeoutError] then
-// has; see [idle.Conn.End].
+// End ends the connection for a cause that the caller names, which [idle.TimeoutError] contains;
+// see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
 
-// Idle returns how long ago the last activity was, in either direction. The result may be
-// up to two ticks too short. Bytes that the kernel holds do not count before they are read.
+// Idle returns how long ago the last activity was, in either direction. The result may be up to
+// two ticks too short. Bytes in the kernel's buffer don't count until they are read.
 func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
 
 // Age returns how long the connection has been tracked; see [idle.Conn.Age].

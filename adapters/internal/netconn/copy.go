@@ -13,9 +13,9 @@ import (
 // does.
 type copyFunc func(io.Reader) (int64, error)
 
-// ReadFrom copies from r until EOF. It uses sendfile for a regular file, and
-// splice for a TCP or Unix connection, wrapped or not, where *net.TCPConn would. But
-// neither reports that it waits, so where MaxUnsent has an effect, it uses Write.
+// ReadFrom copies from r until EOF. It uses sendfile for a regular file, and splice for a TCP or
+// Unix connection, wrapped or not, where *net.TCPConn would. But neither reports when it waits,
+// so with MaxUnsent it uses Write.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	limited, isLimited := r.(*io.LimitedReader)
 	src, limit := r, int64(math.MaxInt64)
@@ -54,8 +54,8 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	return socket.spliceTo(math.MaxInt64, dst.ReadFrom)
 }
 
-// sendFile copies up to limit bytes of a file, in steps. As in package net, no
-// other write comes in between.
+// sendFile copies up to limit bytes of a file, in steps. As in package net, no other write
+// happens in between.
 func (c *Conn) sendFile(file io.Reader, limit int64, move copyFunc) (total int64, err error) {
 	c.writing.Lock()
 	defer c.unlock(&c.writing)

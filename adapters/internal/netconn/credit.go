@@ -5,21 +5,21 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Where the kernel counts acknowledged bytes, these count for a minimum write rate,
-// and Write does not report what it hands to the kernel. Bytes that merely wait in
-// the kernel buy a slow reader no time.
+// Where the kernel counts acknowledged bytes, these count for a minimum write rate, and Write
+// does not report what it hands to the kernel. Bytes that merely wait in the kernel don't give a
+// slow reader more time.
 //
-// The rate is over the time in which writes wait, so it counts the bytes that are
-// acknowledged in that time. Those of other times, of earlier phases for example, are
-// dropped when a wait begins. A wait is from the first time that a write finds no room
-// until the end of the write. While it lasts, examine reports what has been
-// acknowledged, and the end of the write reports the rest. If a wrapper lies between
-// that hides when a write has to wait, the wait never ends, and all bytes count. On
-// systems without kernel.Stream those of earlier phases and responses do not.
+// The rate is over the time in which writes wait, so it counts the bytes that are acknowledged in
+// that time. Bytes acknowledged at other times, such as in earlier phases, are dropped when a
+// wait begins. A wait lasts from the first time that a write finds no room until the end of the
+// write. Meanwhile examine reports what has been acknowledged, and the end of the write reports
+// the rest. If a wrapper in between hides when a write has to wait, the wait never ends, and all
+// bytes count. On systems without kernel.Stream, bytes of earlier phases and responses don't
+// count.
 //
-// None of this is done before a policy has a minimum write rate: prepare begins it when the
-// connection enters such a phase. If SetPolicy gives the rate to the phase that the connection
-// is in, adoptRate begins it when the rate first seems too low.
+// All of this begins only with a minimum write rate: in prepare, when the connection enters a
+// phase that has one, or in adoptRate, when the rate first seems too low after SetPolicy has
+// given one to the connection's present phase.
 
 // prepare makes c ready for the limits of p.
 func (c *Conn) prepare(p idle.Policy) {
@@ -34,7 +34,7 @@ func (c *Conn) prepare(p idle.Policy) {
 	}
 }
 
-// startCounting makes c ready for a minimum write rate. It returns false if c was so before.
+// startCounting makes c ready for a minimum write rate. It returns false if c was ready before.
 func (c *Conn) startCounting() bool {
 	if c.flags.Or(crediting)&crediting != 0 {
 		return false
@@ -52,10 +52,10 @@ func (c *Conn) startCounting() bool {
 	return true
 }
 
-// adoptRate changes e, the answer to a question about the minimum write rate, if nothing was
-// made ready for that before. Then only whole steps have been counted, and the peer may have
-// taken most of one. So the rate starts over. If the kernel does not count either, the peer
-// gets the time for the step that may be under way; the next ones are small.
+// adoptRate changes e, the state that examine returns for the minimum write rate, if counting had
+// not begun before. Until then only whole steps were counted, and the peer may have read most of
+// one. So the rate starts over. If the kernel doesn't count either, the peer gets time for the
+// step that may be under way; the next ones are small.
 func (c *Conn) adoptRate(e *idle.SocketState) {
 	if !c.startCounting() {
 		return
@@ -92,8 +92,8 @@ func (c *Conn) endWait(track *idle.Conn) {
 	}
 }
 
-// RestartWriteRate starts MinWriteRate anew with the next write that has to wait. It is
-// for servers that write one response after another.
+// RestartWriteRate restarts MinWriteRate with the next write that has to wait. It is for servers
+// that write one response after another.
 func (c *Conn) RestartWriteRate() {
 	if c.flags.Load()&(crediting|newAccount) == crediting {
 		c.flags.Or(newAccount)

@@ -21,11 +21,11 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.setDeadline(c.inner.SetWriteDeadline, writeDeadline, t)
 }
 
-// setDeadline sets a deadline of inner. If the connection has timed out, it
-// restores the deadline in the past by which Expire has ended it.
+// setDeadline sets a deadline of inner. If the connection has timed out, it restores the deadline
+// in the past that Expire has set.
 //
-// Removing a deadline that is not set costs nothing. Servers do that often:
-// net/http four times a request. After NetConn it is not known what is set.
+// Removing a deadline that is not set costs nothing. Servers do that often: net/http four times
+// per request. After NetConn, c can't know which deadlines are set.
 func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time) error {
 	if t.IsZero() && !c.userDeadlines.may(sides) && c.flags.Load()&expired == 0 {
 		return nil

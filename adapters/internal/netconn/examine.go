@@ -31,14 +31,13 @@ func (c *Conn) isWriting() bool {
 	return true
 }
 
-// movedSince reports whether the kernel's send queue may have moved since the
-// last look in the current write. It is for sockets for which the kernel does not
-// tell when output last moved, such as Unix sockets.
+// movedSince reports whether the kernel's send queue may have moved since the last check in the
+// current write. It's for sockets for which the kernel doesn't report when output last moved,
+// such as Unix sockets.
 //
-// The first look is made by WriteWaits, when the write begins to wait. If a
-// wrapper of the user's lies between, WriteWaits is not called, and the answer to
-// the first question is true. That makes a timeout late for a peer that takes
-// nothing, but never early for a slow one.
+// WriteWaits makes the first check, when the write begins to wait. If a wrapper of the user's is
+// in between, WriteWaits isn't called, and the first call of movedSince returns true. That makes
+// a timeout late for a peer that doesn't read, but never early for a slow one.
 func (c *Conn) movedSince(queued uint64) bool {
 	c.flags.Or(sampled)
 	return c.queued.Swap(uint32(queued)) != uint32(queued)

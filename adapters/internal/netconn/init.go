@@ -14,9 +14,9 @@ var ErrWrapped = errors.New("idlenet: the connection is a *idlenet.Conn already;
 // ErrNoTracker is returned for a nil tracker.
 var ErrNoTracker = errors.New("idlenet: the tracker is nil; did idle.New return an error?")
 
-// Init gives nc the timeouts of t. c must be zero. From then on use c and not nc. owner is
-// what t and the callbacks of s get: c, or what embeds c or a [Hidden] one. Init
-// retains s, which many connections can share.
+// Init gives nc the timeouts of t. c must be zero. From then on use c and not nc. t and the
+// callbacks of s get owner: c, or a value that embeds c or a [Hidden] one. Init retains s, which
+// many connections can share.
 //
 // Init fails, and leaves nc alone, if nc or t is nil, nc has timeouts already (ErrWrapped), t
 // is closed (idle.ErrClosed) or full (idle.ErrFull), or its policy has an active Heartbeat

@@ -7,7 +7,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Setup is what connections of one kind share; see [Conn.Init].
+// A Setup has what connections of one kind share; see [Conn.Init].
 type Setup struct {
 	Hooks idle.Hooks
 	in    func(any) *Conn
@@ -17,9 +17,9 @@ type Setup struct {
 	MaxUnsent int
 }
 
-// NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which
-// may be nil. The other hooks are ours. in returns the Conn that a reader or writer is
-// part of, if it reads and writes exactly as that does, or nil; in may be nil.
+// NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which may
+// be nil. The other hooks are ours. in returns the Conn inside a reader or writer that reads and
+// writes exactly like that Conn, or nil; in may be nil.
 func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s := &Setup{Hooks: callbacks, in: in}
 	s.Hooks.Probe = func(owner any, about idle.Reason) idle.SocketState { return owner.(isConn).conn().examine(about) }
@@ -48,7 +48,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	c.timedOut(err)
 	c.setExpired()
 	if isWriteTimeout(err) {
-		c.SetLinger(0) // otherwise the kernel keeps untaken data for minutes
+		c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
 	}
 	if err := c.inner.SetDeadline(past()); err != nil {
 		c.flags.Or(shut)
@@ -56,8 +56,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	}
 }
 
-// isWriteTimeout reports whether err means that the peer does not take what it is
-// sent.
+// isWriteTimeout reports whether err means that the peer doesn't read.
 func isWriteTimeout(err *idle.TimeoutError) bool {
 	return err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 }
@@ -74,9 +73,9 @@ func (c *Conn) reap() {
 	c.inner.Close()
 }
 
-// onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not
-// count as activity: they may be a farewell. So sent does not report them. For other limits
-// they would not count anyway.
+// onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not count
+// as activity: they may be a farewell. So sent does not report them. For other limits they
+// wouldn't count anyway.
 func (c *Conn) onTimeout(ask func(any, *idle.TimeoutError) bool, owner any, err *idle.TimeoutError) (keep bool) {
 	if err.Reason == idle.ReasonIdle {
 		c.flags.Or(asking)

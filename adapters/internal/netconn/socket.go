@@ -9,8 +9,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 )
 
-// NetConn returns the connection that c wraps. Reads and writes on it are not
-// seen as activity.
+// NetConn returns the connection that c wraps. Reads and writes on it don't count as activity.
 func (c *Conn) NetConn() net.Conn {
 	if c.userDeadlines.Load()&exposed == 0 {
 		c.userDeadlines.unlock(c.userDeadlines.lock() | exposed)

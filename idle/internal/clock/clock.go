@@ -1,4 +1,4 @@
-// Package clock is the coarse clock of a tracker. It knows nothing of connections.
+// Package clock is the coarse clock of a tracker. It knows nothing about connections.
 //
 // A [Clock] counts ticks. Once a tick the driver copies the count into every shard, so an
 // activity reads the time with one load. While little is active the clock sleeps, and
@@ -32,9 +32,9 @@ import (
 // each activity takes its slow path, and reads the real clock there. When that has been
 // read too often, the clock runs again (see sleep.go).
 //
-// Stamps never go back: what begins after a stamp was given has that one or a later
-// one. wake withdraws the allowance before it reads the time for the copies, so what
-// others have read with it is no later.
+// Stamps never go back: an activity that begins after a stamp was handed out gets the same stamp
+// or a later one. wake withdraws the allowance before it reads the time for the copies, so
+// readings with the allowance are no later than the copies.
 type Clock struct {
 	Tick  time.Duration
 	Slack time.Duration
@@ -53,7 +53,7 @@ type Clock struct {
 	allowance allowance // of readings, while the clock sleeps
 	quiet     quiet     // the driver's
 
-	signal  chan struct{} // has the driver look for work
+	signal  chan struct{} // wakes the driver
 	stopped atomic.Bool   // the driver has ended, and nobody keeps the copies up to date
 }
 
@@ -62,8 +62,8 @@ const SlackShare = 8
 
 const asleep = 0 // the value of last while the clock sleeps
 
-// MaxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits. They are
-// refreshed at each look at a connection, and there is one at least this often.
+// MaxTicks is the longest timeout in ticks. Stamps have 31 or 32 bits. They are refreshed at each
+// check of a connection, and there is one at least this often.
 const MaxTicks = 1 << 28
 
 // New returns a clock with the given tick, which sleeps.
@@ -86,7 +86,7 @@ func (k *Clock) Hold() (release func()) {
 	return k.mu.Unlock
 }
 
-// Shift makes k d older. It is for tests, and nobody else may use k at the same time.
+// Shift makes k older by d. It's for tests, and no other goroutine may use k at the same time.
 func (k *Clock) Shift(d time.Duration) { k.start = k.start.Add(-d) }
 
 // Elapsed returns the time since the clock started.
@@ -127,9 +127,8 @@ func (k *Clock) settledAgo(d time.Duration) int64 {
 	return int64((k.Elapsed() - k.Slack - d) / k.Tick)
 }
 
-// StampAgo returns the stamp for something that is said to have happened d ago.
-// ok is false if d is 0, which means not known, or so long that stamps cannot
-// tell.
+// StampAgo returns the stamp for something that happened d ago. ok is false if d is 0, which
+// means not known, or too long for a stamp.
 func (k *Clock) StampAgo(d time.Duration) (stamp Stamp, ok bool) {
 	if d <= 0 || d/k.Tick >= MaxTicks {
 		return Stamp{}, false
@@ -137,7 +136,7 @@ func (k *Clock) StampAgo(d time.Duration) (stamp Stamp, ok bool) {
 	return StampOf(k.settledAgo(d)), true
 }
 
-// In returns the tick that now returns after d. d may be very long.
+// In returns the tick that Now will return after d. d may be very long.
 func (k *Clock) In(d time.Duration) int64 {
 	return int64((k.Elapsed() + min(d, math.MaxInt64/2)) / k.Tick)
 }
@@ -192,8 +191,8 @@ func (k *Clock) Sleep() {
 	}
 }
 
-// Read returns the current stamp, for those who found that the clock sleeps. If it has
-// been read too often, it runs from now on.
+// Read returns the current stamp, for a caller that found the clock asleep. If it has been read
+// too often, the clock wakes up.
 func (k *Clock) Read() Stamp {
 	if at := k.Elapsed(); k.allowance.take(at) {
 		return StampOf(int64(at / k.Tick))
@@ -217,13 +216,13 @@ func (k *Clock) wake() {
 	k.Hurry()
 }
 
-// Signal returns the channel on which Hurry makes the driver look for work.
+// Signal returns the channel on which Hurry wakes the driver.
 func (k *Clock) Signal() <-chan struct{} { return k.signal }
 
 // Stop says that the driver has ended, and nobody calls Publish any more.
 func (k *Clock) Stop() { k.stopped.Store(true) }
 
-// Hurry makes the driver look for work.
+// Hurry makes the driver run what is due.
 func (k *Clock) Hurry() {
 	select {
 	case k.signal <- struct{}{}:
@@ -261,7 +260,7 @@ func (k *Clock) End(stamp int64) int64 {
 	return k.gaps.end(stamp)
 }
 
-// Recent returns settled or, when that is cheaper, a tick shortly before it.
+// Recent returns the settled tick or, when that's cheaper, a tick shortly before it.
 func (k *Clock) Recent() int64 {
 	if last := k.last.Load(); last != asleep && !k.stopped.Load() {
 		return last - 1

@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// While the clock runs, the driver wakes up once a tick. While it sleeps, each
-// activity reads the real clock. What is cheaper depends on how many there are: a
-// wake-up of the driver costs as much as readsPerTick readings (36 µs, most of it in Go's
-// scheduler, and 60 ns; BenchmarkWakeUp and BenchmarkTouchAsleep).
+// While the clock runs, the driver wakes up once a tick. While it sleeps, each activity reads the
+// real clock. Which is cheaper depends on the number of activities: a wake-up of the driver costs
+// as much as readsPerTick readings (36 µs, most of it in Go's scheduler, and 60 ns;
+// BenchmarkWakeUp and BenchmarkTouchAsleep).
 const (
 	readsPerTick = 512
 
-	// A sleeping clock lets so many readings pass at once. So a burst after a silence
-	// need not wake it, and one that does has cost no more than the few ticks for which
-	// the clock then runs.
+	// A sleeping clock allows this many readings at once. So a short burst doesn't wake it, and a
+	// burst that does has cost no more than the few ticks for which the clock then runs.
 	burstOfReads = 8 * readsPerTick
 
-	// A running clock falls asleep after some quiet ticks: those with fewer slow paths
-	// than FewSlowPaths. An activity reads the time up to three times, at both ends of a
-	// wait and in between, so what makes the clock sleep is far from waking it.
+	// A running clock falls asleep after some quiet ticks: those with fewer slow paths than
+	// FewSlowPaths. An activity reads the time up to three times, at both ends of a wait and in
+	// between. So the load at which the clock falls asleep is far below the load that wakes it.
 	FewSlowPaths = 64
 
-	// So many ticks must be quiet. If the clock is woken again soon, as by one
-	// connection that is active all the time, it is twice as many for the next time.
+	// How many ticks must be quiet. If the clock is woken again soon, such as by one connection
+	// that is active all the time, the number doubles for the next time.
 	leastQuiet, mostQuiet = 8, 512
 )
 
-// An allowance is for how many readings of the real clock a sleeping clock lets pass.
-// Each uses up some time, and what is used up cannot be ahead of the real time. This
-// is the generic cell rate algorithm (ITU-T I.371).
+// An allowance limits how many readings of the real clock a sleeping clock allows. Each uses up
+// some time, and the time used up can't be ahead of the real time. This is the generic cell rate
+// algorithm (ITU-T I.371).
 type allowance struct {
 	each time.Duration // what one reading uses up
 	most time.Duration // how much can be saved up
@@ -39,8 +38,8 @@ type allowance struct {
 
 const withdrawn = math.MaxInt64
 
-// take takes the allowance for one reading, which has shown the given time. It reports
-// whether there is one.
+// take takes the allowance for one reading, which returned the given time. It reports whether
+// there was one.
 func (a *allowance) take(at time.Duration) bool {
 	for {
 		used := a.used.Load()
@@ -60,8 +59,8 @@ func (a *allowance) take(at time.Duration) bool {
 // grant gives the full allowance.
 func (a *allowance) grant() { a.used.Store(0) }
 
-// withdraw makes take fail from now on. Readings that it has let pass were made before
-// withdraw returns.
+// withdraw makes take fail from now on. Readings that it has allowed were made before withdraw
+// returns.
 func (a *allowance) withdraw() { a.used.Store(withdrawn) }
 
 // A Tuning says when a clock falls asleep and wakes up. All but tests use
@@ -103,7 +102,7 @@ type quiet struct {
 	slept   int64  // the tick at which the clock last fell asleep
 }
 
-// enough reports whether a clock that is running is to fall asleep.
+// enough reports whether a running clock should fall asleep.
 func (q *quiet) enough(now int64, slowPaths uint32, running bool) bool {
 	switch {
 	case !running:
