@@ -51,6 +51,9 @@ func closedAfterBurst(t *testing.T, address string, ended <-chan error) {
 	}
 	c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.ReadFull(c, make([]byte, burst)); err != nil {
+		if took := time.Since(begin); took > limit/2 { // the end has come, and a reset discards what wasn't read
+			t.Skipf("the machine is too busy: a client that was to read at once did so after %v", took)
+		}
 		t.Fatal(err)
 	}
 	soon(t, ended, "end")

@@ -28,12 +28,10 @@ func serveBounded() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: boundedDescriptors, Max: boundedDescriptors}); err != nil {
 		return fmt.Errorf("setrlimit: %w", err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	address := ln.Addr().String()
-	ln.Close()
 	server := &boundedServer{address: address}
 	h, err := idlegnet.Wrap(server, idle.Policy{IdleTimeout: time.Hour}, nil)
 	if err != nil {

@@ -3,7 +3,9 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -110,12 +112,11 @@ type gnetServer struct {
 }
 
 func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn, []byte)) (*gnetServer, func(), error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // gnet does not tell which port it has chosen
+	address, err := freeAddress()
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &gnetServer{address: ln.Addr().String(), boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
-	ln.Close()
+	s := &gnetServer{address: address, boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
 	if s.wheel, err = idlegnet.Wrap(s, p, opts); err != nil {
 		return nil, nil, err
 	}
@@ -134,6 +135,19 @@ func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn
 			<-run
 		}, nil
 	}
+}
+
+// freeAddress returns an address for gnet, which doesn't tell which port it has chosen. Systems
+// give listeners of other tests, and outgoing connections, higher ports.
+func freeAddress() (address string, err error) {
+	for range 100 {
+		address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", address); err == nil {
+			return address, ln.Close()
+		}
+	}
+	return "", err
 }
 
 func startGnet(t *testing.T, p idle.Policy, traffic func(gnet.Conn, []byte)) *gnetServer {

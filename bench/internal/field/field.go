@@ -209,7 +209,7 @@ func (t *tail) Write(b []byte) (int, error) {
 // configure writes the configuration and a certificate to dir, and returns where the server will
 // listen.
 func (d *daemon) configure(dir, backend string) (address string, err error) {
-	if address, err = freeAddress(); err != nil {
+	if address, err = server.FreeAddress(); err != nil {
 		return "", err
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // some run as another user
@@ -235,16 +235,6 @@ func (d *daemon) configure(dir, backend string) (address string, err error) {
 		}
 	}
 	return address, nil
-}
-
-// freeAddress returns an address of loopback that is free.
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }
 
 // await waits until a server of HTTP answers as it should.

@@ -25,7 +25,7 @@ func (b *booter) OnBoot(e gnet.Engine) gnet.Action {
 }
 
 func newGnet(c Config) (*Server, error) {
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -51,17 +51,6 @@ func newGnet(c Config) (*Server, error) {
 		return b.engine.Stop(ctx)
 	}
 	return s, nil
-}
-
-// freeAddress returns an address on which nobody listens: gnet does not tell
-// which port it has chosen.
-func freeAddress() (string, error) {
-	ln, err := Listen()
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }
 
 type gnetEcho struct{ gnet.BuiltinEventEngine }

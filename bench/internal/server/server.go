@@ -12,6 +12,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
@@ -117,6 +118,19 @@ func New(c Config) (*Server, error) {
 
 // Listen listens on a free port of loopback.
 func Listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// FreeAddress returns an address of loopback for a server that can't choose a port, or doesn't
+// tell which one. Systems give other listeners, and outgoing connections, higher ports.
+func FreeAddress() (address string, err error) {
+	for range 100 {
+		address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", address); err == nil {
+			return address, ln.Close()
+		}
+	}
+	return "", err
+}
 
 // Start has the server serve. It returns when clients can connect.
 func (s *Server) Start() error {
