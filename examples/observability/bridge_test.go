@@ -47,7 +47,7 @@ func TestBridge(t *testing.T) {
 	}
 	for _, p := range gauge.DataPoints {
 		phase, _ := p.Attributes.Value("phase")
-		if want := map[string]float64{"second": 2}[phase.AsString()]; p.Value != want {
+		if want := map[string]float64{"lasting": 2}[phase.AsString()]; p.Value != want {
 			t.Errorf("%v are in phase %s; want %v", p.Value, phase.AsString(), want)
 		}
 	}

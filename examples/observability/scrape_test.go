@@ -24,7 +24,7 @@ import (
 // Two of its connections have timed out, one was shed, and two are live.
 func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 	t.Helper()
-	tracker, err := idle.New(idle.Policy{Name: "first", IdleTimeout: 20 * time.Millisecond}, nil)
+	tracker, err := idle.New(idle.Policy{Name: "new", IdleTimeout: time.Hour}, &idle.Options{Tick: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,11 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 	if err := tracker.SetCapacity(idle.Capacity{MaxConns: 10}); err != nil {
 		t.Fatal(err)
 	}
-	second, err := tracker.Phase(idle.Policy{Name: "second", IdleTimeout: time.Hour})
+	lasting, err := tracker.Phase(idle.Policy{Name: "lasting", IdleTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, err := tracker.Phase(idle.Policy{Name: "brief", IdleTimeout: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,9 @@ func newRegistry(t *testing.T) (*prometheus.Registry, *idle.Tracker) {
 			t.Fatal(err)
 		}
 		if i < 3 {
-			c.Enter(second)
+			c.Enter(lasting)
+		} else {
+			c.Enter(brief)
 		}
 		if i == 0 {
 			c.End("tests")
