@@ -401,11 +401,11 @@ func TestFullForGood(t *testing.T) {
 	if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
 		t.Fatal(err)
 	}
-	hooks, refused := &Hooks{Expire: func(any, *TimeoutError) {}}, 0
+	hooks := &Hooks{Expire: func(any, *TimeoutError) {}}
 	for range newcomers {
-		c := new(Conn)
+		c, come := new(Conn), time.Now()
 		for err := tr.Track(c, c, hooks); err != nil; err = tr.Track(c, c, hooks) {
-			if refused++; refused > newcomers/10 {
+			if time.Since(come) > 30*time.Second {
 				t.Fatalf("%v; there are %d of %d", err, tr.Stats().Live, most)
 			}
 			time.Sleep(time.Millisecond)

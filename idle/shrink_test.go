@@ -8,16 +8,16 @@ import (
 
 // shrink returns a part of a trace that fails as well, and of which no single
 // event can be left out: Zeller's ddmin. What is left keeps its time, so that
-// leaving out an event is silence instead. After a while it gives up, and returns what it
-// has.
+// leaving out an event is silence instead. After many tries it gives up, and returns what
+// it has.
 func shrink(trace []happening, fails func([]happening) bool) []happening {
-	begun := time.Now()
 	trace = truncate(trace, fails)
+	tries := 0
 	for size := (len(trace) + 1) / 2; ; size = (size + 1) / 2 {
 		for again := true; again; {
 			again = false
 			for from := 0; from < len(trace); {
-				if time.Since(begun) > shrinkFor {
+				if tries++; tries > shrinkTries {
 					return trace
 				}
 				some := slices.Delete(slices.Clone(trace), from, min(from+size, len(trace)))
@@ -34,7 +34,7 @@ func shrink(trace []happening, fails func([]happening) bool) []happening {
 	}
 }
 
-const shrinkFor = 30 * time.Second
+const shrinkTries = 3000
 
 // truncate finds about the shortest beginning that fails, by halving.
 func truncate(trace []happening, fails func([]happening) bool) []happening {
