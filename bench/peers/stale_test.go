@@ -16,51 +16,35 @@ func smallScale() scale {
 	return s
 }
 
-// fake is a contender with faults: it expires connections after a part of the
-// timeout, and every tenth never.
+// fake is a contender with faults: it expires connections at once, and every tenth never. It
+// doesn't leave that to a goroutine, so it's early for sure.
 type fake struct {
 	contender.Contender
-	after   time.Duration
 	expired func(int)
 }
 
-// fakeKind returns a fake that waits for a part of each timeout.
-func fakeKind(part float64) contender.Kind {
-	return contender.Kind{
-		Name: "fake",
-		New: func(n int, timeout time.Duration, expired func(int)) (contender.Contender, error) {
-			f := &fake{after: time.Duration(part * float64(timeout)), expired: expired}
-			var err error
-			f.Contender, err = contender.All()[0].New(n, time.Hour, func(int) {})
-			return f, err
-		},
-	}
+var fakeKind = contender.Kind{
+	Name: "fake",
+	New: func(n int, timeout time.Duration, expired func(int)) (contender.Contender, error) {
+		c, err := contender.All()[0].New(n, time.Hour, func(int) {})
+		return &fake{c, expired}, err
+	},
 }
 
 func (f *fake) Arm(i int) {
-	switch {
-	case f.after == 0: // not left to a goroutine, so that it is for sure
+	if i%10 != 0 {
 		f.expired(i)
-	case i%10 != 0:
-		time.AfterFunc(f.after, func() { f.expired(i) })
 	}
 	f.Contender.Arm(i)
 }
 
-// TestEarlyAndLost puts a contender through the workload that expires all
-// connections after half the timeout, and every tenth never.
+// TestEarlyAndLost puts a contender through the workload that is early, and loses every tenth.
 func TestEarlyAndLost(t *testing.T) {
 	s := smallScale()
 	for _, w := range []workload{staleSpread(s), staleAtOnce(s)} {
-		var o outcome
-		for range 5 { // on a slow machine even the fake may come late
-			var err error
-			if o, err = w.run(turn{kind: fakeKind(0.5), conns: s.Crowd, scale: s}); err != nil {
-				t.Fatal(err)
-			}
-			if o.Early == 90 && o.Lost == 10 {
-				break
-			}
+		o, err := w.run(turn{kind: fakeKind, conns: s.Crowd, scale: s})
+		if err != nil {
+			t.Fatal(err)
 		}
 		if o.Early != 90 || o.Lost != 10 {
 			t.Errorf("%s: early %d and lost %d, want 90 and 10", w.name, o.Early, o.Lost)
@@ -68,7 +52,7 @@ func TestEarlyAndLost(t *testing.T) {
 		if !strings.Contains(o.Note, "early by up to") {
 			t.Errorf("%s: the note is %q", w.name, o.Note)
 		}
-		r := newRow(&contest{work: w, kind: fakeKind(0.5), conns: s.Crowd, outcomes: []outcome{o}}, w.measures[1])
+		r := newRow(&contest{work: w, kind: fakeKind, conns: s.Crowd, outcomes: []outcome{o}}, w.measures[1])
 		if r.honest() {
 			t.Errorf("%s: the row counts as honest", w.name)
 		}
@@ -94,9 +78,8 @@ func TestIdlewheelKeepsItsWord(t *testing.T) {
 // what is measured.
 func TestEarlyElsewhere(t *testing.T) {
 	s := smallScale()
-	hasty := fakeKind(0)
 	for _, w := range []workload{resetHot(), resetRandom(100), armCancel(100), memory(100), collect(100)} {
-		o, err := w.run(turn{kind: hasty, conns: max(w.conns, 20), scale: s})
+		o, err := w.run(turn{kind: fakeKind, conns: max(w.conns, 20), scale: s})
 		if err != nil {
 			t.Fatal(err)
 		}
