@@ -59,8 +59,12 @@ func TestAttack(t *testing.T) {
 					attackers += d.Attackers
 					cut += d.Cut
 					others += d.Holding + d.Refused
+					// net/http gives a client 2 s for the preface of HTTP/2, and 10 s for what it takes for HTTP/1.
+					if byItself := d.Case == "h2-preface-stops" || d.Case == "h2-no-preface"; o.Variant == server.Bare && d.Cut > 0 && !byItself {
+						t.Errorf("bare, %s: %d of %s are cut", o.Descriptors, d.Cut, d.Case)
+					}
 				}
-				if attackers != 60 || cut+others != attackers || o.Variant == server.Bare && cut > 0 || o.Variant == server.Ours && cut == 0 {
+				if attackers != 60 || cut+others != attackers || o.Variant == server.Ours && cut == 0 {
 					t.Errorf("%s, %s: %d attackers, %d cut, %d others", o.Variant, o.Descriptors, attackers, cut, others)
 				}
 				if o.Honest.Requests == 0 || o.End.RSS == 0 || o.Full.Goroutines == 0 || o.Full.Open == 0 {
