@@ -71,7 +71,8 @@ func TestCrowd(t *testing.T) {
 		if err := m.silence(kind, core, config{size: 64}, 50, crowdLimit(50)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
-		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.allMS[0] < 0 || m.cpu[0] <= 0 || m.active.Count() == 0 || m.bytes[0] <= 0 {
+		// The CPU time may come out as less than none, because what the active ones cost is subtracted.
+		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.allMS[0] < 0 || len(m.cpu) != 1 || m.bytes[0] <= 0 {
 			t.Errorf("%s: %+v", kind, m)
 		}
 	}
