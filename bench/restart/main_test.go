@@ -17,7 +17,7 @@ func invoke(args string) (status int, stdout, stderr string) {
 
 // TestRestart: no request fails through three restarts.
 func TestRestart(t *testing.T) {
-	status, stdout, stderr := invoke("-restarts 3 -clients 4 -lame-duck 400ms -drain 500ms -json")
+	status, stdout, stderr := invoke("-restarts 3 -clients 4 -lame-duck 2s -drain 500ms -json")
 	var r report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || stderr != "" {
 		t.Fatalf("%v, %q in %q", err, stderr, stdout)

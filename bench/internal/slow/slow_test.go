@@ -212,18 +212,21 @@ func TestOptions(t *testing.T) {
 // connection that does not begin with the preface.
 func TestPrefaceFirst(t *testing.T) {
 	for name, want := range map[string]string{"h2-no-preface": "", "h2-preface-stops": http2.ClientPreface} {
-		sent := make(chan string, 1)
-		target := serve(t, func(c net.Conn) {
-			http2.NewFramer(c, nil).WriteSettings()
-			all, _ := io.ReadAll(c)
-			sent <- string(all)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent := make(chan string, 1)
+			target := serve(t, func(c net.Conn) {
+				http2.NewFramer(c, nil).WriteSettings()
+				all, _ := io.ReadAll(c)
+				sent <- string(all)
+			})
+			target.Scheme, target.Protocols = "http", []string{"h2"}
+			cases := only(func(c slow.Case) bool { return c.Name == name })
+			slow.Run(t.Context(), target, slow.Options{GiveUp: 5 * time.Second}, cases)
+			if got := <-sent; got != want {
+				t.Errorf("it sends %q; want %q", got, want)
+			}
 		})
-		target.Scheme, target.Protocols = "http", []string{"h2"}
-		cases := only(func(c slow.Case) bool { return c.Name == name })
-		slow.Run(t.Context(), target, slow.Options{GiveUp: time.Second}, cases)
-		if got := <-sent; got != want {
-			t.Errorf("%s sends %q; want %q", name, got, want)
-		}
 	}
 }
 
