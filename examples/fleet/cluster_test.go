@@ -68,7 +68,7 @@ func TestClusterServerDies(t *testing.T) {
 	}
 	silent = max(silent, time.Since(last))
 	t.Log("who was silent for ", silent.Round(time.Millisecond))
-	if silent > 2*recovery {
+	if silent >= 15*time.Second {
 		t.Errorf("no directory has answered for %v", silent)
 	}
 	eventually(t, "limits can be changed", func() bool {
@@ -78,6 +78,6 @@ func TestClusterServerDies(t *testing.T) {
 		}
 		return err == nil && len(verdicts) == 3
 	})
-	mustSettle(t, f, recovery)
+	mustSettle(t, f)
 	mustLoseNothing(t, f)
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -19,8 +18,8 @@ func startEngine(dir string, port int) (*server.Server, error) {
 		return nil, err
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		return nil, errors.New("the embedded NATS server is not ready after 10 s")
+	if !s.ReadyForConnections(patience) {
+		return nil, fmt.Errorf("the embedded NATS server is not ready after %v", patience)
 	}
 	return s, nil
 }

@@ -68,6 +68,9 @@ type mob struct {
 	answers chan report
 }
 
+// patience is for what takes a few seconds, however busy the machine is.
+const patience = time.Minute
+
 // crowdMost is how many clients a process has: they have to fit into its descriptors.
 const crowdMost = 8000
 
@@ -99,13 +102,13 @@ func startFleet(ctx context.Context, o options) (f *fleet, err error) {
 		}
 		f.ended.Go(func() { f.supervise(ctx, i) })
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; wait(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; wait(ctx, 100*time.Millisecond) {
 		states, err := f.nc.States(ctx, o.processCount(), time.Second)
 		switch {
 		case err != nil || allReady(states, o.processCount()):
 			return f, err
 		case time.Now().After(deadline):
-			return f, fmt.Errorf("%d of %d processes answer after 20 s, and not all are ready", len(states), o.processCount())
+			return f, fmt.Errorf("%d of %d processes answer after %v, and not all are ready", len(states), o.processCount(), patience)
 		}
 	}
 }

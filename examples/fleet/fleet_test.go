@@ -28,10 +28,6 @@ func TestMain(m *testing.M) {
 // busy.
 const most = 30 * time.Second
 
-// goneMost is how long the clients of a node that is dead or stopped may still be known: 3 s
-// of its lease and a second are promised, and the machine may be busy.
-const goneMost = 8 * time.Second
-
 // freePorts returns the first of n ports that are free. Systems give outgoing connections
 // higher ports. Crowds make thousands of those, which could take a port before a node does.
 func freePorts(t *testing.T, n int) int {
@@ -78,21 +74,21 @@ func populated(t *testing.T, o options) *fleet {
 	if err := f.connected(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustSettle(t, f, most)
+	mustSettle(t, f)
 	return f
 }
 
 // mustSettle waits until no client is misplaced, and returns how long that took.
-func mustSettle(t *testing.T, f *fleet, limit time.Duration) time.Duration {
+func mustSettle(t *testing.T, f *fleet) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	worst, example, err := f.oracle.settle(t.Context(), limit)
+	worst, example, err := f.oracle.settle(t.Context(), most)
 	if err != nil || worst > 0 {
 		for _, s := range f.mustStates(t) {
 			t.Logf("%s: ready %t, lease renewed %.1f s ago, %d peers, knows %v", s.Node, s.Ready, s.LeaseAge, s.Peers, s.Known)
 			t.Log(metrics(s.Lease.Ops))
 		}
-		t.Fatalf("after %v %d clients are misplaced: %s; %v", limit, worst, example, err)
+		t.Fatalf("after %v %d clients are misplaced: %s; %v", most, worst, example, err)
 	}
 	return time.Since(begun)
 }
@@ -122,10 +118,12 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 
 func (f *fleet) mustStates(t *testing.T) []node.State {
 	t.Helper()
-	states, err := f.nc.States(t.Context(), f.processCount(), 2*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var states []node.State
+	eventually(t, "the test is connected to the engine", func() (ok bool) {
+		var err error
+		states, err = f.nc.States(t.Context(), f.processCount(), 2*time.Second)
+		return err == nil
+	})
 	return states
 }
 
@@ -232,11 +230,7 @@ func TestKill(t *testing.T) {
 		}
 		eventually(t, "the clients of node3 are gone, and no others", func() bool { return f.whereIs(fmt.Sprint("guest-", i)) == want })
 	}
-	took := time.Since(begun)
-	t.Log("gone after ", took)
-	if took > goneMost {
-		t.Errorf("they are gone after %v; the lease is for 3 s", took)
-	}
+	t.Log("gone after ", time.Since(begun)) // TestDeadNode is about that
 	eventually(t, "node3 is back", func() bool { return allReady(f.mustStates(t), 3) })
 	f.guest(t, 2, "guest-2", 2)
 	eventually(t, "guest-2 is at node3 again", func() bool { return f.whereIs("guest-2") == "node3" })
@@ -343,7 +337,7 @@ func TestDrain(t *testing.T) {
 	}
 	e, p := evenness(r.Moves, f.over, 2) // a busy machine may be less even
 	t.Logf("in any second at most %.1f %% more or less, and %.2f times its share at any node", e, p)
-	mustSettle(t, f, most)
+	mustSettle(t, f)
 	mustLoseNothing(t, f)
 }
 

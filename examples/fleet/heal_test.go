@@ -62,7 +62,7 @@ func TestLostStore(t *testing.T) {
 	if err := f.connected(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("right again after ", mustSettle(t, f, recovery))
+	t.Log("right again after ", mustSettle(t, f))
 	for _, s := range f.mustStates(t) {
 		if got := time.Duration(s.Limits.Limits.Idle); got != 45*time.Second {
 			t.Errorf("%s has an idle limit of %v; want 45s", s.Node, got)
@@ -98,7 +98,7 @@ func TestRefusedCredentials(t *testing.T) {
 	if f.server, err = startEngine(f.dir, port); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("right again after ", mustSettle(t, f, recovery))
+	t.Log("right again after ", mustSettle(t, f))
 	mustLoseNothing(t, f)
 }
 
@@ -187,7 +187,7 @@ func TestTwoFleets(t *testing.T) {
 		}
 	}
 	for _, f := range []*fleet{blue, green} {
-		mustSettle(t, f, recovery)
+		mustSettle(t, f)
 		mustLoseNothing(t, f)
 	}
 }

@@ -32,7 +32,7 @@ func TestDirectoryProcesses(t *testing.T) {
 	if err := f.connected(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("right again after ", mustSettle(t, f, most))
+	t.Log("right again after ", mustSettle(t, f))
 	if err := f.wipeScene(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -103,27 +103,27 @@ func (f *fleet) finish(r result) (result, error) {
 	ctx := context.Background() // the context of run may be done
 	f.rate = 0
 	sum, err := f.report(question{})
-	for deadline := time.Now().Add(20 * time.Second); err == nil && sum.Waiting > 0 && time.Now().Before(deadline); sum, err = f.report(question{}) {
+	for deadline := time.Now().Add(patience); err == nil && sum.Waiting > 0 && time.Now().Before(deadline); sum, err = f.report(question{}) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if err != nil {
 		return r, err
 	}
 	r.Letters, r.LettersAgain, r.Lost = sum.Sent, sum.Repeated, max(sum.Waiting, sum.Sent-sum.Received)
-	r.Misplaced, r.Example, err = f.oracle.settle(ctx, 10*time.Second)
+	r.Misplaced, r.Example, err = f.oracle.settle(ctx, patience)
 	f.oracle.add(&r)
 	return r, err
 }
 
 // connected waits until all clients are.
 func (f *fleet) connected(ctx context.Context) error {
-	for deadline := time.Now().Add(time.Minute); ; wait(ctx, 200*time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; wait(ctx, 200*time.Millisecond) {
 		r, err := f.report(question{})
 		switch {
 		case err != nil || ctx.Err() != nil || r.Connected == f.clients:
 			return err
 		case time.Now().After(deadline):
-			return fmt.Errorf("%d of %d clients are connected after a minute", r.Connected, f.clients)
+			return fmt.Errorf("%d of %d clients are connected after %v", r.Connected, f.clients, patience)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (f *fleet) wipeScene(ctx context.Context) error {
 
 // settled waits until nothing is misplaced after what has happened at the given time.
 func (f *fleet) settled(ctx context.Context, begun time.Time, happened, later string) error {
-	worst, example, err := f.oracle.settle(ctx, 20*time.Second)
+	worst, example, err := f.oracle.settle(ctx, patience)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (f *fleet) runNeighbor(ctx context.Context) error {
 		return err
 	}
 	defer n.close()
-	r, err := n.run(ctx)
+	r, err := n.write(ctx)
 	if err == nil && (r.Lost > 0 || r.Misplaced > 0) {
 		err = fmt.Errorf("the neighbor has lost %d letters, and misplaced %d clients: %s", r.Lost, r.Misplaced, r.Example)
 	}
@@ -252,6 +252,22 @@ func (f *fleet) runNeighbor(ctx context.Context) error {
 		f.out("the neighbor on the same engine has lost nothing of %d letters", r.Letters)
 	}
 	return err
+}
+
+// write has clients write letters until ctx is done, and nothing else.
+func (f *fleet) write(ctx context.Context) (r result, err error) {
+	if err := f.populate(); err != nil {
+		return r, err
+	}
+	if err := f.connected(ctx); err != nil {
+		return r, err
+	}
+	f.rate = lettersPerSecond
+	if _, err := f.report(question{}); err != nil {
+		return r, err
+	}
+	<-ctx.Done()
+	return f.finish(r)
 }
 
 // drainScene drains a node, and returns how even that was.

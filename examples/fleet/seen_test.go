@@ -17,9 +17,6 @@ import (
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
 
-// seenWithin is how long a fault may take until it is seen on /metrics.
-const seenWithin = 10 * time.Second
-
 // metrics returns the metrics of the fleet that a node serves, without their labels; none if it
 // does not answer.
 func metrics(address string) map[string]float64 {
@@ -42,14 +39,14 @@ func metrics(address string) map[string]float64 {
 func mustShow(t *testing.T, address, metric string, want float64) {
 	t.Helper()
 	var got map[string]float64
-	for begun := time.Now(); time.Since(begun) < seenWithin; time.Sleep(50 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < most; time.Sleep(50 * time.Millisecond) {
 		got = metrics(address)
 		if value, ok := got[metric]; ok && value == want {
 			t.Logf("%s of %s is %v after %v", metric, address, want, time.Since(begun).Round(time.Millisecond))
 			return
 		}
 	}
-	t.Errorf("after %v %s of %s is not %v: %v", seenWithin, metric, address, want, got)
+	t.Errorf("after %v %s of %s is not %v: %v", most, metric, address, want, got)
 }
 
 // opsOf returns where a node serves its metrics.

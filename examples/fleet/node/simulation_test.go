@@ -411,3 +411,45 @@ func (s *simulation) fault(r *rand.Rand) string {
 	}
 	return "clients move"
 }
+
+// TestDeadNode: the clients of a node that was killed are gone when its lease has run out, and not
+// long after. So they are if it was stopped.
+func TestDeadNode(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSimulation(t, 1)
+			s.fleet(3, 0)
+			s.run(func() {
+				var names []string
+				for i := range 30 {
+					names = append(names, fmt.Sprint("client-", i))
+				}
+				s.populate(names)
+				if _, wrong := s.settle(ends, batchEvery); wrong != "" {
+					t.Fatal(wrong)
+				}
+				dead := s.gateways[2]
+				begun := time.Now()
+				if stopped {
+					s.mu.Lock()
+					s.links[dead.config.Name].stopped = begun.Add(time.Minute)
+					s.mu.Unlock()
+				} else {
+					dead.die()
+				}
+				for _, g := range s.gateways[:2] {
+					d := g.p.directories[0]
+					for d.Known()[dead.config.Name] > 0 {
+						if time.Since(begun) > leaseTTL+time.Second {
+							t.Fatalf("after %v %s knows %v", time.Since(begun), g.config.Name, d.Known())
+						}
+						time.Sleep(batchEvery)
+					}
+					if n := d.Size(); n != 20 {
+						t.Errorf("%s knows %d clients, want 20", g.config.Name, n)
+					}
+				}
+			})
+		})
+	}
+}
