@@ -43,7 +43,7 @@ func (d *diff) repeat(wrapped results, run func(tests string) (results, error)) 
 	var names []string
 	for _, t := range d.unexpected {
 		if t.name != "" {
-			names = append(names, t.top())
+			names = append(names, t.name)
 		}
 	}
 	if len(names) == 0 {

@@ -1,18 +1,19 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// A known difference is a test that fails when listeners are wrapped, for a reason
+// A known difference is a test that fails when connections are wrapped, for a reason
 // that is known. It is left out of the runs that are compared, as what a package does
 // when all tests are over it may do only if none has failed; it is run by itself.
 type known struct {
 	test   // with its subtests
 	reason string
 	fatal  bool // it hangs, or ends the process, so it is not run at all
-	race   bool // it differs only under -race, where idlenet wraps all listeners
+	race   bool // it differs only under -race, where idlenet wraps listeners of HTTP
 }
 
 // known returns the differences that are known of a run with or without -race.
@@ -33,11 +34,13 @@ func skips(list []known) (all, harmless string) {
 	return alternatives(names), alternatives(alive)
 }
 
-// alternatives returns a regular expression for the given names of tests, which is
-// empty if there are none.
+// alternatives returns a pattern of go test for the given names of tests and subtests, which
+// is empty if there are none.
 func alternatives(names []string) string {
-	if len(names) == 0 {
-		return ""
+	var patterns []string
+	for _, name := range names {
+		parts := strings.Split(regexp.QuoteMeta(name), "/")
+		patterns = append(patterns, "^"+strings.Join(parts, "$/^")+"$")
 	}
-	return "^(" + strings.Join(names, "|") + ")$"
+	return strings.Join(patterns, "|")
 }

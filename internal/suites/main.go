@@ -1,40 +1,40 @@
-// Suites runs test suites of other projects with their listeners wrapped, to see
-// that a server with timeouts behaves as one without.
+// Suites runs test suites of other projects over connections with timeouts, to see that these
+// behave like connections without.
 //
-//	go run ./internal/suites                   # net/http and fasthttp
-//	go run ./internal/suites -suite nethttp    # the suite of the Go toolchain in use
-//	go run ./internal/suites -suite fasthttp   # that of the version in go.mod
+//	go run ./internal/suites                   # all
+//	go run ./internal/suites -suite nethttp    # net/http of the Go toolchain in use
+//	go run ./internal/suites -suite fasthttp   # the version in go.mod
 //
-// It takes some two minutes in all, less with -short, and needs no network but for a
-// module proxy, and that only if what fasthttp's tests need is not in the module cache.
+// The others are tls (crypto/tls), coder and gorilla (WebSocket). Versions of modules that go.mod
+// doesn't require are in suite.go.
+//
+// It needs no network except a module proxy, and that only if the module cache lacks something.
 //
 // # How it works
 //
-// The Serve method of the server gets one line, in a copy: it replaces its listener
-// by what a function variable returns. A test file that is added to the suite sets
-// that variable, so that every listener that a test serves HTTP on, whether by
-// httptest, by ServeTLS or by itself, goes through idlehttp or idlefasthttp, with
-// limits that no test reaches. Servers that these refuse, as they have timeouts of
-// their own, get a listener of idlenet. Tests that serve a single connection without
-// a listener are not affected.
+// What is tested gets one line, in a copy: the Serve method of a server replaces its listener
+// by what a function variable returns. A test file that is added to the suite sets that variable,
+// so that every listener that a test serves on goes through an adapter, with limits that no test
+// reaches. In the same way coder gets both ends of a pipe. An http.Server that
+// idlehttp refuses, because it has timeouts of its own, gets a listener of idlenet.
 //
-// Package net/http is overlaid (go help build, -overlay), so its tests run where they
-// are, and package tests can still reach its internals. Fasthttp is copied to a
-// temporary directory, and replaced in a copy of go.mod. Nothing is left behind.
+// The standard library is overlaid (go help build, -overlay), so its tests run where they
+// are, and can still reach internals. A module is copied to a temporary directory, and replaced in a
+// copy of go.mod. Nothing is left behind.
 //
 // A toolchain in the module cache, where GOTOOLCHAIN puts it, cannot be overlaid. To
 // run its suite, copy it to another directory, and use the go command of the copy.
 //
-// A listener that speaks TLS, which is what Serve is given by ServeTLS and by
-// httptest, is handed to the adapters as it is. Idlenet has to be below TLS, so such a
-// listener stays bare if an adapter refuses its server.
+// A listener that speaks TLS, which is what http.Server.Serve is given by ServeTLS and by
+// httptest, is handed to idlehttp as it is. Idlenet has to be below TLS, so such a
+// listener stays bare if idlehttp refuses its server.
 //
 // Meanwhile the trackers are controlled, every three milliseconds: policies are replaced by
 // equal ones and by ones that are tighter and still generous, as under pressure, capacities
 // are set that are never reached, there are censuses, scrapes of the metrics, and garbage
 // collections. A bubble of testing/synctest is left alone.
 //
-// Under -race, the server is left alone: Serve is often called on a goroutine of its
+// Under -race, servers of HTTP are left alone: Serve is often called on a goroutine of its
 // own, too late to set the server's hooks without a race. Listeners without TLS are
 // wrapped by idlenet then, which shows that the race detector reports nothing of a
 // wrapped connection, with a plain one at the other end.
@@ -57,6 +57,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,19 +86,28 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("suites", flag.ExitOnError)
-	fs.StringVar(&o.suite, "suite", "all", "which suite to run: nethttp, fasthttp or all")
+	fs.StringVar(&o.suite, "suite", "all", "which suite to run: "+names())
 	fs.StringVar(&o.run, "run", "", "run only the tests that match this regular expression, as in go test")
 	fs.BoolVar(&o.short, "short", false, "run the suites as with go test -short, which leaves out checks for leaks")
-	fs.BoolVar(&o.race, "race", false, "run the suites with the race detector, and all listeners but those of TLS wrapped by idlenet")
+	fs.BoolVar(&o.race, "race", false, "run the suites with the race detector, and servers of HTTP with idlenet")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long a run of a package's tests may take")
 	fs.Parse(args) // exits if it fails
 	switch {
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
 	case o.suite != "all" && !slices.ContainsFunc(suites, func(s suite) bool { return s.name == o.suite }):
-		return o, fmt.Errorf("-suite is %q; it must be nethttp, fasthttp or all", o.suite)
+		return o, fmt.Errorf("-suite is %q; it must be one of %s", o.suite, names())
 	}
 	return o, nil
+}
+
+// names returns what -suite may be.
+func names() string {
+	var list []string
+	for _, s := range suites {
+		list = append(list, s.name)
+	}
+	return strings.Join(append(list, "all"), ", ")
 }
 
 // run runs the suites that args ask for, and reports whether each did what it does
@@ -132,7 +142,7 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 	if r.root, err = moduleRoot(ctx); err != nil {
 		return false, err
 	}
-	version, flags, err := s.prepare(ctx, s, r.root, dir)
+	version, flags, err := s.prepare(ctx, r.root, dir)
 	if err != nil {
 		return false, err
 	}
@@ -167,7 +177,7 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 	}
 	fmt.Fprint(out, wraps)
 	if wraps.total() == 0 && o.run == "" {
-		return false, errors.New("no listener was wrapped, so nothing was tested")
+		return false, errors.New("nothing was wrapped, so nothing was tested")
 	}
 
 	d := difference(bare, wrapped)
@@ -175,7 +185,7 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 		return false, err
 	}
 	var alone map[test]string
-	if harmless != "" && o.run == "" && !o.race { // which is about the adapters
+	if harmless != "" && o.run == "" && !o.race {
 		res, err := run("known", wrap, harmless, "")
 		if err != nil {
 			return false, err

@@ -1,19 +1,10 @@
 package main
 
-import (
-	"context"
-	"encoding/json"
-	"os"
-	"path"
-	"path/filepath"
-	"strings"
-)
-
 var nethttp = suite{
 	name:     "nethttp",
 	packages: []string{"net/http", "net/http/httptest", "net/http/httputil"},
-	hook:     "nethttp.go",
-	prepare:  prepareNetHTTP,
+	patches:  []patch{httpServe},
+	hooks:    []string{"nethttp.go"},
 	differences: []known{
 		{
 			test:   test{"net/http", "TestTLSServerWithoutTLSConn"},
@@ -57,50 +48,16 @@ var nethttp = suite{
 	},
 }
 
+// httpServe hooks every listener that an http.Server serves, whether by httptest, by ServeTLS
+// or by itself.
+var httpServe = patch{
+	file:    "net/http/server.go",
+	after:   "func (s *Server) Serve(l net.Listener) error {",
+	insert:  "	if SuitesHook != nil { l = SuitesHook(s, l) }",
+	declare: "SuitesHook func(*Server, net.Listener) net.Listener",
+}
+
 // With idlehttp a hijacked connection has no limits unless Timeouts.Hijacked sets some, and
 // then it is not tracked. Idlenet knows nothing of hijacking.
 const abandoned = "it hijacks a connection and drops it: bare, the garbage collector closes it; idlenet keeps it until its IdleTimeout, " +
 	"and its tracker with it, whose goroutine the suite takes for a leak"
-
-// prepareNetHTTP overlays the net/http of the toolchain in use.
-func prepareNetHTTP(ctx context.Context, s suite, root, dir string) (version string, flags []string, err error) {
-	env, err := output(ctx, root, "go", "env", "GOVERSION", "GOROOT")
-	if err != nil {
-		return "", nil, err
-	}
-	version, goroot, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
-	src := filepath.Join(goroot, "src")
-
-	files := map[string][]byte{} // by their names in src
-	server, err := os.ReadFile(filepath.Join(src, "net", "http", "server.go"))
-	if err != nil {
-		return "", nil, err
-	}
-	if files["net/http/server.go"], err = hooked(server, "l"); err != nil {
-		return "", nil, err
-	}
-	for _, pkg := range s.packages {
-		hooks, err := s.hooks(pkg)
-		if err != nil {
-			return "", nil, err
-		}
-		for name, text := range hooks {
-			files[path.Join(pkg, name)] = text
-		}
-	}
-
-	replace := map[string]string{}
-	for name, text := range files {
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := write(file, text); err != nil {
-			return "", nil, err
-		}
-		replace[filepath.Join(src, filepath.FromSlash(name))] = file
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", nil, err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return "net/http of " + version, []string{"-overlay", file}, write(file, overlay)
-}

@@ -150,7 +150,7 @@ func (r *runner) log() string { return filepath.Join(r.dir, "wraps.log") }
 // field finds what an adapter refuses, in its error, which goes on with a value.
 var field = regexp.MustCompile(`(Server\.\w+) .*`)
 
-// wraps is how many listeners were wrapped, by how.
+// wraps has what was wrapped by what, and how many times.
 type wraps map[string]int
 
 func (r *runner) wraps() (wraps, error) {
@@ -175,7 +175,7 @@ func (w wraps) total() (n int) {
 func (w wraps) String() string {
 	var lines []string
 	for how, n := range w {
-		lines = append(lines, fmt.Sprintf("%12d wrapped %s\n", n, how))
+		lines = append(lines, fmt.Sprintf("%12d times a %s\n", n, how))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(b, a) }) // the most first
 	return strings.Join(lines, "")

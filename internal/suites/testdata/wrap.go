@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,7 +14,7 @@ import (
 // The environment by which internal/suites tells what to do: SUITES_WRAP is empty for
 // a bare run, adapter for one with timeouts, or race for one under the race detector:
 // Serve may be called on a goroutine of its own, and then changing the server is a race.
-// To the file SUITES_LOG goes a line for each listener.
+// To the file SUITES_LOG goes a line for each listener or connection.
 var (
 	suitesWrap = os.Getenv("SUITES_WRAP")
 	suitesLog  = os.Getenv("SUITES_LOG")
@@ -21,6 +22,8 @@ var (
 
 // generous is a limit that no test reaches.
 const generous = time.Hour
+
+var policy = idle.Policy{IdleTimeout: generous, WriteTimeout: generous}
 
 // A wrapped listener is one that has got timeouts.
 type wrapped struct{ net.Listener }
@@ -41,11 +44,11 @@ func wrap(l net.Listener, adapter func(net.Listener) (tracked, error)) net.Liste
 	if w, ok := l.(*wrapped); ok {
 		return w
 	}
-	how := "by idlenet"
+	how := "idlenet"
 	if suitesWrap != "race" {
 		inner, err := adapter(l)
 		if err == nil {
-			note("by the adapter for HTTP")
+			note("listener", "the adapter for HTTP")
 			steer(inner.Tracker())
 			return &wrapped{inner}
 		}
@@ -54,12 +57,13 @@ func wrap(l net.Listener, adapter func(net.Listener) (tracked, error)) net.Liste
 	if fmt.Sprintf("%T", l) == "*tls.listener" {
 		return l
 	}
-	note(how)
-	return withIdlenet(l)
+	note("listener", how)
+	return wrapAny(l)
 }
 
-func withIdlenet(l net.Listener) net.Listener {
-	inner, err := idlenet.Wrap(l, idle.Policy{IdleTimeout: generous, WriteTimeout: generous}, nil)
+// wrapAny returns l with the timeouts of idlenet.
+func wrapAny(l net.Listener) net.Listener {
+	inner, err := idlenet.Wrap(l, policy, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -67,14 +71,34 @@ func withIdlenet(l net.Listener) net.Listener {
 	return &wrapped{inner}
 }
 
-// note tells internal/suites how a listener was wrapped.
-func note(how string) {
+// wrapConn returns nc with the timeouts of idlenet, by a tracker of its own. A connection that
+// has timeouts already is left alone.
+func wrapConn(nc net.Conn) net.Conn {
+	t, err := idle.New(policy, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer t.CloseWhenEmpty()
+	c, err := idlenet.WrapConn(nc, t, nil)
+	if errors.Is(err, idlenet.ErrWrapped) {
+		return nc
+	}
+	if err != nil {
+		panic(err)
+	}
+	note("connection", "idlenet")
+	steer(t)
+	return c
+}
+
+// note tells internal/suites what was wrapped by what.
+func note(what, how string) {
 	f, err := os.OpenFile(suitesLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		panic(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteString(how + "\n"); err != nil {
+	if _, err := f.WriteString(what + " by " + how + "\n"); err != nil {
 		panic(err)
 	}
 }

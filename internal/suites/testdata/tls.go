@@ -1,0 +1,17 @@
+package hook_test
+
+import (
+	"net"
+
+	"crypto/tls"
+)
+
+func init() {
+	if suitesWrap == "" {
+		return
+	}
+	tls.SuitesHook = func(l net.Listener) net.Listener {
+		note("listener", "idlenet")
+		return wrapAny(l)
+	}
+}
