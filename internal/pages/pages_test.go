@@ -74,6 +74,55 @@ func broken(t *testing.T, page, target string) string {
 	return ""
 }
 
+var reference = regexp.MustCompile(`\b(?:docs/[\w./-]+|[A-Z]+)\.md(?:#[\w-]+)?`)
+
+// TestReferences: code and configuration name pages too, such as the runbooks of alerts. These paths
+// are relative to the root.
+func TestReferences(t *testing.T) {
+	found := 0
+	for _, suffix := range []string{".go", ".yaml", ".yml", ".js"} {
+		for _, file := range files(t, suffix) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, target := range reference.FindAllString(read(t, file), -1) {
+				found++
+				if why := broken(t, "README.md", target); why != "" {
+					t.Errorf("%s names %s: %s", file, target, why)
+				}
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("found %d references", found)
+	}
+}
+
+var quoted = regexp.MustCompile("`([a-z][\\w-]*(?:/[\\w.-]+)+)`")
+
+// TestPaths: paths in backquotes that begin with a folder of the root exist.
+func TestPaths(t *testing.T) {
+	top := map[string]bool{}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		top[e.Name()] = e.IsDir()
+	}
+	for _, page := range files(t, ".md") {
+		for _, m := range quoted.FindAllStringSubmatch(prose(read(t, page)), -1) {
+			first, _, _ := strings.Cut(m[1], "/")
+			if !top[first] || m[1] == "adapters/idlegrpc/v0.1.0" { // a tag
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names %s, which does not exist", page, m[1])
+			}
+		}
+	}
+}
+
 var (
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
