@@ -80,7 +80,7 @@ func (s *conn) afterOpen(n int) {
 	}
 	n += s.c.OutboundBuffered()
 	s.updateBacklog(n)
-	if most := s.loop.run.most; most > 0 && n > most { // look again when gnet has written what the kernel takes
+	if most := s.loop.run.most; most > 0 && n > most { // check again when gnet has written what the kernel accepts
 		_ = s.loop.run.execute(s.loop.el, s.afterCallback) // fails only during a shutdown
 	}
 }
@@ -94,8 +94,8 @@ func (s *conn) expire(err *idle.TimeoutError) {
 	s.loop.close(s.c)
 }
 
-// onTimeout calls the user's OnTimeout. If that returns false, examine reports
-// nothing any more in this pass, so a farewell does not count as activity.
+// onTimeout calls the user's OnTimeout. If that returns false, examine reports nothing for the
+// rest of this pass, so a farewell doesn't count as activity.
 func (s *conn) onTimeout(ask func(gnet.Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) bool {
 	defer s.afterCallback()
 	keep := ask(s.c, err)

@@ -98,7 +98,7 @@ func (o *Options) hooks() idle.Hooks {
 // or one client at a time. gnet calls its On methods.
 type Handler struct {
 	user  gnet.EventHandler
-	table table // next to user, as OnTraffic needs both
+	table table // next to user, because OnTraffic needs both
 
 	policy idle.Policy
 	opts   Options
@@ -208,7 +208,7 @@ func (h *Handler) OnTraffic(c gnet.Conn) gnet.Action {
 	arrived := s.beforeTraffic()
 	action := h.user.OnTraffic(c)
 	s.afterCallback()
-	if arrived { // again, as nothing else of the connection could move while the handler was running
+	if arrived { // again, because nothing else of the connection could move while the handler was running
 		s.track.Touch()
 	}
 	return action

@@ -5,14 +5,13 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A backlog describes the bytes that gnet holds back because the kernel takes no
-// more. Callbacks and AsyncWrite add bytes, and bytes leave when the socket
-// becomes writable. gnet reports neither AsyncWrite's bytes nor those that leave.
-// So the tracker is told that a write is always waiting, and calls examine when
-// the limit seems to have passed. If examine is the first to find bytes held
-// back, their wait begins then.
+// A backlog describes the bytes that gnet holds back because the kernel has no room. Callbacks
+// and AsyncWrite add bytes, and bytes leave when the socket becomes writable. gnet reports
+// neither. So idlegnet reports a write that always waits, and the tracker calls examine when the
+// limit seems to have passed. If examine is the first to find bytes held back, their wait begins
+// then.
 type backlog struct {
-	held int  // bytes held back at the last look
+	held int  // bytes held back at the last check
 	sent int  // bytes that have left since the last probe, as far as seen
 	grew bool // bytes were added since the last probe, which may hide some that left
 
@@ -23,9 +22,8 @@ type backlog struct {
 	stillProbes int           // consecutive probes without progress
 }
 
-// maxStillProbes is the number of probes without progress after which the peer is
-// believed to have stopped. It is for sockets for which the kernel does not tell
-// when output last moved.
+// maxStillProbes is the number of probes without progress after which the peer is believed to
+// have stopped. It's for sockets for which the kernel doesn't report when output last moved.
 const maxStillProbes = 8
 
 // checkBacklog records that gnet holds n bytes back, and ends the connection if that
@@ -65,10 +63,10 @@ func (s *conn) startBacklog(n int) {
 	b := &backlog{held: n, hasTimes: r.Out > 0, hasAcked: r.AckedKnown, kernelQueue: r.Queued}
 	b.credit.Take(r.Acked) // bytes acknowledged before now do not count
 	s.own().backlog = b
-	s.track.RestartWrite() // no write was waiting until now, although the tracker was told so
+	s.track.RestartWrite() // no write was waiting until now, although one was reported
 }
 
-// addProgress completes e, the evidence from r, by what is known of the backlog.
+// addProgress completes e, the evidence from r, with what is known about the backlog.
 func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 	b := s.rare.backlog
 	if b == nil {
@@ -94,10 +92,10 @@ func (s *conn) addProgress(e *idle.SocketState, r kernel.Report) {
 			e.NotWriting = true
 		}
 	case b.stillProbes < maxStillProbes:
-		// The queue may have changed and be the same again by chance, if
-		// AsyncWrite has added as much as has left. So it is probed again after
-		// part of the limit. Doubt puts off WriteTimeout only. IdleTimeout needs
-		// no such doubt, as Conn.Sent reports what AsyncWrite has sent.
+		// The queue may have changed and be the same again by chance, if AsyncWrite has added as
+		// much as has left. So it is probed again after part of the limit. Doubt delays
+		// WriteTimeout only. IdleTimeout doesn't need it, because Conn.Sent reports what
+		// AsyncWrite has sent.
 		b.stillProbes++
 		limit := s.rare.phase.Policy().WriteTimeout
 		e.Doubt = limit - limit/maxStillProbes

@@ -19,7 +19,7 @@ type run struct {
 	tracker *idle.Tracker
 	engine  gnet.Engine
 	most    int         // Options.MaxUnsent
-	leaving atomic.Bool // Shutdown has begun: no connection is taken any more
+	leaving atomic.Bool // Shutdown has begun: connections are refused
 	loops   sync.Map    // maps gnet.EventLoop to *loop
 
 	// mu is held for reading while something is handed to a loop. Execute writes
@@ -124,8 +124,8 @@ func (l *loop) post(pass func()) error {
 	}))
 }
 
-// close closes c. gnet calls OnClose before el.Close returns. If OnClose asks for
-// a shutdown, gnet is told at the end of the pass.
+// close closes c. gnet calls OnClose before el.Close returns. If OnClose asks for a shutdown, the
+// pass returns that to gnet at its end.
 func (l *loop) close(c gnet.Conn) {
 	if err := l.el.Close(c); errors.Is(err, gneterrors.ErrEngineShutdown) {
 		l.shutdown = err

@@ -29,7 +29,7 @@ func (x *connContext) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// connOf returns the connection on which r has arrived, or nil if it is none of ours.
+// connOf returns the connection on which r has arrived, or nil if it isn't one of ours.
 func connOf(r *http.Request) *httpconn.Conn {
 	if x, ok := r.Context().Value(connKey{}).(*connContext); ok {
 		return x.conn
@@ -105,9 +105,10 @@ func (a *asker) ask() {
 	}
 }
 
-// WriteHeader writes the header. With 413 the connection is closed, as it would be by an
-// [http.MaxBytesReader], which cannot call the method that is not exported. Otherwise the
-// server would read the rest of the body before it sends the response.
+// WriteHeader writes the header. With 413 it closes the connection. net/http's
+// [http.MaxBytesReader] would do that through an unexported method of the ResponseWriter, which
+// this one doesn't have. Otherwise the server would read the rest of the body before it sends the
+// response.
 func (a *asker) WriteHeader(status int) {
 	if status == http.StatusRequestEntityTooLarge {
 		a.Header().Set("Connection", "close")

@@ -72,10 +72,10 @@ func (l *Listener) hookHTTP2(s *http.Server) {
 // user has. Otherwise net/http would fill it in when it begins to serve, and changing
 // the map then would be a race with the connections of other listeners.
 //
-// net/http fills in the map of another server when that is served for a moment. Up
-// to Go 1.26 the functions there serve the connections of any server, so they can be
-// taken from it. Since Go 1.27 they only close connections, and there is none for
-// connections without TLS. Then s has those of a [relay].
+// net/http fills in the map of another server when that is served for a moment. Up to Go 1.26 the
+// functions there serve the connections of any server, so they can be taken from it. Since Go
+// 1.27 they only close connections, and there is none for connections without TLS. Then s gets
+// the functions of a [relay].
 func prepareHTTP2(s *http.Server) {
 	if s.TLSNextProto != nil {
 		return

@@ -39,8 +39,8 @@ func newRelay(s *http.Server) *relay {
 	return r
 }
 
-// makeSecond returns the second server. All exported fields are copied, those too
-// that later versions of Go add. The ones about connections are replaced after that.
+// makeSecond returns the second server. All exported fields are copied, including any that later
+// versions of Go add. The fields about connections are replaced after that.
 func (r *relay) makeSecond() *secondServer {
 	second := &secondServer{Server: new(http.Server)}
 	to, from := reflect.ValueOf(second.Server).Elem(), reflect.ValueOf(r.server).Elem()
@@ -60,7 +60,7 @@ func (r *relay) makeSecond() *secondServer {
 			r.server.ConnState(nc, to)
 		}
 	}
-	second.Serve(registration{second: second}) // it does not serve, see registration
+	second.Serve(registration{second: second}) // it doesn't serve; see registration
 	return second
 }
 
@@ -75,9 +75,9 @@ func (registration) HTTP2Config() http.HTTP2Config { return http.HTTP2Config{} }
 func (registration) IdleTimeout() time.Duration    { return 0 }
 func (r registration) ServeConnFunc(f serveConn)   { r.second.serve = f }
 
-// keepAlivesOff returns what SetKeepAlivesEnabled sets. net/http does not tell it, so
-// it is looked up in s. If a later version of Go keeps it elsewhere, the result is
-// always false.
+// keepAlivesOff returns what SetKeepAlivesEnabled sets. net/http doesn't export that, so it is
+// read from a field of s. If a later version of Go keeps it elsewhere, the result is always
+// false.
 func keepAlivesOff(s *http.Server) *atomic.Bool {
 	field := reflect.ValueOf(s).Elem().FieldByName("disableKeepAlives")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[atomic.Bool]() {

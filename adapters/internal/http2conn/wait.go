@@ -6,8 +6,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A wait is what the tracker of streams tracks: the wait for the client on one
-// stream, or for the window of the connection.
+// The tracker of streams tracks waits: for the client on one stream, or for the window of the
+// connection.
 type wait struct {
 	idle.Conn
 	conn          *Conn
@@ -29,8 +29,7 @@ func Hooks(asks bool) *idle.Hooks {
 	return h
 }
 
-// settle brings the waits and the Host's state up to date with the ledger. c.mu
-// must be held.
+// settle updates the waits and the Host's state from the ledger. c.mu must be held.
 func (c *Conn) settle() {
 	if c.ended {
 		return
@@ -156,8 +155,8 @@ func (w *wait) close() {
 	}
 }
 
-// expire makes the server reset the stream that w is about, or all streams that
-// the connection's window stalls.
+// expire makes the server reset the stream of w, or all streams that the connection's window
+// stalls.
 func (w *wait) expire(err *idle.TimeoutError) {
 	c := w.conn
 	c.mu.Lock()
@@ -169,8 +168,7 @@ func (w *wait) expire(err *idle.TimeoutError) {
 	}
 }
 
-// markResets marks the streams that w is about as to be reset, and returns how
-// many they are.
+// markResets marks the streams of w for a reset, and returns how many they are.
 func (c *Conn) markResets(w *wait) (n int) {
 	for i := range c.streams {
 		s := &c.streams[i]

@@ -12,7 +12,8 @@ import (
 )
 
 // onTimeout asks the user whether to keep the connection. If an HTTP/2 connection has waited for
-// a stream for too long, its client gets a GOAWAY. It is not ended if a stream begins meanwhile.
+// a stream for too long, its client gets a GOAWAY. If a stream begins meanwhile, the connection
+// is kept.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 	c.explain(err)
 	if ask := c.listener.now.Load().timeouts.OnTimeout; ask != nil && ask(c, err) {
@@ -46,8 +47,8 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 }
 
-// farewell calls the OnEnd of a watched connection. No limit ends what it writes, so
-// that gets a deadline.
+// farewell calls the OnEnd of a watched connection. No limit applies to its writes, so they get a
+// deadline.
 func (c *Conn) farewell(err *idle.TimeoutError) {
 	if x := c.extra.Load(); x != nil && x.on.OnEnd != nil {
 		c.Conn.SetWriteDeadline(time.Now().Add(patience))
@@ -58,9 +59,8 @@ func (c *Conn) farewell(err *idle.TimeoutError) {
 // patience is how long a last write to a connection that has timed out may take.
 const patience = time.Second
 
-// explain sets Phase of err to what the user knows. In HTTP/1 a response may be written
-// while any phase is entered, so a timeout of writing is always one of the phase
-// "request".
+// explain sets err.Phase to the phase as users know it. In HTTP/1 a response may be written while
+// any phase is entered, so a timeout of writing is always one of the phase "request".
 func (c *Conn) explain(err *idle.TimeoutError) {
 	ofWriting := err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
 	if ofWriting && c.state.Load()&^flags < http2 {
@@ -68,16 +68,16 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 	}
 }
 
-// claim decides who answers the request that has timed out: its handler, or the timeout
-// with the status that claim returns. It returns 0 if the timeout may not answer. The two
-// are decided by one swap:
+// claim decides who answers the request that has timed out: its handler, or the timeout with the
+// status that claim returns. It returns 0 if the timeout may not answer. One swap decides between
+// the two:
 //
 //	claim:         from a state without responded to one with answered
 //	beginResponse: from a state without answered to one with responded
 //
 // With TLS, the answer passes through Write like the handler's response, and looks the same.
-// There the first write after claim passes, and all later ones fail. If that is the handler's,
-// the client gets the beginning of its response, as if it had begun before.
+// There the first write after claim succeeds, and all later ones fail. If the first one is the
+// handler's, the client gets the beginning of its response, as if it had begun before.
 func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 	x := c.extra.Load()
 	if x != nil && x.secure == nil { // a wrapper carries TLS, and cannot be written to
@@ -121,7 +121,7 @@ func statusOf(state uint32, err *idle.TimeoutError) int {
 	return 0
 }
 
-// answeredError is what a Write of a response fails with when the timeout answers. It waits for
+// answeredError returns the error of a response's Write when the timeout answers. It waits for
 // the answer, because the server may close the connection next.
 func (c *Conn) answeredError() error {
 	err := error(os.ErrDeadlineExceeded)

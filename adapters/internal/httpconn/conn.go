@@ -47,7 +47,7 @@ type Conn struct {
 const (
 	notBegun       = iota // no byte of the next request has been read
 	notBegunYet           // the same, and the server has lifted its read deadline; see SetReadDeadline
-	maybeBegun            // what has been read need not be of a request: a blank line, or a KeyUpdate of TLS
+	maybeBegun            // what has been read may not belong to a request: a blank line, or a KeyUpdate of TLS
 	begunAlone            // its first byte arrived while the server was waiting for it
 	begunPipelined        // its first byte was read together with the previous request
 )
@@ -191,12 +191,13 @@ func (c *Conn) noteArrival(b []byte) {
 	}
 }
 
-// isNoise reports whether b, which has arrived between two requests, is nothing that begins one:
-// a blank line, which some clients send after a body, or a record of TLS that is not for the
-// application. The record of a KeyUpdate of TLS 1.3 looks like one with five bytes of a request.
-// So only the first record is taken for a KeyUpdate, or a client could send a header in such
-// records without a HeaderTimeout. A blank line within TLS can't be distinguished from two bytes
-// of a request. Only the first blank line counts as noise, or a client could send them forever.
+// isNoise reports whether b, which has arrived between two requests, doesn't begin a request. It
+// may be a blank line, which some clients send after a body, or a record of TLS that isn't for
+// the application. The record of a KeyUpdate of TLS 1.3 looks like one with five bytes of a
+// request. So only the first such record is taken for a KeyUpdate. Otherwise a client could send
+// a header in such records, and HeaderTimeout would never apply. A blank line within TLS can't be
+// distinguished from two bytes of a request. Only the first blank line counts as noise, because
+// otherwise a client could send them forever.
 func (c *Conn) isNoise(b []byte) bool {
 	first := c.begun <= notBegunYet
 	if c.extra.Load() == nil { // no TLS
@@ -279,12 +280,12 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // SetReadDeadline sets the user's own read deadline. It is also how a server
 // reports some events:
 //
-//   - In the body of a request, a deadline is set by a handler that watches over
-//     the body itself, or by net/http when it is about to read ahead. In both
-//     cases no limit applies to reads until the request has ended.
-//   - Before that, fasthttp sets a deadline once it has read the header. Between two
-//     requests a deadline says nothing: a server may set one to see whether it can
-//     release its buffers, as net/http does since Go 1.28.
+//   - While the body is read, a deadline is set by a handler that limits the body itself, or by
+//     net/http when it's about to read ahead. In both cases no limit applies to reads until the
+//     request has ended.
+//   - Before that, fasthttp sets a deadline once it has read the header. Between two requests a
+//     deadline means nothing: a server may set one to find out whether it can release its
+//     buffers, as net/http does since Go 1.28.
 //   - net/http lifts its deadline before it waits for a request, and again when it has
 //     the first bytes of one. If it does both without a Read in between, a pipelined
 //     request has begun: its bytes came with the previous one.

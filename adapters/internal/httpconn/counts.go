@@ -46,7 +46,7 @@ func (n *counts) add(err *idle.TimeoutError, many int) {
 // Stats returns the current counts. A connection that was tracked again counts as
 // one connection.
 func (l *Listener) Stats() httplimits.Stats {
-	again := l.retracked.Load() // loaded first, so that it cannot exceed what it is subtracted from
+	again := l.retracked.Load() // loaded first, so that the difference isn't negative
 	s := l.tracker.Stats()
 	s.Tracked -= again
 	s.Closed -= again

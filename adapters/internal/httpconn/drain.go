@@ -16,10 +16,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// drain is what a listener knows about a drain.
+// drain is the state of a listener's Drain, Shutdown or LameDuck.
 type drain struct {
 	some atomic.Bool // connections have been asked to finish, or will be
-	lame atomic.Bool // each response asks its client to go; see LameDuck
+	lame atomic.Bool // each response asks its client to leave; see LameDuck
 	told sync.Map    // those that are still open: maps *Conn to a func() that reports its first request
 
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
@@ -76,10 +76,10 @@ func (c *Conn) awaitRequest(begun chan struct{}) {
 	}
 }
 
-// firstRequest records that the first request of c is there.
+// firstRequest records that the first request of c has arrived.
 func (c *Conn) firstRequest() {
 	c.Established()
-	c.served.Store(true) // before the load, as onDrain stores before it loads
+	c.served.Store(true) // before the load, because onDrain stores before it loads
 	if !c.listener.drain.some.Load() {
 		return
 	}
@@ -122,8 +122,8 @@ func (d *drain) forget(c *Conn) {
 	d.tracked(c)
 }
 
-// untell is called when c has no further response that could ask its client to close it.
-// After that d doesn't keep c from the garbage collector.
+// untell is called when c has no further response that could ask its client to close it. After
+// that d doesn't keep c from being collected.
 func (d *drain) untell(c *Conn) {
 	if d.some.Load() {
 		if tell, ok := d.told.LoadAndDelete(c); ok {
@@ -146,8 +146,8 @@ func (d *drain) tracked(c *Conn) {
 	}
 }
 
-// remember notes c, which is hijacked and not tracked, for Shutdown. It does not keep c
-// from the garbage collector.
+// remember notes c, which is hijacked and not tracked, for Shutdown. It doesn't keep c from being
+// collected.
 func (d *drain) remember(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,8 +196,8 @@ type Outer interface {
 
 func (l *Listener) self() *Listener { return l }
 
-// innerOf returns the listeners inside those of an adapter. what is the function that was
-// given them.
+// innerOf returns the listeners inside an adapter's listeners. what is the name of the function
+// that they were passed to.
 func innerOf[L Outer](pkg, what string, listeners []L) (all []*Listener, err error) {
 	var none L
 	for _, l := range listeners {

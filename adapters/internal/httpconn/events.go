@@ -140,9 +140,9 @@ func Find(l *Listener, nc net.Conn) *Conn {
 	return nil
 }
 
-// Unwrap returns the connection that nc is or wraps, or nil if there is none. Some wrappers
-// give no access to what they wrap. But all of them forward deadlines and the errors of
-// that, so a deadline of a special value makes the connection identify itself.
+// Unwrap returns the connection that nc is or wraps, or nil if there is none. Some wrappers give
+// no access to the connection inside. But all of them forward deadlines and their errors, so a
+// deadline with a special value makes the connection identify itself.
 func Unwrap(nc net.Conn) (found *Conn) {
 	// fasthttp's wrapper panics if Shutdown has just closed it.
 	defer func() { _ = recover() }()

@@ -13,8 +13,8 @@ import (
 // A socket is a connection that the kernel can splice from.
 //
 // A splice of package net waits for its source and its destination, and reports which only when
-// it's done. So spliceTo waits for the source itself, and then splices only what has arrived.
-// Thus each side's wait is reported to its own connection, and others can write to the
+// it's done. So spliceTo waits for the source itself, and then splices only what has arrived. So
+// each side's wait is reported to its own connection, and other goroutines can write to the
 // destination while the source is silent.
 type socket struct {
 	io.Reader

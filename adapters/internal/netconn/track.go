@@ -12,11 +12,11 @@ import (
 // there were any: it returns false if the connection has timed out, was closed,
 // or is not tracked.
 //
-// After Untrack the tracker counts the connection as gone, OnEnds of the tracker does
-// not receive it, as it has not ended, and no callback of the Setup begins for it, though one that has begun may still be running. The
-// tracker no longer refers to the connection, so it can be collected if it is
-// forgotten. Reads and writes work as before. Track gives the connection timeouts
-// again.
+// After Untrack the tracker counts the connection as gone. OnEnds of the tracker doesn't receive
+// it, because it hasn't ended. No callback of the Setup begins for it, though one that has begun
+// may still be running. The tracker no longer refers to the connection, so the garbage collector
+// can collect it if its user forgets it. Reads and writes work as before. Track gives the
+// connection timeouts again.
 //
 // Use Untrack for a connection that is handed over to someone else. To lift the
 // limits only for a while, enter a phase without limits; that keeps the count,
@@ -39,8 +39,8 @@ func (c *Conn) Untrack() bool {
 // if it is closed, and for the reasons that [Conn.Init] has with t. owner is as there.
 func (c *Conn) Track(t *idle.Tracker, owner any) error { return c.adopt(t, owner, false) }
 
-// Retrack is Track for a connection that may be tracked. That tracking ends when the new one
-// has begun. So if both are by one tracker, a Drain of it doesn't finish in between.
+// Retrack is Track for a connection that may be tracked already. The old tracking ends when the
+// new one has begun. So if both use the same tracker, its Drain doesn't finish in between.
 func (c *Conn) Retrack(t *idle.Tracker, owner any) error { return c.adopt(t, owner, true) }
 
 // adopt is Track, or Retrack if the connection may be tracked.
@@ -58,9 +58,8 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	case now.Ending():
 		return errEnding
 	}
-	// The new tracking has an idle.Conn of its own. A Read that is under way may
-	// still report to the previous one, and with a stamp from the previous
-	// tracker's clock.
+	// The new tracking has an idle.Conn of its own. A Read that is under way may still report to
+	// the previous idle.Conn, with a stamp of the previous tracker's clock.
 	track := new(idle.Conn)
 	if err := t.Adopt(track, owner, &c.setup.Hooks); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	c.prepare(t.Policy())
 	c.adoptWaits(track)
 	if c.address() != nil {
-		track.Rekey() // learn may have called that of the predecessor
+		track.Rekey() // learn may have called Rekey of the predecessor
 	}
 	// Track and a concurrent Close see each other:
 	//
@@ -96,8 +95,8 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	return nil
 }
 
-// adoptWaits makes a read and a write that are under way count. They began before
-// track took its place. They may report their end to track or to its predecessor:
+// adoptWaits makes a read and a write that are under way count. They began before track took its
+// place. They may report their end to the new idle.Conn or to its predecessor:
 //
 //	reader: loads the predecessor, to report the end of the read
 //	Track:  puts track in its place, whose read is waiting
@@ -161,7 +160,7 @@ type extra struct {
 	over    chan struct{}      // closed when the flag expired is set; nil if nobody waits for that
 }
 
-// tracking returns the idle.Conn by which c is tracked, or was tracked last.
+// tracking returns the idle.Conn that tracks c, or did so last.
 func (l *extra) tracking(c *Conn) *idle.Conn {
 	if l == nil || l.track == nil {
 		return &c.track
@@ -180,8 +179,8 @@ func (c *Conn) trackedBy(flags uint32) *idle.Conn {
 	return c.tracking()
 }
 
-// update replaces extra by a copy that change has been called with. It reports false,
-// and replaces nothing, if change does.
+// update replaces extra with a copy that change has modified. If change returns false, update
+// replaces nothing and returns false too.
 func (c *Conn) update(change func(*extra) bool) bool {
 	for {
 		was, next := c.extra.Load(), new(extra)
