@@ -54,8 +54,10 @@ func (s *stress) settleOp(rng *rand.Rand, o *Operation) {
 	}
 	time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
 	if rng.IntN(2) == 0 { // its walk may have to wait for many others
-		for begun := time.Now(); o.Progress().Ended == 0 && !s.isClosed() && time.Since(begun) < time.Second; {
-			time.Sleep(time.Millisecond)
+		for begun := time.Now(); !s.isClosed() && time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
+			if p := o.Progress(); p.Ended > 0 || p.Finished {
+				break
+			}
 		}
 	}
 	o.Cancel()

@@ -69,7 +69,7 @@ type mob struct {
 }
 
 // patience is for what takes a few seconds, however busy the machine is.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // crowdMost is how many clients a process has: they have to fit into its descriptors.
 const crowdMost = 8000
