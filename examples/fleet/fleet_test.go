@@ -127,6 +127,18 @@ func (f *fleet) mustStates(t *testing.T) []node.State {
 	return states
 }
 
+// mustChange changes limits, again if not all nodes have answered within the seconds that the
+// command waits.
+func (f *fleet) mustChange(t *testing.T, settings ...string) (verdicts []node.Verdict) {
+	t.Helper()
+	eventually(t, "all nodes answer to new limits", func() bool {
+		var err error
+		verdicts, err = changeLimits(t.Context(), f.nc, f.nodes, settings...)
+		return err == nil && len(verdicts) == f.nodes
+	})
+	return verdicts
+}
+
 func (f *fleet) whereIs(client string) string {
 	places, err := f.nc.Who(context.Background(), client)
 	if err != nil {
@@ -202,9 +214,7 @@ func TestPresence(t *testing.T) {
 
 	third := f.guest(t, 2, "anna", 1) // an old session that comes late
 	third.mustClose(t)
-	if at := f.whereIs("anna"); at != "node2" {
-		t.Errorf("anna is at %s", at)
-	}
+	eventually(t, "anna is still at node2", func() bool { return f.whereIs("anna") == "node2" })
 	second.Close()
 	t.Log("left: ", eventually(t, "anna is nowhere", func() bool { return f.whereIs("anna") == "" }))
 }
@@ -240,17 +250,10 @@ func TestKill(t *testing.T) {
 // and change nothing, also for a node that starts later.
 func TestLimits(t *testing.T) {
 	f := newFleet(t, options{})
-	set := func(settings ...string) (verdicts []node.Verdict) {
-		t.Helper()
-		verdicts, err := changeLimits(t.Context(), f.nc, 3, settings...)
-		if err != nil || len(verdicts) != 3 {
-			t.Fatal(verdicts, err)
-		}
-		return verdicts
-	}
+	set := func(settings ...string) []node.Verdict { return f.mustChange(t, settings...) }
 	want := node.DefaultLimits()
-	want.Write = node.Duration(7 * time.Second)
-	for _, v := range set("write=7s") {
+	want.Write, want.Idle = node.Duration(7*time.Second), node.Duration(time.Hour)
+	for _, v := range set("write=7s", "idle=1h") {
 		if v.Refused != "" || v.Limits != want {
 			t.Errorf("%+v", v)
 		}
@@ -350,10 +353,14 @@ func TestHeartbeats(t *testing.T) {
 	}
 	f := populated(t, options{clients: clients})
 	f.rate = 0
-	if _, err := f.report(question{}); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(3 * time.Second) // the last letters
+	eventually(t, "no letter is under way", func() bool {
+		r, err := f.report(question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Waiting == 0
+	})
+	time.Sleep(3 * time.Second)
 	count := func() int64 {
 		v, err := f.server.Varz(nil)
 		if err != nil {

@@ -32,10 +32,12 @@ func (f *fleet) restart(t *testing.T, meanwhile func()) {
 // new leases count as later than the old ones, and the limits that somebody had set hold on.
 func TestLostStore(t *testing.T) {
 	f := populated(t, options{clients: 600})
-	if _, err := changeLimits(t.Context(), f.nc, 3, "idle=45s"); err != nil {
-		t.Fatal(err)
-	}
-	before := f.mustStates(t)
+	f.mustChange(t, "idle=45s")
+	var before []node.State
+	eventually(t, "all nodes say which leases they have", func() bool {
+		before = f.mustStates(t)
+		return len(before) == f.nodes
+	})
 	f.restart(t, func() {
 		if err := os.RemoveAll(filepath.Join(f.dir, "jetstream")); err != nil {
 			t.Fatal(err)
@@ -68,10 +70,7 @@ func TestLostStore(t *testing.T) {
 			t.Errorf("%s has an idle limit of %v; want 45s", s.Node, got)
 		}
 	}
-	verdicts, err := changeLimits(t.Context(), f.nc, 3, "idle=50s")
-	if err != nil || len(verdicts) != 3 {
-		t.Errorf("%d of 3 nodes have new limits: %v", len(verdicts), err)
-	}
+	f.mustChange(t, "idle=50s")
 	mustLoseNothing(t, f)
 }
 
@@ -146,8 +145,8 @@ func TestHugeLimits(t *testing.T) {
 	if said != 2*f.nodes {
 		t.Errorf("%d lines say that limits were refused; want %d", said, 2*f.nodes)
 	}
-	if verdicts, err := changeLimits(t.Context(), f.nc, f.nodes, "idle=45s"); err != nil || len(verdicts) != f.nodes || verdicts[0].Refused != "" {
-		t.Errorf("the next limits: %+v, %v", verdicts, err)
+	if verdicts := f.mustChange(t, "idle=45s"); verdicts[0].Refused != "" {
+		t.Errorf("the next limits: %+v", verdicts)
 	}
 }
 
@@ -178,9 +177,7 @@ func logOfChildren(t *testing.T) (text func() string) {
 func TestTwoFleets(t *testing.T) {
 	blue := populated(t, options{clients: 150, fleet: "blue"})
 	green := populated(t, options{clients: 150, fleet: "green", engine: blue.server.ClientURL()})
-	if _, err := changeLimits(t.Context(), green.nc, 3, "idle=45s"); err != nil {
-		t.Fatal(err)
-	}
+	green.mustChange(t, "idle=45s")
 	for _, s := range blue.mustStates(t) {
 		if s.Limits.Limits != node.DefaultLimits() {
 			t.Errorf("%s of blue has the limits of green: %+v", s.Node, s.Limits.Limits)

@@ -20,10 +20,10 @@ func TestDirectoryProcesses(t *testing.T) {
 	if err := f.signal(3, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	places, err := f.nc.Who(t.Context(), "client-1", "client-2", "client-3", "client-4", "client-5")
-	if err != nil || len(places) != 5 {
-		t.Errorf("directory1 was killed, and the others know %v: %v", places, err)
-	}
+	eventually(t, "directory1 was killed, and the others know all", func() bool {
+		places, err := f.nc.Who(t.Context(), "client-1", "client-2", "client-3", "client-4", "client-5")
+		return err == nil && len(places) == 5
+	})
 	eventually(t, "directory1 is back", func() bool { return allReady(f.mustStates(t), 6) })
 	if err := f.signal(1, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
