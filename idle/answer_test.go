@@ -77,7 +77,7 @@ func TestReplaceBesideVerdict(t *testing.T) {
 		s.wheel.Cancel(&p.timer) // as a pass does
 		s.lock.Unlock()
 		r.wait(time.Second)
-		p.state.set(ending, 0)
+		p.state.Or(ending)
 		v, due := s.decide(&p.Conn)
 		if !due {
 			r.Fatal("not due")

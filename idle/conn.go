@@ -222,7 +222,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
 		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
-			c.state.set(c.overdue(f), 0)
+			c.state.Or(c.overdue(f))
 		}
 		c.shard.hasten(&c.entry, deadline)
 	}
@@ -366,7 +366,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	c.beat.Raise(stamp)
 	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.set(0, unanswered|pongIn|granted|overdueIn|overdueOut|missMask)
+	c.state.drop(unanswered|pongIn|granted|overdueIn|overdueOut|missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a

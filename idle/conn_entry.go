@@ -102,10 +102,10 @@ func (e *entry) follow(k *clock.Clock) (followed bool) {
 		}
 		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
 			e.pinged.Raise(clock.StampOf(k.Now()))
-			e.state.set(0, unanswered|missMask)
+			e.state.drop(unanswered|missMask)
 		}
 		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
-			e.state.set(0, draining) // the owner is asked to finish again, and has the new grace
+			e.state.drop(draining) // the owner is asked to finish again, and has the new grace
 		}
 		followed = e.phase.CompareAndSwap(old, p) || followed // if not, another phase has been entered
 	}
@@ -125,9 +125,9 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 			break
 		}
 	}
-	e.state.set(0, e.overdue(f)) // first, because letOff moves a pause before it pays for that
+	e.state.drop(e.overdue(f)) // first, because letOff moves a pause before it pays for that
 	f.letOff(k.Instant)
-	e.state.set(0, e.overdue(f))
+	e.state.drop(e.overdue(f))
 }
 
 // lastUse returns the stamp of the last use in either direction.
@@ -159,12 +159,12 @@ func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 		e.out.letOff(k.Instant)
 	case ofBeats:
 		e.pinged.Raise(stamp) // not beat: a Beat with the same stamp would return at once
-		e.state.set(0, unanswered|missMask)
+		e.state.drop(unanswered|missMask)
 	case ofPhase:
 		e.began.Raise(stamp)
 	case ofLife:
 		e.born.Raise(stamp)
-		e.state.set(0, draining)
+		e.state.drop(draining)
 	}
 }
 

@@ -248,8 +248,8 @@ func misses(s uint32) int { return int(s & missMask / missUnit) }
 // start begins Track, with the given flags. It returns false if that has begun before.
 func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, entering|with) }
 
-// drop clears a flag. It reports whether it was set.
-func (s *state) drop(flag uint32) bool { return s.Load()&flag != 0 && s.And(^flag)&flag != 0 }
+// drop clears some bits. It reports whether any was set. Usually none is, and that costs a load.
+func (s *state) drop(bits uint32) bool { return s.Load()&bits != 0 && s.And(^bits)&bits != 0 }
 
 // change replaces the state by what next returns for it, unless ok is false. It returns the
 // state before, and ok.
@@ -275,11 +275,6 @@ func (s *state) end() (was uint32, ok bool) {
 	})
 }
 
-// set sets and clears bits.
-func (s *state) set(set, clear uint32) {
-	s.change(func(was uint32) (uint32, bool) { return was&^clear | set, true })
-}
-
 // move sets and clears bits if all bits in need are set, and no bit in set is. It reports
 // whether it did.
 func (s *state) move(need, set, clear uint32) bool {
@@ -296,8 +291,3 @@ func (s *state) finish(need, become uint32) bool {
 
 // spare clears ending, unless the connection has ended.
 func (s *state) spare() { s.move(live|ending, 0, ending) }
-
-// addMiss counts a miss.
-func (s *state) addMiss() {
-	s.change(func(was uint32) (uint32, bool) { return was + missUnit, misses(was) < maxMisses })
-}

@@ -139,7 +139,7 @@ func (o *Operation) report(r result, ran bool) {
 		o.running--
 	}
 	if o.cancelled && o.plan.lasts { // finish may have come before
-		r.conn.state.set(0, listed)
+		r.conn.state.drop(listed)
 	}
 	o.results = append(o.results, r)
 }

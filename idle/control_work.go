@@ -391,9 +391,9 @@ func (w *work) finish() {
 		return // the Drain beside it has listed them
 	}
 	for _, c := range slices.Concat(all, w.queue.sorted, w.queue.moved) {
-		c.conn.state.set(0, listed)
+		c.conn.state.drop(listed)
 	}
 	for _, c := range slices.Concat(w.told, w.inUse) {
-		c.conn.state.set(0, listed)
+		c.conn.state.drop(listed)
 	}
 }

@@ -67,7 +67,7 @@ func (s *Shard) check(c *Conn) {
 		c.state.move(live, 0, missMask)
 		s.ping(c)
 	case v.what == miss:
-		c.state.addMiss()
+		c.state.Add(missUnit) // there are fewer than maxMisses
 		s.ping(c)
 	case v.what == drain:
 		s.drain(c, v)
@@ -167,7 +167,7 @@ const patience = 2
 func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	c.in.stamp.Raise(unread)
 	if c.lastIn() != unread { // an activity came before the grant and has not seen it
-		c.state.set(0, granted)
+		c.state.drop(granted)
 	}
 	switch p := c.phase.Load(); {
 	case !fresh:
@@ -192,12 +192,12 @@ func (s *Shard) ping(c *Conn) {
 		}
 		s.counts.pings.Add(1)
 		if !c.phase.Load().latest().policy.Heartbeat.CountsAsUse {
-			c.state.set(pingOut|pongIn, 0)
+			c.state.Or(pingOut|pongIn)
 		}
 		if err := c.hooks.Ping(c.owner); err == nil {
 			done &^= pongIn
 		}
-	}, func() { c.state.set(0, done) })
+	}, func() { c.state.drop(done) })
 }
 
 // drain asks the owner to finish, and starts the grace after MaxAge.
@@ -220,7 +220,7 @@ func (s *Shard) tell(c *Conn) {
 		if c.Live() {
 			c.hooks.OnDrain(c.owner)
 		}
-	}, func() { c.state.set(0, telling) })
+	}, func() { c.state.drop(telling) })
 }
 
 // ask calls OnTimeout and acts on the answer. The flag asking stays set until the connection has
@@ -232,7 +232,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 	}
 	err, keep := s.errorOf(&v), false
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
-		defer c.state.set(0, asking)
+		defer c.state.drop(asking)
 		if keep {
 			s.counts.extended.Add(1)
 			if !c.state.move(live, 0, granted) {

@@ -45,9 +45,7 @@ func (s *Shard) restamp(e *entry, now clock.Stamp, use, keepalive *clock.AtomicS
 	} else {
 		at.Raise(now)
 	}
-	if e.state.Load()&granted != 0 {
-		e.state.set(0, granted)
-	}
+	e.state.drop(granted)
 	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
 		s.slowPaths.Store(n + 1)
 	}

@@ -229,7 +229,8 @@ func (s *Shard) insert(c *Conn) error {
 			return err
 		}
 	}
-	c.state.set(live, entering)
+	c.state.Or(live) // first: a Rekey that finds neither has no effect
+	c.state.drop(entering)
 	s.add(c)
 	s.place(&c.entry, moment{now: s.clock.Recent()})
 	return nil
