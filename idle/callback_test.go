@@ -150,12 +150,12 @@ func TestNoReapAfterClose(t *testing.T) {
 	})
 }
 
-// TestNoReapAfterCloseWhileReapersAreBusy keeps all reaping goroutines busy,
-// so that there is time to close what waits for one.
-func TestNoReapAfterCloseWhileReapersAreBusy(t *testing.T) {
+// TestReapsThatBlock has many calls of Reap that don't return for long. No other one waits for
+// them.
+func TestReapsThatBlock(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		release := make(chan struct{})
-		for range poolSize {
+		for range 100 {
 			p := &slowReaper{release: release}
 			r.track(&p.Conn, p)
 		}
@@ -163,11 +163,29 @@ func TestNoReapAfterCloseWhileReapersAreBusy(t *testing.T) {
 		p := &reaper{}
 		r.track(&p.Conn, p)
 		r.wait(time.Minute)
-		p.Stop()
+		if len(p.reaped) != 1 {
+			r.Errorf("reaped at %v", p.reaped)
+		}
 		close(release)
+	})
+}
+
+// TestNoReapAfterStop stops a connection right after the pass that has it reaped. One
+// processor has the goroutine that reaps it wait for that.
+func TestNoReapAfterStop(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p, stopped := &reaper{}, false
+	stop := func(time.Duration) {
+		if p.Ending() && time.Since(p.at) >= time.Second { // the ReapDelay
+			p.Stop()
+			stopped = true
+		}
+	}
+	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1, OnPass: stop}, func(r *rig) {
+		r.track(&p.Conn, p)
 		r.wait(time.Minute)
-		if len(p.reaped) > 0 {
-			r.Error("reaped after Close")
+		if !stopped || len(p.reaped) > 0 {
+			r.Errorf("stopped: %v, reaped at %v", stopped, p.reaped)
 		}
 	})
 }
@@ -265,10 +283,10 @@ func (p *quitter) Reap() {
 	runtime.Goexit()
 }
 
-// TestGoexitInReap has more goroutines end than there are to reap.
+// TestGoexitInReap ends the goroutines of Reap.
 func TestGoexitInReap(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
-		all := make([]quitter, 3*poolSize)
+		all := make([]quitter, 100)
 		for i := range all {
 			r.track(&all[i].Conn, &all[i])
 		}

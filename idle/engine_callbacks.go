@@ -16,8 +16,7 @@ type callbacks struct {
 	panics  atomic.Uint64
 	mu      sync.Mutex // guards limit
 	limit   logLimit   // of panics
-	running running    // goroutines that run callbacks or tasks
-	reapers pool
+	running running    // goroutines that run them
 }
 
 // survive recovers and logs a panic. It is deferred around a callback.
@@ -69,23 +68,24 @@ func (k *callbacks) guard(name string, callback func()) {
 type running struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n is 0 again; nil if nobody is waiting
+	none chan struct{} // closed when n is 0 again
 }
 
 // begin counts a goroutine that starts.
 func (r *running) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.n++
+	if r.n++; r.n == 1 {
+		r.none = make(chan struct{})
+	}
 }
 
 // end counts a goroutine that ends.
 func (r *running) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.n--; r.n == 0 && r.none != nil {
+	if r.n--; r.n == 0 {
 		close(r.none)
-		r.none = nil
 	}
 }
 
@@ -111,72 +111,18 @@ func (r *running) count() int {
 	return r.n
 }
 
-// wait returns a channel that is closed when n is 0.
-func (r *running) wait() <-chan struct{} {
+// await waits until there are none, or until patience is done. It returns how many are left.
+func (r *running) await(patience context.Context) (left int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.none == nil {
-		r.none = make(chan struct{})
+	left, none := r.n, r.none
+	r.mu.Unlock()
+	if left == 0 {
+		return 0
 	}
-	none := r.none
-	if r.n == 0 {
-		close(r.none)
-		r.none = nil
-	}
-	return none
-}
-
-// await waits until n is 0, or patience is done, and returns n.
-func (r *running) await(patience context.Context) int {
 	select {
-	case <-r.wait():
+	case <-none:
 		return 0
 	case <-patience.Done():
 		return r.count()
 	}
-}
-
-// pool runs tasks on a limited number of goroutines, which exist only while there
-// are tasks.
-type pool struct {
-	running *running
-	mu      sync.Mutex
-	queue   []func()
-	workers int
-}
-
-const poolSize = 32
-
-// do queues a task, and starts a worker if there may be one more.
-func (p *pool) do(task func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue = append(p.queue, task)
-	if p.workers < poolSize {
-		p.workers++
-		p.running.begin()
-		go p.running.run(p.work)
-	}
-}
-
-// work is a worker: it runs tasks until there are none.
-func (p *pool) work() {
-	for task := p.next(); task != nil; task = p.next() {
-		task()
-	}
-}
-
-// next returns a task, or nil if there is none. In that case it has removed the
-// worker from the count.
-func (p *pool) next() func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		p.queue = nil
-		p.workers--
-		return nil
-	}
-	task := p.queue[0]
-	p.queue = p.queue[1:]
-	return task
 }

@@ -418,14 +418,9 @@ func (s *Shard) call(name string, callback, then func()) {
 // reap makes the owner close a connection that has timed out and that nobody has
 // closed.
 func (s *Shard) reap(c *Conn) {
-	closeIt := func() {
+	s.call("Reap", func() {
 		if s.endLinger(c) {
-			s.tracker.calls.guard("Reap", func() { c.hooks.Reap(c.owner) })
+			c.hooks.Reap(c.owner)
 		}
-	}
-	if s.loop {
-		closeIt()
-	} else {
-		s.tracker.calls.reapers.do(closeIt)
-	}
+	}, func() {})
 }

@@ -301,7 +301,7 @@ func (w *world) checkZero() {
 			w.errorf("%d connections are left in a wheel", n)
 		}
 	}
-	if n := t.calls.running.count() + t.ends.running.count(); n != 0 || t.calls.reapers.workers != 0 || len(t.calls.reapers.queue) != 0 || len(t.loops) != 0 {
-		w.errorf("left: %d callbacks, %d reapers with %d to do, %d loops", n, t.calls.reapers.workers, len(t.calls.reapers.queue), len(t.loops))
+	if n := t.calls.running.count() + t.ends.running.count(); n != 0 || len(t.loops) != 0 {
+		w.errorf("left: %d callbacks, %d loops", n, len(t.loops))
 	}
 }

@@ -137,7 +137,7 @@ func (s *stress) recall(*rand.Rand) {
 
 // checkEnds makes up the balance of ends. All connections have ended.
 func (s *stress) checkEnds(st Stats) {
-	<-s.tracker.ends.running.wait()
+	s.tracker.ends.running.await(context.Background())
 	n := &s.ends
 	told, twice := uint64(0), 0
 	for _, times := range n.told {

@@ -57,7 +57,6 @@ func (t *Tracker) init(opts Options) {
 	t.past = Stats{TimedOut: map[Reason]uint64{}}
 	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
 	t.calls.logger = opts.Logger
-	t.calls.reapers.running = &t.calls.running
 	t.room.tracker, t.ends.tracker = t, t
 	t.ends.full = make(chan struct{}, 1)
 	t.ends.on.Store(opts.OnEnds != nil)
