@@ -63,14 +63,14 @@ func (r *room) limitsHandshakes() bool {
 	return l != nil && l.limitsHandshakes()
 }
 
-// beginHandshake counts c if it has handshaking set. It fails if there are too many.
+// beginHandshake counts c if it has handshaking set. It fails if there are too many, and
+// endHandshake has to follow.
 func (r *room) beginHandshake(c *Conn) error {
 	if c.state.Load()&handshaking == 0 {
 		return nil
 	}
 	n := r.handshakes.Add(1)
 	if l := r.limit.Load(); l != nil && 0 < l.Handshakes && int64(l.Handshakes) < n {
-		r.endHandshake(c)
 		return errHandshake
 	}
 	return nil
@@ -85,8 +85,12 @@ func (r *room) endHandshake(c *Conn) bool {
 	return counted
 }
 
-// admit takes a place, if there is one.
-func (r *room) admit() error {
+// admit takes a place, if there is one, or in any case for a connection that is known.
+func (r *room) admit(known bool) error {
+	if known {
+		r.adopt()
+		return nil
+	}
 	if q := r.quota.Load(); q != nil && !q.Allow() {
 		return errRate
 	}

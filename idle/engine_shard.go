@@ -259,18 +259,14 @@ func (s *Shard) isClosed() bool {
 func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 	t := s.tracker
 	keys := t.keys.Load()
-	if err := t.room.beginHandshake(c); err != nil {
-		t.refused.count(err)
-		return nil, err
+	err := t.room.beginHandshake(c)
+	if err == nil {
+		err = keys.enter(c, owner, known)
 	}
-	if err := keys.enter(c, owner, known); err != nil {
-		t.room.endHandshake(c)
-		t.refused.count(err)
-		return nil, err
+	if err == nil {
+		err = t.room.admit(known)
 	}
-	if known {
-		t.room.adopt()
-	} else if err := t.room.admit(); err != nil {
+	if err != nil {
 		t.room.endHandshake(c)
 		keys.leave(c)
 		t.refused.count(err)
