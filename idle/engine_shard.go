@@ -86,21 +86,6 @@ func (t *Tracker) each(yield func(*Shard) bool) {
 	}
 }
 
-// countCause counts a connection that was shed. Beyond mostCauses the rest is counted
-// together.
-func (t *Tracker) countCause(cause string) {
-	cause = clip(cause)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.causes == nil {
-		t.causes = map[string]uint64{}
-	}
-	if _, known := t.causes[cause]; !known && len(t.causes) >= mostCauses {
-		cause = otherNames
-	}
-	t.causes[cause]++
-}
-
 // isEmpty reports whether no connection is live. t.mu must be held.
 //
 // It does not miss a connection that is being tracked:
@@ -295,10 +280,10 @@ func (s *Shard) part(c *Conn, p *endRecord) {
 	if p.err == nil {
 		s.counts.gone.Add(1)
 	} else {
-		s.counts.ended[p.err.Reason].Add(1)
+		s.counts.ended.Add(1)
 		p.phase.ended[p.err.Reason].Add(1)
 		if p.err.Reason == ReasonShed && p.err.Cause != "" {
-			s.tracker.countCause(p.err.Cause)
+			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
 		}
 	}
 	s.counts.part(p, s.clock)

@@ -50,14 +50,14 @@ func TestSumInAnyOrder(t *testing.T) {
 // TestManyPhaseNames has more names of phases than are counted one by one.
 func TestManyPhaseNames(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 2}, func(r *rig) {
-		for i := range 2 * (mostPhases + 50) {
+		for i := range 2 * (mostNames + 50) {
 			g := &guest{}
 			r.track(&g.conn, g)
 			g.conn.Enter(r.phaseOf(Policy{Name: fmt.Sprint(i), IdleTimeout: time.Second}))
 		}
 		r.wait(3 * time.Second)
 		st := r.Stats()
-		if len(st.ByPhase) > mostPhases+1 || st.ByPhase[otherNames][ReasonIdle] < 50 {
+		if len(st.ByPhase) > mostNames+1 || st.ByPhase[otherNames][ReasonIdle] < 50 {
 			r.Errorf("%d names, %d others", len(st.ByPhase), st.ByPhase[otherNames][ReasonIdle])
 		}
 	})

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,12 +85,7 @@ func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
 	s.Closed += other.Closed
-	for r, n := range other.TimedOut {
-		if s.TimedOut == nil {
-			s.TimedOut = map[Reason]uint64{}
-		}
-		s.TimedOut[r] += n
-	}
+	s.TimedOut = sum(s.TimedOut, other.TimedOut)
 	s.Drained += other.Drained
 	s.Shed += other.Shed
 	s.Evicted += other.Evicted
@@ -97,12 +93,7 @@ func (s *Stats) Add(other Stats) {
 	s.RefusedKey += other.RefusedKey
 	s.RefusedRate += other.RefusedRate
 	s.RefusedHandshake += other.RefusedHandshake
-	for cause, n := range other.Causes {
-		if s.Causes == nil {
-			s.Causes = map[string]uint64{}
-		}
-		s.Causes[cause] += n
-	}
+	s.Causes = sum(s.Causes, other.Causes)
 	s.Extended += other.Extended
 	s.Pings += other.Pings
 	s.Misses += other.Misses
@@ -118,12 +109,7 @@ func (s *Stats) Add(other Stats) {
 		if s.ByPhase == nil {
 			s.ByPhase = map[string]map[Reason]uint64{}
 		}
-		if s.ByPhase[name] == nil {
-			s.ByPhase[name] = map[Reason]uint64{}
-		}
-		for r, n := range counts {
-			s.ByPhase[name][r] += n
-		}
+		s.ByPhase[name] = sum(s.ByPhase[name], counts)
 	}
 	s.EndsLost += other.EndsLost
 	s.Lifetime.Add(&other.Lifetime)
@@ -132,59 +118,62 @@ func (s *Stats) Add(other Stats) {
 	s.PassTime.Add(&other.PassTime)
 }
 
-// A reasonCount counts the ends under the policies of one name.
-type reasonCount [numReasons]atomic.Uint64
-
-// phaseCounts are the ends by the names of policies. Phases with the same name share a count.
-type phaseCounts struct {
-	mu     sync.Mutex
-	counts map[string]*reasonCount
+// sum adds the counts of b to a, which it makes if it is nil.
+func sum[K comparable](a, b map[K]uint64) map[K]uint64 {
+	for k, n := range b {
+		if a == nil {
+			a = map[K]uint64{}
+		}
+		a[k] += n
+	}
+	return a
 }
 
-// Ends with further names of policies, or causes, are counted under otherNames.
+// A reasonCount counts connections that the tracker has ended.
+type reasonCount [numReasons]atomic.Uint64
+
+// byName has a count for each name. Beyond mostNames all others share one.
+type byName[T any] struct {
+	mu     sync.Mutex
+	counts map[string]*T
+}
+
 const (
-	mostPhases = 100
-	mostCauses = 100
+	mostNames  = 100
 	otherNames = "(others)"
 )
 
 // of returns the count for a name.
-func (n *phaseCounts) of(name string) *reasonCount {
+func (n *byName[T]) of(name string) *T {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.counts[name] == nil && len(n.counts) >= mostPhases {
+	if n.counts[name] == nil && len(n.counts) >= mostNames {
 		name = otherNames
 	}
 	if n.counts[name] == nil {
 		if n.counts == nil {
-			n.counts = map[string]*reasonCount{}
+			n.counts = map[string]*T{}
 		}
-		n.counts[name] = new(reasonCount)
+		n.counts[name] = new(T)
 	}
 	return n.counts[name]
 }
 
-// get returns all counts.
-func (n *phaseCounts) get() map[string]map[Reason]uint64 {
+// all returns all counts.
+func (n *byName[T]) all() map[string]*T {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := map[string]map[Reason]uint64{}
-	for name, counts := range n.counts {
-		all[name] = make(map[Reason]uint64, numReasons)
-		for _, r := range Reasons() {
-			all[name][r] = counts[r].Load()
-		}
-	}
-	return all
+	return maps.Clone(n.counts)
 }
 
 // counters are the counts of a shard. They are atomic because Stats reads them at
 // any time.
 type counters struct {
-	tracked, gone, extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
+	// Of tracked, gone were closed by their owners, and ended by the tracker.
+	tracked, gone, ended atomic.Uint64
 
-	ended         [numReasons]atomic.Uint64 // by the tracker
-	busy, longest atomic.Int64
+	extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
+	busy, longest                                                  atomic.Int64
 
 	lifetime, idle, lateness, passTime tally
 }
@@ -197,28 +186,14 @@ func (n *counters) passed(took time.Duration) {
 	n.passTime.note(took)
 }
 
-// addTo adds the counts to st. It loads the ends before tracked, so that Live is
-// not too low.
+// addTo adds the counts to st, but not by reason. It loads the ends before tracked, so that Live
+// is not too low.
 func (n *counters) addTo(st *Stats) {
-	ended := n.gone.Load()
-	st.Closed += ended
-	for r := range n.ended {
-		v := n.ended[r].Load()
-		ended += v
-		switch r := Reason(r); {
-		case r == ReasonDrain:
-			st.Drained += v
-		case r == ReasonShed:
-			st.Shed += v
-		case r == ReasonEvict:
-			st.Evicted += v
-		case v > 0:
-			st.TimedOut[r] += v
-		}
-	}
+	gone, ended := n.gone.Load(), n.ended.Load()
 	tracked := n.tracked.Load()
 	st.Tracked += tracked
-	st.Live += tracked - ended
+	st.Live += tracked - gone - ended
+	st.Closed += gone
 	st.Extended += n.extended.Load()
 	st.Pings += n.pings.Load()
 	st.Misses += n.misses.Load()
@@ -234,12 +209,29 @@ func (n *counters) addTo(st *Stats) {
 	n.passTime.addTo(&st.PassTime)
 }
 
+// addEnds adds the ends under the policies of a name.
+func (s *Stats) addEnds(name string, counts *reasonCount) {
+	in := make(map[Reason]uint64, len(counts))
+	for _, r := range Reasons() {
+		n := counts[r].Load()
+		in[r] = n
+		switch {
+		case r == ReasonDrain:
+			s.Drained += n
+		case r == ReasonShed:
+			s.Shed += n
+		case r == ReasonEvict:
+			s.Evicted += n
+		case n > 0:
+			s.TimedOut[r] += n
+		}
+	}
+	s.ByPhase[name] = in
+}
+
 // live returns the number of live connections. If some end meanwhile the result
 // may be too high, but not too low, because it loads the ends first.
 func (n *counters) live() uint64 {
-	ended := n.gone.Load()
-	for r := range n.ended {
-		ended += n.ended[r].Load()
-	}
-	return n.tracked.Load() - ended
+	over := n.gone.Load() + n.ended.Load()
+	return n.tracked.Load() - over
 }

@@ -2,7 +2,6 @@ package idle
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,7 +33,8 @@ type Tracker struct {
 	retiring atomic.Bool // CloseWhenEmpty was called
 
 	ends    ends
-	byPhase phaseCounts
+	byPhase byName[reasonCount]
+	causes  byName[atomic.Uint64] // of connections that were shed
 	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
 	room    room
 	refused refusals
@@ -42,10 +42,9 @@ type Tracker struct {
 	mu         sync.Mutex // guards what follows
 	loops      []*Shard   // shards of event loops
 	closed     bool
-	operations []*Operation      // those that have not finished
-	leaving    []*Shard          // those that are being closed
-	past       Stats             // counts of shards that were closed
-	causes     map[string]uint64 // of connections that were shed
+	operations []*Operation // those that have not finished
+	leaving    []*Shard     // those that are being closed
+	past       Stats        // counts of shards that were closed
 }
 
 // init prepares t for shards.
@@ -54,7 +53,6 @@ func (t *Tracker) init(opts Options) {
 	t.anchor = &anchor{}
 	t.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
 	t.clock = clock.New(opts.Tick)
-	t.past = Stats{TimedOut: map[Reason]uint64{}}
 	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
 	t.calls.logger = opts.Logger
 	t.room.tracker, t.ends.tracker = t, t
@@ -189,18 +187,22 @@ func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st := t.past
-	st.TimedOut = maps.Clone(st.TimedOut)
-	st.Causes = maps.Clone(t.causes)
 	st.Refused, st.RefusedKey, st.RefusedRate = t.refused.all.Load(), t.refused.key.Load(), t.refused.rate.Load()
 	st.RefusedHandshake = t.refused.handshake.Load()
 	st.Panics = t.calls.panics.Load()
-	st.ByPhase = t.byPhase.get()
 	st.EndsLost = t.ends.lost.Load()
 	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
 		for _, s := range of {
 			s.counts.addTo(&st)
 			st.BacklogAge = max(st.BacklogAge, s.lateBy())
 		}
+	}
+	st.TimedOut, st.Causes, st.ByPhase = map[Reason]uint64{}, map[string]uint64{}, map[string]map[Reason]uint64{}
+	for cause, n := range t.causes.all() {
+		st.Causes[cause] = n.Load()
+	}
+	for name, counts := range t.byPhase.all() {
+		st.addEnds(name, counts)
 	}
 	return st
 }
