@@ -122,37 +122,35 @@ func (s *Shard) Close() (live []any, err error) {
 	if s.passing {
 		return nil, errInPass
 	}
-	if !s.tracker.forget(s) {
+	if !s.tracker.shut(s) {
 		return nil, ErrShardClosed
 	}
 	live = s.takeAll()
-	s.tracker.keepCounts(s)
+	s.tracker.forget(s)
 	return live, nil
 }
 
-// forget removes a loop's shard, except for its counts, which stay in t.leaving until keepCounts.
-// It reports whether t had the shard.
-func (t *Tracker) forget(s *Shard) bool {
+// shut closes a loop's shard to new connections. It returns false if t has forgotten it.
+func (t *Tracker) shut(s *Shard) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.loops, s)
-	if i < 0 {
+	if !slices.Contains(t.loops, s) {
 		return false
 	}
 	s.closed.Store(true)
-	t.clock.Detach(&s.now)
-	t.leaving = append(t.leaving, s)
-	t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, because the driver may be ranging over the old slice
 	s.walks.close()
+	t.clock.Detach(&s.now)
 	return true
 }
 
-// keepCounts adds the counts of a forgotten shard to t.past.
-func (t *Tracker) keepCounts(s *Shard) {
+// forget removes a loop's shard, but keeps its counts.
+func (t *Tracker) forget(s *Shard) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.leaving = slices.DeleteFunc(t.leaving, func(one *Shard) bool { return one == s })
-	s.counts.addTo(&t.past)
+	if i := slices.Index(t.loops, s); i >= 0 {
+		t.loops = slices.Delete(slices.Clone(t.loops), i, i+1) // a clone, because the driver may be ranging over the old slice
+		s.counts.addTo(&t.past)
+	}
 }
 
 // CloseWhenEmpty makes the tracker close itself when no connection is live: at once if

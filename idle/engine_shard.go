@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -96,14 +97,7 @@ func (t *Tracker) each(yield func(*Shard) bool) {
 // Either isEmpty sees the count, or Track sees retiring. In that case Track waits
 // for t.mu, and then sees whether the shard has been closed.
 func (t *Tracker) isEmpty() bool {
-	for _, of := range [][]*Shard{t.own, t.loops} {
-		for _, s := range of {
-			if s.counts.live() > 0 {
-				return false
-			}
-		}
-	}
-	return true
+	return !slices.ContainsFunc(slices.Concat(t.own, t.loops), func(s *Shard) bool { return s.counts.live() > 0 })
 }
 
 // live returns the number of live connections.

@@ -43,7 +43,6 @@ type Tracker struct {
 	loops      []*Shard   // shards of event loops
 	closed     bool
 	operations []*Operation // those that have not finished
-	leaving    []*Shard     // those that are being closed
 	past       Stats        // counts of shards that were closed
 }
 
@@ -191,11 +190,9 @@ func (t *Tracker) Stats() Stats {
 	st.RefusedHandshake = t.refused.handshake.Load()
 	st.Panics = t.calls.panics.Load()
 	st.EndsLost = t.ends.lost.Load()
-	for _, of := range [][]*Shard{t.own, t.loops, t.leaving} {
-		for _, s := range of {
-			s.counts.addTo(&st)
-			st.BacklogAge = max(st.BacklogAge, s.lateBy())
-		}
+	for _, s := range slices.Concat(t.own, t.loops) {
+		s.counts.addTo(&st)
+		st.BacklogAge = max(st.BacklogAge, s.lateBy())
 	}
 	st.TimedOut, st.Causes, st.ByPhase = map[Reason]uint64{}, map[string]uint64{}, map[string]map[Reason]uint64{}
 	for cause, n := range t.causes.all() {
