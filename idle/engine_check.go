@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
@@ -356,31 +355,10 @@ func (v *decision) isMiss() bool {
 	return v.what == miss || v.what == end && v.terms.reason == ReasonHeartbeat && v.terms.interval > 0
 }
 
-// errorOf returns a decision as an error for the owner, which names the setting as users do.
+// errorOf returns a decision as an error for the owner.
 func (s *Shard) errorOf(v *decision) *TimeoutError {
-	err := v.error()
-	err.Setting = s.tracker.setting(err.Phase, err.Reason)
-	return err
-}
-
-// setting is [Tracker.Setting].
-func (t *Tracker) setting(phase string, r Reason) string {
-	if r == 0 || r >= numLimits {
-		return ""
-	}
-	name := ""
-	if t.opts.Setting != nil {
-		t.calls.guard("Setting", func() { name = t.opts.Setting(phase, r) })
-	}
-	return cmp.Or(name, r.setting())
-}
-
-// error returns the decision as an error, which names the field of Policy.
-func (v *decision) error() *TimeoutError {
-	err := &TimeoutError{
-		Reason: v.terms.reason, Setting: v.terms.setting, Phase: v.phase.policy.Name, Limit: v.terms.allowed,
-		Elapsed: v.after(v.from),
-	}
+	err := &TimeoutError{Reason: v.terms.reason, Phase: v.phase.policy.Name, Limit: v.terms.allowed, Elapsed: v.after(v.from)}
+	err.Setting = s.tracker.Setting(err.Phase, err.Reason)
 	if rate := limits[v.terms.reason].rate; rate != nil {
 		err.Rate = rate(&v.phase.policy)
 	}

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,40 +95,25 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 	if o != nil {
 		full = *o
 	}
-	if full.Tick == 0 {
-		full.Tick = tick
-	}
-	if full.Tick < minTick || full.Tick > maxTick {
-		return full, fmt.Errorf("idle: Options.Tick is %v; it must be %v to %v, or 0 for a default", full.Tick, minTick, maxTick)
-	}
-	if full.Shards < 0 || full.Shards > maxShards {
-		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)
-	}
-	if full.Shards == 0 {
-		full.Shards = runtime.GOMAXPROCS(0)
-	}
-	if full.Budget < 0 || full.Budget > full.Tick {
-		return full, fmt.Errorf("idle: Options.Budget is %v; it must be at most the tick of %v, or 0 for half of it", full.Budget, full.Tick)
-	}
-	if full.Budget == 0 {
-		full.Budget = full.Tick / 2
-	}
-	if err := checkDuration("Options.ReapDelay", full.ReapDelay); err != nil {
-		return full, err
-	}
-	if full.ReapDelay > maxTicks*full.Tick {
-		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, maxTicks*full.Tick, defaultLinger)
-	}
-	if full.ReapDelay == 0 {
-		full.ReapDelay = defaultLinger
-	}
-	if full.Logger == nil {
-		full.Logger = slog.Default()
-	}
+	full.Tick = cmp.Or(full.Tick, tick)
+	full.Shards = cmp.Or(full.Shards, runtime.GOMAXPROCS(0))
+	full.Budget = cmp.Or(full.Budget, full.Tick/2)
+	full.ReapDelay = cmp.Or(full.ReapDelay, defaultLinger)
+	full.Logger = cmp.Or(full.Logger, slog.Default())
 	if full.Label == nil {
 		full.Label = label
 	}
-	return full, nil
+	switch {
+	case full.Tick < minTick || full.Tick > maxTick:
+		return full, fmt.Errorf("idle: Options.Tick is %v; it must be %v to %v, or 0 for a default", full.Tick, minTick, maxTick)
+	case full.Shards < 0 || full.Shards > maxShards:
+		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)
+	case full.Budget < 0 || full.Budget > full.Tick:
+		return full, fmt.Errorf("idle: Options.Budget is %v; it must be at most the tick of %v, or 0 for half of it", full.Budget, full.Tick)
+	case full.ReapDelay > maxTicks*full.Tick:
+		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, maxTicks*full.Tick, defaultLinger)
+	}
+	return full, checkDuration("Options.ReapDelay", full.ReapDelay)
 }
 
 // TickFor returns the tick that suits a tracker whose connections are under the given policies.

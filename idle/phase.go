@@ -70,10 +70,28 @@ func (p *Phase) direction(out bool) *direction {
 	return &p.in
 }
 
-// replace makes next the current version of p. Only one goroutine at a time may call it.
-func (p *Phase) replace(next *Phase) {
-	next.first, next.number = p.first, p.latest().number+1
-	p.first.current.Store(next)
+// Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
+// connections in the phase have none. Phase fails if p is invalid, and with [ErrClosed] if
+// the tracker is closed.
+func (t *Tracker) Phase(p Policy) (*Phase, error) {
+	t.mustBeMade()
+	if err := p.validate(t.opts.Tick); err != nil {
+		return nil, err
+	}
+	if t.isClosed() {
+		return nil, ErrClosed
+	}
+	ph := newPhase(t.clock, p)
+	ph.tracker = t
+	ph.ended = t.byPhase.of(p.Name)
+	return ph, nil
+}
+
+// renew makes a version of a phase with the policy p its current one. t.mu must be held.
+func (t *Tracker) renew(ph *Phase, p Policy) {
+	next := newPhase(t.clock, p)
+	next.first, next.number, next.ended = ph.first, ph.latest().number+1, t.byPhase.of(p.Name)
+	ph.first.current.Store(next)
 }
 
 // newPhase returns the phase for p, which must be valid, in ticks of the clock k.
@@ -224,7 +242,7 @@ func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced boo
 	case version != nil && now == p:
 		return true, nil
 	}
-	t.renew(phase, newPhase(t.clock, p))
+	t.renew(phase, p)
 	t.startWalk(t, followed) // a shard in which another such walk waits need not make this one
 	return true, nil
 }

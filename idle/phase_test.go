@@ -142,7 +142,7 @@ func TestErrorIsOfOnePhase(t *testing.T) {
 		v.now += 1000
 		v.deadline = p.look(v.phase, v.moment)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
-		if err := v.error(); err.Phase != "first" || err.Limit != time.Second {
+		if err := p.shard.errorOf(&v); err.Phase != "first" || err.Limit != time.Second {
 			r.Errorf("%v", err)
 		}
 	})

@@ -277,7 +277,7 @@ func TestFollowWhileReplaced(t *testing.T) {
 	go func() {
 		defer close(replaced)
 		for range 20_000 {
-			tr.renew(tr.phase, newPhase(tr.clock, tr.phase.policy))
+			tr.renew(tr.phase, tr.phase.policy)
 		}
 	}()
 	go func() {

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -59,29 +60,6 @@ func (t *Tracker) init(opts Options) {
 	t.ends.on.Store(opts.OnEnds != nil)
 }
 
-// Phase makes a phase with the policy p for [Conn.Enter]. If p sets no limit,
-// connections in the phase have none. Phase fails if p is invalid, and with [ErrClosed] if
-// the tracker is closed.
-func (t *Tracker) Phase(p Policy) (*Phase, error) {
-	t.mustBeMade()
-	if err := p.validate(t.opts.Tick); err != nil {
-		return nil, err
-	}
-	if t.isClosed() {
-		return nil, ErrClosed
-	}
-	ph := newPhase(t.clock, p)
-	ph.tracker = t
-	ph.ended = t.byPhase.of(p.Name)
-	return ph, nil
-}
-
-// renew makes next the current version of a phase.
-func (t *Tracker) renew(p, next *Phase) {
-	next.ended = t.byPhase.of(next.policy.Name)
-	p.replace(next)
-}
-
 // mustBeMade panics if t was not made by New.
 func (t *Tracker) mustBeMade() {
 	if t == nil || t.clock == nil {
@@ -93,7 +71,14 @@ func (t *Tracker) mustBeMade() {
 // Options.Setting says, or the field of [Policy]. It returns "" for an operation.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
-	return t.setting(phase, r)
+	if r == 0 || r >= numLimits {
+		return ""
+	}
+	name := ""
+	if t.opts.Setting != nil {
+		t.calls.guard("Setting", func() { name = t.opts.Setting(phase, r) })
+	}
+	return cmp.Or(name, limits[r].setting)
 }
 
 // Initial returns the phase of new connections. A connection that has entered another one
