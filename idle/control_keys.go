@@ -31,14 +31,18 @@ type keyed struct {
 	early bool // it counts as one in the handshake too
 }
 
-// These are [ErrFull] because of too many connections per second, with one key, or in the
-// handshake.
-var (
-	errRate = fmt.Errorf("too many connections in so short a time: %w", ErrFull)
-	errKey  = fmt.Errorf("too many of its key: %w", ErrFull)
+// A refusal is [ErrFull] because of one limit. The text is also the cause of connections that
+// Rekey ends.
+type refusal string
 
-	errHandshake = fmt.Errorf("too many connections in the handshake: %w", ErrFull)
+const (
+	errRate      refusal = "too many connections in so short a time"
+	errKey       refusal = "too many of its key"
+	errHandshake refusal = "too many connections in the handshake"
 )
+
+func (r refusal) Error() string { return string(r) + ": " + ErrFull.Error() }
+func (r refusal) Unwrap() error { return ErrFull }
 
 // set sets the limits of c. An unchanged quota keeps its state. If Key may be another function
 // now, set returns true. Then all connections have to be counted again.
@@ -274,23 +278,10 @@ func (c *Conn) Rekey() {
 	s := c.shard
 	keys := s.tracker.keys.Load()
 	if err := keys.enter(c, c.owner, false); err != nil {
-		cause := causeKey
-		switch {
-		case errors.Is(err, errRate):
-			cause = causeRate
-		case errors.Is(err, errHandshake):
-			cause = causeHandshake
-		}
-		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: cause, forced: true}) })
+		var why refusal
+		errors.As(err, &why)
+		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: string(why), forced: true}) })
 	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
 		keys.leave(c)
 	}
 }
-
-// The causes of connections that are ended by Rekey.
-const (
-	causeKey  = "too many of its key"
-	causeRate = "too many of its key in so short a time"
-
-	causeHandshake = "too many of its key in the handshake"
-)

@@ -104,7 +104,7 @@ func TestRekeyWhileTrackAdmits(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait() // ended is written by another goroutine
-		if !first.conn.Live() || second.conn.Live() || len(ended) != 1 || ended[0].Reason != ReasonEvict || ended[0].Cause != causeKey {
+		if !first.conn.Live() || second.conn.Live() || len(ended) != 1 || ended[0].Reason != ReasonEvict || ended[0].Cause != string(errKey) {
 			t.Errorf("first live: %v, second live: %v, ended: %v", first.conn.Live(), second.conn.Live(), ended)
 		}
 		if st := tr.Stats(); st.Live != 1 || st.Tracked != 2 || tr.room.taken.Load() != 1 {

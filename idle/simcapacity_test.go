@@ -376,7 +376,7 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 		exempt := slices.Contains(c.Exempt, l.phase)
 		return !c.isZero() && !exempt && now-used+lax >= c.MinIdle
 	}
-	if err.Cause == causeKey || err.Cause == causeRate {
+	if err.Cause == string(errKey) || err.Cause == string(errRate) {
 		l.checkRekey(err, now)
 		return
 	}

@@ -162,7 +162,7 @@ func TestRateKnownLater(t *testing.T) {
 			close(at.header)
 			time.Sleep(time.Second)
 			ended := c.Timeout()
-			if (ended != nil) != (i >= 2) || ended != nil && (ended.Reason != idle.ReasonEvict || ended.Cause != "too many of its key in so short a time") {
+			if (ended != nil) != (i >= 2) || ended != nil && (ended.Reason != idle.ReasonEvict || ended.Cause != "too many connections in so short a time") {
 				p.Errorf("number %d: %v", i, ended)
 			}
 		}
