@@ -22,7 +22,7 @@ func TestAbandonedCensuses(t *testing.T) {
 			}
 			cancel()
 		}
-		if waiting := len(r.shard.walks.waiting()); waiting != 2 {
+		if waiting := len(r.shard.walks.waiting); waiting != 2 {
 			r.Errorf("%d walks wait, and somebody waits for two of them", waiting)
 		}
 		close(goOn)

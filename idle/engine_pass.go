@@ -14,30 +14,17 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	begun := time.Now()
 	now := s.clock.Settled()
 	first := min(s.due.Load(), now) // nothing that is due came up before
-	for !exceeded {
-		s.lock.Lock()
-		more := s.collect(now)
-		s.lock.Unlock()
-		for _, c := range s.jobs {
-			s.check(c)
-		}
-		clear(s.jobs)
-		if !more {
-			break
-		}
-		exceeded = budget > 0 && time.Since(begun) >= budget // the rest has come up, and waits for the next pass
+	over := func() bool {
+		exceeded = exceeded || budget > 0 && time.Since(begun) >= budget
+		return exceeded
+	}
+	for s.checkSome(now) && !over() { // the rest has come up, and waits for the next pass
 	}
 	// Tasks of operations come last, but some of them run in any case. Otherwise a herd of
 	// expiries could delay them forever.
-	for more := s.mail.some.Load(); more && s.doTasks(); {
-		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
-			break
-		}
+	for s.mail.some.Load() && s.doTasks() && !over() {
 	}
-	for s.walks.some.Load() && s.step() {
-		if exceeded = exceeded || budget > 0 && time.Since(begun) >= budget; exceeded {
-			break
-		}
+	for s.walks.some.Load() && s.step() && !over() {
 	}
 	s.announce(first)
 	took := time.Since(begun)
@@ -46,6 +33,18 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 		s.tracker.calls.guard("OnPass", func() { report(took) })
 	}
 	return exceeded
+}
+
+// checkSome checks some connections that are due. It reports whether more have come up.
+func (s *Shard) checkSome(now int64) (more bool) {
+	s.lock.Lock()
+	more = s.collect(now)
+	s.lock.Unlock()
+	for _, c := range s.jobs {
+		s.check(c)
+	}
+	clear(s.jobs)
+	return more
 }
 
 // collect takes connections that came up. It puts those that are not due back into the wheel, and

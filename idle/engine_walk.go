@@ -26,10 +26,10 @@ type walk struct {
 type walkQueue struct {
 	some atomic.Bool // there is one
 
-	mu     sync.Mutex // guards what follows
-	walks  []*walk
-	begun  bool // the first one is under way
-	closed bool
+	mu      sync.Mutex // guards what follows
+	current *walk      // the one under way, or nil
+	waiting []*walk
+	closed  bool
 }
 
 // walk calls visit for every connection, in the passes of the shards. It returns a
@@ -73,32 +73,20 @@ func (w *walk) finish() {
 func (q *walkQueue) add(w *walk) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || w.instead != nil && slices.ContainsFunc(q.waiting(), func(has *walk) bool { return has.instead == w.instead }) {
+	if q.closed || w.instead != nil && slices.ContainsFunc(q.waiting, func(has *walk) bool { return has.instead == w.instead }) {
 		return false
 	}
-	q.set(append(q.walks, w))
+	q.waiting = append(q.waiting, w)
+	q.some.Store(true)
 	return true
-}
-
-// waiting returns the walks that have not begun. q.mu must be held, as for set.
-func (q *walkQueue) waiting() []*walk {
-	if q.begun {
-		return q.walks[1:]
-	}
-	return q.walks
-}
-
-func (q *walkQueue) set(walks []*walk) {
-	q.walks = walks
-	q.some.Store(len(walks) > 0)
 }
 
 // drop removes the walk that would close done, unless it has begun.
 func (q *walkQueue) drop(done <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waiting := slices.DeleteFunc(q.waiting(), func(w *walk) bool { return w.done == done })
-	q.set(q.walks[:len(q.walks)-len(q.waiting())+len(waiting)])
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *walk) bool { return w.done == done })
+	q.some.Store(q.current != nil || len(q.waiting) > 0)
 }
 
 // get returns the walk that is under way, or begins the next one. It returns nil if there is
@@ -106,11 +94,11 @@ func (q *walkQueue) drop(done <-chan struct{}) {
 func (q *walkQueue) get() (w *walk, begins bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.walks) == 0 {
-		return nil, false
+	if begins = q.current == nil && len(q.waiting) > 0; begins {
+		q.current = q.waiting[0]
+		q.waiting = slices.Delete(q.waiting, 0, 1)
 	}
-	begins, q.begun = !q.begun, true
-	return q.walks[0], begins
+	return q.current, begins
 }
 
 // finish ends the walk that is under way, unless close has done so. It reports whether
@@ -118,24 +106,25 @@ func (q *walkQueue) get() (w *walk, begins bool) {
 func (q *walkQueue) finish() (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return false
+	if q.current != nil {
+		q.current.finish()
+		q.current = nil
+		q.some.Store(len(q.waiting) > 0)
 	}
-	q.walks[0].finish()
-	q.begun = false
-	q.set(slices.Delete(q.walks, 0, 1))
-	return len(q.walks) > 0
+	return len(q.waiting) > 0
 }
 
 // close ends all walks of a shard before they are done.
 func (q *walkQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, w := range q.walks {
-		w.finish()
+	for _, w := range append(q.waiting, q.current) {
+		if w != nil {
+			w.finish()
+		}
 	}
-	q.closed, q.begun = true, false
-	q.set(nil)
+	q.current, q.waiting, q.closed = nil, nil, true
+	q.some.Store(false)
 }
 
 // step visits a few connections for the current walk. It reports whether it can go on.

@@ -93,7 +93,7 @@ func TestReplaceBesideStuckLoop(t *testing.T) {
 		for _, p := range all {
 			r.dies(p, begun.Add(-20*time.Second), time.Minute, ReasonIdle)
 		}
-		if n := len(r.loops[0].walks.waiting()); n != 1 {
+		if n := len(r.loops[0].walks.waiting); n != 1 {
 			r.Errorf("%d walks wait for the blocked loop, want 1", n)
 		}
 	})
@@ -234,7 +234,7 @@ func TestLowerCapacityBesideStuckLoop(t *testing.T) {
 		r.peers(10)
 		r.mustHold(Capacity{MaxConns: 5, MinIdle: 10 * time.Minute})
 		r.wait(time.Minute)
-		if n := len(r.loops[0].walks.waiting()); n > 1 {
+		if n := len(r.loops[0].walks.waiting); n > 1 {
 			r.Errorf("%d walks wait for the blocked loop", n)
 		}
 		r.wait(10 * time.Minute)
