@@ -126,7 +126,9 @@ func (l *look) await(ctx context.Context, find func() (*census, view)) (*census,
 		slow := l.taking && time.Since(l.begun) > patience
 		switch age := time.Since(c.At); {
 		case age >= tooOld && !slow:
-			c = l.refresh(ctx, c, find)
+			ctx, cancel := context.WithTimeout(ctx, freshen)
+			defer cancel()
+			c = l.wait(ctx, c, v, find)
 		case age >= every:
 			l.want(v, 0)
 		}
@@ -141,36 +143,21 @@ func (l *look) await(ctx context.Context, find func() (*census, view)) (*census,
 	if errors.Is(l.failed, idle.ErrClosed) {
 		return nil, l.failed
 	}
-	l.want(v, 1)
-	defer l.forgo(v)
-	for c == nil {
-		news := l.news
-		l.mu.Unlock()
-		select {
-		case <-news:
-		case <-ctx.Done():
-		}
-		l.mu.Lock()
-		switch c, _ = find(); {
-		case c != nil:
-		case l.failed != nil:
-			return nil, l.failed
-		case ctx.Err() != nil:
-			return nil, errSlow()
-		}
+	switch c = l.wait(ctx, nil, v, find); {
+	case c != nil:
+		return c, nil
+	case l.failed != nil:
+		return nil, l.failed
 	}
-	return c, nil
+	return nil, errSlow()
 }
 
-// refresh waits a little for a newer census than c, and returns the newest. l.mu must be
-// held, but is not while it waits.
-func (l *look) refresh(ctx context.Context, c *census, find func() (*census, view)) *census {
-	ctx, cancel := context.WithTimeout(ctx, freshen)
-	defer cancel()
-	v := c.view
+// wait waits for another census than c, and returns the newest. That is c, which may be nil, if
+// none could be taken, or if ctx is done. l.mu must be held, but is not while it waits.
+func (l *look) wait(ctx context.Context, c *census, v view, find func() (*census, view)) *census {
 	l.want(v, 1)
 	defer l.forgo(v)
-	for ctx.Err() == nil {
+	for {
 		news := l.news
 		l.mu.Unlock()
 		select {
@@ -178,11 +165,10 @@ func (l *look) refresh(ctx context.Context, c *census, find func() (*census, vie
 		case <-ctx.Done():
 		}
 		l.mu.Lock()
-		if now, _ := find(); now != nil && now != c || l.failed != nil {
+		if now, _ := find(); now != nil && now != c || l.failed != nil || ctx.Err() != nil {
 			return cmp.Or(now, c)
 		}
 	}
-	return c
 }
 
 func errSlow() error {
