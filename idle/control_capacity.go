@@ -67,8 +67,10 @@ func (c *Capacity) counts() bool {
 	return c.PerKey > 0 || c.NewPerKey != Quota{} || c.HandshakesPerKey > 0
 }
 
-// limitsHandshakes reports whether new connections count as ones in the handshake.
-func (c *Capacity) limitsHandshakes() bool { return c.Handshakes > 0 || c.HandshakesPerKey > 0 }
+// limitsHandshakes reports whether new connections count as ones in the handshake. c may be nil.
+func (c *Capacity) limitsHandshakes() bool {
+	return c != nil && (c.Handshakes > 0 || c.HandshakesPerKey > 0)
+}
 
 func (c *Capacity) validate(t *Tracker) error {
 	switch {
@@ -179,8 +181,8 @@ func (t *Tracker) EvictIdle(n int) (evicted int) {
 	r := &t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); evicted++ {
-		r.taken.Add(-1)
+	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); {
+		evicted++
 	}
 	return evicted
 }

@@ -57,12 +57,6 @@ const (
 	fewEvicting   = 16
 )
 
-// limitsHandshakes reports whether new connections count as ones in the handshake.
-func (r *room) limitsHandshakes() bool {
-	l := r.limit.Load()
-	return l != nil && l.limitsHandshakes()
-}
-
 // beginHandshake counts c if it has handshaking set. It fails if there are too many, and
 // endHandshake has to follow.
 func (r *room) beginHandshake(c *Conn) error {
@@ -106,11 +100,11 @@ func (r *room) admit(known bool) error {
 			return ErrFull
 		case n == int64(l.MaxConns):
 			r.mu.Lock()
-			defer r.mu.Unlock()
-			if !r.evictOne(l, 0) {
+			evicted := r.evictOne(l, 0)
+			r.mu.Unlock()
+			if !evicted {
 				return ErrFull
 			}
-			return nil
 		case r.taken.CompareAndSwap(n, n+1):
 			return nil
 		}
@@ -123,15 +117,13 @@ func (r *room) adopt() {
 	if l := r.limit.Load(); r.excess(l) > 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.evictOne(l, 0) {
-			r.taken.Add(-1)
-		} else {
+		if !r.evictOne(l, 0) {
 			r.settle()
 		}
 	}
 }
 
-// leave gives the place of c back, unless another connection has taken it. c has ended.
+// leave gives the place of c back, unless an eviction has. c has ended.
 func (r *room) leave(c *Conn) {
 	r.endHandshake(c)
 	if c.state.Load()&evicting == 0 {
@@ -139,8 +131,8 @@ func (r *room) leave(c *Conn) {
 	}
 }
 
-// evictOne evicts a connection, if one may be evicted. It reports whether it did. Then the place
-// is the caller's. r.mu must be held.
+// evictOne evicts a connection, if one may be evicted, and frees its place. It reports whether it
+// did. r.mu must be held.
 func (r *room) evictOne(l *Capacity, tries int) bool {
 	c := r.pick(l, sample)
 	if c.conn == nil && r.taken.Load() > sample {
@@ -194,7 +186,7 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
 }
 
-// evict evicts a connection, and gives its place away. It returns false if the connection has
+// evict evicts a connection, and frees its place. It returns false if the connection has
 // ended, or if its shard is closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 	s := c.conn.shard
@@ -217,6 +209,7 @@ func (r *room) evict(l *Capacity, c candidate, tries int) bool {
 		return false
 	}
 	s.evicting++
+	r.taken.Add(-1)
 	return true
 }
 
@@ -235,7 +228,6 @@ func (r *room) report(l *Capacity, s *Shard, c *Conn, as outcome, tries int) {
 		return
 	}
 	if as == inUse && l == r.limit.Load() && tries < mostTries && r.evictOne(l, tries+1) {
-		r.taken.Add(-1)
 		return
 	}
 	r.settle()

@@ -158,7 +158,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 		return err
 	}
 	begins := uint32(0)
-	if !known && phase.policy.Handshake && s.tracker.room.limitsHandshakes() {
+	if !known && phase.policy.Handshake && s.tracker.room.limit.Load().limitsHandshakes() {
 		begins = handshaking
 	}
 	if !c.state.start(begins) {
