@@ -36,7 +36,6 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 		c.listener.counts.add(err, 1)
 	}
 	if c.state.Load()&^flags == hijacked {
-		defer c.listener.release(c) // the tracker closes it; nobody else may
 		c.farewell(err)
 		return
 	}

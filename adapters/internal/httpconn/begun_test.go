@@ -60,8 +60,9 @@ func TestFarewellThatPanics(t *testing.T) {
 		l.Close()
 		c.Read(make([]byte, 1))
 		time.Sleep(time.Minute) // nobody calls c.Close
-		if l.open != 0 {
-			t.Errorf("%d are open", l.open)
+		synctest.Wait()
+		if !l.isOver() {
+			t.Error("the trackers go on")
 		}
 		if n := l.Stats().Panics; n != 1 {
 			t.Errorf("%d panics", n)

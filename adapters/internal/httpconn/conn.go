@@ -72,11 +72,10 @@ const (
 
 	responded = 1 << 7 // part of the response has been written
 	closed    = 1 << 8
-	released  = 1 << 9  // the listener does not count it as open (see hold)
-	limited   = 1 << 10 // the request has limits of its own (see SetLimits)
-	answered  = 1 << 11 // the timeout answers the request, and the server may not any more (see claim)
-	answering = 1 << 12 // with answered: one more write may pass, which is the answer
-	flags     = responded | closed | released | limited | answered | answering
+	limited   = 1 << 9  // the request has limits of its own (see SetLimits)
+	answered  = 1 << 10 // the timeout answers the request, and the server may not any more (see claim)
+	answering = 1 << 11 // with answered: one more write may pass, which is the answer
+	flags     = responded | closed | limited | answered | answering
 	ofRequest = responded | limited // the flags that end with the request
 )
 
@@ -266,7 +265,6 @@ func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.state.Or(closed)
 	c.listener.drain.forget(c)
-	c.listener.release(c)
 	return err
 }
 

@@ -180,10 +180,20 @@ func inBubble(t *testing.T, limits httplimits.Timeouts, test func(t *testing.T, 
 		for _, n := range st.TimedOut {
 			ended += n
 		}
-		if st.Live != 0 || st.Tracked != 1 || st.Closed+ended != 1 || l.open != 0 {
-			t.Errorf("%d are open: %+v", l.open, st)
+		if st.Live != 0 || st.Tracked != 1 || st.Closed+ended != 1 || !l.isOver() {
+			t.Errorf("the trackers have ended: %v; %+v", l.isOver(), st)
 		}
 	})
+}
+
+// isOver reports whether the trackers have ended.
+func (l *Listener) isOver() bool {
+	select {
+	case <-l.tracker.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // distinct are limits by which one sees what counts.

@@ -37,7 +37,6 @@ type Listener struct {
 	own ownPhases
 
 	mu     sync.Mutex
-	open   int  // tracked connections, plus 1 while the listener is open
 	served bool // Accept has been called
 	closed bool
 	server any                         // the server that accepts from this listener
@@ -72,7 +71,7 @@ func NewListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 }
 
 func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (*Listener, error) {
-	if _, twice := ln.(interface{ release(*Conn) }); twice {
+	if _, twice := ln.(interface{ self() *Listener }); twice {
 		return nil, errors.New("the listener has timeouts already; wrap it once")
 	}
 	ln, config, secure, err := splitTLS(ln)
@@ -92,7 +91,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{ln: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle, open: 1}
+	l := &Listener{ln: ln, pkg: pkg, http2: h2, secure: secure, config: config, options: t.Idle}
 	l.options.Tick = cmp.Or(l.options.Tick, max(defaultTick, l.options.Budget))
 	l.options.Setting = l.setting
 	l.now.Store(now)
@@ -193,12 +192,11 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 	if carriesTLS(nc) {
 		return nil, fmt.Errorf("%s: %w", l.pkg, errHiddenTLS(nc))
 	}
-	if !l.addOpen() {
-		return nil, net.ErrClosed
-	}
 	c := &Conn{listener: l}
-	if err := c.Init(nc, l.tracker, c, l.setup); err != nil {
-		l.doneOpen()
+	switch err := c.Init(nc, l.tracker, c, l.setup); {
+	case errors.Is(err, idle.ErrClosed): // the last connection has ended since Close
+		return nil, net.ErrClosed
+	case err != nil:
 		return nil, err
 	}
 	c.state.Store(unserved)
@@ -216,41 +214,16 @@ func (l *Listener) Close() error {
 	}
 	l.drain.mayFail()
 	l.mu.Lock()
-	first := !l.closed
+	defer l.mu.Unlock()
+	if !l.closed && l.streams.tracker != nil {
+		go func() {
+			<-l.tracker.Done()
+			l.streams.tracker.Close()
+		}()
+	}
 	l.closed = true
-	l.mu.Unlock()
-	if first {
-		l.doneOpen()
-	}
+	l.tracker.CloseWhenEmpty()
 	return err
-}
-
-// addOpen counts a new connection. It returns false if the trackers have ended.
-func (l *Listener) addOpen() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open == 0 {
-		return false
-	}
-	l.open++
-	return true
-}
-
-// doneOpen counts a connection, or the listener itself, as gone. After the last
-// one it ends the trackers.
-func (l *Listener) doneOpen() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.open > 0 {
-		return
-	}
-	// Tracker.Close waits for callbacks. doneOpen may itself be called by a
-	// callback, so Close needs a goroutine of its own.
-	go l.tracker.Close()
-	if l.streams.tracker != nil {
-		go l.streams.tracker.Close()
-	}
 }
 
 // Addr returns the listener's address.

@@ -62,8 +62,9 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 		c.Close()
 		c.Close()
 		synctest.Wait()
-		if l.open != 0 {
-			t.Errorf("%d are open", l.open)
+		synctest.Wait()
+		if !l.isOver() {
+			t.Error("the trackers go on")
 		}
 	})
 }
@@ -168,8 +169,9 @@ func TestAcceptRefusesWhatIsWrapped(t *testing.T) {
 			t.Error(err)
 		}
 		l.Close()
-		if l.open != 0 {
-			t.Errorf("%d are open", l.open)
+		synctest.Wait()
+		if !l.isOver() {
+			t.Error("the trackers go on")
 		}
 	})
 }

@@ -121,8 +121,9 @@ func TestAcceptRefusesTLS(t *testing.T) {
 			t.Error("the connection is open still")
 		}
 		l.Close()
-		if l.open != 0 {
-			t.Errorf("%d are open", l.open)
+		synctest.Wait()
+		if !l.isOver() {
+			t.Error("the trackers go on")
 		}
 	})
 }

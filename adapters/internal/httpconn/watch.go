@@ -32,7 +32,6 @@ func (c *Conn) Hijack() {
 func (c *Conn) letGo() {
 	c.listener.drain.remember(c) // before: a Drain may finish as soon as c isn't tracked
 	c.Untrack()
-	c.listener.release(c)
 }
 
 // retrack tracks again a connection that was taken for hijacked but was not. It
@@ -41,9 +40,6 @@ func (c *Conn) retrack() bool {
 	l := c.listener
 	l.watching.Lock()
 	defer l.watching.Unlock()
-	if _, err := l.hold(c); err != nil {
-		return false
-	}
 	return l.track(c) == nil
 }
 
@@ -87,19 +83,17 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 // watch tracks c, which must be hijacked, under p. If p is invalid it changes
 // nothing. l.watching must be held.
 func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error {
-	added, err := l.hold(c)
-	if err != nil {
-		return err
+	if c.state.Load()&closed != 0 {
+		return fmt.Errorf("the connection is closed: %w", net.ErrClosed)
 	}
 	phase, err := l.tracker.Phase(p)
-	if err != nil {
-		if added {
-			l.release(c)
-		}
-		return err
+	if err == nil {
+		err = l.track(c)
 	}
-	if err := l.track(c); err != nil {
-		l.release(c)
+	switch {
+	case errors.Is(err, idle.ErrClosed):
+		return errEnded
+	case err != nil:
 		return err
 	}
 	c.extra.Store(&extra{on: on}) // the new owner writes its own protocol, so timeouts are not answered any more
@@ -110,31 +104,6 @@ func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error 
 // errEnded is returned for a connection that should be tracked after the trackers have ended.
 var errEnded = fmt.Errorf("the listener is closed and its last connection with limits has ended, so its timeouts have ended too; "+
 	"call Watch before the server ends: %w", net.ErrClosed)
-
-// hold counts c as a connection that keeps the trackers running. It reports whether c wasn't
-// counted before. It fails if c is closed or the trackers have ended.
-func (l *Listener) hold(c *Conn) (added bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch s := c.state.Load(); {
-	case s&closed != 0:
-		return false, fmt.Errorf("the connection is closed: %w", net.ErrClosed)
-	case s&released == 0:
-		return false, nil
-	case l.open == 0:
-		return false, errEnded
-	}
-	c.state.And(^uint32(released))
-	l.open++
-	return true, nil
-}
-
-// release undoes hold. It may be called more than once.
-func (l *Listener) release(c *Conn) {
-	if c.state.Or(released)&released == 0 {
-		l.doneOpen()
-	}
-}
 
 // ErrForeign is returned by Watch for a connection that no listener of this
 // library has accepted, or that is not hijacked.
