@@ -12,14 +12,16 @@ import (
 // [Capacity].
 var ErrFull = errors.New("idle: no room for another connection")
 
-// Capacity limits how many connections a tracker has. Every field is off when zero.
+// Capacity limits how many connections a tracker has. Every field is off when zero, and must not
+// be negative. If a limit leaves no room for a new connection, Track refuses it with [ErrFull].
+// Stats.Refused counts these, and RefusedKey, RefusedRate and RefusedHandshake those of one limit.
+// Only MaxConns evicts others for a new connection.
 type Capacity struct {
 	// MaxConns is how many connections there may be. When there are that many, a new one takes
 	// the place of another: the one idle longest of 100 at random, which on average is among the
 	// most idle 1 %. The evicted connection ends with [ReasonEvict] in the next pass. So for some
 	// milliseconds, or for as long as its event loop is blocked, there are a few connections
-	// more. If none can be evicted, Track fails with [ErrFull] at once, and Stats.Refused counts
-	// that. If only one of hundreds can be evicted, Track may not find it.
+	// more. If none of 400 at random may be evicted, the new one is refused.
 	MaxConns int
 
 	// MinIdle is how long a connection has to be idle before it may be evicted. Choose more than
@@ -33,27 +35,24 @@ type Capacity struct {
 	// [Tracker.Drain].
 	Exempt []*Phase
 
-	// PerKey is how many connections there may be with the same key. More are refused with
-	// [ErrFull], and none is evicted for them. Key returns the key of a connection. The default
-	// is [ByAddress]. Track calls Key when the connection has just been accepted. It must not
-	// block, because other connections wait for it. The empty key isn't limited. If the key isn't
-	// known yet, such as behind the PROXY protocol, return the empty one, and call [Conn.Rekey]
-	// later. idlenet does that with ByAddress.
+	// PerKey is how many connections there may be with the same key.
+	//
+	// Key returns the key of a connection. The default is [ByAddress]. Track calls Key when the
+	// connection has just been accepted. It must not block, because other connections wait for
+	// it. The empty key isn't limited. If the key isn't known yet, such as behind the PROXY
+	// protocol, return the empty one, and call [Conn.Rekey] later. idlenet does that with
+	// ByAddress.
 	PerKey int
 	Key    func(owner any) string
 
 	// New limits the rate of new connections, and NewPerKey the rate of those with the same key.
-	// The rest are refused with [ErrFull], and Stats.RefusedRate counts them. None is evicted for
-	// them.
 	New, NewPerKey Quota
 
-	// Handshakes is how many connections there may be in the handshake: connections that have
-	// been tracked since Handshakes was set, and have only been in phases with Policy.Handshake.
-	// More are refused with [ErrFull], and Stats.RefusedHandshake counts them. None is evicted
-	// for them. The tracker's own policy must have Handshake set too. In the HTTP adapters the
-	// handshake lasts until the first request, or the preface of HTTP/2.
-	//
-	// HandshakesPerKey is how many of these there may be with the same key.
+	// Handshakes is how many connections there may be in the handshake, and HandshakesPerKey how
+	// many of these with the same key. They are connections that have been tracked since the limit
+	// was set, and have only been in phases with Policy.Handshake. The tracker's own policy must
+	// have Handshake set too. In the HTTP adapters the handshake lasts until the first request, or
+	// the preface of HTTP/2.
 	Handshakes, HandshakesPerKey int
 }
 
@@ -117,14 +116,15 @@ func (c *Capacity) errHandshakePolicy() error {
 	return fmt.Errorf("idle: Capacity.%s is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", name, most)
 }
 
-// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits. If there
-// are more connections than MaxConns, newcomers are refused, and the most idle connections are
-// evicted at once. Those that may not be evicted yet follow when they may. This ends when the
+// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
+//
+// If there are more connections than MaxConns, newcomers are refused, and the most idle connections
+// are evicted at once. Those that may not be evicted yet follow when they may. This ends when the
 // capacity is raised or lifted. Connections that exceed PerKey stay. If Key is a new function, a
 // connection counts with its old key until the tracker has called the new function for it.
 //
-// SetCapacity fails with [ErrClosed] if the tracker is closed. It also fails if a value in
-// c is invalid, and the error names it. Then nothing changes. Any goroutine may call it.
+// SetCapacity fails with [ErrClosed] if the tracker is closed, and with an error that names the
+// field if a value in c is invalid. Then nothing changes.
 func (t *Tracker) SetCapacity(c Capacity) error {
 	t.mustBeMade()
 	r := &t.room

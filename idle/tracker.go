@@ -10,10 +10,12 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// Tracker tracks connections and times them out. Its methods may be called from
-// any goroutine. It has one goroutine, the driver, which sleeps while there is nothing to
-// do. While there is a backlog, it starts others that help. [Tracker.Close] and
-// [Tracker.CloseWhenEmpty] end it.
+// Tracker tracks connections and times them out. [New] makes one. Its methods may be called
+// from any goroutine, callbacks included, unless they say otherwise. They panic on a nil or zero
+// Tracker.
+//
+// A tracker has a goroutine, the driver, which sleeps while there is nothing to do, and starts
+// others while there is a backlog. [Tracker.Close] and [Tracker.CloseWhenEmpty] end it.
 type Tracker struct {
 	clock  *clock.Clock
 	phase  *Phase // the phase of new connections
@@ -68,7 +70,7 @@ func (t *Tracker) mustBeMade() {
 }
 
 // Setting returns the name of the setting by which connections of a phase are ended for r: what
-// Options.Setting says, or the field of [Policy]. It returns "" for an operation.
+// [Options].Setting returns, or the field of [Policy]. It returns "" for an operation.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
 	if r == 0 || r >= numLimits {
@@ -94,16 +96,15 @@ func (t *Tracker) Policy() Policy {
 	return t.phase.Policy()
 }
 
-// Track starts tracking c; see [Shard.Track]. It chooses the shard. It may be
-// called from any goroutine.
+// Track starts tracking c on one of the tracker's own shards; see [Shard.Track].
 func (t *Tracker) Track(c *Conn, owner any, h *Hooks) error {
 	t.mustBeMade()
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].Track(c, owner, h)
 }
 
 // Adopt is [Tracker.Track] for a connection that was accepted long ago, and comes from another
-// tracker or was not tracked for a while. It is never refused because the tracker is full, but it
-// counts in the [Capacity] like all others. So there may be more connections than that allows.
+// tracker or was not tracked for a while. The [Capacity] counts it but doesn't refuse it, so
+// there may be more connections than that allows.
 func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 	t.mustBeMade()
 	return t.own[t.turn.Add(1)%uint32(len(t.own))].track(c, owner, h, true)
@@ -112,9 +113,9 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 // NewShard makes a shard for an event loop. It has no locks. Its methods and those of its
 // connections must be called on the loop, and its [Hooks] are called there.
 //
-// When something is due, the tracker's driver calls execute. execute must make
-// the loop call pass once, soon, and must not call pass itself. At most one pass
-// is pending at a time. If execute fails, it is called again at the next tick.
+// When something is due, the driver calls execute, which must make the loop call pass once, soon,
+// and must not call pass itself. At most one pass is pending at a time. If execute fails, it is
+// called again at the next tick.
 //
 // NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute
 // is nil.
@@ -157,8 +158,7 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 }
 
 // RecentEnds returns the last ends, the newest first, at most 1,024. The tracker begins to record
-// them at the first call, or from the beginning if Options.OnEnds is set. Any goroutine may call
-// it.
+// them at the first call, or from the beginning if [Options].OnEnds is set.
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()
 	t.ends.on.Store(true)
