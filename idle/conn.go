@@ -113,7 +113,7 @@ func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.in.st
 func (c *Conn) Received(n int) {
 	c.Touch()
 	if p := c.phase.Load(); p.in.perByte != 0 {
-		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.lastIn()))
+		c.shard.pay(&c.in, c.in.price(n, p.in.perByte, p.in.credit, c.last(&c.in)))
 		c.checkPaid(&c.in, p)
 	}
 }
@@ -141,7 +141,7 @@ func (c *Conn) Sent(n int) {
 // paySent moves out.paid forward for n bytes that were sent.
 func (c *Conn) paySent(n int) {
 	if p := c.phase.Load(); p.out.perByte != 0 && n > 0 {
-		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.lastOut()))
+		c.shard.pay(&c.out, c.out.price(n, p.out.perByte, p.out.credit, c.last(&c.out)))
 		c.checkPaid(&c.out, p)
 	}
 }
@@ -299,15 +299,10 @@ func (c *Conn) beatSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.beat, 
 // answer to the peer's ping. Unlike [Conn.Sent], it doesn't count as use of the connection, so it
 // doesn't restart IdleTimeout. For the limits of writing it's the same as Sent.
 func (c *Conn) BeatOut(n int) {
-	if (*word)(&c.shard.now).Load() != (*word)(&c.pingSent).Load() {
-		c.beatOutSlow()
+	if s := c.shard; s.now.Load() != c.pingSent.Load() {
+		s.restamp(&c.entry, s.stamp(), &c.pingSent, &c.pingSent, pingOut)
 	}
 	c.paySent(n)
-}
-
-//go:noinline
-func (c *Conn) beatOutSlow() {
-	c.shard.restamp(&c.entry, c.shard.stamp(), &c.pingSent, &c.pingSent, pingOut)
 }
 
 // Enter puts the connection in phase p. All limits except MaxAge start over. Bytes that another

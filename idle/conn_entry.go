@@ -133,9 +133,13 @@ func (e *entry) countFromNow(f *flow, in *Phase, k *clock.Clock) {
 // lastUse returns the stamp of the last use in either direction.
 func (e *entry) lastUse() clock.Stamp { return e.in.stamp.Load().Later(e.out.stamp.Load()) }
 
-// lastIn returns the stamp of the last input, lastOut that of the last output, used or not.
-func (e *entry) lastIn() clock.Stamp  { return e.in.stamp.Load().Later(e.beat.Load()) }
-func (e *entry) lastOut() clock.Stamp { return e.out.stamp.Load().Later(e.pingSent.Load()) }
+// last returns the stamp of the last activity on f, used or not.
+func (e *entry) last(f *flow) clock.Stamp {
+	if f == &e.out {
+		return f.stamp.Load().Later(e.pingSent.Load())
+	}
+	return f.stamp.Load().Later(e.beat.Load())
+}
 
 // isBusy reports whether e is in the middle of something: it's in a phase that says so, its owner
 // doesn't wait for input, or its owner is being asked to finish. isInUse also considers unread
@@ -166,12 +170,4 @@ func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 		e.born.Raise(stamp)
 		e.state.drop(draining)
 	}
-}
-
-// last returns lastIn or lastOut.
-func (e *entry) last(f *flow) clock.Stamp {
-	if f == &e.out {
-		return e.lastOut()
-	}
-	return e.lastIn()
 }

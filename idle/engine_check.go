@@ -165,7 +165,7 @@ const patience = 2
 // its bytes pay from then on.
 func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	c.in.stamp.Raise(unread)
-	if c.lastIn() != unread { // an activity came before the grant and has not seen it
+	if c.last(&c.in) != unread { // an activity came before the grant and has not seen it
 		c.state.drop(granted)
 	}
 	switch p := c.phase.Load(); {

@@ -160,49 +160,39 @@ func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	l := &endLog{to: logger, level: level}
-	return l.write
-}
-
-// An endLog logs ends.
-type endLog struct {
-	to    *slog.Logger
-	level slog.Leveler
-
-	mu    sync.Mutex
-	limit logLimit
-}
-
-func (l *endLog) write(all []End) {
-	ctx, at := context.Background(), l.level.Level()
-	if !l.to.Enabled(ctx, at) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range all {
-		leftOut, ok := l.limit.allow(e.Time)
-		if !ok {
-			continue
+	var mu sync.Mutex
+	var limit logLimit
+	return func(ends []End) {
+		ctx, at := context.Background(), level.Level()
+		if !logger.Enabled(ctx, at) {
+			return
 		}
-		reason := "closed"
-		if e.Reason != 0 {
-			reason = e.Reason.String()
-		}
-		r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
-		r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
-		for _, text := range []slog.Attr{slog.String("setting", e.Setting), slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
-			if text.Value.String() != "" {
-				r.AddAttrs(text)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range ends {
+			leftOut, ok := limit.allow(e.Time)
+			if !ok {
+				continue
 			}
+			reason := "closed"
+			if e.Reason != 0 {
+				reason = e.Reason.String()
+			}
+			r := slog.NewRecord(e.Time, at, "idle: a connection has ended", 0)
+			r.AddAttrs(slog.String("reason", reason), slog.Duration("age", e.Age), slog.Duration("idle", e.Idle))
+			for _, text := range []slog.Attr{slog.String("setting", e.Setting), slog.String("phase", e.Phase), slog.String("cause", e.Cause), slog.String("label", e.Label)} {
+				if text.Value.String() != "" {
+					r.AddAttrs(text)
+				}
+			}
+			if e.Late > 0 {
+				r.AddAttrs(slog.Duration("late", e.Late))
+			}
+			if leftOut > 0 {
+				r.AddAttrs(slog.Int("left_out", leftOut))
+			}
+			_ = logger.Handler().Handle(ctx, r)
 		}
-		if e.Late > 0 {
-			r.AddAttrs(slog.Duration("late", e.Late))
-		}
-		if leftOut > 0 {
-			r.AddAttrs(slog.Int("left_out", leftOut))
-		}
-		_ = l.to.Handler().Handle(ctx, r)
 	}
 }
 
