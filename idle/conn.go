@@ -361,7 +361,7 @@ func (c *Conn) begin(p *Phase, stamp clock.Stamp) {
 	c.beginFlow(&c.out, p.out.counted != 0, stamp)
 	c.beat.Raise(stamp)
 	c.pinged.Raise(stamp) // after in.stamp: a snapshot with this ping must not have older input
-	c.state.drop(unanswered|pongIn|granted|overdueIn|overdueOut|missMask)
+	c.state.drop(unanswered | pongIn | granted | overdueIn | overdueOut | missMask)
 }
 
 // beginFlow starts all limits of a flow. If the phase limits waits in total, a

@@ -102,7 +102,7 @@ func (e *entry) follow(k *clock.Clock) (followed bool) {
 		}
 		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
 			e.pinged.Raise(clock.StampOf(k.Now()))
-			e.state.drop(unanswered|missMask)
+			e.state.drop(unanswered | missMask)
 		}
 		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
 			e.state.drop(draining) // the owner is asked to finish again, and has the new grace
@@ -163,7 +163,7 @@ func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
 		e.out.letOff(k.Instant)
 	case ofBeats:
 		e.pinged.Raise(stamp) // not beat: a Beat with the same stamp would return at once
-		e.state.drop(unanswered|missMask)
+		e.state.drop(unanswered | missMask)
 	case ofPhase:
 		e.began.Raise(stamp)
 	case ofLife:

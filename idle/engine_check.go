@@ -191,7 +191,7 @@ func (s *Shard) ping(c *Conn) {
 		}
 		s.counts.pings.Add(1)
 		if !c.phase.Load().latest().policy.Heartbeat.CountsAsUse {
-			c.state.Or(pingOut|pongIn)
+			c.state.Or(pingOut | pongIn)
 		}
 		if err := c.hooks.Ping(c.owner); err == nil {
 			done &^= pongIn

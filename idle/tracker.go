@@ -38,7 +38,7 @@ type Tracker struct {
 	ends    ends
 	byPhase byName[reasonCount]
 	causes  byName[atomic.Uint64] // of connections that were shed
-	keys    atomic.Pointer[keys] // nil without Capacity.PerKey
+	keys    atomic.Pointer[keys]  // nil without Capacity.PerKey
 	room    room
 	refused refusals
 

@@ -155,6 +155,13 @@ func IsServed(l *Listener) bool {
 	return l.served && !l.closed
 }
 
+// isClosed reports whether l is closed.
+func (l *Listener) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // Accept waits for the next connection. It returns a *[Conn], or a *tls.Conn on
 // top of one.
 //
@@ -193,10 +200,10 @@ func (l *Listener) take(nc net.Conn) (*Conn, error) {
 		return nil, fmt.Errorf("%s: %w", l.pkg, errHiddenTLS(nc))
 	}
 	c := &Conn{listener: l}
-	switch err := c.Init(nc, l.tracker, c, l.setup); {
-	case errors.Is(err, idle.ErrClosed): // the last connection has ended since Close
-		return nil, net.ErrClosed
-	case err != nil:
+	if err := c.Init(nc, l.tracker, c, l.setup); err != nil {
+		if errors.Is(err, idle.ErrClosed) && l.isClosed() {
+			err = net.ErrClosed // the last connection has ended
+		}
 		return nil, err
 	}
 	c.state.Store(unserved)
