@@ -156,15 +156,16 @@ package idle
 // The files of this package are in rooms, which their names begin with. rooms_test.go says which
 // room may use which.
 //
-//	policy, options, hooks, errors   what users set, and the texts of errors
-//	phase            a policy in force; SetPolicy, and how connections follow it
-//	tracker          New, Track, and the list of shards
+//	policy, hooks, errors   what users set, and the texts of errors
+//	options          Options, and New
+//	phase            a policy in force, and SetPolicy
+//	tracker          Track, Stats, and the list of shards
 //
 //	conn             a connection's methods, and the table of its words
 //	conn_words       its state and its two directions, as atomic words
 //	conn_limits      the table of limits
 //	conn_deadline    when each limit passes, a heartbeat's too, from plain values
-//	conn_entry       all words together: the next deadline, and moving to a replaced policy
+//	conn_entry       all words together: the next deadline, and following a replaced policy
 //	conn_wait        waits that are suspended
 //
 //	engine_shard     connections come and go
