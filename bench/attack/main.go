@@ -59,7 +59,7 @@ func newProgram(c *attack.Config) *program.Program[*attack.Report] {
 		},
 		Check: c.Validate,
 		More: func(w io.Writer) {
-			table.Paragraph(w, "The attackers are the cases of slowcheck, without its controls: go -C bench run ./slowcheck -h lists them.")
+			table.Paragraph(w, "The attackers are the cases of slowcheck, without its honest clients: go -C bench run ./slowcheck -h lists them.")
 		},
 		Exits: "Exit status: 0 if with idlewheel's timeouts all attackers were cut, none early or long after its limit, and no honest request failed, or with -capacity, if newcomers were served and no idle honest client lost its connection; 1 if not; 2 if the test could not be run, 130 after Ctrl-C.",
 		Begin: func() string {

@@ -1,6 +1,6 @@
 // Slowcheck reports which slow clients can hold a server. It makes one connection for each case,
 // such as a header that never ends, and reports how the server ended it and when, or that it
-// didn't. Beside these there are controls: honest clients that are slow, and must be served.
+// didn't. Beside these there are controls: honest clients that are slow, and that it must serve.
 //
 //	go -C bench run ./slowcheck -target https://127.0.0.1:8443 -post /upload -large /film
 //	go -C bench run ./slowcheck -target http://127.0.0.1:8080 -protocol h1,ws -ws /chat -give-up 90s
@@ -44,7 +44,7 @@ type config struct {
 func newProgram(c *config) *program.Program[*report] {
 	return &program.Program[*report]{
 		Name: "slowcheck",
-		Does: "Slowcheck reports which slow clients can hold a server: one connection for each case, and controls that a server must not end.",
+		Does: "Slowcheck reports which slow clients can hold a server: one connection for each case, and honest clients that a server must not end.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&c.url, "target", "", "the `URL` of your server: http://, https:// or tcp:// with a host and a port")
 			fs.StringVar(&c.protocols, "protocol", "", "only cases of these, with commas between them: "+strings.Join(slow.Protocols(), ", "))
@@ -63,7 +63,7 @@ func newProgram(c *config) *program.Program[*report] {
 		},
 		Check: c.check,
 		More: func(w io.Writer) {
-			fmt.Fprintln(w, "The cases. A * marks a control:")
+			fmt.Fprintln(w, "The cases. A * marks an honest client:")
 			for _, k := range slow.Cases() {
 				if k.Control() {
 					table.Entry(w, k.Name, fmt.Sprintf("* %s: %s", k.Does, k.Reason), 26)
@@ -72,7 +72,7 @@ func newProgram(c *config) *program.Program[*report] {
 				}
 			}
 		},
-		Exits: "Exit status: 0 if no case was held but such as cost little, and no control cut; 1 if one was, with -field only for servers with idlewheel; 2 if nothing could be tried, 130 after Ctrl-C.",
+		Exits: "Exit status: 0 if no case was held, except harmless ones, and no honest client was cut; 1 otherwise, with -field only for servers with idlewheel; 2 if nothing could be tried, 130 after Ctrl-C.",
 		Begin: func() string {
 			if c.field {
 				return fmt.Sprintf("slowcheck: the servers of the field, all at once, at most %v", c.options.Longest(len(c.cases())))

@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 // each server has ended a case.
 func (r *report) markdown() string {
 	var b strings.Builder
-	b.WriteString("| server | version | configuration | ended | held | controls served | controls cut |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| server | version | configuration | ended | held | honest served | honest cut |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range r.Servers {
 		n := s.counts()
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d |\n", s.Name, s.Version, s.Config, n[slow.Ended], n[slow.Held], n[slow.Passed], n[slow.Cut])

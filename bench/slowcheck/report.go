@@ -43,7 +43,7 @@ func (r *report) Table(w io.Writer) {
 	if len(r.Servers) == 1 && len(r.Missing) == 0 {
 		r.Servers[0].table(w)
 		n := r.Servers[0].counts()
-		fmt.Fprintf(w, "\n%d cases ended, %d held; %d controls served, %d cut; %d not tried\n", n[slow.Ended], n[slow.Held], n[slow.Passed], n[slow.Cut], n[slow.Skipped]+n[slow.Refused])
+		fmt.Fprintf(w, "\n%d cases ended, %d held; %d honest clients served, %d cut; %d not tried\n", n[slow.Ended], n[slow.Held], n[slow.Passed], n[slow.Cut], n[slow.Skipped]+n[slow.Refused])
 		return
 	}
 	r.overview(w)
@@ -58,8 +58,8 @@ func (r *report) Table(w io.Writer) {
 
 // overview has a row for each server.
 func (r *report) overview(w io.Writer) {
-	t := table.Table{Title: "What holds which server", Columns: []string{"server", "ended", "held", "controls", "cut", "not tried"},
-		Caption: "ended: cases that the server has ended by itself; held: those that it has not; controls: honest slow clients that were served; cut: those that were not; not tried: the server does not have what the case needs"}
+	t := table.Table{Title: "What holds which server", Columns: []string{"server", "ended", "held", "honest", "cut", "not tried"},
+		Caption: "ended: slow clients that the server ended by itself; held: those that it did not end; honest: honest slow clients that it served; cut: those that it did not serve; not tried: the server does not have what the case needs"}
 	for _, s := range r.Servers {
 		n := s.counts()
 		t.Add(s.Name, count(n[slow.Ended]), count(n[slow.Held]), count(n[slow.Passed]), count(n[slow.Cut]), count(n[slow.Skipped]+n[slow.Refused]))
@@ -167,9 +167,9 @@ table { border-collapse: collapse } th, td { border: 1px solid #ddd; padding: .2
 small { color: #666; display: block }
 </style>
 <h1>Which slow clients hold which server</h1>
-<p>One connection for each case. Green: the server has ended it, or served a control. Red: held to the end, or an honest client was cut.</p>
+<p>One connection for each case. Green: the server has ended it, or served an honest client. Red: held to the end, or an honest client was cut.</p>
 <table><tr><th>case</th>{{range .Servers}}<th>{{.Name}}<small>{{.Version}}</small></th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Name}}{{if .Control}} (control){{end}}<small>{{.Does}}</small><small>{{if .Control}}Served because {{.Reason}}{{else}}Limit: {{.Limit}}{{with .Beside}}; control: {{.}}{{end}}{{end}}</small></td>
+{{range .Rows}}<tr><td>{{.Name}}{{if .Control}} (honest){{end}}<small>{{.Does}}</small><small>{{if .Control}}Served because {{.Reason}}{{else}}Limit: {{.Limit}}{{with .Beside}}; control: {{.}}{{end}}{{end}}</small></td>
 {{range .Cells}}<td class="{{.Outcome}}" title="{{.Why}}">{{.Outcome}} {{seconds .}}<small>{{.By}}</small></td>{{end}}</tr>
 {{end}}</table>
 {{range .Servers}}{{if .Config}}<p><b>{{.Name}}</b>: {{.Config}}</p>{{end}}{{end}}
