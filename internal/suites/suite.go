@@ -21,7 +21,7 @@ type suite struct {
 	differences []known
 }
 
-var suites = []suite{nethttp, fasthttp, tls, coder, gorilla}
+var suites = []suite{nethttp, fasthttp, http2, tls, coder, gorilla}
 
 // versions has those of the modules that our go.mod doesn't require.
 var versions = map[string]string{
