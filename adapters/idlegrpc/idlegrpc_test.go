@@ -17,11 +17,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 const (
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 	limit    = 300 * time.Millisecond
 )
 
@@ -107,22 +108,23 @@ func TestHonest(t *testing.T) {
 		if _, err := s.Header(); err != nil {
 			t.Fatal(err)
 		}
+		inTime := intime.Of(t, limit/4) // with all of a message
 		for range 3 {
 			time.Sleep(2 * limit)
 			m := wrapperspb.Bytes(make([]byte, 200_000))
 			if err := s.SendMsg(m); err != nil {
-				t.Fatal(err)
+				inTime.Fatal(err)
 			}
 			if err := s.RecvMsg(m); err != nil || len(m.Value) != 200_000 {
-				t.Fatal(err)
+				inTime.Fatal(err)
 			}
 		}
 		s.CloseSend()
 		if err := s.RecvMsg(new(wrapperspb.BytesValue)); err != io.EOF {
-			t.Error(err)
+			inTime.Error(err)
 		}
 		if n := l.Stats().Limits["BodyTimeout"]; n != 0 {
-			t.Errorf("%d were reset", n)
+			inTime.Errorf("%d were reset", n)
 		}
 	})
 }
@@ -143,12 +145,19 @@ func wantReset(t *testing.T, l *Listener, client *grpc.ClientConn, s grpc.Client
 	if n := l.Stats().Tracked; n != 1 {
 		t.Errorf("there have been %d connections", n)
 	}
-	other := call(t, client, "/test/echo")
-	if err := other.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil {
-		t.Error(err)
+	wantServed(t, client)
+}
+
+// wantServed checks that another call is served.
+func wantServed(t *testing.T, client *grpc.ClientConn) {
+	t.Helper()
+	inTime := intime.Of(t, limit/4) // with the message
+	s := call(t, client, "/test/echo")
+	if err := s.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil {
+		inTime.Error(err)
 	}
-	if err := other.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
-		t.Errorf("another call fails: %v", err)
+	if err := s.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
+		inTime.Errorf("another call fails: %v", err)
 	}
 }
 
@@ -208,13 +217,7 @@ func TestMessage(t *testing.T) {
 			if n := l.Stats().Limits[setting]; n != 1 {
 				t.Errorf("timed out: %v", l.Stats().Limits)
 			}
-			s := call(t, client, "/test/echo")
-			if err := s.SendMsg(wrapperspb.Bytes([]byte("hi"))); err != nil {
-				t.Error(err)
-			}
-			if err := s.RecvMsg(new(wrapperspb.BytesValue)); err != nil {
-				t.Errorf("another call fails: %v", err)
-			}
+			wantServed(t, client)
 		})
 	}
 }

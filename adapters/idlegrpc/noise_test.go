@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -123,11 +124,12 @@ func TestSilentStream(t *testing.T) {
 				t.Fatal("there is no header")
 			}
 			if pings {
+				inTime := intime.Of(t, limit/4)
 				go f.ping()
 				begun := time.Now()
 				alive := f.await(func(http2.Frame) bool { return time.Since(begun) > 4*limit })
 				if !alive || l.Stats().Limits["StreamTimeout"] != 0 {
-					t.Errorf("ended by %v", l.Stats().Limits)
+					inTime.Errorf("ended by %v", l.Stats().Limits)
 				}
 				return
 			}

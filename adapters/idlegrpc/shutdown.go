@@ -40,14 +40,15 @@ func Shutdown(ctx context.Context, server *grpc.Server, d idle.Drain, listeners 
 	}
 	for _, l := range listeners {
 		if l != nil {
-			httpconn.SetServer(l.inner, server, func(ctx context.Context) error { return stop(ctx, server) })
+			httpconn.SetServer(l.inner, server, func(ctx context.Context) error { return stop(ctx, server, l) })
 		}
 	}
 	return httpconn.Shutdown(ctx, "idlegrpc", d, listeners)
 }
 
-// stop is GracefulStop until ctx is done.
-func stop(ctx context.Context, server *grpc.Server) error {
+// stop is GracefulStop until ctx is done. It returns when that has begun, because Serve returns an
+// error if Accept fails before. l is a listener of the server.
+func stop(ctx context.Context, server *grpc.Server, l *Listener) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -57,6 +58,7 @@ func stop(ctx context.Context, server *grpc.Server) error {
 	case <-stopped:
 		return nil
 	case <-ctx.Done():
+		httpconn.AwaitClosed(l.inner, stopped)
 		return ctx.Err()
 	}
 }

@@ -100,7 +100,8 @@ func TestRollingRestart(t *testing.T) {
 	var load sync.WaitGroup
 	defer load.Wait()
 	defer stop.Store(true)
-	for range 8 {
+	const clients = 8
+	for range clients {
 		client := dial(t, func() string { return current.Load().l.Addr().String() })
 		load.Go(func() {
 			for !stop.Load() {
@@ -114,7 +115,10 @@ func TestRollingRestart(t *testing.T) {
 	}
 	for i := range 3 {
 		before := calls.Load()
-		eventually(t, "there are calls", func() bool { return calls.Load() > before+100 })
+		// The kernel resets connections that are not accepted yet when their listener is closed.
+		eventually(t, "all clients are connected, and there are calls", func() bool {
+			return current.Load().l.Stats().Tracked >= clients && calls.Load() > before+100
+		})
 		old := current.Swap(next())
 		if i > 0 {
 			if err := LameDuck(t.Context(), 200*time.Millisecond, old.l); err != nil {
@@ -210,6 +214,32 @@ func TestShutdownGivesUp(t *testing.T) {
 	server.Stop()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestShutdownGivesUpAtOnce: Serve goes on until the last call has ended, and returns nil then, also
+// if the context is done before Shutdown is called.
+func TestShutdownGivesUpAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		l, server, served := serve(t, Timeouts{})
+		client := dial(t, func() string { return l.Addr().String() })
+		if _, err := call(t, client, "/test/begins").Header(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Shutdown(ctx, server, idle.Drain{}, l); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		select {
+		case err := <-served:
+			t.Errorf("Serve returns %v, though a call goes on", err)
+		case <-time.After(50 * time.Millisecond):
+			server.Stop()
+			if err := <-served; err != nil {
+				t.Errorf("Serve returns %v after Stop", err)
+			}
+		}
 	}
 }
 

@@ -227,6 +227,20 @@ func (l *Listener) getServer() (server any, shut func(context.Context) error) {
 	return l.server, l.shut
 }
 
+// AwaitClosed waits until l is closed, if it is served, or until over is closed.
+func AwaitClosed(l *Listener, over <-chan struct{}) {
+	l.mu.Lock()
+	served := l.served
+	l.mu.Unlock()
+	if !served {
+		return
+	}
+	select {
+	case <-l.drain.stopped.Done():
+	case <-over:
+	}
+}
+
 // LameDuck asks clients to leave while their server goes on, for the time d or until ctx is done.
 // pkg is the adapter.
 func LameDuck[L Outer](ctx context.Context, pkg string, d time.Duration, listeners []L) error {
