@@ -269,8 +269,10 @@ func (s *Shard) leave(c *Conn) {
 }
 
 // part counts the end of a connection and reports it, without a lock. The owner's callback comes
-// later, so that it finds its connection counted.
+// later, so that it finds its connection counted. The connection's place is free before that, so
+// that there is room for another one when Stats.Live says so.
 func (s *Shard) part(c *Conn, p *endRecord) {
+	s.leave(c)
 	if p.err == nil {
 		s.counts.gone.Add(1)
 	} else {
@@ -281,7 +283,6 @@ func (s *Shard) part(c *Conn, p *endRecord) {
 		}
 	}
 	s.counts.part(p, s.clock)
-	s.leave(c)
 	s.tracker.ends.part(c.owner, p)
 	s.checkEmpty()
 }
