@@ -2,11 +2,14 @@ package idlegnet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,7 +92,7 @@ type server struct {
 	err     error // of gnet.Run, when ended is closed
 }
 
-const patience = 20 * time.Second // that a test has; enough on a busy machine
+const patience = 2 * time.Minute // that a test has; enough on a busy machine
 
 // serve runs an engine with h, wrapped, until the end of the test. An address
 // whose port is 0 gets a free one, and a "unix://" a file.
@@ -121,11 +124,7 @@ func wrap(t testing.TB, h gnet.EventHandler, p idle.Policy, opts *Options) *Hand
 // start runs an engine with run, which is h or wraps it.
 func start(t *testing.T, h *handler, run gnet.EventHandler, addresses []string, gnetOpts []gnet.Option) *server {
 	t.Helper()
-	s := &server{ended: make(chan struct{})}
-	for i, a := range addresses {
-		addresses[i] = freeAddress(t, a)
-	}
-	s.address = addresses[0]
+	s := new(server)
 	booted := make(chan struct{})
 	userBoot := h.boot
 	h.boot = func(e gnet.Engine) gnet.Action {
@@ -136,17 +135,28 @@ func start(t *testing.T, h *handler, run gnet.EventHandler, addresses []string, 
 		}
 		return gnet.None
 	}
-	go func() {
-		defer close(s.ended)
-		s.err = gnet.Rotate(run, addresses, append(gnetOpts, gnet.WithLogger(silent{}))...)
-	}()
-	select {
-	case <-booted:
-	case <-s.ended:
+	wanted := slices.Clone(addresses)
+	for isUp := false; !isUp; {
+		for i, a := range wanted {
+			addresses[i] = freeAddress(t, a)
+		}
+		s.address, s.ended = addresses[0], make(chan struct{})
+		go func() {
+			defer close(s.ended)
+			s.err = gnet.Rotate(run, addresses, append(gnetOpts, gnet.WithLogger(silent{}))...)
+		}()
 		select {
-		case <-booted: // and ended at once
-		default:
-			t.Fatal("the engine did not boot: ", s.err)
+		case <-booted:
+			isUp = true
+		case <-s.ended:
+			select {
+			case <-booted: // and ended at once
+				isUp = true
+			default:
+				if !errors.Is(s.err, syscall.EADDRINUSE) { // else somebody has taken the port meanwhile
+					t.Fatal("the engine did not boot: ", s.err)
+				}
+			}
 		}
 	}
 	t.Cleanup(func() { s.stop(t) })

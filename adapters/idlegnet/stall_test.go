@@ -111,7 +111,11 @@ func TestSlowHandler(t *testing.T) {
 				nc := dial(t, s.address)
 				for range 4 {
 					delayAcknowledgements(nc)
-					receive(t, answered)
+					select {
+					case <-answered:
+					case got := <-closed:
+						inTime.Fatal("closed: ", got.err)
+					}
 					time.Sleep(limit / 3)
 					if len(closed) > 0 {
 						inTime.Fatal("closed: ", receive(t, closed).err)

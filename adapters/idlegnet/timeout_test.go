@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,10 +39,17 @@ func TestEveryMode(t *testing.T) {
 			const limit = 300 * ms
 			inTime := intime.Of(t, limit/4)
 			closed, onClose := closings()
+			var said sync.Map // what each connection has said last
 			h := &handler{
 				open: func(c gnet.Conn) ([]byte, gnet.Action) {
 					c.SetContext(c)
 					return nil, gnet.None
+				},
+				traffic: func(c gnet.Conn) gnet.Action {
+					b, _ := c.Next(-1)
+					said.Store(c, string(b))
+					c.Write(b)
+					return gnet.None
 				},
 				close: func(c gnet.Conn, err error) gnet.Action {
 					if c.Context() != c {
@@ -53,20 +61,24 @@ func TestEveryMode(t *testing.T) {
 			s := serve(t, h, idle.Policy{IdleTimeout: limit}, nil, mode.addresses, mode.opts...)
 			for _, address := range mode.addresses {
 				silent, active := dial(t, address), dial(t, address)
-				exchange(inTime, active, "ping")
+				exchange(inTime, active, "active")
 				if active.LocalAddr().Network() == "udp" {
 					continue // that is all there is to it
 				}
 				begun := time.Now()
-				exchange(inTime, silent, "ping")
+				exchange(inTime, silent, "silent")
 				// What makes it live is that its exchanges go on without a gap.
 				for len(closed) == 0 {
-					exchange(inTime, active, "ping")
+					exchange(inTime, active, "active")
 					if time.Since(begun) > patience {
 						t.Fatal("the silent connection stayed")
 					}
 				}
-				expectTimeout(inTime, receive(t, closed), idle.ReasonIdle, begun, limit)
+				got := receive(t, closed)
+				if what, _ := said.Load(got.c); what != "silent" {
+					inTime.Fatalf("the %v connection was closed by %v", what, got.err)
+				}
+				expectTimeout(inTime, got, idle.ReasonIdle, begun, limit)
 				if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
 					t.Error("the client saw ", err)
 				}

@@ -156,7 +156,7 @@ func TestSlowReader(t *testing.T) {
 						c.AsyncWrite(big, nil)
 					case "trickle": // so that what is held back does not shrink
 						c.Write(big[:flood/2])
-						go pushUntil(stop, c, big[:256<<10], 4*ms)
+						go pushUntil(stop, c, big[:64<<10], 4*ms)
 					}
 					return nil, gnet.None
 				}}
@@ -469,7 +469,7 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 	if !kernel.SeesOutput {
 		t.Skip("the kernel does not tell")
 	}
-	const grace = 200 * ms
+	const grace = 500 * ms
 	for name, part := range map[string]int{"without a wait": 4 << 10, "after a wait": flood} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -483,10 +483,11 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 			if err := nc.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 				t.Fatal(err)
 			}
+			inTime := intime.Of(t, grace/2)
 			for range max(1, 2<<20/part) { // a minute's worth
 				nc.Write([]byte{'x'})
 				if _, err := io.ReadFull(nc, make([]byte, part)); err != nil {
-					t.Fatal(err)
+					inTime.Fatal(err)
 				}
 			}
 			since := time.Now()

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,8 +92,19 @@ func bareSetup(server *http.Server, ln net.Listener, c httpsuite.Config, secure 
 		f(server)
 	}
 	watchIdle(server, c.Idle)
+	open := new(atomic.Int64)
+	hook := server.ConnState
+	server.ConnState = func(nc net.Conn, to http.ConnState) {
+		switch to {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+		hook(nc, to)
+	}
 	return httpsuite.Setup{
-		Listener: httpsuite.Unlimited(ln), Shutdown: server.Shutdown, Close: func() { server.Close() },
+		Listener: httpsuite.Unlimited(ln), Shutdown: server.Shutdown, Close: func() { server.Close() }, Open: open.Load,
 		Serve: func() error { return serve(server, ln, secure) },
 	}
 }

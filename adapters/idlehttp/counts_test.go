@@ -84,11 +84,8 @@ func TestEndsReconcile(t *testing.T) {
 	if err := tracker.SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
 		t.Fatal(err)
 	}
-	httpsuite.Eventually(t, "a newcomer is refused", func() bool {
-		c := s.DialBare()
-		c.Close()
-		return tracker.Stats().RefusedKey > 0
-	})
+	s.DialBare().Close()
+	httpsuite.Eventually(t, "a newcomer is refused", func() bool { return tracker.Stats().RefusedKey > 0 })
 	if err := tracker.SetCapacity(idle.Capacity{MaxConns: 1}); err != nil {
 		t.Fatal(err)
 	}

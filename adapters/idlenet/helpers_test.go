@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // patience is how long a test waits for what must happen. It says nothing of
 // how late that may be; a busy machine must not fail a test.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // connect returns both ends of a loopback connection, the server's wrapped by a
 // listener. Both are closed before the test's tracker is.

@@ -54,7 +54,7 @@ func TestWhatEmbedsAConnIsWrappedOnce(t *testing.T) {
 // closed.
 func TestReadsAfterTheReap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, _ := pipe(t, newTracker(t, idle.Policy{IdleTimeout: time.Second}), nil)
+		server, _ := pipe(t, newReaper(t, idle.Policy{IdleTimeout: time.Second}), nil)
 		wantTimeout(t, read1(server), idle.ReasonIdle)
 		time.Sleep(time.Minute)
 		wantTimeout(t, read1(server), idle.ReasonIdle)

@@ -12,10 +12,11 @@ import (
 )
 
 // newTracker returns a tracker that is closed at the end of the test, which
-// fails if connections are still tracked by then.
+// fails if connections are still tracked by then. Close waits for callbacks as long as
+// Options.ReapDelay is.
 func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
 	t.Helper()
-	tracker, err := idle.New(p, &idle.Options{Tick: tick, ReapDelay: 100 * time.Millisecond})
+	tracker, err := idle.New(p, &idle.Options{Tick: tick, ReapDelay: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,6 +26,19 @@ func newTracker(t testing.TB, p idle.Policy) *idle.Tracker {
 			t.Errorf("at the end %d connections were live, error %v", len(live), err)
 		}
 	})
+	return tracker
+}
+
+const reapDelay = 100 * time.Millisecond // of reapers
+
+// newReaper returns a tracker that soon closes connections that have timed out.
+func newReaper(t testing.TB, p idle.Policy) *idle.Tracker {
+	t.Helper()
+	tracker, err := idle.New(p, &idle.Options{Tick: tick, ReapDelay: reapDelay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tracker.Close() }) // an error means that a callback needs longer than reapDelay
 	return tracker
 }
 

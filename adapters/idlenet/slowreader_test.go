@@ -206,7 +206,8 @@ func TestReaderThatStopsIsCutByWriteTimeout(t *testing.T) {
 			time.AfterFunc(2*limit, func() { stopped <- time.Now(); d.end() })
 			err, at := await(t, func() error { return send(server) })
 			wantTimeout(t, err, idle.ReasonWrite)
-			if stop := <-stopped; at.Before(stop) {
+			stop := <-stopped
+			if <-d.ended; at.Before(stop) {
 				d.pace.mustHaveBeen(t, limit/3)
 				t.Errorf("cut %v before the client stopped", stop.Sub(at))
 			}
@@ -311,7 +312,7 @@ func TestBytesTakenBeforeBuyNoTime(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	const much, part = 4 << 20, 32 << 10 // two minutes' worth, and what fits into the buffers
-	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: 200 * time.Millisecond}}
+	policy := idle.Policy{MinWriteRate: idle.Rate{BytesPerSecond: 32 << 10, Grace: time.Second}}
 	flood := func(server *Conn, client net.Conn) error {
 		taken := make(chan error, 1)
 		go func() { _, err := io.CopyN(io.Discard, client, much); taken <- err }()

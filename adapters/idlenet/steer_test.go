@@ -90,8 +90,8 @@ func (s *echoServer) ask(t *testing.T, c net.Conn, what string) {
 func TestDrain(t *testing.T) {
 	var told atomic.Int32
 	s := serveEcho(t, &Options{OnDrain: func(c *Conn) {
-		told.Add(1)
 		io.WriteString(c, "bye")
+		told.Add(1)
 	}})
 	var idlers []net.Conn
 	for range 5 {
@@ -111,7 +111,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	eventually(t, "one is left", func() bool { p := o.Progress(); return p.Ended == 5 && p.InUse == 1 })
+	eventually(t, "one is left", func() bool { p := o.Progress(); return p.Ended == 5 && p.InUse == 1 && told.Load() == 6 })
 	s.work <- struct{}{}
 	if b, err := io.ReadAll(busy); string(b) != "byew" || err != nil { // told while it was being served
 		t.Errorf("%q, %v", b, err)

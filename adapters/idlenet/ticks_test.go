@@ -28,16 +28,17 @@ func coarse(t *testing.T, p idle.Policy) *idle.Tracker {
 func TestLimitOfReadingAfterManyReads(t *testing.T) {
 	t.Parallel()
 	const limit = 300 * time.Millisecond
+	inTime := intime.Of(t, limit/4)
 	server, client := connect(t, newTracker(t, idle.Policy{ReadTimeout: limit}), nil)
 	for range 20 { // more of them than ticks
 		client.Write([]byte("x"))
 		if err := read1(server); err != nil {
-			t.Fatal(err)
+			inTime.Fatal(err)
 		}
 	}
 	time.AfterFunc(limit/10, func() { client.Write([]byte("x")) }) // a read that lasts for ticks
 	if err := read1(server); err != nil {
-		t.Fatal(err)
+		inTime.Fatal(err)
 	}
 	time.Sleep(2 * tick)
 	if n, err := server.Read(nil); n != 0 || err != nil {
@@ -57,12 +58,13 @@ func TestLimitOfReadingAfterManyReads(t *testing.T) {
 func TestBurstPays(t *testing.T) {
 	t.Parallel()
 	const grace, size = 300 * time.Millisecond, 200_000
+	inTime := intime.Of(t, grace/4)
 	server, client := connect(t, coarse(t, idle.Policy{MinReadRate: idle.Rate{BytesPerSecond: 10_000, Grace: grace}}), nil)
 	go client.Write(make([]byte, size))
 	for n := 0; n < size; {
 		m, err := server.Read(make([]byte, 1000))
 		if err != nil {
-			t.Fatal(err)
+			inTime.Fatal(err)
 		}
 		n += m
 	}

@@ -226,7 +226,7 @@ func TestTrackWhatWasHandedBack(t *testing.T) {
 func TestTrackedAgainAndReaped(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			tracker := newTracker(t, idle.Policy{IdleTimeout: time.Second})
+			tracker := newReaper(t, idle.Policy{IdleTimeout: time.Second})
 			c, inner := wrapAsked(t, tracker)
 			if err := c.conn().Track(tracker, c); err != nil {
 				t.Fatal(err)

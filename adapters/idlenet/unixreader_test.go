@@ -12,7 +12,7 @@ import (
 // Where the kernel does not tell of progress, steps must be small enough.
 func TestSlowButSteadyReaderOfUnixSocketIsNeverCut(t *testing.T) {
 	t.Parallel()
-	const limit = 700 * time.Millisecond
+	const limit = 2 * time.Second
 	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
 	slowlyDrained(t, bare, client, idle.Policy{WriteTimeout: limit})
 }
@@ -21,7 +21,7 @@ func TestSlowButSteadyReaderOfUnixSocketIsNeverCut(t *testing.T) {
 func TestSlowButSteadyReaderOfUnixSocketIsNotIdle(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
-	const limit = 700 * time.Millisecond
+	const limit = 2 * time.Second
 	bare, client := socketPair(t, "unix", filepath.Join(t.TempDir(), "s"))
 	slowlyDrained(t, bare, client, idle.Policy{IdleTimeout: limit})
 }

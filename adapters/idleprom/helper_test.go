@@ -11,7 +11,7 @@ import (
 )
 
 // patience is for what does come, however busy the machine is.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // newTracker returns a tracker that is closed when the test ends, and its collector.
 func newTracker(t testing.TB, p idle.Policy, opts *idle.Options) (*idle.Tracker, *Collector) {

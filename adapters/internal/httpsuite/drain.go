@@ -59,9 +59,7 @@ var ofDrain = []promise{
 		if st := s.Settled(); st.Drained != 4 || st.Closed != 0 || len(st.TimedOut) > 0 {
 			t.Errorf("%+v", st)
 		}
-		if _, err := net.Dial("tcp", s.Addr().String()); err == nil {
-			t.Error("a connection was accepted after the end")
-		}
+		WantNoListener(t, s.Listener)
 	}},
 
 	// A response that has begun is sent to its end. One that begins later asks the client
@@ -402,14 +400,8 @@ func underLoad(t *testing.T, u under, protocol string) {
 		r.Write(Large[:32<<10])
 	}
 	drained, other := u.start(t, All(Patience), handler), u.start(t, All(Patience), handler)
-	var dialer net.Dialer
-	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		nc, err := dialer.DialContext(ctx, "tcp", drained.Addr().String())
-		if err != nil {
-			nc, err = dialer.DialContext(ctx, "tcp", other.Addr().String())
-		}
-		return nc, err
-	}}
+	way := newWay(drained)
+	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: way.dial}
 	defer tr.CloseIdleConnections()
 	tr.Protocols.SetHTTP1(protocol == "HTTP/1")
 	tr.Protocols.SetHTTP2(protocol == "HTTP/2")
@@ -440,6 +432,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 		})
 	}
 	Eventually(t, "the load runs", func() bool { return served.Load() > 100 })
+	way.lead(other)
 	err := Receive(t, drained.drain(idle.Drain{Duration: 300 * time.Millisecond, ForceAfter: Patience}))
 	if err != nil {
 		t.Error(err)

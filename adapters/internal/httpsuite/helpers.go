@@ -22,7 +22,7 @@ import (
 
 // Patience is how long a test waits for what must happen. It says nothing of how late
 // that may be; a busy machine must not fail a test.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 const ms = time.Millisecond
 

@@ -117,15 +117,43 @@ var ofLeaving = []promise{
 	}},
 }
 
+// A way leads new connections to a server, as a load balancer does.
+type way struct {
+	mu    sync.RWMutex // held for reading by those that dial
+	to    *Site
+	dials atomic.Uint64 // that have succeeded
+	net.Dialer
+}
+
+func newWay(to *Site) *way { return &way{to: to} }
+
+// dial connects to the server, whatever the address.
+func (w *way) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	nc, err := w.DialContext(ctx, "tcp", w.to.Addr().String())
+	if err == nil {
+		w.dials.Add(1)
+	}
+	return nc, err
+}
+
+// lead leads to another server from now on, and returns the one before. That has accepted all
+// its connections by then: the kernel resets those that wait when a listener is closed.
+func (w *way) lead(to *Site) (old *Site) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old, w.to = w.to, to
+	Eventually(old.T, "all connections are accepted", func() bool { return old.Stats().Tracked >= w.dials.Load() })
+	w.dials.Store(0)
+	return old
+}
+
 // restart replaces one server by another while clients use them.
 func restart(t *testing.T, u under, protocol string) {
-	var current atomic.Pointer[Site]
 	mute := func(c *Config) { c.Log = io.Discard } // the Transport drops connections that it is still making
-	current.Store(u.start(t, All(Patience), echo, mute))
-	var dialer net.Dialer
-	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, "tcp", current.Load().Addr().String())
-	}}
+	way := newWay(u.start(t, All(Patience), echo, mute))
+	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: way.dial}
 	defer tr.CloseIdleConnections()
 	tr.Protocols.SetHTTP1(protocol == "HTTP/1")
 	tr.Protocols.SetHTTP2(protocol == "HTTP/2")
@@ -163,7 +191,7 @@ func restart(t *testing.T, u under, protocol string) {
 	for i := range 4 {
 		before := served.Load()
 		Eventually(t, "the server has the load", func() bool { return served.Load() > before+100 })
-		old := current.Swap(u.start(t, All(Patience), echo, mute))
+		old := way.lead(u.start(t, All(Patience), echo, mute))
 		if i%2 == 0 {
 			if err := old.Setup.LameDuck(context.Background(), 200*ms); err != nil {
 				t.Error(err)
@@ -177,6 +205,6 @@ func restart(t *testing.T, u under, protocol string) {
 	load.Wait()
 	Eventually(t, "the connections that are still being made are idle, and closed", func() bool {
 		tr.CloseIdleConnections()
-		return current.Load().Stats().Live == 0
+		return way.to.Stats().Live == 0
 	})
 }

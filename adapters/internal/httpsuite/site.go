@@ -36,7 +36,8 @@ type Setup struct {
 	Listener Listener
 	Serve    func() error // returns nil when the server has been shut down or closed
 	Shutdown func(context.Context) error
-	Close    func() // ends the server without waiting for its connections
+	Close    func()       // ends the server without waiting for its connections
+	Open     func() int64 // connections that the server has to do with still; nil if it doesn't tell
 
 	Drain func(context.Context, idle.Drain) error // the adapter's Shutdown
 	Told  func() int                              // connections that have been asked to finish
@@ -87,8 +88,13 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 // Idle tells that the server has come to wait for another request of a client.
 func (s *Site) Idle() { s.idles.Add(1) }
 
-// End ends the server and checks that nothing is left of it.
+// End ends the server and checks that nothing is left of it. What has timed out is over before,
+// as the server would log that it is closed, and all is over in the end, as it may log something.
 func (s *Site) End() {
+	if s.Setup.Open != nil {
+		Eventually(s.T, "the server knows of all timeouts", func() bool { return s.Setup.Open() <= int64(s.Stats().Live) })
+		defer Eventually(s.T, "the server has to do with no connection", func() bool { return s.Setup.Open() == 0 })
+	}
 	s.Setup.Close()
 	if err := s.Served(); err != nil {
 		s.T.Errorf("serving ended with %v", err)

@@ -56,7 +56,7 @@ var ofSteering = []promise{
 				s.set(Only(time.Minute, setting))
 				time.Sleep(first + limit)
 				if st := s.Stats(); len(st.TimedOut) > 0 {
-					inTime.Errorf("timed out: %v, by %v", st.TimedOut, st.Limits)
+					inTime.Fatalf("timed out: %v, by %v", st.TimedOut, st.Limits)
 				}
 				s.set(Only(first+2*limit, setting))
 				s.WantOnly(1, k.phase, k.reason)

@@ -7,7 +7,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // connect returns both ends of a connection.
 func connect(t *testing.T, network, address string) (server, client net.Conn) {
