@@ -65,6 +65,7 @@ func TestWrappersOfOthers(t *testing.T) {
 		c.Want(200)
 		c.Close()
 	}
+	slow.SetDeadline(time.Now().Add(patience))
 	slow.Refused(408)
 	httpsuite.Eventually(t, "all are gone", func() bool { return s.Stats().Live == 0 })
 	if st := s.Stats(); st.Closed != 200 {

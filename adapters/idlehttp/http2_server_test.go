@@ -178,7 +178,7 @@ func TestHTTP2WithoutPreface(t *testing.T) {
 // Go's own client is served, with many requests at once and large bodies both ways.
 func TestHTTP2GoClient(t *testing.T) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		s := start2(t, secure, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
+		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).Flush()
 			io.Copy(w, r.Body)
 		})

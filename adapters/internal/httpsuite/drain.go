@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -412,6 +413,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 		scheme = "https"
 	}
 	client := http.Client{Transport: tr, Timeout: Patience}
+	inTime := intime.Of(t, time.Second) // a Shutdown gives clients 2 s to be told by a response
 	var stop atomic.Bool
 	var served atomic.Int64
 	var load sync.WaitGroup
@@ -420,11 +422,11 @@ func underLoad(t *testing.T, u under, protocol string) {
 			for !stop.Load() {
 				r, err := client.Get(scheme + "://" + drained.Addr().String() + "/")
 				if err != nil {
-					t.Error(err)
+					inTime.Error(err)
 					return
 				}
 				if _, err = io.Copy(io.Discard, r.Body); err != nil {
-					t.Error(err)
+					inTime.Error(err)
 				}
 				r.Body.Close()
 				served.Add(1)

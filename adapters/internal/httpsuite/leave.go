@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -165,6 +166,7 @@ func restart(t *testing.T, u under, protocol string) {
 		url = "https://example.com/"
 	}
 	client := http.Client{Transport: tr, Timeout: Patience}
+	inTime := intime.Of(t, time.Second) // a Shutdown gives clients 2 s to be told by a response
 	var stop atomic.Bool
 	var served atomic.Int64
 	var load sync.WaitGroup
@@ -176,11 +178,11 @@ func restart(t *testing.T, u under, protocol string) {
 				// none of it has been written, or, in HTTP/2, if a GOAWAY says so.
 				r, err := client.Post(url, "text/plain", strings.NewReader(text))
 				if err != nil {
-					t.Error(err)
+					inTime.Error(err)
 					return
 				}
 				if b, err := io.ReadAll(r.Body); string(b) != text || err != nil {
-					t.Errorf("%q, %v, want %q", b, err, text)
+					inTime.Errorf("%q, %v, want %q", b, err, text)
 				}
 				r.Body.Close()
 				served.Add(1)
