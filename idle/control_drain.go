@@ -67,7 +67,7 @@ func (d *Drain) plan() plan {
 func (d *Drain) validate(what string) error {
 	switch {
 	case math.IsNaN(d.Rate) || math.IsInf(d.Rate, 0) || d.Rate < 0:
-		return fmt.Errorf("idle: %s.Rate is %v; it must be a number of connections a second, or 0 for none", what, d.Rate)
+		return fmt.Errorf("idle: %s.Rate is %v; it must be a number of connections per second, or 0 for none", what, d.Rate)
 	case d.Rate > 0 && d.Duration > 0:
 		return fmt.Errorf("idle: %s.Duration is %v and %s.Rate is %v; set only one of them", what, d.Duration, what, d.Rate)
 	case 0 < d.ForceAfter && d.ForceAfter < d.Duration:

@@ -216,7 +216,7 @@ func (p *Policy) validate(tick time.Duration) error {
 		return fmt.Errorf("idle: MaxAge is 0, but MaxAgeJitter is %v and MaxAgeGrace is %v; set MaxAge too", p.MaxAgeJitter, p.MaxAgeGrace)
 	}
 	if p.ReadTotal > 0 && p.MinReadRate.BytesPerSecond > 0 {
-		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes a second; set only one of them", p.ReadTotal, p.MinReadRate.BytesPerSecond)
+		return fmt.Errorf("idle: ReadTotal is %v and MinReadRate is %d bytes per second; set only one of them", p.ReadTotal, p.MinReadRate.BytesPerSecond)
 	}
 	return cmp.Or(
 		p.Heartbeat.validate(longest),

@@ -32,7 +32,7 @@ func main() {
 	flag.DurationVar(&t.HandshakeTimeout, "handshake", 2*time.Second, "how long the first byte may take")
 	flag.DurationVar(&t.HeaderTimeout, "header", 3*time.Second, "how long a header may take in all")
 	flag.DurationVar(&t.BodyTimeout, "body", 2*time.Second, "how long no byte of a body may arrive")
-	flag.IntVar(&t.BodyRate.BytesPerSecond, "rate", 240, "bytes a second that a body must have, and a response")
+	flag.IntVar(&t.BodyRate.BytesPerSecond, "rate", 240, "minimum rate of a body and of a response, in bytes per second")
 	flag.DurationVar(&t.BodyRate.Grace, "grace", 3*time.Second, "how long they may be slower than that")
 	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
 	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
