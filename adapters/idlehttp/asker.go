@@ -46,6 +46,11 @@ type asking struct {
 
 func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ours := r.Context().Value(connKey{}).(*connContext)
+	if ours && r.Method == "PRI" && x.conn.Timeout() != nil {
+		// The beginning of HTTP/2's preface, whose rest did not come in time. net/http takes it for
+		// a request of HTTP/1 when the read of the rest has failed.
+		panic(http.ErrAbortHandler)
+	}
 	if ours && r.ProtoMajor == 1 && httpconn.ListenerOf(x.conn) == h.l.inner && x.asker.begin(w, x.conn) {
 		w = &x.asker
 		defer x.asker.end()

@@ -204,9 +204,16 @@ func TestHTTP2GoClient(t *testing.T) {
 // HeaderTimeout limits the rest.
 func TestHalfPrefaceWithoutTLS(t *testing.T) {
 	t.Parallel()
+	parts := []int{10, len("PRI * HTTP/2.0\r\n\r\n"), 20, len(preface) - 1}
 	s := start2(t, false, httpsuite.Only(300*ms, "HeaderTimeout"), unreachable(t))
-	c := s.Dial()
-	io.WriteString(c, preface[:10])
-	c.Drain()
-	s.WantOnly(1, "request header", idle.ReasonReadTotal)
+	var all []*httpsuite.Client
+	for _, n := range parts {
+		c := s.Dial()
+		io.WriteString(c, preface[:n])
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.Drain()
+	}
+	s.WantOnly(uint64(len(parts)), "request header", idle.ReasonReadTotal)
 }
