@@ -169,6 +169,24 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestSlowBleed: the program ends more and more of the connections that come. A shed may do so too,
+// and for half an hour after it nobody can tell the two apart.
+func TestSlowBleed(t *testing.T) {
+	bleeds, still := `idlewheel_connections_ended_total{reason="shed"} 0x1560 0+40x40`, `idlewheel_operations{operation="shed",state="running"} 0x1600`
+	for name, test := range map[string]struct {
+		series []string
+		want   []string
+	}{
+		"by the program": {[]string{bleeds, still}, []string{"IdlewheelUnusualReason"}},
+		"by a shed":      {[]string{bleeds, `idlewheel_operations{operation="shed",state="running"} 0x1560 1x20 0x20`}, nil},
+		"as always":      {[]string{`idlewheel_connections_ended_total{reason="shed"} 0+40x1600`, still}, nil},
+	} {
+		if got := firing(t, rules(t), slices.Concat(test.series, calm)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q fire, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestQuietLateness: on a server with few timeouts a late one is no alert.
 func TestQuietLateness(t *testing.T) {
 	quiet := []string{
