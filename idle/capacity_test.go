@@ -247,12 +247,14 @@ func TestAdopt(t *testing.T) {
 			if err := tr.Track(&all[2].conn, &all[2], hooksOf(&all[2])); !errors.Is(err, ErrFull) {
 				t.Errorf("%+v: %v", c, err)
 			}
-			if st := tr.Stats(); st.Live != 2 {
+			if st := tr.Stats(); st.Live != 2 || st.Tracked != 0 {
 				t.Errorf("%+v", st)
 			}
-			for i := range all[:2] {
-				all[i].conn.Stop()
-			}
+			all[0].conn.Stop()
+			all[1].conn.Release()
+		}
+		if st := tr.Stats(); st.Live != 0 || st.Tracked != 0 || st.Adopted != 4 || st.Closed != 2 || st.Released != 2 || st.Lifetime.Count() != 2 {
+			t.Errorf("%+v", st)
 		}
 	})
 }

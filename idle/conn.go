@@ -48,6 +48,7 @@ import (
 //	flag        means                                        set by                 cleared by
 //	entering    Track may still refuse it                    Track                  Track
 //	rekeyed     Rekey was called meanwhile                   Rekey                  Track, which calls it again
+//	dismissed   End was called                               End                    nothing
 //	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
 //	            (see Deliver), or it has been
@@ -398,7 +399,7 @@ func (c *Conn) mustFit(p *Phase) {
 func (c *Conn) Stop() bool { return c.close(false) }
 
 // Release is Stop for a connection that stays open, without limits or with another Conn
-// ([Tracker.Adopt]). Stats.Closed counts it, but Options.OnEnds doesn't receive it, because it
+// ([Tracker.Adopt]). Stats.Released counts it, but Options.OnEnds doesn't receive it, because it
 // hasn't ended.
 func (c *Conn) Release() bool { return c.close(true) }
 

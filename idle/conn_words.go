@@ -237,8 +237,9 @@ const (
 	handshaking
 	entering
 	rekeyed
+	dismissed
 
-	missUnit = 1 << 19
+	missUnit = 1 << 20
 	missMask = 0x7f * missUnit
 )
 

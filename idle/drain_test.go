@@ -270,8 +270,19 @@ func TestEndOneByHand(t *testing.T) {
 	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(r *rig) {
 		g := r.guests(1)[0]
 		time.Sleep(3 * time.Second)
-		g.conn.End("banned")
-		g.conn.End("once more")
+		waiting := 0
+		r.do(func() {
+			g.conn.End("banned")
+			for range 100 {
+				g.conn.End("once more")
+			}
+			if r.shard != nil { // on its loop, so no pass comes in between
+				waiting = len(r.shard.mail.tasks)
+			}
+		})
+		if waiting > 1 {
+			t.Errorf("%d tasks wait for one connection", waiting)
+		}
 		r.wait(100 * time.Millisecond)
 		if g.err == nil || g.err.Reason != ReasonShed || g.err.Cause != "banned" || !g.toldAt.IsZero() {
 			t.Fatalf("%v", g.err)

@@ -171,9 +171,10 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 // OnDrain is called, but OnEnd is. Reads and writes fail with a [TimeoutError] that has
 // [ReasonShed] and the cause, and Stats.Causes counts the cause. The connection ends in the next
 // pass of its shard, even if OnTimeout is running. Any goroutine may call End, even if the
-// [Shard] is driven by a loop. On a connection that isn't live it has no effect.
+// [Shard] is driven by a loop. A second End has no effect, nor has one on a connection that isn't
+// live.
 func (c *Conn) End(cause string) {
-	if !c.Live() {
+	if !c.state.move(live, dismissed, 0) {
 		return
 	}
 	s := c.shard

@@ -176,13 +176,13 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 		c.state.Store(0) // it may be tried again
 		return err
 	}
-	return s.enroll(c, keys)
+	return s.enroll(c, keys, known)
 }
 
 // enroll is the part of Track after admit.
-func (s *Shard) enroll(c *Conn, keys *keys) error {
+func (s *Shard) enroll(c *Conn, keys *keys, known bool) error {
 	if err := s.insert(c); err != nil {
-		s.counts.tracked.Add(^uint64(0))
+		s.counts.comers(known).Add(^uint64(0))
 		s.leave(c)
 		c.state.Store(0)
 		return err
@@ -251,7 +251,7 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 		t.refused.count(err)
 		return nil, err
 	}
-	s.counts.tracked.Add(1)
+	s.counts.comers(known).Add(1)
 	return keys, nil
 }
 
@@ -273,16 +273,21 @@ func (s *Shard) leave(c *Conn) {
 // that there is room for another one when Stats.Live says so.
 func (s *Shard) part(c *Conn, p *endRecord) {
 	s.leave(c)
-	if p.err == nil {
+	switch {
+	case p.stays:
+		s.counts.released.Add(1)
+	case p.err == nil:
 		s.counts.gone.Add(1)
-	} else {
+	default:
 		s.counts.ended.Add(1)
 		p.phase.ended[p.err.Reason].Add(1)
 		if p.err.Reason == ReasonShed && p.err.Cause != "" {
 			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
 		}
 	}
-	s.counts.part(p, s.clock)
+	if !p.stays {
+		s.counts.part(p, s.clock)
+	}
 	s.tracker.ends.part(c.owner, p)
 	s.checkEmpty()
 }

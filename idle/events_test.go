@@ -247,6 +247,9 @@ func (w *world) begin(s *slot, pick uint64) {
 	}
 	s.life = l
 	w.tracked++
+	if known {
+		w.adopted++
+	}
 }
 
 // meddle has a callback do something to a connection of the same home, its own
@@ -375,7 +378,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 			l.kernelIn = now
 		}
 	case closeIt:
-		w.end(s)
+		w.end(s, pick)
 	}
 }
 
@@ -397,15 +400,22 @@ func (w *world) trackAgain(s *slot, pick uint64) {
 	}
 }
 
-// end closes the connection in s; w.mu is held.
-func (w *world) end(s *slot) {
+// end closes the connection in s, or releases it; w.mu is held.
+func (w *world) end(s *slot, pick uint64) {
 	l := s.life
-	was := s.conn.Stop()
+	stop, stays := s.conn.Stop, pick%4 == 0
+	if stays {
+		stop = s.conn.Release
+	}
+	was := stop()
 	if was != l.live() {
 		w.errorf("at %v: Close = %v of %v", w.now(), was, l)
 	}
 	l.closed.Store(true)
-	if was {
+	switch {
+	case was && stays:
+		w.released++
+	case was:
 		w.gone++
 		l.hasEnded(0, "", 0)
 	}

@@ -237,7 +237,7 @@ func TestKeysOfThoseThatAreThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		set()
-		if err := s.enroll(&half.conn, keys); err != nil {
+		if err := s.enroll(&half.conn, keys, false); err != nil {
 			t.Fatal(err)
 		}
 		g := &guest{}

@@ -150,11 +150,14 @@ func (w *world) anyCapacity(pick uint64) (c Capacity) {
 	if next(6) == 0 {
 		c.NewPerKey = quota()
 	}
-	if c.counts() && w.seed/2%2 == 0 {
-		c.Key = func(owner any) string { return owner.(interface{ self() *life }).self().keyNow() }
-	}
 	if w.shakes && next(3) == 0 {
 		c.Handshakes = 1 + int(next(4))
+	}
+	if w.shakes && next(3) == 0 {
+		c.HandshakesPerKey = 1 + int(next(2))
+	}
+	if c.counts() && w.seed/2%2 == 0 {
+		c.Key = func(owner any) string { return owner.(interface{ self() *life }).self().keyNow() }
 	}
 	return c
 }
@@ -176,51 +179,67 @@ func (w *world) areCounted() bool {
 	return !w.isBlocked() && w.now() > n.countedBy+w.held(n.countedFrom)+w.blocked(n.countedFrom)
 }
 
-// ofKey is how many connections with a key are live at least, as far as they are surely
-// counted, and at most; w.mu is held.
-func (w *world) ofKey(key string) (least, most int) {
+// A simCount is how many there are at least, as far as they are surely counted, and at most.
+type simCount struct{ least, most int }
+
+// ofKey is how many connections with a key are live, and how many of them are in the handshake;
+// w.mu is held.
+func (w *world) ofKey(key string) (all, shaking simCount) {
 	n := &w.capacity
 	for _, s := range w.slots {
 		l := s.life
 		if l == nil || !l.live() || l.keyNow() != key {
 			continue
 		}
-		most++
+		one := simCount{most: 1}
 		if s.conn.Live() && (l.keyedAt > n.countedFrom || w.areCounted()) && !l.isRekeying() {
-			least++
+			one.least = 1
+		}
+		all.add(one)
+		if l.shaking {
+			shaking.add(one)
 		}
 	}
-	return least, most
+	return all, shaking
 }
+
+func (n *simCount) add(m simCount) { n.least, n.most = n.least+m.least, n.most+m.most }
+
+// mayFill reports whether there may be as many as a limit allows, mustFill whether there are. A
+// limit of 0 is none.
+func (n simCount) mayFill(limit int) bool  { return limit > 0 && n.most >= limit }
+func (n simCount) mustFill(limit int) bool { return limit > 0 && n.least >= limit }
 
 // attempt holds what has come of tracking l against the capacity, and returns an error that
 // it does not explain; w.mu is held, and l is in no slot yet.
 func (w *world) attempt(l *life, err error, known bool) error {
 	n, now := &w.capacity, w.now()
 	key := l.keyNow()
-	least, most := w.ofKey(key)
-	leastShake, mostShake := w.shaking()
+	ofKey, early := w.ofKey(key)
+	shaking := w.shaking()
 	of := w.quotaOf(key)
 	n.bounds.refill(w.real())
 	wrong := func(what string) {
-		w.errorf("at %v: %s: %v; %d to %d of key %q, %d live, %+v, %+v, %+v", now, what, err, least, most, key, w.live(), *n, n.bounds, *of)
+		w.errorf("at %v: %s: %v; %+v of key %q, %+v of them and %+v in all in the handshake, %d live, %+v, %+v, %+v", now, what, err, ofKey, key, early, shaking, w.live(), *n, n.bounds, *of)
 	}
-	limited, shakes := n.now.PerKey > 0 && key != "", n.now.Handshakes > 0
+	keyed := key != ""
 	switch {
 	case known && errors.Is(err, ErrFull):
 		wrong("refused, but known")
 	case known:
 		return err
-	case err == nil && limited && least >= n.now.PerKey:
+	case err == nil && keyed && ofKey.mustFill(n.now.PerKey):
 		wrong("one too many of a key")
-	case err == nil && shakes && leastShake >= n.now.Handshakes:
+	case err == nil && shaking.mustFill(n.now.Handshakes):
 		wrong("one too many in the handshake")
+	case err == nil && keyed && early.mustFill(n.now.HandshakesPerKey):
+		wrong("one too many of a key in the handshake")
 	case err == nil && (!of.mayAdmit() || !n.bounds.mayAdmit()):
 		wrong("too many in a time")
 	case err == nil && n.now.MaxConns > 0 && w.live() > n.now.MaxConns && n.over < now-w.settleTime() && !w.isBlocked():
 		wrong("tracked, but there are too many already")
 	case errors.Is(err, errKey):
-		if n.byKey++; !limited || most < n.now.PerKey {
+		if n.byKey++; !keyed || !ofKey.mayFill(n.now.PerKey) {
 			wrong("refused for its key")
 		}
 	case errors.Is(err, errRate):
@@ -228,7 +247,7 @@ func (w *world) attempt(l *life, err error, known bool) error {
 			wrong("refused for the rate")
 		}
 	case errors.Is(err, errHandshake):
-		if n.byHandshake++; !shakes || mostShake < n.now.Handshakes {
+		if n.byHandshake++; !shaking.mayFill(n.now.Handshakes) && !(keyed && early.mayFill(n.now.HandshakesPerKey)) {
 			wrong("refused for its handshake")
 		}
 	case errors.Is(err, ErrFull):
@@ -238,7 +257,7 @@ func (w *world) attempt(l *life, err error, known bool) error {
 	}
 	of.tried(err == nil)
 	n.bounds.tried(err == nil)
-	l.shaking = shakes && err == nil
+	l.shaking = n.now.limitsHandshakes() && err == nil
 	if errors.Is(err, ErrFull) {
 		n.refused++
 		return nil
@@ -260,17 +279,17 @@ func (w *world) quotaOf(key string) *simQuota {
 	return of
 }
 
-// shaking is how many have not left the handshake, at least and at most; w.mu is held.
-func (w *world) shaking() (least, most int) {
+// shaking is how many have not left the handshake; w.mu is held.
+func (w *world) shaking() (n simCount) {
 	for _, s := range w.slots {
 		if l := s.life; l != nil && l.live() && l.shaking {
-			most++
+			n.most++
 			if s.conn.Live() {
-				least++
+				n.least++
 			}
 		}
 	}
-	return least, most
+	return n
 }
 
 // rekey has the key of l be asked for again. If it had none, it may have one now; w.mu is
@@ -286,8 +305,11 @@ func (w *world) rekey(l *life, pick uint64) {
 	}
 	to := int32(pick % uint64(len(simKeys)))
 	key := simKeys[to]
-	least, most := w.ofKey(key)
-	of, limited := w.quotaOf(key), n.now.PerKey > 0
+	ofKey, early := w.ofKey(key)
+	if !l.shaking {
+		early = simCount{}
+	}
+	of := w.quotaOf(key)
 	l.key.Store(to)
 	l.conn.Rekey()
 	if key == "" {
@@ -295,8 +317,8 @@ func (w *world) rekey(l *life, pick uint64) {
 	}
 	l.keyedAt = w.now()
 	l.rekeyed = simRekey{
-		must: limited && least >= n.now.PerKey || !of.mayAdmit(),
-		may:  limited && most >= n.now.PerKey || of.mayRefuse(),
+		must: ofKey.mustFill(n.now.PerKey) || early.mustFill(n.now.HandshakesPerKey) || !of.mayAdmit(),
+		may:  ofKey.mayFill(n.now.PerKey) || early.mayFill(n.now.HandshakesPerKey) || of.mayRefuse(),
 		by:   w.now() + 4*w.tick,
 	}
 	of.tried(!l.rekeyed.may)
@@ -376,7 +398,7 @@ func (l *life) checkEviction(err *TimeoutError, now time.Duration) {
 		exempt := slices.Contains(c.Exempt, l.phase)
 		return !c.isZero() && !exempt && now-used+lax >= c.MinIdle
 	}
-	if err.Cause == string(errKey) || err.Cause == string(errRate) {
+	if err.Cause == string(errKey) || err.Cause == string(errRate) || err.Cause == string(errHandshake) {
 		l.checkRekey(err, now)
 		return
 	}

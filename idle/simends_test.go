@@ -104,8 +104,8 @@ func (w *world) checkEnds() {
 		}
 		return
 	}
-	if lost := w.tracker.Stats().EndsLost; uint64(len(n.told))+lost != min(w.tracked, w.mostTold()) || lost > 0 {
-		w.errorf("%d ends are told and %d lost; %d were tracked", len(n.told), lost, w.tracked)
+	if lost := w.tracker.Stats().EndsLost; uint64(len(n.told))+lost != min(w.ended(), w.mostTold()) || lost > 0 {
+		w.errorf("%d ends are told and %d lost; %d have ended", len(n.told), lost, w.ended())
 	}
 	for _, e := range n.told {
 		switch want := n.expected[e.Label]; {
@@ -119,6 +119,9 @@ func (w *world) checkEnds() {
 		}
 	}
 }
+
+// ended is how many have ended, when all is over.
+func (w *world) ended() uint64 { return w.tracked - w.released }
 
 // mostTold is how many ends may be told.
 func (w *world) mostTold() uint64 {
@@ -190,16 +193,16 @@ func (w *world) checkSeen() {
 			limits += w.timedOut[r]
 		}
 	}
-	if st.Lifetime.Count() != w.tracked || st.Idle.Count() != w.tracked || st.Lateness.Count() != limits || st.PassTime.Count() != st.Passes {
+	if st.Lifetime.Count() != w.ended() || st.Idle.Count() != w.ended() || st.Lateness.Count() != limits || st.PassTime.Count() != st.Passes {
 		w.errorf("Stats have counted %d lifetimes, %d idle times, %d times how late and %d passes; %d have ended, %d by limits, in %d passes",
-			st.Lifetime.Count(), st.Idle.Count(), st.Lateness.Count(), st.PassTime.Count(), w.tracked, limits, st.Passes)
+			st.Lifetime.Count(), st.Idle.Count(), st.Lateness.Count(), st.PassTime.Count(), w.ended(), limits, st.Passes)
 	}
 	var age, idle, late time.Duration
 	for _, e := range w.ends.told {
 		age, idle, late = age+e.Age, idle+e.Idle, late+e.Late.Truncate(time.Microsecond)
 	}
 	differs := func(h Histogram, sum time.Duration) bool { return h.SumMicros != uint64(sum.Microseconds()) }
-	if uint64(len(w.ends.told)) == w.tracked && (differs(st.Lifetime, age) || differs(st.Idle, idle) || differs(st.Lateness, late)) {
+	if uint64(len(w.ends.told)) == w.ended() && (differs(st.Lifetime, age) || differs(st.Idle, idle) || differs(st.Lateness, late)) {
 		w.errorf("Stats have sums of %v, %v and %v; it was told of %v, %v and %v", st.Lifetime.SumMicros, st.Idle.SumMicros, st.Lateness.SumMicros, age, idle, late)
 	}
 }

@@ -9,15 +9,23 @@ import (
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
 // aren't loaded at the same moment, so they may disagree slightly while connections come and go.
-// Otherwise Tracked is the sum of Live, Closed, all of TimedOut, Drained, Shed and Evicted.
+// Otherwise Tracked plus Adopted is the sum of Live, Closed, Released, all of TimedOut, Drained,
+// Shed and Evicted.
+//
+// A connection that moves to another tracker, or comes back to this one, is counted as Released
+// and then as Adopted. So over all trackers, Tracked counts each connection once, and so do Live
+// and the counts of ends. One that was released and not adopted is open without limits.
 type Stats struct {
-	Tracked  uint64            // connections tracked so far
-	Live     uint64            // of those, the ones still tracked
-	Closed   uint64            // of those, the ones closed by their owners or handed back
+	Tracked  uint64            // new connections tracked so far
+	Live     uint64            // of those and of Adopted, the ones still tracked
+	Closed   uint64            // of those, the ones closed by their owners or handed back by [Tracker.Close]
 	TimedOut map[Reason]uint64 // of those, the ones timed out; only limits that some have passed
 	Drained  uint64            // of those, the ones ended by Tracker.Drain
 	Shed     uint64            // of those, the ones ended by Tracker.Shed or Conn.End
 	Evicted  uint64            // of those, the ones ended to make room for others
+
+	Adopted  uint64 // connections that [Tracker.Adopt] has tracked; not in Tracked
+	Released uint64 // of Tracked and Adopted, those left open by [Conn.Release]
 
 	Causes  map[string]uint64 // Shed by the first 128 bytes of the causes; beyond 100 the rest as "(others)"
 	Refused uint64            // connections that were not tracked because of the [Capacity]
@@ -53,7 +61,7 @@ type Stats struct {
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
 	// These are histograms over all connections that have ended, for any reason, except Lateness
-	// and PassTime. Times are in whole ticks.
+	// and PassTime. Released connections aren't included. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Idle     Histogram // how long before the end the last use was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due
@@ -85,6 +93,8 @@ func (s *Stats) Add(other Stats) {
 	s.Tracked += other.Tracked
 	s.Live += other.Live
 	s.Closed += other.Closed
+	s.Adopted += other.Adopted
+	s.Released += other.Released
 	s.TimedOut = sum(s.TimedOut, other.TimedOut)
 	s.Drained += other.Drained
 	s.Shed += other.Shed
@@ -169,13 +179,22 @@ func (n *byName[T]) all() map[string]*T {
 // counters are the counts of a shard. They are atomic because Stats reads them at
 // any time.
 type counters struct {
-	// Of tracked, gone were closed by their owners, and ended by the tracker.
-	tracked, gone, ended atomic.Uint64
+	// Of tracked and adopted, gone were closed by their owners, released are open, and ended were
+	// ended by the tracker.
+	tracked, adopted, gone, released, ended atomic.Uint64
 
 	extended, pings, misses, deferred, checks, reschedules, passes atomic.Uint64
 	busy, longest                                                  atomic.Int64
 
 	lifetime, idle, lateness, passTime tally
+}
+
+// comers returns the count of connections that Track has tracked, or Adopt if they are known.
+func (n *counters) comers(known bool) *atomic.Uint64 {
+	if known {
+		return &n.adopted
+	}
+	return &n.tracked
 }
 
 // passed counts a pass.
@@ -189,11 +208,13 @@ func (n *counters) passed(took time.Duration) {
 // addTo adds the counts to st, but not by reason. It loads the ends before tracked, so that Live
 // is not too low.
 func (n *counters) addTo(st *Stats) {
-	gone, ended := n.gone.Load(), n.ended.Load()
-	tracked := n.tracked.Load()
+	gone, released, ended := n.gone.Load(), n.released.Load(), n.ended.Load()
+	tracked, adopted := n.tracked.Load(), n.adopted.Load()
 	st.Tracked += tracked
-	st.Live += tracked - gone - ended
+	st.Adopted += adopted
+	st.Live += tracked + adopted - gone - released - ended
 	st.Closed += gone
+	st.Released += released
 	st.Extended += n.extended.Load()
 	st.Pings += n.pings.Load()
 	st.Misses += n.misses.Load()
@@ -232,6 +253,6 @@ func (s *Stats) addEnds(name string, counts *reasonCount) {
 // live returns the number of live connections. If some end meanwhile the result
 // may be too high, but not too low, because it loads the ends first.
 func (n *counters) live() uint64 {
-	over := n.gone.Load() + n.ended.Load()
-	return n.tracked.Load() - over
+	over := n.gone.Load() + n.released.Load() + n.ended.Load()
+	return n.tracked.Load() + n.adopted.Load() - over
 }

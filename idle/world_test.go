@@ -49,6 +49,8 @@ type world struct {
 	lives      int
 	tracked    uint64
 	gone       uint64
+	adopted    uint64 // of tracked
+	released   uint64
 	pings      uint64
 	kept       uint64
 	panics     uint64

@@ -26,7 +26,7 @@ type state struct {
 	At       time.Time `json:"at"`
 
 	Counts     counts            `json:"counts"`
-	Ended      map[string]uint64 `json:"ended"` // by reason; "closed" stands for those that their owners have closed
+	Ended      map[string]uint64 `json:"ended"` // by reason; "closed" stands for those that their owners have closed, "released" for those that are open and no longer tracked
 	Causes     map[string]uint64 `json:"causes"`
 	Refused    map[string]uint64 `json:"refused"` // by limit
 	Lateness   quantiles         `json:"lateness"`
@@ -186,7 +186,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 
 // endedBy returns how many connections each setting and each operation has ended.
 func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
-	by := map[string]uint64{"closed": st.Closed}
+	by := map[string]uint64{"closed": st.Closed, "released": st.Released}
 	for phase, reasons := range st.ByPhase {
 		for r, n := range reasons {
 			by[cmp.Or(t.Setting(phase, r), r.String())] += n

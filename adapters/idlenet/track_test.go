@@ -39,7 +39,7 @@ func TestUntrackAndTrack(t *testing.T) {
 		if !server.conn().Untrack() || server.conn().Untrack() {
 			t.Error("it was tracked once")
 		}
-		if st := first.Stats(); st.Live != 0 || st.Closed != 1 {
+		if st := first.Stats(); st.Live != 0 || st.Released != 1 || st.Closed != 0 {
 			t.Errorf("%+v", st)
 		}
 		for range 2 {
@@ -60,7 +60,7 @@ func TestUntrackAndTrack(t *testing.T) {
 		if server.conn().Untrack() {
 			t.Error("untracked after its timeout")
 		}
-		if st := second.Stats(); st.Tracked != 1 || st.TimedOut[idle.ReasonIdle] != 1 {
+		if st := second.Stats(); st.Tracked != 0 || st.Adopted != 1 || st.TimedOut[idle.ReasonIdle] != 1 {
 			t.Errorf("%+v", st)
 		}
 	})

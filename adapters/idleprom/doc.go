@@ -19,7 +19,9 @@
 //	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
 //	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Census] (*)
 //	idlewheel_unsent_connections               connections with such bytes (*)
-//	idlewheel_connections_tracked_total        all so far
+//	idlewheel_connections_tracked_total        all so far, each once
+//	idlewheel_connections_adopted_total        those that have come from another tracker, or back to this one
+//	idlewheel_connections_released_total       those that are open and no longer tracked, until they are adopted
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
 //	idlewheel_phase_connections_ended_total{phase,reason,setting}
@@ -102,6 +104,6 @@
 //
 //	idleprom.New(map[string]*idle.Tracker{"web": ln.Tracker(), "web streams": ln.StreamTracker()}, nil)
 //
-// A hijacked connection without limits counts as closed. If Watch gives it limits, it counts as a
-// new connection.
+// A hijacked connection without limits counts as released. If Watch gives it limits, it counts as
+// adopted too. So tracked, closed and ended, summed over all trackers, count each connection once.
 package idleprom

@@ -74,7 +74,7 @@ func (s *source) collect(ch chan<- prometheus.Metric) {
 // putCounts writes what needs no label.
 func putCounts(o output, st *idle.Stats) {
 	for f, n := range map[family]uint64{
-		connections: st.Live, tracked: st.Tracked, closed: st.Closed,
+		connections: st.Live, tracked: st.Tracked, adopted: st.Adopted, released: st.Released, closed: st.Closed,
 		pings: st.Pings, missed: st.Misses, extended: st.Extended, deferred: st.Deferred,
 		panics: st.Panics, checks: st.Checks, reschedules: st.EarlyReschedules, endsLost: st.EndsLost,
 	} {

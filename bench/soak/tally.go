@@ -130,7 +130,7 @@ func (a *account) reconcile(dials uint64, st idle.Stats) (faults []string) {
 	if st.Live != 0 {
 		faults = append(faults, fmt.Sprintf("%d connections are tracked though none is open", st.Live))
 	}
-	if sum := st.Live + st.Closed + timedOut; sum != st.Tracked {
+	if sum := st.Live + st.Closed + timedOut; sum != st.Tracked+st.Adopted-st.Released {
 		faults = append(faults, fmt.Sprintf("tracked %d, but live, gone and timed out are %d", st.Tracked, sum))
 	}
 	if st.Tracked != dials {

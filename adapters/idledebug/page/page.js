@@ -46,7 +46,8 @@ function showTiles(s) {
 }
 
 const operations = new Set(["drain", "shed", "evict"]);
-const kind = reason => reason === "closed" ? "own" : operations.has(reason) ? "operation" : "limit";
+const own = { closed: "closed by the owner", released: "released, still open" };
+const kind = reason => reason in own ? "own" : operations.has(reason) ? "operation" : "limit";
 
 function showReasons(s) {
   const shown = Object.keys(s.ended).filter(r => s.ended[r] || r === "closed").sort((a, b) => s.ended[b] - s.ended[a] || (a < b ? -1 : 1));
@@ -59,7 +60,7 @@ function showReasons(s) {
     return row;
   }, (row, reason) => {
     row.dataset.kind = kind(reason);
-    write(row.children[0].lastChild, reason === "closed" ? "closed by the owner" : reason);
+    write(row.children[0].lastChild, own[reason] || reason);
     sparkline(row.children[1].firstChild, rates.map(r => r.by[reason] || 0), samples, true);
     write(row.children[2], rates.length ? rate(rates.at(-1).by[reason] || 0) : "-");
     write(row.children[3], count(s.ended[reason]));

@@ -43,13 +43,9 @@ func (n *counts) add(err *idle.TimeoutError, many int) {
 	n.limits[err.Setting] += uint64(many)
 }
 
-// Stats returns the current counts. A connection that was tracked again counts as
-// one connection.
+// Stats returns the current counts.
 func (l *Listener) Stats() httplimits.Stats {
-	again := l.retracked.Load() // loaded first, so that the difference isn't negative
 	s := l.tracker.Stats()
-	s.Tracked -= again
-	s.Closed -= again
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	return httplimits.Stats{Stats: s, Phases: maps.Clone(l.counts.phases), Limits: maps.Clone(l.counts.limits)}

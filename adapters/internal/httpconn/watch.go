@@ -48,7 +48,6 @@ func (l *Listener) track(c *Conn) error {
 	if err := c.Retrack(l.tracker, c); err != nil {
 		return err
 	}
-	l.retracked.Add(1)
 	l.drain.tracked(c)
 	return nil
 }

@@ -26,7 +26,7 @@ func TestHijackedIsNotTracked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, w := accepted(t, unlimited())
 		c.SetDeadline(time.Time{})
-		if st := l.Stats(); st.Live != 0 || st.Closed != 1 {
+		if st := l.Stats(); st.Live != 0 || st.Closed != 0 || st.Released != 1 {
 			t.Errorf("%+v", st)
 		}
 		for range 2 {

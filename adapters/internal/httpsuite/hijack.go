@@ -104,7 +104,7 @@ var ofHijacking = []promise{
 			clients = append(clients, c)
 		}
 		s.WantNone()
-		if st := s.Settled(); st.Closed != 3 {
+		if st := s.Settled(); st.Released != 3 || st.Closed != 0 {
 			t.Errorf("%+v", st)
 		}
 		for _, c := range clients {

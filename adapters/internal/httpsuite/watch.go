@@ -79,6 +79,45 @@ var ofWatch = []promise{
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
+	// A connection that is handed over, then watched, and watched again counts as one, whoever is
+	// asked: the listener, or its tracker, as metrics do.
+	{"WatchedCountsOnce", wraps, func(t *testing.T, u under) {
+		lines, others, none := idle.Policy{Name: "lines", IdleTimeout: Patience}, idle.Policy{Name: "others", IdleTimeout: Patience}, idle.Policy{}
+		for name, test := range map[string]struct {
+			policies                  []idle.Policy
+			adopted, released, closed uint64
+		}{
+			"handed over":   {nil, 0, 1, 0},
+			"watched":       {[]idle.Policy{lines}, 1, 1, 1},
+			"watched twice": {[]idle.Policy{lines, others}, 2, 2, 1},
+			"let go":        {[]idle.Policy{lines, none}, 1, 2, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h, ended := hijack(func(h hijacked) error {
+					for _, p := range test.policies {
+						if err := h.watch(p, nil); err != nil {
+							t.Error(err)
+						}
+					}
+					return echoLines(h)
+				})
+				s := u.start(t, Only(Patience), h)
+				c := s.Dial()
+				c.upgrade()
+				c.Send("hello\n")
+				c.Line("hello")
+				c.Close()
+				Receive(t, ended)
+				for _, st := range []idle.Stats{s.Settled().Stats, s.Tracker().Stats()} {
+					if st.Tracked != 1 || st.Adopted != test.adopted || st.Released != test.released || st.Closed != test.closed || st.Lifetime.Count() != st.Closed {
+						t.Errorf("%+v", st)
+					}
+				}
+			})
+		}
+	}},
+
 	// Watch refuses what makes no sense, and a connection that was not hijacked, which does no
 	// harm.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {

@@ -12,7 +12,7 @@ import (
 // there were any: it returns false if the connection has timed out, was closed,
 // or is not tracked.
 //
-// After Untrack the tracker counts the connection as gone. OnEnds of the tracker doesn't receive
+// After Untrack the tracker counts the connection as Released. OnEnds of the tracker doesn't receive
 // it, because it hasn't ended. No callback of the Setup begins for it, though one that has begun
 // may still be running. The tracker no longer refers to the connection, so the garbage collector
 // can collect it if its user forgets it. Reads and writes work as before. Track gives the
@@ -74,7 +74,7 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 		x.track = track
 		return last == now && x.timeout == nil
 	}) { // another goroutine has called Track, or it has timed out
-		track.Stop()
+		track.Release()
 		return c.trackError()
 	}
 	c.flags.Or(retracked)
