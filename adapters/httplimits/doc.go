@@ -44,13 +44,16 @@
 //
 // # Bytes that wait
 //
-// There is no MaxUnsent here, as in idlenet and idlegnet. Both servers write responses
-// synchronously: a Write waits until the kernel has accepted the bytes, except for a buffer of
-// 4 kB per connection or stream. So bytes that wait for a client are in the kernel's send buffer.
-// Every download that a client reads more slowly than the server writes fills that buffer, so a
-// limit would end healthy clients. WriteTimeout and WriteRate end those that don't read. To bound
-// the memory, bound the buffer with SetWriteBuffer of net.TCPConn, or the system's
-// net.ipv4.tcp_wmem. An [idle.Census] of the tracker counts the bytes that wait.
+// Both servers write responses synchronously: a Write waits until the kernel has accepted the
+// bytes, except for a buffer of 4 kB per connection or stream. So bytes that wait for a client are
+// in the kernel's send buffer. WriteTimeout and WriteRate end clients that don't read. An
+// [idle.Census] of the tracker counts the bytes that wait, and can list the connections with most
+// of them first, to end some of them when memory runs short.
+//
+// A server of events or messages can set MaxUnsent, which ends a client that is behind by more
+// than so many bytes. It's not for downloads: every client that reads more slowly than the server
+// writes fills the buffer. There, bound the buffer itself, with SetWriteBuffer of net.TCPConn or the
+// system's net.ipv4.tcp_wmem.
 //
 // # Answers
 //

@@ -106,6 +106,20 @@ type Timeouts struct {
 	// BodyRate.
 	WriteRate idle.Rate
 
+	// MaxUnsent ends a connection when a write finds no room in the kernel's send buffer while
+	// more bytes than this are in it that the client has not acknowledged. It is off by default.
+	// It is for servers of messages, such as event streams and WebSockets, where a client that
+	// reads everything never has so much waiting. Leave it off where a response may be larger:
+	// the server writes faster than most clients read, so healthy downloads fill the buffer too.
+	//
+	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes counts. A
+	// response that was cut ends with a reset. MaxUnsent needs Linux (not on 386 or s390x), where
+	// a write tells that it waits. sendfile doesn't, so with MaxUnsent files are copied instead.
+	//
+	// HTTP/2: it ends the connection with all its streams. Usually flow control stops the server
+	// before the buffer is full; then only WriteTimeout applies.
+	MaxUnsent int
+
 	// KeepAliveTimeout limits how long a connection waits for its next request.
 	// The default is 75 s, as in nginx. Most load balancers close their idle
 	// connections after 60 s, so they close them before the server does.
@@ -162,7 +176,7 @@ type Timeouts struct {
 }
 
 // Stats holds the counts of a listener's connections. A hijacked connection
-// without limits counts as closed, unless Watch gives it some. Limits counts by the
+// without limits counts as Released. If Watch gives it some, it counts as Adopted too, and Tracked still counts it once. Limits counts by the
 // fields of Timeouts, whose names errors, end records and metrics use too. TimedOut and
 // ByPhase count by the reasons of package idle: KeepAliveTimeout of HTTP/1 is
 // idle.ReasonRead.

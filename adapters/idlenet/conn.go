@@ -159,6 +159,6 @@ func newSetup(opts *Options) *setup {
 		h.OnDrain = func(owner any) { o.OnDrain(owner.(*Conn)) }
 	}
 	s := &setup{*netconn.NewSetup(h, connIn), o}
-	s.MaxUnsent = o.MaxUnsent
+	s.MaxUnsent = func() int { return o.MaxUnsent }
 	return s
 }

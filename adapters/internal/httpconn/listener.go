@@ -42,8 +42,7 @@ type Listener struct {
 	server any                         // the server that accepts from this listener
 	shut   func(context.Context) error // shuts the server down
 
-	watching  sync.Mutex    // held while a hijacked connection changes its tracker
-	retracked atomic.Uint64 // how many times a connection was tracked again
+	watching sync.Mutex // held while a hijacked connection is tracked again
 
 	counts  counts
 	streams streams
@@ -105,6 +104,7 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		callbacks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(err) }
 	}
 	l.setup = netconn.NewSetup(callbacks, nil)
+	l.setup.MaxUnsent = func() int { return l.now.Load().timeouts.MaxUnsent }
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err
 	}

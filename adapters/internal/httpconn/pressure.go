@@ -29,6 +29,8 @@ func (l *Listener) followPressure(c pressure.Config, full httplimits.Timeouts) (
 		return nil, errors.New("the listener follows a pressure already; stop that Follower first")
 	case c.Policy.Name != "" || c.Policy.SetsLimit() || c.Phases != nil:
 		return nil, errors.New("Config.Policy or Phases is set; set the Timeouts at full pressure instead")
+	case full.MaxUnsent != 0:
+		return nil, fmt.Errorf("MaxUnsent is %d at full pressure, but it does not follow pressure; leave it 0", full.MaxUnsent)
 	case full.OnTimeout != nil || full.OnEnd != nil:
 		return nil, errors.New("OnTimeout or OnEnd is set at full pressure; they are those of the listener")
 	}

@@ -92,6 +92,7 @@ func TestPressureRefuses(t *testing.T) {
 			"BodyTimeout is -1ns at full pressure":                              {pressure.Config{Read: read}, httplimits.Timeouts{BodyTimeout: httplimits.Off}},
 			"BodyRate.BytesPerSecond is 100 at full pressure":                   {pressure.Config{Read: read}, httplimits.Timeouts{BodyRate: idle.Rate{BytesPerSecond: 100}}},
 			"WriteRate.Grace is 1m0s at full pressure":                          {pressure.Config{Read: read}, httplimits.Timeouts{WriteRate: idle.Rate{BytesPerSecond: 500, Grace: time.Minute}}},
+			"MaxUnsent is 100 at full pressure, but":                            {pressure.Config{Read: read}, httplimits.Timeouts{MaxUnsent: 100}},
 			"no field of the Timeouts":                                          {pressure.Config{Read: read}, httplimits.Timeouts{}},
 			"Config.Policy or Phases is set":                                    {pressure.Config{Read: read, Policy: idle.Policy{IdleTimeout: 1}}, httplimits.Timeouts{BodyTimeout: 1}},
 			"Config.From is 2":                                                  {pressure.Config{Read: read, From: 2, Full: 3}, httplimits.Timeouts{BodyTimeout: time.Second}},

@@ -96,8 +96,9 @@ var ofServe = []promise{
 	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
 		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
 		for says, to := range map[string]Timeouts{
-			"HeaderTimeout is 5ns":         {HeaderTimeout: 5}, // forgot the unit
-			"Hijacked.Heartbeat is active": {Hijacked: idle.Policy{Heartbeat: beat}},
+			"HeaderTimeout is 5ns":          {HeaderTimeout: 5}, // forgot the unit
+			"Hijacked.Heartbeat is active":  {Hijacked: idle.Policy{Heartbeat: beat}},
+			"MaxUnsent is -5; use 0 or Off": {MaxUnsent: -5},
 		} {
 			ln := Listen(t)
 			setup, err := u.Prepare(Config{Listener: ln, Timeouts: to, Handler: echo, Log: io.Discard})

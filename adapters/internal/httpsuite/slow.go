@@ -144,6 +144,11 @@ func ofSlowClients() (all []promise) {
 // onLinux is for what only Linux tells about a connection.
 func onLinux(f Flavour) bool { return usual(f) && runtime.GOOS == "linux" }
 
+// reportsWaits is for tests where the system tells when a write has to wait.
+func reportsWaits(f Flavour) bool {
+	return onLinux(f) && runtime.GOARCH != "386" && runtime.GOARCH != "s390x"
+}
+
 // test tests it with an OnTimeout that keeps each connection so many times. If shutsDown is
 // set, the server is shut down meanwhile.
 func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {

@@ -300,7 +300,7 @@ func (w *writer) WriteWaits(queued uint64, moved bool) {
 		c.setFlag(sampled, true)
 	}
 	c.awaitWrite()
-	if most := c.setup.MaxUnsent; most > 0 && c.Inspect().Queued > uint64(most) {
+	if most := c.setup.maxUnsent(); most > 0 && c.Inspect().Queued > uint64(most) {
 		c.End(kernel.CauseUnsent)
 	}
 }

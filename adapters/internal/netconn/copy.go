@@ -25,7 +25,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	inner, isTCP := c.bare().(*net.TCPConn)
 	socket, isSocket := socketOf(src, c.setup.connIn(src))
 	switch {
-	case c.setup.MaxUnsent > 0 && c.flags.Load()&notifies != 0:
+	case c.setup.maxUnsent() > 0 && c.flags.Load()&notifies != 0:
 		return io.Copy(struct{ io.Writer }{c}, r)
 	case isTCP && isRegular(src):
 		n, err = c.sendFile(src, limit, inner.ReadFrom)

@@ -12,9 +12,16 @@ type Setup struct {
 	Hooks idle.Hooks
 	in    func(any) *Conn
 
-	// MaxUnsent, if not zero, ends a connection when a write has to wait while more bytes
-	// than that are in the kernel's send queue.
-	MaxUnsent int
+	// MaxUnsent returns n to end a connection when a write has to wait while more than n bytes
+	// are in the kernel's send queue. No connection is ended if n is 0 or MaxUnsent is nil.
+	MaxUnsent func() int
+}
+
+func (s *Setup) maxUnsent() int {
+	if s.MaxUnsent == nil {
+		return 0
+	}
+	return s.MaxUnsent()
 }
 
 // NewSetup returns a Setup for the callbacks Ping, OnTimeout, OnEnd and OnDrain, any of which may

@@ -1,0 +1,94 @@
+//go:build linux && !386 && !s390x
+
+package idlehttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// sendEvents returns a handler that sends events until that fails, and then sends why.
+func sendEvents(ended chan<- error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		event := []byte("data: " + strings.Repeat("x", 1000) + "\n\n")
+		for {
+			if _, err := w.Write(event); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}
+}
+
+// subscribe asks for events at an address, and reads none.
+func subscribe(address string) net.Conn {
+	client, err := net.Dial("tcp", address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	io.WriteString(client, "GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+	return client
+}
+
+// A client of an event stream stops reading. MaxUnsent ends it as soon as 64 kB wait for it, and
+// not after WriteTimeout.
+func ExampleTimeouts_maxUnsent() {
+	ended := make(chan error, 1)
+	server := &http.Server{Handler: sendEvents(ended)}
+	ln := listen()
+	defer server.Close()
+	go idlehttp.Serve(server, ln, idlehttp.Timeouts{MaxUnsent: 64 << 10})
+
+	defer subscribe(ln.Addr().String()).Close()
+	var timeout *idle.TimeoutError
+	if errors.As(<-ended, &timeout) {
+		fmt.Println(timeout.Cause)
+	}
+	// Output: max_unsent
+}
+
+// When memory runs short, a server ends the clients for which most bytes wait.
+func Example_mostUnsent() {
+	ended := make(chan error, 1)
+	server := &http.Server{Handler: sendEvents(ended)}
+	ln, err := idlehttp.Wrap(server, listen(), idlehttp.Timeouts{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	go server.Serve(ln)
+
+	defer subscribe(ln.Addr().String()).Close()
+	ctx := context.Background()
+	for over := false; !over; time.Sleep(time.Millisecond) { // such as a pressure.Reading that is too high
+		census, err := ln.Tracker().Census(ctx, idle.Query{Sort: idle.MostUnsent})
+		if err != nil {
+			log.Fatal(err)
+		}
+		most, err := census.Page(ctx, 0, 100)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, c := range most {
+			if c.Unsent > 0 {
+				c.End("memory")
+				over = true
+			}
+		}
+	}
+	var timeout *idle.TimeoutError
+	if errors.As(<-ended, &timeout) {
+		fmt.Println(timeout.Cause)
+	}
+	// Output: memory
+}
