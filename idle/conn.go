@@ -1,10 +1,10 @@
 package idle
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 )
 
 // A connection is a set of words. Activities write them and its shard reads them, without a lock.
@@ -94,7 +94,7 @@ type Conn struct {
 
 // A word is a [clock.AtomicStamp] in the fast path of an activity. With AtomicStamp.Load
 // that would not be inlined.
-type word = atomic.Uint32
+type word = words.Uint32
 
 // Touch reports that something has arrived. Any number of goroutines may call it at once.
 func (c *Conn) Touch() {

@@ -1,10 +1,10 @@
 package idle
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -14,11 +14,11 @@ type entry struct {
 
 	born, began, beat, pinged clock.AtomicStamp
 
-	placed atomic.Uint32
+	placed words.Uint32
 	state  state
 
 	timer wheel.Timer
-	phase atomic.Pointer[Phase]
+	phase words.Pointer[Phase]
 
 	// These are used rarely, so they come after the words of the cache line.
 	pingSent clock.AtomicStamp

@@ -1,16 +1,15 @@
 package idle
 
 import (
-	"sync/atomic"
-
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 )
 
 // A flow is the activity in one direction of a connection: what arrives, or what
 // is sent. One goroutine at a time reports on a flow.
 type flow struct {
 	stamp clock.AtomicStamp
-	wait  atomic.Uint32 // the tick of the begin or end, and in the lowest bit (waiting) whether there is a wait
+	wait  words.Uint32 // the tick of the begin or end, and in the lowest bit (waiting) whether there is a wait
 
 	// paid counts in a phase that limits waits in total (ReadTotal, the minimum rates). A
 	// pause moves it forward by its length, and with a minimum rate each byte by its price.
@@ -214,7 +213,7 @@ func agoExactly(w uint32, at clock.Instant) int64 {
 func ticks(n int64) int64 { return n << 32 }
 
 // state is the state of a connection: flags, and above them the misses of the heartbeat.
-type state struct{ atomic.Uint32 }
+type state struct{ words.Uint32 }
 
 // The flags; conn.go says what they mean.
 const (

@@ -232,6 +232,7 @@ func (w *world) begin(s *slot, pick uint64) {
 	}
 	l := w.newLife(s, pick)
 	s.conn = s.next()
+	w.made(s.conn)
 	l.conn = s.conn
 	track, known := s.home.track, false
 	if s.home.loop == nil && pick/256%16 == 0 {

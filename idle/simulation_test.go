@@ -134,8 +134,13 @@ func only(t *testing.T, trace []happening, list string) (some []happening) {
 // playTrace plays a trace until something is wrong. The ledger is told what lie
 // makes of the policies, if it is not nil.
 func playTrace(t *testing.T, seed int64, trace []happening, lie func(Policy) Policy) (faults []fault, sum account) {
+	return playWorld(t, trace, func(t *testing.T) *world { return newWorld(t, seed, lie) })
+}
+
+// playWorld plays a trace in a world that is made in a bubble.
+func playWorld(t *testing.T, trace []happening, make func(*testing.T) *world) (faults []fault, sum account) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, seed, lie)
+		w := make(t)
 		for _, h := range trace {
 			if w.failed() {
 				break

@@ -66,8 +66,9 @@ type stress struct {
 	mu      sync.Mutex
 	all     []*racer
 	stayers []*stayer
-	lasting []*Phase // that stayers are in
-	exempt  *Phase   // without limits
+	lasting []*Phase    // that stayers are in
+	exempt  *Phase      // without limits
+	made    func(*Conn) // is told of each Conn before it is tracked
 
 	walks, replaced atomic.Int64
 	endedByOps      atomic.Int64 // as their Progress says
@@ -84,7 +85,7 @@ type stressed struct {
 const busySlots = 16
 
 func newStress(t *testing.T, seed uint64) *stress {
-	s := &stress{t: t, seed: seed, slots: make([]stressed, busySlots+256)}
+	s := &stress{t: t, seed: seed, slots: make([]stressed, busySlots+256), made: func(*Conn) {}}
 	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
 	first := racePolicy
 	first.Name = "phase 0"
@@ -203,21 +204,27 @@ func (s *stress) use(rng *rand.Rand, k *stressed, what int) {
 }
 
 func (s *stress) read(rng *rand.Rand, c *Conn) {
-	switch rng.IntN(3) {
+	switch rng.IntN(4) {
 	case 0:
 		c.AwaitRead()
 		c.Received(rng.IntN(2000))
 		c.PauseRead()
+		c.Deliver()
 	case 1:
 		c.AwaitRead()
 	case 2:
 		c.Received(rng.IntN(2000))
 		c.PauseRead()
+		c.Deliver()
+	case 3:
+		var w Wait
+		c.SuspendRead(&w)
+		c.ResumeRead(&w)
 	}
 }
 
 func (s *stress) write(rng *rand.Rand, c *Conn) {
-	switch rng.IntN(3) {
+	switch rng.IntN(5) {
 	case 0:
 		c.AwaitWrite()
 		c.Sent(rng.IntN(2000))
@@ -227,6 +234,13 @@ func (s *stress) write(rng *rand.Rand, c *Conn) {
 	case 2:
 		c.Sent(rng.IntN(2000))
 		c.PauseWrite()
+	case 3:
+		var w Wait
+		c.SuspendWrite(&w)
+		c.ResumeWrite(&w)
+	case 4:
+		c.RestartWrite()
+		c.BeatOut(rng.IntN(2000))
 	}
 }
 
@@ -245,6 +259,7 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks
 		k.cur.Load().outcomes.Add(1)
 	}
 	c := &Conn{}
+	s.made(c)
 	switch err := track(c, owner, hooksOf(owner)); err {
 	case nil:
 		k.conn = c

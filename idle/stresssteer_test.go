@@ -49,6 +49,7 @@ func (s *stress) readyToWalk() {
 func (s *stress) stay(n int, track func(*Conn, any, *Hooks) error) (all []*stayer) {
 	for len(all) < n {
 		k := &stayer{owner: &racer{label: s.newLabel()}}
+		s.made(&k.conn)
 		switch err := track(&k.conn, k.owner, hooksOf(k.owner)); err {
 		case nil:
 		case ErrClosed:

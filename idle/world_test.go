@@ -33,6 +33,7 @@ type world struct {
 	homes   []*home
 	slots   []*slot
 	lie     func(Policy) Policy // what the ledger is told of a policy
+	made    func(*Conn)         // is told of each Conn before it is tracked
 	given   []Policy            // those that the phases had first
 	walks   []*simWalk          // that are not over
 	ops     []*simOp            // that are not over, as far as is known
@@ -210,6 +211,7 @@ func newWorld(t *testing.T, seed int64, lie func(Policy) Policy) *world {
 		stalls: seed%2 == 1, bursts: seed%4 == 1,
 		tick: tickOf(seed),
 		lie:  lie,
+		made: func(*Conn) {},
 	}
 	w.age = Policy{MaxAge: 100 * w.tick, MaxAgeGrace: time.Duration(seed%3) * 20 * w.tick}
 	if seed%8 == 0 {

@@ -1,6 +1,6 @@
 package clock
 
-import "sync/atomic"
+import "github.com/idlewheel/idlewheel/idle/internal/words"
 
 // A Stamp is a tick as a connection stores it, in 32 bits. The zero Stamp is no tick: it is
 // what the copies of a sleeping clock hold. Only [StampOf] makes other stamps, so none of
@@ -50,9 +50,9 @@ func (s Stamp) Start() Instant { return StartOf(s.bits) }
 
 // An AtomicStamp is a Stamp that several goroutines may use. The zero AtomicStamp holds the
 // zero Stamp.
-type AtomicStamp atomic.Uint32
+type AtomicStamp words.Uint32
 
-func (a *AtomicStamp) raw() *atomic.Uint32 { return (*atomic.Uint32)(a) }
+func (a *AtomicStamp) raw() *words.Uint32 { return (*words.Uint32)(a) }
 
 // Load returns the stamp.
 func (a *AtomicStamp) Load() Stamp { return Stamp{a.raw().Load()} }
@@ -98,7 +98,7 @@ func (i Instant) Later(j Instant) Instant {
 }
 
 // An AtomicInstant is an Instant that several goroutines may use.
-type AtomicInstant struct{ v atomic.Uint64 }
+type AtomicInstant struct{ v words.Uint64 }
 
 // Load returns the instant.
 func (a *AtomicInstant) Load() Instant { return Instant(a.v.Load()) }

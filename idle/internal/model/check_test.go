@@ -58,10 +58,18 @@ func atEndExactly(m *memory) {
 // TestModel tries all interleavings of each scenario, and of each of its flawed
 // variants, which must be found faulty.
 func TestModel(t *testing.T) {
-	states, ways := 0, 0.0
-	for _, s := range slices.Concat(scenarios, followScenarios, orderScenarios) {
+	states, ways, made, tried := 0, 0.0, taken{}, 0
+	all := slices.Concat(scenarios, followScenarios, orderScenarios)
+	for _, s := range all {
 		try := func(flaw string, final func(*memory)) *exploration[memory, registers] {
 			x := &exploration[memory, registers]{final: final}
+			if flaw == "" {
+				x.took = func(by *step, was, is *memory) {
+					if !made.note(by, was.state, is.state) {
+						is.fault = "a transition of the state that is not in Transitions"
+					}
+				}
+			}
 			for _, t := range s.threads(flaw) {
 				x.threads = append(x.threads, &t.threadOf)
 			}
@@ -73,6 +81,7 @@ func TestModel(t *testing.T) {
 			if s.large && testing.Short() {
 				t.Skip("many states")
 			}
+			tried++
 			final := atEndExactly
 			if s.late != "" || s.limit != "" {
 				final = atEnd
@@ -111,4 +120,7 @@ func TestModel(t *testing.T) {
 		})
 	}
 	t.Logf("%d states, %.3g interleavings", states, ways)
+	if tried == len(all) {
+		made.check(t)
+	}
 }

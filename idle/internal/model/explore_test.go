@@ -14,8 +14,9 @@ type exploration[M faulty, R comparable] struct {
 	seen    map[situation[M, R]]float64
 	ways    float64 // how many interleavings there are
 	path    []stepped
-	fault   string    // the first one found
-	trace   []stepped // how it came about
+	fault   string                                      // the first one found
+	took    func(s *threadStep[M, R], before, after *M) // is told of each step; may be nil
+	trace   []stepped                                   // how it came about
 }
 
 // A faulty is a shared memory. It says what is wrong with it, if anything is.
@@ -39,17 +40,22 @@ type threadOf[M, R any] struct {
 type threadStep[M, R any] struct {
 	name string
 	do   func(*M, *R) string
+	may  []string // the transitions of the state that it may make, see Transitions
 }
 
 const blocked = "\x00blocked"
 
-func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) {
+func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) *threadStep[M, R] {
 	if _, ok := t.at[name]; ok {
 		panic("two steps of that name: " + name)
 	}
 	t.at[name] = len(t.steps)
-	t.steps = append(t.steps, threadStep[M, R]{name, do})
+	t.steps = append(t.steps, threadStep[M, R]{name: name, do: do})
+	return &t.steps[len(t.steps)-1]
 }
+
+// changes says which transitions the step may make.
+func (s *threadStep[M, R]) changes(transitions ...string) { s.may = transitions }
 
 // A situation is all that the future depends on.
 type situation[M, R any] struct {
@@ -86,6 +92,9 @@ func (x *exploration[M, R]) visit(n situation[M, R]) (ways float64) {
 		label := s.do(&next.memory, &next.regs[i])
 		if label == blocked {
 			continue
+		}
+		if x.took != nil {
+			x.took(&s, &n.memory, &next.memory)
 		}
 		next.pc[i]++
 		if label != "" {

@@ -18,7 +18,7 @@ func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
 	t.follows = o.follows
 	if flaw != "an end is marked after the last look" {
-		t.mark("mark", flaw)
+		t.mark("mark", "asked", flaw)
 	}
 	t.verdict("look", flaw)
 	if o.examines {
@@ -34,12 +34,12 @@ func judging(flaw string, o modelOwner) *thread {
 		t.ask(flaw, o)
 	}
 	if flaw == "an end is marked after the last look" {
-		t.mark("mark late", flaw)
+		t.mark("mark late", "asked", flaw)
 	}
 	isMarked := func(s modelState) bool {
 		return s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.end("expire", "replace", flaw, o.reaped, isMarked, func(m *memory, r *registers) {
+	t.end("expire", "replace", flaw, o.reaped, isMarked, []string{"expire", "expire-to-reap"}, func(m *memory, r *registers) {
 		switch {
 		case o.examines && r.examined != r.what:
 			m.fault = "timed out for a limit that nobody has examined"
@@ -51,10 +51,7 @@ func judging(flaw string, o modelOwner) *thread {
 	})
 	t.linger(flaw)
 	t.ping(flaw)
-	t.step("replace", func(m *memory, r *registers) string {
-		m.state.ending = false
-		return ""
-	})
+	t.spare("replace", "")
 	t.lock("replacing")
 	t.step("replace holds", func(m *memory, r *registers) string {
 		if !m.state.live || m.pending {
@@ -72,13 +69,21 @@ func judging(flaw string, o modelOwner) *thread {
 			m.state.asking = false
 		}
 		return ""
-	})
+	}).changes("asked")
 	return t
 }
 
 // mark adds the step that says that the connection may be ending.
-func (t *thread) mark(name, flaw string) {
-	t.move(name, "asked", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+func (t *thread) mark(name, otherwise, flaw string) {
+	t.move(name, otherwise, flaw, always, func(s *modelState) { s.ending = true }, goOn).changes("mark")
+}
+
+// spare adds the step that takes that back.
+func (t *thread) spare(name, to string) {
+	t.step(name, func(m *memory, r *registers) string {
+		m.state.ending = m.state.ending && !m.state.live
+		return to
+	}).changes("spare")
 }
 
 // ask adds the steps in which OnTimeout decides. It does nothing else: what it
@@ -87,7 +92,7 @@ func (t *thread) ask(flaw string, o modelOwner) {
 	t.move("ask", "replace", flaw,
 		func(s modelState) bool { return !s.asking },
 		func(s *modelState) { s.asking, s.ending = true, false },
-		func(m *memory, r *registers) string { r.asked = r.what; return "" })
+		func(m *memory, r *registers) string { r.asked = r.what; return "" }).changes("ask")
 	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
 	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
 	t.move("answered", "end", flaw, always, func(s *modelState) {
@@ -101,14 +106,14 @@ func (t *thread) ask(flaw string, o modelOwner) {
 			m.note(r, func(*modelWords) { m.excused = 0 })
 		}
 		return ""
-	})
+	}).changes("keep")
 	if o.keep {
 		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 		t.restart("restart", flaw)
 		t.step("kept", func(*memory, *registers) string { return "replace" })
 		return
 	}
-	t.mark("mark after ask", flaw)
+	t.mark("mark after ask", "asked", flaw)
 	if flaw == "OnTimeout has the last word" {
 		return
 	}
@@ -190,7 +195,7 @@ func (t *thread) examine(name, flaw string) {
 				m.excused = r.now
 			}
 			return ""
-		})
+		}).changes("grant")
 	t.step(name+" raise", func(m *memory, r *registers) string {
 		raiseTo(&m.stamp, r.now-1)
 		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now-1) })
@@ -201,7 +206,7 @@ func (t *thread) examine(name, flaw string) {
 	})
 	// There was activity in this tick. More of it would find that the stamp is right
 	// already, and not take back the grant.
-	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn)
+	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn).changes("grant-in-vain")
 	t.step(name+" granted", func(m *memory, r *registers) string {
 		if r.what == byIdle || r.what == byRead {
 			return name + " done"
@@ -329,20 +334,20 @@ func (t *thread) ping(flaw string) {
 		func(m *memory, r *registers) string {
 			m.note(r, func(w *modelWords) { w.state.pinged = true })
 			return ""
-		})
-	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "" })
+		}).changes("ping")
+	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "" }).changes("expect")
 }
 
-// end adds the steps of Shard.end.
-func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelState) bool, check func(*memory, *registers)) {
+// end adds the steps of Shard.end, with the transitions by which the connection ends.
+func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelState) bool, by []string, check func(*memory, *registers)) {
 	t.lock(name)
-	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.expired, s.ending = false, reaped, false },
+	t.move(name+" move", name+" unlock", flaw, may, func(s *modelState) { s.live, s.expired, s.ending = false, reaped, true },
 		func(m *memory, r *registers) string {
 			m.outcomes++
 			r.ended = true
 			check(m, r)
 			return ""
-		})
+		}).changes(by...)
 	t.step(name+" cancel", func(m *memory, r *registers) string {
 		if flaw != "an order leaves the connection in the wheel" {
 			m.pending = false

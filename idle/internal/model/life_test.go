@@ -22,17 +22,17 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		return ""
 	})
 	steps := []step{
-		{"began", func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
-		{"paid", func(m *memory, r *registers) string { m.paid = r.now; return "" }},
-		{"stamp of in", func(m *memory, r *registers) string {
+		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
+		{name: "paid", do: func(m *memory, r *registers) string { m.paid = r.now; return "" }},
+		{name: "stamp of in", do: func(m *memory, r *registers) string {
 			if raiseTo(&m.stamp, r.now); flaw == "enter stores the stamp" {
 				m.stamp = r.now
 			}
 			raiseTo(&m.active, r.now)
 			return ""
 		}},
-		{"wait load", func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
-		{"wait swap", func(m *memory, r *registers) string {
+		{name: "wait load", do: func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
+		{name: "wait swap", do: func(m *memory, r *registers) string {
 			if m.wait != r.wait && flaw != "enter stores the wait" {
 				return "begin wait load"
 			}
@@ -40,18 +40,18 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			r.wait = modelWait{}
 			return ""
 		}},
-		{"beat", func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
-		{"pinged", func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
-		{"state", func(m *memory, r *registers) string {
+		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
+		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
+		{name: "state", do: func(m *memory, r *registers) string {
 			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
 			m.state.pinged, m.state.expects = false, false
 			m.excused, m.truth.state.pinged = 0, false
 			return ""
-		}},
-		{"phase", func(m *memory, r *registers) string { m.phase = r.version; return "" }},
+		}, may: []string{"begin"}},
+		{name: "phase", do: func(m *memory, r *registers) string { m.phase = r.version; return "" }},
 	}
 	if flaw == "enter starts over when the clock has moved on" {
-		steps = slices.Insert(steps, len(steps)-1, step{"clock", func(m *memory, r *registers) string {
+		steps = slices.Insert(steps, len(steps)-1, step{name: "clock", do: func(m *memory, r *registers) string {
 			if m.now != r.now {
 				return "stamp"
 			}
@@ -69,7 +69,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		swap(2, 6)
 	}
 	for i, s := range steps {
-		t.step("begin "+s.name, func(m *memory, r *registers) string {
+		begin := t.step("begin "+s.name, func(m *memory, r *registers) string {
 			if to := s.do(m, r); i < last {
 				return to
 			}
@@ -87,6 +87,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			}
 			return ""
 		})
+		begin.changes(s.may...)
 	}
 	if versions && flaw != "enter stays in an older version" {
 		t.step("again", func(m *memory, r *registers) string {
@@ -127,12 +128,12 @@ func closing() *thread {
 		if m.state != r.state {
 			return "close load"
 		}
-		m.state = modelState{}
+		m.state = modelState{ending: r.state.expired}
 		if r.state.live {
 			m.outcomes++
 		}
 		return ""
-	})
+	}).changes("stop", "stop-expired")
 	t.unlock("close", "")
 	return t
 }

@@ -115,15 +115,15 @@ func (t *thread) verdict(name, flaw string) {
 // for the last: when they are read makes no difference.
 func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
 	steps := []step{
-		{"clock", func(m *memory, r *registers) string { r.now = m.now; return "" }},
-		{"phase", func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
-		{"state", func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
-		{"wait", func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
-		{"pinged", func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
-		{"stamp", func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
-		{"paid", func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
-		{"began", func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
-		{"beat", func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
+		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }},
+		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
+		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
+		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
+		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
+		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
+		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
+		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
+		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
 	}
 	last := len(steps) - 1
 	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
@@ -176,7 +176,7 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 
 // move adds the steps of state.move. They go to otherwise unless the
 // connection is live, and may allows the change.
-func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) {
+func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, change func(*modelState), then func(*memory, *registers) string) *step {
 	t.step(name+" load", func(m *memory, r *registers) string {
 		r.state = m.state
 		if !r.state.live && flaw != "an end does not look" || !may(r.state) {
@@ -184,7 +184,7 @@ func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, c
 		}
 		return ""
 	})
-	t.step(name+" swap", func(m *memory, r *registers) string {
+	return t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.state != r.state && flaw != "a verdict stores instead of swapping" {
 			return name + " load"
 		}

@@ -20,7 +20,7 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 	})
 	if !forced {
 		if flaw != "an order is marked after the last look" {
-			t.move("mark", "end", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+			t.mark("mark", "end", flaw)
 		}
 		t.step("is in use", func(m *memory, r *registers) string {
 			if !m.wait.on {
@@ -29,20 +29,24 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 			return ""
 		})
 		if flaw == "an order is marked after the last look" {
-			t.move("mark", "end", flaw, always, func(s *modelState) { s.ending = true }, goOn)
+			t.mark("mark", "end", flaw)
 		}
 	}
 	mayEnd := func(s modelState) bool {
 		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
-	t.end("terminate", "end", flaw, reaped, mayEnd, func(m *memory, r *registers) {
+	by := []string{"expire"}
+	if forced {
+		by = []string{"force", "force-to-reap"}
+	}
+	t.end("terminate", "end", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
 		if m.answers && !forced {
 			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
 		}
 	})
 	t.linger(flaw)
 	if !forced {
-		t.step("take back", func(m *memory, r *registers) string { m.state.ending = false; return "end" })
+		t.spare("take back", "end")
 	}
 	return t
 }

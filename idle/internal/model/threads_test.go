@@ -47,7 +47,7 @@ func (t *thread) input(name, flaw string, isAnswer bool) {
 			m.state.expects = false
 		}
 		return ""
-	})
+	}).changes("answer")
 	t.step(name+" late", func(m *memory, r *registers) string {
 		if m.stamp >= m.pinged && flaw != "an answer is expected late" {
 			r.keepalive = false
@@ -70,7 +70,7 @@ func (t *thread) input(name, flaw string, isAnswer bool) {
 		}
 		return ""
 	})
-	t.step(name+" take back", func(m *memory, r *registers) string { m.state.granted, m.excused = false, 0; return "" })
+	t.step(name+" take back", func(m *memory, r *registers) string { m.state.granted, m.excused = false, 0; return "" }).changes("revoke")
 	t.step(name+" touched", goOn)
 }
 
@@ -140,7 +140,7 @@ func beating(flaw string) *thread {
 			m.state.granted, m.excused = false, 0
 		}
 		return ""
-	})
+	}).changes("revoke")
 	return t
 }
 
@@ -205,7 +205,7 @@ func (t *thread) deliver(flaw string) {
 		m.state.ending = false
 		m.answers = true
 		return ""
-	})
+	}).changes("deliver")
 	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
 }
 

@@ -1,0 +1,241 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Programs are the operations on a connection: in which order each loads (<) and stores (>) the
+// words. They are written in the notation of the Go specification: [ ] is optional and { } is
+// any number of times. A store of the state names the transition. A swap that fails is a load.
+//
+// An operation is a function of package idle, or a closure in one, and its name has a dot. The
+// others are parts, which may have arguments: $1 and so on.
+const Programs = `
+# Words and flags.
+change     = <state { <state } [ >state.$1 ]
+raise      = <$1 { <$1 } [ >$1 ]
+store      = raise($1) | >$1
+
+# The deadline. What makes it count is loaded before what makes it later.
+snapshot   = <state <in.wait <out.wait <pinged <in.stamp <out.stamp <in.paid <out.paid <began <beat <born <pingSent
+look       = <phase snapshot
+placeAt    = >placed look { >placed look }
+place      = look placeAt
+hasten     = <placed [ <state [ place ] ]
+
+# Activities. The arguments of restamp are the words for use and keepalive, and what is expected.
+restamp    = <state ( <state { <state } ( >state.$3 <$1 <pinged ( store($1) | store($2) ) | store($1) ) | store($1) ) <state [ change(revoke) ]
+touch      = <in.stamp [ restamp(in.stamp,beat,answer) ]
+touchOut   = <out.stamp [ restamp(out.stamp,pingSent,ping-sent) ]
+pay        = <$1.stamp <$2 <$1.wait <$1.paid [ <$1.paid ] >$1.paid <phase [ raise($1.paid) ]
+paySent    = <phase [ pay(out,pingSent) ]
+
+Conn.Touch    = touch
+Conn.TouchOut = touchOut
+Conn.Received = touch <phase [ pay(in,beat) ]
+Conn.Sent     = touchOut paySent
+Conn.Beat     = <beat [ restamp(beat,beat,answer) ]
+Conn.BeatOut  = <pingSent [ restamp(pingSent,pingSent,ping-sent) ] paySent
+
+# Waits. A pause is paid for before the wait begins, and the deadline brought forward after it.
+startWait  = { <$1.wait <$1.paid ( <$1.paid | [ >$1.paid ] <$1.wait <$1.wait [ >$1.paid | <$1.paid ] ) } ( <$1.wait | <$1.wait <$1.paid [ >$1.paid ] >$1.wait startsWait($1,$2) )
+startsWait = <phase hasten [ <$1.paid [ change($2) ] hasten ]
+await      = <$1.wait [ <phase startWait($1,$2) ]
+pause      = <$1.wait [ <phase <$1.wait { <$1.wait } [ >$1.wait [ >$1.paid ] ] ]
+rewait     = raise($1.wait)
+suspend    = <$1.wait [ <$1.stamp <$2 [ <began ] pause($1) ]
+resume     = <$1.wait [ <phase <began <$1.stamp <$2 [ <$1.wait ] startWait($1,$3) [ <began rewait($1) ] ]
+
+Conn.AwaitRead    = await(in,overdue-in)
+Conn.AwaitWrite   = await(out,overdue-out)
+Conn.PauseRead    = pause(in)
+Conn.PauseWrite   = pause(out)
+Conn.RestartWrite = await(out,overdue-out) <phase rewait(out) >out.paid hasten
+Conn.SuspendRead  = suspend(in,beat)
+Conn.SuspendWrite = suspend(out,pingSent)
+Conn.ResumeRead   = resume(in,beat,overdue-in)
+Conn.ResumeWrite  = resume(out,pingSent,overdue-out)
+Conn.Deliver      = <state [ change(deliver) ]
+
+# Phases, and policies that are replaced. All clocks start over before the phase is stored.
+beginFlow    = [ <$1.wait ] <$1.paid [ >$1.paid ] raise($1.stamp) raise($1.wait)
+begin        = raise(began) beginFlow(in) beginFlow(out) raise(beat) raise(pinged) change(begin)
+settle       = <$1.paid [ raise($1.paid) ]
+enter        = begin { begin } >phase settle(in) settle(out)
+raisePaid    = <$1.wait raise($1.paid)
+repay        = <$1.wait [ >$1.wait | <$1.wait ] raisePaid($1)
+letOff       = repay($1) raisePaid($1)
+countFromNow = <$1.paid { <phase <$1.paid <$1.paid } [ <phase [ >$1.paid ] ] change($2) letOff($1) change($2)
+follow       = { <phase [ countFromNow(in,reads-anew) ] [ countFromNow(out,writes-anew) ] [ raise(pinged) change(beats-anew) ] <state [ change(age-anew) ] ( >phase | <phase ) } <phase
+
+Conn.Enter       = <phase [ follow ] enter { enter } [ <state ] hasten [ snapshot hasten ]
+Conn.Established = <state
+idle.followed    = <phase [ <state [ follow [ <placed look [ place ] ] ] ]
+
+# The beginning and the end.
+started = >born >began >beat >pinged >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
+enroll  = follow [ <phase ] [ change(admit) place ] ( >state.refuse | <state [ >state.rekeyed | <state ] )
+expire  = <state { <state } ( >state.expire | >state.expire-to-reap )
+force   = <state { <state } ( >state.force | >state.force-to-reap )
+
+Shard.track      = <state | ( >state.track | >state.track-handshake ) started ( >state.refuse | enroll )
+Conn.close       = <state { <state } [ >state.stop | >state.stop-expired ]
+Shard.takeOne    = <state [ <state { <state } >state.stop ]
+Shard.endLinger  = <state [ <state { <state } [ >state.stop-expired ] ]
+Shard.lingerFor  = <state [ >placed ]
+
+# A pass. A connection is marked before the last look that decides that it ends.
+refreshFlow = <$1.wait [ rewait($1) | repay($1) ]
+refresh     = raise(born) raise(began) raise(beat) raise(pinged) raise(pingSent) raise(in.stamp) raise(out.stamp) refreshFlow(in) refreshFlow(out)
+replace     = change(spare) <state [ follow place ]
+decide      = follow <phase snapshot <state [ replace ]
+noticeIn    = <phase <beat <in.stamp ( raise(beat) | raise(in.stamp) )
+noticeOut   = <pingSent <out.stamp ( raise(pingSent) | raise(out.stamp) )
+unreported  = <out.wait <out.paid [ <out.paid ] >out.paid
+granted     = <state { <state } [ >state.grant raise(in.stamp) <in.stamp <beat [ change(grant-in-vain) ] <phase [ letOff(in) | repay(in) ] raise(pinged) ]
+apply       = <state [ [ noticeIn ] [ noticeOut ] [ rewait(out) ] [ <out.wait ] [ rewait(out) letOff(out) ] <phase [ unreported ] [ granted ] ]
+ping        = raise(pinged) change(ping) replace change(call-ping)
+drain       = <state { <state } [ >state.drain raise(born) replace [ change(tell) ] ]
+ask         = <state { <state } ( >state.ask | replace )
+restart     = raise(out.stamp) | rewait(in) | rewait(out) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began) | raise(born) change(age-anew)
+timeOut     = expire | [ <state { <state } ] replace
+keep        = <state { <state } [ [ >state.keep ] restart replace ]
+timesOut    = <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ]
+
+Shard.isDue      = <state [ <placed [ <placed >placed ] | refresh follow look [ placeAt ] ]
+Shard.check      = <state change(mark) decide { apply decide } [ replace | change(no-miss) ping | change(miss) ping | drain | ask | timeOut ] | <state
+Shard.ping.func1 = <state [ <phase [ change(expect) ] ]
+Shard.ping.func2 = <state { <state } [ >state.pinged | >state.ping-failed ]
+Shard.tell.func1 = <state
+Shard.tell.func2 = change(told)
+Shard.ask.func1  = <state
+Shard.ask.func2  = ( keep | timesOut ) change(asked)
+
+# Orders. One that may be averted is marked before the look, as in a pass.
+isBusy  = <phase [ <in.wait [ <state ] ]
+isInUse = isBusy [ <out.wait | apply [ <out.wait ] [ isBusy ] ]
+found   = <phase <in.stamp <out.stamp
+
+Shard.invite  = <state [ change(tell) ]
+Shard.dismiss = <state [ found ( force | <state { <state } <state ) | change(mark) [ <in.stamp <out.stamp ] [ isInUse ] ( change(spare) | found ( expire | <state { <state } <state ) ) ]
+`
+
+// An automaton accepts the runs of an operation, one after the other.
+type automaton struct {
+	next   []map[string][]int // for each state, where a token leads to
+	silent [][]int            // and where none leads to
+	accept int
+}
+
+func (a *automaton) state() int {
+	a.next, a.silent = append(a.next, map[string][]int{}), append(a.silent, nil)
+	return len(a.next) - 1
+}
+
+func (a *automaton) empty(from, to int) { a.silent[from] = append(a.silent[from], to) }
+
+// closure adds to states what is reached without a token, and sorts them.
+func (a *automaton) closure(states []int) []int {
+	seen := map[int]bool{}
+	for todo := states; len(todo) > 0; {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !seen[s] {
+			seen[s] = true
+			todo = append(todo, a.silent[s]...)
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// A grammar makes automata of the programs in a text.
+type grammar struct{ programs map[string][]string }
+
+// parse reads programs. It panics if there is a mistake, as it's for a constant.
+func parse(text string) *grammar {
+	g := &grammar{programs: map[string][]string{}}
+	for line := range strings.Lines(text) {
+		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, body, ok := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); !ok || g.programs[name] != nil {
+			panic("model: " + line)
+		}
+		g.programs[name] = strings.Fields(body)
+	}
+	return g
+}
+
+// isOperation reports whether a program is one, and not a part of others.
+func isOperation(name string) bool { return strings.Contains(name, ".") }
+
+// automaton returns that of an operation.
+func (g *grammar) automaton(name string) *automaton {
+	a := &automaton{}
+	start := a.state()
+	a.accept = a.state()
+	g.add(a, g.programs[name], start, a.accept)
+	a.empty(a.accept, start)
+	return a
+}
+
+// add adds alternatives that lead from one state to another, until the words or the bracket
+// end. It returns the words that are left.
+func (g *grammar) add(a *automaton, words []string, from, to int) []string {
+	at := from
+	for len(words) > 0 {
+		w := words[0]
+		words = words[1:]
+		switch w {
+		case "|":
+			a.empty(at, to)
+			at = from
+		case ")", "]", "}":
+			a.empty(at, to)
+			return words
+		case "(", "[", "{":
+			begin, end := a.state(), a.state()
+			words = g.add(a, words, begin, end)
+			a.empty(at, begin)
+			if w != "(" {
+				a.empty(begin, end)
+			}
+			if w == "{" {
+				a.empty(end, begin)
+			}
+			at = end
+		default:
+			next := a.state()
+			if w[0] == '<' || w[0] == '>' {
+				a.next[at][w] = append(a.next[at][w], next)
+			} else {
+				g.add(a, g.part(w), at, next)
+			}
+			at = next
+		}
+	}
+	a.empty(at, to)
+	return nil
+}
+
+// part returns the words of a part that is used with arguments.
+func (g *grammar) part(use string) []string {
+	name, args, _ := strings.Cut(strings.TrimSuffix(use, ")"), "(")
+	words := slices.Clone(g.programs[name])
+	if words == nil {
+		panic("model: no program " + name)
+	}
+	var pairs []string
+	for i, arg := range strings.Split(args, ",") {
+		pairs = append(pairs, fmt.Sprint("$", i+1), arg)
+	}
+	with := strings.NewReplacer(pairs...)
+	for i, w := range words {
+		words[i] = with.Replace(w)
+	}
+	return words
+}

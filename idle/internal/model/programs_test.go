@@ -1,0 +1,84 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+var wordNames = []string{
+	"in.stamp", "in.wait", "in.paid", "out.stamp", "out.wait", "out.paid",
+	"born", "began", "beat", "pinged", "pingSent", "placed", "state", "phase",
+}
+
+// TestPrograms looks for mistakes in Programs: names that don't exist, and parts that nothing uses.
+func TestPrograms(t *testing.T) {
+	g := parse(Programs)
+	used := map[string]bool{}
+	for _, words := range g.programs {
+		for _, w := range words {
+			name, _, _ := strings.Cut(w, "(")
+			used[name] = true
+		}
+	}
+	for name := range g.programs {
+		if !isOperation(name) {
+			if !used[name] {
+				t.Errorf("nothing uses %s", name)
+			}
+			continue
+		}
+		for _, tokens := range g.automaton(name).next {
+			for token := range tokens {
+				change, ok := strings.CutPrefix(token, ">state.")
+				known := ok && slices.ContainsFunc(Transitions, func(t Transition) bool { return t.Name == change })
+				if !known && (token == ">state" || !slices.Contains(wordNames, token[1:])) {
+					t.Errorf("%s: there is no %s", name, token)
+				}
+			}
+		}
+	}
+}
+
+// TestCheck checks short traces of one goroutine, in which the words are 0 at first.
+func TestCheck(t *testing.T) {
+	load := func(operation, word string, is uint64) Step {
+		return Step{Operation: operation, By: operation, Word: word, Was: is, Is: is}
+	}
+	store := func(operation, word string, was, is uint64) Step {
+		return Step{Operation: operation, By: operation, Word: word, Wrote: true, Was: was, Is: is}
+	}
+	const pause, touch = "Conn.PauseRead", "Conn.Touch"
+	ended := store("Conn.close", "state", uint64(Live), uint64(Over))
+	for _, c := range []struct {
+		what  string
+		steps []Step
+		want  string // in the error, or "" if the steps are allowed
+	}{
+		{"nothing", nil, ""},
+		{"touches", []Step{load(touch, "in.stamp", 5), load(touch, "in.stamp", 5)}, ""},
+		{"a touch and the end", []Step{load(touch, "in.stamp", 5), load("Conn.close", "state", uint64(Live)), ended}, ""},
+		{"a word that changes in between", []Step{load(touch, "in.stamp", 5), load(touch, "in.stamp", 6)}, "not the one that was stored last"},
+		{"a pause", []Step{
+			load(pause, "in.wait", 3), load(pause, "phase", 1), load(pause, "in.wait", 3),
+			store(pause, "in.wait", 3, 4), store(pause, "in.paid", 2, 1), load(touch, "in.stamp", 5),
+		}, ""},
+		{"a pause that is cut", []Step{load(pause, "in.wait", 3), load(pause, "phase", 1)}, "has not ended"},
+		{"a pause that is cut by a touch", []Step{load(pause, "in.wait", 3), load(pause, "phase", 1), load(touch, "in.stamp", 5)}, "is not over"},
+		{"a pause that pays first", []Step{
+			load(pause, "in.wait", 3), load(pause, "phase", 1), load(pause, "in.wait", 3), store(pause, "in.paid", 2, 1),
+		}, "no such step; it has <in.wait >in.wait"},
+		{"two ends", []Step{
+			load("Conn.close", "state", uint64(Live)), ended, load("Conn.close", "state", uint64(Over)),
+			store("Conn.close", "state", uint64(Over), uint64(Over|Ending)),
+		}, "no transition allows it"},
+		{"a touch that ends", []Step{load(touch, "in.stamp", 5), store(touch, "state", uint64(Live), uint64(Over))}, "no transition allows it"},
+		{"a look", []Step{load("", "state", uint64(Live)), load("", "in.paid", 7)}, ""},
+		{"a store by nobody", []Step{store("", "in.paid", 7, 8)}, "part of no operation"},
+	} {
+		err := NewChecker().Check(c.steps)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package model
+
+// Flags are the state of a connection: the flags in the order of package idle, where conn.go
+// says what they mean, and above them the number of misses.
+type Flags uint32
+
+// The flags.
+const (
+	Live Flags = 1 << iota
+	Expired
+	Asking
+	Pinging
+	Unanswered
+	Granted
+	Draining
+	OverdueIn
+	OverdueOut
+	Over
+	Listed
+	Telling
+	Ending
+	PingOut
+	PongIn
+	Evicting
+	Handshaking
+	Entering
+	Rekeyed
+
+	aMiss  Flags = 1 << 19
+	Misses       = 0x7f * aMiss // the mask of their number
+	all          = aMiss - 1 | Misses
+)
+
+// A Transition is a change of a connection's state.
+type Transition struct {
+	Name      string
+	By        []string // the functions of package idle that make it
+	Need, Not Flags    // set, and not set, before it
+	Set       Flags
+	Clear     Flags
+	Miss      bool // one more is counted
+}
+
+// Allows reports whether t may change was to is.
+func (t *Transition) Allows(was, is Flags) bool {
+	return was&(t.Need|t.Not) == t.Need && is == t.apply(was)
+}
+
+func (t *Transition) apply(was Flags) Flags {
+	is := was&^t.Clear | t.Set
+	if t.Miss {
+		is += aMiss
+	}
+	return is
+}
+
+// Transitions are all changes of a connection's state. TestModel compares them with what the
+// model does, and TestTrace of package idle with what the code does.
+var Transitions = []Transition{
+	// Track.
+	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
+	{Name: "track-handshake", By: by("Shard.track"), Not: all, Set: Entering | Handshaking},
+	{Name: "refuse", By: by("Shard.track", "Shard.enroll"), Need: Entering, Not: Live, Clear: all},
+	{Name: "rekey", By: by("Conn.Rekey"), Need: Entering, Not: Rekeyed, Set: Rekeyed},
+	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live, Clear: Entering},
+	{Name: "rekeyed", By: by("Shard.enroll"), Need: Rekeyed, Clear: Rekeyed},
+	{Name: "establish", By: by("room.endHandshake"), Need: Handshaking, Clear: Handshaking},
+
+	// What the owner reports.
+	{Name: "answer", By: by("Shard.restamp"), Need: PongIn, Clear: PongIn},
+	{Name: "ping-sent", By: by("Shard.restamp"), Need: PingOut, Clear: PingOut},
+	{Name: "revoke", By: by("Shard.restamp"), Need: Granted, Clear: Granted},
+	{Name: "overdue-in", By: by("Conn.startWait"), Set: OverdueIn},
+	{Name: "overdue-out", By: by("Conn.startWait"), Set: OverdueOut},
+	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending | OverdueIn},
+	{Name: "begin", By: by("Conn.begin"), Clear: Unanswered | PongIn | Granted | OverdueIn | OverdueOut | Misses},
+
+	// The end. One that may be averted needs Ending, and one that is forced does not.
+	{Name: "mark", By: by("Shard.check", "Shard.ask", "Shard.mayEnd"), Need: Live, Not: Ending, Set: Ending},
+	{Name: "spare", By: by("Shard.replace", "Shard.dismiss"), Need: Live | Ending, Clear: Ending},
+	{Name: "expire", By: by("Shard.end"), Need: Live | Ending, Set: Over, Clear: Live},
+	{Name: "expire-to-reap", By: by("Shard.end"), Need: Live | Ending, Set: Expired, Clear: Live},
+	{Name: "force", By: by("Shard.end"), Need: Live, Set: Over | Ending, Clear: Live},
+	{Name: "force-to-reap", By: by("Shard.end"), Need: Live, Set: Expired | Ending, Clear: Live},
+	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Not: Expired, Set: Over, Clear: all &^ (Over | Evicting | Handshaking)},
+	{Name: "stop-expired", By: by("Conn.close", "Shard.endLinger"), Need: Expired, Not: Live, Set: Over | Ending, Clear: all &^ (Over | Ending | Evicting | Handshaking)},
+
+	// What a pass does.
+	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},
+	{Name: "keep", By: by("Shard.ask"), Need: Live | Granted, Clear: Granted},
+	{Name: "asked", By: by("Shard.ask"), Need: Asking, Clear: Asking},
+	{Name: "grant", By: by("Shard.apply"), Need: Live, Not: Granted, Set: Granted},
+	{Name: "grant-in-vain", By: by("Shard.grant"), Need: Granted, Clear: Granted},
+	{Name: "ping", By: by("Shard.ping"), Not: Unanswered, Set: Unanswered},
+	{Name: "call-ping", By: by("Shard.ping"), Need: Live, Not: Pinging, Set: Pinging},
+	{Name: "expect", By: by("Shard.ping"), Set: PingOut | PongIn},
+	{Name: "pinged", By: by("Shard.ping"), Clear: Pinging | PingOut},
+	{Name: "ping-failed", By: by("Shard.ping"), Clear: Pinging | PingOut | PongIn},
+	{Name: "miss", By: by("Shard.check"), Miss: true},
+	{Name: "no-miss", By: by("Shard.check"), Need: Live, Clear: Misses},
+	{Name: "drain", By: by("Shard.drain"), Need: Live, Not: Draining, Set: Draining},
+	{Name: "tell", By: by("Shard.tell"), Need: Live, Not: Telling, Set: Telling},
+	{Name: "told", By: by("Shard.tell"), Need: Telling, Clear: Telling},
+
+	// A limit starts over.
+	{Name: "beats-anew", By: by("entry.follow", "entry.restart"), Clear: Unanswered | Misses},
+	{Name: "age-anew", By: by("entry.follow", "entry.restart"), Need: Draining, Clear: Draining},
+	{Name: "reads-anew", By: by("entry.countFromNow"), Need: OverdueIn, Clear: OverdueIn},
+	{Name: "writes-anew", By: by("entry.countFromNow"), Need: OverdueOut, Clear: OverdueOut},
+
+	// Operations.
+	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
+	{Name: "evict-no-more", By: by("room.evict", "room.report"), Need: Live | Evicting, Clear: Evicting},
+	{Name: "list", By: by("Operation.meet"), Need: Live, Not: Listed, Set: Listed},
+	{Name: "unlist", By: by("Operation.report", "work.finish"), Need: Listed, Clear: Listed},
+}
+
+func by(functions ...string) []string { return functions }

@@ -1,0 +1,204 @@
+//go:build idletrace
+
+package words
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A Log is the accesses to the words of a connection, in the order in which they happened.
+type Log struct {
+	mu       sync.Mutex // held during each access
+	words    []unsafe.Pointer
+	accesses []Access
+}
+
+// An Access is a load, a store or a swap of a word. A swap that fails is a load.
+type Access struct {
+	Word      int // as an index of what Watch was given
+	Wrote     bool
+	Was, Is   uint64 // the value before and after
+	Goroutine uint64
+	Stack     *Stack
+}
+
+// A Stack is the functions that were running, the innermost first. Accesses that come from the
+// same place have the same Stack.
+type Stack struct{ Frames []runtime.Frame }
+
+// A watch is a word of a Log.
+type watch struct {
+	log  *Log
+	word int
+}
+
+// watched has a *watch for the address of each word.
+var watched sync.Map
+
+// Watch records all accesses to words until Close.
+func Watch(words ...unsafe.Pointer) *Log {
+	l := &Log{words: words}
+	for i, w := range words {
+		watched.Store(w, &watch{l, i})
+	}
+	return l
+}
+
+// Close ends the recording, and returns it.
+func (l *Log) Close() []Access {
+	for _, w := range l.words {
+		watched.Delete(w)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accesses
+}
+
+// access has do access the word at the given address, and return its value before and after,
+// and whether it was written.
+func access(at unsafe.Pointer, do func() (was, is uint64, wrote bool)) {
+	of, ok := watched.Load(at)
+	if !ok {
+		do()
+		return
+	}
+	w := of.(*watch)
+	a := Access{Word: w.word, Goroutine: goroutine(), Stack: stack()}
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	a.Was, a.Is, a.Wrote = do()
+	w.log.accesses = append(w.log.accesses, a)
+}
+
+const depth = 48
+
+// stacks has the *Stack of each list of program counters.
+var stacks struct {
+	sync.Mutex
+	of map[[depth]uintptr]*Stack
+}
+
+// stack returns who accesses a word.
+func stack() *Stack {
+	var pcs [depth]uintptr
+	n := runtime.Callers(4, pcs[:])
+	stacks.Lock()
+	defer stacks.Unlock()
+	if s := stacks.of[pcs]; s != nil {
+		return s
+	}
+	s := &Stack{}
+	for frames, more := runtime.CallersFrames(pcs[:n]), true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		s.Frames = append(s.Frames, f)
+	}
+	if stacks.of == nil {
+		stacks.of = map[[depth]uintptr]*Stack{}
+	}
+	stacks.of[pcs] = s
+	return s
+}
+
+// A Uint32 is an atomic.Uint32 that can be watched.
+type Uint32 struct{ v atomic.Uint32 }
+
+func (u *Uint32) Load() (v uint32) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		v = u.v.Load()
+		return uint64(v), uint64(v), false
+	})
+	return v
+}
+
+func (u *Uint32) Store(v uint32) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		return uint64(u.v.Swap(v)), uint64(v), true
+	})
+}
+
+func (u *Uint32) CompareAndSwap(old, new uint32) (swapped bool) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		if swapped = u.v.CompareAndSwap(old, new); swapped {
+			return uint64(old), uint64(new), true
+		}
+		v := uint64(u.v.Load())
+		return v, v, false
+	})
+	return swapped
+}
+
+func (u *Uint32) And(mask uint32) (old uint32) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		old = u.v.And(mask)
+		return uint64(old), uint64(old & mask), true
+	})
+	return old
+}
+
+// A Uint64 is an atomic.Uint64 that can be watched.
+type Uint64 struct{ v atomic.Uint64 }
+
+func (u *Uint64) Load() (v uint64) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		v = u.v.Load()
+		return v, v, false
+	})
+	return v
+}
+
+func (u *Uint64) Store(v uint64) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) { return u.v.Swap(v), v, true })
+}
+
+func (u *Uint64) Add(d uint64) (v uint64) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		v = u.v.Add(d)
+		return v - d, v, true
+	})
+	return v
+}
+
+func (u *Uint64) CompareAndSwap(old, new uint64) (swapped bool) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		if swapped = u.v.CompareAndSwap(old, new); swapped {
+			return old, new, true
+		}
+		v := u.v.Load()
+		return v, v, false
+	})
+	return swapped
+}
+
+// A Pointer is an atomic.Pointer that can be watched.
+type Pointer[T any] struct{ v atomic.Pointer[T] }
+
+func (p *Pointer[T]) Load() (v *T) {
+	access(unsafe.Pointer(p), func() (was, is uint64, wrote bool) {
+		v = p.v.Load()
+		return address(v), address(v), false
+	})
+	return v
+}
+
+func (p *Pointer[T]) Store(v *T) {
+	access(unsafe.Pointer(p), func() (was, is uint64, wrote bool) {
+		return address(p.v.Swap(v)), address(v), true
+	})
+}
+
+func (p *Pointer[T]) CompareAndSwap(old, new *T) (swapped bool) {
+	access(unsafe.Pointer(p), func() (was, is uint64, wrote bool) {
+		if swapped = p.v.CompareAndSwap(old, new); swapped {
+			return address(old), address(new), true
+		}
+		v := address(p.v.Load())
+		return v, v, false
+	})
+	return swapped
+}
+
+func address[T any](p *T) uint64 { return uint64(uintptr(unsafe.Pointer(p))) }
