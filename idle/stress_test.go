@@ -69,6 +69,7 @@ type stress struct {
 	lasting []*Phase    // that stayers are in
 	exempt  *Phase      // without limits
 	made    func(*Conn) // is told of each Conn before it is tracked
+	unread  bool        // peers have unread input now and then
 
 	walks, replaced atomic.Int64
 	endedByOps      atomic.Int64 // as their Progress says
@@ -254,7 +255,7 @@ func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks
 		r := &racingReaper{}
 		o, owner = &r.racer, r
 	}
-	o.label = s.newLabel()
+	o.label, o.unread = s.newLabel(), s.unread
 	if k.conn != nil && k.conn.Stop() {
 		k.cur.Load().outcomes.Add(1)
 	}

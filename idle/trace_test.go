@@ -28,7 +28,7 @@ func TestTraces(t *testing.T) {
 	tr := newTracer()
 	for round := uint64(0); tr.steps < *traced && !t.Failed(); round++ {
 		s := newStress(t, seed+round)
-		s.made = tr.watch
+		s.made, s.unread = tr.watch, true
 		s.run(5_000)
 		tr.check(t)
 	}
