@@ -54,7 +54,7 @@ func (f *Fleet) Drain(ctx context.Context, node string, over time.Duration) (las
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := ask[string](ctx, f, subjectDrain+node, Duration(over), engineTimeout)
+	refusal, err := ask[string](ctx, f, subjectDrain+node, Duration(over), leaseTTL) // a node that takes longer has lost its lease
 	if err == nil && refusal != "" {
 		err = errors.New(refusal)
 	}
