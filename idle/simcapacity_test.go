@@ -110,6 +110,12 @@ func (w *world) capacitate(pick uint64) {
 	if useless {
 		return
 	}
+	w.noteCapacity(c)
+}
+
+// noteCapacity notes that the tracker has the capacity c from now on; w.mu is held.
+func (w *world) noteCapacity(c Capacity) {
+	n, now := &w.capacity, w.now()
 	if !n.now.counts() || c.Key != nil && (n.now.PerKey == 0 || c.PerKey < n.now.PerKey || !w.areCounted()) { // the Key may be another one
 		n.countedFrom, n.countedBy = now, now+w.walkTime()
 	}

@@ -28,8 +28,7 @@ func (w *world) beStill() {
 		if err := w.tracker.SetCapacity(Capacity{}); err != nil {
 			w.errorf("at %v: %v", w.now(), err)
 		}
-		n := &w.capacity
-		n.before, n.now, n.since, n.over = n.now, Capacity{}, w.now(), never
+		w.noteCapacity(Capacity{})
 	}
 	w.mu.Unlock()
 	time.Sleep(4*w.tick + w.tick/3)
