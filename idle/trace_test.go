@@ -59,7 +59,8 @@ func TestFlagsOfModel(t *testing.T) {
 		live: model.Live, expired: model.Expired, asking: model.Asking, pinging: model.Pinging, unanswered: model.Unanswered,
 		granted: model.Granted, draining: model.Draining, overdueIn: model.OverdueIn, overdueOut: model.OverdueOut, over: model.Over,
 		listed: model.Listed, telling: model.Telling, ending: model.Ending, pingOut: model.PingOut, pongIn: model.PongIn,
-		evicting: model.Evicting, handshaking: model.Handshaking, entering: model.Entering, rekeyed: model.Rekeyed, missMask: model.Misses,
+		evicting: model.Evicting, handshaking: model.Handshaking, entering: model.Entering, rekeyed: model.Rekeyed, dismissed: model.Dismissed,
+		missMask: model.Misses,
 	} {
 		if flag != uint32(of) {
 			t.Errorf("flag %#x is %#x in the model", flag, of)

@@ -16,6 +16,7 @@ import (
 const Programs = `
 # Words and flags.
 change     = <state { <state } [ >state.$1 ]
+add        = >state.$1 | <state
 raise      = <$1 { <$1 } [ >$1 ]
 store      = raise($1) | >$1
 
@@ -27,7 +28,7 @@ place      = look placeAt
 hasten     = <placed [ <state [ place ] ]
 
 # Activities. The arguments of restamp are the words for use and keepalive, and what is expected.
-restamp    = <state ( <state { <state } ( >state.$3 <$1 <pinged ( store($1) | store($2) ) | store($1) ) | store($1) ) <state [ change(revoke) ]
+restamp    = <state ( <state { <state } ( >state.$3 <$1 <pinged ( store($1) | store($2) ) | store($1) ) | store($1) ) change(revoke)
 touch      = <in.stamp [ restamp(in.stamp,beat,answer) ]
 touchOut   = <out.stamp [ restamp(out.stamp,pingSent,ping-sent) ]
 pay        = <$1.stamp <$2 <$1.wait <$1.paid [ <$1.paid ] >$1.paid <phase [ raise($1.paid) ]
@@ -42,7 +43,7 @@ Conn.BeatOut  = <pingSent [ restamp(pingSent,pingSent,ping-sent) ] paySent
 
 # Waits. A pause is paid for before the wait begins, and the deadline brought forward after it.
 startWait  = { <$1.wait <$1.paid ( <$1.paid | [ >$1.paid ] <$1.wait <$1.wait [ >$1.paid | <$1.paid ] ) } ( <$1.wait | <$1.wait <$1.paid [ >$1.paid ] >$1.wait startsWait($1,$2) )
-startsWait = <phase hasten [ <$1.paid [ change($2) ] hasten ]
+startsWait = <phase hasten [ <$1.paid [ add($2) ] hasten ]
 await      = <$1.wait [ <phase startWait($1,$2) ]
 pause      = <$1.wait [ <phase <$1.wait { <$1.wait } [ >$1.wait [ >$1.paid ] ] ]
 rewait     = raise($1.wait)
@@ -77,7 +78,7 @@ idle.followed    = <phase [ <state [ follow [ <placed look [ place ] ] ] ]
 
 # The beginning and the end.
 started = >born >began >beat >pinged >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
-enroll  = follow [ <phase ] [ change(admit) place ] ( >state.refuse | <state [ >state.rekeyed | <state ] )
+enroll  = follow [ <phase ] [ >state.admit change(admitted) place ] ( >state.refuse | <state [ >state.rekeyed | <state ] )
 expire  = <state { <state } ( >state.expire | >state.expire-to-reap )
 force   = <state { <state } ( >state.force | >state.force-to-reap )
 
@@ -106,8 +107,8 @@ keep        = <state { <state } [ [ >state.keep ] restart replace ]
 timesOut    = <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ]
 
 Shard.isDue      = <state [ <placed [ <placed >placed ] | refresh follow look [ placeAt ] ]
-Shard.check      = <state change(mark) decide { apply decide } [ replace | change(no-miss) ping | change(miss) ping | drain | ask | timeOut ] | <state
-Shard.ping.func1 = <state [ <phase [ change(expect) ] ]
+Shard.check      = <state change(mark) decide { apply decide } [ replace | change(no-miss) ping | >state.miss ping | drain | ask | timeOut ] | <state
+Shard.ping.func1 = <state [ <phase [ add(expect) ] ]
 Shard.ping.func2 = <state { <state } [ >state.pinged | >state.ping-failed ]
 Shard.tell.func1 = <state
 Shard.tell.func2 = change(told)

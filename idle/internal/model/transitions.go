@@ -25,8 +25,9 @@ const (
 	Handshaking
 	Entering
 	Rekeyed
+	Dismissed
 
-	aMiss  Flags = 1 << 19
+	aMiss  Flags = 1 << 20
 	Misses       = 0x7f * aMiss // the mask of their number
 	all          = aMiss - 1 | Misses
 )
@@ -60,9 +61,10 @@ var Transitions = []Transition{
 	// Track.
 	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
 	{Name: "track-handshake", By: by("Shard.track"), Not: all, Set: Entering | Handshaking},
-	{Name: "refuse", By: by("Shard.track", "Shard.enroll"), Need: Entering, Not: Live, Clear: all},
+	{Name: "refuse", By: by("Shard.track", "Shard.enroll"), Need: Entering, Not: Live | Expired | Over, Clear: all},
 	{Name: "rekey", By: by("Conn.Rekey"), Need: Entering, Not: Rekeyed, Set: Rekeyed},
-	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live, Clear: Entering},
+	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live},
+	{Name: "admitted", By: by("Shard.insert"), Need: Entering, Clear: Entering},
 	{Name: "rekeyed", By: by("Shard.enroll"), Need: Rekeyed, Clear: Rekeyed},
 	{Name: "establish", By: by("room.endHandshake"), Need: Handshaking, Clear: Handshaking},
 
@@ -108,7 +110,8 @@ var Transitions = []Transition{
 	{Name: "reads-anew", By: by("entry.countFromNow"), Need: OverdueIn, Clear: OverdueIn},
 	{Name: "writes-anew", By: by("entry.countFromNow"), Need: OverdueOut, Clear: OverdueOut},
 
-	// Operations.
+	// Orders and operations.
+	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},
 	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
 	{Name: "evict-no-more", By: by("room.evict", "room.report"), Need: Live | Evicting, Clear: Evicting},
 	{Name: "list", By: by("Operation.meet"), Need: Live, Not: Listed, Set: Listed},

@@ -70,7 +70,7 @@ func TestTransitions(t *testing.T) {
 			if was&Live != 0 && is&Live == 0 {
 				is |= wasLive
 			}
-			if is&Live != 0 && is&(wasLive|Expired|Over|Entering) != 0 || is&(Expired|Over) == Expired|Over {
+			if is&Live != 0 && is&(wasLive|Expired|Over) != 0 || is&(Expired|Over) == Expired|Over {
 				t.Fatalf("%s: from %b to %b", tr.Name, was, is)
 			}
 			if !seen[is] {

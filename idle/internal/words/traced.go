@@ -139,6 +139,22 @@ func (u *Uint32) And(mask uint32) (old uint32) {
 	return old
 }
 
+func (u *Uint32) Or(mask uint32) (old uint32) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		old = u.v.Or(mask)
+		return uint64(old), uint64(old | mask), true
+	})
+	return old
+}
+
+func (u *Uint32) Add(d uint32) (v uint32) {
+	access(unsafe.Pointer(u), func() (was, is uint64, wrote bool) {
+		v = u.v.Add(d)
+		return uint64(v - d), uint64(v), true
+	})
+	return v
+}
+
 // A Uint64 is an atomic.Uint64 that can be watched.
 type Uint64 struct{ v atomic.Uint64 }
 
