@@ -43,13 +43,9 @@ type ledger struct {
 	agesFrom, agesTo time.Duration
 }
 
-// delivered notes that what was read is answered. No wait that is over ends the connection
-// any more.
-func (l *ledger) delivered() {
-	for _, w := range []*waits{&l.read, &l.write} {
-		w.spent, w.surely = false, false
-	}
-}
+// delivered notes that what was read is answered. No wait to read that is over ends the
+// connection any more.
+func (l *ledger) delivered() { l.read.spent, l.read.surely = false, false }
 
 func newLedger(p Policy, tick, now time.Duration) *ledger {
 	l := &ledger{tick: tick, born: now, agesFrom: now, agesTo: now}
@@ -233,7 +229,7 @@ func (l *ledger) spans() (all []span) {
 			at := w.stale(r)
 			add(reason, reason.String(), at-w.lax, max(at, w.since)+more, late)
 		case passed <= 0:
-		case !l.read.spent && !l.write.spent: // the owner works on what it has read
+		case !w.spent: // the owner works on what it has read
 		case w.surely && passed > 2*l.tick+w.lax:
 			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
 		default: // it may be too little to tell
