@@ -41,7 +41,7 @@ type silence struct {
 // began, unless it has been resumed before.
 func (w *waits) suspend(g *ledger, last, now time.Duration) {
 	from := max(last, g.began)
-	least, most := now-max(from, w.since-w.silent.least), now-max(from, w.since-w.silent.most)
+	least, most := now-max(from, w.since-w.silent.least), now-max(last, w.since-w.silent.most) // a PhaseTimeout that is kept moves began, and not the wait
 	if !w.silent.resumed || from >= w.since-w.silent.most-3*g.tick {
 		least -= g.tick
 		if g.wraps {
