@@ -85,6 +85,7 @@ func (d *diff) print(out io.Writer, wrapped results) {
 	}
 	for _, t := range d.unsteady {
 		fmt.Fprintf(out, "  unsteady, failed wrapped, and passed alone: %s\n", t)
+		wrapped.print(out, t)
 	}
 	for i, t := range d.unexpected {
 		if i == mostShown {
@@ -92,14 +93,19 @@ func (d *diff) print(out io.Writer, wrapped results) {
 			break
 		}
 		fmt.Fprintf(out, "  DIFFERENT: %s\n", t)
-		lines := wrapped.output[t]
-		for _, line := range lines[max(0, len(lines)-mostLines):] {
-			fmt.Fprintf(out, "      %s\n", strings.TrimRight(line, "\n"))
-		}
+		wrapped.print(out, t)
 	}
 	if n := len(d.unexpected); n > 0 {
 		fmt.Fprintf(out, "  FAIL: %d fail only when wrapped\n", n)
 	} else {
 		fmt.Fprintln(out, "  PASS: wrapped as bare")
+	}
+}
+
+// print writes the last lines of what t has said.
+func (r results) print(out io.Writer, t test) {
+	lines := r.output[t]
+	for _, line := range lines[max(0, len(lines)-mostLines):] {
+		fmt.Fprintf(out, "      %s\n", strings.TrimRight(line, "\n"))
 	}
 }

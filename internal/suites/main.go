@@ -5,8 +5,8 @@
 //	go run ./internal/suites -suite nethttp    # net/http of the Go toolchain in use
 //	go run ./internal/suites -suite fasthttp   # the version in go.mod
 //
-// The others are http2 (x/net), tls (crypto/tls), coder and gorilla (WebSocket). Versions of modules
-// that go.mod doesn't require are in suite.go.
+// The others are http2 (x/net), tls (crypto/tls), coder and gorilla (WebSocket), gnet and grpc. Versions
+// of modules that go.mod doesn't require are in suite.go.
 //
 // It needs no network except a module proxy, and that only if the module cache lacks something.
 //
@@ -15,8 +15,9 @@
 // What is tested gets one line, in a copy: the Serve method of a server replaces its listener
 // by what a function variable returns. A test file that is added to the suite sets that variable,
 // so that every listener that a test serves on goes through an adapter, with limits that no test
-// reaches. In the same way http2 gets connections that are served without a listener, and coder
-// both ends of a pipe. An http.Server that idlehttp refuses, because it has timeouts of its own, gets a listener of idlenet.
+// reaches. In the same way http2 gets connections that are served without a listener, coder
+// both ends of a pipe, and gnet a handler. An http.Server that idlehttp refuses, because it has
+// timeouts of its own, gets a listener of idlenet.
 //
 // The standard library is overlaid (go help build, -overlay), so its tests run where they
 // are, and can still reach internals. A module is copied to a temporary directory, and replaced in a
@@ -37,7 +38,7 @@
 // Under -race, servers of HTTP are left alone: Serve is often called on a goroutine of its
 // own, too late to set the server's hooks without a race. Listeners without TLS are
 // wrapped by idlenet then, which shows that the race detector reports nothing of a
-// wrapped connection, with a plain one at the other end.
+// wrapped connection, with a plain one at the other end. gnet and grpc need no such exception.
 //
 // # What comes out
 //

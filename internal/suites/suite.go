@@ -21,11 +21,12 @@ type suite struct {
 	differences []known
 }
 
-var suites = []suite{nethttp, fasthttp, http2, tls, coder, gorilla}
+var suites = []suite{nethttp, fasthttp, http2, tls, coder, gorilla, gnet, grpc}
 
 // versions has those of the modules that our go.mod doesn't require.
 var versions = map[string]string{
 	gorillaPath: "v1.5.3",
+	grpcPath:    "v1.85.0", // as in adapters/idlegrpc
 }
 
 // A patch inserts code in a file.

@@ -43,6 +43,14 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// grpc-go is tested in the version that idlegrpc is tested with.
+func TestVersionOfGRPC(t *testing.T) {
+	mod, err := os.ReadFile("../../adapters/idlegrpc/go.mod")
+	if want := grpcPath + " " + versions[grpcPath] + "\n"; err != nil || !strings.Contains(string(mod), want) {
+		t.Errorf("the go.mod of idlegrpc doesn't require %s: %v", want, err)
+	}
+}
+
 func TestPatchWantsItsLineOnce(t *testing.T) {
 	p := patch{file: "x.go", after: "func f() {", insert: "\tg()", declare: "v int"}
 	for _, text := range []string{"", "\nfunc f() {}\n", "\nfunc f() {\n}\nfunc f() {\n}\n"} {

@@ -88,7 +88,9 @@ func (w *workspace) modfile(version string) (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	mod = fmt.Appendf(mod, "\nrequire %s %s\nreplace %[1]s => %[3]s\n", w.module, version, w.tree)
+	const idlegrpc = "adapters/idlegrpc" // a module of its own
+	mod = fmt.Appendf(mod, "\nrequire %s %s\nreplace %[1]s => %[3]s\nreplace github.com/idlewheel/idlewheel/%s => %s\n",
+		w.module, version, w.tree, idlegrpc, filepath.Join(w.root, idlegrpc))
 	var sums []byte
 	for _, dir := range []string{w.root, w.tree} {
 		sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
