@@ -88,7 +88,22 @@ func (r *room) admit(known bool) error {
 	if q := r.quota.Load(); q != nil && !q.Allow() {
 		return errRate
 	}
-	l := r.limit.Load()
+	return r.admitBy(r.limit.Load())
+}
+
+// admitBy takes a place, if there is one by l, which was the capacity a moment ago.
+func (r *room) admitBy(l *Capacity) error {
+	err := r.take(l)
+	if err == nil && r.limit.Load() != l { // SetCapacity may have looked before the place was taken
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.settle()
+	}
+	return err
+}
+
+// take takes a place, if l allows that. l may be nil.
+func (r *room) take(l *Capacity) error {
 	if l == nil || l.MaxConns == 0 {
 		r.taken.Add(1)
 		return nil

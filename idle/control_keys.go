@@ -58,15 +58,21 @@ func (k *keys) set(c *Capacity) (again bool) {
 
 // enter counts c. It fails if there are enough connections with its key, unless c is known. If c
 // is counted already, it has no effect, except that a known one counts with its present key.
+//
+// Key is called without the lock, and meanwhile c may be counted with a later key:
+//
+//	walk:  calls Key, which doesn't know the address yet
+//	Rekey: calls Key, which does, and counts c
+//	walk:  finds that c isn't counted as before, and leaves it alone
 func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if k == nil {
 		return nil
 	}
+	before := k.keyedAs(c)
 	key := k.keyOf(owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was, has := k.of[c]
-	if has && (!known || key == was.key) {
+	if was := k.of[c].key; was != before || was != "" && (!known || key == was) {
 		return nil
 	}
 	k.remove(c)
@@ -91,6 +97,13 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	}
 	k.count[key] = n
 	return nil
+}
+
+// keyedAs returns the key by which c is counted, or "" if it is not.
+func (k *keys) keyedAs(c *Conn) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of[c].key
 }
 
 // adopt counts c, which is tracked already.
@@ -268,12 +281,15 @@ func (t *Tracker) countKeys(c *Capacity) {
 // Rekey calls Key of the tracker's [Capacity] again. It's for a connection whose key was empty
 // when it was tracked, because its address wasn't known yet. If PerKey, NewPerKey or
 // HandshakesPerKey allow no other connection with that key, the connection ends with
-// [ReasonEvict], whether it's busy or not. While Track is running, Rekey makes Track call Key
-// again when it has admitted the connection. Rekey has no effect on a connection that isn't
+// [ReasonEvict], whether it's busy or not, and Rekey returns false. An owner that calls Rekey before
+// its application gets any input can then discard that input, so that no request is cut.
+//
+// While Track is running, Rekey makes Track call Key again when it has admitted the connection, and
+// returns true; call it once more after Track. Rekey has no effect on a connection that isn't
 // tracked. Any goroutine may call it.
-func (c *Conn) Rekey() {
+func (c *Conn) Rekey() (allowed bool) {
 	if c.state.move(entering, rekeyed, 0) || !c.Live() {
-		return
+		return true
 	}
 	s := c.shard
 	keys := s.tracker.keys.Load()
@@ -281,7 +297,10 @@ func (c *Conn) Rekey() {
 		var why refusal
 		errors.As(err, &why)
 		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: string(why), forced: true}) })
-	} else if !c.Live() { // it has ended meanwhile, maybe before it was counted
+		return false
+	}
+	if !c.Live() { // it has ended meanwhile, maybe before it was counted
 		keys.leave(c)
 	}
+	return true
 }

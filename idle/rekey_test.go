@@ -2,6 +2,7 @@ package idle
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,60 @@ func TestRekeyWhileTrackAdmits(t *testing.T) {
 		}
 		if st := tr.Stats(); st.Live != 1 || st.Tracked != 2 || tr.room.taken.Load() != 1 {
 			t.Errorf("live %d, tracked %d, places taken %d", int64(st.Live), st.Tracked, tr.room.taken.Load())
+		}
+	})
+}
+
+// A slowKey is an owner whose key becomes known, and that takes a second to tell it once.
+type slowKey struct {
+	conn  Conn
+	known atomic.Bool
+	slow  atomic.Bool
+}
+
+func keyOfSlow(owner any) string {
+	o := owner.(*slowKey)
+	known := o.known.Load()
+	if o.slow.CompareAndSwap(true, false) {
+		time.Sleep(time.Second)
+	}
+	if known {
+		return "same"
+	}
+	return ""
+}
+
+// TestRekeyBesideAWalk has Rekey count a connection while the walk of SetCapacity is about to
+// count it by the key that it had before.
+func TestRekeyBesideAWalk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		hooks := &Hooks{Expire: func(any, *TimeoutError) {}}
+		var first, second slowKey
+		for range 2 { // the second time, those that are counted are counted again
+			if err := tr.SetCapacity(Capacity{PerKey: 1, Key: keyOfSlow}); err != nil {
+				t.Fatal(err)
+			}
+			if first.conn.Live() {
+				break
+			}
+			if err := tr.Track(&first.conn, &first, hooks); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			first.slow.Store(true)
+		}
+		time.Sleep(time.Second / 2)
+		first.known.Store(true)
+		first.conn.Rekey()
+		time.Sleep(time.Second)
+		second.known.Store(true)
+		if err := tr.Track(&second.conn, &second, hooks); !errors.Is(err, ErrFull) {
+			t.Errorf("the second of a key that may have one: %v", err)
 		}
 	})
 }
