@@ -7,10 +7,31 @@ import (
 
 // An address is the peer's address of a connection that is not a plain socket. Its
 // RemoteAddr may block: libraries for the PROXY protocol wait in it for the header.
+//
+// A tracker that counts by address counts such a connection only then, and may find that there is
+// no room for it. A request may have come with the header, and must not be executed:
+//
+//	learn: stores addr, then calls Rekey, then sets turnedAway, then closes counted
+//	Read:  has read the request, waits for counted, and sees turnedAway
 type address struct {
-	asked atomic.Bool   // somebody has begun to wait for addr
-	known chan struct{} // closed when addr is set
-	addr  net.Addr
+	asked   atomic.Bool   // somebody has begun to wait for addr
+	known   chan struct{} // closed when addr is set
+	counted chan struct{} // closed when the connection is counted by it, or turned away
+	addr    net.Addr
+}
+
+func newAddress() *address {
+	return &address{known: make(chan struct{}), counted: make(chan struct{})}
+}
+
+// isKnown reports whether addr is set.
+func (a *address) isKnown() bool {
+	select {
+	case <-a.known:
+		return true
+	default:
+		return false
+	}
 }
 
 // address returns the address of c, or nil for a socket.
@@ -21,17 +42,38 @@ func (c *Conn) address() *address {
 	return nil
 }
 
-// learn asks for the peer's address, unless another goroutine does already. When it's known, the
-// connection is counted with its key.
+// learn asks for the peer's address, and then has the connection counted with its key. It is called
+// once.
 func (c *Conn) learn(a *address) {
-	if a.asked.Swap(true) {
-		return
-	}
+	defer close(a.counted)
 	func() {
 		defer close(a.known)
 		a.addr = c.inner.RemoteAddr()
 	}()
-	c.tracking().Rekey()
+	c.rekey()
+}
+
+// rekey has the connection counted by its key, or turned away.
+func (c *Conn) rekey() {
+	if !c.tracking().Rekey() {
+		c.flags.Or(turnedAway)
+	}
+}
+
+// mayStay reports whether there is room for the connection, of which something was read. If
+// its address has been asked for, it waits until that is known. It need not be called again
+// once it has returned true.
+func (c *Conn) mayStay() bool {
+	a := c.address()
+	if !a.asked.Load() {
+		return true
+	}
+	<-a.counted
+	if c.flags.Load()&turnedAway != 0 {
+		return false
+	}
+	c.flags.And(^uint32(uncounted))
+	return true
 }
 
 // RemoteAddr returns the address that the wrapped connection reports. Unless that's a
@@ -41,7 +83,9 @@ func (c *Conn) RemoteAddr() net.Addr {
 	if a == nil {
 		return c.inner.RemoteAddr()
 	}
-	c.learn(a)
+	if !a.asked.Swap(true) {
+		c.learn(a)
+	}
 	<-a.known
 	return a.addr
 }
@@ -54,12 +98,10 @@ func (c *Conn) KnownAddr() net.Addr {
 	if a == nil {
 		return c.inner.RemoteAddr()
 	}
-	select {
-	case <-a.known:
+	if a.isKnown() {
 		return a.addr
-	default:
 	}
-	if !a.asked.Load() {
+	if !a.asked.Swap(true) {
 		go c.learn(a)
 	}
 	return nil

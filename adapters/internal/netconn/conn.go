@@ -57,6 +57,8 @@ const (
 	newAccount               // see RestartWriteRate
 	beats                    // reads and writes don't count as use; see CountAsBeats
 	retracked                // extra.track has replaced track; see Track
+	uncounted                // not a plain socket, and maybe not counted by its address yet; see address
+	turnedAway               // there is no room for it, as its address has shown
 
 	// The last read or write was stopped by the user's own deadline and has moved
 	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.
@@ -174,6 +176,9 @@ func (c *Conn) received(n, count int, err error) (deliver bool) {
 	track.PauseRead()
 	if m&readSuspended != 0 {
 		c.flags.And(^uint32(readSuspended))
+	}
+	if n > 0 && m&uncounted != 0 && !c.mayStay() {
+		return false
 	}
 	return track.Deliver()
 }

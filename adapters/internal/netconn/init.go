@@ -41,6 +41,9 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		}
 	case kernel.Simulated:
 		c.inner, notifying = nc, socket.Notify((*writer)(c))
+	case net.PacketConn: // UDP and the like
+		c.inner = nc
+		c.flags.Or(messages)
 	default:
 		c.inner, notifying = kernel.Stream(nc, (*writer)(c))
 	}
@@ -52,13 +55,17 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		c.flags.Or(smallSteps)
 	}
 	if !isSocket(nc) {
-		c.extra.Store(&extra{address: &address{known: make(chan struct{})}})
+		c.extra.Store(&extra{address: newAddress()})
+		c.flags.Or(uncounted)
 	}
 	if err := t.Track(&c.track, owner, &s.Hooks); err != nil {
 		return err
 	}
 	if c.flags.Load()&expired != 0 { // Capacity.Key has closed it, when Stop had no effect yet
 		c.track.Stop()
+	}
+	if a := c.address(); a != nil && a.isKnown() { // Rekey may have had no effect yet
+		c.rekey()
 	}
 	c.track.PauseRead() // no Read is waiting yet
 	c.prepare(t.Policy())

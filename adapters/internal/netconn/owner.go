@@ -63,9 +63,10 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	}
 }
 
-// isWriteTimeout reports whether err means that the peer doesn't read.
+// isWriteTimeout reports whether err means that the peer doesn't read. err is nil if the tracker
+// was closed while OnEnd was running.
 func isWriteTimeout(err *idle.TimeoutError) bool {
-	return err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate
+	return err != nil && (err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate)
 }
 
 // reap closes a connection that nobody has closed after it timed out. Close must

@@ -81,7 +81,7 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	c.prepare(t.Policy())
 	c.adoptWaits(track)
 	if c.address() != nil {
-		track.Rekey() // learn may have called Rekey of the predecessor
+		c.rekey() // learn may have called Rekey of the predecessor
 	}
 	// Track and a concurrent Close see each other:
 	//
