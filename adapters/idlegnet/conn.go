@@ -85,8 +85,11 @@ func (s *conn) afterOpen(n int) {
 	}
 }
 
-// expire closes the connection.
+// expire closes the connection, unless OnEnd has. Then its descriptor may be another one's.
 func (s *conn) expire(err *idle.TimeoutError) {
+	if s.closed() {
+		return
+	}
 	s.loop.expired, s.loop.timeout = s, err
 	if err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate {
 		s.c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
