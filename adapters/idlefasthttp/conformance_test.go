@@ -148,6 +148,8 @@ func (q exchange) Done() <-chan struct{}             { return nil }
 func (q exchange) Content(r io.ReadSeeker, size int) { q.ctx.SetBodyStream(r, size) }
 func (q exchange) SetReadDeadline(t time.Time) error { return q.ctx.Conn().SetReadDeadline(t) }
 
+func (q exchange) SetDeadline(t time.Time) error { return q.ctx.Conn().SetDeadline(t) }
+
 // File does without a cache, as that would keep the file open.
 func (q exchange) File(name string) {
 	dir, base := filepath.Split(name)

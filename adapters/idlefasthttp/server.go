@@ -180,6 +180,12 @@ func (l *Listener) hook(s *fasthttp.Server) {
 			}
 		}
 		handler(ctx)
+		if ctx.LastTimeoutErrorResponse() == nil && ctx.Hijacked() { // else the rest of ctx belongs to a handler that still runs
+			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+				c.WillHijack()
+			}
+			return
+		}
 		if httpconn.AsksToClose(l.inner) {
 			l.askToClose(ctx)
 		}
@@ -190,9 +196,6 @@ func (l *Listener) hook(s *fasthttp.Server) {
 // has returned, because many ways to make a response begin with a new header.
 func (l *Listener) askToClose(ctx *fasthttp.RequestCtx) {
 	late := ctx.LastTimeoutErrorResponse() // if not nil, the rest of ctx belongs to a handler that still runs
-	if late == nil && ctx.Hijacked() {
-		return
-	}
 	if c := httpconn.Find(l.inner, ctx.Conn()); c == nil || !c.IsTold() {
 		return
 	}

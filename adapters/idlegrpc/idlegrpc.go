@@ -48,7 +48,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -138,13 +137,8 @@ func (l *Listener) Credentials(creds credentials.TransportCredentials) credentia
 	return &limiting{creds, l}
 }
 
-// A conn is the connection that the server has before the handshake. The embedded SetDeadline
-// would take the server's deadline for a hijack.
+// A conn is the connection that the server has before the handshake.
 type conn struct{ *httpconn.Conn }
-
-func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.Conn.SetReadDeadline(t), c.Conn.SetWriteDeadline(t))
-}
 
 // NetConn returns the connection below, by which its listener finds it.
 func (c *conn) NetConn() net.Conn { return c.Conn }

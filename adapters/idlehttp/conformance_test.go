@@ -152,6 +152,8 @@ func (q exchange) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(q.w).SetReadDeadline(t)
 }
 
+func (q exchange) SetDeadline(t time.Time) error { return connOf(q.r).SetDeadline(t) }
+
 func (q exchange) Hijack(use func(nc net.Conn, in *bufio.Reader)) {
 	nc, rw, err := http.NewResponseController(q.w).Hijack()
 	if err != nil {

@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"io"
 	"sync/atomic"
@@ -75,8 +76,9 @@ const (
 	limited   = 1 << 9  // the request has limits of its own (see SetLimits)
 	answered  = 1 << 10 // the timeout answers the request, and the server may not any more (see claim)
 	answering = 1 << 11 // with answered: one more write may pass, which is the answer
-	flags     = responded | closed | limited | answered | answering
-	ofRequest = responded | limited // the flags that end with the request
+	handsOver = 1 << 12 // the server will hand the connection over (see WillHijack)
+	flags     = responded | closed | limited | answered | answering | handsOver
+	ofRequest = responded | limited | handsOver // the flags that end with the request
 )
 
 // inRequest reports whether the state is one within a request of HTTP/1, from the
@@ -158,8 +160,10 @@ func (c *Conn) enterWaitPhase() {
 // given state.
 func (c *Conn) waitPhase(state uint32) Phase {
 	switch {
-	case state == readingBody:
+	case state == readingBody && c.phase == Request:
 		return Request
+	case state == readingBody:
+		return body
 	case c.begun >= begunAlone:
 		return Header
 	case c.phase == Handshake:
@@ -268,11 +272,13 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// SetDeadline sets the user's own deadlines. A server calls it only when it hands
-// the connection over, so it counts as a hijack.
+// SetDeadline sets the user's own deadlines. fasthttp calls it only to lift them when it hands the
+// connection over. So after [Conn.WillHijack] it counts as a hijack.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.Hijack()
-	return c.Conn.SetDeadline(t)
+	if c.state.Load()&handsOver != 0 {
+		c.Hijack()
+	}
+	return cmp.Or(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline sets the user's own read deadline. It is also how a server

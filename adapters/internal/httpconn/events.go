@@ -70,6 +70,8 @@ func (c *Conn) HeaderRead() {
 		c.transition(awaitingHeader, to)
 		if LimitsHandlers(c.listener) {
 			c.enter(Request)
+		} else if c.phase == Request { // of the previous request
+			c.phase = none
 		}
 	case http2:
 		c.Conn.Enter(c.listener.phases[Streams])
@@ -109,12 +111,8 @@ func (c *Conn) idleSlow() {
 	case c.transition(readingBody, awaitingHeader) || c.transition(awaitingHeader, awaitingHeader):
 	case c.transition(handling, awaitingHeader):
 		c.ReadAhead(false)
-	case c.transition(hijacked, awaitingHeader): // it was not hijacked: someone had only set its deadlines
-		if !c.retrack() {
-			c.Close() // do not serve it without limits
-			return
-		}
-		c.enter(KeepAlive)
+	case c.state.Load()&^flags == hijacked:
+		return
 	default:
 		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return

@@ -23,7 +23,7 @@ const (
 	evDeadline        // a deadline for reading of the server's
 	evNone            // its end
 	evIdle            // Idle
-	evHand            // SetDeadline, by which fasthttp hands over
+	evHand            // the connection is handed over
 	evWrite           // a part of a response
 	evContinue        // 100 Continue
 	evShaken          // HandshakeDone
@@ -250,9 +250,12 @@ func (p *play) event(e, arg int) {
 		p.deadline(e == evNone)
 	case evIdle:
 		c.Idle()
+		if m.state == hijacked {
+			break
+		}
 		m.state, m.first, m.begun, m.blank, m.responded, m.buffered, m.lifted = awaitingHeader, false, false, false, false, false, false
 	case evHand:
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		m.state = hijacked
 	case evWrite, evContinue:
 		text := "HTTP/1.1 200 OK\r\n"
@@ -348,7 +351,7 @@ func FuzzEvents(f *testing.F) {
 		{evArrive, evRead, evIdle, evBlank + n, evRead + 2*n, evRead, evRead},
 		{evArrive, evRead, evIdle, evBlank + n, evRead, evBegun, evRead, evRead, evArrive, evRead, evRead},
 		{evBlank, evRead, evRead, evRead, evIdle, evBlank, evRead, evHeader, evRead},
-		{evHand, evIdle, evHeader, evDeadline, evRead}, // it was not hijacked, though it looked like that
+		{evHand, evIdle, evHeader, evDeadline, evRead},
 	} {
 		for _, handler := range []bool{false, true} {
 			f.Add(events, handler, len(events)%2 == 0)
@@ -439,7 +442,7 @@ func TestHijackedReadsAreNeeded(t *testing.T) {
 		c.Read(make([]byte, 1))
 		c.HeaderRead()
 		c.SetReadDeadline(time.Time{}) // about to read ahead
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		time.AfterFunc(time.Hour, func() { w.sends("x") })
 		_, err := c.Read(make([]byte, 1))
 		var timeout *idle.TimeoutError

@@ -23,6 +23,8 @@ const (
 	Streams                // HTTP/2, while streams are open
 	Hijacked
 
+	body // Request, if there was no HandlerTimeout when the header had been read
+
 	// Phases of HTTP/2 connections whose frames are read.
 
 	noStream     // no stream is open; other frames do not extend this keep-alive wait
@@ -37,7 +39,7 @@ const (
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", noStream: "keep-alive", resetPending: "streams", stream: "request stream",
+		Hijacked: "hijacked", body: "request", noStream: "keep-alive", resetPending: "streams", stream: "request stream",
 	}[p]
 }
 
@@ -88,7 +90,9 @@ func settings(t *httplimits.Timeouts) []setting {
 }
 
 // bodyLimits returns the limits by reason r that a setting for bodies sets.
-func bodyLimits(r idle.Reason) []limit { return []limit{{Request, r}, {resetPending, r}, {stream, r}} }
+func bodyLimits(r idle.Reason) []limit {
+	return []limit{{Request, r}, {body, r}, {resetPending, r}, {stream, r}}
+}
 
 // writeLimits returns the limits by reason r that a setting for responses sets.
 func writeLimits(r idle.Reason) (all []limit) {
@@ -222,7 +226,7 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
 	all[Handshake].Handshake = true
-	for _, p := range []Phase{Header, Request, Streams, resetPending} {
+	for _, p := range []Phase{Header, Request, body, Streams, resetPending} {
 		all[p].NoInterrupt = true
 	}
 	return all, settingOf

@@ -87,6 +87,7 @@ func TestDefaults(t *testing.T) {
 		Handshake:    {Name: "handshake", Handshake: true, ReadTotal: 10 * time.Second},
 		Header:       {Name: "request header", NoInterrupt: true, ReadTotal: 10 * time.Second},
 		Request:      {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
+		body:         {Name: "request", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
 		Streams:      {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
 		Hijacked:     {Name: "hijacked"},

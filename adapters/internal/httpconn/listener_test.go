@@ -72,7 +72,7 @@ func TestTrackerOutlivesTheListener(t *testing.T) {
 // TestPolicyOfAnotherName is one of a hijacked connection, and counted as that.
 func TestPolicyOfAnotherName(t *testing.T) {
 	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		if err := Watch("httpconn", c, idle.Policy{Name: "websocket", IdleTimeout: time.Minute}, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
 		}

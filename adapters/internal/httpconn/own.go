@@ -27,7 +27,8 @@ type ownPhases struct {
 // ownLimits are the own limits of a request, in HTTP/1 or on a stream of HTTP/2.
 type ownLimits struct {
 	httplimits.RequestLimits
-	ofStream bool
+	ofStream    bool
+	freeHandler bool // the listener's HandlerTimeout does not apply, because it was off when the limits were set
 }
 
 // maxOwnPhases is how many phases are kept. If there are more different limits, for
@@ -64,7 +65,7 @@ func (c *Conn) setStreamLimits(id uint32, own httplimits.RequestLimits) error {
 	l := c.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{own, true})
+	phase, err := l.ownPhase(ownLimits{RequestLimits: own, ofStream: true})
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (c *Conn) setLimits(own httplimits.RequestLimits) error {
 	l := c.listener
 	l.own.mu.Lock()
 	defer l.own.mu.Unlock()
-	phase, err := l.ownPhase(ownLimits{own, false})
+	phase, err := l.ownPhase(ownLimits{RequestLimits: own, freeHandler: !LimitsHandlers(l)})
 	if err != nil {
 		return err
 	}
@@ -173,6 +174,9 @@ func (l *Listener) ownPolicy(to *terms, own ownLimits) (idle.Policy, error) {
 	policies, _ := assignLimits(&t)
 	if own.ofStream {
 		return policies[stream], nil
+	}
+	if own.freeHandler && own.HandlerTimeout == 0 {
+		return policies[body], nil
 	}
 	return policies[Request], nil
 }

@@ -170,9 +170,9 @@ func TestOwnPhases(t *testing.T) {
 		own := httplimits.RequestLimits{BodyTimeout: time.Minute}
 		c.HeaderRead()
 		setLimits(t, c, own)
-		first := l.own.made[ownLimits{own, false}]
+		first := l.own.made[ownLimits{RequestLimits: own, freeHandler: true}]
 		setLimits(t, c, own)
-		if l.own.made[ownLimits{own, false}] != first || len(l.own.made) != 1 {
+		if l.own.made[ownLimits{RequestLimits: own, freeHandler: true}] != first || len(l.own.made) != 1 {
 			t.Errorf("there are %d phases", len(l.own.made))
 		}
 		for i := range 2 * maxOwnPhases {

@@ -43,25 +43,11 @@ func TestHTTP2Phases(t *testing.T) {
 	}
 }
 
-// TestRegainedHasItsPhase: a connection that has had a deadline of its user's, and was
-// not hijacked, waits for its next request as any.
-func TestRegainedHasItsPhase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, c, _ := accepted(t, unlimited())
-		c.phase = KeepAlive // it has had requests, of which nothing had to be waited for
-		c.SetDeadline(time.Time{})
-		c.Idle()
-		timesOut(t, c, KeepAlive, unlimited().KeepAliveTimeout)
-		c.Close()
-		l.Close()
-	})
-}
-
 // TestWatchPings calls the function that Watch was given.
 func TestWatchPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, _ := accepted(t, unlimited())
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		var pings atomic.Int32
 		beats := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 3}}
 		if err := Watch("httpconn", c, beats, httplimits.Callbacks{Ping: func() error { pings.Add(1); return nil }}); err != nil {

@@ -19,9 +19,10 @@ func TestStates(t *testing.T) {
 		{"HeaderRead", (*Conn).HeaderRead, [6]uint32{readingBody, readingBody, handling, http2, hijacked, unserved}},
 		{"a read deadline", func(c *Conn) { c.SetReadDeadline(time.Now().Add(time.Hour)) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
 		{"no read deadline", func(c *Conn) { c.SetReadDeadline(time.Time{}) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
-		{"Idle", (*Conn).Idle, [6]uint32{awaitingHeader, awaitingHeader, awaitingHeader, http2, awaitingHeader, unserved}},
+		{"Idle", (*Conn).Idle, [6]uint32{awaitingHeader, awaitingHeader, awaitingHeader, http2, hijacked, unserved}},
 		{"Hijack", (*Conn).Hijack, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, unserved}},
-		{"SetDeadline", func(c *Conn) { c.SetDeadline(time.Time{}) }, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked, unserved}},
+		{"SetDeadline", func(c *Conn) { c.SetDeadline(time.Now().Add(time.Hour)) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
+		{"WillHijack, SetDeadline", func(c *Conn) { c.WillHijack(); c.SetDeadline(time.Time{}) }, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked | handsOver, unserved | handsOver}},
 		{"Write", func(c *Conn) { c.Write([]byte("HTTP/1.1 200 OK\r\n")) }, [6]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, hijacked, unserved}},
 		{"100 Continue", func(c *Conn) { c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}},
 	} {

@@ -40,7 +40,7 @@ var steerings = map[string]steered{
 		c.prefaceLen = uint8(len(preface))
 		c.HeaderRead()
 	}},
-	"IdleTimeout": {phase: "hijacked", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) { c.SetDeadline(time.Time{}) }},
+	"IdleTimeout": {phase: "hijacked", reason: idle.ReasonIdle, begin: func(c *Conn, _ *wire) { c.Hijack() }},
 }
 
 // fill has the wire take nothing for as long as the test lasts.

@@ -28,19 +28,14 @@ func (c *Conn) Hijack() {
 	}
 }
 
+// WillHijack records that the server will hand the connection over when it has sent the response.
+// It then calls SetDeadline.
+func (c *Conn) WillHijack() { c.state.Or(handsOver) }
+
 // letGo ends the tracking of a connection that stays open.
 func (c *Conn) letGo() {
 	c.listener.drain.remember(c) // before: a Drain may finish as soon as c isn't tracked
 	c.Untrack()
-}
-
-// retrack tracks again a connection that was taken for hijacked but was not. It
-// reports whether it could.
-func (c *Conn) retrack() bool {
-	l := c.listener
-	l.watching.Lock()
-	defer l.watching.Unlock()
-	return l.track(c) == nil
 }
 
 // track tracks c again, as if it had just been accepted. l.watching must be held.

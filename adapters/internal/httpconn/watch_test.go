@@ -25,7 +25,7 @@ func unlimited() httplimits.Timeouts {
 func TestHijackedIsNotTracked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, w := accepted(t, unlimited())
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		if st := l.Stats(); st.Live != 0 || st.Closed != 0 || st.Released != 1 {
 			t.Errorf("%+v", st)
 		}
@@ -75,7 +75,7 @@ func TestWatchedIsForgotten(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			l, c, w := accepted(t, unlimited())
-			c.SetDeadline(time.Time{})
+			c.Hijack()
 			limit := time.Minute
 			if short {
 				limit = 100 * time.Millisecond
@@ -94,14 +94,13 @@ func TestWatchedIsForgotten(t *testing.T) {
 }
 
 // TestWatchKeepsItsPlace has another connection take the place of a hijacked one. That is
-// admitted already, so Watch and the way back track it in any case.
+// admitted already, so Watch tracks it in any case.
 func TestWatchKeepsItsPlace(t *testing.T) {
 	one := idle.Capacity{PerKey: 1, Key: func(any) string { return "the same" }}
 	for name, again := range map[string]func(*Listener, *Conn) error{
 		"Watch": func(l *Listener, c *Conn) error {
 			return Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
 		},
-		"Idle": func(_ *Listener, c *Conn) error { c.Idle(); return nil }, // it was not hijacked after all
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, c, w := accepted(t, unlimited())
@@ -109,7 +108,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 			if err := l.Tracker().SetCapacity(one); err != nil {
 				t.Fatal(err)
 			}
-			c.SetDeadline(time.Time{})
+			c.Hijack()
 			l.ln.(wires).next <- newWire()
 			other, err := l.Accept()
 			if err != nil {
@@ -127,7 +126,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 // TestWatchAfterClose is refused, and counts nothing.
 func TestWatchAfterClose(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		c.Close()
 		err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
 		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
@@ -139,7 +138,7 @@ func TestWatchAfterClose(t *testing.T) {
 // TestWatchAfterItsTimeout gives that, and counts nothing.
 func TestWatchAfterItsTimeout(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-		c.SetDeadline(time.Time{})
+		c.Hijack()
 		short := idle.Policy{IdleTimeout: time.Minute}
 		if err := Watch("httpconn", c, short, httplimits.Callbacks{}); err != nil {
 			t.Fatal(err)
@@ -148,50 +147,6 @@ func TestWatchAfterItsTimeout(t *testing.T) {
 		var timeout *idle.TimeoutError
 		if err := Watch("httpconn", c, short, httplimits.Callbacks{}); !errors.As(err, &timeout) || l.Stats().Live != 0 {
 			t.Errorf("%v, and %+v", err, l.Stats())
-		}
-	})
-}
-
-// TestNotHijacked: a connection whose deadlines somebody has set is tracked again
-// when it is idle, whatever has been done to it meanwhile.
-func TestNotHijacked(t *testing.T) {
-	for name, limits := range map[string]httplimits.Timeouts{"no limit": unlimited(), "a limit": distinct()} {
-		for _, watch := range []idle.Policy{{}, {IdleTimeout: time.Hour}, {IdleTimeout: 100 * time.Millisecond}} {
-			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
-				w.sends("GET /")
-				c.Read(make([]byte, 5))
-				c.SetDeadline(time.Time{})
-				if watch != (idle.Policy{}) {
-					if err := Watch("httpconn", c, watch, httplimits.Callbacks{}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				c.Idle()
-				if l.Stats().Live != 1 {
-					t.Errorf("%s: %+v", name, l.Stats())
-				}
-				begun := time.Now()
-				_, err := c.Read(make([]byte, 1))
-				var timeout *idle.TimeoutError
-				if !errors.As(err, &timeout) || timeout.Phase != "keep-alive" || time.Since(begun) < 8*time.Second {
-					t.Errorf("%s: %v after %v", name, err, time.Since(begun))
-				}
-			})
-		}
-	}
-}
-
-// TestNotHijackedAfterTheEnd: what cannot be tracked again is closed, not served
-// without limits.
-func TestNotHijackedAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, c, w := accepted(t, unlimited())
-		c.SetDeadline(time.Time{})
-		l.Close()
-		c.Idle()
-		synctest.Wait()
-		if !w.isClosed() || !l.isOver() {
-			t.Errorf("the trackers have ended: %v; its connection is closed: %v", l.isOver(), w.isClosed())
 		}
 	})
 }
@@ -215,7 +170,7 @@ func TestWatchIsExact(t *testing.T) {
 	} {
 		limits := httplimits.Timeouts{Idle: idle.Options{Tick: test.tick}}
 		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, _ *wire) {
-			c.SetDeadline(time.Time{})
+			c.Hijack()
 			err := Watch("httpconn", c, test.policy, httplimits.Callbacks{Ping: func() error { return nil }})
 			if test.refused {
 				if err == nil || !strings.Contains(err.Error(), "shorter than the tick") {

@@ -109,6 +109,42 @@ var ofDrain = []promise{
 		}
 	}},
 
+	// A handler that sets deadlines of the connection hasn't taken it over: its response is
+	// waited for.
+	{"DrainWaitsInSpiteOfDeadlines", everywhere, func(t *testing.T, u under) {
+		for name, at := range map[string]time.Time{"set": time.Now().Add(time.Hour), "lifted": {}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				begun, goOn := make(chan bool, 1), make(chan bool)
+				s := u.start(t, All(Patience), func(r Request) {
+					if err := r.SetDeadline(at); err != nil {
+						t.Error(err)
+					}
+					begun <- true
+					<-goOn
+					r.Write([]byte("done"))
+				})
+				c := s.Dial()
+				c.Send(Get("/"))
+				Receive(t, begun)
+				ended := s.drain(idle.Drain{})
+				select {
+				case err := <-ended:
+					t.Error("Shutdown did not wait: ", err)
+				case <-time.After(limit):
+				}
+				close(goOn)
+				if body := c.Want(http.StatusOK); body != "done" {
+					t.Errorf("%q", body)
+				}
+				c.WantClosed()
+				if err := Receive(t, ended); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}},
+
 	// A new connection has time for its first request, which is answered.
 	{"DrainWaitsForFirstRequests", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)

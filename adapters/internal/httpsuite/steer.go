@@ -122,6 +122,30 @@ var ofSteering = []promise{
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
 
+	// Nor is it one of the request that is being handled, although the server has waited for
+	// the body of that.
+	{"HandlerTimeoutComesDuringARequest", everywhere, func(t *testing.T, u under) {
+		working, goOn := make(chan bool, 1), make(chan bool)
+		s := u.start(t, Only(time.Minute), func(r Request) {
+			io.Copy(io.Discard, r.Body())
+			if r.Path() == "/slow" {
+				working <- true
+				<-goOn
+			}
+		})
+		c := s.Dial()
+		c.Get("/")
+		c.Send(PostTo("/slow", 5))
+		time.Sleep(limit / 3) // the server waits
+		c.Send("hello")
+		Receive(t, working)
+		s.set(Only(limit, "HandlerTimeout"))
+		time.Sleep(3 * limit)
+		close(goOn)
+		c.Want(http.StatusOK)
+		s.WantNone()
+	}},
+
 	// What makes no sense is refused, and nothing is changed then.
 	{"SetTimeoutsRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "KeepAliveTimeout"), echo)

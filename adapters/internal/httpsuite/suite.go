@@ -100,6 +100,7 @@ type Request interface {
 	Stream(write func(w io.Writer, flush func() error)) // which may be called after the handler
 
 	SetReadDeadline(time.Time) error
+	SetDeadline(time.Time) error                   // of the connection
 	Hijack(use func(c net.Conn, in *bufio.Reader)) // likewise; use has to close c
 
 	// Watch is the adapter's. c is what Hijack gave, nil for a connection that was not
