@@ -90,7 +90,7 @@ func (s *stress) lastUntilDrained(rng *rand.Rand) {
 	s.begin(rng, &k.slotted, s.tracker.Track)
 	k.using.RLock()
 	defer k.using.RUnlock()
-	if k.conn.Live() {
+	if k.conn != nil && k.conn.Live() { // nil if the tracker was closed before
 		k.conn.Enter(s.exempt)
 	}
 }
