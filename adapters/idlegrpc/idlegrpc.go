@@ -12,8 +12,9 @@
 //	go mod edit -replace github.com/idlewheel/idlewheel=../idlewheel
 //	go mod edit -replace github.com/idlewheel/idlewheel/adapters/idlegrpc=../idlewheel/adapters/idlegrpc
 //
-// Package httplimits describes the limits. Those of HTTP/2 apply; HandlerTimeout and Hijacked
-// have no effect. A call whose client is too slow is reset with the code CANCEL, which
+// Package httplimits describes the limits. Those of HTTP/2 apply; HandlerTimeout has no effect, and
+// Hijacked applies to connections that the credentials hand to another server
+// ([credentials.ErrConnDispatched]). A call whose client is too slow is reset with the code CANCEL, which
 // cancels the context of its handler. Other calls on the connection go on.
 //
 // # What is limited
@@ -161,6 +162,9 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	}
 	c.Accepted(shaking{raw})
 	nc, info, err := t.TransportCredentials.ServerHandshake(raw)
+	if err == credentials.ErrConnDispatched { // another server has it now, and grpc-go leaves it open
+		c.Hijack()
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,8 +18,4 @@ var grpc = suite{
 		declare: "SuitesCredentials func(net.Conn, credentials.TransportCredentials) credentials.TransportCredentials",
 	}},
 	hooks: []string{"grpc.go"},
-	differences: []known{{
-		test:   test{grpcPath + "/test", "Test/ServerCredsDispatch"},
-		reason: "its credentials keep the connection for another server (ErrConnDispatched); idlegrpc goes on tracking it, and ends it by HandshakeTimeout, which is a fault",
-	}},
 }
