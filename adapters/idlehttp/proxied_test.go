@@ -59,7 +59,14 @@ func TestRequestsBeyondPerKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Tracker().SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
+		slow := func(owner any) string { // so that Read has the request before the connection is counted
+			key := idle.ByAddress(owner)
+			if key != "" {
+				time.Sleep(ms)
+			}
+			return key
+		}
+		if err := l.Tracker().SetCapacity(idle.Capacity{PerKey: 1, Key: slow}); err != nil {
 			t.Fatal(err)
 		}
 		go s.Serve(l)
