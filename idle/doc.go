@@ -161,11 +161,11 @@ package idle
 //	phase            a policy in force, and SetPolicy
 //	tracker          Track, Stats, and the list of shards
 //
-//	conn             a connection's methods, and the table of its words
-//	conn_words       its state and its two directions, as atomic words
+//	conn             a connection's methods, and what its words and flags mean
+//	conn_words       the words themselves: its state, and its two directions
 //	conn_limits      the table of limits
-//	conn_deadline    when each limit passes, a heartbeat's too, from plain values
-//	conn_entry       all words together: the next deadline, and following a replaced policy
+//	conn_deadline    when each limit passes, and which is next, from plain values
+//	conn_entry       all words together: snapshots, and following a replaced policy
 //	conn_wait        waits that are suspended
 //
 //	engine_shard     connections come and go

@@ -28,9 +28,9 @@ type Hooks struct {
 	// [Conn.End] don't call it. Conn.End and the ForceAfter of an operation end a connection even
 	// while OnTimeout runs, and its result is then ignored. No limit of the connection is checked
 	// meanwhile, so a write in OnTimeout needs a deadline. Activity while it runs prevents the
-	// timeout, so an adapter must not report what its user writes here. If it returns false for
-	// IdleTimeout and Probe is called again, the Out of that SocketState is ignored, because it
-	// may be about what was written here.
+	// timeout, so an adapter must not report what its user writes here. After it has
+	// returned false for IdleTimeout, Out of the next SocketState is ignored, because it may be
+	// about a farewell that was written here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended by an operation. Expire
@@ -98,7 +98,7 @@ type SocketState struct {
 	// row, because then the owner isn't reading.
 	Unread bool
 
-	// Unreported is the number of bytes that were sent but neither [Conn.Sent] nor an earlier
-	// SocketState has reported, and that Sent won't report later.
+	// Unreported is the number of sent bytes that no [Conn.Sent] and no earlier SocketState has
+	// reported, and that no later Sent will.
 	Unreported int
 }
