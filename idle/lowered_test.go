@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestCapacityLoweredBesideTrack lowers the capacity just before a connection takes a place by the
-// one before. That connection is too many, and is evicted all the same.
+// TestCapacityLoweredBesideTrack lowers the capacity just before a Track that has loaded the old
+// capacity takes a place. Then there's one connection too many, and one is evicted all the same.
 func TestCapacityLoweredBesideTrack(t *testing.T) {
 	for name, before := range map[string]Capacity{"lowered": {MaxConns: 10}, "set": {}} {
 		t.Run(name, func(t *testing.T) {

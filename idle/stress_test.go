@@ -245,7 +245,7 @@ func (s *stress) write(rng *rand.Rand, c *Conn) {
 	}
 }
 
-// begin tracks a connection anew, once nobody uses the one before.
+// begin tracks a new connection, once nobody uses the previous one.
 func (s *stress) begin(rng *rand.Rand, k *slotted, track func(*Conn, any, *Hooks) error) {
 	k.using.Lock()
 	defer k.using.Unlock()

@@ -246,8 +246,8 @@ func quantilesOf(h *idle.Histogram) quantiles {
 	return quantiles{h.Count(), finite(h.Quantile(0.5)), finite(h.Quantile(0.9)), finite(h.Quantile(0.99))}
 }
 
-// finite returns d in seconds. For the last bucket, which has no bound, it returns the bound of
-// the one before.
+// finite returns d in seconds. The last bucket has no bound, so for a d in it, finite returns the
+// bound of the bucket below.
 func finite(d time.Duration) float64 { return min(d, idle.BucketBound(idle.NumBuckets-2)).Seconds() }
 
 // bucketsOf returns the buckets from the first to the last that is not empty.

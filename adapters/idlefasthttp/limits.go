@@ -24,8 +24,8 @@ func (l *Listener) SetTimeouts(t Timeouts) error {
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
 // connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not be
-// set. At full pressure the timeouts are those of full. A zero field of full keeps its normal
-// value. The Follower ends with its Stop, or when the listener and all its connections have
+// set. At full pressure the timeouts in full apply. Where full has a zero field, the normal
+// value stays. The Follower ends with its Stop, or when the listener and all its connections have
 // ended. If FollowPressure fails, nothing changes. It fails while l has another Follower.
 func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
 	if err := checkTimeouts(full); err != nil {

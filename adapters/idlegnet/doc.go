@@ -1,5 +1,5 @@
 // Package idlegnet gives the connections of a gnet server or client the timeouts that gnet
-// doesn't have, those of an [idle.Policy]: idle, read, write, age, heartbeat and minimum rate.
+// doesn't have: all limits of an [idle.Policy], such as IdleTimeout, ReadTimeout and Heartbeat.
 //
 //	h, err := idlegnet.Wrap(&echo{}, idle.Policy{IdleTimeout: time.Minute}, nil)
 //	...
@@ -39,8 +39,8 @@
 //
 // [idle.Policy] and [Options] are plain values; Wrap copies them. Everything that happens to a
 // connection happens on its loop, without locks. The methods of [Conn] must be called there,
-// except AsyncEnter and AsyncBeat. So must [Handler.Conn]. The other methods of Handler, and
-// those of its tracker and phases, may be called by any goroutine.
+// except AsyncEnter and AsyncBeat. So must [Handler.Conn]. Any goroutine may call the other
+// methods of Handler, and the methods of its tracker and phases.
 //
 // # Shutting down
 //

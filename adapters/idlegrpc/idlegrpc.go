@@ -12,7 +12,7 @@
 //	go mod edit -replace github.com/idlewheel/idlewheel=../idlewheel
 //	go mod edit -replace github.com/idlewheel/idlewheel/adapters/idlegrpc=../idlewheel/adapters/idlegrpc
 //
-// Package httplimits describes the limits. Those of HTTP/2 apply; HandlerTimeout has no effect, and
+// Package httplimits describes the limits. The limits of HTTP/2 apply. HandlerTimeout has no effect, and
 // Hijacked applies to connections that the credentials hand to another server
 // ([credentials.ErrConnDispatched]). A call whose client is too slow is reset with the code CANCEL, which
 // cancels the context of its handler. Other calls on the connection go on.
@@ -30,7 +30,7 @@
 // vanished. A handler whose client is silent at first has to call
 // grpc.ServerStream.SendHeader before.
 //
-// PINGs, including those of keepalive, extend StreamTimeout but not KeepAliveTimeout. A
+// PINGs, including those that keepalive sends, extend StreamTimeout but not KeepAliveTimeout. A
 // connection without calls isn't in use, however often its client pings, so it's among the first
 // that a drain or an eviction ends.
 //
@@ -128,8 +128,8 @@ func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.F
 	return l.inner.FollowPressure(c, full)
 }
 
-// Credentials returns credentials for the server. Their handshake is that of creds, or of
-// insecure.NewCredentials if creds is nil. For connections of other listeners, they work like
+// Credentials returns credentials for the server. They do the handshake of creds. If creds is nil,
+// they do that of insecure.NewCredentials. For connections of other listeners, they work like
 // creds alone.
 func (l *Listener) Credentials(creds credentials.TransportCredentials) credentials.TransportCredentials {
 	if creds == nil {

@@ -22,8 +22,8 @@ func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t)
 
 // FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
 // connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not be
-// set. At full pressure the timeouts are those of full. A zero field of full keeps its normal
-// value. The Follower ends with its Stop, or when the listener and all its connections have
+// set. At full pressure the timeouts in full apply. Where full has a zero field, the normal
+// value stays. The Follower ends with its Stop, or when the listener and all its connections have
 // ended. If FollowPressure fails, nothing changes. It fails while l has another Follower.
 func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
 	return l.inner.FollowPressure(c, full)
@@ -45,7 +45,7 @@ type RequestLimits = httplimits.RequestLimits
 // hijacked, and if a field is invalid; the error names the field. Then the request keeps
 // the limits that it has.
 //
-// In HTTP/2 the limits are those of the request's stream. HandlerTimeout has an effect only in
+// In HTTP/2 the limits apply to the stream of the request. HandlerTimeout has an effect only in
 // HTTP/1, and StreamTotal only in HTTP/2. SetLimits finds the stream behind r.Body, even if that
 // has been replaced with a body that has the original in a field, as http.MaxBytesReader does. If
 // it cannot be found, or if no limits of single streams apply to the server (see the package's

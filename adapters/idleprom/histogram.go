@@ -10,7 +10,7 @@ import (
 )
 
 // bounds chooses the bounds of classic buckets, in seconds: 2 to the powers first, first+step and
-// so on, up to last. They are among those of idle.Histogram, so no count is estimated.
+// so on, up to last. idle.Histogram has all of these bounds too, so no count is estimated.
 type bounds struct{ first, last, step int }
 
 var (

@@ -15,7 +15,7 @@ type stream struct {
 
 	message message // of the client's, if the ledger reads messages
 
-	phase *idle.Phase // its own limits; nil if it has those of all streams
+	phase *idle.Phase // its own limits; nil if the limits of all streams apply
 }
 
 // Flags of a stream.

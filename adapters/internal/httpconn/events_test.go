@@ -78,7 +78,7 @@ func (p Phase) setting() string {
 }
 
 // deadline is told of a deadline for reading. net/http lifts its own twice, with no Read in
-// between, if the next request has begun with the one before.
+// between, if the next request came in the same read.
 func (p *play) deadline(none bool) {
 	m := &p.m
 	switch {

@@ -10,8 +10,8 @@ import (
 )
 
 // FollowPressure makes the Timeouts tighter while a resource runs out: see
-// [pressure.Follow]. At full pressure they are those of full. A field that is zero
-// in full stays as it is at rest. c.Policy and c.Phases must not be set, nor Idle,
+// [pressure.Follow]. At full pressure the Timeouts in full apply. Where full has a zero
+// field, the normal value stays. c.Policy and c.Phases must not be set, nor Idle,
 // OnTimeout and OnEnd of full. If anything is refused, nothing is changed.
 func (l *Listener) FollowPressure(c pressure.Config, full httplimits.Timeouts) (*pressure.Follower, error) {
 	f, err := l.followPressure(c, full)

@@ -139,8 +139,8 @@ func (w *way) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nc, err
 }
 
-// lead leads to another server from now on, and returns the one before. That has accepted all
-// its connections by then: the kernel resets those that wait when a listener is closed.
+// lead leads to another server from now on, and returns the previous server. By then, the previous
+// server has accepted all its connections: the kernel resets those that wait when a listener is closed.
 func (w *way) lead(to *Site) (old *Site) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
