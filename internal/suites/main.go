@@ -177,8 +177,8 @@ func (s suite) compare(ctx context.Context, o options, out io.Writer) (same bool
 		return false, err
 	}
 	fmt.Fprint(out, wraps)
-	if wraps.total() == 0 && o.run == "" {
-		return false, errors.New("nothing was wrapped, so nothing was tested")
+	if wraps.intended() == 0 && o.run == "" {
+		return false, errors.New("its adapter wrapped nothing, so nothing was tested")
 	}
 
 	d := difference(bare, wrapped)

@@ -101,6 +101,23 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A suite whose adapter refuses every server would pass without having tested it.
+func TestIntended(t *testing.T) {
+	refused := "listener by idlenet, as idlehttp: Server.ReadTimeout"
+	for _, c := range []struct {
+		wraps
+		want int
+	}{
+		{wraps{}, 0},
+		{wraps{refused: 3}, 0},
+		{wraps{refused: 3, "listener by the adapter for HTTP": 2, "connection by idlenet": 1}, 3},
+	} {
+		if got := c.intended(); got != c.want {
+			t.Errorf("%v: %d, not %d", c.wraps, got, c.want)
+		}
+	}
+}
+
 // outcomes returns results of package p, from pairs of a name and an outcome.
 func outcomes(pairs ...string) results {
 	res := results{outcome: map[test]string{}}

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/idlewheel/idlewheel/adapters/idlegrpc"
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 // accepted maps each connection whose handshake has not begun to its listener.
@@ -29,19 +28,8 @@ func init() {
 	if suitesWrap == "" {
 		return
 	}
-	rate := idle.Rate{BytesPerSecond: idlegrpc.Off}
 	grpc.SuitesHook = func(ln net.Listener) net.Listener {
-		l, err := idlegrpc.Wrap(ln, idlegrpc.Timeouts{
-			HandshakeTimeout: generous,
-			HeaderTimeout:    generous,
-			BodyTimeout:      generous,
-			BodyRate:         rate,
-			HandlerTimeout:   generous,
-			WriteTimeout:     generous,
-			WriteRate:        rate,
-			KeepAliveTimeout: generous,
-			StreamTimeout:    generous,
-		})
+		l, err := idlegrpc.Wrap(ln, timeouts)
 		if err != nil { // it speaks TLS
 			return ln
 		}

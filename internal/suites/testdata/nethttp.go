@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
-	"github.com/idlewheel/idlewheel/idle"
 )
 
 func init() {
 	if suitesWrap == "" {
 		return
 	}
-	rate := idle.Rate{BytesPerSecond: idlehttp.Off}
 	http.SuitesHook = func(s *http.Server, l net.Listener) net.Listener {
 		switch fmt.Sprintf("%T", l) {
 		case "idlehttp.nowhere", // Wrap serves it, to learn what speaks HTTP/2
@@ -25,17 +23,7 @@ func init() {
 			return l
 		}
 		return wrap(l, func(l net.Listener) (tracked, error) {
-			return idlehttp.Wrap(s, l, idlehttp.Timeouts{
-				HandshakeTimeout: generous,
-				HeaderTimeout:    generous,
-				BodyTimeout:      generous,
-				BodyRate:         rate,
-				HandlerTimeout:   generous,
-				WriteTimeout:     generous,
-				WriteRate:        rate,
-				KeepAliveTimeout: generous,
-				StreamTimeout:    generous,
-			})
+			return idlehttp.Wrap(s, l, timeouts)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -23,7 +24,20 @@ var (
 // generous is a limit that no test reaches.
 const generous = time.Hour
 
-var policy = idle.Policy{IdleTimeout: generous, WriteTimeout: generous}
+var (
+	policy   = idle.Policy{IdleTimeout: generous, WriteTimeout: generous}
+	timeouts = httplimits.Timeouts{
+		HandshakeTimeout: generous,
+		HeaderTimeout:    generous,
+		BodyTimeout:      generous,
+		BodyRate:         idle.Rate{BytesPerSecond: httplimits.Off},
+		HandlerTimeout:   generous,
+		WriteTimeout:     generous,
+		WriteRate:        idle.Rate{BytesPerSecond: httplimits.Off},
+		KeepAliveTimeout: generous,
+		StreamTimeout:    generous,
+	}
+)
 
 // A wrapped listener is one that has got timeouts.
 type wrapped struct{ net.Listener }
