@@ -1,8 +1,9 @@
-// Command figures writes the figures of README.md and bench/README.md, from the results in
-// bench/results. The templates in its folder pages have the text around the figures.
+// Command figures writes the figures of README.md, bench/README.md and docs/operations.md, from the
+// results in bench/results. The templates in its folder pages have the text around the figures.
 //
 //	go -C bench run ./figures           # the pages, from the results that there are
 //	go -C bench run ./figures -remake   # the results first, which takes 20 to 25 minutes
+//	go -C bench run ./figures -restarts # the results of restart first, which takes 2 minutes
 //
 // Its tests fail if a page differs from the results, if a row was measured fewer than three
 // times, or if the results are older than what they measure: more than a tenth of the
@@ -11,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,17 +24,18 @@ import (
 func main() { newProgram(&config{}).Main() }
 
 type config struct {
-	remake, quick bool
-	results       string
+	remake, restarts, quick bool
+	results                 string
 }
 
 func newProgram(c *config) *program.Program[*report] {
 	return &program.Program[*report]{
 		Name: "figures",
-		Does: "Figures writes the figures of README.md and bench/README.md, from the results in bench/results.",
+		Does: "Figures writes the figures of README.md, bench/README.md and docs/operations.md, from the results in bench/results.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&c.remake, "remake", false, "measure everything again first, which takes 20 to 25 minutes; do nothing else on the machine")
-			fs.BoolVar(&c.quick, "quick", false, "with -remake: small measurements, which only show that it works; give -results as well")
+			fs.BoolVar(&c.restarts, "restarts", false, "measure only the rolling restarts again first, which takes 2 minutes")
+			fs.BoolVar(&c.quick, "quick", false, "with -remake or -restarts: small measurements, which only show that it works; give -results as well")
 			fs.StringVar(&c.results, "results", "results", "the `folder` with the results")
 		},
 		Check: c.check,
@@ -42,8 +45,11 @@ func newProgram(c *config) *program.Program[*report] {
 }
 
 func (c *config) check() error {
-	if c.quick && (!c.remake || c.results == "results") {
-		return fmt.Errorf("-quick is true; it needs -remake, and a -results of its own, such as a folder in %s", os.TempDir())
+	if c.remake && c.restarts {
+		return errors.New("-restarts is true; -remake measures them too")
+	}
+	if c.quick && (!c.remake && !c.restarts || c.results == "results") {
+		return fmt.Errorf("-quick is true; it needs -remake or -restarts, and a -results of its own, such as a folder in %s", os.TempDir())
 	}
 	return nil
 }
@@ -54,13 +60,15 @@ func (c *config) does() string {
 		return "making small results, and no pages"
 	case c.remake:
 		return "making all results again, in 20 to 25 minutes, and then the pages"
+	case c.restarts:
+		return "making the results of restart again, in 2 minutes, and then the pages"
 	}
 	return "making the pages from the results in " + c.results
 }
 
 func (c *config) run(ctx context.Context, stderr io.Writer) (*report, error) {
-	if c.remake {
-		if err := remake(ctx, c.results, c.quick, stderr); err != nil {
+	if c.remake || c.restarts {
+		if err := remake(ctx, c.results, c.restarts, c.quick, stderr); err != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,12 @@ type measurement struct {
 	file  string // for its standard output
 }
 
-var measurements = []measurement{
+var ofRestarts = []measurement{
+	{strings.Fields("run ./restart -json"), strings.Fields("run ./restart -restarts 2 -json"), "restart.json"},
+	{strings.Fields("run ./restart -own -json"), strings.Fields("run ./restart -own -restarts 2 -json"), "restart-own.json"},
+}
+
+var ofAll = append([]measurement{
 	{
 		strings.Fields("run ./peers -rounds 3 -json -html DIR/peers.html -svg DIR/cost.svg"),
 		strings.Fields("run ./peers -quick -json -html DIR/peers.html -svg DIR/cost.svg"), "peers.json",
@@ -39,11 +44,11 @@ var measurements = []measurement{
 		strings.Fields("-C .. test ./idle ./adapters/idlenet -run ^$ -bench TouchHot|TouchAsleep|Overhead -count 3"),
 		strings.Fields("-C .. test ./idle ./adapters/idlenet -run ^$ -bench TouchHot|TouchAsleep|Overhead -count 3 -benchtime 10ms"), "benchmarks.txt",
 	},
-}
+}, ofRestarts...)
 
-// remake makes all results again. They are moved to dir when all are there, so all are of one
-// commit, and a failure leaves the old ones.
-func remake(ctx context.Context, dir string, quick bool, stderr io.Writer) error {
+// remake makes all results again, or only those of restarts. They are moved to dir when all are
+// there, so they are of one commit, and a failure leaves the old ones.
+func remake(ctx context.Context, dir string, only, quick bool, stderr io.Writer) error {
 	here := machine.Take(ctx)
 	if here.Modified && !quick {
 		return errors.New("there are changes that aren't committed; results have to be of a commit")
@@ -53,6 +58,10 @@ func remake(ctx context.Context, dir string, quick bool, stderr io.Writer) error
 		return err
 	}
 	defer os.RemoveAll(temp)
+	measurements := ofAll
+	if only {
+		measurements = ofRestarts
+	}
 	for i, m := range measurements {
 		args := m.args
 		if quick {
@@ -62,6 +71,9 @@ func remake(ctx context.Context, dir string, quick bool, stderr io.Writer) error
 		if err := measure(ctx, args, temp, m.file, stderr); err != nil {
 			return err
 		}
+	}
+	if only {
+		return move(temp, dir)
 	}
 	now := measured{Commit: here.Commit, Date: here.Date}
 	if now.Declarations, err = declarations(ctx); err != nil {

@@ -21,6 +21,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -72,12 +73,13 @@ func newProgram(c *config) *program.Program[*report] {
 
 // A report is what was counted.
 type report struct {
-	Restarts int       `json:"restarts"`
-	Own      bool      `json:"own"`
-	Seconds  float64   `json:"seconds"`
-	Longest  float64   `json:"longest_shutdown_s"`
-	Kinds    []outcome `json:"kinds"`
-	Faults   []string  `json:"faults"` // of servers: what their shutdown returned
+	Machine  machine.Machine `json:"machine"`
+	Restarts int             `json:"restarts"`
+	Own      bool            `json:"own"`
+	Seconds  float64         `json:"seconds"`
+	Longest  float64         `json:"longest_shutdown_s"`
+	Kinds    []outcome       `json:"kinds"`
+	Faults   []string        `json:"faults"` // of servers: what their shutdown returned
 }
 
 // An outcome is what clients of one kind have seen.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -39,7 +40,7 @@ func run(ctx context.Context, c config, stderr io.Writer) (*report, error) {
 	defer stop()
 	var clients sync.WaitGroup
 	load.start(quit, &clients)
-	r := &report{Restarts: c.restarts, Own: c.own}
+	r := &report{Machine: machine.Take(ctx), Restarts: c.restarts, Own: c.own}
 	p := progress.New(stderr, c.progress)
 	defer p.Clear()
 	for i := range c.restarts {
