@@ -49,6 +49,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -71,6 +72,7 @@ const Off = httplimits.Off
 // HandshakeTimeout has passed.
 type Listener struct {
 	*inner
+	ln net.Listener // that Wrap was given
 }
 
 type inner = httpconn.Listener // under a name that is not exported
@@ -85,7 +87,7 @@ func Wrap(ln net.Listener, t Timeouts) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{inner}, nil
+	return &Listener{inner, ln}, nil
 }
 
 // Accept waits for the next connection. The server calls it.
@@ -109,6 +111,16 @@ func (l *Listener) Close() error { return l.inner.Close() }
 
 // Addr returns the listener's address.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// SyscallConn implements [syscall.Conn], from which channelz reads the options of the listener's
+// socket. It fails if the listener that was wrapped doesn't implement it.
+func (l *Listener) SyscallConn() (syscall.RawConn, error) {
+	sc, ok := l.ln.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return sc.SyscallConn()
+}
 
 // Stats returns the current counts. Any goroutine may call it.
 func (l *Listener) Stats() httplimits.Stats { return l.inner.Stats() }
@@ -177,7 +189,11 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 		return nil, nil, errors.New("idlegrpc: the connection is not known to its listener any more")
 	}
 	http2conn.Of(framed).Messages()
-	return &served{framed, preface}, info, nil
+	s := &served{framed, preface}
+	if raw, err := c.RawConn(); err == nil {
+		return &socket{s, raw}, info, nil
+	}
+	return s, info, nil
 }
 
 // shaking makes a connection count as one within a TLS handshake until its frames are read.
@@ -207,3 +223,11 @@ func (c *served) Close() error {
 	http2conn.Of(c.Conn).End()
 	return err
 }
+
+// A socket is a served connection with a socket, whose options channelz reads.
+type socket struct {
+	*served
+	raw syscall.RawConn
+}
+
+func (c *socket) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }

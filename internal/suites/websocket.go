@@ -17,6 +17,11 @@ var coder = suite{
 		declare: "SuitesHook func(net.Conn) net.Conn",
 	}},
 	hooks: []string{"nethttp.go", "coder.go"},
+	differences: []known{{
+		test:   test{coderPath, "TestDialViaProxy"}, // its proxy
+		reason: abandoned,
+		race:   true,
+	}},
 }
 
 var gorilla = suite{

@@ -1,0 +1,89 @@
+package idlegrpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/idlewheel/idlewheel/adapters/idletest"
+)
+
+// observed are credentials that show what ServerHandshake returns.
+type observed struct {
+	credentials.TransportCredentials
+	conns chan net.Conn
+}
+
+func (o observed) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	nc, info, err := o.TransportCredentials.ServerHandshake(nc)
+	if err == nil {
+		o.conns <- nc
+	}
+	return nc, info, err
+}
+
+func (o observed) Clone() credentials.TransportCredentials { return o }
+
+// serveOne wraps bare, and returns the listener and a connection to it as a server has it.
+func serveOne(t *testing.T, bare net.Listener, dial func() (net.Conn, error)) (*Listener, net.Conn) {
+	t.Helper()
+	l, err := Wrap(bare, Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds := observed{l.Credentials(nil), make(chan net.Conn, 1)}
+	server := grpc.NewServer(grpc.Creds(creds))
+	go server.Serve(l)
+	t.Cleanup(server.Stop)
+	client, err := grpc.NewClient("passthrough:///server", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dial() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	client.Connect()
+	return l, <-creds.conns
+}
+
+// TestSocketOptions: channelz reads the options of a socket from what implements syscall.Conn.
+func TestSocketOptions(t *testing.T) {
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, nc := serveOne(t, bare, func() (net.Conn, error) { return net.Dial("tcp", bare.Addr().String()) })
+	for what, v := range map[string]any{"listener": l, "connection": nc} {
+		sc, ok := v.(syscall.Conn)
+		if !ok {
+			t.Errorf("the %s is no syscall.Conn", what)
+			continue
+		}
+		raw, err := sc.SyscallConn()
+		if err != nil {
+			t.Errorf("the %s: %v", what, err)
+			continue
+		}
+		called := false
+		if err := raw.Control(func(uintptr) { called = true }); err != nil || !called {
+			t.Errorf("the %s: Control called its function: %v, %v", what, called, err)
+		}
+	}
+}
+
+// TestNoSocket: a pipe doesn't claim to have a socket.
+func TestNoSocket(t *testing.T) {
+	pipes := idletest.NewListener()
+	l, nc := serveOne(t, pipes, pipes.Dial)
+	if raw, err := l.SyscallConn(); raw != nil || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("the listener: %v, %v", raw, err)
+	}
+	if _, ok := nc.(syscall.Conn); ok {
+		t.Error("the connection is a syscall.Conn")
+	}
+}
