@@ -186,7 +186,7 @@ func (l *life) OnDrain() {
 		return
 	}
 	l.told = append(l.told, l.world.real())
-	if l.conn.state.Load()&draining == 0 || l.ledger.drained {
+	if l.conn.state.Load()&draining == 0 || l.ledger.drained || l.ledger.again && l.hasToFollow() {
 		if !l.world.explains(l) {
 			l.world.errorf("at %v: OnDrain for no reason: %v", now, l)
 		}
@@ -203,6 +203,13 @@ func (l *life) OnDrain() {
 		l.meddle("Drain", false)
 	}
 	l.maybeThrow("OnDrain")
+}
+
+// hasToFollow reports whether the core still has a policy that was replaced. Then it may have the
+// flag of a drain by that policy, so OnDrain is called for an operation.
+func (l *life) hasToFollow() bool {
+	p := l.conn.phase.Load()
+	return p != p.latest()
 }
 
 func (l *life) Ping() error {
