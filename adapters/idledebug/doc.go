@@ -41,7 +41,8 @@
 // once per census. Censuses and descriptions run in the passes of the tracker, in small steps.
 //
 // New makes the trackers record their last ends ([idle.Tracker.RecentEnds]), until they are
-// closed. That costs about 90 ns for each connection that ends.
+// closed. Each connection that ends then fills in a record, which costs far
+// less than closing it.
 //
 // # JSON
 //

@@ -124,6 +124,7 @@ var troubles = map[string][]string{
 	"IdlewheelPingsMissed":      {`idlewheel_pings_missed_total 0+300x1600`},
 	"IdlewheelEvicting":         {`idlewheel_connections_ended_total{reason="evict"} 0+20x1600`},
 	"IdlewheelRefusing":         {`idlewheel_connections_refused_total{limit="key"} 0x1590 0+5x10`},
+	"IdlewheelFull":             {`idlewheel_connections_refused_total{limit="full"} 3x1590 3+300x10`},
 	"IdlewheelNearlyFull":       {`idlewheel_connections 5000x1580 9500x20`},
 	"IdlewheelUnusualReason":    {`idlewheel_connections_ended_total{reason="read"} 0x1560 0+200x40`},
 	"IdlewheelEndReportsLost":   {`idlewheel_end_reports_lost_total 0x1598 10x2`},
@@ -151,7 +152,10 @@ var troubles = map[string][]string{
 	"FleetUneven":               {`fleet_clients{node="node3",fleet="fleet"} 0x1600`, `fleet_clients{node="node2",fleet="fleet"} 19000x1600`},
 }
 
-// TestAlerts has each alert fire alone, and none on calm series.
+// accompanied are alerts with which another one fires.
+var accompanied = map[string]string{"IdlewheelFull": "IdlewheelRefusing"}
+
+// TestAlerts: each alert fires on its series and no other one does, and none on calm series.
 func TestAlerts(t *testing.T) {
 	all := rules(t)
 	for _, r := range all {
@@ -163,8 +167,25 @@ func TestAlerts(t *testing.T) {
 		t.Errorf("%q fire on calm series", got)
 	}
 	for alert, series := range troubles {
-		if got := firing(t, all, slices.Concat(series, calm)); !slices.Equal(got, []string{alert}) {
-			t.Errorf("%q fire on the trouble of %s", got, alert)
+		want := []string{alert}
+		if with := accompanied[alert]; with != "" {
+			want = []string{with, alert} // in the order of the file
+		}
+		if got := firing(t, all, slices.Concat(series, calm)); !slices.Equal(got, want) {
+			t.Errorf("%q fire on the trouble of %s, want %q", got, alert, want)
+		}
+	}
+}
+
+// TestFullForMostOnly: IdlewheelFull doesn't fire if the tracker refuses fewer than it accepts,
+// or if another limit refuses.
+func TestFullForMostOnly(t *testing.T) {
+	for _, refused := range []string{
+		`idlewheel_connections_refused_total{limit="full"} 3x1590 3+60x10`,
+		`idlewheel_connections_refused_total{limit="key"} 0x1590 0+300x10`,
+	} {
+		if got := firing(t, rules(t), slices.Concat([]string{refused}, calm)); !slices.Equal(got, []string{"IdlewheelRefusing"}) {
+			t.Errorf("%q fire on %s", got, refused)
 		}
 	}
 }

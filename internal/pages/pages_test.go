@@ -191,6 +191,24 @@ func TestTests(t *testing.T) {
 	}
 }
 
+var (
+	figures     = regexp.MustCompile(`(?s)<!-- figures: .*?<!-- end of figures -->`)
+	nanoseconds = regexp.MustCompile(`[0-9] (?:ns|µs)\b.*`)
+)
+
+// TestFiguresComeFromResults: what a page says in nanoseconds has been measured, so it's in a
+// block that bench/figures writes, or in a decision, with a date.
+func TestFiguresComeFromResults(t *testing.T) {
+	for _, page := range append(files(t, ".md"), "idle/doc.go") {
+		if strings.HasPrefix(page, "docs/decisions/") || strings.HasPrefix(page, "bench/figures/") || strings.HasPrefix(page, "examples/") || page == "CHANGELOG.md" {
+			continue
+		}
+		for _, figure := range nanoseconds.FindAllString(figures.ReplaceAllString(read(t, page), ""), -1) {
+			t.Errorf("%s has a figure that no command writes: %q", page, figure)
+		}
+	}
+}
+
 // TestLength: a newcomer reads the README in minutes, and DESIGN in half an hour.
 func TestLength(t *testing.T) {
 	for page, most := range map[string]int{"README.md": 1000, "DESIGN.md": 4500} {
