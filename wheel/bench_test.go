@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The benchmarks come in pairs: what the wheel does, and time.Timer.Reset on
-// the same number of timers in the same run. Ticks are of 10 ms and timeouts of
-// a minute, with a minute's spread.
+// The benchmarks come in pairs: the wheel, and time.Timer.Reset on the same
+// number of timers in the same run. With a tick of 10 ms, timeouts are one to
+// two minutes.
 
 const benchTimeout = 6000
 
@@ -95,8 +95,8 @@ func BenchmarkResetRandomTimeTimer(b *testing.B) {
 	}
 }
 
-// BenchmarkSilence is the cost of an Advance by one tick over a million timers
-// none of which is near.
+// BenchmarkSilence is the cost of an Advance by one tick if a million timers are
+// pending and all of them are far away.
 func BenchmarkSilence(b *testing.B) {
 	w := &Wheel{}
 	tasks := make([]task, 1_000_000)

@@ -8,19 +8,19 @@ import (
 	"unsafe"
 )
 
-// task is what the tests time. Its deadline may move later without telling the
-// wheel, which is what the wheel is for.
+// A task has a timer. Its deadline may move later without a call to the wheel,
+// because that's how the wheel is meant to be used.
 type task struct {
 	timer    Timer
 	id       int
 	deadline uint64
-	armed    bool // the oracle's view: pending, or popped and not yet looked at
+	armed    bool // the oracle's view: the timer should be pending
 }
 
 func taskOf(t *Timer) *task { return (*task)(unsafe.Pointer(t)) }
 
-// world runs a wheel beside a deliberately dumb oracle: every task in a slice,
-// and the tasks due found by looking at all of them.
+// A world compares a wheel with an oracle that's too simple to be wrong: a slice of
+// all tasks, which it searches for those that are due.
 type world struct {
 	t     testing.TB
 	wheel *Wheel
@@ -48,16 +48,16 @@ func (w *world) cancel(k *task) {
 	k.armed = false
 }
 
-// postpone moves the deadline of a pending task later, silently.
+// postpone moves the deadline of a pending task later, without a call to the wheel.
 func (w *world) postpone(k *task, by uint64) {
 	if k.armed {
 		k.deadline += by
 	}
 }
 
-// advance runs the loop of the package comment, at most budget pops a pass but
-// as many passes as it takes, and compares what fired with the oracle. during
-// is called after every task that fires, and may do anything.
+// advance runs the loop of the package comment until nothing is left, with at most
+// budget pops in a pass. It compares the tasks that fired with the oracle. during is
+// called after every task that fires, and may do anything.
 func (w *world) advance(to uint64, budget int, during func(*task)) {
 	w.check()
 	w.now = max(w.now, to)
@@ -99,8 +99,8 @@ func (w *world) advance(to uint64, budget int, during func(*task)) {
 	w.check()
 }
 
-// isLate tells whether k was scheduled in the past during this very pass, and
-// so is for the next one.
+// isLate reports whether k was scheduled for the past during this pass, so it
+// comes up in the next one.
 func (w *world) isLate(k *task) bool { return slices.Contains(w.wheel.late.members(), &k.timer) }
 
 // members lists a ring from its front.
@@ -111,7 +111,7 @@ func (r *Timer) members() (all []*Timer) {
 	return all
 }
 
-// check holds the wheel's invariants against the oracle.
+// check compares the wheel with the oracle, and checks its invariants.
 func (w *world) check() {
 	armed, earliest := 0, ^uint64(0)
 	for _, k := range w.tasks {
@@ -139,7 +139,7 @@ func (w *world) check() {
 	w.checkLevels()
 }
 
-// checkTickless asserts that nothing comes up before the announced tick.
+// checkTickless checks that nothing comes up before the tick that Next returned.
 func (w *world) checkTickless(next uint64) {
 	w.wheel.Advance(next - 1)
 	w.now = max(w.now, next-1)
@@ -148,7 +148,7 @@ func (w *world) checkTickless(next uint64) {
 	}
 }
 
-// checkLevels asserts that each level's bits cover its rings.
+// checkLevels checks that the bit of every slot with a timer is set.
 func (w *world) checkLevels() {
 	for i := range w.wheel.rings {
 		level, slot := i/slots, i%slots
@@ -158,8 +158,7 @@ func (w *world) checkLevels() {
 	}
 }
 
-// step does one random operation drawn from next, which returns numbers below
-// its argument.
+// step does one random operation. next returns random numbers below its argument.
 func (w *world) step(next func(n uint64) uint64) {
 	k := w.tasks[next(uint64(len(w.tasks)))]
 	distance := func() uint64 { return next(1 << next(30)) }
@@ -180,7 +179,7 @@ func (w *world) step(next func(n uint64) uint64) {
 		reactions := 0
 		w.advance(w.now+distance(), int(1+next(4)), func(fired *task) {
 			if reactions++; reactions > 50 {
-				return // a task that re-arms itself for now would never end
+				return // or tasks that schedule themselves for now would go on forever
 			}
 			other := w.tasks[next(uint64(len(w.tasks)))]
 			switch next(4) {
@@ -207,8 +206,8 @@ func TestRandomAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestNearbyAgainstOracle stays within a few slots, so that the seams of the lowest
-// levels are crossed all the time.
+// TestNearbyAgainstOracle stays within 300 ticks, so that timers move between the
+// lowest levels all the time.
 func TestNearbyAgainstOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

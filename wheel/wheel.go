@@ -13,7 +13,7 @@
 //     slot comes up exactly at its tick. In higher levels, the slot comes up early,
 //     by less than an eighth of the distance. The owner then schedules the timer
 //     again, and it moves to a lower level.
-//   - A Timer does not store its deadline. When its slot comes up, at any level,
+//   - A Timer doesn't store its deadline. When its slot comes up, at any level,
 //     [Wheel.Pop] returns it. The owner then looks up the current deadline, and
 //     either acts or schedules the timer again. So moving a deadline later needs no
 //     call.
@@ -32,13 +32,13 @@
 //		task.run()
 //	}
 //
-// A Wheel has one owner at a time and is not safe for concurrent use.
+// A Wheel has one owner at a time and isn't safe for concurrent use.
 //
 // The scheme is that of Varghese and Lauck, "Hashed and Hierarchical Timing
 // Wheels" (SOSP 1987), with two additions. Each level has a word of occupancy
 // bits, as in W. Ahern's timeout.c, so empty slots cost nothing, even if time
 // jumps far. And levels overlap: a slot covers as much as 8 slots of the level below,
-// not 64, as in Linux's kernel/time/timer.c. So distant timers do not all come up at
+// not 64, as in Linux's kernel/time/timer.c. So distant timers don't all come up at
 // once.
 package wheel
 
@@ -60,8 +60,8 @@ type Wheel struct {
 	len int
 
 	// occupied has a bit for each slot. If the bit is clear, the slot is empty. If
-	// it's set, the slot may still be empty: a timer does not know its slot, so
-	// Cancel cannot clear the bit. firstOf clears such bits when it finds them, at
+	// it's set, the slot may still be empty: a timer doesn't know its slot, so
+	// Cancel can't clear the bit. firstOf clears such bits when it finds them, at
 	// most one per Schedule.
 	occupied [levels]uint64
 	rings    [levels * slots]Timer
@@ -82,7 +82,7 @@ func (w *Wheel) Len() int { return w.len }
 
 // Schedule makes t pending, so that Pop returns it at the given tick or earlier.
 // If t is already pending it is moved. Schedule returns the tick at which t's
-// slot comes up. A timer whose tick is not after Now comes up at the next
+// slot comes up. A timer whose tick isn't after Now comes up at the next
 // Advance. The wheel retains t until it is popped or cancelled.
 func (w *Wheel) Schedule(t *Timer, tick uint64) (up uint64) {
 	if t.next != nil {
@@ -96,7 +96,7 @@ func (w *Wheel) Schedule(t *Timer, tick uint64) (up uint64) {
 }
 
 // Cancel makes t not pending. It reports whether t was pending. A timer waiting
-// for Pop is pending; after Cancel, Pop does not return it.
+// for Pop is pending; after Cancel, Pop doesn't return it.
 func (w *Wheel) Cancel(t *Timer) bool {
 	if t.next == nil {
 		return false
@@ -110,7 +110,7 @@ func (w *Wheel) Cancel(t *Timer) bool {
 // Advance moves time to now, and makes the timers of all slots that have come up
 // ready for Pop. Its cost depends on the number of those slots, at most 64 per level,
 // and not on the number of timers or the time that has passed. If now is before Now,
-// time does not change, and only timers that were scheduled late become ready.
+// time doesn't change, and only timers that were scheduled late become ready.
 func (w *Wheel) Advance(now uint64) {
 	w.due.take(&w.late)
 	for { // w.now must not change yet, because first measures from it
@@ -237,7 +237,7 @@ func (w *Wheel) firstOf(level int) (slot, bool) {
 }
 
 // Timer is an entry of a [Wheel]. Embed it in the struct that you want to time. The
-// zero value is not pending. While a Timer is pending it belongs to one wheel, and
+// zero value isn't pending. While a Timer is pending it belongs to one wheel, and
 // must not be copied or freed.
 //
 // A Timer is two pointers. It has no pointer to the struct that contains it. Make it
@@ -246,7 +246,7 @@ type Timer struct {
 	next, prev *Timer // both nil if not pending
 }
 
-// Pending reports whether t has been scheduled and has not been popped or
+// Pending reports whether t has been scheduled and hasn't been popped or
 // cancelled since.
 func (t *Timer) Pending() bool { return t.next != nil }
 
@@ -267,7 +267,7 @@ func (r *Timer) push(t *Timer) {
 	last.next, r.prev = t, t
 }
 
-// unlink removes t from its ring. It does not change t's own links.
+// unlink removes t from its ring. It doesn't change t's own links.
 func (t *Timer) unlink() {
 	t.prev.next, t.next.prev = t.next, t.prev
 }

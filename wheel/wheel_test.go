@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// run advances only to announced wake-ups until the wheel is empty, and tells
-// at which tick each task fired, how many wake-ups it took, and how many times
-// a task came up too early and was placed again.
+// run advances from one result of Next to the following one until the wheel is empty.
+// It returns the tick at which each task fired, the number of wake-ups, and how often
+// a task came up before its deadline and was scheduled again.
 func run(w *Wheel, until uint64) (fired map[int]uint64, wakes, replaced int) {
 	fired = map[int]uint64{}
 	for {
@@ -128,8 +128,8 @@ func TestSameHour(t *testing.T) {
 	}
 }
 
-// TestScheduleTellsWhenTheSlotComesUp schedules one timer at many distances, which
-// may be beyond the horizon.
+// TestScheduleTellsWhenTheSlotComesUp schedules one timer at many distances, some of
+// which are beyond the reach of the highest level.
 func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 	const now = 12345
 	{
@@ -149,8 +149,9 @@ func TestScheduleTellsWhenTheSlotComesUp(t *testing.T) {
 	}
 }
 
-// TestOrderOfWhatComesUpTogether has timers come up in one Advance: what is late,
-// then what has reached its tick, and then what may have come up early.
+// TestOrderOfWhatComesUpTogether: of timers that come up in one Advance, Pop first
+// returns those scheduled for the past, then those that have reached their tick, and
+// then those that may have come up early.
 func TestOrderOfWhatComesUpTogether(t *testing.T) {
 	var w Wheel
 	var timers [5]Timer
@@ -172,8 +173,9 @@ func TestOrderOfWhatComesUpTogether(t *testing.T) {
 	}
 }
 
-// TestDueOvertakesEarly leaves timers that came up early unpopped, and has others reach
-// their tick meanwhile. Those overtake, but not forever.
+// TestDueOvertakesEarly: some timers that came up early still wait for Pop when others
+// reach their tick. Three in four of those that Pop returns are then due, so the early
+// ones don't starve.
 func TestDueOvertakesEarly(t *testing.T) {
 	var w Wheel
 	var far, near [100]Timer
@@ -239,7 +241,7 @@ func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
 		t.Error("popped before Advance")
 	}
 	w.Advance(100)
-	for range 3 { // re-arming itself in the past must not keep Pop busy forever
+	for range 3 { // a timer scheduled again for the past must not keep Pop busy forever
 		if w.Pop() != &k.timer {
 			t.Fatal("a past deadline did not come up at the next Advance")
 		}
@@ -251,9 +253,9 @@ func TestPastFiresAtNextAdvanceOnly(t *testing.T) {
 	}
 }
 
-// TestPlacementsPerTimeout is the property that makes laziness cheap: with one
-// deadline that moves with every activity, a timer comes up at most twice per
-// timeout, whatever the rate of activity.
+// TestPlacementsPerTimeout: if every activity moves the deadline, the timer still
+// comes up at most twice per timeout, at any rate of activity. That's why moving a
+// deadline can be so cheap.
 func TestPlacementsPerTimeout(t *testing.T) {
 	const elapsed = 1 << 16
 	for _, timeout := range []uint64{1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4159, 6000, 8191, 20000} {
