@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Types of frames, flags, settings and codes, as RFC 9113 has them.
+// Types of frames, flags, settings and error codes of RFC 9113.
 const (
 	typeData, typeHeaders, typeReset, typeSettings = 0, 1, 3, 4
 	typePing, typeGoAway, typeWindowUpdate         = 6, 7, 8
@@ -19,7 +19,7 @@ const (
 	codeCancel = 8
 )
 
-// A frame is one of HTTP/2.
+// A frame is an HTTP/2 frame.
 type frame struct {
 	kind, flags byte
 	stream      uint32
@@ -49,7 +49,7 @@ func readFrame(r io.Reader) (f frame, err error) {
 	return f, err
 }
 
-// bytes returns f as it is sent.
+// bytes returns the bytes of f on the wire.
 func (f frame) bytes() []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(f.payload))<<8|uint32(f.kind))
 	b = binary.BigEndian.AppendUint32(append(b, f.flags), f.stream)
@@ -60,7 +60,7 @@ func windowUpdate(stream uint32, n int) frame {
 	return frame{kind: typeWindowUpdate, stream: stream, payload: binary.BigEndian.AppendUint32(nil, uint32(n))}
 }
 
-// requestBlock returns the header block of a request. It leaves no state behind.
+// requestBlock returns the header block of a request. It doesn't use the dynamic table.
 func requestBlock(path string) []byte {
 	const post, http, authority, withoutIndex = 0x83, 0x86, 0x01, 0x04
 	b := append([]byte{post, http, authority, 3}, "sim"...)

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// kinds are what clients of HTTP/1 do.
+// kinds are the kinds of HTTP/1 clients.
 var kinds = []func(*Client){
 	honest, honest, honest, honest, impatient, slowHandler,
 	noHeader, halfHeader, halfBody, idles, neverReads,
 }
 
-// A caller is a Client of HTTP/1.
+// A caller is an HTTP/1 client.
 type caller struct {
 	*Client
 	in *bufio.Reader
 }
 
-// connect returns nil if the server has left.
+// connect returns nil if the server no longer accepts.
 func connect(c *Client) *caller {
 	if !c.Dial() {
 		return nil
@@ -34,7 +34,7 @@ func request(o order, body int) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n%s", o.path(), body, strings.Repeat("b", body))
 }
 
-// send writes text in pieces, with pauses that a limit allows.
+// send writes text in pieces, with pauses that the limits allow.
 func (c *caller) send(text string) error {
 	for len(text) > 0 {
 		n := len(text)
@@ -55,7 +55,7 @@ func (c *caller) send(text string) error {
 	return nil
 }
 
-// exchange makes a request and reads its response. It reports whether the connection can go on.
+// exchange makes a request and reads its response. It reports whether the connection can be used again.
 func (c *caller) exchange() bool {
 	o := order{c.NextID(), c.Rand.IntN(60_000), time.Duration(c.Rand.IntN(200)) * time.Millisecond, "plain"}
 	switch c.Rand.IntN(8) {
@@ -89,7 +89,7 @@ func (c *caller) exchange() bool {
 	return !r.Close
 }
 
-// honest makes requests. Often the next one comes at the moment at which KeepAliveTimeout passes.
+// honest makes requests. Half of them come just when KeepAliveTimeout passes.
 func honest(client *Client) {
 	for range 5 {
 		c := connect(client)
@@ -110,7 +110,7 @@ func honest(client *Client) {
 	}
 }
 
-// impatient goes away in the middle.
+// impatient leaves in the middle of a request or a response.
 func impatient(client *Client) {
 	c := connect(client)
 	if c == nil {
@@ -131,8 +131,8 @@ func impatient(client *Client) {
 	}
 }
 
-// slowHandler has a handler respond at the moment at which its HandlerTimeout passes. Either the
-// handler answers or the timeout does.
+// slowHandler asks for a handler that responds just when its HandlerTimeout passes. The answer has
+// to be the handler's or the timeout's, never a mixture.
 func slowHandler(client *Client) {
 	for range 10 {
 		c := connect(client)
@@ -164,7 +164,7 @@ func slowHandler(client *Client) {
 
 func noHeader(c *Client) {
 	if c.Dial() {
-		c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // in which net/http doesn't read
+		c.WantEnd(time.Now(), "HandshakeTimeout", limits.HandshakeTimeout, LateAddr) // net/http doesn't read while RemoteAddr blocks
 	}
 }
 
@@ -172,9 +172,9 @@ func halfHeader(c *Client) {
 	if !c.Dial() {
 		return
 	}
-	go io.Copy(io.Discard, c.Conn) // the 408
+	go io.Copy(io.Discard, c.Conn) // the 408 response
 	since := time.Now()
-	for _, b := range "POST / HT" { // a trickle gains nothing
+	for _, b := range "POST / HT" { // a trickle doesn't extend the limit
 		io.WriteString(c.Conn, string(b))
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -191,7 +191,7 @@ func halfBody(c *Client) {
 	c.WantEnd(time.Now(), "BodyTimeout", limits.BodyTimeout, 0)
 }
 
-// idles makes a request and then none. Some clients send a blank line after a body.
+// idles makes one request. Half of these clients then send a blank line, which begins no request.
 func idles(client *Client) {
 	c := connect(client)
 	if c == nil || !c.exchange() {
@@ -211,8 +211,8 @@ func idles(client *Client) {
 	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, 0)
 }
 
-// neverReads takes several responses fast, large ones or small ones for which no write waits, and
-// nothing of the next one.
+// neverReads reads some responses fast and then none of the next one. They are large, or so small
+// that no write waits for them.
 func neverReads(client *Client) {
 	c := connect(client)
 	if c == nil {
@@ -226,7 +226,7 @@ func neverReads(client *Client) {
 		io.WriteString(c.Conn, request(order{c.NextID(), size, 0, "plain"}, 0))
 		r, err := http.ReadResponse(c.in, nil)
 		if err != nil {
-			return // the drain
+			return // because of the drain
 		}
 		if n, err := io.Copy(io.Discard, r.Body); err != nil {
 			c.Errorf("a download was cut after %d bytes: %v", n, err)
@@ -238,6 +238,6 @@ func neverReads(client *Client) {
 	}
 	since := time.Now()
 	io.WriteString(c.Conn, request(order{c.NextID(), 1_000_000, 0, "plain"}, 0))
-	setting, limit, more := c.writeLimit(Buffer + 16<<10) // what the network and a step of a write hold, which pays
+	setting, limit, more := c.writeLimit(Buffer + 16<<10) // what the network and one step of a write hold counts as read
 	c.WantEnd(since, setting, limit, more)
 }

@@ -61,17 +61,17 @@ func runAll(t *testing.T, start func(*World, net.Listener, httplimits.Timeouts) 
 	}
 }
 
-// byTimeout reports whether the world of a seed limits writes by WriteTimeout and not by WriteRate.
+// byTimeout reports whether the world of a seed has WriteTimeout instead of WriteRate.
 func byTimeout(seed uint64) bool { return seed%4 == 3 }
 
-// stall is the WriteTimeout of such worlds.
+// stall is the WriteTimeout of those worlds.
 const stall = 5 * time.Second
 
-// writeLimit returns what ends a client that doesn't read, and by how much bytes that were taken at
-// once delay that.
+// writeLimit returns the limit that ends a client that doesn't read. more is how much later that is
+// because the network accepted held bytes at once.
 func (w *World) writeLimit(held time.Duration) (setting string, limit, more time.Duration) {
 	switch {
-	case byTimeout(w.Seed) && w.Kernel == simnet.Partial: // the first look at the queue may say that it moves
+	case byTimeout(w.Seed) && w.Kernel == simnet.Partial: // the first check of the send queue may find that it has moved
 		return "WriteTimeout", stall, stall
 	case byTimeout(w.Seed):
 		return "WriteTimeout", stall, 0
@@ -84,8 +84,8 @@ var quiet = log.New(io.Discard, "", 0)
 // handlerLimit is the HandlerTimeout that some handlers set.
 const handlerLimit = 10 * Tick
 
-// An order is what a client asks a handler for. It is the path of a request:
-// /id/size/milliseconds/kind.
+// An order says what a handler should do. It's in the path of the request:
+// /id/size/nanoseconds/kind.
 type order struct {
 	id   string
 	size int           // of the response
@@ -105,18 +105,18 @@ func parseOrder(path string) (o order) {
 	return o
 }
 
-// statuses are the kinds of orders, and how they are answered.
+// statuses are the kinds of orders, with the status of the response.
 var statuses = map[string]int{
 	"plain":   http.StatusOK,
-	"error":   http.StatusInternalServerError, // by the server's function for errors
+	"error":   http.StatusInternalServerError, // by the server's own function for errors
 	"timeout": http.StatusServiceUnavailable,
 	"limited": http.StatusOK, // with a HandlerTimeout
-	"own":     http.StatusOK, // with read deadlines of the handler's
+	"own":     http.StatusOK, // the handler sets read deadlines of its own
 	"hints":   http.StatusOK, // after a 103
 	"hangs":   http.StatusOK, // the response begins before the body is read
 }
 
-// stamp returns the value of a response's header At.
+// stamp returns the value of the header At, the time of the response.
 func stamp() string { return time.Now().Format(time.RFC3339Nano) }
 
 func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error) {
@@ -143,7 +143,7 @@ type adapter interface {
 	Tracker() *idle.Tracker
 }
 
-// behind completes a server that accepts from l, and limits its connections by key.
+// behind adds the functions of l to a server that accepts from it, and sets a limit by key.
 func behind(l adapter, s Server) (Server, error) {
 	s.Stats = l.Stats
 	return s, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
@@ -167,7 +167,7 @@ func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	case "own":
 		rc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // as good as none
+		rc.SetReadDeadline(time.Now().AddDate(300, 0, 0)) // too far away to matter
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		if o.kind == "own" && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -189,7 +189,7 @@ func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
 	io.WriteString(rw, text)
 }
 
-// warmUp starts the goroutine of fasthttp that never ends.
+// warmUp starts a goroutine of fasthttp that never ends, outside of virtual time.
 func warmUp(t *testing.T) {
 	var r fasthttp.Response
 	if err := r.Write(bufio.NewWriter(io.Discard)); err != nil {
@@ -215,7 +215,7 @@ func startFastHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Serve
 	return behind(l, Server{
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlefasthttp.Shutdown(ctx, d, l) },
-		Rest:     11 * time.Second, // its pool of workers
+		Rest:     11 * time.Second, // fasthttp's pool of workers
 	})
 }
 
@@ -250,16 +250,16 @@ func (w *World) serveFastHTTP(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// sleeps is a reader of nothing that takes a while.
+// sleeps is a reader that sleeps and then returns io.EOF.
 type sleeps time.Duration
 
 func (s sleeps) Read([]byte) (int, error) { time.Sleep(time.Duration(s)); return 0, io.EOF }
 
-// A prober is a listener whose connections are read as by net/http of Go 1.28 (golang/go#80735):
-// after each response with a short deadline first. The server's hook has to tell them of that.
+// A prober is a listener whose connections read as net/http of Go 1.28 does (golang/go#80735): the
+// first Read after each response has a short deadline. The server's hook calls responded for that.
 type prober struct{ net.Listener }
 
-// mayProbe has half of the worlds accept from l by a prober.
+// mayProbe returns a prober around l in half of the worlds, and l in the others.
 func (w *World) mayProbe(l net.Listener) net.Listener {
 	if w.IntN(2) == 0 {
 		return prober{l}
@@ -277,7 +277,7 @@ func (p prober) Accept() (net.Conn, error) {
 
 type probed struct {
 	net.Conn
-	isIdle bool // a response has been sent, and nothing read since
+	isIdle bool // a response has been sent, and no Read has begun since
 }
 
 func (p *probed) NetConn() net.Conn { return p.Conn }
@@ -295,7 +295,7 @@ func (p *probed) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// responded has the next Read of nc probe, if it does so.
+// responded makes the next Read probe, if nc is from a prober.
 func responded(nc net.Conn) {
 	if p, ok := nc.(*probed); ok {
 		p.isIdle = true

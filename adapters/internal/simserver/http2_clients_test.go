@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 )
 
-// kinds2 are what clients of HTTP/2 do.
+// kinds2 are the kinds of HTTP/2 clients.
 func kinds2(secure bool) (all []func(*Client)) {
 	for _, kind := range []func(*Client, bool){
 		honest2, honest2, honest2, honest2, honest2, leaves2, badStream, badStream, idles2, noPreface, halfBlock, neverReads2,
@@ -18,7 +18,7 @@ func kinds2(secure bool) (all []func(*Client)) {
 	return all
 }
 
-// honest2 makes requests. Often the next ones come at the moment at which KeepAliveTimeout passes.
+// honest2 makes requests. Often the next ones come just when KeepAliveTimeout passes.
 func honest2(c *Client, secure bool) {
 	for range 3 {
 		t := talk(c, secure)
@@ -42,7 +42,7 @@ func honest2(c *Client, secure bool) {
 	}
 }
 
-// leaves2 goes away in the middle.
+// leaves2 leaves in the middle of a request or a response.
 func leaves2(c *Client, secure bool) {
 	t := talk(c, secure)
 	if t == nil {
@@ -59,7 +59,7 @@ func leaves2(c *Client, secure bool) {
 	<-t.over
 }
 
-// badStream has one stream that stops, among others that go on.
+// badStream has one stream that stops, beside others that are served.
 func badStream(client *Client, secure bool) {
 	t := talk(client, secure)
 	if t == nil {
@@ -80,7 +80,7 @@ func badStream(client *Client, secure bool) {
 		}
 		t.data(bad, 100, false)
 		since = time.Now()
-		if kind == 1 { // padding is not body
+		if kind == 1 { // padding isn't part of the body
 			go func() {
 				for t.write(frame{kind: typeData, flags: flagPadded, stream: bad.stream, payload: append([]byte{50}, make([]byte, 50)...)}) == nil {
 					time.Sleep(time.Second)
@@ -98,7 +98,7 @@ func badStream(client *Client, secure bool) {
 		if bad = t.open(o, false, true); bad == nil {
 			return
 		}
-	case 4: // it converses, and may be silent
+	case 4: // the response has begun, so the client may be silent
 		o.kind = "hangs"
 		if bad = t.open(o, true, false); bad == nil {
 			return
@@ -143,7 +143,7 @@ func badStream(client *Client, secure bool) {
 	}
 }
 
-// idles2 makes requests and then none, but pings.
+// idles2 makes some requests and then only sends PINGs.
 func idles2(c *Client, secure bool) {
 	t := talk(c, secure)
 	if t == nil {
@@ -162,7 +162,7 @@ func idles2(c *Client, secure bool) {
 			time.Sleep(300 * time.Millisecond)
 		}
 	}()
-	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, time.Second) // in which it may answer GOAWAY
+	c.WantEnd(since, "KeepAliveTimeout", limits.KeepAliveTimeout, time.Second) // within which it may answer the GOAWAY
 	<-t.over
 }
 
@@ -176,7 +176,7 @@ func noPreface(c *Client, secure bool) {
 	case c.Rand.IntN(2) == 0:
 	case secure:
 		t.nc.(*tls.Conn).Handshake()
-	default: // which might be HTTP/1
+	default: // ten bytes, which might begin an HTTP/1 request
 		io.WriteString(t.nc, http2conn.Preface[:10])
 		c.WantEnd(since, "HeaderTimeout", limits.HeaderTimeout, 0)
 		return
@@ -184,7 +184,7 @@ func noPreface(c *Client, secure bool) {
 	c.WantEnd(since, "HandshakeTimeout", limits.HandshakeTimeout, LateAddr)
 }
 
-// halfBlock does not end a header block.
+// halfBlock begins a header block and doesn't end it.
 func halfBlock(c *Client, secure bool) {
 	t := talk(c, secure)
 	if t == nil {
@@ -204,7 +204,7 @@ func halfBlock(c *Client, secure bool) {
 	<-t.over
 }
 
-// neverReads2 opens the windows wide and reads nothing.
+// neverReads2 opens the flow-control windows wide and stops reading.
 func neverReads2(c *Client, secure bool) {
 	t := talk(c, secure)
 	if t == nil {

@@ -26,7 +26,7 @@ import (
 )
 
 func TestHTTP2(t *testing.T) {
-	httpsuite.Identity() // outside of a bubble
+	httpsuite.Identity() // outside of virtual time
 	runAll(t, func(w *World, ln net.Listener, l httplimits.Timeouts) (Server, error) {
 		return startHTTP2(w, ln, l, false)
 	}, kinds2(false))
@@ -39,7 +39,7 @@ func TestHTTP2OverTLS(t *testing.T) {
 	}, kinds2(true))
 }
 
-// streamTotal is the limit of all streams, in worlds that have one.
+// streamTotal is the StreamTotal of half of the worlds.
 const streamTotal = 20 * time.Second
 
 func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bool) (Server, error) {
@@ -64,31 +64,31 @@ func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bo
 	})
 }
 
-// A talker is a Client of HTTP/2. It has a goroutine that reads.
+// A talker is an HTTP/2 client. A goroutine reads its frames.
 type talker struct {
 	*Client
 	nc   net.Conn      // carries plaintext
-	pace time.Duration // once, reads stop for so long
-	over chan struct{} // closed when nothing is read any more
+	pace time.Duration // how long reading pauses once
+	over chan struct{} // closed when the reader has ended
 
 	writing sync.Mutex
-	mute    bool           // nothing more is written
-	fields  *hpack.Decoder // the reader's
+	mute    bool           // if set, write drops all frames
+	fields  *hpack.Decoder // used by the reader only
 
 	mu     sync.Mutex
 	calls  map[uint32]*call
 	lastID uint32
 	rested time.Time // when the latest stream ended
 	told   bool      // a GOAWAY has arrived
-	last   uint32    // the last stream that it accepts
+	last   uint32    // the last stream that the GOAWAY accepts
 }
 
 // A call is a stream.
 type call struct {
 	order
 	stream uint32
-	stalls bool          // its window is never opened again
-	done   chan struct{} // closed when no more of it will arrive
+	stalls bool          // the client never opens its window again
+	done   chan struct{} // closed when nothing more will arrive for it
 
 	// These belong to the reader until done is closed.
 	status  string
@@ -100,7 +100,7 @@ type call struct {
 	resetAt time.Time
 }
 
-// talk connects and says hello. It returns nil if the server has left.
+// talk connects. It returns nil if the server no longer accepts.
 func talk(c *Client, secure bool) *talker {
 	if !c.Dial() {
 		return nil
@@ -115,7 +115,7 @@ func talk(c *Client, secure bool) *talker {
 	return t
 }
 
-// hello begins the conversation. Streams have a window of the given size.
+// hello sends the preface and starts the reader. Streams begin with the given window.
 func (t *talker) hello(window uint32) *talker {
 	io.WriteString(t.nc, http2conn.Preface)
 	t.write(frame{kind: typeSettings, payload: binary.BigEndian.AppendUint32([]byte{0, settingInitialWindow}, window)})
@@ -140,8 +140,8 @@ func (t *talker) write(frames ...frame) error {
 	return nil
 }
 
-// open begins a request, whose header is followed by a body if it has one. It returns nil if the client
-// may open no stream.
+// open begins a request. If it has a body, that has to follow. open returns nil if the connection
+// has ended.
 func (t *talker) open(o order, body, stalls bool) *call {
 	t.mu.Lock()
 	select {
@@ -176,7 +176,7 @@ func (t *talker) data(c *call, n int, last bool) error {
 func (t *talker) read() {
 	err := t.readFrames()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.ECONNRESET) &&
-		!(t.nc != net.Conn(t.Conn) && errors.Is(err, io.ErrUnexpectedEOF)) { // TLS says so of each end without an alert
+		!(t.nc != net.Conn(t.Conn) && errors.Is(err, io.ErrUnexpectedEOF)) { // crypto/tls returns that if no alert came before the end
 		t.Errorf("%v: the connection is damaged: %v", t.Conn.LocalAddr(), err)
 	}
 	t.mu.Lock()
@@ -199,7 +199,7 @@ func (t *talker) readFrames() error {
 			return err
 		}
 		if replies := t.arrived(f); replies != nil {
-			go t.write(replies...) // the server may be writing too
+			go t.write(replies...) // in a goroutine, because the server may be waiting to write, too
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (t *talker) goAway(last uint32) {
 	}
 }
 
-// finish records that no more of c will arrive. t.mu must be held.
+// finish records that nothing more will arrive for c. t.mu must be held.
 func (t *talker) finish(c *call) {
 	close(c.done)
 	delete(t.calls, c.stream)
@@ -307,13 +307,13 @@ func (t *talker) wantResponse(c *call) {
 	case c.status != strconv.Itoa(statuses[c.kind]) || c.got != size:
 		t.Errorf("%s got %s and %d bytes", c.path(), c.status, c.got)
 	}
-	time.Sleep(time.Nanosecond) // 1 ns, so that a GOAWAY behind the response has arrived
+	time.Sleep(time.Nanosecond) // so that a GOAWAY right after the response has arrived
 	if drained := t.Drained(); c.ended && !drained.IsZero() && c.at.After(drained) && !t.isTold() {
 		t.Errorf("%s was answered %v after the drain, without a GOAWAY", c.path(), c.at.Sub(drained))
 	}
 }
 
-// exchange makes some requests at the same time. It reports whether the connection can go on.
+// exchange makes some requests at the same time. It reports whether the connection can be used again.
 func (t *talker) exchange() bool {
 	var all []*call
 	for range 1 + t.Rand.IntN(3) {

@@ -20,7 +20,7 @@ const (
 	Tick     = 10 * time.Millisecond
 	Late     = 2*Tick + Tick/8 + time.Millisecond
 	Buffer   = 8 << 10     // of the network, in each direction
-	LateAddr = time.Second // what RemoteAddr may take, in some worlds
+	LateAddr = time.Second // how long RemoteAddr may block, in some worlds
 )
 
 // A Server is a server under test, with the limits of its adapter.
@@ -28,7 +28,7 @@ type Server struct {
 	Serve    func() error
 	Shutdown func(context.Context, idle.Drain) error
 	Stats    func() httplimits.Stats
-	Rest     time.Duration // how long goroutines of the server go on after its end
+	Rest     time.Duration // how long the server's goroutines may run after its end
 }
 
 // A World is a server, its clients, and the ledger of what they were promised.
@@ -37,24 +37,24 @@ type World struct {
 	Seed uint64
 	Net  *simnet.Listener
 
-	Kernel simnet.Kernel // what the network tells about sockets
+	Kernel simnet.Kernel // what the network reports about sockets
 
 	mu      sync.Mutex
 	rng     *rand.Rand
 	begun   map[string]bool // requests whose handler has begun
 	ended   map[string]End  // connections that a limit has ended, by address
-	told    map[string]int  // how often Options.OnEnds was told of a connection, by label
+	told    map[string]int  // how often Options.OnEnds got a connection, by label
 	drained time.Time       // when a drain has reached all connections
 }
 
-// An End says by which limit a connection was ended, and when.
+// An End says when a limit ended a connection, and which limit.
 type End struct {
 	At  time.Time
 	Err *idle.TimeoutError
 }
 
-// Run runs the world of a seed to its end, which has to be within a test of its own. start starts a
-// server, and each function in kinds is what a client does.
+// Run runs the world of a seed in virtual time until everything in it has ended. start starts the
+// server, and each function in kinds is what one kind of client does.
 func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *World, ln net.Listener, limits httplimits.Timeouts) (Server, error), kinds []func(*Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -90,7 +90,7 @@ func Run(t *testing.T, seed uint64, limits httplimits.Timeouts, start func(w *Wo
 		w.drain(s)
 		clients.Wait()
 		<-served
-		time.Sleep(s.Rest + time.Minute) // for callbacks that are running; a goroutine that is left fails the test
+		time.Sleep(s.Rest + time.Minute) // for callbacks that are still running; a goroutine that remains fails the test
 		w.audit(s)
 	})
 }
@@ -110,7 +110,7 @@ func (w *World) drain(s Server) {
 	}
 }
 
-// audit checks the accounts when all have left.
+// audit checks the counts after all clients have left.
 func (w *World) audit(s Server) {
 	st := s.Stats()
 	if st.Live != 0 || st.Panics != 0 || st.EndsLost != 0 {
@@ -129,27 +129,27 @@ func (w *World) audit(s Server) {
 	}
 }
 
-// Errorf reports what is wrong, with the seed.
+// Errorf fails the test with a message that begins with the seed.
 func (w *World) Errorf(format string, args ...any) {
 	w.T.Helper()
 	w.T.Errorf("seed %d: %s", w.Seed, fmt.Sprintf(format, args...))
 }
 
-// IntN returns a number below n. Handlers and callbacks call it.
+// IntN returns a random number below n. It may be called by handlers and callbacks.
 func (w *World) IntN(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rng.IntN(n)
 }
 
-// Begin records that a handler has begun with a request.
+// Begin records that a handler has begun to serve a request.
 func (w *World) Begin(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun[id] = true
 }
 
-// Executed reports whether a handler has begun with a request.
+// Executed reports whether a handler has begun to serve a request.
 func (w *World) Executed(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,13 +163,13 @@ func (w *World) Drained() time.Time {
 	return w.drained
 }
 
-// onEnd is OnEnd of the limits. It uses LocalAddr because RemoteAddr may block.
+// onEnd is the limits' OnEnd. It uses LocalAddr because RemoteAddr may block.
 func (w *World) onEnd(nc net.Conn, err *idle.TimeoutError) {
 	w.mu.Lock()
 	w.ended[nc.LocalAddr().String()] = End{time.Now(), err}
 	pause := time.Duration(w.rng.IntN(3)) * Tick
 	w.mu.Unlock()
-	time.Sleep(pause) // it may write to the client, which may write as well
+	time.Sleep(pause) // as if it wrote a farewell; the client may write meanwhile
 }
 
 func (w *World) onEnds(ends []idle.End) {
@@ -180,7 +180,7 @@ func (w *World) onEnds(ends []idle.End) {
 	}
 }
 
-// A Client is one connection at a time.
+// A Client has one connection at a time.
 type Client struct {
 	*World
 	Rand *rand.Rand
@@ -190,7 +190,7 @@ type Client struct {
 	requests int
 }
 
-// Dial connects. It reports false if the server has left.
+// Dial connects. It returns false if the server no longer accepts.
 func (c *Client) Dial() bool {
 	begun := time.Now()
 	nc, err := c.Net.Dial()
@@ -213,20 +213,20 @@ func (c *Client) NextID() string {
 // Pause sleeps for less than n milliseconds.
 func (c *Client) Pause(n int) { time.Sleep(time.Duration(c.Rand.IntN(n)) * time.Millisecond) }
 
-// End returns what has ended the connection.
+// End returns how the current connection was ended.
 func (c *Client) End() End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended[c.Conn.LocalAddr().String()]
 }
 
-// WantEnd checks that the connection is ended by a limit, which began to count at the given time
-// and may count for more by so much.
+// WantEnd checks that the given limit, counted from since, ends the connection. It may do so
+// later by more.
 func (c *Client) WantEnd(since time.Time, setting string, limit, more time.Duration) {
-	time.Sleep(time.Until(since.Add(limit + more + Late + 1))) // 1 ns more, so that all others have acted
+	time.Sleep(time.Until(since.Add(limit + more + Late + 1))) // 1 ns more, so that everybody else has acted
 	e := c.End()
 	switch {
-	case !c.Drained().IsZero(): // which may have ended it before
+	case !c.Drained().IsZero(): // the drain may have ended it before the limit
 	case e.Err == nil:
 		c.Errorf("%v lives on %v after %s of %v", c.Conn.LocalAddr(), time.Since(since), setting, limit)
 	case e.Err.Setting != setting:
