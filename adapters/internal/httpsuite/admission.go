@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// handshakesAtOnce has two connections in the handshake, which is as many as there may be.
+// handshakesAtOnce holds two connections in the handshake, which is the limit.
 func handshakesAtOnce(t *testing.T, u under, most idle.Capacity) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	s := u.start(t, Only(time.Minute), func(r Request) {
@@ -40,7 +40,7 @@ func handshakesAtOnce(t *testing.T, u under, most idle.Capacity) {
 	}
 	fourth := dial(4)
 	s.DialBare().WantClosed()
-	for _, c := range []*Client{silent, fourth} { // they are served as all others
+	for _, c := range []*Client{silent, fourth} { // they are served, too
 		if u.Secure {
 			c.Shake()
 		}
@@ -51,8 +51,8 @@ func handshakesAtOnce(t *testing.T, u under, most idle.Capacity) {
 	}
 }
 
-// A proxied is a listener behind the PROXY protocol, whose first connection doesn't know the
-// address of its peer before first is closed.
+// A proxied is a listener behind the PROXY protocol. The address of its first connection isn't
+// known until first is closed.
 type proxied struct {
 	net.Listener
 	first    chan struct{}

@@ -11,11 +11,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// ofBodies are about bodies, and about requests that are sent together.
+// ofBodies are about bodies and pipelined requests.
 var ofBodies = []promise{
 
-	// A client that asks whether to go on, and is told to, has the body's limits from then
-	// on. Without TLS the interim answer does not stand in the way of a 408.
+	// When a client has been told to continue, the limits of a body begin. Without TLS, it gets
+	// a 408 although it has got an interim response.
 	{"ExpectContinue", usual, func(t *testing.T, u under) {
 		const request = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
 		const limit = 400 * ms
@@ -48,8 +48,8 @@ var ofBodies = []promise{
 		s.WantOnly(1, "request", idle.ReasonRead)
 	}},
 
-	// A body that stops has its limit also if its header came together with the request
-	// before it. Where the server holds the response to that back, there is no answer.
+	// A body that stops is ended even if its header was pipelined behind another request. If
+	// the server still holds back the response to that request, there is no answer.
 	{"PipelinedBodyStops", everywhere, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "BodyTimeout"), echo)
 		for _, first := range []bool{true, false} {
@@ -72,8 +72,8 @@ var ofBodies = []promise{
 		s.WantOnly(2, "request", idle.ReasonRead)
 	}},
 
-	// A header that began together with a request before it has its limit, from then on if
-	// the server tells of it, else from when more of it comes.
+	// A header that begins in the same segment as earlier requests has a limit. That counts
+	// from when the server reports the header, or from when more of it arrives.
 	{"HeaderBeginsWithARequest", everywhere, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "HeaderTimeout"), echo)
 		for _, before := range []int{1, 5} {

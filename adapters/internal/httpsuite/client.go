@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// A Client talks HTTP/1 by hand.
+// A Client is an HTTP/1 client that tests drive by hand.
 type Client struct {
 	net.Conn
 	T     testing.TB
 	In    *bufio.Reader
-	Begun time.Time // before it was connected
-	site  *Site     // nil if that is not known
+	Begun time.Time // just before it connected
+	site  *Site     // nil if it isn't known
 }
 
-// Get is a request without a body.
+// Get returns a request without a body.
 func Get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: test\r\n\r\n" }
 
-// Post is the header of a request with a body of n bytes.
+// Post returns the header of a request with a body of n bytes.
 func Post(n int) string { return PostTo("/", n) }
 
-// PostTo is Post to another path.
+// PostTo is Post with a path.
 func PostTo(path string, n int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Length: " + strconv.Itoa(n) + "\r\n\r\n"
 }
 
-// Chunked is the header of a request with a body in chunks.
+// Chunked is the header of a request with a chunked body.
 const Chunked = "POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 // Connect connects to an address.
@@ -51,7 +51,7 @@ func Connect(t testing.TB, to net.Addr) *Client {
 	return &Client{Conn: nc, T: t, In: bufio.NewReader(nc), Begun: begun}
 }
 
-// DialBare connects to the site, and leaves a handshake to the test.
+// DialBare connects to the site, without a TLS handshake.
 func (s *Site) DialBare() *Client {
 	s.T.Helper()
 	c := Connect(s.T, s.Addr())
@@ -59,7 +59,7 @@ func (s *Site) DialBare() *Client {
 	return c
 }
 
-// Dial connects to the site, by TLS if that is what it speaks, with protocols by ALPN.
+// Dial connects to the site, with TLS if the site uses it, and offers protos by ALPN.
 func (s *Site) Dial(protos ...string) *Client {
 	s.T.Helper()
 	c := s.DialBare()
@@ -69,7 +69,7 @@ func (s *Site) Dial(protos ...string) *Client {
 	return c
 }
 
-// Shake shakes hands.
+// Shake makes the TLS handshake.
 func (c *Client) Shake(protos ...string) *tls.Conn {
 	c.T.Helper()
 	_, config := Identity()
@@ -86,7 +86,7 @@ func (c *Client) Shake(protos ...string) *tls.Conn {
 	return secure
 }
 
-// Send sends text and returns a time before that.
+// Send sends text, and returns the time before that.
 func (c *Client) Send(text string) time.Time {
 	c.T.Helper()
 	before := time.Now()
@@ -96,8 +96,8 @@ func (c *Client) Send(text string) time.Time {
 	return before
 }
 
-// Trickle sends text byte by byte, one after each pause, until that fails or the
-// returned function is called, which tells how much has been sent.
+// Trickle sends text byte by byte, with a pause before each, until sending fails or stop is
+// called. stop returns how many bytes were sent.
 func (c *Client) Trickle(text string, pause time.Duration) (stop func() int) {
 	quit, sent := make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -127,9 +127,8 @@ func (c *Client) Response() *http.Response {
 	return response
 }
 
-// Want reads a response with the given status and returns its body. If there may be
-// another request, it waits until the server is ready for that: what comes earlier is
-// pipelined.
+// Want reads a response with the given status and returns its body. If the connection stays
+// open, Want waits until the server waits for the next request, so that one isn't pipelined.
 func (c *Client) Want(status int) string {
 	c.T.Helper()
 	body, _ := c.want(status)
@@ -158,16 +157,16 @@ func (c *Client) want(status int) (body string, at time.Time) {
 	return string(b), at
 }
 
-// Get makes a request that has to succeed, and returns the response's body.
+// Get makes a request, which has to succeed, and returns the response's body.
 func (c *Client) Get(path string) string {
 	c.T.Helper()
 	c.Send(Get(path))
 	return c.Want(http.StatusOK)
 }
 
-// Refused reads the adapter's answer to a request that timed out, by which the
-// connection ends, and returns when it came. Where no answer can be written the
-// connection just ends.
+// Refused reads the adapter's answer to a request that timed out, and checks that the
+// connection ends. It returns when the answer came. If the server can't answer, Refused only
+// checks the end.
 func (c *Client) Refused(status int) time.Time {
 	c.T.Helper()
 	if c.site != nil && c.site.mute {
@@ -181,8 +180,8 @@ func (c *Client) Refused(status int) time.Time {
 	return at
 }
 
-// WantClosed waits for the end of the connection, before which nothing more may
-// arrive, and returns when that was.
+// WantClosed waits for the end of the connection, and returns when it came. Nothing may arrive
+// before it.
 func (c *Client) WantClosed() time.Time {
 	c.T.Helper()
 	n, err := io.Copy(io.Discard, c.In)
@@ -193,7 +192,7 @@ func (c *Client) WantClosed() time.Time {
 	return at
 }
 
-// Drain reads until the end, and returns when that was.
+// Drain reads until the end of the connection, and returns when it came.
 func (c *Client) Drain() time.Time {
 	c.T.Helper()
 	if _, err := io.Copy(io.Discard, c.In); !IsEnd(err) {
@@ -202,13 +201,13 @@ func (c *Client) Drain() time.Time {
 	return time.Now()
 }
 
-// IsEnd reports whether err is one of those by which a connection ends that the server
-// has closed.
+// IsEnd reports whether err, or nil, is what a client gets when the server has closed the
+// connection.
 func IsEnd(err error) bool {
 	return err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Line checks that the next line is the wanted one.
+// Line reads a line and checks that it's the one wanted.
 func (c *Client) Line(want string) {
 	c.T.Helper()
 	if got, err := c.In.ReadString('\n'); got != want+"\n" || err != nil {
@@ -216,8 +215,8 @@ func (c *Client) Line(want string) {
 	}
 }
 
-// Released waits until c is closed, which the garbage collector does to a connection
-// that its server has forgotten.
+// Released waits until the garbage collector has closed the server's end of c, which its
+// server has forgotten.
 func (c *Client) Released() {
 	c.T.Helper()
 	Eventually(c.T, "the connection is collected", func() bool {
@@ -228,7 +227,7 @@ func (c *Client) Released() {
 	})
 }
 
-// Narrow has a client take in at most about n bytes ahead of need.
+// Narrow limits the client's receive buffer to about n bytes.
 func (c *Client) Narrow(n int) {
 	c.T.Helper()
 	nc := c.Conn

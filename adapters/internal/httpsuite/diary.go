@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// A Diary notes what a bare server, without timeouts of ours, does to its connections,
-// and in which order: reads, writes, deadlines, closes, and what the test adds.
+// A Diary records what a bare server, without an adapter, does with its connections: reads,
+// writes, deadlines, closes, and what the test adds with Note.
 type Diary struct {
-	// Order, if not nil, puts entries in order that versions of a server have in
-	// another one.
+	// Order, if not nil, sorts entries whose order depends on the server's version.
 	Order func(entries []string) []string
 
-	does []string // what was wanted so far
+	does []string // what Does has expected so far
 
 	mu      sync.Mutex
 	entries []string
@@ -30,7 +29,7 @@ func (d *Diary) Note(format string, args ...any) {
 	d.entries = append(d.entries, fmt.Sprintf(format, args...))
 }
 
-// entriesBut returns what has happened, but for the given entries.
+// entriesBut returns all entries except the given ones.
 func (d *Diary) entriesBut(without ...string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,13 +43,13 @@ func (d *Diary) entriesBut(without ...string) []string {
 // Text returns the entries in one line.
 func (d *Diary) Text(without ...string) string { return strings.Join(d.entriesBut(without...), ", ") }
 
-// Has reports whether there are n or more of the entry.
+// Has reports whether the entry occurs at least n times.
 func (d *Diary) Has(entry string, n int) bool {
 	return len(slices.DeleteFunc(d.entriesBut(), func(e string) bool { return e != entry })) >= n
 }
 
-// Does checks what the server does when c sends text, from then on; it is given as the
-// entries in one line. c reads so many responses.
+// Does sends text and reads the given number of responses. It checks that the server's
+// entries since then are does, in one line.
 func (d *Diary) Does(c *Client, text string, responses int, does string, without ...string) {
 	c.T.Helper()
 	c.Send(text)
@@ -69,14 +68,14 @@ func (d *Diary) Does(c *Client, text string, responses int, does string, without
 	c.T.Errorf("the server does\n\t%s\nand the adapter relies on\n\t%s", got, want)
 }
 
-// Ends closes c, and checks that the server closes the connection and tells that last.
+// Ends closes c, and checks that the server closes the connection and then reports that, last.
 func (d *Diary) Ends(c *Client) {
 	c.T.Helper()
 	c.Close()
 	Eventually(c.T, "closed is the last", func() bool { return strings.HasSuffix(d.Text(), ", close, closed") })
 }
 
-// Spy returns a listener whose connections write the diary.
+// Spy returns a listener whose connections write to the diary.
 func (d *Diary) Spy(ln net.Listener) net.Listener { return spyListener{ln, d} }
 
 type spyListener struct {
@@ -92,7 +91,7 @@ func (l spyListener) Accept() (net.Conn, error) {
 	return &Spy{TCPConn: nc.(*net.TCPConn), diary: l.diary}, nil
 }
 
-// A Spy is a connection that writes a diary.
+// A Spy is a connection that writes to a diary.
 type Spy struct {
 	*net.TCPConn
 	diary *Diary
@@ -103,7 +102,7 @@ func (s *Spy) Read(p []byte) (int, error) {
 	return s.TCPConn.Read(p)
 }
 
-// Write notes the first line, unless it is a record of TLS, and whether that is all.
+// Write records the status line, unless p is TLS, and whether p has nothing else.
 func (s *Spy) Write(p []byte) (int, error) {
 	entry := "write"
 	if line, rest, _ := strings.Cut(string(p), "\r\n"); strings.HasPrefix(line, "HTTP/") {

@@ -20,7 +20,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// drain begins the adapter's Shutdown. Its result is received from the channel.
+// drain starts the adapter's Shutdown. The channel gets its result.
 func (s *Site) drain(d idle.Drain) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Setup.Drain(context.Background(), d) }()
@@ -28,8 +28,8 @@ func (s *Site) drain(d idle.Drain) <-chan error {
 }
 
 var ofDrain = []promise{
-	// Idle connections are ended over the time that was asked for, the most idle first.
-	// Nobody comes in meanwhile, and the server ends when all have gone.
+	// Idle connections are ended over the given time, the most idle first. Meanwhile no
+	// connection is accepted. The server ends after the last one.
 	{"DrainEndsTheMostIdleFirst", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		var clients []*Client
@@ -37,7 +37,7 @@ var ofDrain = []promise{
 			c := s.Dial()
 			c.Get("/")
 			clients = append(clients, c)
-			time.Sleep(200 * ms) // more than a tick
+			time.Sleep(200 * ms) // more than a tick, so that the idle times differ
 		}
 		const over = 400 * time.Millisecond
 		begun := time.Now()
@@ -63,8 +63,8 @@ var ofDrain = []promise{
 		WantNoListener(t, s.Listener)
 	}},
 
-	// A response that has begun is sent to its end. One that begins later asks the client
-	// to close the connection.
+	// A response that has begun is completed. One that begins later asks the client to close the
+	// connection.
 	{"DrainWaitsForResponses", usual, func(t *testing.T, u under) {
 		goOn, begun := make(chan struct{}), make(chan struct{}, 10)
 		s := u.start(t, All(Patience), func(r Request) {
@@ -109,8 +109,8 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A handler that sets deadlines of the connection hasn't taken it over: its response is
-	// waited for.
+	// A handler that sets deadlines hasn't hijacked the connection, so the drain waits for its
+	// response.
 	{"DrainWaitsInSpiteOfDeadlines", everywhere, func(t *testing.T, u under) {
 		for name, at := range map[string]time.Time{"set": time.Now().Add(time.Hour), "lifted": {}} {
 			t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A new connection has time for its first request, which is answered.
+	// A new connection may still send its first request, which is answered.
 	{"DrainWaitsForFirstRequests", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		c := s.Dial()
@@ -162,7 +162,7 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// One that sends no request ends by HandshakeTimeout, which the end of the server waits for.
+	// If it sends none, HandshakeTimeout ends it, and the server waits for that.
 	{"DrainWaitsForHandshakes", usual, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "HandshakeTimeout"), echo)
 		c := s.Dial()
@@ -174,8 +174,8 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A request that is being handled when its connection has its turn is told, as it would
-	// be by the bare server's Shutdown.
+	// If a handler is running when its connection's turn comes, the response asks the client to
+	// close, as with the bare server's Shutdown.
 	{"DrainTellsWhatIsHandled", usual, func(t *testing.T, u under) {
 		const n = 20
 		goOn, begun := make(chan struct{}), make(chan struct{}, n)
@@ -209,7 +209,7 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// What is left after Stop is cut.
+	// What is left at ForceAfter is cut.
 	{"DrainStops", usual, func(t *testing.T, u under) {
 		s := u.start(t, Off(), func(r Request) {
 			r.Stream(func(w io.Writer, flush func() error) {
@@ -235,7 +235,7 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// Hijacked connections are ended too. The owner of one that is watched is asked before.
+	// Hijacked connections are ended too. If one is watched, OnDrain is called first.
 	{"DrainEndsHijacked", usual, func(t *testing.T, u under) {
 		told := make(chan struct{}, 1)
 		s := u.start(t, All(Patience), func(r Request) {
@@ -273,7 +273,7 @@ var ofDrain = []promise{
 		s := u.start(t, All(Patience), echo)
 		WantError(t, s.Setup.Drain(context.Background(), idle.Drain{Duration: -time.Second}), u.Package+": Shutdown: ", "Drain.Duration is -1s")
 		c := s.Dial()
-		c.Get("/") // goes on
+		c.Get("/") // it still works
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Setup.Drain(ctx, idle.Drain{Duration: time.Hour}) }()
@@ -294,8 +294,8 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A connection for which there is no room is closed. One whose request is there already
-	// is answered.
+	// A connection for which there's no room is closed. If its request has arrived already, it
+	// may get a 503 first.
 	{"CapacityRefuses", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
@@ -317,7 +317,7 @@ var ofDrain = []promise{
 		if s := string(answer); s != "" && (!strings.HasPrefix(s, "HTTP/1.1 503 ") || !strings.Contains(s, "\r\nRetry-After: ")) {
 			t.Errorf("%q", s)
 		}
-		first.Get("/") // goes on
+		first.Get("/") // it still works
 		first.Close()
 		Eventually(t, "there is room again", func() bool { return s.Stats().Live == 0 })
 		s.Dial().Get("/")
@@ -326,7 +326,7 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// Those that have not sent a request yet are limited. One whose handler takes long has.
+	// Handshakes counts only connections that haven't sent a request yet.
 	{"HandshakesAtOnce", usual, func(t *testing.T, u under) {
 		for name, most := range map[string]idle.Capacity{"in all": {Handshakes: 2}, "by address": {HandshakesPerKey: 2}} {
 			t.Run(name, func(t *testing.T) {
@@ -336,8 +336,8 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// Who has sent no header of the PROXY protocol, so that nobody knows the address, holds up
-	// nobody else.
+	// A client that hasn't sent its PROXY header, so that its address isn't known yet, doesn't
+	// delay others.
 	{"AddressThatComesLate", usual, func(t *testing.T, u under) {
 		header := make(chan struct{})
 		s := u.start(t, Only(time.Minute), func(r Request) { io.Copy(io.Discard, r.Body()) }, func(c *Config) {
@@ -350,7 +350,7 @@ var ofDrain = []promise{
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Tracker().RecentEnds() // with labels from here on
+		s.Tracker().RecentEnds() // from now on, ends have labels
 		silent := s.DialBare()
 		for range 3 {
 			c := s.Dial()
@@ -371,7 +371,7 @@ var ofDrain = []promise{
 		silent.Get("/")
 	}},
 
-	// Idle connections make room, those with a request do not.
+	// Idle connections are evicted, those with a request aren't.
 	{"CapacityEvicts", usual, func(t *testing.T, u under) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		s := u.start(t, All(Patience), func(r Request) {
@@ -410,8 +410,8 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// A client that tries idempotent requests again, as all of them do, sees no failure
-	// when one of two servers is drained under load.
+	// One of two servers is drained under load. A client that repeats idempotent requests, as
+	// usual, sees no failure.
 	{"DrainUnderLoad", usual, func(t *testing.T, u under) {
 		for _, protocol := range protocolsOf(u) {
 			t.Run(protocol, func(t *testing.T) {
@@ -422,7 +422,7 @@ var ofDrain = []promise{
 	}},
 }
 
-// protocolsOf returns the protocols that the server speaks.
+// protocolsOf returns the protocols that the server supports.
 func protocolsOf(u under) []string {
 	if u.SpeaksHTTP2 && u.Secure {
 		return []string{"HTTP/1", "HTTP/2"}
@@ -449,7 +449,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 		scheme = "https"
 	}
 	client := http.Client{Transport: tr, Timeout: Patience}
-	inTime := intime.Of(t, time.Second) // a Shutdown gives clients 2 s to be told by a response
+	inTime := intime.Of(t, time.Second) // Shutdown gives clients 2 s to learn of it from a response
 	var stop atomic.Bool
 	var served atomic.Int64
 	var load sync.WaitGroup
@@ -484,7 +484,7 @@ func underLoad(t *testing.T, u under, protocol string) {
 	}
 }
 
-// withProtocol returns a copy of c that offers only the protocol.
+// withProtocol returns a copy of c that offers only one protocol.
 func withProtocol(c *tls.Config, protocol string) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = map[string][]string{"HTTP/1": {"http/1.1"}, "HTTP/2": {"h2"}}[protocol]

@@ -12,8 +12,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// watching returns a handler that takes connections over, watches them and uses them
-// until their end, which it tells.
+// watching returns a handler that hijacks connections, calls Watch, and then use. The channel
+// gets the results of use.
 func watching(t *testing.T, p idle.Policy, callbacks func(net.Conn) httplimits.Callbacks, use func(net.Conn) error) (func(Request), chan error) {
 	ended := make(chan error, 10)
 	return func(r Request) {
@@ -35,7 +35,7 @@ func readAll(c net.Conn) error {
 }
 
 var ofFarewells = []promise{
-	// A watched connection that has timed out can say so, and then ends.
+	// OnEnd of a watched connection may write a farewell. Then the connection ends.
 	{"Farewell", wraps, func(t *testing.T, u under) {
 		h, ended := watching(t, idle.Policy{IdleTimeout: limit}, func(c net.Conn) httplimits.Callbacks {
 			return httplimits.Callbacks{OnEnd: func(err *idle.TimeoutError) { io.WriteString(c, "bye after "+err.Setting+"\n") }}
@@ -50,7 +50,7 @@ var ofFarewells = []promise{
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
-	// A farewell that its client does not take, or that panics, keeps nothing.
+	// The connection also ends if the client doesn't read the farewell, or if OnEnd panics.
 	{"FarewellFails", usual, func(t *testing.T, u under) {
 		for _, name := range []string{"not taken", "panics"} {
 			t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ var ofFarewells = []promise{
 				if name == "not taken" {
 					use = func(c net.Conn) error {
 						_, err := c.Write(Large)
-						<-over // fasthttp reuses c when the handler has returned
+						<-over // fasthttp reuses c once the handler has returned
 						return err
 					}
 				}
@@ -97,7 +97,7 @@ var ofFarewells = []promise{
 		}
 	}},
 
-	// A watched connection is asked to finish when it is old enough.
+	// At MaxAge, OnDrain of a watched connection is called.
 	{"AskedToFinish", wraps, func(t *testing.T, u under) {
 		h, ended := watching(t, idle.Policy{MaxAge: limit, MaxAgeGrace: Patience}, func(c net.Conn) httplimits.Callbacks {
 			return httplimits.Callbacks{OnDrain: func() { io.WriteString(c, "enough\n") }}

@@ -15,8 +15,8 @@ import (
 
 var ofHandlers = []promise{
 
-	// A handler that is done just as its time is up gives its client one response or the
-	// other, or none, but no mixture.
+	// If a handler returns just as HandlerTimeout passes, the client gets the handler's response,
+	// the 503 or none, but never a mixture.
 	{"AnswerMeetsResponse", usual, func(t *testing.T, u under) {
 		var n atomic.Int64
 		s := u.start(t, Only(limit, "HandlerTimeout"), func(r Request) {
@@ -48,9 +48,9 @@ var ofHandlers = []promise{
 		done.Wait()
 	}},
 
-	// Once the response has begun there is nothing to be said.
+	// After the response has begun, there's no 503: the connection just ends.
 	{"HandlerTimeoutWithinTheResponse", usual, func(t *testing.T, u under) {
-		inTime := intime.Of(t, limit/2) // the server, with the beginning
+		inTime := intime.Of(t, limit/2) // for the server to begin the response
 		ended := make(chan error, 1)
 		s := u.start(t, Only(limit, "HandlerTimeout"), func(r Request) {
 			r.Stream(func(w io.Writer, flush func() error) {

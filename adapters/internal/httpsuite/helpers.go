@@ -20,16 +20,16 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Patience is how long a test waits for what must happen. It says nothing of how late
-// that may be; a busy machine must not fail a test.
+// Patience is how long a test waits for something that must happen. It's long, so that no test
+// fails on a busy machine.
 const Patience = 2 * time.Minute
 
 const ms = time.Millisecond
 
-// limit is that of most tests.
+// limit is the limit in most tests.
 const limit = 300 * ms
 
-// Off is no limits at all.
+// Off returns Timeouts with all limits off.
 func Off() Timeouts {
 	const off = httplimits.Off
 	rate := idle.Rate{BytesPerSecond: off}
@@ -37,16 +37,16 @@ func Off() Timeouts {
 		WriteTimeout: off, WriteRate: rate, KeepAliveTimeout: off, StreamTimeout: off, StreamTotal: off}
 }
 
-// All has every duration that fasthttp knows, but for that of handlers, be d.
+// All returns Timeouts in which every duration that fasthttp supports is d, except HandlerTimeout.
 func All(d time.Duration) Timeouts {
 	t := Off()
 	t.HandshakeTimeout, t.HeaderTimeout, t.BodyTimeout, t.WriteTimeout, t.KeepAliveTimeout = d, d, d, d, d
 	return t
 }
 
-// Only has the named settings be d, or rates with d of grace: of 10,000 bytes a second of
-// bodies, and of more of responses than a client that stops has taken. IdleTimeout is that of hijacked connections.
-// Nothing else is reached by accident, though it is on.
+// Only returns Timeouts in which the named settings are d. A rate has a grace of d: BodyRate
+// is 10,000 bytes per second, and WriteRate more than a client that stops has read. IdleTimeout
+// means that of hijacked connections. All other limits are on, but too long to matter.
 func Only(d time.Duration, names ...string) Timeouts {
 	const far = time.Minute
 	t := All(far)
@@ -67,8 +67,8 @@ func Only(d time.Duration, names ...string) Timeouts {
 	return t
 }
 
-// A Gate is an OnTimeout that keeps connections until it is opened: for tests that have
-// to get somewhere, however slowly, before a limit may be passed.
+// A Gate is an OnTimeout that keeps connections open until Open is called. With it, a slow
+// machine can't exceed a limit before the test is ready for that.
 type Gate struct{ isOpen atomic.Bool }
 
 // Keep is the callback.
@@ -77,10 +77,10 @@ func (g *Gate) Keep(net.Conn, *idle.TimeoutError) bool { return !g.isOpen.Load()
 // Open lets connections time out.
 func (g *Gate) Open() { g.isOpen.Store(true) }
 
-// Shut keeps them again.
+// Shut keeps connections open again.
 func (g *Gate) Shut() { g.isOpen.Store(false) }
 
-// FailWriter takes what is written, a line in a server's log, for a failure of T.
+// A FailWriter is a server's log. A line in it fails the test.
 type FailWriter struct{ T testing.TB }
 
 func (w FailWriter) Write(b []byte) (int, error) {
@@ -88,7 +88,7 @@ func (w FailWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A Journal is a log that can be looked at.
+// A Journal is a log that a test can read.
 type Journal struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -100,14 +100,14 @@ func (j *Journal) Write(b []byte) (int, error) {
 	return j.buf.Write(b)
 }
 
-// Text returns all that has been written.
+// Text returns everything that has been written.
 func (j *Journal) Text() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.buf.String()
 }
 
-// Identity returns a certificate, and the config of clients that trust it.
+// Identity returns a certificate, and a config for clients that trust it.
 func Identity() (tls.Certificate, *tls.Config) {
 	id := identity()
 	return id.certificate, id.client.Clone()
@@ -125,7 +125,7 @@ var identity = sync.OnceValue(func() (id struct {
 	return id
 })
 
-// ServerTLS returns a config for servers, which speak protocols by ALPN.
+// ServerTLS returns a config for servers that offer protos by ALPN.
 func ServerTLS(protos ...string) *tls.Config {
 	certificate, _ := Identity()
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: protos}
@@ -162,7 +162,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Receive returns what comes from ch.
+// Receive returns the next value from ch.
 func Receive[T any](t testing.TB, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -181,8 +181,8 @@ func NotBefore(t testing.TB, at, start time.Time, limit time.Duration) {
 	}
 }
 
-// WantTimeout checks that err is a timeout in the phase and for the reason, and looks
-// like one.
+// WantTimeout checks that err is a timeout with the given phase and reason, and that net and
+// os recognize it as one.
 func WantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
 	t.Helper()
 	var timeout *idle.TimeoutError
@@ -205,7 +205,7 @@ func WantTimeout(t testing.TB, err error, phase string, reason idle.Reason) {
 	}
 }
 
-// WantError checks that err says all of that.
+// WantError checks that err's text contains all of says.
 func WantError(t testing.TB, err error, says ...string) {
 	t.Helper()
 	if err == nil {
@@ -219,7 +219,7 @@ func WantError(t testing.TB, err error, says ...string) {
 	}
 }
 
-// Both runs a test without TLS and with it.
+// Both runs a test without TLS and with TLS.
 func Both(t *testing.T, test func(t *testing.T, secure bool)) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "tls": true} {
@@ -230,7 +230,7 @@ func Both(t *testing.T, test func(t *testing.T, secure bool)) {
 	}
 }
 
-// echo answers with the body of the request.
+// echo responds with the body of the request.
 func echo(r Request) {
 	if b, err := io.ReadAll(r.Body()); err == nil {
 		r.Write(b)

@@ -12,18 +12,18 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Upgrade is a request by which handlers here take their connection over.
+// Upgrade is a request for which handlers here hijack the connection.
 const Upgrade = "GET /hijack HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n"
 
-// A hijacked is a connection that a handler has taken over.
+// A hijacked is a connection that a handler has hijacked.
 type hijacked struct {
 	net.Conn
 	in    *bufio.Reader
 	watch func(p idle.Policy, ping func() error) error
 }
 
-// hijack returns a handler that takes connections over at the path /hijack, says so, and
-// has use use them; it tells what that returns.
+// hijack returns a handler that, at the path /hijack, hijacks the connection, writes "ready"
+// and calls use. The channel gets the results of use.
 func hijack(use func(hijacked) error) (func(Request), chan error) {
 	ended := make(chan error, 10)
 	return func(r Request) {
@@ -38,7 +38,7 @@ func hijack(use func(hijacked) error) (func(Request), chan error) {
 	}, ended
 }
 
-// echoLines sends back line by line what it reads, and returns how that ended.
+// echoLines sends back each line that it reads, and returns the error that ended this.
 func echoLines(h hijacked) error {
 	defer h.Close()
 	for {
@@ -52,7 +52,7 @@ func echoLines(h hijacked) error {
 	}
 }
 
-// upgrade has the connection taken over.
+// upgrade makes the server hijack the connection.
 func (c *Client) upgrade() {
 	c.T.Helper()
 	c.Send(Upgrade)
@@ -60,8 +60,7 @@ func (c *Client) upgrade() {
 }
 
 var ofHijacking = []promise{
-	// A connection that is handed over has no limits any more, whenever in its life that
-	// happens.
+	// A hijacked connection has no limits, whatever was requested on it before.
 	{"HijackedIsHandedOver", wraps, func(t *testing.T, u under) {
 		for name, before := range map[string]string{"first": "", "second": Get("/"), "after a body": Post(5) + "hello"} {
 			t.Run(name, func(t0 *testing.T) {
@@ -92,8 +91,8 @@ var ofHijacking = []promise{
 		}
 	}},
 
-	// A hijacked connection that its handler forgets is released, as by the bare server, and
-	// holds neither the listener nor what it runs.
+	// A hijacked connection that its handler forgets is collected and closed, as with the bare
+	// server, and doesn't keep the listener or its tracker alive.
 	{"ForgottenHijack", wraps, func(t *testing.T, u under) {
 		h, _ := hijack(func(hijacked) error { return nil })
 		s := u.start(t, All(Patience), h, keepHijacked)

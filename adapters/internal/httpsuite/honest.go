@@ -12,30 +12,29 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// half is half of the large body that a test sends, more than servers read before they
-// call the handler.
+// half is half of a large body. It's more than servers read before they call the handler.
 var half = strings.Repeat("x", 50<<10)
 
-// An honest is a promise of clients that are served, however slow they or their handlers
-// are, as they pass no limit.
+// An honest is a promise to clients that exceed no limit: they are served, however slow they or
+// their handlers are.
 type honest struct {
 	name  string
 	in    func(Flavour) bool
 	to    Timeouts
-	limit time.Duration // the one that matters
-	long  time.Duration // how long handlers of /long and of /unread take; the latter does not read the body
+	limit time.Duration // the limit that the test is about
+	long  time.Duration // how long handlers of /long and /unread take; /unread doesn't read the body
 	steps []step
 }
 
-// A step is what a client sends, how long it waits then, and the responses that it reads: a
-// response is the path of the request and its body.
+// In a step, a client sends something, pauses, and reads responses. A response is the path of
+// the request, followed by its body.
 type step struct {
 	sends string
 	pause time.Duration
 	gets  []string
 }
 
-// both is one request and its response.
+// both is a step of one request and its response.
 func both(request, response string) step { return step{request, 0, []string{response}} }
 
 var honestClients = func() []honest {
@@ -48,35 +47,34 @@ var honestClients = func() []honest {
 	latePipeline := All(limit)
 	latePipeline.HandshakeTimeout = Patience
 	all := []honest{
-		// A connection that is made ahead of need, as browsers do, may be silent for as long
-		// as HandshakeTimeout says.
+		// A browser may connect before it needs the connection, and be silent until
+		// HandshakeTimeout.
 		{"AheadOfNeed", secure, Only(limit, "HeaderTimeout"), limit, 0, []step{{"", 2 * limit, nil}, both(Get("/"), "/")}},
-		// What arrives within the limit is served, however it is cut, and each request has a
-		// limit of its own.
+		// A header that arrives within the limit is served, even in pieces, and the limit
+		// starts over with each request.
 		{"HeadersInPieces", plain, Only(limit, "HeaderTimeout"), limit, 0,
 			slices.Repeat([]step{{Get("/")[:10], limit / 3, nil}, both(Get("/")[10:], "/")}, 4)},
-		// A slow body that is above the rate lives for much longer than the limits, in each
-		// request. Here it is twice the rate.
+		// A body at twice the minimum rate may take much longer than the limits, in each
+		// request.
 		{"BodyAboveTheRate", usual, bodyRate, limit, 0, slices.Repeat(slices.Concat([]step{{Post(30 * 50), 0, nil}},
 			slices.Repeat([]step{{half[:50], 50 * ms, nil}}, 29), []step{both(half[:50], "/"+half[:30*50])}), 2)},
 		// KeepAliveTimeout starts over with each response. The limits of the handshake, the
 		// header and the body don't count while the client waits to send the next request.
 		{"KeepAliveBeginsAnew", usual, keepAlive, limit, 0, slices.Repeat([]step{both(Post(3)+"abc", "/abc"), {"", limit / 2, nil}}, 4)},
-		// A client that goes on sending while a long handler runs is not cut, nor is its next
-		// request.
+		// A client may send its next request while a long handler runs. Both are served.
 		{"PipeliningBehindALongHandler", usual, latePipeline, limit, 3 * limit,
 			[]step{{Get("/long"), limit / 2, nil}, {Get("/next"), 0, []string{"/long", "/next"}}}},
-		// The limit of handlers is one of requests, not of connections, nor of the wait between
-		// two.
+		// HandlerTimeout is per request. It doesn't count over several requests, nor between
+		// them.
 		{"HandlerTimeoutBeginsAnew", plain, Only(limit, "HandlerTimeout"), limit, limit / 3, []step{
 			{strings.Repeat(Get("/long"), 3), 0, []string{"/long", "/long", "/long"}}, both(Get("/long"), "/long"),
 			{"", limit * 3 / 2, nil}, both(Get("/long"), "/long")}},
-		// A connection without limits is left alone.
+		// With all limits off, any pause is allowed.
 		{"Off", usual, Off(), limit, 0, []step{{"", limit, nil}, {Post(3)[:5], limit, nil}, {Post(3)[5:], limit, nil},
 			both("abc", "/abc"), {"", limit, nil}, both(Get("/"), "/")}},
 	}
 
-	// Many requests at once are served, wherever they are cut.
+	// Many pipelined requests are served, wherever the segments are split.
 	pipelining := honest{name: "Pipelining", in: everywhere, to: All(Patience), limit: Patience}
 	for text := strings.Repeat(Get("/a")+Post(5)+"hello", 20); text != ""; {
 		cut := min(len(text), 37)
@@ -86,8 +84,7 @@ var honestClients = func() []honest {
 	pipelining.steps = append(pipelining.steps, step{gets: slices.Repeat([]string{"/a", "/hello"}, 20)})
 	all = append(all, pipelining)
 
-	// A handler may take as long as it likes, which is not the client's fault, whatever
-	// came before it.
+	// A handler may take long without its client being cut, whatever was requested before.
 	handlers := All(limit)
 	handlers.BodyRate = idle.Rate{BytesPerSecond: 1000, Grace: limit}
 	handlers.WriteRate = handlers.BodyRate
@@ -109,7 +106,7 @@ var honestClients = func() []honest {
 	return all
 }()
 
-// ofHonestClients are those promises.
+// ofHonestClients returns a promise for each of honestClients.
 func ofHonestClients() (all []promise) {
 	for _, h := range honestClients {
 		all = append(all, promise{h.name, h.in, h.test})

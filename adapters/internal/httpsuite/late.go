@@ -14,14 +14,14 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A register has the requests that a server has executed, and those whose clients have got
-// the whole response.
+// A register records which requests the server has executed, and which clients have got the
+// whole response.
 type register struct {
 	executed, answered sync.Map // by path
 	requests           atomic.Int64
 }
 
-// handle answers slowly enough for the end of a connection to come between.
+// handle responds slowly, so that the connection may end in the middle.
 func (g *register) handle(r Request) {
 	g.executed.Store(r.Path(), nil)
 	r.Stream(func(w io.Writer, flush func() error) {
@@ -35,7 +35,7 @@ func (g *register) handle(r Request) {
 	})
 }
 
-// get makes a request that may fail. It reports whether there may be another one.
+// get makes a request, which may fail. It reports whether the connection can be used again.
 func (g *register) get(c *Client) bool {
 	path := g.path()
 	if _, err := io.WriteString(c, Get(path)); err != nil {
@@ -44,11 +44,11 @@ func (g *register) get(c *Client) bool {
 	return g.response(c, path)
 }
 
-// path returns one that no other request has.
+// path returns a path that no other request has.
 func (g *register) path() string { return "/" + strconv.FormatInt(g.requests.Add(1), 10) }
 
-// response reads a response, and notes if it is whole. It reports whether there may be
-// another request.
+// response reads a response, and records it if it's whole. It reports whether the connection
+// can be used again.
 func (g *register) response(c *Client, path string) bool {
 	response, err := http.ReadResponse(c.In, nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *register) response(c *Client, path string) bool {
 	return !response.Close
 }
 
-// dial connects to s. It returns nil if the connection has ended before its handshake.
+// dial connects to s. It returns nil if the connection ends before its handshake is done.
 func (g *register) dial(s *Site) *Client {
 	c := s.DialBare()
 	if s.Secure {
@@ -78,7 +78,7 @@ func (g *register) dial(s *Site) *Client {
 	return c
 }
 
-// repeat makes requests, each after a rest, until one fails.
+// repeat makes requests, with a rest between them, until one fails or while returns false.
 func (g *register) repeat(s *Site, while func() bool, rest func() time.Duration) {
 	c := g.dial(s)
 	if c == nil {
@@ -90,8 +90,8 @@ func (g *register) repeat(s *Site, while func() bool, rest func() time.Duration)
 	}
 }
 
-// meetsTotal has clients send the rest of their first request, of which they have sent n
-// bytes at once, when the limit is over.
+// meetsTotal has clients send n bytes of their first request at once, and the rest just when
+// the limit passes.
 func meetsTotal(t *testing.T, u under, name string, n int) {
 	var g register
 	s := u.start(t, Only(limit, name), g.handle)
@@ -108,7 +108,7 @@ func meetsTotal(t *testing.T, u under, name string, n int) {
 	g.check(t)
 }
 
-// once makes one request, of which n bytes are sent at once.
+// once makes one request: n bytes of it at once, and the others after rest.
 func (g *register) once(s *Site, n int, rest time.Duration) {
 	c := g.dial(s)
 	if c == nil {
@@ -125,7 +125,7 @@ func (g *register) once(s *Site, n int, rest time.Duration) {
 	}
 }
 
-// check checks that each request that was executed was answered.
+// check checks that every executed request was answered.
 func (g *register) check(t *testing.T) {
 	t.Helper()
 	executed, cut := 0, 0
@@ -142,13 +142,13 @@ func (g *register) check(t *testing.T) {
 	t.Logf("%d of %d requests were executed", executed, g.requests.Load())
 }
 
-// during returns a function that returns true for that long.
+// during returns a function that returns true until d has passed.
 func during(d time.Duration) func() bool {
 	begun := time.Now()
 	return func() bool { return time.Since(begun) < d }
 }
 
-// crowdTime is for how long clients come back.
+// crowdTime is how long clients keep coming back.
 func crowdTime() time.Duration {
 	if testing.Short() {
 		return time.Second
@@ -156,18 +156,18 @@ func crowdTime() time.Duration {
 	return 3 * time.Second
 }
 
-// A request that comes at the very end of its connection is executed and answered, or it is
-// not executed.
+// A request that arrives just as its connection ends is either executed and answered, or not
+// executed at all.
 var ofLateRequests = []promise{
-	// The client may send it again, as nothing says that it was read.
+	// Then the client may send it again, because it has got no byte of a response.
 	{"LateRequestIsNotExecuted", usual, func(t *testing.T, u under) {
 		to := Only(limit, "KeepAliveTimeout")
 		var c atomic.Pointer[Client]
 		to.Idle.OnEnds = func([]idle.End) {}
-		to.Idle.Label = func(any) string { // is called when the end has been decided, before OnEnd and Expire
+		to.Idle.Label = func(any) string { // called after the end has been decided, and before OnEnd and Expire
 			if c := c.Load(); c != nil {
 				io.WriteString(c, Get("/late"))
-				time.Sleep(50 * ms) // for who might read it
+				time.Sleep(50 * ms) // so that the server could read it
 			}
 			return ""
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// ofLeaving are about servers that are replaced by others.
+// ofLeaving are about replacing one server with another.
 var ofLeaving = []promise{
-	// A lame duck serves as before, old connections and new ones, and asks clients to go.
+	// A lame duck serves old and new connections, and asks their clients to close.
 	{"LameDuck", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		old, unused := s.Dial(), s.Dial()
@@ -53,7 +53,7 @@ var ofLeaving = []promise{
 		unused.Close()
 	}},
 
-	// A Shed asks some clients to go, and the server stays. A Drain is one until it is cancelled.
+	// During a Shed IsDraining is false, because the server stays. During a Drain it's true.
 	{"ShedIsNoDrain", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		c, other := s.Dial(), s.Dial()
@@ -79,7 +79,7 @@ var ofLeaving = []promise{
 		Eventually(t, "the drain is over", func() bool { return !s.Setup.IsDraining() })
 	}},
 
-	// In HTTP/2, a client whose connection is used gets a GOAWAY, and opens another one.
+	// In HTTP/2, a client that uses its connection gets a GOAWAY, and opens another one.
 	{"LameDuckOfHTTP2", secure, func(t *testing.T, u under) {
 		if !u.SpeaksHTTP2 {
 			t.Skip("the server does not speak HTTP/2")
@@ -106,8 +106,8 @@ var ofLeaving = []promise{
 		Eventually(t, "the client opens another connection", func() bool { get(); return s.Stats().Tracked > 1 })
 	}},
 
-	// Clients see no failure at all, not even of requests that must not be tried again, when
-	// one server takes the place of another several times.
+	// A server is replaced several times. Clients see no failure, not even of requests that they
+	// can't repeat.
 	{"RollingRestart", usual, func(t *testing.T, u under) {
 		for _, protocol := range protocolsOf(u) {
 			t.Run(protocol, func(t *testing.T) {
@@ -118,11 +118,11 @@ var ofLeaving = []promise{
 	}},
 }
 
-// A way leads new connections to a server, as a load balancer does.
+// A way sends new connections to a server, as a load balancer does.
 type way struct {
-	mu    sync.RWMutex // held for reading by those that dial
+	mu    sync.RWMutex // held for reading while dialing
 	to    *Site
-	dials atomic.Uint64 // that have succeeded
+	dials atomic.Uint64 // successful ones
 	net.Dialer
 }
 
@@ -139,8 +139,9 @@ func (w *way) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nc, err
 }
 
-// lead leads to another server from now on, and returns the previous server. By then, the previous
-// server has accepted all its connections: the kernel resets those that wait when a listener is closed.
+// lead sends connections to another server from now on, and returns the previous one. Before
+// that it waits until the previous server has accepted all its connections, because the kernel
+// resets those in the backlog of a listener that is closed.
 func (w *way) lead(to *Site) (old *Site) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,9 +151,9 @@ func (w *way) lead(to *Site) (old *Site) {
 	return old
 }
 
-// restart replaces one server by another while clients use them.
+// restart replaces one server with another while clients use them.
 func restart(t *testing.T, u under, protocol string) {
-	mute := func(c *Config) { c.Log = io.Discard } // the Transport drops connections that it is still making
+	mute := func(c *Config) { c.Log = io.Discard } // the Transport may drop connections during their handshake, which the server logs
 	way := newWay(u.start(t, All(Patience), echo, mute))
 	tr := &http.Transport{MaxIdleConnsPerHost: 20, Protocols: new(http.Protocols), DialContext: way.dial}
 	defer tr.CloseIdleConnections()
@@ -166,7 +167,7 @@ func restart(t *testing.T, u under, protocol string) {
 		url = "https://example.com/"
 	}
 	client := http.Client{Transport: tr, Timeout: Patience}
-	inTime := intime.Of(t, time.Second) // a Shutdown gives clients 2 s to be told by a response
+	inTime := intime.Of(t, time.Second) // Shutdown gives clients 2 s to learn of it from a response
 	var stop atomic.Bool
 	var served atomic.Int64
 	var load sync.WaitGroup
@@ -174,8 +175,8 @@ func restart(t *testing.T, u under, protocol string) {
 		load.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				text := fmt.Sprint(i, " ", n)
-				// A client tries a POST again only if it knows that it was not executed: if
-				// none of it has been written, or, in HTTP/2, if a GOAWAY says so.
+				// A client repeats a POST only if it knows that it wasn't executed: if none of
+				// it has been written, or, in HTTP/2, if a GOAWAY says so.
 				r, err := client.Post(url, "text/plain", strings.NewReader(text))
 				if err != nil {
 					inTime.Error(err)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Main is a TestMain. It lets more tests run at a time than there are processors, as
-// most of them wait most of the time, and fails if they leave something behind: a
-// descriptor, or a goroutine of the library or with one of the given words in its stack.
+// Main is a TestMain. It runs more tests at once than there are processors, because most of
+// them wait most of the time. It fails if a descriptor is left over, or a goroutine of the
+// library or with one of the given words in its stack.
 func Main(m *testing.M, words ...string) {
-	flag.Set("test.parallel", "32") // unless -parallel is given: Run parses the flags
-	Identity()                      // made once, and not in virtual time
+	flag.Set("test.parallel", "32") // -parallel still overrides it, because Run parses the flags
+	Identity()                      // made here because it can't be made in virtual time
 	if ln, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
-		ln.Close() // now package net has the descriptors that it keeps
+		ln.Close() // package net has opened the descriptors that it keeps
 	}
 	files := openFiles()
 	code := m.Run()
@@ -29,7 +29,7 @@ func Main(m *testing.M, words ...string) {
 	os.Exit(code)
 }
 
-// tidy waits until no goroutine and no descriptor is left over.
+// tidy waits until no goroutine and no descriptor is left over. It returns false if some remain.
 func tidy(files int, words []string) bool {
 	var stack string
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(10 * ms) {
@@ -48,7 +48,7 @@ func stacks() string {
 	return string(b[:runtime.Stack(b, true)])
 }
 
-// openFiles counts the process's descriptors, if that is easy.
+// openFiles returns the number of the process's descriptors, or 0 without /proc.
 func openFiles() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

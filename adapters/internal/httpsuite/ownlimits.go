@@ -13,10 +13,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// ofOwnLimits are about requests that have limits of their own.
+// ofOwnLimits are about requests for which the handler has called SetLimits.
 var ofOwnLimits = []promise{
-	// An upload that is slower than the listener allows passes by its own limits. The next
-	// one, on the same connection, is cut.
+	// An upload that's slower than the listener allows is served under its own limits. The next
+	// one on the same connection is cut.
 	{"OwnLimitsOfABody", usual, func(t0 *testing.T, u under) {
 		for setting, own := range map[string]httplimits.RequestLimits{
 			"BodyTimeout": {BodyTimeout: time.Minute},
@@ -26,7 +26,7 @@ var ofOwnLimits = []promise{
 				t0.Parallel()
 				t := intime.Of(t0, limit/2)
 				ended := make(chan error, 3)
-				var begun Gate // the handlers: a slow one would not have set its limits yet
+				var begun Gate // the handler: no limit counts until it has set its own
 				to := Only(limit, setting)
 				to.OnTimeout = begun.Keep
 				s := u.start(t0, to, func(r Request) {
@@ -61,7 +61,7 @@ var ofOwnLimits = []promise{
 		}
 	}},
 
-	// Or it is cut by them.
+	// A request's own limits end it, too.
 	{"OwnLimitsCut", everywhere, func(t *testing.T, u under) {
 		for setting, own := range map[string]httplimits.RequestLimits{
 			"BodyTimeout":    {BodyTimeout: limit},
@@ -104,8 +104,7 @@ var ofOwnLimits = []promise{
 		}
 	}},
 
-	// A download that its client takes with a pause passes by its own limits, and the next is
-	// cut. So it is with handlers.
+	// A download whose client pauses is completed under its own limits. The next one is cut.
 	{"OwnLimitsOfAResponse", usual, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
 		s := u.start(t0, Only(limit, "WriteTimeout"), func(r Request) {
@@ -117,7 +116,7 @@ var ofOwnLimits = []promise{
 			r.Write(Large)
 		})
 		c := s.Dial()
-		c.Narrow(256 << 10) // so that it does not grow with the first response
+		c.Narrow(256 << 10) // so that the kernel doesn't enlarge it during the first response
 		c.Send(Get("/own"))
 		time.Sleep(3 * limit)
 		if body := c.Want(http.StatusOK); len(body) != len(Large) {
@@ -149,7 +148,7 @@ var ofOwnLimits = []promise{
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
 
-	// They end with the request, also if the next one has come together with it.
+	// A request's own limits end with it, even if the next request is pipelined behind it.
 	{"OwnLimitsAndPipelining", usual, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
 			if r.Path() == "/own" {
@@ -167,8 +166,7 @@ var ofOwnLimits = []promise{
 		s.WantOnly(2, "request", idle.ReasonRead)
 	}},
 
-	// Limits that make no sense are refused, and so is a connection that is not a request's
-	// any more.
+	// Invalid limits are refused, and so is SetLimits after the connection has been hijacked.
 	{"SetLimitsRefuses", usual, func(t *testing.T, u under) {
 		kept := make(chan Request, 1)
 		takeOver, _ := hijack(echoLines)

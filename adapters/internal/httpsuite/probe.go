@@ -18,19 +18,19 @@ import (
 )
 
 // A Prober serves HTTP/1 as net/http of Go 1.28 does (golang/go#80735). After each response
-// it reads with a short deadline. If that passes, the connection is idle: the Prober
-// releases its buffers and waits with one byte. A connection must not take the deadline
-// for anything else, and the error has to be what tailscale/go#183 says.
+// it reads with a short deadline. If that passes, the Prober releases its buffers and waits
+// with a buffer of one byte. An adapter must not mistake that deadline for anything else,
+// and must return the error that tailscale/go#183 expects.
 type Prober struct {
 	State    func(net.Conn, http.ConnState) // the server's hook; may be nil
-	HandOver bool                           // after the probe, another goroutine goes on
+	HandOver bool                           // after the probe, another goroutine reads
 }
 
 // probe is how long a Prober waits before it releases buffers.
 const probe = 50 * ms
 
-// serve serves the connections of ln until it is closed. Each response says whether a
-// probe has come before its request.
+// serve serves the connections of ln until it's closed. Each response says whether a probe
+// came before its request.
 func (p Prober) serve(t testing.TB, ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
@@ -47,7 +47,7 @@ func (p Prober) state(nc net.Conn, to http.ConnState) {
 	}
 }
 
-// converse serves nc. begun has been read of the next request, if anything.
+// converse serves nc. begun is what has been read of the next request.
 func (p Prober) converse(t testing.TB, nc net.Conn, after string, begun []byte) {
 	if begun == nil {
 		p.state(nc, http.StateNew)
@@ -99,9 +99,8 @@ func (p Prober) end(nc net.Conn) {
 	p.state(nc, http.StateClosed)
 }
 
-// Probed tests that the limit of a wait between two requests is wait, on a listener over
-// which a [Prober] serves. listen wraps the listener that it is given, and returns the
-// server's hook, if there is one.
+// Probed tests that a client of a [Prober] may wait between two requests for wait, and no longer.
+// listen wraps a listener, and returns the server's hook if there is one.
 func Probed(t *testing.T, secure bool, wait time.Duration, listen func(t *testing.T, ln net.Listener) (net.Listener, func(net.Conn, http.ConnState))) {
 	for _, handOver := range []bool{false, true} {
 		t.Run(fmt.Sprintf("another goroutine %v", handOver), func(t *testing.T) {
@@ -135,8 +134,8 @@ func Probed(t *testing.T, secure bool, wait time.Duration, listen func(t *testin
 }
 
 var ofProbes = []promise{
-	// A server that looks for the next request by a short read deadline, and then waits
-	// without buffers, waits by KeepAliveTimeout all the time.
+	// KeepAliveTimeout covers the whole wait for the next request: the read with a short
+	// deadline, and the wait without buffers after it.
 	{"Probe", usual, func(t *testing.T, u under) {
 		const wait = 600 * ms
 		Probed(t, u.Secure, wait, func(t *testing.T, inner net.Listener) (net.Listener, func(net.Conn, http.ConnState)) {
@@ -157,8 +156,8 @@ var ofProbes = []promise{
 	}},
 }
 
-// ProbeSavesMemory tests that a connection on which a [Prober] waits takes little more than
-// without the adapter: neither buffers nor goroutines. No other test may run beside it.
+// ProbeSavesMemory tests that a connection on which a [Prober] waits takes little more memory
+// with the adapter than without: no buffer and no goroutine. No other test may run meanwhile.
 func ProbeSavesMemory(t *testing.T, server Server) {
 	const conns = 200
 	held := func(ln net.Listener, p Prober) (bytes, goroutines int) {
@@ -203,7 +202,7 @@ func ProbeSavesMemory(t *testing.T, server Server) {
 	}
 	ours, more := held(ln, Prober{State: hook})
 	t.Logf("a waiting connection takes %d bytes, without the adapter %d", ours, bare)
-	if ours > max(bare, 0)+2000 { // a buffer has 4096
+	if ours > max(bare, 0)+2000 { // a buffer would add 4096
 		t.Errorf("a waiting connection takes %d bytes, without the adapter %d: a buffer is kept", ours, bare)
 	}
 	if more > its+conns/2 {
@@ -211,7 +210,7 @@ func ProbeSavesMemory(t *testing.T, server Server) {
 	}
 }
 
-// heap returns how many bytes are in use. The second collection empties pools.
+// heap returns how many bytes of heap are in use. It collects three times, to empty pools too.
 func heap() int {
 	var m runtime.MemStats
 	for range 3 {

@@ -16,8 +16,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Large is a response that is more than the kernel's buffers of a loopback connection
-// hold.
+// Large is a response that doesn't fit into the kernel's buffers of a loopback connection.
 var Large = func() []byte {
 	b := make([]byte, 16<<20)
 	for i := range b {
@@ -26,7 +25,7 @@ var Large = func() []byte {
 	return b
 }()
 
-// largeFile returns the name of a file with that.
+// largeFile returns the name of a file that contains Large.
 func largeFile(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "large")
@@ -36,8 +35,8 @@ func largeFile(t testing.TB) string {
 	return name
 }
 
-// wantReset checks that the response ends before its end, by a reset: else the kernel
-// would keep for minutes what is not taken.
+// wantReset checks that a reset cuts the response. Without a reset, the kernel would keep the
+// unread bytes for minutes.
 func (c *Client) wantReset() time.Time {
 	c.T.Helper()
 	n, err := io.Copy(io.Discard, c.In)
@@ -49,13 +48,13 @@ func (c *Client) wantReset() time.Time {
 
 var ofResponses = []promise{
 
-	// A slow client above the rate gets all of it, though it takes many times the limits,
-	// and however the response is sent.
+	// A slow client above the minimum rate gets the whole response, although that takes many
+	// times the limits.
 	{"SlowReaderLives", onLinux, func(t *testing.T, u under) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
-		const limit = 700 * ms // with a small window, TCP itself pauses for 300 ms
+		const limit = 700 * ms // with a small window, TCP itself pauses for 300 ms at a time
 		name := largeFile(t)
 		for kind, h := range map[string]func(Request){
 			"written": func(r Request) { r.Write(Large) },
@@ -87,8 +86,8 @@ var ofResponses = []promise{
 		}
 	}},
 
-	// A client for which too much waits is ended, long before WriteTimeout. A limit that was
-	// removed ends nobody.
+	// A client that leaves more than MaxUnsent unread is ended long before WriteTimeout. When
+	// MaxUnsent is removed, such a client is served.
 	{"MaxUnsent", reportsWaits, func(t *testing.T, u under) {
 		name := largeFile(t)
 		for kind, h := range map[string]func(Request){
@@ -121,12 +120,12 @@ var ofResponses = []promise{
 		}
 	}},
 
-	// What a client has taken of one response buys it no time in the next one.
+	// Bytes that a client has read of one response don't pay for its time in the next one.
 	{"ResponseBeforeBuysNoTime", onLinux, func(t *testing.T, u under) {
 		var taken Gate
 		to := Only(limit, "WriteRate")
-		to.WriteRate = idle.Rate{BytesPerSecond: 256 << 10, Grace: limit} // the response pays for a minute
-		to.OnTimeout = taken.Keep                                         // however slowly the first one is taken
+		to.WriteRate = idle.Rate{BytesPerSecond: 256 << 10, Grace: limit} // the first response pays for a minute
+		to.OnTimeout = taken.Keep                                         // so the first one may be read slowly
 		s := u.start(t, to, func(r Request) { r.Write(Large) })
 		c := s.Dial()
 		c.Narrow(512 << 10)
@@ -139,7 +138,7 @@ var ofResponses = []promise{
 		c.wantReset()
 	}},
 
-	// A stream of events may be silent for long: nobody waits then.
+	// A stream of events may be silent for long, because then nobody waits.
 	{"SilentStream", usual, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
 		to := All(limit)

@@ -14,7 +14,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// serve serves ln, which has to fail by itself.
+// serve serves ln until Accept fails.
 func (u under) serve(ln net.Listener, to Timeouts, secure bool, certFile string) error {
 	quit := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(quit) })
@@ -23,7 +23,7 @@ func (u under) serve(ln net.Listener, to Timeouts, secure bool, certFile string)
 	return u.Serve(ln, to, secure, certFile, quit)
 }
 
-// A failing listener fails so many times with err, and accepts connections then.
+// A failing listener fails a number of times with err, and then accepts connections.
 type failing struct {
 	net.Listener
 	err   error
@@ -38,7 +38,7 @@ func (f *failing) Accept() (net.Conn, error) {
 }
 
 var ofServe = []promise{
-	// Errors of Serve are the server's own, and the listener is closed.
+	// Serve returns the server's own errors, and closes the listener.
 	{"ServeFails", plain, func(t *testing.T, u under) {
 		broken := errors.New("broken on purpose")
 		ln := Listen(t)
@@ -61,8 +61,8 @@ var ofServe = []promise{
 		WantError(t, u.serve(nil, Timeouts{}, false, ""), u.Package+": the listener is nil")
 	}},
 
-	// Serve and ServeTLS are all that a server needs. A lack of descriptors, and other errors
-	// that pass, do not end it.
+	// Serve and ServeTLS are all that a server needs. They survive temporary errors of Accept,
+	// such as a lack of descriptors.
 	{"Serve", usual, func(t *testing.T, u under) {
 		lack := &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 		ln := Listen(t)
@@ -79,7 +79,7 @@ var ofServe = []promise{
 		WantNoListener(t, ln)
 	}},
 
-	// The handler is told of TLS, as it is by the bare server, whether that or the listener does the TLS.
+	// The handler learns of TLS, as with the bare server, whether the server or the listener does the handshake.
 	{"HandlerIsToldOfTLS", everywhere, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), func(r Request) { fmt.Fprint(r, r.TLS()) })
 		c := s.Dial()
@@ -91,12 +91,12 @@ var ofServe = []promise{
 		s.WantNone()
 	}},
 
-	// Timeouts that make no sense are refused, and the error names the field and its value.
-	// Package httpconn tests what settings may be.
+	// Invalid Timeouts are refused with an error that names the field and its value. Package
+	// httpconn tests all settings.
 	{"RefusedTimeouts", plain, func(t *testing.T, u under) {
 		beat := idle.Heartbeat{Interval: time.Second, Timeout: time.Second}
 		for says, to := range map[string]Timeouts{
-			"HeaderTimeout is 5ns":          {HeaderTimeout: 5}, // forgot the unit
+			"HeaderTimeout is 5ns":          {HeaderTimeout: 5}, // somebody forgot the unit
 			"Hijacked.Heartbeat is active":  {Hijacked: idle.Policy{Heartbeat: beat}},
 			"MaxUnsent is -5; use 0 or Off": {MaxUnsent: -5},
 		} {
@@ -105,11 +105,11 @@ var ofServe = []promise{
 			if WantError(t, err, u.Package+": ", says); err == nil {
 				setup.Listener.Close()
 			}
-			Connect(t, ln.Addr()) // the listener is left open
+			Connect(t, ln.Addr()) // the listener still accepts
 		}
 	}},
 
-	// So are listeners that are none, or have timeouts already.
+	// So are a nil listener, and one that has timeouts already.
 	{"RefusedListeners", plain, func(t *testing.T, u under) {
 		_, err := u.Prepare(Config{Handler: echo, Log: io.Discard})
 		WantError(t, err, u.Package+": the listener is nil")

@@ -10,8 +10,8 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// shutDown begins to shut the server down, and waits until no connection is accepted any
-// more. What Shutdown returns is received from the channel.
+// shutDown starts the server's own Shutdown, and waits until no connection is accepted any
+// more. The channel gets its result.
 func (s *Site) shutDown(limit time.Duration) <-chan error {
 	s.T.Helper()
 	ended := make(chan error, 1)
@@ -27,7 +27,7 @@ func (s *Site) shutDown(limit time.Duration) <-chan error {
 }
 
 var ofShutdown = []promise{
-	// Idle connections are closed at once, which is no timeout.
+	// Idle connections are closed at once. That doesn't count as a timeout.
 	{"ShutdownOfIdleConnections", everywhere, func(t *testing.T, u under) {
 		if u.RaceAtEnd {
 			t.Skip("the server itself has a race")
@@ -50,7 +50,7 @@ var ofShutdown = []promise{
 		}
 	}},
 
-	// The timeouts of what is left when Shutdown has given up waiting go on.
+	// When Shutdown's context has ended, the limits still apply to the connections that are left.
 	{"ShutdownThatGivesUp", usual, func(t *testing.T, u under) {
 		entered, finish := make(chan bool, 1), make(chan bool)
 		s := u.start(t, Only(limit, "KeepAliveTimeout"), func(r Request) {
@@ -71,7 +71,7 @@ var ofShutdown = []promise{
 			t.Errorf("got %q, %v", body, err)
 		}
 		at := c.WantClosed()
-		if u.ServesOn { // nobody closes it but we
+		if u.ServesOn { // only our limit closes it
 			NotBefore(t, at, begun, limit)
 			s.WantOnly(1, "keep-alive", idle.ReasonRead)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A Listener is one of an adapter.
+// A Listener is an adapter's listener.
 type Listener interface {
 	net.Listener
 	Stats() httplimits.Stats
@@ -22,7 +22,7 @@ type Listener interface {
 	SetTimeouts(Timeouts) error
 }
 
-// Unlimited is a listener of a bare server, which has no counts.
+// Unlimited returns a Listener for a bare server. It has no limits and no counts.
 func Unlimited(ln net.Listener) Listener { return unlimited{ln} }
 
 type unlimited struct{ net.Listener }
@@ -31,13 +31,13 @@ func (unlimited) Stats() (st httplimits.Stats) { return st }
 func (unlimited) Tracker() *idle.Tracker       { return nil }
 func (unlimited) SetTimeouts(Timeouts) error   { return nil }
 
-// A Setup is a server that is ready to be served.
+// A Setup is a server that is ready to serve.
 type Setup struct {
 	Listener Listener
 	Serve    func() error // returns nil when the server has been shut down or closed
 	Shutdown func(context.Context) error
 	Close    func()       // ends the server without waiting for its connections
-	Open     func() int64 // connections that the server has to do with still; nil if it doesn't tell
+	Open     func() int64 // connections that the server still uses; nil if it doesn't report them
 
 	Drain func(context.Context, idle.Drain) error // the adapter's Shutdown
 	Told  func() int                              // connections that have been asked to finish
@@ -46,7 +46,7 @@ type Setup struct {
 	IsDraining func() bool                                // the listener's
 }
 
-// A Site is a server with timeouts that is being served.
+// A Site is a running server with timeouts.
 type Site struct {
 	Listener
 	Setup  Setup
@@ -56,13 +56,13 @@ type Site struct {
 
 	mute bool
 
-	// How many responses have been read after which the server waits for another
-	// request, and how often it has come to do so.
+	// How many responses clients have read that keep the connection open, and how often the
+	// server has begun to wait for another request.
 	answers, idles atomic.Int64
 }
 
-// Start serves what prepare returns until the end of the test. By then all connections
-// have to be gone, and counted. A line in the server's log fails the test.
+// Start starts the server that prepare returns, and ends it with the test. By then all
+// connections must be gone and counted. A line in the server's log fails the test.
 func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (Setup, error)) *Site {
 	t.Helper()
 	s := &Site{T: t, Secure: secure}
@@ -85,11 +85,12 @@ func Start(t testing.TB, secure bool, prepare func(log io.Writer, idle func()) (
 	return s
 }
 
-// Idle tells that the server has come to wait for another request of a client.
+// Idle records that the server has begun to wait for a client's next request.
 func (s *Site) Idle() { s.idles.Add(1) }
 
-// End ends the server and checks that nothing is left of it. What has timed out is over before,
-// as the server would log that it is closed, and all is over in the end, as it may log something.
+// End ends the server and checks that nothing is left. First it waits until the server has
+// noticed all timeouts, because it would log those that it finds closed. At last it waits until
+// no connection is open, because a handler may still log.
 func (s *Site) End() {
 	if s.Setup.Open != nil {
 		Eventually(s.T, "the server knows of all timeouts", func() bool { return s.Setup.Open() <= int64(s.Stats().Live) })
@@ -124,8 +125,8 @@ func sum[K comparable](counts map[K]uint64) (n uint64) {
 	return n
 }
 
-// WantOnly checks that n connections have timed out in the phase and for the reason,
-// and nothing else has.
+// WantOnly checks that n connections have timed out with the given phase and reason, and no
+// others.
 func (s *Site) WantOnly(n uint64, phase string, reason idle.Reason) {
 	s.T.Helper()
 	var st httplimits.Stats
@@ -141,7 +142,7 @@ func (s *Site) WantOnly(n uint64, phase string, reason idle.Reason) {
 	}
 }
 
-// Setting is what ends a connection in the phase for the reason.
+// Setting returns the name of the setting that ends a connection with the given phase and reason.
 func Setting(phase string, reason idle.Reason) string {
 	byPhase := map[string]string{"handshake": "HandshakeTimeout", "request header": "HeaderTimeout", "keep-alive": "KeepAliveTimeout"}
 	byReason := map[idle.Reason]string{idle.ReasonRead: "BodyTimeout", idle.ReasonMinReadRate: "BodyRate", idle.ReasonWrite: "WriteTimeout",

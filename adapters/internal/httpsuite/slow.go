@@ -15,44 +15,42 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// A slow is a promise of clients that keep the server waiting until a setting ends that:
-// they are answered as they should be and closed, and all who may know are told why.
+// A slow is a promise about clients that keep the server waiting: a setting ends them, they get
+// the right answer, and callbacks, errors and counts say why.
 type slow struct {
 	name    string
 	in      func(Flavour) bool
 	setting string
-	clients [][]string    // what each sends: requests that are answered, and in the end what is too slow
-	shakes  bool          // the client completes the handshake though the server waits for that
-	pause   time.Duration // before that
-	trickle string        // what follows that byte by byte
-	pace    time.Duration // the time between two of these
-	streams bool          // the handler reads the body as it comes, and gets the error
-	sips    bool          // the client reads a little now and then
-	keeps   bool          // of those for which OnTimeout is tested, and Shutdown; one a setting
+	clients [][]string    // what each sends: requests that are answered, and at last one that is too slow
+	shakes  bool          // the client completes the TLS handshake although HandshakeTimeout is tested
+	pause   time.Duration // before the slow request
+	trickle string        // what follows it byte by byte
+	pace    time.Duration // the time between two of these bytes
+	streams bool          // the handler reads the body while it arrives, and gets the error
+	sips    bool          // the client reads a little from time to time
+	keeps   bool          // also tested with OnTimeout and with Shutdown; one per setting
 }
 
 var slowClients = []slow{
 	{name: "SilentConnection", in: everywhere, setting: "HandshakeTimeout", keeps: true, clients: [][]string{{""}}},
-	// A client that begins a TLS handshake and does not go on is not answered in clear, as a
-	// header would be, and nothing is logged.
+	// A client that stops in its TLS handshake gets no answer in plaintext, and nothing is logged.
 	{name: "HalfOpenHandshake", in: secure, setting: "HandshakeTimeout", clients: [][]string{{"\x16\x03"}, {"\x16\x03\x01\x01\x00\x01\x00"}}},
 	{name: "HandshakeTrickles", in: secure, setting: "HandshakeTimeout", trickle: "\x03\x01\x02\x00" + strings.Repeat("\x01", 500), pace: limit / 10,
 		clients: [][]string{{"\x16"}}},
-	// What follows a handshake counts to it until the first byte of a request.
+	// After the TLS handshake, HandshakeTimeout still counts until the first byte of a request.
 	{name: "SilentAfterTheHandshake", in: secure, setting: "HandshakeTimeout", shakes: true, clients: [][]string{{""}}},
 
-	// A header that trickles in cannot extend its limit, be it the first of its connection or
-	// a later one.
+	// A header that trickles in can't extend its limit, in the first request or a later one.
 	{name: "HeaderTrickles", in: everywhere, setting: "HeaderTimeout", trickle: strings.Repeat("X: y\r\n", 1000), pace: limit / 20,
 		clients: [][]string{{"GET / HTTP/1.1\r\n"}, {Get("/"), "GET / HTTP/1.1\r\n"}}},
-	// A header that trickles in has one answer: what the server itself would say, when its
-	// Read fails, does not go out, neither before that nor after it.
+	// The client gets one answer: the adapter's, and not also the one that the server itself
+	// writes when its Read fails.
 	{name: "AnsweredOnce", in: plain, setting: "HeaderTimeout", trickle: strings.Repeat("x", 500), pace: 5 * ms,
 		clients: slices.Repeat([][]string{{"GET / HTTP/1.1\r\nX: "}}, 100)},
 	{name: "HeaderStops", in: usual, setting: "HeaderTimeout", keeps: true,
 		clients: [][]string{{"G"}, {"GET / HTTP/1.1\r\n"}, {"GET / HTTP/1.1\r\nHost: test\r\n\r"}, {"PRI * HTTP/2.0\r\n"}, {Get("/"), "GET"}}},
-	// The first byte may come as late as HandshakeTimeout allows, or KeepAliveTimeout. Only
-	// then the header's limit begins, which a byte just before it does not extend.
+	// The first byte may come as late as HandshakeTimeout or KeepAliveTimeout allows. HeaderTimeout
+	// counts from there, and another byte just before it passes doesn't extend it.
 	{name: "FirstByteBeginsTheHeader", in: plain, setting: "HeaderTimeout", pause: 2 * limit, trickle: strings.Repeat("E", 100), pace: limit - 50*ms,
 		clients: [][]string{{"G"}, {Get("/"), "G"}}},
 
@@ -60,47 +58,46 @@ var slowClients = []slow{
 		clients: [][]string{{Get("/"), Post(10_000)}, {Get("/"), Post(10_000) + "hello"}}},
 	{name: "ChunksStop", in: usual, setting: "BodyTimeout",
 		clients: [][]string{{Chunked}, {Chunked + "5"}, {Chunked + "5\r\nhe"}, {Chunked + "5\r\nhello\r\n"}}},
-	// fasthttp makes another error of a timeout in the trailer, which it logs.
+	// fasthttp turns a timeout in the trailer into another error, and logs that.
 	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{Chunked + "0\r\n"}}},
-	// A body that the handler does not want is read by the server, before it sends what the
-	// handler has written.
+	// If the handler doesn't read the body, the server does, before it sends the response.
 	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
 	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
-	// Bytes that trickle buy time at the rate, and no more.
+	// Each byte pays for 1/BodyRate of time, so bytes that come more slowly aren't enough.
 	{name: "BodyBelowTheRate", in: everywhere, setting: "BodyRate", trickle: half[:999], pace: limit / 15, clients: [][]string{{Post(1000)}}},
-	// Records of TLS with one byte are 22 to 29 bytes each, of which one counts: 2,000 B/s of
-	// body are 44,000 B/s to the kernel.
+	// A TLS record with one byte of body has 22 to 29 bytes, of which one counts: 2,000 bytes
+	// of body per second are 44,000 bytes per second to the kernel.
 	{name: "SmallRecords", in: secure, setting: "BodyRate", trickle: strings.Repeat(half, 3), pace: ms / 2, clients: [][]string{{Post(3*len(half) + 1)}}},
 	{name: "UploadBelowTheRate", in: usual, setting: "BodyRate", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half[:9000]}}},
 
-	// The time of requests before it does not count. The request is cancelled if it can be.
+	// Earlier requests don't count. The request's context is cancelled if the server supports that.
 	{name: "HandlerTimeout", in: everywhere, setting: "HandlerTimeout", keeps: true,
 		clients: [][]string{{Get("/long")}, {Get("/"), Get("/"), Get("/long")}, {Post(5) + "hello", PostTo("/long", 5) + "hello"}}},
-	// The preface of HTTP/2 is a request to a server that does not speak that.
+	// To a server without HTTP/2, its preface is a request.
 	{name: "PrefaceIsARequest", in: plain, setting: "HandlerTimeout", clients: [][]string{{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}}},
-	// While a body is read the limit of handlers goes on.
+	// HandlerTimeout counts while the handler reads the body, too.
 	{name: "HandlerTimeoutInTheBody", in: usual, setting: "HandlerTimeout", trickle: half, pace: 20 * ms, clients: [][]string{{Post(len(half))}}},
 
 	{name: "ReaderStops", in: everywhere, setting: "WriteTimeout", keeps: true, clients: [][]string{{Get("/large")}}},
-	// The same of a file, which the kernel may send by itself.
+	// The same with a file, which the server may send with sendfile.
 	{name: "ReaderOfAFileStops", in: usual, setting: "WriteTimeout", clients: [][]string{{Get("/file")}}},
-	// A response belongs to a request, whatever was waited for when that came.
+	// The phase is "request" although the client paused before it sent the request.
 	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
 	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
-	// Taking a little now and then is not enough.
+	// Reading a little from time to time isn't enough.
 	{name: "ReaderSips", in: onLinux, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
 
-	// After requests of all kinds.
+	// KeepAliveTimeout applies after requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
 		{Post(3) + "abc", Post(3) + "abc", ""}, {Post(0), ""}, {Chunked + "3\r\nabc\r\n0\r\n\r\n", ""},
 		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", ""}}},
-	// A blank line after a body is no request. With TLS nobody but the server sees it.
+	// A blank line after a body begins no request. With TLS the adapter can't see it.
 	{name: "BlankLine", in: plain, setting: "KeepAliveTimeout", clients: [][]string{{Get("/"), Post(3) + "abc", "\r\n"}}},
 
 	{name: "HijackedIdle", in: wraps, setting: "IdleTimeout", keeps: true, clients: [][]string{{Get("/"), Upgrade}}},
 }
 
-// A kind is what it is to time out by a setting.
+// A kind says how a timeout by a setting is reported.
 type kind struct {
 	phase  string
 	reason idle.Reason
@@ -119,8 +116,8 @@ var kinds = map[string]kind{
 	"IdleTimeout":      {"hijacked", idle.ReasonIdle, 0},
 }
 
-// ofSlowClients are those promises, that OnTimeout can keep connections, and that a slow
-// client cannot hold up a Shutdown: the limits of what is in flight go on.
+// ofSlowClients returns a promise for each of slowClients, and two more: OnTimeout can keep
+// connections open, and limits apply during Shutdown, so a slow client can't delay it for long.
 func ofSlowClients() (all []promise) {
 	for _, w := range slowClients {
 		all = append(all, promise{w.name, w.in, func(t *testing.T, u under) { w.test(t, u, 0, false) }})
@@ -141,20 +138,20 @@ func ofSlowClients() (all []promise) {
 	return append(all, promise{"KeptTwice", usual, each(2, false)}, promise{"LimitsGoOnDuringShutdown", usual, each(0, true)})
 }
 
-// onLinux is for what only Linux tells about a connection.
+// onLinux is for tests that need what only Linux reports about a socket.
 func onLinux(f Flavour) bool { return usual(f) && runtime.GOOS == "linux" }
 
-// reportsWaits is for tests where the system tells when a write has to wait.
+// reportsWaits is for tests that need to know when a write has to wait.
 func reportsWaits(f Flavour) bool {
 	return onLinux(f) && runtime.GOARCH != "386" && runtime.GOARCH != "s390x"
 }
 
-// test tests it with an OnTimeout that keeps each connection so many times. If shutsDown is
-// set, the server is shut down meanwhile.
+// test runs the clients. OnTimeout keeps each connection open keeps times. If shutsDown is set,
+// the server is shut down meanwhile.
 func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	k, ofWriting := kinds[w.setting], strings.HasPrefix(w.setting, "Write")
 	var mu sync.Mutex
-	asked := map[string][]idle.TimeoutError{} // by the addresses of clients that have come to the end
+	asked := map[string][]idle.TimeoutError{} // by the address of clients that have sent everything
 	to := Only(limit, w.setting)
 	to.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool {
 		mu.Lock()
@@ -184,10 +181,10 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	for _, texts := range w.clients {
 		last := len(texts) - 1
 		if last == 0 && w.setting == "HeaderTimeout" && u.Secure && (w.trickle == "" || !u.FirstHeaderInTLS) {
-			continue // it may be a part of the handshake
+			continue // it may count as part of the handshake
 		}
 		if shutsDown && last > 0 {
-			continue // the server may take it for an idle one
+			continue // the server may consider the connection idle
 		}
 		c := s.DialBare()
 		begun[c] = c.Begun
@@ -204,7 +201,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 		time.Sleep(w.pause)
 		if texts[last] != "" {
 			sent := c.Send(texts[last])
-			if w.setting != "HandshakeTimeout" { // that counts from the beginning
+			if w.setting != "HandshakeTimeout" { // HandshakeTimeout counts from the accept
 				begun[c] = sent
 			}
 		}
@@ -242,7 +239,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 			}
 		}
 	}
-	if ofWriting { // what is read is taken
+	if ofWriting { // before the client reads, which would be progress
 		s.WantOnly(uint64(n), k.phase, k.reason)
 	}
 	for c, begun := range begun {
@@ -276,7 +273,7 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	for peer, errs := range asked {
-		if len(errs) <= keeps { // more are those that a late byte has averted
+		if len(errs) <= keeps { // it may be asked more often, if a late byte extended the limit
 			t.Errorf("asked %d times about %s", len(errs), peer)
 		}
 		for _, err := range errs {
@@ -290,8 +287,8 @@ func (w slow) test(t *testing.T, u under, keeps int, shutsDown bool) {
 	}
 }
 
-// routes returns a handler that does what a request asks for by its path, and the errors
-// of what it reads and writes. withFile prepares /file; release ends /long.
+// routes returns a handler that does what the path says. The channel gets its errors of reading
+// and writing. withFile prepares /file, and release ends /long.
 func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan error, release func()) {
 	released, file := make(chan bool), ""
 	told = make(chan error, 100)
@@ -308,8 +305,8 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 		switch r.Path() {
 		case "/hijack":
 			takeOver(r)
-			go func() { told <- <-ended }() // it goes on when the handler has returned
-		case "/long", "*", "/*": // the last ones are those of HTTP/2's preface
+			go func() { told <- <-ended }() // it outlives the handler
+		case "/long", "*", "/*": // "*" and "/*" come from the preface of HTTP/2
 			if u.Cancels {
 				<-r.Done()
 			} else {

@@ -14,10 +14,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// ofSteering are about timeouts that are replaced while connections are open.
+// ofSteering are about replacing timeouts while connections are open.
 var ofSteering = []promise{
-	// Whatever a connection waits for: a longer limit holds at once, and a shorter one ends
-	// it when that has passed since the wait began.
+	// Whatever a connection waits for, a longer limit applies at once, and a shorter one counts
+	// from when the wait began.
 	{"SetTimeouts", usual, func(t *testing.T, u under) {
 		for setting, requests := range map[string][]string{
 			"HandshakeTimeout": {""},
@@ -68,7 +68,7 @@ var ofSteering = []promise{
 		}
 	}},
 
-	// A census tells how much waits for a client that doesn't read its response.
+	// A census counts the bytes that wait for a client that doesn't read.
 	{"UnsentIsCounted", onLinux, func(t *testing.T, u under) {
 		h, _, release := routes(t, u, false)
 		defer release()
@@ -85,7 +85,7 @@ var ofSteering = []promise{
 		})
 	}},
 
-	// The tracker's own policy never applies, so it cannot be replaced by mistake.
+	// The tracker's initial policy applies to no connection, so replacing it is an error.
 	{"SetPolicyRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
 		s.Dial().Get("/")
@@ -95,7 +95,7 @@ var ofSteering = []promise{
 		}
 	}},
 
-	// A HandlerTimeout that comes later is one of the requests after that.
+	// A HandlerTimeout that is set later applies to later requests.
 	{"HandlerTimeoutComesAndGoes", everywhere, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
 		h, _, release := routes(t0, u, false)
@@ -122,8 +122,7 @@ var ofSteering = []promise{
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
 
-	// Nor is it one of the request that is being handled, although the server has waited for
-	// the body of that.
+	// It doesn't apply to the request in progress, even if the server has waited for its body.
 	{"HandlerTimeoutComesDuringARequest", everywhere, func(t *testing.T, u under) {
 		working, goOn := make(chan bool, 1), make(chan bool)
 		s := u.start(t, Only(time.Minute), func(r Request) {
@@ -146,7 +145,7 @@ var ofSteering = []promise{
 		s.WantNone()
 	}},
 
-	// What makes no sense is refused, and nothing is changed then.
+	// Invalid Timeouts are refused, and then nothing changes.
 	{"SetTimeoutsRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "KeepAliveTimeout"), echo)
 		c := s.Dial()
@@ -165,7 +164,7 @@ var ofSteering = []promise{
 		s.WantOnly(1, "keep-alive", idle.ReasonRead)
 	}},
 
-	// Timeouts can be replaced at any time, and requests can have their own meanwhile.
+	// Timeouts can be replaced at any time, while requests have limits of their own.
 	{"SetTimeoutsWhileServing", wraps, func(t *testing.T, u under) {
 		takeOver, _ := hijack(echoLines)
 		s := u.start(t, Only(time.Minute), func(r Request) {

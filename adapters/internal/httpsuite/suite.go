@@ -1,6 +1,6 @@
-// Package httpsuite is the specification of the HTTP adapters, as tests that run against
-// each of them: what a server with [httplimits.Timeouts] promises, whatever its kind.
-// It also has the servers, clients and checks that the adapters' own tests share.
+// Package httpsuite is the conformance suite of the HTTP adapters: tests of what every server
+// with [httplimits.Timeouts] promises. It also has the servers, clients and checks that the
+// adapters' own tests share.
 //
 // An adapter describes its server once, as a [Server], and its test is
 //
@@ -20,36 +20,36 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Timeouts are those of the adapters.
+// Timeouts are the adapters' Timeouts.
 type Timeouts = httplimits.Timeouts
 
 // A Server is a kind of HTTP server with timeouts.
 type Server struct {
-	Package  string    // of the adapter, with which its errors begin
+	Package  string    // the adapter's name, with which its errors begin
 	Flavours []Flavour // the ways to set it up
 
-	// Prepare makes a server that does as Config says.
+	// Prepare makes a server from a Config.
 	Prepare func(Config) (Setup, error)
 
-	// Serve calls Serve of the adapter, or ServeTLS if secure, for a new server that
-	// answers "served" and logs nothing. It returns nil when stop has been closed.
+	// Serve calls the adapter's Serve, or ServeTLS if secure, for a new server that responds
+	// with "served" and logs nothing. It returns nil after stop has been closed.
 	Serve func(ln net.Listener, t Timeouts, secure bool, certFile string, stop <-chan struct{}) error
 
-	// Hooked prepares a new server for a listener, and returns the hook by which that tells
-	// of the states of connections. It is not served.
+	// Hooked wraps a listener for a new server, and returns the hook that the server calls when
+	// a connection's state changes. The server isn't started.
 	Hooked func(ln net.Listener, t Timeouts) (Hooked, func(net.Conn, http.ConnState), error)
 
-	Phases, Limits int // how many counts Stats has of each
+	Phases, Limits int // how many of each Stats counts
 
 	// What servers do differently.
 
-	FirstHeaderInTLS  bool // the first header has a limit of its own with TLS too
-	PipelinedAnswer   bool // a pipelined body that times out is answered
+	FirstHeaderInTLS  bool // with TLS too, the first header has HeaderTimeout
+	PipelinedAnswer   bool // a pipelined request whose body times out gets an answer
 	CallsEarly        bool // handlers run before the body has been read
 	Cancels           bool // a timeout cancels the request's context
 	WriteErrors       bool // a handler's Write fails with the timeout
 	ZeroDeadlineLifts bool // a zero read deadline lifts the limits of a body
-	SpeaksHTTP2       bool // with TLS
+	SpeaksHTTP2       bool // if there is TLS
 	ServesOn          bool // a connection is kept alive after Shutdown has given up
 	LogsTrailers      bool // a timeout in a trailer is logged
 }
@@ -60,71 +60,70 @@ type Hooked interface {
 	Stats() httplimits.Stats
 }
 
-// A Flavour is a way to set up a server, in particular how it hides its connections.
+// A Flavour is a way to set up a server, such as how it wraps its connections.
 type Flavour struct {
 	Name        string
 	Secure      bool
-	TLSListener bool // TLS is by a listener of crypto/tls
-	Mute        bool // a timeout cannot be answered
+	TLSListener bool // the listener is from crypto/tls
+	Mute        bool // a timeout can't be answered
 	RaceAtEnd   bool // the server's own Shutdown has a data race
 
-	// Rare limits the tests to those that depend on how a connection is hidden. 0 is for
-	// all tests, 1 leaves out those that need no more than a server with TLS and one
-	// without, and 2 those of hijacking as well.
+	// Rare leaves out tests that don't depend on how a connection is wrapped. 0 runs all tests.
+	// 1 leaves out those for which a server with TLS and one without are enough. 2 also leaves
+	// out those of hijacking.
 	Rare int
 }
 
-// A Config is what a Server prepares.
+// A Config says what server Prepare makes.
 type Config struct {
 	Flavour  Flavour
 	Listener net.Listener
 	Timeouts Timeouts
 	Handler  func(Request)
 	Log      io.Writer
-	Idle     func() // to be called when a connection waits for another request
+	Idle     func() // the server calls it when a connection waits for another request
 
-	StreamBodies bool // handlers get large bodies before they are complete
+	StreamBodies bool // handlers start before a large body is complete
 	KeepHijacked bool // a hijacked connection stays open when its handler returns
 }
 
-// A Request is a request and its response, as a handler has them.
+// A Request is a handler's view of a request and its response.
 type Request interface {
 	Path() string
 	Body() io.Reader
-	TLS() bool             // whether the server tells of a TLS handshake that is complete
+	TLS() bool             // whether the server reports a complete TLS handshake
 	Done() <-chan struct{} // closed when the request is cancelled; nil if it never is
 
 	Write(b []byte) (int, error)
 	File(name string)
 	Content(r io.ReadSeeker, size int)
-	Stream(write func(w io.Writer, flush func() error)) // which may be called after the handler
+	Stream(write func(w io.Writer, flush func() error)) // write may be called after the handler has returned
 
 	SetReadDeadline(time.Time) error
 	SetDeadline(time.Time) error                   // of the connection
-	Hijack(use func(c net.Conn, in *bufio.Reader)) // likewise; use has to close c
+	Hijack(use func(c net.Conn, in *bufio.Reader)) // use may be called after the handler, too, and has to close c
 
-	// Watch is the adapter's. c is what Hijack gave, nil for a connection that was not
-	// hijacked.
+	// Watch is the adapter's. c is from Hijack, or nil if the connection wasn't hijacked.
 	Watch(c net.Conn, p idle.Policy, on httplimits.Callbacks) error
 
 	SetLimits(httplimits.RequestLimits) error // the adapter's
 }
 
-// A promise is a test of what every server does, and the flavours that matter for it.
+// A promise is a test of what every server does. in chooses the flavours.
 type promise struct {
 	name string
 	in   func(Flavour) bool
 	test func(t *testing.T, u under)
 }
 
-// The choices of in.
+// These choose the flavours of a promise.
 func everywhere(Flavour) bool { return true }
 func wraps(f Flavour) bool    { return f.Rare <= 1 }
 func usual(f Flavour) bool    { return f.Rare == 0 }
 func plain(f Flavour) bool    { return f.Rare == 0 && !f.Secure }
 func secure(f Flavour) bool   { return f.Secure }
 
-// Run tests that a kind of server does what all of them promise.
+// Run runs the conformance suite on a kind of server.
 func Run(t *testing.T, server Server) {
 	t.Parallel()
 	for _, p := range slices.Concat(ofSlowClients(), ofHonestClients(), ofBodies, ofUploads, ofResponses, ofHandlers,
@@ -143,13 +142,13 @@ func Run(t *testing.T, server Server) {
 	}
 }
 
-// under is a server under test, in one of its flavours.
+// under is a server under test, with one of its flavours.
 type under struct {
 	Server
 	Flavour
 }
 
-// start serves h with the timeouts to until the end of the test.
+// start starts a server of h with the Timeouts to. It ends with the test.
 func (u under) start(t testing.TB, to Timeouts, h func(Request), options ...func(*Config)) *Site {
 	t.Helper()
 	s := Start(t, u.Secure, func(log io.Writer, idle func()) (Setup, error) {

@@ -12,11 +12,11 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// ofUploads are about bodies that the handler reads as they come.
+// ofUploads are about bodies that the handler reads while they arrive.
 var ofUploads = []promise{
 
-	// Time in which the handler does not read is no offence of the client's, whether its
-	// bytes are there already or not.
+	// Time in which the handler doesn't read isn't counted against the client, whether its
+	// bytes have arrived or not.
 	{"HandlerPausesReading", usual, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, limit/2)
 		to := All(limit)
@@ -27,9 +27,9 @@ var ofUploads = []promise{
 		s := u.start(t, to, func(r Request) {
 			body, b := r.Body(), make([]byte, len(half))
 			for range parts {
-				time.Sleep(2 * limit) // while some is there
+				time.Sleep(2 * limit) // while bytes wait to be read
 				_, err := io.ReadFull(body, b)
-				time.Sleep(2 * limit) // and nothing is
+				time.Sleep(2 * limit) // and while none do
 				paused <- err
 			}
 		}, streamBodies)
@@ -45,8 +45,8 @@ var ofUploads = []promise{
 		s.WantNone()
 	}},
 
-	// A handler's own read deadline takes the place of the body's limits, for this request
-	// and not for the next. With net/http one that is zero lifts them.
+	// A read deadline that a handler sets replaces the body's limits, for this request only. With
+	// net/http, a zero deadline lifts them.
 	{"OwnReadDeadline", usual, func(t *testing.T, u under) {
 		ended := make(chan error, 1)
 		h := func(r Request) {
@@ -80,7 +80,7 @@ var ofUploads = []promise{
 			}
 			c.Want(http.StatusOK)
 			s.WantNone()
-			begun := c.Send(Post(2*len(half)) + half) // the limits are back
+			begun := c.Send(Post(2*len(half)) + half) // the limits apply again
 			NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
 			if err := Receive(t, ended); !errors.As(err, new(*idle.TimeoutError)) {
 				t.Errorf("in the request after %s: %v", path, err)

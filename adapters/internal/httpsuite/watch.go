@@ -12,8 +12,8 @@ import (
 )
 
 var ofWatch = []promise{
-	// A peer that answers pings lives, and one that no longer does is dropped: that is what
-	// a WebSocket endpoint does.
+	// As with a WebSocket: a peer that answers pings stays connected, and one that stops
+	// answering is ended.
 	{"Watch", wraps, func(t0 *testing.T, u under) {
 		t := intime.Of(t0, 100*ms)
 		beat := idle.Heartbeat{Interval: 100 * ms, Timeout: limit, Misses: 2}
@@ -31,7 +31,7 @@ var ofWatch = []promise{
 		c := s.Dial()
 		c.upgrade()
 		var last time.Time
-		for range 8 { // each is sent back as well
+		for range 8 { // the server echoes each pong
 			c.Line("ping")
 			last = c.Send("pong\n")
 			c.Line("pong")
@@ -79,8 +79,8 @@ var ofWatch = []promise{
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
-	// A connection that is handed over, then watched, and watched again counts as one, whoever is
-	// asked: the listener, or its tracker, as metrics do.
+	// A connection that is hijacked, watched, and watched again counts once, in the Stats of the
+	// listener and in those of its tracker, which metrics use.
 	{"WatchedCountsOnce", wraps, func(t *testing.T, u under) {
 		lines, others, none := idle.Policy{Name: "lines", IdleTimeout: Patience}, idle.Policy{Name: "others", IdleTimeout: Patience}, idle.Policy{}
 		for name, test := range map[string]struct {
@@ -118,8 +118,7 @@ var ofWatch = []promise{
 		}
 	}},
 
-	// Watch refuses what makes no sense, and a connection that was not hijacked, which does no
-	// harm.
+	// Watch refuses invalid policies, and connections that weren't hijacked. Those still work.
 	{"WatchRefuses", wraps, func(t *testing.T, u under) {
 		refuses := func(err error, says string) { WantError(t, err, u.Package+": ", says) }
 		takeOver, _ := hijack(func(h hijacked) error {
