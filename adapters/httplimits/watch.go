@@ -15,9 +15,9 @@ type Callbacks struct {
 	OnDrain func()
 
 	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout, or was
-	// ended by an operation, which does not call OnTimeout. It may write a farewell, for which it
-	// has a second. The connection ends when OnEnd and then Timeouts.OnEnd have returned. Nothing
-	// is read any more, so OnEnd must not wait for an answer: send the close frame of a
-	// WebSocket, but don't wait for the peer's.
+	// ended by an operation, which does not call OnTimeout. It may write a farewell, which
+	// waits for the peer for a second at most. The connection ends when OnEnd and then
+	// Timeouts.OnEnd have returned. Nothing is read any more, so OnEnd must not wait for an
+	// answer: send the close frame of a WebSocket, but don't wait for the peer's.
 	OnEnd func(err *idle.TimeoutError)
 }

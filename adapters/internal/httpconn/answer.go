@@ -46,16 +46,15 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	}
 }
 
-// farewell calls the OnEnd of a watched connection. No limit applies to its writes, so they get a
-// deadline.
+// farewell calls the OnEnd of a watched connection. No limit of the policy applies to its writes.
 func (c *Conn) farewell(err *idle.TimeoutError) {
 	if x := c.extra.Load(); x != nil && x.on.OnEnd != nil {
-		c.Conn.SetWriteDeadline(time.Now().Add(patience))
+		c.Farewell()
 		x.on.OnEnd(err)
 	}
 }
 
-// patience is how long a last write to a connection that has timed out may take.
+// patience is how long the answer to a connection that is refused may take.
 const patience = time.Second
 
 // explain sets err.Phase to the phase as users know it. In HTTP/1 a response may be written while
@@ -141,7 +140,7 @@ func (c *Conn) answer(status int) {
 	if x.written != nil {
 		defer close(x.written)
 	}
-	c.Conn.SetWriteDeadline(time.Now().Add(patience))
+	c.Farewell()
 	text := http.StatusText(status)
 	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+text+"\r\n"+
 		"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)

@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -255,5 +257,62 @@ func TestDeadlinesInEachRequestKeepNothing(t *testing.T) {
 	}
 	if more := (inUse() - before) / requests; more > 20 {
 		t.Errorf("each request keeps %d bytes", more)
+	}
+}
+
+// TestFarewellWaitsForASecond has an OnEnd that takes long before it writes, as on a busy machine.
+// Its client gets all that there is room for. Only the time in which a write waits is limited.
+func TestFarewellWaitsForASecond(t *testing.T) {
+	const room = 4 << 10
+	for name, test := range map[string]struct {
+		kernel simnet.Kernel
+		pause  time.Duration
+	}{
+		"the kernel tells when a write waits": {simnet.Whole, 3 * time.Second},
+		"nothing tells":                       {simnet.Silent, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			network := simnet.Listen(simnet.Config{Buffer: room, Kernel: test.kernel})
+			l, err := NewListener("httpconn", network, unlimited(), OverTLS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				client, err := network.Dial()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Minute)
+				if b, err := io.ReadAll(client); len(b) != room {
+					t.Errorf("%s: the client got %d bytes, %v", name, len(b), err)
+				}
+				client.Close()
+			}()
+			nc, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := nc.(*Conn)
+			c.Accepted(c)
+			c.Hijack()
+			err = Watch("httpconn", c, idle.Policy{IdleTimeout: time.Second}, httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
+				time.Sleep(test.pause)
+				begun := time.Now()
+				for _, size := range []int{10, room} {
+					n, err := c.Write(make([]byte, size))
+					if took := time.Since(begun); size == room && (n != room-10 || err == nil || took != time.Second) || size < room && err != nil {
+						t.Errorf("%s: wrote %d bytes of %d in %v: %v", name, n, size, took, err)
+					}
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Read(make([]byte, 1))
+			c.Close()
+			l.Close()
+			time.Sleep(2 * time.Minute)
+		})
 	}
 }

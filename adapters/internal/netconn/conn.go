@@ -59,6 +59,7 @@ const (
 	retracked                // extra.track has replaced track; see Track
 	uncounted                // not a plain socket, and maybe not counted by its address yet; see address
 	turnedAway               // there is no room for it, as its address has shown
+	farewell                 // the first write that has to wait gets a deadline; see Farewell
 
 	// The last read or write was stopped by the user's own deadline and has moved
 	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.
@@ -297,8 +298,12 @@ type writer Conn
 // WriteWaits implements [kernel.Waiter].
 func (w *writer) WriteWaits(queued uint64, moved bool) {
 	c := (*Conn)(w)
-	if m := c.flags.Load(); moved && m&asking == 0 {
+	m := c.flags.Load()
+	if moved && m&asking == 0 {
 		c.trackedBy(m).TouchOut()
+	}
+	if m&farewell != 0 {
+		c.limitFarewell()
 	}
 	if queued > 0 {
 		c.queued.Store(uint32(queued))

@@ -30,6 +30,9 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 	if t.IsZero() && !c.userDeadlines.may(sides) && c.flags.Load()&expired == 0 {
 		return nil
 	}
+	if sides&writeDeadline != 0 {
+		c.setFlag(farewell, false)
+	}
 	has := c.userDeadlines.lock()
 	err := set(t)
 	if t.IsZero() {
@@ -43,6 +46,25 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 	}
 	return err
 }
+
+// patience is how long the last writes to a connection that has timed out may wait.
+const patience = time.Second
+
+// Farewell is called before the last writes to a connection that has timed out. They fail when they
+// have waited for the peer for a second. The second begins when a write has to wait, because a
+// busy machine may take longer than that to get there. It begins at once if a write is under way,
+// which may be waiting already, or if nobody reports when one waits.
+func (c *Conn) Farewell() {
+	c.SetWriteDeadline(time.Time{})
+	if c.flags.Or(farewell)&notifies != 0 && c.writing.TryLock() {
+		c.writing.Unlock()
+		return
+	}
+	c.limitFarewell()
+}
+
+// limitFarewell lets the second begin.
+func (c *Conn) limitFarewell() { c.SetWriteDeadline(time.Now().Add(patience)) }
 
 // past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }
