@@ -178,9 +178,15 @@ type site struct {
 // have to add up. A line in the server's log fails the test.
 func start(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
 	t.Helper()
+	return startOn(t, httpsuite.Listen(t), secure, limits, h, prepare...)
+}
+
+// startOn is start with a listener.
+func startOn(t testing.TB, ln net.Listener, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
 	server := &http.Server{Handler: h}
 	return &site{server: server, Site: httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-		c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
+		c := httpsuite.Config{Listener: ln, Timeouts: limits, Log: log, Idle: idle}
 		return setup(server, c, secure, prepare...)
 	})}
 }

@@ -2,6 +2,7 @@ package idlehttp
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 )
 
 // speak2 has a server speak HTTP/2, by TLS or not.
@@ -30,6 +32,17 @@ func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prep
 	return start(t, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
 }
 
+// startInMemory is start2 for a test in virtual time, with a network in memory. It is for tests
+// that need no socket: net/http gives an HTTP/2 client only 2 s for its SETTINGS, and a busy
+// machine may take longer.
+func startInMemory(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
+	t.Helper()
+	network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
+	s := startOn(t, network, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
+	s.Memory = network
+	return s
+}
+
 // transport returns a client of s that speaks HTTP/2 only, or HTTP/1 only.
 func (s *site) transport(http2 bool) *http.Transport {
 	tr := &http.Transport{Protocols: new(http.Protocols)}
@@ -38,6 +51,9 @@ func (s *site) transport(http2 bool) *http.Transport {
 	tr.Protocols.SetUnencryptedHTTP2(http2 && !s.Secure)
 	if s.Secure {
 		_, tr.TLSClientConfig = httpsuite.Identity()
+	}
+	if s.Memory != nil {
+		tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return s.Memory.Dial() }
 	}
 	s.T.Cleanup(tr.CloseIdleConnections)
 	return tr
@@ -66,6 +82,13 @@ func (s *site) do(tr *http.Transport, body io.Reader) string {
 // client has the given window for each stream.
 func virtual(t *testing.T, limits Timeouts, window uint32, h http.HandlerFunc, test func(t *testing.T, f framed)) {
 	httpsuite.Both(t, func(t *testing.T, secure bool) { virtually(t, secure, limits, window, h, test) })
+}
+
+// inBubbles runs a test in virtual time, without TLS and with it.
+func inBubbles(t *testing.T, test func(t *testing.T, secure bool)) {
+	httpsuite.Both(t, func(t *testing.T, secure bool) {
+		synctest.Test(t, func(t *testing.T) { test(t, secure) })
+	})
 }
 
 // virtually is virtual with TLS, or without it.

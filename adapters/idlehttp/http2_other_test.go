@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
@@ -22,34 +23,35 @@ const withoutStreams = "the limits of single streams do not apply"
 // Where there is no function that takes any connection, frames are not read, and the
 // log says so, once. The limits of connections count as far as the server tells.
 func TestHTTP2WithoutFrames(t *testing.T) {
-	t.Parallel()
-	limits := httpsuite.Off()
-	limits.HandshakeTimeout, limits.KeepAliveTimeout, limits.StreamTimeout = 600*ms, 300*ms, patience
-	var log httpsuite.Journal
-	var silent httpsuite.Gate
-	limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool { return err.Phase == "handshake" && silent.Keep(c, err) }
-	s := start(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
-		func(server *http.Server) {
-			server.ErrorLog.SetOutput(&log)
-			prepareHTTP2(server)
-			server.TLSNextProto = handOvers{overTLS: server.TLSNextProto[overTLS]}
-		})
-	f := s.dial2()
-	f.get(1)
-	f.Drain()
-	s.WantOnly(1, "keep-alive", idle.ReasonRead)
-	silent.Open()
-	s.Dial("h2").Drain() // a preface that does not come is not logged
-	httpsuite.Eventually(t, "it is counted", func() bool { return s.Stats().Phases["handshake"] == 1 })
-	if text := log.Text(); !strings.Contains(text, withoutStreams) || strings.Count(text, "\n") != 1 {
-		t.Errorf("logged:\n%s", text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		limits := httpsuite.Off()
+		limits.HandshakeTimeout, limits.KeepAliveTimeout, limits.StreamTimeout = 600*ms, 300*ms, patience
+		var log httpsuite.Journal
+		var silent httpsuite.Gate
+		limits.OnTimeout = func(c net.Conn, err *idle.TimeoutError) bool { return err.Phase == "handshake" && silent.Keep(c, err) }
+		s := startInMemory(t, true, limits, func(w http.ResponseWriter, r *http.Request) { time.Sleep(2 * limits.KeepAliveTimeout) },
+			func(server *http.Server) {
+				server.ErrorLog.SetOutput(&log)
+				prepareHTTP2(server)
+				server.TLSNextProto = handOvers{overTLS: server.TLSNextProto[overTLS]}
+			})
+		f := s.dial2()
+		f.get(1)
+		f.Drain()
+		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+		silent.Open()
+		s.Dial("h2").Drain() // a preface that does not come is not logged
+		httpsuite.Eventually(t, "it is counted", func() bool { return s.Stats().Phases["handshake"] == 1 })
+		if text := log.Text(); !strings.Contains(text, withoutStreams) || strings.Count(text, "\n") != 1 {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
 }
 
 // A server that x/net/http2 has configured serves HTTP/2. If frames can be read, its
 // streams have limits. Otherwise the log says that they have none.
 func TestHTTP2OfXNet(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
+	inBubbles(t, func(t *testing.T, secure bool) {
 		probe := new(http.Server)
 		configureLikeXNet(probe)
 		readable := probe.TLSNextProto[plain] != nil
@@ -60,7 +62,7 @@ func TestHTTP2OfXNet(t *testing.T) {
 			limits.StreamTimeout = 300 * ms
 		}
 		var log httpsuite.Journal
-		s := start2(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
+		s := startInMemory(t, secure, limits, func(w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte("more than no window"))
 		}, func(server *http.Server) {
 			server.ErrorLog.SetOutput(&log)

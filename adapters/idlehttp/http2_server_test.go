@@ -11,17 +11,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // The settings of a server hold for HTTP/2, those too that are made after Wrap.
 func TestHTTP2Settings(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
+	inBubbles(t, func(t *testing.T, secure bool) {
 		var log httpsuite.Journal
 		handled := make(chan string, 2)
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			handled <- r.Method
 			panic("on purpose")
 		}, func(server *http.Server) {
@@ -56,8 +58,8 @@ func TestHTTP2Settings(t *testing.T) {
 // What a handler pushes has the scheme of the request, which the server knows from the
 // connection.
 func TestHTTP2Push(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/" {
 				if err := w.(http.Pusher).Push("/pushed", nil); err != nil {
 					t.Error(err)
@@ -93,10 +95,8 @@ func TestHTTP2Push(t *testing.T) {
 // A server speaks HTTP/2 over TLS without being told to, whoever does the TLS. Its own
 // configuration of TLS stays as it is.
 func TestHTTP2ByDefault(t *testing.T) {
-	t.Parallel()
-	for name, secure := range map[string]bool{"ServeTLS": true, "Serve": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+	for _, secure := range []bool{true, false} { // by ServeTLS, or by the listener
+		synctest.Test(t, func(t *testing.T) {
 			limits := httpsuite.Off()
 			limits.KeepAliveTimeout = 300 * ms
 			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,13 +104,15 @@ func TestHTTP2ByDefault(t *testing.T) {
 					t.Errorf("the request is of %s, with TLS %v", r.Proto, r.TLS)
 				}
 			})}
+			network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
 			s := &site{server: server, Site: httpsuite.Start(t, true, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
-				c := httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: limits, Log: log, Idle: idle}
+				c := httpsuite.Config{Listener: network, Timeouts: limits, Log: log, Idle: idle}
 				if !secure {
 					c.Listener = tls.NewListener(c.Listener, httpsuite.ServerTLS("h2"))
 				}
 				return setup(server, c, secure, func(server *http.Server) { server.TLSConfig = httpsuite.ServerTLS("http/1.1") })
 			})}
+			s.Memory = network
 			if protos := server.TLSConfig.NextProtos; !slices.Equal(protos, []string{"http/1.1"}) {
 				t.Errorf("the protocols of the configuration are %q", protos)
 			}
@@ -153,32 +155,33 @@ func TestHTTP2BadConfigIsTold(t *testing.T) {
 // What a client says instead of the preface is logged, and ends the connection. A client
 // that does not go on is cut as one that does not finish the handshake, silently.
 func TestHTTP2WithoutPreface(t *testing.T) {
-	t.Parallel()
-	var log httpsuite.Journal
-	limits := httpsuite.Only(300*ms, "HandshakeTimeout")
-	var silent httpsuite.Gate
-	limits.OnTimeout = silent.Keep
-	s := start2(t, true, limits, unreachable(t), func(server *http.Server) { server.ErrorLog.SetOutput(&log) })
-	c := s.Dial("h2")
-	c.Send(httpsuite.Get("/something/else"))
-	c.Drain()
-	httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
-	silent.Open()
-	for _, part := range []string{"", preface[:5]} {
+	synctest.Test(t, func(t *testing.T) {
+		var log httpsuite.Journal
+		limits := httpsuite.Only(300*ms, "HandshakeTimeout")
+		var silent httpsuite.Gate
+		limits.OnTimeout = silent.Keep
+		s := startInMemory(t, true, limits, unreachable(t), func(server *http.Server) { server.ErrorLog.SetOutput(&log) })
 		c := s.Dial("h2")
-		io.WriteString(c, part) // which may be too late
-		httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
-	}
-	s.WantOnly(2, "handshake", idle.ReasonReadTotal)
-	if strings.Count(log.Text(), "\n") != 1 {
-		t.Errorf("logged:\n%s", log.Text())
-	}
+		c.Send(httpsuite.Get("/something/else"))
+		c.Drain()
+		httpsuite.Eventually(t, "it is logged", func() bool { return strings.Contains(log.Text(), `bogus greeting "GET /something/else HTTP"`) })
+		silent.Open()
+		for _, part := range []string{"", preface[:5]} {
+			c := s.Dial("h2")
+			io.WriteString(c, part) // which may be too late
+			httpsuite.NotBefore(t, c.Drain(), c.Begun, limits.HandshakeTimeout)
+		}
+		s.WantOnly(2, "handshake", idle.ReasonReadTotal)
+		if strings.Count(log.Text(), "\n") != 1 {
+			t.Errorf("logged:\n%s", log.Text())
+		}
+	})
 }
 
 // Go's own client is served, with many requests at once and large bodies both ways.
 func TestHTTP2GoClient(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
-		s := start2(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
+	inBubbles(t, func(t *testing.T, secure bool) {
+		s := startInMemory(t, secure, all(patience), func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).Flush()
 			io.Copy(w, r.Body)
 		})

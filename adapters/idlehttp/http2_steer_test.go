@@ -11,7 +11,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -31,12 +30,11 @@ func TestHTTP2SetTimeoutsOfStreams(t *testing.T) {
 	} {
 		for before, first := range map[string]Timeouts{"off": httpsuite.Off(), "on": httpsuite.Only(4*limit, test.setting)} {
 			t.Run(name+", before "+before, func(t *testing.T) {
-				httpsuite.Both(t, func(t *testing.T, secure bool) {
-					inTime := intime.Of(t, 2*limit)
+				inBubbles(t, func(t *testing.T, secure bool) {
 					first := first
 					first.StreamTimeout, first.KeepAliveTimeout = patience, patience
 					ended := make(chan error, 1)
-					s := start2(t, secure, first, func(w http.ResponseWriter, r *http.Request) {
+					s := startInMemory(t, secure, first, func(w http.ResponseWriter, r *http.Request) {
 						_, err := io.Copy(io.Discard, r.Body)
 						if err == nil {
 							_, err = w.Write(httpsuite.Large)
@@ -51,7 +49,7 @@ func TestHTTP2SetTimeoutsOfStreams(t *testing.T) {
 					}
 					time.Sleep(5 * limit)
 					if st := s.Stats(); st.Phases["request stream"] > 0 {
-						inTime.Fatalf("reset by %v", st.Limits)
+						t.Fatalf("reset by %v", st.Limits)
 					}
 					to = httpsuite.Only(7*limit, test.setting)
 					if err := s.SetTimeouts(to); err != nil {
@@ -241,9 +239,9 @@ func TestHTTP2SetLimitsCut(t *testing.T) {
 
 // SetLimits of HTTP/2 says why it fails.
 func TestHTTP2SetLimitsRefuses(t *testing.T) {
-	httpsuite.Both(t, func(t *testing.T, secure bool) {
+	inBubbles(t, func(t *testing.T, secure bool) {
 		served := make(chan *http.Request, 1)
-		s := start2(t, secure, httpsuite.Off(), func(w http.ResponseWriter, r *http.Request) {
+		s := startInMemory(t, secure, httpsuite.Off(), func(w http.ResponseWriter, r *http.Request) {
 			httpsuite.WantError(t, SetLimits(r, RequestLimits{BodyTimeout: -2}), "idlehttp: SetLimits: BodyTimeout is -2ns")
 			other := *r
 			other.Body = io.NopCloser(nil)

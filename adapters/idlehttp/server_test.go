@@ -13,10 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -100,48 +102,51 @@ func TestHooksOfTheUser(t *testing.T) {
 // Listeners can share a server, with one that has no timeouts. Each has its own.
 func TestListenersOfAServer(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, http2, secure bool) {
-		reason := idle.ReasonRead
-		dial := func(s *site) framed { return framed{s.Dial(), s} }
-		get := func(f framed, _ uint32) { f.Get("/") }
-		if http2 {
-			reason, dial = idle.ReasonReadTotal, (*site).dial2
-			get = func(f framed, stream uint32) { f.get(stream) }
-		}
-		server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
-		speak2(server, secure)
-		var sites []*site
-		for _, limits := range []*Timeouts{{KeepAliveTimeout: 600 * ms}, {}, nil} {
-			s := &site{server: server, Site: &httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(httpsuite.Listen(t))}}
-			watchIdle(server, s.Idle)
-			if limits != nil {
-				l, err := Wrap(server, s.Listener, *limits)
-				if err != nil {
-					t.Fatal(err)
+		synctest.Test(t, func(t *testing.T) {
+			reason := idle.ReasonRead
+			dial := func(s *site) framed { return framed{s.Dial(), s} }
+			get := func(f framed, _ uint32) { f.Get("/") }
+			if http2 {
+				reason, dial = idle.ReasonReadTotal, (*site).dial2
+				get = func(f framed, stream uint32) { f.get(stream) }
+			}
+			server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: silent(t), TLSConfig: httpsuite.ServerTLS()}
+			speak2(server, secure)
+			var sites []*site
+			for _, limits := range []*Timeouts{{KeepAliveTimeout: 600 * ms}, {}, nil} {
+				network := simnet.Listen(simnet.Config{Buffer: 64 << 10})
+				s := &site{server: server, Site: &httpsuite.Site{T: t, Secure: secure, Listener: httpsuite.Unlimited(network), Memory: network}}
+				watchIdle(server, s.Idle)
+				if limits != nil {
+					l, err := Wrap(server, s.Listener, *limits)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.Listener = l
 				}
-				s.Listener = l
+				sites = append(sites, s)
 			}
-			sites = append(sites, s)
-		}
-		served := make(chan error, len(sites))
-		var clients []framed
-		for _, s := range sites { // when all have been made
-			go func() { served <- serve(server, s.Listener, secure) }()
-			clients = append(clients, dial(s))
-			get(clients[len(clients)-1], 1)
-		}
-		clients[0].Drain()
-		sites[0].WantOnly(1, "keep-alive", reason)
-		for _, f := range clients[1:] {
-			get(f, 3)
-		}
-		sites[1].WantNone()
-		server.Close()
-		for _, s := range sites {
-			if err := httpsuite.Receive(t, served); err != nil {
-				t.Error(err)
+			served := make(chan error, len(sites))
+			var clients []framed
+			for _, s := range sites { // when all have been made
+				go func() { served <- serve(server, s.Listener, secure) }()
+				clients = append(clients, dial(s))
+				get(clients[len(clients)-1], 1)
 			}
-			s.Close()
-		}
+			clients[0].Drain()
+			sites[0].WantOnly(1, "keep-alive", reason)
+			for _, f := range clients[1:] {
+				get(f, 3)
+			}
+			sites[1].WantNone()
+			server.Close()
+			for _, s := range sites {
+				if err := httpsuite.Receive(t, served); err != nil {
+					t.Error(err)
+				}
+				s.Close()
+			}
+		})
 	})
 }
 
@@ -275,8 +280,10 @@ func TestWatchRefusesForeignRequests(t *testing.T) {
 		httpsuite.WantError(t, Watch(r, idle.Policy{IdleTimeout: time.Second}, Callbacks{}), "idlehttp: ", says)
 	}
 	refuses(httptest.NewRequest("GET", "/", nil), "listener")
-	s := start2(t, true, httpsuite.Off(), func(_ http.ResponseWriter, r *http.Request) { refuses(r, "HTTP/2") })
-	s.dial2().get(1)
+	synctest.Test(t, func(t *testing.T) {
+		s := startInMemory(t, true, httpsuite.Off(), func(_ http.ResponseWriter, r *http.Request) { refuses(r, "HTTP/2") })
+		s.dial2().get(1)
+	})
 }
 
 // SetTimeouts switches WriteRate on during a download. It is for what the client takes, so a

@@ -46,6 +46,10 @@ func Connect(t testing.TB, to net.Addr) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newClient(t, nc, begun)
+}
+
+func newClient(t testing.TB, nc net.Conn, begun time.Time) *Client {
 	nc.SetDeadline(time.Now().Add(Patience))
 	t.Cleanup(func() { nc.Close() })
 	return &Client{Conn: nc, T: t, In: bufio.NewReader(nc), Begun: begun}
@@ -54,7 +58,17 @@ func Connect(t testing.TB, to net.Addr) *Client {
 // DialBare connects to the site, without a TLS handshake.
 func (s *Site) DialBare() *Client {
 	s.T.Helper()
-	c := Connect(s.T, s.Addr())
+	var c *Client
+	if s.Memory == nil {
+		c = Connect(s.T, s.Addr())
+	} else {
+		begun := time.Now()
+		nc, err := s.Memory.Dial()
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		c = newClient(s.T, nc, begun)
+	}
 	c.site = s
 	return c
 }

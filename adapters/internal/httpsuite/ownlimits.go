@@ -1,8 +1,10 @@
 package httpsuite
 
 import (
+	"bufio"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -168,20 +170,17 @@ var ofOwnLimits = []promise{
 
 	// Invalid limits are refused, and so is SetLimits after the connection has been hijacked.
 	{"SetLimitsRefuses", usual, func(t *testing.T, u under) {
-		kept := make(chan Request, 1)
-		takeOver, _ := hijack(echoLines)
+		over := make(chan error, 1)
 		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) {
 			WantError(t, r.SetLimits(httplimits.RequestLimits{BodyTimeout: -2}), u.Package+": SetLimits: ", "BodyTimeout is -2ns", "listener's", "Off")
 			WantError(t, r.SetLimits(httplimits.RequestLimits{WriteRate: idle.Rate{BytesPerSecond: 1, Grace: -2}}), u.Package+": SetLimits: ", "WriteRate.Grace is -2ns")
-			if takeOver(r); r.Path() == "/hijack" {
-				kept <- r
-			}
+			r.Hijack(func(c net.Conn, _ *bufio.Reader) {
+				defer c.Close()
+				over <- r.SetLimits(httplimits.RequestLimits{})
+			})
 		})
-		c := s.Dial()
-		c.upgrade()
-		c.Close()
-		err := Receive(t, kept).SetLimits(httplimits.RequestLimits{})
-		if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		s.Dial().Send(Upgrade)
+		if err := Receive(t, over); err == nil || errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("SetLimits of a hijacked connection gives %v", err)
 		}
 	}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
+	"github.com/idlewheel/idlewheel/adapters/internal/simnet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -52,7 +53,8 @@ type Site struct {
 	Setup  Setup
 	T      testing.TB
 	Secure bool
-	Served func() error // waits for the end of Serve
+	Served func() error     // waits for the end of Serve
+	Memory *simnet.Listener // which Dial connects to; nil for a socket
 
 	mute bool
 
