@@ -384,7 +384,7 @@ func (w *world) checkCapacity() {
 			l.evictable = min(l.evictable, now)
 		}
 	}
-	if n.now.MaxConns == 0 || w.live() <= n.now.MaxConns {
+	if n.now.MaxConns == 0 || w.live()-w.evictedOnBlocked() <= n.now.MaxConns {
 		n.over = never
 		return
 	}
@@ -393,6 +393,17 @@ func (w *world) checkCapacity() {
 	if l := w.evictable(since); l != nil && n.over <= since {
 		w.errorf("at %v: %d are too many since %v, and one may be evicted since %v: %+v: %v", now, w.live(), n.over, l.evictable, *n, l)
 	}
+}
+
+// evictedOnBlocked returns how many connections have made room but are live, because their loop is
+// blocked; w.mu is held.
+func (w *world) evictedOnBlocked() (n int) {
+	for _, s := range w.slots {
+		if l := s.life; l != nil && l.live() && s.home.isBlocked() && l.conn.state.Load()&evicting != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // checkEviction checks that l may make room at this moment; w.mu is held.
