@@ -19,6 +19,7 @@ type work struct {
 	inUse  []waiter // also those whose OnTimeout runs at their turn, and those of a blocked loop
 	given  map[*Shard]*orders
 	ending int       // of given, orders to end a connection
+	stuck  int       // of an eviction's orders, those of blocked loops; another eviction takes others
 	quota  int       // orders that may be given in this step
 	idle   bool      // no order is being carried out
 	prune  time.Time // when to search again for connections that have ended
@@ -100,7 +101,7 @@ func (w *work) step() (finished bool) {
 	switch {
 	case cancelled:
 		finished = w.idle // orders that have not begun come to nothing
-	case w.walking != nil && !(w.evicts() && w.walked) || w.left() > 0:
+	case w.walking != nil && !(w.evicts() && w.walked) || w.left() > w.stuck:
 	case w.plan.lasts:
 		finished = w.op.tracker.live() == 0
 	default:
@@ -141,10 +142,13 @@ func (w *work) hear() (paused, cancelled bool) {
 			w.postpone(r.candidate, r.ends)
 		}
 	}
-	w.quota = mostGiven
+	w.quota, w.stuck = mostGiven, 0
 	for s, of := range w.given {
-		if !w.isBlocked(s) {
+		switch {
+		case !w.isBlocked(s):
 			w.quota -= of.n
+		case w.evicts():
+			w.stuck += of.n
 		}
 	}
 	return paused, cancelled

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 )
@@ -240,6 +241,46 @@ func TestLowerCapacityBesideStuckLoop(t *testing.T) {
 		r.wait(10 * time.Minute)
 		if st := r.Stats(); st.Live != 5 || st.Evicted != 6 {
 			r.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestLowerCapacityBesideLoopThatBlocksLater lowers a capacity. The loop whose connections are the
+// most idle ones blocks when the first of them is evicted, so others make room in their place, also
+// when the capacity is lowered again.
+// When the loop goes on, no more are evicted than had to be.
+func TestLowerCapacityBesideLoopThatBlocksLater(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
+		release := make(chan struct{})
+		once := sync.Once{}
+		blocks := &Hooks{Expire: func(any, *TimeoutError) { once.Do(func() { <-release }) }}
+		onLoop := make([]Conn, 100)
+		r.loop.do(func() {
+			for i := range onLoop {
+				if err := r.shard.Track(&onLoop[i], i, blocks); err != nil {
+					r.Fatal(err)
+				}
+			}
+		})
+		r.wait(time.Second)
+		others := make([]peer, 200)
+		for i := range others {
+			if err := r.Tracker.Track(&others[i].Conn, &others[i], hooksOf(&others[i])); err != nil {
+				r.Fatal(err)
+			}
+		}
+		r.wait(time.Second)
+		for _, most := range []int{200, 150} {
+			r.mustHold(Capacity{MaxConns: most})
+			r.wait(5 * time.Second)
+			if st := r.Stats(); st.Live != uint64(most) {
+				r.Errorf("beside a blocked loop %d of at most %d are live", st.Live, most)
+			}
+		}
+		close(release)
+		r.wait(5 * time.Second)
+		if st := r.Stats(); st.Live != 150 || st.Evicted != 150 {
+			r.Errorf("when the loop has gone on, %d are live, %d evicted", st.Live, st.Evicted)
 		}
 	})
 }
