@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"testing"
+
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 )
 
 func TestPagesHaveTheFiguresOfTheResults(t *testing.T) {
@@ -43,17 +45,17 @@ func TestResultsAreOfThisCode(t *testing.T) {
 func TestResultsAreOfOneCommit(t *testing.T) {
 	atRelease(t)
 	r := loaded(t)
-	for name, m := range map[string]struct {
-		commit   string
-		modified bool
-	}{
-		"peers.json": {r.peers.Machine.Commit, r.peers.Machine.Modified},
-		"e2e.json":   {r.e2e.Machine.Commit, r.e2e.Machine.Modified},
-	} {
-		if m.commit != r.measured.Commit || m.modified {
-			t.Errorf("%s is of commit %s, modified: %t; measured.json is of %s", name, m.commit, m.modified, r.measured.Commit)
+	same := func(name string, m machine.Machine, commit string) {
+		t.Helper()
+		if m.Commit != commit || m.Modified {
+			t.Errorf("%s is of commit %s, modified: %t; it should be of %s", name, m.Commit, m.Modified, commit)
 		}
 	}
+	same("peers.json", r.peers.Machine, r.measured.Commit)
+	same("e2e.json", r.e2e.Machine, r.measured.Commit)
+	// -restarts makes these two alone, so they may be of a later commit than the others.
+	same("restart.json", r.restart.Machine, r.restart.Machine.Commit)
+	same("restart-own.json", r.restartOwn.Machine, r.restart.Machine.Commit)
 }
 
 func TestEachRowHasThreeTurns(t *testing.T) {
@@ -65,7 +67,7 @@ func TestEachRowHasThreeTurns(t *testing.T) {
 	}
 }
 
-// TestClaims: sentences of README.md and DESIGN.md that have no table.
+// TestClaims: sentences of README.md, DESIGN.md and docs/operations.md that have no table.
 func TestClaims(t *testing.T) {
 	r := loaded(t)
 	ours, err := r.row("reset-hot", "idlewheel")
@@ -81,6 +83,22 @@ func TestClaims(t *testing.T) {
 	}
 	if times := *deadline.Median / *ours.Median; times < 100 {
 		t.Errorf("SetReadDeadline costs %.0f times as much; README.md says more than a hundred times", times)
+	}
+	for _, k := range r.restart.Kinds {
+		if k.Failed > 0 {
+			t.Errorf("%s: %d of %d requests failed through restarts; docs/operations.md says none", k.Kind, k.Failed, k.Requests)
+		}
+	}
+	for _, f := range r.restart.Faults {
+		t.Error(f)
+	}
+	for _, k := range r.restart.Kinds {
+		if k.Failed > 0 {
+			t.Errorf("%s: %d of %d requests failed through restarts; docs/operations.md says none", k.Kind, k.Failed, k.Requests)
+		}
+	}
+	for _, f := range r.restart.Faults {
+		t.Error(f)
 	}
 }
 

@@ -22,6 +22,7 @@ type page struct {
 var pages = []page{
 	{"README.md", []string{"cost"}},
 	{"bench/README.md", []string{"activities", "servers", "crowds", "ahead", "loadtest"}},
+	{"docs/operations.md", []string{"restarts"}},
 }
 
 func (p page) file() string { return filepath.Join("..", filepath.FromSlash(p.path)) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -25,6 +26,9 @@ type results struct {
 		Machine machine.Machine
 		Servers []server
 	}
+	// Rolling restarts with idlehttp.Shutdown, and with http.Server.Shutdown.
+	restart, restartOwn restarts
+
 	load     map[string]any
 	benches  map[string][]float64 // ns, by the name of a benchmark
 	measured measured
@@ -67,10 +71,24 @@ type crowd struct {
 	CPUIn95 [2]float64 `json:"cpu_ratio_to_own_95"`
 }
 
+// restarts are what clients have seen of them.
+type restarts struct {
+	Machine  machine.Machine
+	Restarts int
+	Kinds    []struct {
+		Kind             string
+		Requests, Failed int
+	}
+	Faults []string
+}
+
 // load reads the results in a folder.
 func load(dir string) (*results, error) {
 	r := new(results)
-	for name, to := range map[string]any{"peers": &r.peers, "e2e": &r.e2e, "loadtest": &r.load, "measured": &r.measured} {
+	for name, to := range map[string]any{
+		"peers": &r.peers, "e2e": &r.e2e, "loadtest": &r.load,
+		"restart": &r.restart, "restart-own": &r.restartOwn, "measured": &r.measured,
+	} {
 		b, err := os.ReadFile(filepath.Join(dir, name+".json"))
 		if err != nil {
 			return nil, err
@@ -124,6 +142,9 @@ func (r *results) funcs() template.FuncMap {
 		"dearest": r.dearest,
 		"load":    r.loadtest,
 		"where":   r.where,
+
+		"restarts":    func() restarts { return r.restart },
+		"restartRows": r.restartRows,
 	}
 }
 
@@ -310,6 +331,23 @@ func (r *results) loadtest(path ...string) (string, error) {
 		return table.Group(int(v)), nil
 	}
 	return number(v), nil
+}
+
+// A restartRow is what clients of one kind have seen: of ours, and of http.Server.Shutdown.
+type restartRow struct{ Kind, Requests, Failed, OwnRequests, OwnFailed string }
+
+func (r *results) restartRows() (rows []restartRow, err error) {
+	if len(r.restart.Kinds) != len(r.restartOwn.Kinds) || r.restart.Restarts != r.restartOwn.Restarts {
+		return nil, errors.New("restart.json and restart-own.json aren't of the same run")
+	}
+	for i, k := range r.restart.Kinds {
+		own := r.restartOwn.Kinds[i]
+		if k.Kind != own.Kind {
+			return nil, fmt.Errorf("restart-own.json has %s where restart.json has %s", own.Kind, k.Kind)
+		}
+		rows = append(rows, restartRow{k.Kind, table.Group(k.Requests), table.Group(k.Failed), table.Group(own.Requests), table.Group(own.Failed)})
+	}
+	return rows, nil
 }
 
 // where says on what machine the results were made.

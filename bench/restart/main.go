@@ -74,6 +74,7 @@ func newProgram(c *config) *program.Program[*report] {
 // A report is what was counted.
 type report struct {
 	Machine  machine.Machine `json:"machine"`
+	Load     float64         `json:"load"` // of the machine in the minute before, as uptime has it; 0 if not known
 	Restarts int             `json:"restarts"`
 	Own      bool            `json:"own"`
 	Seconds  float64         `json:"seconds"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -12,6 +13,14 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
+
+// loadAverage returns how many threads have run or waited for a processor in the last minute.
+func loadAverage() (load float64) {
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Sscan(string(text), &load)
+	}
+	return load
+}
 
 // run starts a server, a balancer and the clients, and replaces the server.
 func run(ctx context.Context, c config, stderr io.Writer) (*report, error) {
@@ -40,7 +49,7 @@ func run(ctx context.Context, c config, stderr io.Writer) (*report, error) {
 	defer stop()
 	var clients sync.WaitGroup
 	load.start(quit, &clients)
-	r := &report{Machine: machine.Take(ctx), Restarts: c.restarts, Own: c.own}
+	r := &report{Machine: machine.Take(ctx), Load: loadAverage(), Restarts: c.restarts, Own: c.own}
 	p := progress.New(stderr, c.progress)
 	defer p.Clear()
 	for i := range c.restarts {

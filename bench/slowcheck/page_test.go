@@ -45,6 +45,33 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestCounts: how many cases and servers there are is also said in sentences.
+func TestCounts(t *testing.T) {
+	attacks, controls := 0, 0
+	for _, c := range slow.Cases() {
+		if c.Control() {
+			controls++
+		} else {
+			attacks++
+		}
+	}
+	for page, says := range map[string][]string{
+		"docs/slow-clients.md": {fmt.Sprintf("tries %d kinds of slow clients", attacks), fmt.Sprintf("It also tries %d kinds of honest clients", controls)},
+		"SECURITY.md":          {fmt.Sprintf("tries %d slow clients and %d honest ones", attacks, controls)},
+	} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Join(strings.Fields(string(text)), " ")
+		for _, s := range says {
+			if !strings.Contains(words, s) {
+				t.Errorf("%s doesn't say %q", page, s)
+			}
+		}
+	}
+}
+
 // markdown returns a table of the servers, and one of the cases that says after how many seconds
 // each server has ended a case.
 func (r *report) markdown() string {
