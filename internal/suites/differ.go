@@ -38,7 +38,8 @@ func difference(bare, wrapped results) *diff {
 }
 
 // repeat runs what is unexpected twice again, and alone, to tell what fails by its
-// own from what fails at times, as on a busy machine. A race is one if it was seen once.
+// own from what fails at times, as on a busy machine. A race, a hang or a crash counts if it was
+// seen once.
 func (d *diff) repeat(wrapped results, run func(tests string) (results, error)) error {
 	var names []string
 	for _, t := range d.unexpected {
@@ -52,7 +53,7 @@ func (d *diff) repeat(wrapped results, run func(tests string) (results, error)) 
 	slices.Sort(names)
 	steady := map[test]bool{}
 	for _, t := range d.unexpected {
-		steady[t] = slices.ContainsFunc(wrapped.output[t], func(line string) bool { return strings.Contains(line, "race detected") })
+		steady[t] = wrapped.outcome[t] == "run" || slices.ContainsFunc(wrapped.output[t], func(line string) bool { return strings.Contains(line, "race detected") })
 	}
 	for range 2 {
 		res, err := run(alternatives(slices.Compact(names)))

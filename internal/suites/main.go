@@ -5,8 +5,8 @@
 //	go run ./internal/suites -suite nethttp    # net/http of the Go toolchain in use
 //	go run ./internal/suites -suite fasthttp   # the version in go.mod
 //
-// The others are http2 (x/net), tls (crypto/tls), coder and gorilla (WebSocket), gnet and grpc. Versions
-// of modules that go.mod doesn't require are in suite.go.
+// The others are http2 (x/net), tls (crypto/tls), coder and gorilla (WebSocket), gnet, grpc, nats
+// (nats-server) and redis (miniredis). Versions of modules that go.mod doesn't require are in suite.go.
 //
 // It needs no network except a module proxy, and that only if the module cache lacks something.
 //

@@ -21,12 +21,14 @@ type suite struct {
 	differences []known
 }
 
-var suites = []suite{nethttp, fasthttp, http2, tls, coder, gorilla, gnet, grpc}
+var suites = []suite{nethttp, fasthttp, http2, tls, coder, gorilla, gnet, grpc, nats, redis}
 
 // versions has those of the modules that our go.mod doesn't require.
 var versions = map[string]string{
 	gorillaPath: "v1.5.3",
 	grpcPath:    "v1.85.0", // as in adapters/idlegrpc
+	natsPath:    "v2.15.2",
+	redisPath:   "v2.35.0",
 }
 
 // A patch inserts code in a file.

@@ -155,20 +155,21 @@ func TestDifference(t *testing.T) {
 }
 
 // What fails again alone is a difference, what passes both times is not,
-// unless there was a race, which is one however rarely it is seen.
+// unless there was a race or a crash, which is one however rarely it is seen.
 func TestRepeat(t *testing.T) {
-	d := &diff{unexpected: []test{{"p", "TestA/x"}, {"p", "TestB"}, {"p", "TestC"}, {"p", "TestRace"}, {"p", ""}}}
-	wrapped := results{output: map[test][]string{{"p", "TestRace"}: {"    testing.go:1: race detected during execution of test\n"}}}
+	d := &diff{unexpected: []test{{"p", "TestA/x"}, {"p", "TestB"}, {"p", "TestC"}, {"p", "TestCrash"}, {"p", "TestRace"}, {"p", ""}}}
+	wrapped := outcomes("TestA/x", "fail", "TestCrash", "run")
+	wrapped.output = map[test][]string{{"p", "TestRace"}: {"    testing.go:1: race detected during execution of test\n"}}
 	turn := 0
 	err := d.repeat(wrapped, func(tests string) (results, error) {
-		if tests != "^TestA$/^x$|^TestB$|^TestC$|^TestRace$" {
+		if tests != "^TestA$/^x$|^TestB$|^TestC$|^TestCrash$|^TestRace$" {
 			t.Errorf("it runs %s", tests)
 		}
 		turn++
 		if turn == 1 {
-			return outcomes("TestA/x", "pass", "TestB", "pass", "TestC", "fail", "TestRace", "pass"), nil
+			return outcomes("TestA/x", "pass", "TestB", "pass", "TestC", "fail", "TestCrash", "pass", "TestRace", "pass"), nil
 		}
-		return outcomes("TestA/x", "pass", "TestB", "fail", "TestRace", "pass"), nil
+		return outcomes("TestA/x", "pass", "TestB", "fail", "TestCrash", "pass", "TestRace", "pass"), nil
 	})
 	if err != nil || turn != 2 {
 		t.Errorf("%d turns, %v", turn, err)
@@ -176,7 +177,7 @@ func TestRepeat(t *testing.T) {
 	if want := []test{{"p", "TestA/x"}}; !slices.Equal(d.unsteady, want) {
 		t.Errorf("unsteady are %v", d.unsteady)
 	}
-	if want := []test{{"p", "TestB"}, {"p", "TestC"}, {"p", "TestRace"}, {"p", ""}}; !slices.Equal(d.unexpected, want) {
+	if want := []test{{"p", "TestB"}, {"p", "TestC"}, {"p", "TestCrash"}, {"p", "TestRace"}, {"p", ""}}; !slices.Equal(d.unexpected, want) {
 		t.Errorf("steady are %v", d.unexpected)
 	}
 	failed := errors.New("no")

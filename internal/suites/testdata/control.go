@@ -79,8 +79,8 @@ func disturb(t *idle.Tracker, which int) error {
 	}
 	switch which % 5 {
 	case 0:
-		for _, p := range census.Phases {
-			if err := p.Phase.SetPolicy(p.Phase.Policy()); err != nil {
+		for _, phase := range replaceable(t, census) {
+			if err := phase.SetPolicy(phase.Policy()); err != nil {
 				return err
 			}
 		}
@@ -92,8 +92,8 @@ func disturb(t *idle.Tracker, which int) error {
 		}
 		return t.SetCapacity(large)
 	case 2:
-		for _, p := range census.Phases {
-			if err := follow(t, p.Phase); err != nil {
+		for _, phase := range replaceable(t, census) {
+			if err := follow(t, phase); err != nil {
 				return err
 			}
 		}
@@ -111,6 +111,17 @@ func disturb(t *idle.Tracker, which int) error {
 		return err
 	}
 	return nil
+}
+
+// replaceable returns the phases of a census whose policy may be replaced. A connection of HTTP is in
+// its initial phase between Track and Enter, where a census may find it, and that phase is fixed.
+func replaceable(t *idle.Tracker, census *idle.Census) (phases []*idle.Phase) {
+	for _, p := range census.Phases {
+		if http := t.Policy().Handshake; !http || p.Phase != t.Initial() {
+			phases = append(phases, p.Phase)
+		}
+	}
+	return phases
 }
 
 // follow has a phase tightened to limits that are still generous, and relaxed again.
