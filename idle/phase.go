@@ -259,14 +259,16 @@ func (t *Tracker) settleEnds() {
 	}
 }
 
-// followed visits a connection in the walk after a policy was replaced.
+// followed visits a connection in the walk after a policy was replaced. What a pass has taken
+// out of the wheel follows in replace. If both followed at once, a wait that begins meanwhile
+// could lose what one of them has let off: see flow.await.
 func followed(s *Shard, c *Conn) {
 	if p := c.phase.Load(); p == p.latest() {
 		return
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if c.Live() && c.follow(s.clock) && c.timer.Pending() {
+	if c.Live() && c.timer.Pending() && c.follow(s.clock) {
 		if m := (moment{now: s.clock.Recent()}); int32(c.placed.Load()-uint32(c.next(m).at)) > 0 {
 			s.place(&c.entry, m)
 		}

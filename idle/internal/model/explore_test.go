@@ -12,11 +12,14 @@ type exploration[M faulty, R comparable] struct {
 	threads []*threadOf[M, R]
 	final   func(*M) // looks for faults once all threads are done
 	seen    map[situation[M, R]]float64
-	ways    float64 // how many interleavings there are
+	ways    float64            // how many interleavings there are
+	next    []*situation[M, R] // for each step of the path, where it leads to
 	path    []stepped
-	fault   string                                      // the first one found
-	took    func(s *threadStep[M, R], before, after *M) // is told of each step; may be nil
-	trace   []stepped                                   // how it came about
+	fault   string    // the first one found
+	trace   []stepped // how it came about
+
+	// took is told of each step of a thread; may be nil. It sets next.done.
+	took func(s *threadStep[M, R], thread int, now, next *situation[M, R])
 }
 
 // A faulty is a shared memory. It says what is wrong with it, if anything is.
@@ -41,6 +44,11 @@ type threadStep[M, R any] struct {
 	name string
 	do   func(*M, *R) string
 	may  []string // the transitions of the state that it may make, see Transitions
+
+	// See Programs.
+	first string   // the operation of which it's the first step
+	words []string // what it does to words, see does
+	skips bool     // it does what the steps do that it skips: they only load
 }
 
 const blocked = "\x00blocked"
@@ -54,6 +62,19 @@ func (t *threadOf[M, R]) step(name string, do func(*M, *R) string) *threadStep[M
 	return &t.steps[len(t.steps)-1]
 }
 
+// begin says of which operation it's the first step.
+func (s *threadStep[M, R]) begin(operation string) *threadStep[M, R] {
+	s.first = operation
+	return s
+}
+
+// does says what it does to which words, in this order: <w loads w, >w stores it, ?w swaps
+// it, which is a load if it fails, and +w changes it if it has to.
+func (s *threadStep[M, R]) does(words string) *threadStep[M, R] {
+	s.words = strings.Fields(words)
+	return s
+}
+
 // changes says which transitions the step may make.
 func (s *threadStep[M, R]) changes(transitions ...string) { s.may = transitions }
 
@@ -62,6 +83,7 @@ type situation[M, R any] struct {
 	memory M
 	regs   [4]R
 	pc     [4]int16
+	done   [4]progress // what the thread has done so far, of the operation that it's in
 }
 
 // explore tries all interleavings from the given memory, until there is a
@@ -71,30 +93,30 @@ func (x *exploration[M, R]) explore(m M) float64 {
 		t.at["end"] = len(t.steps)
 	}
 	x.seen = map[situation[M, R]]float64{}
-	x.ways = x.visit(situation[M, R]{memory: m})
+	x.ways = x.visit(&situation[M, R]{memory: m})
 	return x.ways
 }
 
 // visit returns in how many ways the future of n can go. That is known if n was
 // come across before, in whatever way: the future does not depend on it.
-func (x *exploration[M, R]) visit(n situation[M, R]) (ways float64) {
-	if ways, ok := x.seen[n]; ok {
+func (x *exploration[M, R]) visit(n *situation[M, R]) (ways float64) {
+	if ways, ok := x.seen[*n]; ok {
 		return ways
 	}
-	ended := true
+	if len(x.path) == len(x.next) {
+		x.next = append(x.next, new(situation[M, R]))
+	}
+	next, ended := x.next[len(x.path)], true
 	for i, t := range x.threads {
 		if int(n.pc[i]) == len(t.steps) {
 			continue
 		}
 		ended = false
-		next := n
-		s := t.steps[n.pc[i]]
+		*next = *n
+		s := &t.steps[n.pc[i]]
 		label := s.do(&next.memory, &next.regs[i])
 		if label == blocked {
 			continue
-		}
-		if x.took != nil {
-			x.took(&s, &n.memory, &next.memory)
 		}
 		next.pc[i]++
 		if label != "" {
@@ -103,6 +125,9 @@ func (x *exploration[M, R]) visit(n situation[M, R]) (ways float64) {
 				panic(t.name + ": no step " + label)
 			}
 			next.pc[i] = int16(to)
+		}
+		if x.took != nil {
+			x.took(s, i, n, next)
 		}
 		if int(next.pc[i]) == len(t.steps) {
 			next.regs[i] = *new(R) // what a thread knew at its end is no matter
@@ -128,7 +153,7 @@ func (x *exploration[M, R]) visit(n situation[M, R]) (ways float64) {
 	case ways == 0:
 		x.found("all threads wait for each other")
 	}
-	x.seen[n] = ways
+	x.seen[*n] = ways
 	return ways
 }
 

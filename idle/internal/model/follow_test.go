@@ -28,15 +28,21 @@ func replacing(flaw string, by int8) *thread {
 	})
 	t.lock("visit")
 	t.step("visit holds", func(m *memory, r *registers) string {
-		if !m.state.live || !m.pending { // what a pass has in hand follows there
+		if !m.state.live || !m.pending && flaw != "a visit moves what a pass has in hand to the new version" {
 			return "visit unlock"
 		}
 		return ""
-	})
+	}).begin("idle.followed").does("<phase <state")
 	t.follow("visit follow", flaw)
 	if flaw != "a visit does not place" {
+		t.step("visit placed", func(m *memory, r *registers) string {
+			if r.placed = m.placed; !m.pending {
+				return "visit unlock"
+			}
+			return ""
+		}).does("<placed")
 		t.look("visit look", flaw, false, func(m *memory, r *registers) string {
-			if m.placed <= r.at {
+			if r.placed <= r.at {
 				return "visit unlock"
 			}
 			return ""
@@ -51,7 +57,7 @@ func replacing(flaw string, by int8) *thread {
 // neither is that this is taken back.
 func (t *thread) follow(name, flaw string) {
 	early := flaw == "the phase is stored before waits are let off"
-	t.step(name+" phase", func(m *memory, r *registers) string { r.old = m.phase; return "" })
+	t.step(name+" phase", func(m *memory, r *registers) string { r.old = m.phase; return "" }).does("<phase")
 	t.step(name+" latest", func(m *memory, r *registers) string {
 		r.version = m.latest(r.old)
 		switch was, is := modelPhases[r.old], modelPhases[r.version]; {
@@ -70,15 +76,15 @@ func (t *thread) follow(name, flaw string) {
 			return ""
 		})
 	}
-	t.step(name+" clock", func(m *memory, r *registers) string { r.was, r.now = r.now, m.now; return "" })
+	t.step(name+" clock", func(m *memory, r *registers) string { r.was, r.now = r.now, m.now; return "" }).does("<in.paid <state")
 	t.letOff(name, flaw, func(*memory, *registers) {})
-	t.step(name+" let off", func(_ *memory, r *registers) string { r.now, r.was = r.was, 0; return "" })
+	t.step(name+" let off", func(_ *memory, r *registers) string { r.now, r.was = r.was, 0; return "" }).does("<state")
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.phase == r.old {
 			m.phase = r.version
 		}
 		return name + " phase"
-	})
+	}).does("<state ?phase")
 	t.step(name+" followed", func(m *memory, r *registers) string { r.old, r.version, r.at = noPhase, noPhase, 0; return "" })
 }
 
@@ -112,7 +118,10 @@ var followScenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, followingOwner), replacing(flaw, ratePhase), awaiting(flaw), ticking(1)}
 	},
-	flaws: []string{"what was not noted counts", "what was in hand is placed by an older version"},
+	flaws: []string{
+		"what was not noted counts", "what was in hand is placed by an older version",
+		"a visit moves what a pass has in hand to the new version",
+	},
 	late:  letOffLate,
 	large: true,
 }, {

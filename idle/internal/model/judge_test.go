@@ -17,6 +17,7 @@ type modelOwner struct {
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
 	t.follows = o.follows
+	t.step("check", goOn).begin("Shard.check").does("<state")
 	if flaw != "an end is marked after the last look" {
 		t.mark("mark", "asked", flaw)
 	}
@@ -58,18 +59,38 @@ func judging(flaw string, o modelOwner) *thread {
 			return "replacing unlock"
 		}
 		return ""
-	})
-	if o.follows && flaw != "what was in hand is placed by an older version" {
+	}).does("<state")
+	switch {
+	case !o.follows:
+		t.step("replace follow", goOn).does("<phase")
+	case flaw != "what was in hand is placed by an older version":
 		t.follow("replace follow", flaw)
 	}
 	t.place("replace place", flaw)
-	t.unlock("replacing", "")
-	t.step("asked", func(m *memory, r *registers) string { // the end of ask, wherever that has gone
-		if r.asked != 0 {
-			m.state.asking = false
+	t.step("replacing unlock", func(m *memory, r *registers) string {
+		switch m.locked = false; {
+		case r.pings:
+			return "ping call"
+		case r.asked != 0:
+			return "asked"
+		}
+		return "end"
+	})
+	t.step("ping call", func(m *memory, r *registers) string {
+		if !m.state.live {
+			return "end"
 		}
 		return ""
-	}).changes("asked")
+	}).does("<state")
+	t.step("ping called", func(m *memory, r *registers) string {
+		if !m.state.live {
+			return "end"
+		}
+		return ""
+	}).begin("Shard.ping.func1").does("<state")
+	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "end" }).
+		does("<phase ?state").changes("expect")
+	t.step("asked", func(m *memory, r *registers) string { m.state.asking = false; return "" }).does("<state +state").changes("asked")
 	return t
 }
 
@@ -83,7 +104,7 @@ func (t *thread) spare(name, to string) {
 	t.step(name, func(m *memory, r *registers) string {
 		m.state.ending = m.state.ending && !m.state.live
 		return to
-	}).changes("spare")
+	}).does("<state +state").changes("spare")
 }
 
 // ask adds the steps in which OnTimeout decides. It does nothing else: what it
@@ -93,26 +114,28 @@ func (t *thread) ask(flaw string, o modelOwner) {
 		func(s modelState) bool { return !s.asking },
 		func(s *modelState) { s.asking, s.ending = true, false },
 		func(m *memory, r *registers) string { r.asked = r.what; return "" }).changes("ask")
-	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" })
-	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" })
-	t.move("answered", "end", flaw, always, func(s *modelState) {
+	t.step("asked at", func(m *memory, r *registers) string { r.askedAt = m.now; return "" }).begin("Shard.ask.func1").does("<state")
+	t.step("answer", func(m *memory, r *registers) string { r.then = m.due(m.now); return "" }).begin("Shard.ask.func2")
+	if o.keep {
 		// The answer is as good as activity. It raises the stamp as well, so that a
 		// Touch in this tick would not take back the grant.
-		if o.keep && flaw != "an answer leaves the grant" {
-			s.granted = false
-		}
-	}, func(m *memory, r *registers) string {
-		if o.keep {
+		t.move("answered", "asked", flaw, always, func(s *modelState) {
+			s.granted = s.granted && flaw == "an answer leaves the grant"
+		}, func(m *memory, r *registers) string {
 			m.note(r, func(*modelWords) { m.excused = 0 })
-		}
-		return ""
-	}).changes("keep")
-	if o.keep {
+			return ""
+		}).changes("keep")
 		t.step("restart stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 		t.restart("restart", flaw)
 		t.step("kept", func(*memory, *registers) string { return "replace" })
 		return
 	}
+	t.step("refused", func(m *memory, r *registers) string {
+		if !m.state.live {
+			return "asked"
+		}
+		return ""
+	}).does("<state")
 	t.mark("mark after ask", "asked", flaw)
 	if flaw == "OnTimeout has the last word" {
 		return
@@ -154,11 +177,17 @@ func (t *thread) examine(name, flaw string) {
 		r.then = m.due(m.now)
 		return ""
 	})
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
-	t.step(name+" bytes", func(m *memory, r *registers) string {
-		if m.kernel.arrived == 0 {
-			return ""
+	t.step(name+" clock", func(m *memory, r *registers) string {
+		r.now = m.now
+		switch {
+		case !m.state.live:
+			return name + " done"
+		case m.kernel.arrived == 0:
+			return name + " empty"
 		}
+		return ""
+	}).does("<state")
+	t.step(name+" bytes", func(m *memory, r *registers) string {
 		// Never the present tick: a Touch in it would find that the stamp is right
 		// already, and not take back the grant.
 		at := r.now + min(r.evidence.arrived, -1)
@@ -170,20 +199,22 @@ func (t *thread) examine(name, flaw string) {
 		}
 		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, at) })
 		return ""
-	})
+	}).does("<phase <beat <in.stamp <in.stamp +in.stamp")
 	t.step(name+" empty", func(m *memory, r *registers) string {
-		if !r.evidence.empty || r.what != byRead && r.what != byRate {
+		if !r.evidence.empty {
 			return name + " unread"
 		}
 		return ""
 	})
-	t.restart(name+" restart", flaw)
+	t.rewait(name+" empty", name+" empty let off", flaw)
+	t.step(name+" empty let off", goOn)
+	t.letsOff(name+" empty", flaw)
 	t.step(name+" unread", func(m *memory, r *registers) string {
 		if !r.evidence.unread {
 			return name + " done"
 		}
 		return ""
-	})
+	}).does("<phase")
 	t.move(name+" grant", name+" done", flaw,
 		func(s modelState) bool { return !s.granted || flaw == "granted twice" },
 		func(s *modelState) { s.granted = true },
@@ -203,17 +234,17 @@ func (t *thread) examine(name, flaw string) {
 			return name + " granted"
 		}
 		return ""
-	})
+	}).does("<in.stamp +in.stamp <in.stamp <beat")
 	// There was activity in this tick. More of it would find that the stamp is right
 	// already, and not take back the grant.
 	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn).changes("grant-in-vain")
-	t.step(name+" granted", func(m *memory, r *registers) string {
-		if r.what == byIdle || r.what == byRead {
-			return name + " done"
-		}
+	t.step(name+" granted", goOn).does("<phase")
+	t.letsOff(name+" let off", flaw)
+	t.step(name+" pinged", func(m *memory, r *registers) string {
+		raiseTo(&m.pinged, r.now)
+		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
 		return ""
-	})
-	t.restart(name+" restart what is excused", flaw)
+	}).does("<pinged +pinged")
 	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
 }
 
@@ -229,35 +260,50 @@ func (t *thread) restart(name, flaw string) {
 			return name + " wait load"
 		case byRate:
 			return name + " pause load"
+		case byBeat:
+			return name + " beats"
+		case byPhase:
+			return name + " whole"
 		}
-		anew := func(w *modelWords) {
-			switch r.what {
-			case byIdle:
-				raiseTo(&w.stamp, r.now)
-			case byBeat:
-				raiseTo(&w.beat, r.now)
-			case byPhase:
-				raiseTo(&w.began, r.now)
-			}
-		}
-		anew(&m.modelWords)
-		m.note(r, anew)
+		raiseTo(&m.stamp, r.now)
+		m.note(r, func(w *modelWords) { raiseTo(&w.stamp, r.now) })
 		return name + " done"
-	})
+	}).does("<out.stamp +out.stamp") // the model's stamp is that of both directions
+	t.step(name+" beats", func(m *memory, r *registers) string {
+		raiseTo(&m.pinged, r.now)
+		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		return name + " done"
+	}).does("<pinged +pinged <state")
+	t.step(name+" whole", func(m *memory, r *registers) string {
+		raiseTo(&m.began, r.now)
+		m.note(r, func(w *modelWords) { raiseTo(&w.began, r.now) })
+		return name + " done"
+	}).does("<began +began")
+	t.rewait(name, name+" done", flaw)
+	t.letsOff(name, flaw)
+	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
+}
+
+// rewait adds the steps of flow.rewait.
+func (t *thread) rewait(name, to, flaw string) {
 	t.step(name+" wait load", func(m *memory, r *registers) string {
 		if r.wait = m.wait; !r.wait.on || r.wait.since >= r.now {
-			return name + " done"
+			return to
 		}
 		return ""
-	})
+	}).does("<in.wait")
 	t.step(name+" wait swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait && flaw != "restart stores the wait" {
 			return name + " wait load"
 		}
 		m.wait = modelWait{r.now, true}
 		m.note(r, func(w *modelWords) { raiseTo(&w.wait.since, r.now) })
-		return name + " done"
-	})
+		return to
+	}).does("?in.wait")
+}
+
+// letsOff adds the steps of flow.letOff by an owner.
+func (t *thread) letsOff(name, flaw string) {
 	t.letOff(name, flaw, func(m *memory, r *registers) {
 		m.note(r, func(w *modelWords) {
 			if raiseTo(&w.paid, r.now); !w.wait.on {
@@ -266,7 +312,6 @@ func (t *thread) restart(name, flaw string) {
 			raiseTo(&m.letOff, r.now)
 		})
 	})
-	t.step(name+" done", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
 }
 
 // letOff adds the steps of flow.letOff, with r.now as the time that it has read first. done
@@ -286,7 +331,7 @@ func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
 				done(m, r)
 			}
 			return ""
-		})
+		}).does("<in.wait <in.paid +in.paid")
 	}
 	if flaw == "letOff pays before it moves the pause" {
 		pay("")
@@ -296,13 +341,13 @@ func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
 			return name + " moved"
 		}
 		return ""
-	})
+	}).does("<in.wait")
 	t.step(name+" pause swap", func(m *memory, r *registers) string {
 		if m.wait == r.wait {
 			m.wait.since = r.now
 		}
 		return ""
-	})
+	}).does("?in.wait")
 	t.step(name+" moved", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
 	if flaw != "letOff pays before it moves the pause" {
 		pay("")
@@ -329,13 +374,13 @@ func (t *thread) ping(flaw string) {
 			raiseTo(&m.began, r.now)
 		}
 		return ""
-	})
+	}).does("<pinged +pinged")
 	t.move("ping mark", "replace", flaw, always, func(s *modelState) { s.pinged = true },
 		func(m *memory, r *registers) string {
 			m.note(r, func(w *modelWords) { w.state.pinged = true })
+			r.pings = true
 			return ""
 		}).changes("ping")
-	t.step("ping expects", func(m *memory, r *registers) string { m.state.expects, m.sent = true, true; return "" }).changes("expect")
 }
 
 // end adds the steps of Shard.end, with the transitions by which the connection ends.
@@ -358,6 +403,8 @@ func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelSt
 		switch m.locked = false; {
 		case r.ended && reaped:
 			return "linger lock"
+		case r.ended && r.asked != 0:
+			return "asked"
 		case r.ended:
 			return "end"
 		}
@@ -368,13 +415,13 @@ func (t *thread) end(name, otherwise, flaw string, reaped bool, may func(modelSt
 // linger adds the steps of Shard.linger, which places what has timed out to be
 // reaped.
 func (t *thread) linger(flaw string) {
-	t.lock("linger")
+	t.lock("linger").begin("Shard.lingerFor")
 	t.step("linger state", func(m *memory, r *registers) string {
 		if !m.state.expired && flaw != "linger does not look" {
 			return "linger unlock"
 		}
 		return ""
-	})
-	t.step("linger schedule", func(m *memory, r *registers) string { m.placed, m.pending = far, true; return "" })
+	}).does("<state")
+	t.step("linger schedule", func(m *memory, r *registers) string { m.placed, m.pending = far, true; return "" }).does(">placed")
 	t.unlock("linger", "end")
 }

@@ -12,26 +12,28 @@ func entering(flaw string, phase int8) *thread { return enteringVersions(flaw, p
 func enteringVersions(flaw string, phase int8, versions bool) *thread {
 	t := newThread("enter")
 	if versions {
+		t.step("left", func(m *memory, r *registers) string {
+			if m.latest(m.phase) == m.phase {
+				return "version"
+			}
+			return ""
+		}).begin("Conn.Enter").does("<phase")
 		t.follow("leave", flaw)
 		t.step("version", func(m *memory, r *registers) string { r.version = m.latest(phase); return "" })
 	}
-	t.step("stamp", func(m *memory, r *registers) string {
-		if r.now = m.now; !versions {
-			r.version = phase
-		}
-		return ""
-	})
+	if !versions {
+		t.step("left", func(m *memory, r *registers) string { r.version = phase; return "" }).begin("Conn.Enter").does("<phase")
+	}
+	t.step("stamp", func(m *memory, r *registers) string { r.now = m.now; return "" })
 	steps := []step{
-		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }},
-		{name: "paid", do: func(m *memory, r *registers) string { m.paid = r.now; return "" }},
+		{name: "began", do: func(m *memory, r *registers) string { raiseTo(&m.began, r.now); return "" }, words: raises("began")},
+		{name: "paid", do: func(m *memory, r *registers) string { m.paid = r.now; return "" }, words: raises("in.paid")},
 		{name: "stamp of in", do: func(m *memory, r *registers) string {
-			if raiseTo(&m.stamp, r.now); flaw == "enter stores the stamp" {
-				m.stamp = r.now
-			}
+			raiseTo(&m.stamp, r.now)
 			raiseTo(&m.active, r.now)
 			return ""
-		}},
-		{name: "wait load", do: func(m *memory, r *registers) string { r.wait = m.wait; return "" }},
+		}, words: raises("in.stamp")},
+		{name: "wait load", do: func(m *memory, r *registers) string { r.wait = m.wait; return "" }, words: []string{"<in.wait"}},
 		{name: "wait swap", do: func(m *memory, r *registers) string {
 			if m.wait != r.wait && flaw != "enter stores the wait" {
 				return "begin wait load"
@@ -39,18 +41,18 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			m.wait = modelWait{r.now, r.wait.on}
 			r.wait = modelWait{}
 			return ""
-		}},
-		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }},
-		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }},
+		}, words: []string{"?in.wait"}},
+		{name: "beat", do: func(m *memory, r *registers) string { raiseTo(&m.beat, r.now); return "" }, words: raises("beat")},
+		{name: "pinged", do: func(m *memory, r *registers) string { raiseTo(&m.pinged, r.now); return "" }, words: raises("pinged")},
 		{name: "state", do: func(m *memory, r *registers) string {
 			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
 			m.state.pinged, m.state.expects = false, false
 			m.excused, m.truth.state.pinged = 0, false
 			return ""
-		}, may: []string{"begin"}},
-		{name: "phase", do: func(m *memory, r *registers) string { m.phase = r.version; return "" }},
+		}, words: raises("state"), may: []string{"begin"}},
+		{name: "phase", do: func(m *memory, r *registers) string { m.phase = r.version; return "" }, words: []string{">phase"}},
 	}
-	if flaw == "enter starts over when the clock has moved on" {
+	if flaw != "enter goes on when the clock has moved on" {
 		steps = slices.Insert(steps, len(steps)-1, step{name: "clock", do: func(m *memory, r *registers) string {
 			if m.now != r.now {
 				return "stamp"
@@ -78,16 +80,23 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
 				raiseTo(w, r.now)
 			}
-			p := modelPhases[r.version]
-			r.at = far
-			for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
-				if limit > 0 {
-					r.at = min(r.at, r.now+1+limit)
-				}
-			}
+			r.at = modelPhases[r.version].soonest(r.now)
 			return ""
 		})
+		begin.words = s.words
 		begin.changes(s.may...)
+	}
+	// A wait that began meanwhile may have paid for the pause since long before.
+	if flaw != "enter takes nothing back" {
+		t.step("paid ahead", func(m *memory, r *registers) string {
+			if m.paid <= r.now {
+				return "taken back"
+			}
+			return ""
+		}).does("<in.paid")
+		t.step("take back clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
+		t.step("take back", func(m *memory, r *registers) string { m.paid = min(m.paid, r.beat); r.beat = 0; return "" }).does("<in.paid +in.paid")
+		t.step("taken back", goOn)
 	}
 	if versions && flaw != "enter stays in an older version" {
 		t.step("again", func(m *memory, r *registers) string {
@@ -97,18 +106,6 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			return ""
 		})
 	}
-	// A wait that began meanwhile may have paid for the pause since long before.
-	if flaw != "enter takes nothing back" {
-		t.step("paid ahead", func(m *memory, r *registers) string {
-			if m.paid <= r.now {
-				return "taken back"
-			}
-			return ""
-		})
-		t.step("take back clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
-		t.step("take back", func(m *memory, r *registers) string { m.paid = min(m.paid, r.beat); r.beat = 0; return "" })
-		t.step("taken back", goOn)
-	}
 	t.pull("pull", flaw)
 	return t
 }
@@ -116,14 +113,14 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 // closing is Conn.Stop.
 func closing() *thread {
 	t := newThread("closer")
-	t.lock("close")
+	t.lock("close").begin("Conn.close")
 	t.step("close cancel", func(m *memory, r *registers) string { m.pending = false; return "" })
 	t.step("close load", func(m *memory, r *registers) string {
 		if r.state = m.state; !r.state.live && !r.state.expired {
 			return "close unlock"
 		}
 		return ""
-	})
+	}).does("<state")
 	t.step("close swap", func(m *memory, r *registers) string {
 		if m.state != r.state {
 			return "close load"
@@ -133,10 +130,13 @@ func closing() *thread {
 			m.outcomes++
 		}
 		return ""
-	}).changes("stop", "stop-expired")
+	}).does("?state").changes("stop", "stop-expired")
 	t.unlock("close", "")
 	return t
 }
+
+// raises are the words of a step that moves one forward.
+func raises(word string) []string { return []string{"<" + word, "+" + word} }
 
 // begunAt returns the words of a connection all of whose limits count from the
 // given tick.

@@ -73,13 +73,13 @@ type registers struct {
 	look         modelWords // what next has read so far
 	old, version int8       // of a phase
 	was          int8       // now, while follow uses that
-	keepalive    bool       // input that is no use
 	had, paid    int8       // what was paid before a wait begins, and with the pause before it
 
 	// The judge's.
 	what     int8  // what was due when it last looked, 0 if nothing
 	then     uint8 // all that was truly due at some moment of that look, as bits
 	examined int8  // the limit that Probe was asked about
+	pings    bool  // Ping is called once the connection is placed
 	asked    int8  // the limit that OnTimeout was asked about
 	askedAt  int8
 	evidence modelEvidence
@@ -96,15 +96,17 @@ func (t *thread) verdict(name, flaw string) {
 	t.look(name, flaw, !t.follows, goOn)
 	t.step(name+" holds", func(m *memory, r *registers) string {
 		switch {
+		case !m.state.live && r.asked != 0:
+			return "asked"
 		case !m.state.live:
 			return "end"
-		case r.what == 0:
+		case r.what == 0 || r.what == toPing && r.asked != 0:
 			return "replace"
 		case r.what == toPing:
 			return "ping stamp"
 		}
 		return ""
-	})
+	}).does("<state")
 }
 
 // look adds the steps of Conn.next, in its order: what makes a deadline count is
@@ -115,15 +117,15 @@ func (t *thread) verdict(name, flaw string) {
 // for the last: when they are read makes no difference.
 func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registers) string) {
 	steps := []step{
-		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }},
-		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }},
-		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }},
-		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }},
-		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }},
-		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }},
-		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }},
-		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }},
-		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }},
+		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }, words: []string{"<phase"}}, // for follow
+		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }, words: []string{"<phase"}},
+		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }, words: []string{"<state"}},
+		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.wait"}},
+		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }, words: []string{"<pinged"}},
+		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<in.stamp"}},
+		{name: "paid", do: func(m *memory, r *registers) string { r.look.paid = m.paid; return "" }, words: []string{"<in.paid"}},
+		{name: "began", do: func(m *memory, r *registers) string { r.look.began = m.began; return "" }, words: []string{"<began"}},
+		{name: "beat", do: func(m *memory, r *registers) string { r.look.beat = m.beat; return "" }, words: []string{"<beat"}},
 	}
 	last := len(steps) - 1
 	swap := func(i, j int) { steps[i], steps[j] = steps[j], steps[i] }
@@ -150,7 +152,7 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	}
 	phaseAt := slices.IndexFunc(steps, func(s step) bool { return s.name == "phase" })
 	for i, s := range steps {
-		t.step(name+" "+s.name, func(m *memory, r *registers) string {
+		load := t.step(name+" "+s.name, func(m *memory, r *registers) string {
 			if i == 0 && !t.follows {
 				r.then = 0
 			}
@@ -171,6 +173,7 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 			r.look = modelWords{} // not needed any more: fewer states
 			return then(m, r)
 		})
+		load.words, load.skips = s.words, i < last
 	}
 }
 
@@ -183,7 +186,7 @@ func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, c
 			return otherwise
 		}
 		return ""
-	})
+	}).does("<state")
 	return t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.state != r.state && flaw != "a verdict stores instead of swapping" {
 			return name + " load"
@@ -192,7 +195,7 @@ func (t *thread) move(name, otherwise, flaw string, may func(modelState) bool, c
 		change(&m.state)
 		r.state = modelState{}
 		return then(m, r)
-	})
+	}).does("?state")
 }
 
 func always(modelState) bool { return true }
@@ -200,8 +203,8 @@ func always(modelState) bool { return true }
 func goOn(*memory, *registers) string { return "" }
 
 // lock and unlock are the shard's.
-func (t *thread) lock(name string) {
-	t.step(name+" lock", func(m *memory, _ *registers) string {
+func (t *thread) lock(name string) *step {
+	return t.step(name+" lock", func(m *memory, _ *registers) string {
 		if m.locked {
 			return blocked
 		}
@@ -223,7 +226,7 @@ func (t *thread) place(name, flaw string) {
 			return name + " placed"
 		}
 		return ""
-	})
+	}).does(">placed")
 	t.look(name+" again", flaw, false, func(m *memory, r *registers) string {
 		if r.at < r.placed {
 			return name + " schedule"
@@ -241,14 +244,14 @@ func (t *thread) pull(name, flaw string) {
 			return name + " pulled"
 		}
 		return ""
-	})
+	}).does("<placed")
 	t.lock(name)
 	t.step(name+" pending", func(m *memory, r *registers) string {
 		if !m.state.live || !m.pending {
 			return name + " unlock"
 		}
 		return ""
-	})
+	}).does("<state")
 	t.place(name+" place", flaw)
 	t.unlock(name, "")
 	t.step(name+" pulled", goOn)

@@ -13,25 +13,26 @@ func sparing(flaw string) *thread { return dismissing(flaw, false, false) }
 func dismissing(flaw string, reaped, forced bool) *thread {
 	t := newThread("order")
 	t.step("live", func(m *memory, r *registers) string {
-		if !m.state.live {
+		if !m.state.live || m.state.asking && !forced {
 			return "end"
 		}
 		return ""
-	})
+	}).begin("Shard.dismiss").does("<state")
 	if !forced {
 		if flaw != "an order is marked after the last look" {
-			t.mark("mark", "end", flaw)
+			t.mark("mark", "take back", flaw)
 		}
 		t.step("is in use", func(m *memory, r *registers) string {
 			if !m.wait.on {
 				return "take back"
 			}
 			return ""
-		})
+		}).does("<phase <in.wait")
 		if flaw == "an order is marked after the last look" {
-			t.mark("mark", "end", flaw)
+			t.mark("mark", "take back", flaw)
 		}
 	}
+	t.step("found", goOn).does("<phase <in.stamp")
 	mayEnd := func(s modelState) bool {
 		return forced || s.ending || flaw == "an end does not need its mark" || flaw == "an end does not look"
 	}
@@ -39,12 +40,13 @@ func dismissing(flaw string, reaped, forced bool) *thread {
 	if forced {
 		by = []string{"force", "force-to-reap"}
 	}
-	t.end("terminate", "end", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
+	t.end("terminate", "is live", flaw, reaped, mayEnd, by, func(m *memory, r *registers) {
 		if m.answers && !forced {
 			m.fault = "a byte was delivered, and an order that spares what is in use ended the connection"
 		}
 	})
 	t.linger(flaw)
+	t.step("is live", func(m *memory, r *registers) string { return "end" }).does("<state")
 	if !forced {
 		t.spare("take back", "end")
 	}

@@ -128,11 +128,12 @@ Shard.dismiss = <state [ found ( force | <state { <state } <state ) | change(mar
 type automaton struct {
 	next   []map[string][]int // for each state, where a token leads to
 	silent [][]int            // and where none leads to
+	after  []string           // the program of the token that leads to a state, and that with its number in it
 	accept int
 }
 
 func (a *automaton) state() int {
-	a.next, a.silent = append(a.next, map[string][]int{}), append(a.silent, nil)
+	a.next, a.silent, a.after = append(a.next, map[string][]int{}), append(a.silent, nil), append(a.after, "")
 	return len(a.next) - 1
 }
 
@@ -179,17 +180,17 @@ func (g *grammar) automaton(name string) *automaton {
 	a := &automaton{}
 	start := a.state()
 	a.accept = a.state()
-	g.add(a, g.programs[name], start, a.accept)
+	g.add(a, name, g.programs[name], start, a.accept)
 	a.empty(a.accept, start)
 	return a
 }
 
-// add adds alternatives that lead from one state to another, until the words or the bracket
-// end. It returns the words that are left.
-func (g *grammar) add(a *automaton, words []string, from, to int) []string {
+// add adds alternatives of a program that lead from one state to another, until the words or
+// the bracket end. It returns the words that are left.
+func (g *grammar) add(a *automaton, program string, words []string, from, to int) []string {
 	at := from
 	for len(words) > 0 {
-		w := words[0]
+		w, number := words[0], len(g.programs[program])-len(words)
 		words = words[1:]
 		switch w {
 		case "|":
@@ -200,7 +201,7 @@ func (g *grammar) add(a *automaton, words []string, from, to int) []string {
 			return words
 		case "(", "[", "{":
 			begin, end := a.state(), a.state()
-			words = g.add(a, words, begin, end)
+			words = g.add(a, program, words, begin, end)
 			a.empty(at, begin)
 			if w != "(" {
 				a.empty(begin, end)
@@ -213,8 +214,10 @@ func (g *grammar) add(a *automaton, words []string, from, to int) []string {
 			next := a.state()
 			if w[0] == '<' || w[0] == '>' {
 				a.next[at][w] = append(a.next[at][w], next)
+				a.after[next] = fmt.Sprintf("%s %d: %s", program, number+1, g.programs[program][number])
 			} else {
-				g.add(a, g.part(w), at, next)
+				part, body := g.part(w)
+				g.add(a, part, body, at, next)
 			}
 			at = next
 		}
@@ -223,10 +226,10 @@ func (g *grammar) add(a *automaton, words []string, from, to int) []string {
 	return nil
 }
 
-// part returns the words of a part that is used with arguments.
-func (g *grammar) part(use string) []string {
+// part returns the name and the words of a part that is used with arguments.
+func (g *grammar) part(use string) (name string, words []string) {
 	name, args, _ := strings.Cut(strings.TrimSuffix(use, ")"), "(")
-	words := slices.Clone(g.programs[name])
+	words = slices.Clone(g.programs[name])
 	if words == nil {
 		panic("model: no program " + name)
 	}
@@ -238,5 +241,5 @@ func (g *grammar) part(use string) []string {
 	for i, w := range words {
 		words[i] = with.Replace(w)
 	}
-	return words
+	return name, words
 }

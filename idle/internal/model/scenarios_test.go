@@ -7,9 +7,9 @@ type scenario struct {
 	threads func(flaw string) []*thread
 	flaws   []string // each must be found
 	limit   string   // what the protocol is not proof against: a fault is found without a flaw
-	cure    string   // a variant of the protocol that is proof against it
 	late    string   // why a deadline may be later than what was done asks for
 	large   bool     // not for -short
+	writes  bool     // the flow is that of writing
 }
 
 // tracked is a connection that the judge has in hand. All its limits count from
@@ -303,7 +303,6 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{entering(flaw, shortIdlePhase), touching(1), ticking(2)}
 	},
-	flaws: []string{"enter stores the stamp"},
 }, {
 	name:   "enter against a read that ends",
 	memory: tracked(readPhase, 3, true).placedAt(4),
@@ -339,13 +338,19 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, keepingOwner), entering(flaw, ratePhase), ticking(1)}
 	},
-	limit: "an Enter that is preempted for a tick undoes what an OnTimeout has let off meanwhile",
-	cure:  "enter starts over when the clock has moved on",
+	flaws: []string{"enter goes on when the clock has moved on"},
+	late:  letOffLate,
 }, {
 	name:   "beat against enter",
 	memory: tracked(shortBeatPhase, 3, false).placedAt(3),
 	threads: func(flaw string) []*thread {
 		return []*thread{beating(flaw), entering(flaw, beatPhase), ticking(2)}
+	},
+}, {
+	name:   "beat against another beat",
+	memory: tracked(shortBeatPhase, 3, false).touchedAt(3).placedAt(3),
+	threads: func(flaw string) []*thread {
+		return []*thread{beating(flaw), beating(flaw), ticking(2)}
 	},
 	flaws: []string{"a beat stores its stamp"},
 }, {
@@ -454,8 +459,9 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"an end does not look"},
 }, {
-	name:   "a read that ends, and the next, against Examine that finds nothing to wait for",
+	name:   "a write that ends, and the next, against Examine that finds nothing to wait for",
 	large:  true,
+	writes: true,
 	memory: tracked(waitPhase, 4, true).found(modelEvidence{empty: true}),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, openOwner), reading(flaw), ticking(1)}

@@ -28,49 +28,52 @@ func (t *thread) input(name, flaw string, isAnswer bool) {
 			m.activity(r.now)
 		}
 	}
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin("Conn.Touch")
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.now == m.stamp {
 			arrives(m, r)
 			return name + " touched"
 		}
 		return ""
-	})
+	}).does("<in.stamp")
 	t.step(name+" expects", func(m *memory, r *registers) string {
 		if !m.state.expects {
 			return name + " raise"
 		}
 		return ""
-	})
+	}).does("<state")
 	t.step(name+" expects no more", func(m *memory, r *registers) string {
-		if r.keepalive = m.state.expects; flaw != "an answer is expected forever" {
-			m.state.expects = false
+		if !m.state.expects {
+			return name + " raise"
 		}
+		m.state.expects = flaw == "an answer is expected forever"
 		return ""
-	}).changes("answer")
+	}).does("<state +state").changes("answer")
+	t.step(name+" stamp", func(m *memory, r *registers) string { r.at = m.stamp; return "" }).does("<in.stamp")
 	t.step(name+" late", func(m *memory, r *registers) string {
-		if m.stamp >= m.pinged && flaw != "an answer is expected late" {
-			r.keepalive = false
+		at := r.at
+		if r.at = 0; at >= m.pinged && flaw != "an answer is expected late" {
+			return name + " raise"
 		}
 		return ""
-	})
+	}).does("<pinged")
+	t.step(name+" raise beat", func(m *memory, r *registers) string {
+		raiseTo(&m.beat, r.now)
+		arrives(m, r)
+		return name + " granted"
+	}).does("<beat +beat")
 	t.step(name+" raise", func(m *memory, r *registers) string {
-		if r.keepalive {
-			raiseTo(&m.beat, r.now)
-		} else {
-			raiseTo(&m.stamp, r.now)
-		}
-		r.keepalive = false
+		raiseTo(&m.stamp, r.now)
 		arrives(m, r)
 		return ""
-	})
+	}).does("<in.stamp +in.stamp")
 	t.step(name+" granted", func(m *memory, r *registers) string {
 		if !m.state.granted {
 			return name + " touched"
 		}
 		return ""
-	})
-	t.step(name+" take back", func(m *memory, r *registers) string { m.state.granted, m.excused = false, 0; return "" }).changes("revoke")
+	}).does("<state")
+	t.step(name+" take back", func(m *memory, r *registers) string { m.state.granted, m.excused = false, 0; return "" }).does("?state").changes("revoke")
 	t.step(name+" touched", goOn)
 }
 
@@ -117,7 +120,7 @@ func answering(flaw string, usedBefore bool) *thread {
 // beating is Conn.Beat. It returns at once only if the beat is of the present tick.
 func beating(flaw string) *thread {
 	t := newThread("beater")
-	t.step("clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
+	t.step("clock", func(m *memory, r *registers) string { r.beat = m.now; return "" }).begin("Conn.Beat")
 	t.step("load beat", func(m *memory, r *registers) string {
 		if m.beat != r.beat {
 			return "slow clock"
@@ -125,8 +128,8 @@ func beating(flaw string) *thread {
 		raiseTo(&m.truth.beat, r.beat)
 		m.anyActivity(r.beat)
 		return "end"
-	})
-	t.step("slow clock", func(m *memory, r *registers) string { r.beat = m.now; return "" })
+	}).does("<beat")
+	t.step("slow clock", func(m *memory, r *registers) string { r.beat = m.now; return "" }).does("<state")
 	t.step("raise", func(m *memory, r *registers) string {
 		if raiseTo(&m.beat, r.beat); flaw == "a beat stores its stamp" {
 			m.beat = r.beat
@@ -134,13 +137,13 @@ func beating(flaw string) *thread {
 		raiseTo(&m.truth.beat, r.beat)
 		m.anyActivity(r.beat)
 		return ""
-	})
+	}).does("<beat +beat")
 	t.step("granted", func(m *memory, r *registers) string {
 		if m.state.granted {
 			m.state.granted, m.excused = false, 0
 		}
 		return ""
-	}).changes("revoke")
+	}).does("<state +state").changes("revoke")
 	return t
 }
 
@@ -154,13 +157,13 @@ func pausing() *thread {
 // pause adds the steps of Conn.PauseRead. The fraction of a tick that the code
 // takes off paid is left out.
 func (t *thread) pause(name string) {
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin("Conn.PauseRead").does("<in.wait <phase")
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.wait = m.wait; !r.wait.on {
 			return name + " paused"
 		}
 		return ""
-	})
+	}).does("<in.wait")
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.wait != r.wait {
 			return name + " load"
@@ -168,7 +171,7 @@ func (t *thread) pause(name string) {
 		m.wait = modelWait{r.now, false}
 		m.truth.wait = modelWait{max(r.now, m.letOff), false}
 		return ""
-	})
+	}).does("?in.wait")
 	t.step(name+" paused", func(m *memory, r *registers) string { r.wait = modelWait{}; return "" })
 }
 
@@ -188,6 +191,7 @@ func delivering(flaw string) *thread {
 
 // deliver adds the steps of Conn.Deliver.
 func (t *thread) deliver(flaw string) {
+	t.step("delivering", goOn).begin("Conn.Deliver")
 	t.step("deliver load", func(m *memory, r *registers) string {
 		switch r.state = m.state; {
 		case !m.state.live:
@@ -197,7 +201,7 @@ func (t *thread) deliver(flaw string) {
 		}
 		m.answers = true
 		return "delivered"
-	})
+	}).does("<state")
 	t.step("deliver swap", func(m *memory, r *registers) string {
 		if m.state != r.state {
 			return "deliver load"
@@ -205,7 +209,7 @@ func (t *thread) deliver(flaw string) {
 		m.state.ending = false
 		m.answers = true
 		return ""
-	}).changes("deliver")
+	}).does("<state +state").changes("deliver")
 	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
 }
 
@@ -220,26 +224,30 @@ func awaiting(flaw string) *thread {
 // begun, for hasten: an Enter that stores it later places the connection itself.
 // That the code also loads it at first, to choose the clock, is left out.
 func (t *thread) await(name, flaw string) {
-	phase := func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }
+	phase := func(m *memory, r *registers) string {
+		p := modelPhases[m.phase]
+		r.version, r.at = m.phase, modelLimits{read: p.read, rate: p.rate}.soonest(r.now)
+		return ""
+	}
 	excuse := func(m *memory, r *registers) string { m.paid += max(0, r.now-r.wait.since); return "" }
 	hasten := func() {
 		if flaw != "await hastens by an older phase" {
-			t.step(name+" phase", phase)
+			t.step(name+" phase", phase).does("<phase")
 		}
-		t.step(name+" paid", func(m *memory, r *registers) string {
-			p := modelPhases[r.look.phase]
-			if r.at = far; p.read > 0 {
-				r.at = r.now + 1 + p.read
+		t.pull(name+" pull", flaw)
+		t.step(name+" counted", func(m *memory, r *registers) string {
+			if modelPhases[r.version].rate == 0 {
+				return name + " awaited"
 			}
-			if p.rate > 0 {
-				r.at = min(r.at, m.paid+1+p.rate)
-			}
-			r.look = modelWords{}
 			return ""
 		})
-		t.pull(name+" pull", flaw)
+		t.step(name+" paid", func(m *memory, r *registers) string {
+			r.at = m.paid + 1 + modelPhases[r.version].rate
+			return ""
+		}).does("<in.paid")
+		t.pull(name+" pull by what is paid", flaw)
 	}
-	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" })
+	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin("Conn.AwaitRead").does("<in.wait <phase")
 	if flaw == "await hastens by an older phase" {
 		t.step(name+" phase", phase)
 	}
@@ -248,7 +256,7 @@ func (t *thread) await(name, flaw string) {
 			return name + " awaited"
 		}
 		return ""
-	})
+	}).does("<in.wait")
 	retry := name + " load"
 	if flaw != "await waits before it pays" {
 		t.step(name+" had", func(m *memory, r *registers) string {
@@ -256,24 +264,30 @@ func (t *thread) await(name, flaw string) {
 				return name + " paid for"
 			}
 			return ""
-		})
+		}).does("<in.paid")
 		t.step(name+" excuse", func(m *memory, r *registers) string {
 			if m.paid != r.had {
 				return name + " load"
 			}
 			m.paid = r.paid
 			return name + " paid for"
-		})
+		}).does("?in.paid")
 		if flaw != "await takes nothing back" {
 			retry = name + " moved"
-			t.step(retry, func(m *memory, r *registers) string { r.at = m.wait.since; return "" })
+			t.step(retry, func(m *memory, r *registers) string {
+				if r.at = m.wait.since; r.paid <= max(r.had, r.at) {
+					r.at = 0
+					return name + " load"
+				}
+				return ""
+			}).does("<in.wait")
 			t.step(name+" take back", func(m *memory, r *registers) string {
-				if m.paid == r.paid && r.paid > max(r.had, r.at) {
+				if m.paid == r.paid {
 					m.paid = max(r.had, r.at)
 				}
 				r.at = 0
 				return name + " load"
-			})
+			}).does("?in.paid")
 		}
 		t.step(name+" paid for", goOn)
 	}
@@ -288,14 +302,17 @@ func (t *thread) await(name, flaw string) {
 		m.wait = modelWait{r.now, true}
 		m.truth.await(r.now)
 		return ""
-	})
+	}).does("?in.wait")
 	if flaw == "await waits before it pays" {
 		t.step(name+" excuse late", excuse)
 	}
 	if flaw != "hasten comes before the wait" {
 		hasten()
 	}
-	t.step(name+" awaited", func(m *memory, r *registers) string { r.look, r.wait = modelWords{}, modelWait{}; return "" })
+	t.step(name+" awaited", func(m *memory, r *registers) string {
+		r.look, r.wait, r.version = modelWords{}, modelWait{}, noPhase
+		return ""
+	})
 }
 
 // await notes that a read has begun to wait. The pause before it does not count.

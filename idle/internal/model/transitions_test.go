@@ -29,19 +29,16 @@ func (s modelState) flags() (f Flags) {
 // taken are the transitions that the model has made.
 type taken map[string]bool
 
-// note looks up the transition that a step has made. It returns false if there is none.
-func (n taken) note(s *step, was, is modelState) bool {
-	if was == is {
-		return true
-	}
+// note looks up the transition that a step has made. It returns "" if there is none.
+func (n taken) note(s *step, was, is modelState) string {
 	for _, t := range Transitions {
 		t.Need, t.Not, t.Set, t.Clear = t.Need&modelled, t.Not&modelled, t.Set&modelled, t.Clear&modelled
 		if slices.Contains(s.may, t.Name) && t.Allows(was.flags(), is.flags()) {
 			n[t.Name] = true
-			return true
+			return t.Name
 		}
 	}
-	return false
+	return ""
 }
 
 // check looks for transitions that the model has not made.

@@ -62,11 +62,24 @@ var modelPhases = []modelLimits{
 	keptPhase:      {idle: 3, ping: 2, pong: 2},
 }
 
+// soonest is the earliest deadline of a limit that counts from the given tick.
+func (p modelLimits) soonest(from int8) int8 {
+	at := far
+	for _, limit := range []int8{p.idle, p.read, p.rate, p.beats, p.whole, p.ping} {
+		if limit > 0 {
+			at = min(at, from+1+limit)
+		}
+	}
+	return at
+}
+
 // countsFrom reports whether a limit depends on the word of that name.
 func (p modelLimits) countsFrom(word string) bool {
 	switch word {
-	case "state", "pinged":
+	case "state":
 		return p.ping > 0
+	case "pinged":
+		return p.ping+p.beats > 0
 	case "wait":
 		return p.read+p.rate > 0
 	case "stamp":
@@ -95,7 +108,7 @@ func (w *modelWords) limits(limit func(timeout, from, what int8)) {
 	if w.wait.on || w.wait.since-w.paid > p.rate+1 {
 		limit(p.rate, w.paid, byRate)
 	}
-	limit(p.beats, w.beat, byBeat)
+	limit(p.beats, max(w.beat, w.pinged), byBeat)
 	limit(p.whole, w.began, byPhase)
 	if !w.state.pinged || w.lastIn() >= w.pinged {
 		limit(p.ping, max(w.lastIn(), w.pinged), toPing)
