@@ -208,6 +208,44 @@ func TestSlowBleed(t *testing.T) {
 	}
 }
 
+// TestMassEnd: a server whose clients come and go by its own timeouts all day has no mass end. It
+// has one when many more end at once.
+func TestMassEnd(t *testing.T) {
+	mass := slices.DeleteFunc(rules(t), func(r rulefmt.Rule) bool { return r.Alert != "IdlewheelMassEnd" })
+	connections := func(tracked, ended string) []string {
+		return []string{`idlewheel_connections 5000x1600`, "idlewheel_connections_tracked_total " + tracked, `idlewheel_connections_ended_total{reason="read"} ` + ended}
+	}
+	for name, test := range map[string]struct {
+		series []string
+		want   bool // it fires within the hour
+	}{
+		"keep-alive":                 {connections("5000+4000x1600", "0+2700x1600"), false},
+		"a third more load":          {connections("5000+4000x1590 4000000+5300x10", "0+2700x1590 4293000+3600x10"), false},
+		"a new server":               {connections("_x1539 0+4000x60", "_x1539 0 2000+2700x59"), false},
+		"a new server, clients slow": {connections("_x1539 0+500x60", "_x1539 0x10 0+500x50"), false}, // IdleTimeout is 10 minutes
+		"a restart":                  {connections("0+4000x1550 0+4000x49", "0+2700x1550 0 2000+2700x48"), false},
+		"at once":                    {connections("5000+10x1600", "0+10x1550 19500+10x49"), true},
+		"within five minutes":        {connections("5000+10x1600", "0x1550 1000+1000x4 5000x45"), true},
+		"in a crowd of keep-alives":  {connections("5000+4000x1600", "0+270x1550 422500+270x49"), true},
+	} {
+		data, got := load(t, test.series), 0
+		for m := now - 60; m <= now; m++ {
+			got += len(evaluate(t, data, mass[0].Expr, m))
+		}
+		if fires := got > 0; fires != test.want {
+			t.Errorf("%s: it fires at %d minutes, want any: %v", name, got, test.want)
+		}
+	}
+}
+
+// TestEvictions: connections are evicted for hours, and the one alert about that fires.
+func TestEvictions(t *testing.T) {
+	evicting := []string{`idlewheel_connections_ended_total{reason="evict"} 0x1500 0+2000x100`, "idlewheel_connections_tracked_total 5000+120x1500 185000+2120x100"}
+	if got := firing(t, rules(t), slices.Concat(evicting, calm)); !slices.Equal(got, []string{"IdlewheelEvicting"}) {
+		t.Errorf("%q fire", got)
+	}
+}
+
 // TestQuietLateness: on a server with few timeouts a late one is no alert.
 func TestQuietLateness(t *testing.T) {
 	quiet := []string{
