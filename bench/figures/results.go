@@ -74,6 +74,7 @@ type crowd struct {
 // restarts are what clients have seen of them.
 type restarts struct {
 	Machine  machine.Machine
+	Load     float64
 	Restarts int
 	Kinds    []struct {
 		Kind             string
@@ -145,6 +146,7 @@ func (r *results) funcs() template.FuncMap {
 
 		"restarts":    func() restarts { return r.restart },
 		"restartRows": r.restartRows,
+		"restartLoad": r.restartLoad,
 	}
 }
 
@@ -348,6 +350,11 @@ func (r *results) restartRows() (rows []restartRow, err error) {
 		rows = append(rows, restartRow{k.Kind, table.Group(k.Requests), table.Group(k.Failed), table.Group(own.Requests), table.Group(own.Failed)})
 	}
 	return rows, nil
+}
+
+// restartLoad says how busy the machine was with other things.
+func (r *results) restartLoad() string {
+	return fmt.Sprintf("The load average was %s before the first run, and %s before the one with `-own`.", number(r.restart.Load), number(r.restartOwn.Load))
 }
 
 // where says on what machine the results were made.
