@@ -6,6 +6,7 @@ import (
 	"flag"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,60 @@ func TestTracesOfSimulation(t *testing.T) {
 		tr.check(t)
 	}
 	tr.report(t)
+}
+
+// TestTracesOfALateByte delivers a byte after the last look of a pass, before the pass ends the
+// connection. That's a few instructions, so other traces hardly ever have it.
+func TestTracesOfALateByte(t *testing.T) {
+	onDriver(t, Policy{ReadTimeout: time.Second}, nil, func(r *rig) {
+		tr, p := newTracer(), &peer{}
+		tr.watch(&p.Conn)
+		names, _ := wordsOf(&p.Conn)
+		delivered := false
+		tr.logs[&p.Conn].Before = func(word int, by *words.Stack) {
+			ends := slices.ContainsFunc(by.Frames, func(f runtime.Frame) bool {
+				name, _ := functionOf(f)
+				return name == "Shard.end"
+			})
+			if !delivered && ends && names[word] == "state" {
+				delivered = true
+				p.Received(1)
+				p.PauseRead()
+				delivered = p.Deliver()
+			}
+		}
+		r.track(&p.Conn, p)
+		r.wait(2 * time.Second)
+		if !delivered {
+			t.Error("not delivered")
+		}
+		p.Stop()
+		tr.check(t)
+	})
+}
+
+// A pingedProber is pinged and never answers, and always has unread input.
+type pingedProber struct{ prober }
+
+func (*pingedProber) Ping() error { return nil }
+
+// TestTracesOfEnterAfterAGrant enters a phase when unread input has counted as activity, and a
+// ping is unanswered.
+func TestTracesOfEnterAfterAGrant(t *testing.T) {
+	beat := Heartbeat{Interval: 300 * time.Millisecond, Timeout: 300 * time.Millisecond, Misses: 9}
+	onDriver(t, Policy{IdleTimeout: time.Second, Heartbeat: beat}, nil, func(r *rig) {
+		tr, p := newTracer(), &pingedProber{}
+		p.probe = func() SocketState { return SocketState{Unread: true} }
+		tr.watch(&p.Conn)
+		r.track(&p.Conn, p)
+		r.wait(1200 * time.Millisecond)
+		if st := p.state.Load(); st&(granted|unanswered) != granted|unanswered {
+			t.Errorf("the state is %#x", st)
+		}
+		p.Enter(r.phaseOf(Policy{IdleTimeout: time.Second}))
+		p.Stop()
+		tr.check(t)
+	})
 }
 
 // TestFlagsOfModel compares the flags of the model with those of the code.

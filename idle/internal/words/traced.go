@@ -14,6 +14,10 @@ type Log struct {
 	mu       sync.Mutex // held during each access
 	words    []unsafe.Pointer
 	accesses []Access
+
+	// Before, if not nil, is called before each access, by the goroutine that makes it. It may
+	// access the words itself. Set it before the words are used.
+	Before func(word int, by *Stack)
 }
 
 // An Access is a load, a store or a swap of a word. A swap that fails is a load.
@@ -67,6 +71,9 @@ func access(at unsafe.Pointer, do func() (was, is uint64, wrote bool)) {
 	}
 	w := of.(*watch)
 	a := Access{Word: w.word, Goroutine: goroutine(), Stack: stack()}
+	if w.log.Before != nil {
+		w.log.Before(a.Word, a.Stack)
+	}
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
 	a.Was, a.Is, a.Wrote = do()
