@@ -14,6 +14,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"github.com/idlewheel/idlewheel/idle"
 	"github.com/idlewheel/idlewheel/idle/pressure"
@@ -31,7 +34,9 @@ type Options struct {
 	Steer bool
 
 	// Logger gets a record of each attempt to drain, shed, end or change something: who asked,
-	// for what, and the error if it was refused. Nil means slog.Default().
+	// for what, and the error if it failed. Attempts that are refused before their body is read,
+	// such as by Authorize, are logged at most once per second after the first 20. Their
+	// records count those left out, as unlogged. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Pressure, if not nil, returns the Follower of a tracker's limits, by the tracker's name, or
@@ -49,7 +54,9 @@ type Handler struct {
 	looks     map[string]*look
 	routes    map[string]route
 	off       map[string]route // those that only Steer would allow
-	guarded   http.Handler     // the routes, protected against cross-site requests
+	crossSite *http.CrossOriginProtection
+	refused   *rate.Limiter // how often a refusal is logged
+	unlogged  atomic.Uint64 // refusals since the last one that was logged
 }
 
 // A route answers requests for one path.
@@ -68,7 +75,10 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 	if len(trackers) == 0 {
 		return nil, errors.New("idledebug: trackers is empty; pass at least one tracker")
 	}
-	h := &Handler{authorize: isLocal, logger: slog.Default(), looks: map[string]*look{}}
+	h := &Handler{
+		authorize: isLocal, logger: slog.Default(), looks: map[string]*look{},
+		crossSite: http.NewCrossOriginProtection(), refused: rate.NewLimiter(1, 20),
+	}
 	if opts != nil {
 		h.steer, h.logger = opts.Steer, cmp.Or(opts.Logger, h.logger)
 		if opts.Authorize != nil {
@@ -108,11 +118,6 @@ func New(trackers map[string]*idle.Tracker, opts *Options) (*Handler, error) {
 	if err := h.addFiles(); err != nil {
 		return nil, err
 	}
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answerError(w, &refusal{http.StatusForbidden, "a request from another site; only this page may send " + r.Method})
-	}))
-	h.guarded = protection.Handler(http.HandlerFunc(h.route))
 	return h, nil
 }
 
@@ -156,82 +161,100 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
-	if !h.authorize(r) {
-		answerError(w, &refusal{http.StatusForbidden, "you may not look at this page; see idledebug.Options.Authorize"})
-		return
+	serve, err := h.admit(w, r)
+	switch {
+	case !h.changes(r):
+		if err == nil {
+			err = serve(w, r)
+		}
+	case err == nil:
+		err = h.logged(serve, w, r)
+	case h.refused.Allow():
+		h.log(r, err, slog.Uint64("unlogged", h.unlogged.Swap(0)))
+	default:
+		h.unlogged.Add(1)
 	}
-	h.guarded.ServeHTTP(w, r)
+	if err != nil {
+		answerError(w, err)
+	}
 }
 
-// route has the route answer that belongs to the path.
-func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
+// changes reports whether a request asks for a change, also if it can't have it.
+func (h *Handler) changes(r *http.Request) bool {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	_, off := h.off[name]
+	return off || h.routes[name].method == http.MethodPost || r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
+// admit returns what serves a request, or an error if it is refused.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request) (serve func(http.ResponseWriter, *http.Request) error, err error) {
+	if !h.authorize(r) {
+		return nil, &refusal{http.StatusForbidden, "you may not look at this page; see idledebug.Options.Authorize"}
+	}
+	if h.crossSite.Check(r) != nil {
+		return nil, &refusal{http.StatusForbidden, "a request from another site; only this page may send " + r.Method}
+	}
 	asked, query, _ := strings.Cut(r.RequestURI, "?")
 	if r.URL.Path == "" && !strings.HasSuffix(asked, "/") { // the page's URLs would not be relative to the prefix
 		to := "./" + path.Base(asked) + "/"
 		if query != "" {
 			to += "?" + query
 		}
-		w.Header().Set("Location", to)
-		w.WriteHeader(http.StatusPermanentRedirect)
-		return
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusPermanentRedirect)
+			return nil
+		}, nil
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if strings.HasPrefix(name, "api/") && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		answerError(w, &refusal{http.StatusForbidden, "a request from another site; only this page may ask for " + name})
-		return
+		return nil, &refusal{http.StatusForbidden, "a request from another site; only this page may ask for " + name}
 	}
 	if _, off := h.off[name]; off {
-		answerError(w, &refusal{http.StatusNotFound, "steering is off; Options.Steer of idledebug allows it"})
-		return
+		return nil, &refusal{http.StatusNotFound, "steering is off; Options.Steer of idledebug allows it"}
 	}
 	to, ok := h.routes[name]
 	if !ok {
-		answerError(w, &refusal{http.StatusNotFound, "there is nothing at this path"})
-		return
+		return nil, &refusal{http.StatusNotFound, "there is nothing at this path"}
 	}
 	if r.Method != to.method && !(r.Method == http.MethodHead && to.method == http.MethodGet) {
 		w.Header().Set("Allow", to.method)
-		answerError(w, &refusal{http.StatusMethodNotAllowed, "the method is " + r.Method + "; it must be " + to.method})
-		return
+		return nil, &refusal{http.StatusMethodNotAllowed, "the method is " + r.Method + "; it must be " + to.method}
 	}
 	if to.method == http.MethodPost {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-			answerError(w, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type is %q; it must be application/json", r.Header.Get("Content-Type"))})
-			return
+			return nil, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Type is %q; it must be application/json", r.Header.Get("Content-Type"))}
 		}
 	}
-	serve := to.serve
-	if to.method == http.MethodPost {
-		serve = h.logged(serve)
-	}
-	if err := serve(w, r); err != nil {
-		answerError(w, err)
-	}
+	return to.serve, nil
 }
 
-// logged returns what serves a request and logs who asked for what.
-func (h *Handler) logged(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		var body bytes.Buffer // serve reads at most maxBody
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.TeeReader(r.Body, &body), r.Body}
-		err := serve(w, r)
-		attrs := []slog.Attr{
-			slog.String("remote", r.RemoteAddr), slog.String("action", path.Base(r.URL.Path)),
-			slog.String("tracker", r.URL.Query().Get("tracker")), slog.String("body", string(body.Bytes()[:min(body.Len(), mostLogged)])),
-		}
-		if err != nil {
-			attrs = append(attrs, slog.Any("error", err))
-		}
-		h.logger.LogAttrs(r.Context(), slog.LevelInfo, "idledebug: asked to steer", attrs...)
-		return err
-	}
+// logged serves a request, and logs who asked for what.
+func (h *Handler) logged(serve func(http.ResponseWriter, *http.Request) error, w http.ResponseWriter, r *http.Request) error {
+	var body bytes.Buffer // serve reads at most maxBody
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(r.Body, &body), r.Body}
+	err := serve(w, r)
+	h.log(r, err, slog.String("body", cut(body.String())))
+	return err
 }
 
-// mostLogged is how many bytes of a body are logged.
-const mostLogged = 1000
+// log logs an attempt to change something. Its texts may come from anyone who reaches the page.
+func (h *Handler) log(r *http.Request, err error, more slog.Attr) {
+	attrs := []slog.Attr{
+		slog.String("remote", r.RemoteAddr), slog.String("method", cut(r.Method)), slog.String("action", cut(path.Base(r.URL.Path))),
+		slog.String("tracker", cut(r.URL.Query().Get("tracker"))), more,
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", cut(err.Error())))
+	}
+	h.logger.LogAttrs(r.Context(), slog.LevelInfo, "idledebug: asked to steer", attrs...)
+}
+
+// cut returns at most the first 1,000 bytes of a text.
+func cut(text string) string { return text[:min(len(text), 1000)] }
 
 // look returns the look at the tracker that a request names.
 func (h *Handler) look(r *http.Request) (name string, l *look, err error) {

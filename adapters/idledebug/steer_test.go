@@ -196,3 +196,64 @@ func TestSteeringIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsAreLogged: so does the log if no handler sees the request. A flood of refusals leaves
+// few records, which say how many are missing.
+func TestRefusalsAreLogged(t *testing.T) {
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	from := func(r *http.Request, name, value string) *http.Request {
+		r.Header.Set(name, value)
+		return r
+	}
+	stranger := func(method string) *http.Request {
+		r := request(method, "/api/drain?tracker="+strings.Repeat("x", 5000), `{"now": true}`)
+		r.RemoteAddr = "192.0.2.1:50000"
+		return r
+	}
+	for i, test := range []struct {
+		steer bool
+		r     *http.Request
+		want  []string // none: it isn't logged
+	}{
+		{true, stranger("POST"), []string{"remote=192.0.2.1:50000", "method=POST", "action=drain", "Authorize"}},
+		{true, from(request("POST", "/api/shed", "{}"), "Sec-Fetch-Site", "cross-site"), []string{"action=shed", "another site"}},
+		{true, from(request("POST", "/api/end", "{}"), "Origin", "https://evil.example"), []string{"action=end", "another site"}},
+		{true, from(request("POST", "/api/limits", "{}"), "Content-Type", "text/plain"), []string{"action=limits", "text/plain"}},
+		{true, from(request("POST", "/api/limits", "{}"), "Content-Type", strings.Repeat("x", 5000)), []string{"action=limits", "Content-Type"}},
+		{true, request("PUT", "/api/limits", "{}"), []string{"method=PUT", "it must be POST"}},
+		{true, request("GET", "/api/drain", ""), []string{"method=GET", "action=drain", "it must be POST"}},
+		{true, request("DELETE", "/api/state", ""), []string{"method=DELETE", "action=state"}},
+		{true, request("POST", "/api/nothing", "{}"), []string{"action=nothing", "nothing at this path"}},
+		{false, request("POST", "/api/drain", "{}"), []string{"action=drain", "steering is off"}},
+		{false, request("GET", "/api/drain", ""), []string{"action=drain", "steering is off"}},
+		{true, from(request("GET", "/api/state", ""), "Via", "1.1 proxy"), nil},
+		{true, request("GET", "/nothing", ""), nil},
+	} {
+		log.Reset()
+		withSite(t, Options{Steer: test.steer, Logger: logger}, func(s *site) { s.serve(test.r) })
+		line := log.String()
+		if n := strings.Count(line, "\n"); n != min(1, len(test.want)) || len(line) > 3000 {
+			t.Errorf("%d: %d lines: %s", i, n, line)
+		}
+		for _, w := range test.want {
+			if !strings.Contains(line, w) {
+				t.Errorf("%d: %s lacks %s", i, line, w)
+			}
+		}
+	}
+
+	log.Reset()
+	withSite(t, Options{Steer: true, Logger: logger}, func(s *site) {
+		for range 1000 {
+			s.serve(stranger("POST"))
+		}
+		s.post("/api/shed", `{"max": 1}`) // a change that is made is always logged
+		time.Sleep(time.Second)
+		s.serve(stranger("POST"))
+	})
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 22 || !strings.Contains(lines[20], "action=shed") || !strings.Contains(lines[21], "unlogged=980") {
+		t.Errorf("%d lines, the last %s", len(lines), lines[len(lines)-1])
+	}
+}
