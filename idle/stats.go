@@ -38,7 +38,7 @@ type Stats struct {
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
 	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
-	Deferred uint64 // timeouts that came a tick or more after they were due; after a stall, after the tracker could know that; one by a limit that was made shorter may have been due long before
+	Deferred uint64 // timeouts that came at least a tick late; a stall counts only from its end; shortening a limit can make many late at once
 	Panics   uint64 // panics in callbacks
 
 	Checks           uint64 // checks of a connection because its slot came up

@@ -37,7 +37,7 @@
 // # Timeouts
 //
 //	idlewheel_timeout_lateness_seconds         how long after they were due the timeouts came
-//	idlewheel_timeouts_deferred_total          timeouts that came a tick or more after they were due
+//	idlewheel_timeouts_deferred_total          timeouts that came at least a tick late
 //	idlewheel_timeouts_extended_total          timeouts after which OnTimeout kept the connection
 //	idlewheel_pings_total                      pings that were sent
 //	idlewheel_pings_missed_total               pings that were not answered in time

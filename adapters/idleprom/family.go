@@ -80,7 +80,7 @@ var families = [numFamilies]struct {
 	pings:    {counter, "pings_total", "Pings that were sent.", nil},
 	missed:   {counter, "pings_missed_total", "Pings that were not answered in time.", nil},
 	extended: {counter, "timeouts_extended_total", "Timeouts after which OnTimeout kept the connection.", nil},
-	deferred: {counter, "timeouts_deferred_total", "Timeouts that came a tick or more after they were due.", nil},
+	deferred: {counter, "timeouts_deferred_total", "Timeouts that came at least a tick late.", nil},
 	panics:   {counter, "callback_panics_total", "Panics in callbacks.", nil},
 
 	operations:           {gauge, "operations", "Drains and sheds that are under way.", []string{"operation", "state"}},

@@ -15,7 +15,7 @@
 //
 //	echo '{"idle": "1m"}' > limits.json
 //	go run ./examples/gateway -limits limits.json
-//	pkill -HUP gateway
+//	kill -HUP PID
 //
 // A page about the connections is on http://127.0.0.1:6062, and metrics for Prometheus are
 // on /metrics there. -ops names another address.

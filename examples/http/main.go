@@ -12,7 +12,7 @@
 //
 //	echo '{"KeepAliveTimeout": "20s", "BodyTimeout": "1m"}' > timeouts.json
 //	go run ./examples/http -timeouts timeouts.json
-//	pkill -HUP http
+//	kill -HUP PID
 //
 // A page about the connections is on http://127.0.0.1:6060, metrics for Prometheus are on
 // /metrics there, and /readyz says whether a balancer should send clients. -ops names another

@@ -17,6 +17,9 @@ import (
 //go:embed page.html
 var page []byte
 
+// goodbye is the message that asks a client to close its WebSocket.
+const goodbye = "bye"
+
 func (rm *room) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { w.Write(page) })
@@ -52,7 +55,8 @@ func (rm *room) talk(w http.ResponseWriter, r *http.Request, m *member) error {
 			go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait
 			return nil
 		},
-		OnDrain: func() { ws.Close(websocket.StatusGoingAway, "the server stops") },
+		// A close frame would cut off what the client sends at this moment. So it's asked to close.
+		OnDrain: func() { ws.Write(context.Background(), websocket.MessageText, []byte(goodbye)) },
 	})
 	if err != nil {
 		return err
@@ -81,8 +85,9 @@ func (rm *room) mute(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer ws.CloseNow()
-		for err == nil {
-			_, _, err = ws.Read(context.Background())
+		var text []byte
+		for err == nil && string(text) != goodbye {
+			_, text, err = ws.Read(context.Background())
 		}
 	}()
 }
