@@ -69,3 +69,32 @@ func TestFarewellThatPanics(t *testing.T) {
 		}
 	})
 }
+
+// TestServedWhenItsHeaderCameInParts has a first request without a body whose header takes several
+// Reads. When it is answered, the connection is not new any more: it doesn't count as a handshake,
+// and a drain doesn't wait for its first request.
+func TestServedWhenItsHeaderCameInParts(t *testing.T) {
+	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		for _, part := range []string{"G", "ET / HTTP/1.1\r\n", "Host: a\r\n\r\n"} {
+			w.sends(part)
+			if _, err := c.Read(make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Idle()
+		if !c.served.Load() {
+			t.Error("it is still new")
+		}
+		o, err := l.tracker.Drain(idle.Drain{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		c.Read(make([]byte, 1))
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("it was drained after %v", took)
+		}
+		c.Close()
+		<-o.Done()
+	})
+}

@@ -97,7 +97,7 @@ func (c *Conn) Idle() {
 // TryIdle is the fast path of Idle. It reports whether it applied; if not, call
 // Idle.
 func (c *Conn) TryIdle() bool {
-	if c.state.Load() != awaitingHeader || c.phase == Handshake {
+	if c.state.Load() != awaitingHeader || !c.served.Load() { // after the first request, see transition
 		return false
 	}
 	c.begun = notBegun
