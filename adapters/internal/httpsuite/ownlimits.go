@@ -133,11 +133,15 @@ var ofOwnLimits = []promise{
 		t := intime.Of(t0, limit/2)
 		h, _, release := routes(t0, u, false)
 		defer release()
-		s := u.start(t0, Only(limit, "HandlerTimeout"), func(r Request) {
+		var begun Gate // the handler: a slow one would not have set its limit yet
+		to := Only(limit, "HandlerTimeout")
+		to.OnTimeout = begun.Keep
+		s := u.start(t0, to, func(r Request) {
 			if r.Path() == "/own" {
 				if err := r.SetLimits(httplimits.RequestLimits{HandlerTimeout: httplimits.Off}); err != nil {
 					t.Error(err)
 				}
+				begun.Open()
 				time.Sleep(3 * limit)
 				return
 			}
@@ -145,8 +149,8 @@ var ofOwnLimits = []promise{
 		})
 		c := s.Dial()
 		c.Get("/own")
-		begun := c.Send(Get("/long"))
-		NotBefore(t0, c.Refused(http.StatusServiceUnavailable), begun, limit)
+		sent := c.Send(Get("/long"))
+		NotBefore(t0, c.Refused(http.StatusServiceUnavailable), sent, limit)
 		s.WantOnly(1, "request", idle.ReasonPhase)
 	}},
 
