@@ -21,4 +21,9 @@ var gnet = suite{
 		insert: "	options.ReuseAddr = true",
 	}},
 	hooks: []string{"gnet.go"},
+	differences: []known{{
+		test: test{gnetPath, "TestEngineStop"},
+		reason: "two engines share a port, and the test wants one to stop between two dials that are 50 ms apart; " +
+			"controlling the trackers shifts that. Wrapped without control, it passes",
+	}},
 }
