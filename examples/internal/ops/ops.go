@@ -42,7 +42,7 @@ func Serve(address string, trackers map[string]*idle.Tracker, more ...func(*prom
 // of the Go runtime, and what each of more adds.
 func Handler(trackers map[string]*idle.Tracker, more ...func(*prometheus.Registry, *http.ServeMux)) (http.Handler, error) {
 	mux, registry := http.NewServeMux(), prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewBuildInfoCollector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if len(trackers) > 0 {
 		page, err := idledebug.New(trackers, nil)
 		if err != nil {
