@@ -429,7 +429,8 @@ func (c *Conn) Live() bool { return c.state.Load()&live != 0 }
 func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 
 // Idle returns how long ago a tracked connection was last used, in either direction. Pings
-// and their answers don't count, see [Heartbeat]. The result may be up to two ticks too short.
+// and their answers don't count, see [Heartbeat]. An OnTimeout that keeps a connection despite its
+// IdleTimeout counts as use. The result may be up to two ticks too short.
 func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastUse()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks too

@@ -357,7 +357,7 @@ func (w *world) evictable(since time.Duration) *life {
 		if l == nil || !l.live() || l.conn.state.Load()&(live|asking|telling) != live { // the rest is so at this moment
 			continue
 		}
-		_, used := l.ledger.used() // maybe since checkCapacity has looked
+		_, used := l.ledger.idleSince() // maybe since checkCapacity has looked
 		if idle := used + w.capacity.now.MinIdle + 4*w.tick; max(l.evictable, idle) <= since-s.home.blocked(l.evictable) {
 			return l
 		}
@@ -375,7 +375,7 @@ func (w *world) checkCapacity() {
 			continue
 		}
 		g := l.ledger
-		_, used := g.used()
+		_, used := g.idleSince()
 		free := !g.policy.NoInterrupt && g.read.on && !g.write.on && !l.asked && !g.pinging && !s.home.isBlocked() &&
 			(!l.probed || l.kernelIn <= g.in) && now-used >= n.now.MinIdle+4*w.tick && now-g.replaced > w.walkTime()
 		if exempt := len(n.now.Exempt) > 0 && n.now.Exempt[0] == l.phase; !free || exempt {
