@@ -28,10 +28,9 @@
 //
 // # Slow clients
 //
-// A body has two limits, and at first the rate is the shorter one. A client that sends nothing of
-// its body is cut when the grace of BodyRate is over, after 5 s by default, and not by
-// BodyTimeout after 30 s. Every 240 bytes extend that by a second. So BodyTimeout limits pauses
-// later in a body, when a client is more than 30 s ahead of the rate. To allow long pauses at the
+// A client that sends nothing of its body is cut after 5 s, by the grace of BodyRate. BodyTimeout,
+// 30 s by default, only limits pauses later in a body: every 240 bytes extend the 5 s by a second,
+// and it counts for a client that is more than 30 s ahead of the rate. To allow long pauses at the
 // beginning of a body, make the grace of BodyRate longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
@@ -83,8 +82,8 @@
 // Once SetTimeouts has returned, no connection is ended by a limit that was replaced. So a longer
 // limit holds at once. A shorter one counts from the same event as before, such as the last byte.
 // A connection that has already waited for longer is ended when the tracker has checked it, which
-// takes less than a second for a million connections. A rate or a total limit that was off counts
-// from now.
+// takes less than a second for a million connections. A rate or a total limit that SetTimeouts
+// turns on counts from the call.
 //
 // Four things are decided when they begin:
 //

@@ -34,7 +34,7 @@ type inner = httpconn.Listener // under a name that is not exported
 
 // Accept waits for the next connection and returns it. Servers call it. Connections for which
 // an [idle.Capacity] has no room are refused, and Accept goes on waiting. If the process has
-// no descriptor left, connections are evicted, and Accept goes on waiting too.
+// no descriptor left, connections are evicted if there is a Capacity, and Accept goes on waiting too.
 func (l *Listener) Accept() (net.Conn, error) { return l.inner.Accept() }
 
 // Close closes the listener but none of its connections, whose timeouts stay in force. Its

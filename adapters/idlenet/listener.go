@@ -148,8 +148,9 @@ func (l *Listener) Phase(p idle.Policy) (*idle.Phase, error) {
 // both net.ErrClosed and idle.ErrClosed.
 //
 // If the tracker has an [idle.Capacity], connections for which there is no room are
-// closed, and Accept goes on waiting. If the process runs out of descriptors, connections
-// are evicted to make room, and Accept goes on too.
+// closed, and Accept goes on waiting. If it has one, and the process runs out of
+// descriptors, connections are evicted to make room, and Accept goes on too. Without a Capacity,
+// Accept fails with the error of the system.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := admit.Accept(l.Listener, l.tracker)

@@ -36,6 +36,7 @@ var (
 	f         fasthttp.RequestHandler
 	ctx       context.Context
 	keepAlive time.Duration
+	policy    idle.Policy
 )
 `
 
