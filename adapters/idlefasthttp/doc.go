@@ -45,7 +45,8 @@
 // There is no 408 in these cases:
 //
 //   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
-//   - a body over TLS after "100 Continue", because that may have been the response;
+//   - a body over TLS after "100 Continue", if the request's RequestConfig has a ReadTimeout;
+//   - a request over TLS after EarlyHints, because that may have been the response;
 //   - a body that was pipelined, because earlier responses may still be buffered.
 //
 // If the beginning of a header arrives in one packet with the end of a TLS handshake, it

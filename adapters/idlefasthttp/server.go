@@ -179,6 +179,11 @@ func (l *Listener) hook(s *fasthttp.Server) {
 				}
 			}
 		}
+		if ctx.IsTLS() && ctx.Request.MayContinue() {
+			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
+				c.Interim(false)
+			}
+		}
 		handler(ctx)
 		if ctx.LastTimeoutErrorResponse() == nil && ctx.Hijacked() { // else the rest of ctx belongs to a handler that still runs
 			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
@@ -264,6 +269,9 @@ func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	const chunked = -1
 	if n := h.ContentLength(); n > 0 || n == chunked {
 		c.ReadTimeout = httpconn.HeaderReadSignal
+		if string(h.Peek("Expect")) == "100-continue" {
+			c.ReadTimeout = httpconn.ExpectsSignal
+		}
 	}
 	return c
 }

@@ -51,7 +51,7 @@ func (h *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// a request of HTTP/1 when the read of the rest has failed.
 		panic(http.ErrAbortHandler)
 	}
-	if ours && r.ProtoMajor == 1 && httpconn.ListenerOf(x.conn) == h.l.inner && x.asker.begin(w, x.conn) {
+	if ours && r.ProtoMajor == 1 && httpconn.ListenerOf(x.conn) == h.l.inner && x.asker.begin(w, r, x.conn) {
 		w = &x.asker
 		defer x.asker.end()
 	}
@@ -80,16 +80,38 @@ type asker struct {
 	conn  *httpconn.Conn
 	asked bool // the header is written, or the connection hijacked
 	used  atomic.Bool
+
+	interim bool // until asked, what is written is an interim response
 }
 
 // begin begins a request, with the writer of its response. It returns false if there is one
 // already: a handler may call the server's Handler, with a writer of its own.
-func (a *asker) begin(w http.ResponseWriter, c *httpconn.Conn) bool {
+func (a *asker) begin(w http.ResponseWriter, r *http.Request, c *httpconn.Conn) bool {
 	if !a.used.CompareAndSwap(false, true) {
 		return false
 	}
-	a.ResponseWriter, a.conn, a.asked = w, c, false
+	a.ResponseWriter, a.conn, a.asked, a.interim = w, c, false, false
+	if len(r.Header["Expect"]) > 0 { // the server writes 100 Continue when the handler reads the body
+		a.sendsInterim()
+	}
 	return true
+}
+
+// sendsInterim is called before an interim response is written. Over TLS the connection can't tell
+// it from the final one.
+func (a *asker) sendsInterim() {
+	if !a.asked && !a.interim && a.conn.IsSecure() {
+		a.interim = true
+		a.conn.Interim(true)
+	}
+}
+
+// endInterim is called before anything else is written.
+func (a *asker) endInterim() {
+	if a.interim {
+		a.interim = false
+		a.conn.Interim(false)
+	}
 }
 
 // end ends the request.
@@ -105,6 +127,7 @@ func (a *asker) ask() {
 		return
 	}
 	a.asked = true
+	a.endInterim()
 	if a.conn.IsTold() {
 		a.Header().Set("Connection", "close")
 	}
@@ -118,8 +141,13 @@ func (a *asker) WriteHeader(status int) {
 	if status == http.StatusRequestEntityTooLarge {
 		a.Header().Set("Connection", "close")
 	}
-	if status >= http.StatusOK { // not an interim response, or an upgrade
+	switch {
+	case status >= http.StatusOK:
 		a.ask()
+	case status == http.StatusSwitchingProtocols:
+		a.endInterim()
+	default:
+		a.sendsInterim()
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
@@ -158,8 +186,11 @@ func (a *asker) CloseNotify() <-chan bool {
 	return nil
 }
 
-// Unwrap is for http.ResponseController.
-func (a *asker) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap is for http.ResponseController. Its caller may also write the response to what it returns.
+func (a *asker) Unwrap() http.ResponseWriter {
+	a.endInterim()
+	return a.ResponseWriter
+}
 
 // noResponse is the ResponseWriter of an asker between two requests.
 type noResponse struct{}

@@ -42,10 +42,10 @@
 // request for too long is closed silently. The server's own log stays quiet.
 //
 // With TLS, the header of the first request counts as part of the handshake. It is limited
-// by HandshakeTimeout, and is not answered. A body that the server has asked for with
-// "100 Continue" is not answered with 408, because idlehttp cannot tell that interim response
-// from the final one. If the beginning of a header arrives together with the previous request,
-// the header counts as begun only when more of it arrives.
+// by HandshakeTimeout, and is not answered. If the beginning of a header arrives together with
+// the previous request, the header counts as begun only when more of it arrives.
+//
+// Interim responses, such as 100 Continue and 103 Early Hints, don't begin the response.
 //
 // If a body exceeds its [http.MaxBytesReader], answer 413: the connection is then closed.
 // With another status, the server reads up to 256 KiB of the rest before it answers.

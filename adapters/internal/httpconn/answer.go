@@ -105,7 +105,7 @@ func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 // given state. It returns 0 if there is no request, or if the response has begun or may
 // have.
 func statusOf(state uint32, err *idle.TimeoutError) int {
-	state &^= limited
+	state &^= limited | interim
 	switch {
 	case err.Phase == Header.String() && err.Reason == idle.ReasonReadTotal && state == awaitingHeader:
 		return http.StatusRequestTimeout

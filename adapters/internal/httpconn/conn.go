@@ -77,8 +77,9 @@ const (
 	answered  = 1 << 10 // the timeout answers the request, and the server may not any more (see claim)
 	answering = 1 << 11 // with answered: one more write may pass, which is the answer
 	handsOver = 1 << 12 // the server will hand the connection over (see WillHijack)
-	flags     = responded | closed | limited | answered | answering | handsOver
-	ofRequest = responded | limited | handsOver // the flags that end with the request
+	interim   = 1 << 13 // what is written is an interim response (see Interim)
+	flags     = responded | closed | limited | answered | answering | handsOver | interim
+	ofRequest = responded | limited | handsOver | interim // the flags that end with the request
 )
 
 // inRequest reports whether the state is one within a request of HTTP/1, from the
@@ -255,13 +256,21 @@ func (c *Conn) beginResponse(b []byte) error {
 			next = s &^ answering
 		case s&answered != 0:
 			return c.answeredError()
-		case s&responded != 0 || !inRequest(s) || string(b) == "HTTP/1.1 100 Continue\r\n\r\n":
+		case s&(responded|interim) != 0 || !inRequest(s) || isInterim(b):
 			return nil
 		}
 		if c.state.CompareAndSwap(s, next) {
 			return nil
 		}
 	}
+}
+
+// isInterim reports whether b, which a server writes, is an interim response such as 100 Continue
+// or 103 Early Hints. Servers flush each of them. 101 is the last response of HTTP/1. Where TLS
+// encrypts it, [Conn.Interim] tells instead.
+func isInterim(b []byte) bool {
+	const version = "HTTP/1.1 1"
+	return len(b) > len(version)+1 && string(b[:len(version)]) == version && string(b[len(version):][:2]) != "01"
 }
 
 // Close closes the connection.

@@ -86,6 +86,21 @@ func (c *Conn) isHTTP2() bool {
 	return c.prefaceLen == uint8(len(preface))
 }
 
+// Interim records whether what the server writes next are interim responses, after which a timeout
+// can still answer the request. The server of a request that expects 100 Continue may write that
+// at any time before the final response. So the adapter calls Interim(true) before it can, and
+// Interim(false) before any of the final response is written.
+func (c *Conn) Interim(on bool) {
+	if on {
+		c.state.Or(interim)
+	} else {
+		c.state.And(^uint32(interim))
+	}
+}
+
+// IsSecure reports whether the connection carries TLS.
+func (c *Conn) IsSecure() bool { return c.extra.Load() != nil }
+
 // Idle records that the response has been sent and the connection waits for the
 // next request.
 func (c *Conn) Idle() {
@@ -176,8 +191,11 @@ const (
 
 // HeaderReadSignal is the ReadTimeout that idlefasthttp returns from HeaderReceived.
 // The server turns it into a deadline, which is a signal that the header has been
-// read.
-const HeaderReadSignal = 250 * 365 * 24 * time.Hour
+// read. ExpectsSignal is the same if the request expects 100 Continue.
+const (
+	HeaderReadSignal = 250 * 365 * 24 * time.Hour
+	ExpectsSignal    = HeaderReadSignal + time.Hour
+)
 
 // tellsByDeadlines reports whether the server of l sets a deadline when it has read a header.
 // fasthttp does.
@@ -190,9 +208,14 @@ func (c *Conn) onSignal(t time.Time) (is bool, err error) {
 		return true, &identity{c}
 	}
 	left := time.Until(t)
-	if !c.listener.tellsByDeadlines() || left > HeaderReadSignal || left < HeaderReadSignal-time.Minute {
+	near := func(signal time.Duration) bool { return signal-time.Minute <= left && left <= signal }
+	expects := near(ExpectsSignal)
+	if !c.listener.tellsByDeadlines() || !expects && !near(HeaderReadSignal) {
 		return false, nil
 	}
 	c.HeaderRead()
+	if expects {
+		c.Interim(true)
+	}
 	return true, nil
 }

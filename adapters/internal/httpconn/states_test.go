@@ -24,6 +24,10 @@ func TestStates(t *testing.T) {
 		{"SetDeadline", func(c *Conn) { c.SetDeadline(time.Now().Add(time.Hour)) }, [6]uint32{awaitingHeader, handling, handling, http2, hijacked, unserved}},
 		{"WillHijack, SetDeadline", func(c *Conn) { c.WillHijack(); c.SetDeadline(time.Time{}) }, [6]uint32{hijacked, hijacked, hijacked, hijacked, hijacked | handsOver, unserved | handsOver}},
 		{"Write", func(c *Conn) { c.Write([]byte("HTTP/1.1 200 OK\r\n")) }, [6]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, hijacked, unserved}},
+		{"103 Early Hints", func(c *Conn) { c.Write([]byte("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}},
+		{"101 Switching Protocols", func(c *Conn) { c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\n\r\n")) }, [6]uint32{awaitingHeader, readingBody | responded, handling | responded, http2, hijacked, unserved}},
+		{"Interim, Write", func(c *Conn) { c.Interim(true); c.Write([]byte("record")); c.Interim(false) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}},
+		{"Interim, Idle", func(c *Conn) { c.Interim(true); c.Idle() }, [6]uint32{awaitingHeader, awaitingHeader, awaitingHeader, http2 | interim, hijacked | interim, unserved | interim}},
 		{"100 Continue", func(c *Conn) { c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }, [6]uint32{awaitingHeader, readingBody, handling, http2, hijacked, unserved}},
 	} {
 		for i, from := range columns {

@@ -14,8 +14,8 @@ import (
 // ofBodies are about bodies and pipelined requests.
 var ofBodies = []promise{
 
-	// When a client has been told to continue, the limits of a body begin. Without TLS, it gets
-	// a 408 although it has got an interim response.
+	// When a client has been told to continue, the limits of a body begin. It gets a 408 although it
+	// has got an interim response.
 	{"ExpectContinue", usual, func(t *testing.T, u under) {
 		const request = "POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"
 		const limit = 400 * ms
@@ -41,9 +41,7 @@ var ofBodies = []promise{
 		}
 		c.Close()
 		c, begun := expect(t)
-		if !u.Secure {
-			c.Refused(http.StatusRequestTimeout)
-		}
+		c.Refused(http.StatusRequestTimeout)
 		NotBefore(t, c.WantClosed(), begun, limit)
 		s.WantOnly(1, "request", idle.ReasonRead)
 	}},
