@@ -249,7 +249,8 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // connection is closed, has to repeat it.
 //
 // OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
-// d.CloseDelay later. Those without limits are closed last, because they aren't tracked.
+// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. So are
+// those that get their limits when all others of their listener have ended.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,

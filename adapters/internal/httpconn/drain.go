@@ -30,6 +30,7 @@ type drain struct {
 
 	mu       sync.Mutex
 	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
+	keeps    bool                                   // hijacked also has those that are tracked again; see tracked
 }
 
 // onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
@@ -119,7 +120,9 @@ func CountTold(l *Listener) (n int) {
 // forget is called when c has ended.
 func (d *drain) forget(c *Conn) {
 	d.untell(c)
-	d.tracked(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(c)
 }
 
 // untell is called when c has no further response that could ask its client to close it. After
@@ -132,10 +135,30 @@ func (d *drain) untell(c *Conn) {
 	}
 }
 
-// tracked is called when c is tracked, or has ended. It undoes remember.
+// tracked is called when c is tracked again. It undoes remember, except from Shutdown on, because
+// then the tracker's drain may be over:
+//
+//	Shutdown: sets keeps, then begins the drain
+//	Watch:    tracks c, then calls tracked
+//
+// So a c that is dropped here was tracked before the drain, which ends it.
 func (d *drain) tracked(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.keeps {
+		d.drop(c)
+	}
+}
+
+// keep is called before a drain that closeHijacked follows.
+func (d *drain) keep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keeps = true
+}
+
+// drop undoes remember. d.mu must be held.
+func (d *drain) drop(c *Conn) {
 	if d.hijacked == nil {
 		return
 	}
@@ -165,12 +188,13 @@ func (d *drain) remember(c *Conn) {
 	}, p)
 }
 
-// closeHijacked closes hijacked connections that are not tracked.
+// closeHijacked closes hijacked connections that are not tracked, or that are since the drain was
+// over. Those that have timed out may still be writing a farewell.
 func (d *drain) closeHijacked() {
 	d.mu.Lock()
 	var all []*Conn
 	for p := range d.hijacked {
-		if c := p.Value(); c != nil {
+		if c := p.Value(); c != nil && !c.Ending() {
 			all = append(all, c)
 		}
 	}
@@ -294,6 +318,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	}
 	var drains []*idle.Operation
 	for _, l := range all {
+		l.drain.keep()
 		switch o, err := l.tracker.Drain(d); {
 		case err == nil:
 			drains = append(drains, o)

@@ -408,6 +408,9 @@ func (c *Conn) Beat() { c.trackedBy(c.flags.Load()).Beat() }
 // see [idle.Conn.End].
 func (c *Conn) End(cause string) { c.trackedBy(c.flags.Load()).End(cause) }
 
+// Ending reports whether the connection has timed out and isn't closed yet.
+func (c *Conn) Ending() bool { return c.tracking().Ending() }
+
 // Idle returns how long ago the last activity was, in either direction. The result may be up to
 // two ticks too short. Bytes in the kernel's buffer don't count until they are read.
 func (c *Conn) Idle() time.Duration { return c.trackedBy(c.flags.Load()).Idle() }
