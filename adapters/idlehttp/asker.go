@@ -77,11 +77,10 @@ func isServed(s *http.Server) bool {
 // own ResponseWriter: its buffer may already belong to another request.
 type asker struct {
 	http.ResponseWriter
-	conn  *httpconn.Conn
-	asked bool // the header is written, or the connection hijacked
-	used  atomic.Bool
-
-	interim bool // until asked, what is written is an interim response
+	conn    *httpconn.Conn
+	asked   bool // the header is written, or the connection hijacked
+	interim bool // what is written is an interim response
+	used    atomic.Bool
 }
 
 // begin begins a request, with the writer of its response. It returns false if there is one
@@ -91,7 +90,7 @@ func (a *asker) begin(w http.ResponseWriter, r *http.Request, c *httpconn.Conn) 
 		return false
 	}
 	a.ResponseWriter, a.conn, a.asked, a.interim = w, c, false, false
-	if len(r.Header["Expect"]) > 0 { // the server writes 100 Continue when the handler reads the body
+	if c.IsSecure() && len(r.Header["Expect"]) > 0 { // the server writes 100 Continue when the handler reads the body
 		a.sendsInterim()
 	}
 	return true

@@ -319,69 +319,53 @@ func TestFarewellWaitsForASecond(t *testing.T) {
 }
 
 // TestWatchAfterTheDrain calls Watch during a Shutdown of two listeners, when the one whose
-// connection it is has none with limits left. The connection is closed all the same, after the others.
+// connection it is has none with limits left. The connection is closed all the same, after the
+// others, but not while its OnEnd is running.
 func TestWatchAfterTheDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		early, c, w := accepted(t, unlimited())
-		late, last, _ := accepted(t, unlimited())
-		for _, l := range []*Listener{early, late} {
-			SetServer(l, l, func(context.Context) error { return nil })
-		}
-		c.Hijack()
-		last.Hijack()
-		p := idle.Policy{IdleTimeout: time.Hour}
-		if err := Watch("httpconn", last, p, httplimits.Callbacks{}); err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(5*time.Second, func() {
-			if err := Watch("httpconn", c, p, httplimits.Callbacks{}); err != nil {
-				t.Error(err)
-			}
+	for name, limit := range map[string]time.Duration{"live": time.Hour, "ending": 4900 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				early, c, w := accepted(t, unlimited())
+				late, last, _ := accepted(t, unlimited())
+				for _, l := range []*Listener{early, late} {
+					SetServer(l, l, func(context.Context) error { return nil })
+				}
+				c.Hijack()
+				last.Hijack()
+				if err := Watch("httpconn", last, idle.Policy{IdleTimeout: time.Hour}, httplimits.Callbacks{}); err != nil {
+					t.Fatal(err)
+				}
+				go last.Read(make([]byte, 1)) // or it's busy
+				farewell := httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
+					time.Sleep(time.Second / 2)
+					if w.isClosed() {
+						t.Error("the connection is closed while OnEnd is running")
+					}
+				}}
+				time.AfterFunc(5*time.Second, func() {
+					if err := Watch("httpconn", c, idle.Policy{IdleTimeout: limit}, farewell); err != nil {
+						t.Error(err)
+					}
+					c.Read(make([]byte, 1))
+					c.Close()
+				})
+				begun := time.Now()
+				if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, []*outer{{early}, {late}}); err != nil {
+					t.Error(err)
+				}
+				if open := early.Stats().Live; open != 0 || time.Since(begun) < 10*time.Second {
+					t.Errorf("%d are open after a Shutdown of %v", open, time.Since(begun))
+				}
+				time.Sleep(time.Second)
+				if !w.isClosed() {
+					t.Error("the connection is open")
+				}
+				last.Close()
+				early.Close()
+				late.Close()
+			})
 		})
-		begun := time.Now()
-		go last.Read(make([]byte, 1)) // or it's busy
-		if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, []*outer{{early}, {late}}); err != nil {
-			t.Error(err)
-		}
-		if open := early.Stats().Live; open != 0 || !w.closed || time.Since(begun) < 10*time.Second {
-			t.Errorf("%d are open after a Shutdown of %v", open, time.Since(begun))
-		}
-		last.Close()
-		early.Close()
-		late.Close()
-	})
-}
-
-// TestFarewellAfterTheDrain calls Watch while Shutdown goes on, and has OnEnd still write when that
-// is over. The connection isn't closed under it.
-func TestFarewellAfterTheDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, c, w := accepted(t, unlimited())
-		SetServer(l, l, func(context.Context) error { return nil })
-		c.Hijack()
-		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Hour}, httplimits.Callbacks{}); err != nil {
-			t.Fatal(err)
-		}
-		farewell := httplimits.Callbacks{OnEnd: func(*idle.TimeoutError) {
-			time.Sleep(time.Second / 2)
-			c.Write([]byte("bye"))
-		}}
-		go c.Read(make([]byte, 1)) // or it's busy
-		time.AfterFunc(time.Second, func() {
-			if err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, farewell); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, []*outer{{l}}); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Second)
-		if got := string(w.written); got != "bye" {
-			t.Errorf("the client got %q", got)
-		}
-		c.Close()
-		l.Close()
-	})
+	}
 }
 
 // outer is an adapter's listener.
