@@ -154,8 +154,8 @@ func (c *Conn) paySent(n int) {
 //	Enter:  stores paid, and then another phase
 //	reader: pays at the price of the old phase
 //
-// So everything beyond the current time is taken back. If the reader pays between the two steps
-// of Enter, Enter takes it back.
+// So everything beyond the current time is taken back. If the reader pays after Enter has
+// stored paid and before it stores the phase, settle in Enter takes it back.
 func (c *Conn) checkPaid(f *flow, was *Phase) {
 	is := c.phase.Load()
 	if is != was && (is.first != was.first || !is.direction(f == &c.out).continues(was.direction(f == &c.out))) {

@@ -308,7 +308,7 @@ func (s *Shard) checkEmpty() {
 // it hasn't visited yet. So a connection that is there when the walk begins, and stays, is
 // visited exactly once. One that comes later is not visited.
 type connSet struct {
-	lock      sync.Locker // held while all changes; does nothing where the lane's lock does
+	lock      sync.Locker // held while all changes; a real lock only on a loop, where the shard's lock does nothing
 	all       []*Conn
 	unvisited int // by the walk that is under way, if any
 }

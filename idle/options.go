@@ -35,7 +35,7 @@ type Options struct {
 	// on an event loop may take. The default is half a tick. The rest is deferred to the next
 	// tick. Then passes over several shards run at the same time, so the driver may take the
 	// budget on each processor. Expired connections take priority over those that only need
-	// rescheduling. After a long pass, a loop has as much time for its other work before the next one.
+	// rescheduling. After a pass, a loop is left alone for as long as the pass took, a tick at most.
 	// Stats.Deferred counts the timeouts that are late because of the budget, and
 	// Stats.BacklogAge is how long the oldest deferred connection has been waiting.
 	Budget time.Duration

@@ -4,6 +4,7 @@ package idle
 
 import (
 	"flag"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -153,6 +154,30 @@ func wordsOf(c *Conn) (names []string, at []unsafe.Pointer) {
 		names, at = append(names, w.name), append(at, w.at)
 	}
 	return names, at
+}
+
+// TestAllWordsAreTraced: a word of a Conn that isn't in wordsOf, or an atomic that isn't of package words,
+// would be changed without a trace.
+func TestAllWordsAreTraced(t *testing.T) {
+	var c Conn
+	_, at := wordsOf(&c)
+	var visit func(reflect.Type, string, uintptr)
+	visit = func(typ reflect.Type, name string, offset uintptr) {
+		switch path := typ.PkgPath(); {
+		case path == "sync/atomic":
+			t.Errorf("%s is atomic, but not of package words", name)
+		case strings.HasSuffix(path, "idle/internal/words") || typ.ConvertibleTo(reflect.TypeFor[words.Uint32]()): // as clock.AtomicStamp
+			if !slices.Contains(at, unsafe.Add(unsafe.Pointer(&c), offset)) {
+				t.Errorf("%s isn't in wordsOf", name)
+			}
+		case typ.Kind() == reflect.Struct:
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				visit(f.Type, name+"."+f.Name, offset+f.Offset)
+			}
+		}
+	}
+	visit(reflect.TypeFor[Conn](), "Conn", 0)
 }
 
 // watch records what is done to c, from now on if it's new.

@@ -50,7 +50,7 @@ var ofResponses = []promise{
 
 	// A slow client above the minimum rate gets the whole response, although that takes many
 	// times the limits.
-	{"SlowReaderLives", onLinux, func(t *testing.T, u under) {
+	{"SlowReaderLives", seesOutput, func(t *testing.T, u under) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
@@ -121,7 +121,7 @@ var ofResponses = []promise{
 	}},
 
 	// Bytes that a client has read of one response don't pay for its time in the next one.
-	{"ResponseBeforeBuysNoTime", onLinux, func(t *testing.T, u under) {
+	{"ResponseBeforeBuysNoTime", seesOutput, func(t *testing.T, u under) {
 		var taken Gate
 		to := Only(limit, "WriteRate")
 		to.WriteRate = idle.Rate{BytesPerSecond: 256 << 10, Grace: limit} // the first response pays for a minute

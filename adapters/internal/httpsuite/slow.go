@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -85,7 +86,7 @@ var slowClients = []slow{
 	{name: "ReaderStopsLater", in: usual, setting: "WriteTimeout", pause: limit / 3, clients: [][]string{{Get("/large")}, {Get("/"), Get("/large")}}},
 	{name: "ReaderIsTooSlow", in: usual, setting: "WriteRate", keeps: true, clients: [][]string{{Get("/large")}}},
 	// Reading a little from time to time isn't enough.
-	{name: "ReaderSips", in: onLinux, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
+	{name: "ReaderSips", in: seesOutput, setting: "WriteRate", sips: true, clients: [][]string{{Get("/large")}}},
 
 	// KeepAliveTimeout applies after requests of all kinds.
 	{name: "KeepAlive", in: everywhere, setting: "KeepAliveTimeout", keeps: true, clients: [][]string{{Get("/"), Get("/"), ""},
@@ -138,12 +139,12 @@ func ofSlowClients() (all []promise) {
 	return append(all, promise{"KeptTwice", usual, each(2, false)}, promise{"LimitsGoOnDuringShutdown", usual, each(0, true)})
 }
 
-// onLinux is for tests that need what only Linux reports about a socket.
-func onLinux(f Flavour) bool { return usual(f) && runtime.GOOS == "linux" }
+// seesOutput is for tests that need to know whether a client reads.
+func seesOutput(f Flavour) bool { return usual(f) && kernel.SeesOutput }
 
 // reportsWaits is for tests that need to know when a write has to wait.
 func reportsWaits(f Flavour) bool {
-	return onLinux(f) && runtime.GOARCH != "386" && runtime.GOARCH != "s390x"
+	return usual(f) && runtime.GOOS == "linux" && runtime.GOARCH != "386" && runtime.GOARCH != "s390x"
 }
 
 // test runs the clients. OnTimeout keeps each connection open keeps times. If shutsDown is set,

@@ -4,7 +4,8 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// SeesOutput reports whether Inspect finds out anything about output.
+// SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
+// netconn writes in small steps, each of which shows progress.
 const SeesOutput = false
 
 // Inspect reports whether the socket has unread input. It peeks at one byte.

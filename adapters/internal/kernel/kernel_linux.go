@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SeesOutput reports whether Inspect finds out anything about output.
+// SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
+// netconn writes in small steps, each of which shows progress.
 const SeesOutput = true
 
 // Inspect reports what the kernel knows about the socket: unread input, the bytes

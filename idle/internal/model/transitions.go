@@ -56,7 +56,7 @@ func (t *Transition) apply(was Flags) Flags {
 }
 
 // Transitions are all changes of a connection's state. TestModel compares them with what the
-// model does, and TestTrace of package idle with what the code does.
+// model does, and TestTraces of package idle with what the code does.
 var Transitions = []Transition{
 	// Track.
 	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
