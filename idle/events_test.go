@@ -309,6 +309,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case awaitRead:
 		g.read.await(now, g.tick)
 		g.read.paused, l.reading = silence{}, Wait{}
+		g.read.silent.resumed = false // the core doesn't know when it was
 		c.AwaitRead()
 	case pauseRead:
 		g.read.pause(now)
@@ -331,6 +332,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case awaitWrite:
 		g.write.await(now, g.tick)
 		g.write.paused, l.writing = silence{}, Wait{}
+		g.write.silent.resumed = false
 		l.unsent.Store(int64(n))
 		c.AwaitWrite()
 	case pauseWrite:

@@ -257,7 +257,7 @@ func (w *world) attempt(l *life, err error, known bool) error {
 			wrong("refused for its handshake")
 		}
 	case errors.Is(err, ErrFull):
-		if n.now.MaxConns == 0 || w.live() < n.now.MaxConns || w.live() == n.now.MaxConns && w.evictable(now-(spareFor+100*w.tick)) != nil {
+		if n.now.MaxConns == 0 || w.live() < n.now.MaxConns || w.live() == n.now.MaxConns && w.evictable(w.ago(spareFor+100*w.tick)) != nil {
 			wrong("refused")
 		}
 	}
@@ -347,6 +347,19 @@ func (l *life) checkRekey(err *TimeoutError, now time.Duration) {
 // held. One that was in use is not tried again for a while.
 func (w *world) settleTime() time.Duration {
 	return spareFor + leastPause + walksEvery + 2*w.walkTime() + 10*w.tick
+}
+
+// ago returns an instant that was d ago on a timer, or earlier. Where the process stood still, only
+// the tracker's clock went on. w.mu is held.
+func (w *world) ago(d time.Duration) time.Duration {
+	at := w.now() - d
+	for _, s := range slices.Backward(w.stood) {
+		if s.at+s.took < at {
+			break
+		}
+		at -= s.took
+	}
+	return at
 }
 
 // evictable returns a connection that may have been evicted at any time since an instant;
