@@ -18,7 +18,7 @@ func replacing(flaw string, by int8) *thread {
 	t.step("replace", func(m *memory, r *registers) string {
 		m.by = by
 		if tr := &m.truth; tr.phase == m.replaced {
-			tr.phase = by
+			tr.phase, tr.state.overdue = by, false
 			if raiseTo(&tr.paid, m.now); !tr.wait.on {
 				raiseTo(&tr.wait.since, m.now)
 			}
@@ -76,9 +76,15 @@ func (t *thread) follow(name, flaw string) {
 			return ""
 		})
 	}
-	t.step(name+" clock", func(m *memory, r *registers) string { r.was, r.now = r.now, m.now; return "" }).does("<in.paid <state")
+	notOverdue := func(m *memory) {
+		m.state.overdue = m.state.overdue && flaw == "a replaced policy leaves a read overdue"
+	}
+	t.step(name+" not overdue", func(m *memory, _ *registers) string { notOverdue(m); return "" }).
+		does("<in.paid <state +state").changes("reads-anew")
+	t.step(name+" clock", func(m *memory, r *registers) string { r.was, r.now = r.now, m.now; return "" })
 	t.letOff(name, flaw, func(*memory, *registers) {})
-	t.step(name+" let off", func(_ *memory, r *registers) string { r.now, r.was = r.was, 0; return "" }).does("<state")
+	t.step(name+" let off", func(m *memory, r *registers) string { notOverdue(m); r.now, r.was = r.was, 0; return "" }).
+		does("<state +state").changes("reads-anew")
 	t.step(name+" swap", func(m *memory, r *registers) string {
 		if m.phase == r.old {
 			m.phase = r.version
@@ -131,6 +137,13 @@ var followScenarios = []scenario{{
 		return []*thread{judging(flaw, followingOwner), replacing(flaw, ratePhase), pausing(), ticking(1)}
 	},
 	flaws: []string{"what was not noted counts"},
+}, {
+	name:   "a read that is overdue, against a policy that is replaced",
+	memory: tracked(idlePhase, 5, true).touchedAt(5).overdue().placedAt(8).replaceable(idlePhase),
+	threads: func(flaw string) []*thread {
+		return []*thread{replacing(flaw, ratePhase), pausing(), ticking(4)}
+	},
+	flaws: []string{"a replaced policy leaves a read overdue"},
 }, {
 	name:   "enter another phase against expiry by a policy that is replaced",
 	memory: tracked(idlePhase, 5, true).touchedAt(4).replaceable(idlePhase),

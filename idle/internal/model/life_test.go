@@ -47,6 +47,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 		{name: "state", do: func(m *memory, r *registers) string {
 			m.state.granted = m.state.granted && flaw == "enter keeps the grant"
 			m.state.pinged, m.state.expects = false, false
+			m.state.overdue = m.state.overdue && flaw == "enter leaves a read overdue"
 			m.excused, m.truth.state.pinged = 0, false
 			return ""
 		}, words: raises("state"), may: []string{"begin"}},
@@ -77,6 +78,7 @@ func enteringVersions(flaw string, phase int8, versions bool) *thread {
 			}
 			tr := &m.truth
 			tr.phase = m.latest(phase)
+			tr.state.overdue = false
 			for _, w := range []*int8{&tr.began, &tr.beat, &tr.pinged, &tr.paid, &tr.stamp, &tr.wait.since} {
 				raiseTo(w, r.now)
 			}

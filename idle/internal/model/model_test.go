@@ -119,7 +119,10 @@ func (t *thread) look(name, flaw string, clock bool, then func(*memory, *registe
 	steps := []step{
 		{name: "clock", do: func(m *memory, r *registers) string { r.now = m.now; return "" }, words: []string{"<phase"}}, // for follow
 		{name: "phase", do: func(m *memory, r *registers) string { r.look.phase = m.phase; return "" }, words: []string{"<phase"}},
-		{name: "state", do: func(m *memory, r *registers) string { r.look.state.pinged = m.state.pinged; return "" }, words: []string{"<state"}},
+		{name: "state", do: func(m *memory, r *registers) string {
+			r.look.state = modelState{pinged: m.state.pinged, overdue: m.state.overdue}
+			return ""
+		}, words: []string{"<state"}},
 		{name: "wait", do: func(m *memory, r *registers) string { r.look.wait = m.wait; return "" }, words: []string{"<in.wait"}},
 		{name: "pinged", do: func(m *memory, r *registers) string { r.look.pinged = m.pinged; return "" }, words: []string{"<pinged"}},
 		{name: "stamp", do: func(m *memory, r *registers) string { r.look.stamp = m.stamp; return "" }, words: []string{"<in.stamp"}},

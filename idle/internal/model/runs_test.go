@@ -54,13 +54,17 @@ var others = []string{"out.stamp", "out.wait", "out.paid", "pingSent", "born"}
 
 // ofWriting has what stands for what if the flow is that of writing.
 var ofWriting = strings.NewReplacer("in.", "out.", "beat", "pingSent",
-	"Conn.Touch", "Conn.TouchOut", "Conn.AwaitRead", "Conn.AwaitWrite", "Conn.PauseRead", "Conn.PauseWrite")
+	"overdue-in", "overdue-out", "Conn.Touch", "Conn.TouchOut", "Conn.AwaitRead", "Conn.AwaitWrite", "Conn.PauseRead", "Conn.PauseWrite")
 
 // isKnown reports whether the model has the word of a token, and the flags that it changes.
 func (r *runs) isKnown(token string) bool {
 	if name, ok := strings.CutPrefix(token, ">state."); ok {
 		i := slices.IndexFunc(Transitions, func(t Transition) bool { return t.Name == name })
-		return (Transitions[i].Set|Transitions[i].Clear)&modelled != 0
+		other := OverdueOut
+		if r.writes {
+			other = OverdueIn
+		}
+		return (Transitions[i].Set|Transitions[i].Clear)&modelled&^other != 0
 	}
 	if word := token[1:]; r.writes {
 		return word == "pingSent" || word != "beat" && word != "born" && !strings.HasPrefix(word, "in.")
@@ -127,11 +131,16 @@ func (r *runs) do(s *step, done *progress, was, is *memory) {
 		token, writes := w, w[0] != '<'
 		switch {
 		case w[1:] == "state" && writes && was.state != is.state:
-			name := r.made.note(s, was.state, is.state)
-			if token = ">state." + name; name == "" {
+			name := madeBy(s, was.state, is.state)
+			if name == "" {
 				is.fault = "a transition of the state that is not in Transitions"
 				return
 			}
+			if r.writes {
+				name = ofWriting.Replace(name)
+			}
+			r.made[name] = true
+			token = ">state." + name
 		case writes && changed(w[1:], was, is):
 			token = ">" + w[1:]
 		case w[0] == '?':
@@ -293,7 +302,6 @@ var leftOut = map[string]string{
 	"unreported 6: >out.paid":     byBytes,
 	"noticeOut 1: <pingSent":      oneFlow,
 	"noticeOut 2: <out.stamp":     oneFlow,
-	"add 3: <state":               "the flag is never set before",
 	"Conn.Enter 10: <state":       "handshakes are counted elsewhere",
 	"isBusy 5: <state":            "OnDrain is left out",
 	"Shard.dismiss 16: <in.stamp": "an order is for a connection as it is, not as it was found",
@@ -311,6 +319,7 @@ func TestWrongOrders(t *testing.T) {
 		{scenario: "await against expiry", old: "<pinged <in.stamp", new: "<in.stamp <pinged"},
 		{scenario: "await against expiry", old: ">$1.wait startsWait($1,$2)", new: "startsWait($1,$2) >$1.wait"},
 		{scenario: "await against expiry", old: "placeAt    = >placed look", new: "placeAt    = look >placed"},
+		{scenario: "a read that begins beyond the limit of all, and ends, against expiry", old: "[ add($2) ] hasten", new: "hasten [ add($2) ]"},
 		{scenario: "enter against expiry", old: "raise(pinged) change(begin)", new: "change(begin) raise(pinged)"},
 		{scenario: "close against Examine of unread bytes", old: "<in.stamp <beat [ change(grant-in-vain)", new: "<beat <in.stamp [ change(grant-in-vain)"},
 	} {

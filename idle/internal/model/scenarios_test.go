@@ -21,6 +21,12 @@ func tracked(phase, now int8, waits bool) memory {
 	return m
 }
 
+// overdue is the same connection, a wait of which began beyond the limit on all waits.
+func (m memory) overdue() memory {
+	m.state.overdue, m.truth.state.overdue = true, true
+	return m
+}
+
 // pausedAt is the same connection after its wait has ended at the given tick.
 func (m memory) pausedAt(tick int8) memory {
 	m.wait = modelWait{tick, false}
@@ -227,8 +233,49 @@ var scenarios = []scenario{{
 	},
 	flaws: []string{"await waits before it pays"},
 }, {
+	name:   "a read that begins beyond the limit of all, and ends, against expiry",
+	memory: tracked(ratePhase, 5, false).pausedAt(5),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), readingLate(flaw, false), ticking(1)}
+	},
+	flaws: []string{"await is never overdue"},
+}, {
+	name:   "a read that begins beyond the limit of all again, and ends, against expiry",
+	memory: tracked(ratePhase, 5, false).pausedAt(5).overdue(),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), readingLate(flaw, false), ticking(1)}
+	},
+}, {
+	name:   "a read that begins beyond the limit of all, and whose byte is delivered, against expiry",
+	memory: tracked(ratePhase, 5, false).pausedAt(5),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), readingLate(flaw, true), ticking(1)}
+	},
+	flaws: []string{"a byte that is delivered leaves a read overdue", "an end does not need its mark"},
+}, {
+	name:   "a read that begins within the limit of all, and ends beyond it",
+	memory: tracked(ratePhase, 6, false).pausedAt(3).placedAt(far),
+	threads: func(flaw string) []*thread {
+		return []*thread{readingLate(flaw, false), ticking(3)}
+	},
+	flaws: []string{"await is overdue before it pays"},
+}, {
+	name:   "enter while a read is overdue, which ends beyond the limit of all",
+	memory: tracked(ratePhase, 5, true).overdue().placedAt(5),
+	threads: func(flaw string) []*thread {
+		return []*thread{entering(flaw, ratePhase), pausing(), ticking(4)}
+	},
+	flaws: []string{"enter leaves a read overdue"},
+}, {
+	name:   "enter against a read that begins beyond the limit of all, and ends beyond it",
+	memory: tracked(ratePhase, 5, false).pausedAt(5).placedAt(5),
+	threads: func(flaw string) []*thread {
+		return []*thread{entering(flaw, ratePhase), readingLate(flaw, false), ticking(4)}
+	},
+	limit: "a wait that begins beyond the limit during an Enter may set overdue after it, so a later pause counts in the new phase if its wait passed the limit",
+}, {
 	name:   "enter in a pause against expiry",
-	memory: tracked(ratePhase, 6, false).pausedAt(3),
+	memory: tracked(ratePhase, 6, false).pausedAt(3).overdue(),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, plainOwner), entering(flaw, ratePhase), ticking(1)}
 	},
@@ -284,7 +331,7 @@ var scenarios = []scenario{{
 	flaws: []string{"restart stores the wait"},
 }, {
 	name:   "await against an OnTimeout of a rate that answers yes",
-	memory: tracked(ratePhase, 6, false).pausedAt(5),
+	memory: tracked(ratePhase, 6, false).pausedAt(5).overdue(),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, keepingOwner), awaiting(flaw), ticking(1)}
 	},
@@ -292,7 +339,7 @@ var scenarios = []scenario{{
 	late:  letOffLate,
 }, {
 	name:   "await against an OnTimeout of a rate that answers yes, within a tick",
-	memory: tracked(ratePhase, 6, false).pausedAt(5),
+	memory: tracked(ratePhase, 6, false).pausedAt(5).overdue(),
 	threads: func(flaw string) []*thread {
 		return []*thread{judging(flaw, keepingOwner), awaiting(flaw)}
 	},

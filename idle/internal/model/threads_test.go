@@ -198,8 +198,10 @@ func (t *thread) deliver(flaw string) {
 			return "delivered"
 		case m.state.ending && flaw != "a reader takes no mark back":
 			return ""
+		case m.state.overdue && flaw != "a byte that is delivered leaves a read overdue":
+			return ""
 		}
-		m.answers = true
+		m.deliver()
 		return "delivered"
 	}).does("<state")
 	t.step("deliver swap", func(m *memory, r *registers) string {
@@ -207,10 +209,27 @@ func (t *thread) deliver(flaw string) {
 			return "deliver load"
 		}
 		m.state.ending = false
-		m.answers = true
+		m.state.overdue = m.state.overdue && flaw == "a byte that is delivered leaves a read overdue"
+		m.deliver()
 		return ""
 	}).does("<state +state").changes("deliver")
 	t.step("delivered", func(m *memory, r *registers) string { r.state = modelState{}; return "" })
+}
+
+// deliver notes that a byte is delivered.
+func (m *memory) deliver() { m.answers, m.truth.state.overdue = true, false }
+
+// readingLate is a reader that begins to wait, whose read then ends with a byte. It may deliver
+// that.
+func readingLate(flaw string, delivers bool) *thread {
+	t := newThread("reader")
+	t.await("await", flaw)
+	t.touch("byte")
+	t.pause("pause")
+	if delivers {
+		t.deliver(flaw)
+	}
+	return t
 }
 
 // awaiting is Conn.AwaitRead.
@@ -243,8 +262,13 @@ func (t *thread) await(name, flaw string) {
 		})
 		t.step(name+" paid", func(m *memory, r *registers) string {
 			r.at = m.paid + 1 + modelPhases[r.version].rate
+			if r.now <= r.at || flaw == "await is never overdue" || flaw == "await is overdue before it pays" {
+				return name + " pull by what is paid hasten"
+			}
 			return ""
 		}).does("<in.paid")
+		t.step(name+" overdue", func(m *memory, _ *registers) string { m.state.overdue = true; return "" }).
+			does("?state").changes("overdue-in")
 		t.pull(name+" pull by what is paid", flaw)
 	}
 	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin("Conn.AwaitRead").does("<in.wait <phase")
@@ -254,6 +278,9 @@ func (t *thread) await(name, flaw string) {
 	t.step(name+" load", func(m *memory, r *registers) string {
 		if r.wait = m.wait; r.wait.on {
 			return name + " awaited"
+		}
+		if flaw == "await is overdue before it pays" {
+			m.state.overdue = r.now > m.paid+1+modelPhases[m.phase].rate
 		}
 		return ""
 	}).does("<in.wait")
@@ -320,6 +347,9 @@ func (w *modelWords) await(now int8) {
 	if !w.wait.on {
 		w.paid += max(0, now-w.wait.since)
 		w.wait = modelWait{now, true}
+		if rate := modelPhases[w.phase].rate; rate > 0 && now-w.paid > rate+1 {
+			w.state.overdue = true
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type modelState struct {
 	live, expired, ending   bool
 	asking, granted, pinged bool
 	expects                 bool // the next input is taken for the answer to a ping
+	overdue                 bool // a wait began beyond the limit on all waits
 }
 
 // What can be due in the model, in the order in which ties are decided.
@@ -77,7 +78,7 @@ func (p modelLimits) soonest(from int8) int8 {
 func (p modelLimits) countsFrom(word string) bool {
 	switch word {
 	case "state":
-		return p.ping > 0
+		return p.ping+p.rate > 0
 	case "pinged":
 		return p.ping+p.beats > 0
 	case "wait":
@@ -97,15 +98,14 @@ func (p modelLimits) countsFrom(word string) bool {
 const far = int8(100)
 
 // limits calls limit for each limit that counts, with the tick that it counts
-// from. If the rate's limit was passed in a wait, the pause after it changes
-// nothing.
+// from. A pause counts against the rate if a wait before it began beyond the limit.
 func (w *modelWords) limits(limit func(timeout, from, what int8)) {
 	p := &modelPhases[w.phase]
 	limit(p.idle, w.stamp, byIdle)
 	if w.wait.on {
 		limit(p.read, max(w.lastIn(), w.wait.since), byRead)
 	}
-	if w.wait.on || w.wait.since-w.paid > p.rate+1 {
+	if w.wait.on || w.state.overdue && w.wait.since-w.paid > p.rate+1 {
 		limit(p.rate, w.paid, byRate)
 	}
 	limit(p.beats, max(w.beat, w.pinged), byBeat)
