@@ -3,6 +3,7 @@ package idlegnet
 import (
 	"context"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -114,6 +115,30 @@ func TestFarewellIsNoSignOfLife(t *testing.T) {
 	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
 	if got, _ := io.ReadAll(nc); string(got) != "bye" || asked != 1 {
 		t.Errorf("asked %d times, and the client was told %q", asked, got)
+	}
+}
+
+// TestInputDuringOnTimeout: input that arrives while OnTimeout runs keeps the
+// connection, even if OnTimeout then returns false.
+func TestInputDuringOnTimeout(t *testing.T) {
+	const limit = 500 * ms
+	closed, onClose := closings()
+	asked, client := 0, make(chan net.Conn, 1)
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: limit}, &Options{
+		OnTimeout: func(gnet.Conn, *idle.TimeoutError) bool {
+			if asked++; asked == 1 {
+				time.Sleep(limit / 4)
+				(<-client).Write([]byte("x"))
+			}
+			return false
+		},
+	}, tcp())
+	begun := time.Now()
+	nc := dial(t, s.address)
+	client <- nc
+	expectTimeout(t, receive(t, closed), idle.ReasonIdle, begun, limit)
+	if got, _ := io.ReadAll(nc); string(got) != "x" || asked != 2 {
+		t.Errorf("asked %d times, and the client got the echo %q", asked, got)
 	}
 }
 

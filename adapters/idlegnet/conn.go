@@ -97,15 +97,10 @@ func (s *conn) expire(err *idle.TimeoutError) {
 	s.loop.close(s.c)
 }
 
-// onTimeout calls the user's OnTimeout. If that returns false, examine reports nothing for the
-// rest of this pass, so a farewell doesn't count as activity.
+// onTimeout calls the user's OnTimeout.
 func (s *conn) onTimeout(ask func(gnet.Conn, *idle.TimeoutError) bool, err *idle.TimeoutError) bool {
 	defer s.afterCallback()
-	keep := ask(s.c, err)
-	if !keep {
-		s.loop.notKept = s
-	}
-	return keep
+	return ask(s.c, err)
 }
 
 // ping calls the user's Ping. gnet closes the connection if a write in it fails.
@@ -123,9 +118,6 @@ func (s *conn) ping(write func(gnet.Conn) error) error {
 // examine returns what gnet and the kernel know about the connection. For a limit
 // of writing it makes no system call if gnet holds no bytes back.
 func (s *conn) examine(about idle.Reason) idle.SocketState {
-	if s.loop.notKept == s {
-		return idle.SocketState{}
-	}
 	s.checkBacklog(s.c.OutboundBuffered())
 	if s.rare.backlog == nil && (about == idle.ReasonWrite || about == idle.ReasonMinWriteRate) {
 		return idle.SocketState{NotWriting: true}

@@ -210,7 +210,9 @@ func freeAddress(t *testing.T, a string) string {
 	return "tcp://" + ln.Addr().String()
 }
 
-// dial connects to an address as gnet writes it. The engine may not listen yet.
+// dial connects to an address as gnet writes it. The engine may not listen yet. The
+// receive buffer has a fixed size. Otherwise Linux lets it grow while the client
+// reads, on some machines to 32 MiB, and it may take a whole flood.
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	network, hostPort, _ := strings.Cut(address, "://")
@@ -220,6 +222,11 @@ func dial(t *testing.T, address string) net.Conn {
 		if nc, err = net.Dial(network, hostPort); err == nil {
 			t.Cleanup(func() { nc.Close() })
 			nc.SetDeadline(time.Now().Add(patience))
+			if tc, ok := nc.(*net.TCPConn); ok {
+				if err := tc.SetReadBuffer(64 << 10); err != nil {
+					t.Fatal(err)
+				}
+			}
 			return nc
 		}
 	}

@@ -88,7 +88,6 @@ type loop struct {
 
 	// These are about the current pass.
 	passing  bool
-	notKept  *conn              // the last connection for which OnTimeout has returned false
 	expired  *conn              // the last connection that was closed because of a timeout
 	timeout  *idle.TimeoutError // why expired was closed
 	shutdown error              // the shutdown that OnClose has asked for
@@ -114,7 +113,7 @@ func (r *run) loop(el gnet.EventLoop) (*loop, error) {
 // that post the next one would keep the loop busy forever.
 func (l *loop) post(pass func()) error {
 	return l.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-		l.passing, l.notKept, l.expired, l.timeout = true, nil, nil, nil
+		l.passing, l.expired, l.timeout = true, nil, nil
 		pass()
 		l.passing = false
 		if l.panicked != nil {
