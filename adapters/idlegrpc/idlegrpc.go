@@ -50,6 +50,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -69,7 +70,7 @@ const Off = httplimits.Off
 
 // Listener is a net.Listener whose connections have timeouts. Its server must have the
 // credentials that [Listener.Credentials] returns, or its connections are closed when
-// HandshakeTimeout has passed.
+// HandshakeTimeout has passed. A listener in between may wrap the connections, as Credentials says.
 type Listener struct {
 	*inner
 	ln net.Listener // that Wrap was given
@@ -143,6 +144,12 @@ func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.F
 // Credentials returns credentials for the server. They do the handshake of creds. If creds is nil,
 // they do that of insecure.NewCredentials. For connections of other listeners, they work like
 // creds alone.
+//
+// A listener between l and the server may wrap the connections, as that of an xDS server does, or
+// cmux. The wrapper has to have a method NetConn() net.Conn that returns the connection inside, or
+// forward SetReadDeadline and its error, as a struct that embeds the net.Conn does. Otherwise
+// HandshakeTimeout closes the connection. The reads of a wrapped connection's handshake may take
+// two minutes in all, whatever grpc.ConnectionTimeout says; HandshakeTimeout applies as well.
 func (l *Listener) Credentials(creds credentials.TransportCredentials) credentials.TransportCredentials {
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -156,6 +163,23 @@ type conn struct{ *httpconn.Conn }
 // NetConn returns the connection below, by which its listener finds it.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
+// find returns the connection of l that raw is or wraps, or nil if there is none.
+func (l *Listener) find(raw net.Conn) *httpconn.Conn {
+	switch raw.(type) {
+	case *conn: // not wrapped, of any listener
+	case *net.TCPConn, *net.UnixConn: // of another listener
+		return nil
+	default:
+		// Find sets a read deadline in the far future. A wrapper may keep it, and another listener's
+		// connection has it instead of the one that grpc-go has set.
+		defer raw.SetReadDeadline(time.Now().Add(connectionTimeout))
+	}
+	return httpconn.Find(l.inner, raw)
+}
+
+// connectionTimeout is the default of grpc.ConnectionTimeout.
+const connectionTimeout = 2 * time.Minute
+
 // limiting are credentials whose connections have limits.
 type limiting struct {
 	credentials.TransportCredentials
@@ -168,8 +192,8 @@ func (t *limiting) Clone() credentials.TransportCredentials {
 
 // ServerHandshake shakes hands and reads the client's preface.
 func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, ours := raw.(*conn)
-	if !ours || httpconn.ListenerOf(c.Conn) != t.l.inner {
+	c := t.l.find(raw)
+	if c == nil {
 		return t.TransportCredentials.ServerHandshake(raw)
 	}
 	c.Accepted(shaking{raw})
