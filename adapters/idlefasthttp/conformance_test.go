@@ -72,7 +72,7 @@ var conforming = httpsuite.Server{
 		return l, func(nc net.Conn, to http.ConnState) { server.ConnState(nc, fasthttp.ConnState(to)) }, err
 	},
 	Phases: 5, Limits: 8,
-	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true,
+	FirstHeaderInTLS: true, ServesOn: true, LogsTrailers: true, RefusesPreface: true,
 }
 
 // mute is for servers that have reason to log.

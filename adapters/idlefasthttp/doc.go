@@ -49,6 +49,9 @@
 //   - a request over TLS after EarlyHints, because that may have been the response;
 //   - a body that was pipelined, because earlier responses may still be buffered.
 //
-// If the beginning of a header arrives in one packet with the end of a TLS handshake, it
-// counts as part of the handshake until more of it arrives.
+// Clients that MaxConnsPerIP or Concurrency refuse get fasthttp's 429 or 503. Over TLS,
+// fasthttp closes their connections without an answer.
+//
+// The adapter is for fasthttp v1.78 and later, and tested with v1.78.0. Versions before v1.76
+// report StateActive earlier, which the adapter doesn't support.
 package idlefasthttp

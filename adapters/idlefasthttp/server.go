@@ -27,10 +27,7 @@ type Stats = httplimits.Stats
 
 // Listener is a net.Listener whose connections have timeouts; see package
 // httplimits.
-type Listener struct {
-	*inner
-	activeOnByte bool // the server reports StateActive only when a byte of a request has been read
-}
+type Listener struct{ *inner }
 
 type inner = httpconn.Listener // under a name that is not exported
 
@@ -88,7 +85,7 @@ func Wrap(s *fasthttp.Server, ln net.Listener, t Timeouts) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{inner, s.ReduceMemoryUsage}
+	l := &Listener{inner}
 	httpconn.SetServer(inner, s, s.ShutdownWithContext)
 	l.hook(s)
 	return l, nil
@@ -280,7 +277,7 @@ func headerReceived(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 // onStateSlow reports a new state to the connection that nc is or wraps.
 func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 	if to == fasthttp.StateClosed || to == fasthttp.StateHijacked {
-		return // Close or SetDeadline has reported it, and a pooled wrapper may belong to another connection by now
+		return // Close or SetDeadline has reported it
 	}
 	c := httpconn.Find(l.inner, nc)
 	switch {
@@ -288,7 +285,7 @@ func (l *Listener) onStateSlow(nc net.Conn, to fasthttp.ConnState) {
 	case to == fasthttp.StateIdle:
 		c.Idle()
 	case to == fasthttp.StateActive:
-		c.HandshakeDone(l.activeOnByte)
+		c.HandshakeDone() // the server reports StateActive when it has a byte of the request
 		c.RequestBegun()
 	case to == fasthttp.StateNew:
 		c.Accepted(nc)

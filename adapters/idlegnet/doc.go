@@ -9,7 +9,7 @@
 // has their contexts to itself. [Wrap] returns a [*Handler]: its Stats returns the counts, its
 // Phase makes phases, and its Conn returns the timeouts of a connection. If your handler needs
 // these, let it keep the *Handler in a field that is set before gnet.Run. [Options] has
-// callbacks.
+// callbacks. The package is tested with gnet v2.10.0.
 //
 // When a connection passes a limit it is closed on its loop, and OnClose gets a
 // [*idle.TimeoutError] that says so.

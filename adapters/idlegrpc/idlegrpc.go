@@ -6,7 +6,7 @@
 //	server := grpc.NewServer(grpc.Creds(l.Credentials(creds))) // nil for no TLS
 //	err = server.Serve(l)
 //
-// The package is a module of its own. Before the first release, a program beside a clone needs
+// The package is tested with grpc-go v1.85.0, and is a module of its own. Before the first release, a program beside a clone needs
 // two replacements:
 //
 //	go mod edit -replace github.com/idlewheel/idlewheel=../idlewheel

@@ -22,10 +22,9 @@ func (c *Conn) Accepted(nc net.Conn) {
 	c.transition(unserved, awaitingHeader)
 }
 
-// HandshakeDone records the end of a TLS handshake. begun says whether a byte of a
-// request has arrived with it.
-func (c *Conn) HandshakeDone(begun bool) {
-	if c.handshaking && begun {
+// HandshakeDone records that a TLS handshake has ended and a byte of a request has arrived.
+func (c *Conn) HandshakeDone() {
+	if c.handshaking {
 		c.begun = begunAlone
 	}
 	c.handshaking = false

@@ -267,7 +267,7 @@ func (p *play) event(e, arg int) {
 		}
 		m.responded = m.responded || e == evWrite && m.state == readingBody
 	case evShaken:
-		c.HandshakeDone(arg%2 == 1) // there was no handshake
+		c.HandshakeDone() // there was no handshake
 	case evBegun:
 		c.RequestBegun()
 		if m.state == awaitingHeader && !m.first && !m.begun && !m.blank {

@@ -52,6 +52,7 @@ type Server struct {
 	SpeaksHTTP2       bool // if there is TLS
 	ServesOn          bool // a connection is kept alive after Shutdown has given up
 	LogsTrailers      bool // a timeout in a trailer is logged
+	RefusesPreface    bool // the preface of HTTP/2 is a bad request
 }
 
 // Hooked is a listener of an adapter.
