@@ -180,6 +180,26 @@ func TestAllWordsAreTraced(t *testing.T) {
 	visit(reflect.TypeFor[Conn](), "Conn", 0)
 }
 
+// TraceAll calls run until what it does with connections has made enough steps, and checks those.
+// It's for package idle_test. When run returns, nobody may use the connections any more.
+func TraceAll(t *testing.T, run func()) {
+	tr, begun := newTracer(), time.Now()
+	unwatched := func(at unsafe.Pointer, by *words.Stack) {
+		var c *Conn
+		if slices.ContainsFunc(by.Frames[:2], func(f runtime.Frame) bool { return strings.HasSuffix(f.Function, "(*state).start") }) {
+			tr.watch((*Conn)(unsafe.Add(at, -int(unsafe.Offsetof(c.state)))))
+		}
+	}
+	words.Unwatched.Store(&unwatched)
+	defer words.Unwatched.Store(nil)
+	for tr.steps < *traced && !t.Failed() {
+		run()
+		tr.check(t)
+	}
+	tr.report(t)
+	t.Logf("%v", time.Since(begun))
+}
+
 // watch records what is done to c, from now on if it's new.
 func (tr *tracer) watch(c *Conn) {
 	_, at := wordsOf(c)
@@ -252,7 +272,7 @@ func (tr *tracer) place(s *words.Stack) (p place) {
 	isAside, outside := false, false
 	for _, f := range s.Frames {
 		name, ours := functionOf(f)
-		outside = outside || strings.HasSuffix(f.File, "_test.go") || within.MatchString(name)
+		outside = outside || strings.HasSuffix(f.File, "_test.go") || strings.Contains(f.Function, "/adapters/") || within.MatchString(name)
 		switch {
 		case !ours:
 			continue

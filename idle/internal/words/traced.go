@@ -42,6 +42,10 @@ type watch struct {
 // watched has a *watch for the address of each word.
 var watched sync.Map
 
+// Unwatched, if set, is called before each access to a word that isn't watched, by the goroutine
+// that makes it. It may call Watch, and then the access is recorded.
+var Unwatched atomic.Pointer[func(at unsafe.Pointer, by *Stack)]
+
 // Watch records all accesses to words until Close.
 func Watch(words ...unsafe.Pointer) *Log {
 	l := &Log{words: words}
@@ -65,6 +69,10 @@ func (l *Log) Close() []Access {
 // and whether it was written.
 func access(at unsafe.Pointer, do func() (was, is uint64, wrote bool)) {
 	of, ok := watched.Load(at)
+	if unwatched := Unwatched.Load(); unwatched != nil && !ok {
+		(*unwatched)(at, stack())
+		of, ok = watched.Load(at)
+	}
 	if !ok {
 		do()
 		return
