@@ -22,24 +22,26 @@
 // writing is always one of the phase "request", even if the connection waits for
 // something else at the same time.
 //
-// A stream can be reset only between two frames of its client. If a frame delays a reset
-// for longer than a body may take, the connection is closed in the phase "streams", by
-// BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
+// A stream can be reset only between two frames of its client. If the client takes longer over
+// the rest of a frame than the limits of a body allow, the connection is closed in the phase
+// "streams", by BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
 //
 // # Slow clients
 //
-// A client that sends nothing of its body is cut after 5 s, by the grace of BodyRate. BodyTimeout,
-// 30 s by default, only limits pauses later in a body: every 240 bytes extend the 5 s by a second,
-// and it counts for a client that is more than 30 s ahead of the rate. To allow long pauses at the
-// beginning of a body, make the grace of BodyRate longer, or turn the rate off:
+// A client that sends nothing of its body is cut after 5 s, by the grace of BodyRate. Every 240
+// bytes add a second to that, up to a minute. BodyTimeout, 30 s by default, ends a pause first
+// only if the client has earned more than 30 s. So a longer BodyTimeout alone allows pauses of
+// some 65 s. To allow longer ones, make the grace of BodyRate longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
 //
+// The same goes for WriteTimeout and WriteRate.
+//
 // A client may read a response slowly. If it pauses, its receive window fills up, and it's cut
-// when that lasts for WriteTimeout. Some clients pause on purpose. For example, curl
+// when that lasts for the grace of WriteRate and what it has earned, or for WriteTimeout. Some clients pause on purpose. For example, curl
 // --limit-rate lets the kernel receive a lot of a large file, and then doesn't read for a long
 // time. nginx cuts such clients too (send_timeout). Servers of large files for them need a
-// longer WriteTimeout.
+// longer WriteTimeout, and a WriteRate with a longer Grace.
 //
 // # Bytes that wait
 //

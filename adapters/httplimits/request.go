@@ -7,8 +7,8 @@ import (
 )
 
 // RequestLimits are the limits of one request, which its handler sets by
-// SetLimits of the adapter: a longer BodyTimeout for an upload by hand, or another
-// WriteRate for a download.
+// SetLimits of the adapter: a longer BodyTimeout and no BodyRate for an upload by
+// hand, or another WriteRate for a download.
 //
 // The fields are those of [Timeouts]. In every field, zero means the limit that the
 // listener has, [Off] disables the limit, and any other negative value is an error. A

@@ -41,7 +41,7 @@ type RequestLimits = httplimits.RequestLimits
 // SetLimits gives the request of ctx limits of its own, until its end. Call it in the
 // handler:
 //
-//	idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute})
+//	idlefasthttp.SetLimits(ctx, idlefasthttp.RequestLimits{WriteTimeout: 5 * time.Minute, WriteRate: idle.Rate{BytesPerSecond: httplimits.Off}})
 //
 // The handler runs when the body has been read. With Server.StreamRequestBody, it runs when 8 KiB
 // of the body have been read, or all of a shorter one. So limits of a body have an effect only

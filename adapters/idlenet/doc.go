@@ -154,7 +154,7 @@
 // isn't held against the client. To limit silence whatever the server does, use IdleTimeout.
 // (Package net/http reads in the background while a handler runs, so use idlehttp.) If a Read
 // gets nothing until the server's own deadline and is tried again, both are one wait. The time
-// between them doesn't count, unless it's longer than the limit. WriteTimeout and MinWriteRate
+// between them doesn't count. If it's longer than the limit, the wait starts over. WriteTimeout and MinWriteRate
 // count in the same way while a Write waits.
 //
 // WriteTimeout ends a client that stops reading, even if it wants to go on later. The limit
