@@ -5,11 +5,9 @@ package idle
 import (
 	"flag"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -124,38 +122,6 @@ func TestFlagsOfModel(t *testing.T) {
 	}
 }
 
-// A tracer records what is done to connections.
-type tracer struct {
-	checker *model.Checker
-	places  map[*words.Stack]place
-
-	mu   sync.Mutex
-	logs map[*Conn]*words.Log
-
-	conns, steps int
-}
-
-func newTracer() *tracer {
-	return &tracer{checker: model.NewChecker(), places: map[*words.Stack]place{}, logs: map[*Conn]*words.Log{}}
-}
-
-// wordsOf returns the words of a connection, with their names in the model.
-func wordsOf(c *Conn) (names []string, at []unsafe.Pointer) {
-	for _, w := range []struct {
-		name string
-		at   unsafe.Pointer
-	}{
-		{"in.stamp", unsafe.Pointer(&c.in.stamp)}, {"in.wait", unsafe.Pointer(&c.in.wait)}, {"in.paid", unsafe.Pointer(&c.in.paid)},
-		{"out.stamp", unsafe.Pointer(&c.out.stamp)}, {"out.wait", unsafe.Pointer(&c.out.wait)}, {"out.paid", unsafe.Pointer(&c.out.paid)},
-		{"born", unsafe.Pointer(&c.born)}, {"began", unsafe.Pointer(&c.began)}, {"beat", unsafe.Pointer(&c.beat)},
-		{"pinged", unsafe.Pointer(&c.pinged)}, {"pingSent", unsafe.Pointer(&c.pingSent)},
-		{"placed", unsafe.Pointer(&c.placed)}, {"state", unsafe.Pointer(&c.state)}, {"phase", unsafe.Pointer(&c.phase)},
-	} {
-		names, at = append(names, w.name), append(at, w.at)
-	}
-	return names, at
-}
-
 // TestAllWordsAreTraced: a word of a Conn that isn't in wordsOf, or an atomic that isn't of package words,
 // would be changed without a trace.
 func TestAllWordsAreTraced(t *testing.T) {
@@ -178,129 +144,4 @@ func TestAllWordsAreTraced(t *testing.T) {
 		}
 	}
 	visit(reflect.TypeFor[Conn](), "Conn", 0)
-}
-
-// TraceAll calls run until what it does with connections has made enough steps, and checks those.
-// It's for package idle_test. When run returns, nobody may use the connections any more.
-func TraceAll(t *testing.T, run func()) {
-	tr, begun := newTracer(), time.Now()
-	unwatched := func(at unsafe.Pointer, by *words.Stack) {
-		var c *Conn
-		if slices.ContainsFunc(by.Frames[:2], func(f runtime.Frame) bool { return strings.HasSuffix(f.Function, "(*state).start") }) {
-			tr.watch((*Conn)(unsafe.Add(at, -int(unsafe.Offsetof(c.state)))))
-		}
-	}
-	words.Unwatched.Store(&unwatched)
-	defer words.Unwatched.Store(nil)
-	for tr.steps < *traced && !t.Failed() {
-		run()
-		tr.check(t)
-	}
-	tr.report(t)
-	t.Logf("%v", time.Since(begun))
-}
-
-// watch records what is done to c, from now on if it's new.
-func (tr *tracer) watch(c *Conn) {
-	_, at := wordsOf(c)
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	if tr.logs[c] == nil {
-		tr.logs[c] = words.Watch(at...)
-	}
-}
-
-// check checks all that was recorded. Nobody uses the connections any more.
-func (tr *tracer) check(t *testing.T) {
-	names, _ := wordsOf(&Conn{})
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	for _, l := range tr.logs {
-		var steps []model.Step
-		for _, a := range l.Close() {
-			at := tr.place(a.Stack)
-			steps = append(steps, model.Step{
-				Goroutine: a.Goroutine, Depth: at.depth, Operation: at.operation, By: at.by,
-				Word: names[a.Word], Wrote: a.Wrote, Was: a.Was, Is: a.Is,
-			})
-		}
-		tr.conns++
-		tr.steps += len(steps)
-		if err := tr.checker.Check(steps); err != nil && !t.Failed() {
-			t.Error(err)
-		}
-	}
-	clear(tr.logs)
-}
-
-// report says what was checked.
-func (tr *tracer) report(t *testing.T) {
-	t.Logf("%d steps of %d connections", tr.steps, tr.conns)
-	var never []string
-	for _, tn := range model.Transitions {
-		if tr.checker.Made[tn.Name] == 0 {
-			never = append(never, tn.Name)
-		}
-	}
-	t.Logf("never made: %v", never)
-}
-
-// A place is where a step is made: the operation that it's a step of, in how many others that is, and
-// the function that makes the step.
-type place struct {
-	operation, by string
-	depth         int
-}
-
-var (
-	closure = regexp.MustCompile(`\.(func\d+|deferwrap\d+|gowrap\d+).*$`)
-
-	// aside are functions that only look at a connection, or that no program describes. They may
-	// be called in an operation, and are no steps of it.
-	aside = regexp.MustCompile(`^(Shard\.part|Shard\.leave|Shard\.admit|entry\.endRecord|Shard\.established|Conn\.Rekey|Capacity\.wants|(room|keys|Operation|work|ends)\..*)$`)
-
-	// within are functions in which others begin: callbacks, and what follows them.
-	within = regexp.MustCompile(`^Shard\.(call|expire|reap)(\.|$)`)
-)
-
-// place returns the place of a stack.
-func (tr *tracer) place(s *words.Stack) (p place) {
-	if p, known := tr.places[s]; known {
-		return p
-	}
-	defer func() { tr.places[s] = p }()
-	isAside, outside := false, false
-	for _, f := range s.Frames {
-		name, ours := functionOf(f)
-		outside = outside || strings.HasSuffix(f.File, "_test.go") || strings.Contains(f.Function, "/adapters/") || within.MatchString(name)
-		switch {
-		case !ours:
-			continue
-		case outside && tr.checker.IsOperation(name):
-			p.depth++
-			continue
-		case outside:
-			continue
-		}
-		base := closure.ReplaceAllString(name, "")
-		if p.by == "" && !strings.HasPrefix(name, "state.") {
-			p.by = base
-		}
-		isAside = isAside || aside.MatchString(base)
-		if tr.checker.IsOperation(name) {
-			if p.operation = name; isAside {
-				p.operation = ""
-			}
-		}
-	}
-	return p
-}
-
-// functionOf returns the name of a function of this package without the path: Shard.ping.func1.
-func functionOf(f runtime.Frame) (name string, ours bool) {
-	name, ours = strings.CutPrefix(f.Function, "github.com/idlewheel/idlewheel/idle.")
-	if ours && !strings.Contains(name, ".") {
-		name = "idle." + name
-	}
-	return strings.NewReplacer("(*", "", ")", "").Replace(name), ours
 }

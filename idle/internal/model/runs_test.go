@@ -183,7 +183,9 @@ func (r *runs) edges(taken map[string]bool) {
 		for _, tokens := range m.of.next {
 			for _, to := range tokens {
 				for _, s := range to {
-					taken[m.of.after[s]] = taken[m.of.after[s]]
+					if token := m.of.after[s]; !taken[token] {
+						taken[token] = false
+					}
 				}
 			}
 		}

@@ -1,9 +1,10 @@
 //go:build idletrace
 
-package idle_test
+package traces
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -27,10 +28,12 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
+var traced = flag.Int("traced", 100_000, "how many steps TestTracesOfServers checks")
+
 // TestTracesOfServers is TestTraces for servers with real sockets, and clients of which some are
 // too slow, silent, or don't read. Only the traces are checked.
 func TestTracesOfServers(t *testing.T) {
-	idle.TraceAll(t, func() {
+	idle.TraceAll(t, *traced, func() {
 		useServers(t)
 		for stacks := make([]byte, 1<<20); ofServers.Match(stacks[:runtime.Stack(stacks, true)]); {
 			time.Sleep(time.Millisecond)
@@ -39,7 +42,7 @@ func TestTracesOfServers(t *testing.T) {
 }
 
 // ofServers matches the stacks of goroutines of servers.
-var ofServers = regexp.MustCompile(`idlewheel/(adapters/|idle\.\(|idle_test\.serve)|net/http\.\(|fasthttp\.\(|gnet/v2\.\(`)
+var ofServers = regexp.MustCompile(`idlewheel/(adapters/|idle\.\(|idle/internal/traces\.serve)|net/http\.\(|fasthttp\.\(|gnet/v2\.\(`)
 
 // useServers runs a server of each kind until its clients are done.
 func useServers(t *testing.T) {
