@@ -44,8 +44,8 @@ type Drain struct {
 //   - if it has input that is not read yet;
 //   - while OnDrain or OnTimeout is running.
 //
-// Drain fails with [ErrClosed] if the tracker is closed, and if another Drain has not
-// finished. It also fails if a value in d is invalid; the error names it. It may be
+// Drain fails with [ErrClosed] if the tracker is closed, and with [ErrDraining] if another Drain
+// has not finished. It also fails if a value in d is invalid; the error names it. It may be
 // called from any goroutine, callbacks included.
 func (t *Tracker) Drain(d Drain) (*Operation, error) {
 	t.mustBeMade()

@@ -13,6 +13,7 @@ import (
 var (
 	ErrClosed      = errors.New("idle: the tracker is closed; make a new one with New")
 	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
+	ErrDraining    = errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
 	ErrTracked     = errors.New("idle: the Conn is tracked already, or was; use a new one for each connection, and each time that it is tracked")
 
 	errInPass = errors.New("idle: Shard.Close was called in a callback of the shard; call it on the loop afterwards")

@@ -17,12 +17,12 @@ import (
 // and the counts of ends. One that was released and not adopted is open without limits.
 type Stats struct {
 	Tracked  uint64            // new connections tracked so far
-	Live     uint64            // of those and of Adopted, the ones still tracked
-	Closed   uint64            // of those, the ones closed by their owners or handed back by [Tracker.Close]
-	TimedOut map[Reason]uint64 // of those, the ones timed out; only limits that some have passed
-	Drained  uint64            // of those, the ones ended by Tracker.Drain
-	Shed     uint64            // of those, the ones ended by Tracker.Shed or Conn.End
-	Evicted  uint64            // of those, the ones ended to make room for others
+	Live     uint64            // of Tracked and Adopted, the ones still tracked
+	Closed   uint64            // of Tracked and Adopted, the ones closed by their owners or handed back by [Tracker.Close]
+	TimedOut map[Reason]uint64 // the same, the ones timed out; only limits that some have passed
+	Drained  uint64            // the same, the ones ended by Tracker.Drain
+	Shed     uint64            // the same, the ones ended by Tracker.Shed or Conn.End
+	Evicted  uint64            // the same, the ones ended to make room for others
 
 	Adopted  uint64 // connections that [Tracker.Adopt] has tracked; not in Tracked
 	Released uint64 // of Tracked and Adopted, those left open by [Conn.Release]

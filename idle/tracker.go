@@ -2,7 +2,6 @@ package idle
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -150,7 +149,7 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 	case t.closed:
 		return nil, ErrClosed
 	case p.lasts && slices.ContainsFunc(t.operations, func(o *Operation) bool { return o.plan.lasts }):
-		return nil, errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
+		return nil, ErrDraining
 	}
 	o := t.begin(p)
 	t.operations = append(t.operations, o)

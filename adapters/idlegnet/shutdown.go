@@ -24,8 +24,8 @@ var (
 // left, and Shutdown returns the error of ctx. Set d.ForceAfter, because otherwise Shutdown waits
 // for a connection that is never idle until ctx is done.
 //
-// Shutdown fails if a value in d is invalid, or if the tracker is being drained already;
-// then nothing is shut down. It waits for the loops, so it must not be called in a callback.
+// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
+// a value in d is invalid, or if another Shutdown is under way; then nothing is shut down. It waits for the loops, so it must not be called in a callback.
 // The engine of a gnet.Client is not stopped; call its Stop afterwards.
 func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	r := h.run.Load()
@@ -36,6 +36,15 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 		return errLeaving
 	}
 	drain, err := r.tracker.Drain(d)
+	if errors.Is(err, idle.ErrDraining) { // somebody has begun it by hand
+		for _, o := range r.tracker.Operations() {
+			if o.Reason() == idle.ReasonDrain {
+				o.Cancel()
+				<-o.Done()
+			}
+		}
+		drain, err = r.tracker.Drain(d)
+	}
 	if errors.Is(err, idle.ErrClosed) {
 		return errNotServing
 	}

@@ -252,7 +252,7 @@ func TestNothingIsExecutedAfterShutdown(t *testing.T) {
 }
 
 // TestShutdown has clients that come back as soon as they are cut. Each is ended once, and
-// none is served again.
+// none is served again. It takes the place of a drain that was begun by hand.
 func TestShutdown(t *testing.T) {
 	const clients, over = 20, 300 * ms
 	var opens atomic.Int64
@@ -275,8 +275,18 @@ func TestShutdown(t *testing.T) {
 			}
 		}()
 	}
+	byHand, err := s.Tracker().Drain(idle.Drain{Duration: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHand.Pause()
 	if err := s.Shutdown(t.Context(), idle.Drain{Duration: -1}); err == nil || !strings.Contains(err.Error(), "Drain.Duration") {
 		t.Errorf("a negative time: %v", err)
+	}
+	select {
+	case <-byHand.Done():
+		t.Error("a Shutdown that failed has cancelled the drain by hand")
+	default:
 	}
 	begun := time.Now()
 	if err := s.Shutdown(t.Context(), idle.Drain{Duration: over, ForceAfter: patience}); err != nil {

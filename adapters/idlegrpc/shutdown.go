@@ -32,7 +32,8 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 // waits for it. If ctx is done first, Shutdown returns its error while GracefulStop goes on with
 // the connections that are left; call Stop to end them.
 //
-// Shutdown fails if a value in d is invalid, or if a listener is being drained already. Pass all
+// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. It fails if a
+// value in d is invalid, or if another Shutdown is under way. Pass all
 // listeners of a server together.
 func Shutdown(ctx context.Context, server *grpc.Server, d idle.Drain, listeners ...*Listener) error {
 	if server == nil {

@@ -21,7 +21,7 @@
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far, each once
 //	idlewheel_connections_adopted_total        those that have come from another tracker, or back to this one
-//	idlewheel_connections_released_total       those that are open and no longer tracked, until they are adopted
+//	idlewheel_connections_released_total       all that have left the tracker open; adoption doesn't lower it
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
 //	idlewheel_phase_connections_ended_total{phase,reason,setting}
@@ -72,7 +72,7 @@
 //
 // # The census
 //
-//	idlewheel_census_timestamp_seconds         when the census began that the scrape has used (*)
+//	idlewheel_census_timestamp_seconds         when the census that the scrape used began (*)
 //	idlewheel_census_duration_seconds          how long that took (*)
 //	idlewheel_census_late_total                scrapes that have used an older census, or none
 //

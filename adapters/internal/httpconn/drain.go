@@ -25,6 +25,7 @@ type drain struct {
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
 	stopping atomic.Bool
+	shutting atomic.Bool     // a Shutdown is under way
 	stopped  context.Context // done when mayFail has been called
 	mayFail  context.CancelFunc
 
@@ -303,8 +304,9 @@ func (c *Conn) announce() {
 const defaultDrainGrace = 2 * time.Second
 
 // Shutdown drains the connections of all listeners, which are those of one server or of
-// several, and then shuts the servers down. It fails if d is not valid, or with the error
-// of ctx. pkg is the adapter.
+// several, and then shuts the servers down. It takes the place of a drain that is
+// under way. It fails if d is not valid, if another Shutdown is under way, or with the error of ctx.
+// pkg is the adapter.
 func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners []L) error {
 	all, err := innerOf(pkg, "Shutdown", listeners)
 	if err != nil {
@@ -318,8 +320,14 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	}
 	var drains []*idle.Operation
 	for _, l := range all {
+		if !l.drain.shutting.CompareAndSwap(false, true) {
+			return fmt.Errorf("%s: Shutdown: another one is under way", pkg)
+		}
+		defer l.drain.shutting.Store(false)
+	}
+	for _, l := range all {
 		l.drain.keep()
-		switch o, err := l.tracker.Drain(d); {
+		switch o, err := beginDrain(l.tracker, d); {
 		case err == nil:
 			drains = append(drains, o)
 		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
@@ -348,6 +356,21 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	return shutServers(ctx, all)
+}
+
+// beginDrain starts a drain. It gives up one that somebody has begun by hand, because a process
+// that is told to end may have less time than that takes.
+func beginDrain(t *idle.Tracker, d idle.Drain) (*idle.Operation, error) {
+	o, err := t.Drain(d)
+	if !errors.Is(err, idle.ErrDraining) {
+		return o, err
+	}
+	for _, o := range t.Operations() {
+		if o.Reason() == idle.ReasonDrain {
+			giveUp(o)
+		}
+	}
+	return t.Drain(d)
 }
 
 // giveUp cancels a drain and waits until it has finished, because the next one is refused before

@@ -368,5 +368,42 @@ func TestWatchAfterTheDrain(t *testing.T) {
 	}
 }
 
+// TestShutdownTakesOver shuts down while a drain that somebody has begun by hand would take another
+// hour. The shutdown is at its own pace. A second Shutdown beside it is refused.
+func TestShutdownTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c, _ := accepted(t, unlimited())
+		SetServer(l, l, func(context.Context) error { return nil })
+		c.Hijack()
+		if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 2 * time.Hour}, httplimits.Callbacks{}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c.Read(make([]byte, 1)) // or it's busy
+			c.Close()
+		}()
+		byHand, err := l.tracker.Drain(idle.Drain{CloseDelay: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		begun, all := time.Now(), []*outer{{l}}
+		time.AfterFunc(time.Second, func() {
+			if err := Shutdown(t.Context(), "httpconn", idle.Drain{}, all); err == nil {
+				t.Error("a second Shutdown: no error")
+			}
+		})
+		if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, all); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took < 10*time.Second || took > 20*time.Second || l.Stats().Live != 0 {
+			t.Errorf("it took %v, and %d are open", took, l.Stats().Live)
+		}
+		<-byHand.Done()
+		c.Close()
+		l.Close()
+	})
+}
+
 // outer is an adapter's listener.
 type outer struct{ *Listener }
