@@ -6,8 +6,8 @@ import (
 )
 
 // A limit is one of the limits that a [Policy] can set. Its row in the table
-// below is all that the package knows about it, apart from how its clock counts
-// (conn_deadline.go).
+// below is most of what the package knows about it. How its clock counts is in
+// conn_deadline.go.
 type limit struct {
 	name    string // of the reason, for metrics
 	setting string // the field of Policy, for errors

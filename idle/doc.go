@@ -15,7 +15,7 @@
 // time, and the first one to pass ends the connection.
 //
 //	limit         limits
-//	IdleTimeout   the time without a byte in either direction
+//	IdleTimeout   the time without use, in either direction; pings don't count
 //	ReadTimeout   the time without a byte while the server waits for input
 //	ReadTotal     all time in which the server waits for input, whatever arrives
 //	WriteTimeout  the time without progress while output waits

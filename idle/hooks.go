@@ -43,9 +43,10 @@ type Hooks struct {
 	// it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
-	// Probe returns what the owner can find out about a connection that seems to have passed the
-	// limit named by about. It is called before the connection is timed out, once for each such
-	// limit, but not for MaxAge and PhaseTimeout. What it returns may affect other limits too.
+	// Probe returns what the owner can find out about a connection that is about to be ended. about
+	// is the limit that seems to have passed, except MaxAge and PhaseTimeout, or the reason of an
+	// operation that ends connections that aren't busy. After an OnTimeout it may be called again
+	// for the same limit. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
 	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A

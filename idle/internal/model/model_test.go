@@ -5,10 +5,10 @@ import "slices"
 // This is a model of the protocol by which a connection is used, timed out and
 // closed, small enough to try all interleavings. Each step of
 // its threads is one access to a word of the real Conn, in the real order. The
-// threads that use a connection are in modelthreads_test.go and
-// modellife_test.go, the one that times it out is in modeljudge_test.go. Its
-// deadlines follow from its words as modelwords_test.go says. What is tried is in
-// modelscenarios_test.go, what must hold in modelcheck_test.go.
+// threads that use a connection are in threads_test.go and
+// life_test.go, the one that times it out is in judge_test.go. Its
+// deadlines follow from its words as words_test.go says. What is tried is in
+// scenarios_test.go, what must hold in check_test.go.
 //
 // Some operations are a loop in the code that ends with a compare-and-swap:
 // raising a word, which moves it forward and never back, and setting or clearing
