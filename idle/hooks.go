@@ -91,8 +91,9 @@ type SocketState struct {
 	NotWriting bool
 
 	// Doubt, if not 0, says that bytes may have been sent that long ago without the owner
-	// noticing, because the queue's length is unchanged if as many bytes were added as left. It delays WriteTimeout only.
-	// IdleTimeout doesn't need it, because the bytes that were added have been reported.
+	// noticing, because the queue's length is unchanged if as many bytes were added as left. It
+	// delays WriteTimeout only. IdleTimeout doesn't need it, because the bytes that were added have
+	// been reported.
 	Doubt time.Duration
 
 	// Unread says that input is waiting to be read. It counts as activity, but not twice in a

@@ -21,8 +21,9 @@ import (
 //   - an active Heartbeat: the lateness of its Interval, and of its Timeout once for
 //     each of the Misses.
 //
-// If one limit turns out not to have passed when it's checked, a timeout by another one may come a tick
-// later than that. If two pass in the same tick, the error names the one whose [Reason] comes first.
+// If one limit turns out not to have passed when it's checked, a timeout by another one may come a
+// tick later than that. If two pass in the same tick, the error names the one whose [Reason] comes
+// first.
 //
 // Three limits are on a total time, no matter whether bytes move. This is how they differ:
 //

@@ -38,9 +38,9 @@
 // The same goes for WriteTimeout and WriteRate.
 //
 // A client may read a response slowly. If it pauses, its receive window fills up, and it's cut
-// when that lasts for the grace of WriteRate and what it has earned, or for WriteTimeout. Some clients pause on purpose. For example, curl
-// --limit-rate lets the kernel receive a lot of a large file, and then doesn't read for a long
-// time. nginx cuts such clients too (send_timeout). Servers of large files for them need a
+// when that lasts for the grace of WriteRate and what it has earned, or for WriteTimeout. Some
+// clients pause on purpose. For example, curl --limit-rate lets the kernel receive a lot of a large
+// file, and then doesn't read for a long time. nginx cuts such clients too (send_timeout). Servers of large files for them need a
 // longer WriteTimeout, and a WriteRate with a longer Grace.
 //
 // # Bytes that wait

@@ -7,6 +7,7 @@ import (
 
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/drains"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -25,8 +26,9 @@ var (
 // for a connection that is never idle until ctx is done.
 //
 // A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
-// a value in d is invalid, or if another Shutdown is under way; then nothing is shut down. It waits for the loops, so it must not be called in a callback.
-// The engine of a gnet.Client is not stopped; call its Stop afterwards.
+// a value in d is invalid, or if another Shutdown is under way; then nothing is shut down. It waits
+// for the loops, so it must not be called in a callback. The engine of a gnet.Client is not stopped;
+// call its Stop afterwards.
 func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	r := h.run.Load()
 	if r == nil {
@@ -35,16 +37,7 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	if !r.leaving.CompareAndSwap(false, true) {
 		return errLeaving
 	}
-	drain, err := r.tracker.Drain(d)
-	if errors.Is(err, idle.ErrDraining) { // somebody has begun it by hand
-		for _, o := range r.tracker.Operations() {
-			if o.Reason() == idle.ReasonDrain {
-				o.Cancel()
-				<-o.Done()
-			}
-		}
-		drain, err = r.tracker.Drain(d)
-	}
+	drain, err := drains.TakeOver(r.tracker, d)
 	if errors.Is(err, idle.ErrClosed) {
 		return errNotServing
 	}

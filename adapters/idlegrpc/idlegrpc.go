@@ -6,8 +6,8 @@
 //	server := grpc.NewServer(grpc.Creds(l.Credentials(creds))) // nil for no TLS
 //	err = server.Serve(l)
 //
-// The package is tested with grpc-go v1.85.0, and is a module of its own. Before the first release, a program beside a clone needs
-// two replacements:
+// The package is tested with grpc-go v1.85.0, and is a module of its own. Before the first release,
+// a program beside a clone needs two replacements:
 //
 //	go mod edit -replace github.com/idlewheel/idlewheel=../idlewheel
 //	go mod edit -replace github.com/idlewheel/idlewheel/adapters/idlegrpc=../idlewheel/adapters/idlegrpc
@@ -141,12 +141,11 @@ func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.F
 	return l.inner.FollowPressure(c, full)
 }
 
-// Credentials returns credentials for the server. They do the handshake of creds. If creds is nil,
-// they do that of insecure.NewCredentials. For connections of other listeners, they work like
-// creds alone.
+// Credentials returns credentials for the server, which do the handshake of creds. A nil creds means
+// insecure.NewCredentials. For connections of other listeners, the result works like creds alone.
 //
-// A listener between l and the server may wrap the connections, as that of an xDS server does, or
-// cmux. The wrapper has to have a method NetConn() net.Conn that returns the connection inside, or
+// A listener between l and the server may wrap the connections. Servers with xDS have such a
+// listener, and so does cmux. The wrapper has to have a method NetConn() net.Conn that returns the connection inside, or
 // forward SetReadDeadline and its error, as a struct that embeds the net.Conn does. Otherwise
 // HandshakeTimeout closes the connection. The reads of a wrapped connection's handshake may take
 // two minutes in all, whatever grpc.ConnectionTimeout says; HandshakeTimeout applies as well.

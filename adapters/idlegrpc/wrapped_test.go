@@ -32,11 +32,12 @@ func (l wrapping) Accept() (net.Conn, error) {
 	return l.wrap(nc), nil
 }
 
-// A hiding connection gives no access to the one that it wraps, like those of an xDS server and of cmux.
+// A hiding connection gives no access to the connection inside. The connections of an xDS server and
+// of cmux are like that.
 type hiding struct{ net.Conn }
 
-// A proxied connection sets the read deadline again that it was given, when it has read for the first
-// time. Those of pires/go-proxyproto do, after the header.
+// A proxied connection keeps the read deadline that it was given, and sets it again after its first
+// read, as pires/go-proxyproto does after the PROXY header.
 type proxied struct {
 	net.Conn
 	deadline time.Time

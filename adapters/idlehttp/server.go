@@ -206,15 +206,15 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 //
 // OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
 // d.CloseDelay later. Those without limits are closed last, because they aren't tracked. So are
-// those that get their limits when all others of their listener have ended.
+// connections to which Watch gives limits only after all others of their listener have ended.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,
 // perhaps before Watch.
 //
 // A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
-// a value in d is invalid, if another Shutdown is under way, and with the
-// error of ctx if ctx is done first. Then the connections that are left stay open.
+// a value in d is invalid, if another Shutdown is under way, and with the error of ctx if ctx is done
+// first. Then the connections that are left stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlehttp", d, listeners)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/drains"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -304,9 +305,9 @@ func (c *Conn) announce() {
 const defaultDrainGrace = 2 * time.Second
 
 // Shutdown drains the connections of all listeners, which are those of one server or of
-// several, and then shuts the servers down. It takes the place of a drain that is
-// under way. It fails if d is not valid, if another Shutdown is under way, or with the error of ctx.
-// pkg is the adapter.
+// several, and then shuts the servers down. It takes the place of a drain that is under way. It
+// fails if d is not valid, if another Shutdown is under way, or with the error of ctx. pkg is the
+// adapter.
 func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners []L) error {
 	all, err := innerOf(pkg, "Shutdown", listeners)
 	if err != nil {
@@ -318,7 +319,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 			d.CloseDelay = min(d.CloseDelay, d.ForceAfter)
 		}
 	}
-	var drains []*idle.Operation
+	var begun []*idle.Operation
 	for _, l := range all {
 		if !l.drain.shutting.CompareAndSwap(false, true) {
 			return fmt.Errorf("%s: Shutdown: another one is under way", pkg)
@@ -327,12 +328,12 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 	}
 	for _, l := range all {
 		l.drain.keep()
-		switch o, err := beginDrain(l.tracker, d); {
+		switch o, err := drains.TakeOver(l.tracker, d); {
 		case err == nil:
-			drains = append(drains, o)
+			begun = append(begun, o)
 		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
-			for _, o := range drains {
-				giveUp(o)
+			for _, o := range begun {
+				drains.GiveUp(o)
 			}
 			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
@@ -343,11 +344,11 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		l.ln.Close()
 		defer l.drain.mayFail()
 	}
-	for _, o := range drains {
+	for _, o := range begun {
 		select {
 		case <-o.Done():
 		case <-ctx.Done():
-			giveUp(o)
+			drains.GiveUp(o)
 		}
 	}
 	if ctx.Err() == nil {
@@ -356,28 +357,6 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	return shutServers(ctx, all)
-}
-
-// beginDrain starts a drain. It gives up one that somebody has begun by hand, because a process
-// that is told to end may have less time than that takes.
-func beginDrain(t *idle.Tracker, d idle.Drain) (*idle.Operation, error) {
-	o, err := t.Drain(d)
-	if !errors.Is(err, idle.ErrDraining) {
-		return o, err
-	}
-	for _, o := range t.Operations() {
-		if o.Reason() == idle.ReasonDrain {
-			giveUp(o)
-		}
-	}
-	return t.Drain(d)
-}
-
-// giveUp cancels a drain and waits until it has finished, because the next one is refused before
-// that. It doesn't wait for callbacks.
-func giveUp(o *idle.Operation) {
-	o.Cancel()
-	<-o.Done()
 }
 
 // shutServers shuts down the servers of the listeners, each of them once.

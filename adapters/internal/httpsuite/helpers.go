@@ -45,8 +45,8 @@ func All(d time.Duration) Timeouts {
 }
 
 // Only returns Timeouts in which the named settings are d. A rate has a grace of d: BodyRate
-// is 10,000 bytes per second, and WriteRate more than a client that stops has read. IdleTimeout
-// means that of hijacked connections. All other limits are on, but too long to matter.
+// is 10,000 bytes per second, and WriteRate more than a client that stops has read. The name
+// IdleTimeout sets the limit of hijacked connections. All other limits are on, but too long to matter.
 func Only(d time.Duration, names ...string) Timeouts {
 	const far = time.Minute
 	t := All(far)

@@ -66,8 +66,8 @@ var slowClients = []slow{
 	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
 	// Each byte pays for 1/BodyRate of time, so bytes that come more slowly aren't enough.
 	{name: "BodyBelowTheRate", in: everywhere, setting: "BodyRate", trickle: half[:999], pace: limit / 15, clients: [][]string{{Post(1000)}}},
-	// A TLS record with one byte of body has 22 to 29 bytes, of which one counts: 2,000 bytes
-	// of body per second are 44,000 bytes per second to the kernel.
+	// A TLS record with one byte of body is 22 to 29 bytes long, but only that one byte counts. At
+	// 2,000 bytes of body per second, the kernel sees 44,000.
 	{name: "SmallRecords", in: secure, setting: "BodyRate", trickle: strings.Repeat(half, 3), pace: ms / 2, clients: [][]string{{Post(3*len(half) + 1)}}},
 	{name: "UploadBelowTheRate", in: usual, setting: "BodyRate", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half[:9000]}}},
 

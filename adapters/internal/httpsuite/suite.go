@@ -71,7 +71,7 @@ type Flavour struct {
 
 	// Rare leaves out tests that don't depend on how a connection is wrapped. 0 runs all tests.
 	// 1 leaves out those for which a server with TLS and one without are enough. 2 also leaves
-	// out those of hijacking.
+	// out tests of hijacking.
 	Rare int
 }
 

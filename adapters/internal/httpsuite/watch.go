@@ -79,8 +79,8 @@ var ofWatch = []promise{
 		s.WantOnly(1, "hijacked", idle.ReasonIdle)
 	}},
 
-	// A connection that is hijacked, watched, and watched again counts once, in the Stats of the
-	// listener and in those of its tracker, which metrics use.
+	// A connection that is hijacked, watched, and watched again counts once in the Stats of the
+	// listener. It also counts once in the Stats of the tracker, which metrics use.
 	{"WatchedCountsOnce", wraps, func(t *testing.T, u under) {
 		lines, others, none := idle.Policy{Name: "lines", IdleTimeout: Patience}, idle.Policy{Name: "others", IdleTimeout: Patience}, idle.Policy{}
 		for name, test := range map[string]struct {

@@ -5,7 +5,7 @@ package kernel
 import "golang.org/x/sys/unix"
 
 // SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
-// netconn writes in small steps, each of which shows progress.
+// netconn writes in small steps, and counts each step that the kernel accepts as progress.
 const SeesOutput = false
 
 // Inspect reports whether the socket has unread input. It peeks at one byte.

@@ -7,7 +7,7 @@ import (
 )
 
 // SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
-// netconn writes in small steps, each of which shows progress.
+// netconn writes in small steps, and counts each step that the kernel accepts as progress.
 const SeesOutput = true
 
 // Inspect reports what the kernel knows about the socket: unread input, the bytes

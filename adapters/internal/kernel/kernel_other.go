@@ -3,7 +3,7 @@
 package kernel
 
 // SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
-// netconn writes in small steps, each of which shows progress.
+// netconn writes in small steps, and counts each step that the kernel accepts as progress.
 const SeesOutput = false
 
 // Inspect reports nothing on this system.

@@ -10,7 +10,7 @@ import (
 const fionread = 0x4004667f
 
 // SeesOutput reports whether Inspect fills in Out and Acked of TCP sockets. If it doesn't,
-// netconn writes in small steps, each of which shows progress.
+// netconn writes in small steps, and counts each step that the kernel accepts as progress.
 const SeesOutput = false
 
 // Inspect reports whether the socket has unread input.
