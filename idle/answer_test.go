@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // TestStopBesideOnTimeout drains with a Stop while an OnTimeout runs for an hour.
@@ -66,17 +68,23 @@ func TestAnswerAfterClose(t *testing.T) {
 	}
 }
 
+// takeDue takes c, a limit of which is a second, out of the wheel before that passes, as a pass does, and
+// waits until it has passed.
+func (r *rig) takeDue(c *Conn) {
+	r.wait(990 * time.Millisecond)
+	c.shard.lock.Lock()
+	c.shard.wheel.Cancel(&c.timer)
+	c.shard.lock.Unlock()
+	r.wait(time.Second)
+}
+
 // TestReplaceBesideVerdict replaces a policy when a pass has decided that a limit has passed,
 // and before it ends the connection.
 func TestReplaceBesideVerdict(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
 		p := r.peer()
 		s := p.shard
-		r.wait(990 * time.Millisecond)
-		s.lock.Lock()
-		s.wheel.Cancel(&p.timer) // as a pass does
-		s.lock.Unlock()
-		r.wait(time.Second)
+		r.takeDue(&p.Conn)
 		p.state.Or(ending)
 		v, due := s.decide(&p.Conn)
 		if !due {
@@ -90,6 +98,29 @@ func TestReplaceBesideVerdict(t *testing.T) {
 		r.wait(11 * time.Minute)
 		if len(p.expired) != 1 {
 			r.Errorf("expired %v", p.expired)
+		}
+	})
+}
+
+// TestEnterBesidePing enters a phase with a rarer heartbeat when a pass has decided to ping, and
+// before it does. The new phase doesn't await the answer.
+func TestEnterBesidePing(t *testing.T) {
+	onDriver(t, Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 1}}, nil, func(r *rig) {
+		rare := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Hour, Timeout: time.Second, Misses: 1}})
+		p := r.pinged()
+		s := p.shard
+		r.takeDue(&p.Conn)
+		v, due := s.decide(&p.Conn)
+		if !due || v.What != deadlines.Ping {
+			r.Fatalf("%+v is due", v)
+		}
+		p.Enter(rare)
+		r.wait(2 * r.opts.Tick)
+		s.ping(&p.Conn, v)
+		r.lives(&p.peer, 50*time.Minute)
+		r.wait(11 * time.Minute)
+		if len(p.pings) != 2 || len(p.expired) != 1 {
+			r.Errorf("pinged after %v, expired %v", p.pings, p.expired)
 		}
 	})
 }

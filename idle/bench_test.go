@@ -90,7 +90,7 @@ func BenchmarkLook(b *testing.B) {
 			t, conns := benchTracker(b, p, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				conns[0].next(moment{now: t.clock.Recent()})
+				conns[0].next(clock.Moment{Now: t.clock.Recent()})
 			}
 		})
 	}

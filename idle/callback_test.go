@@ -247,9 +247,9 @@ func TestGraceCountsFromDrain(t *testing.T) {
 func TestNoCallbackBeginsAfterClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for name, policy := range map[string]Policy{
-		"Ping":  {Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
-		"Keep":  {IdleTimeout: time.Second},
-		"Drain": {MaxAge: time.Second, MaxAgeGrace: time.Second},
+		"Ping":      {Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second}},
+		"OnTimeout": {IdleTimeout: time.Second},
+		"OnDrain":   {MaxAge: time.Second, MaxAgeGrace: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &panicker{}
@@ -314,5 +314,27 @@ func TestGoexitInOnEnds(t *testing.T) {
 		if told != 3 {
 			r.Errorf("%d ends were told, want 3", told)
 		}
+	})
+}
+
+// A loopQuitter ends the goroutine of OnEnd, which is a loop's.
+type loopQuitter struct{ peer }
+
+func (p *loopQuitter) OnEnd(*TimeoutError) { runtime.Goexit() }
+
+// TestCloseAfterGoexitOfLoop closes the shard of a loop that has ended in the middle of a pass.
+func TestCloseAfterGoexitOfLoop(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		p, other := &loopQuitter{}, &peer{}
+		calm := r.phaseOf(Policy{IdleTimeout: time.Hour})
+		r.track(&p.Conn, p)
+		r.track(&other.Conn, other)
+		r.do(func() { other.Enter(calm) })
+		r.wait(2 * time.Second)
+		live, err := r.shard.Close()
+		if err != nil || len(live) != 1 {
+			r.Errorf("%v, %v", live, err)
+		}
+		r.shard = nil
 	})
 }

@@ -75,7 +75,7 @@ func TestCensusCounts(t *testing.T) {
 		if len(page) != 1 || page[0].Owner != all[8] {
 			r.Errorf("after two have ended: %+v", page)
 		}
-		stale := Info{of: c.list[1].conn}
+		stale := Info{of: c.list[1].Conn}
 		stale.End("test")
 		page[0].End("test")
 		r.wait(time.Second)

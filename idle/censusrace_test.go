@@ -99,7 +99,7 @@ func TestAnsweredIsNoMiss(t *testing.T) {
 		r.track(&f.Conn, f)
 		misses := func() (listed int, key uint32) {
 			c := r.census(Query{Sort: MostMisses})
-			return r.page(c, 0, 1)[0].Misses, -c.list[0].last
+			return r.page(c, 0, 1)[0].Misses, -c.list[0].Last
 		}
 		r.wait(11500 * time.Millisecond)
 		if n, key := misses(); n != 1 || key != 1 {

@@ -12,12 +12,12 @@ import (
 //	word       means                                    written by
 //	in.stamp   the tick of the last input that was use  Touch, Received, Enter, Probe
 //	out.stamp  the same for output                      TouchOut, Sent, Enter, Probe, OnTimeout
-//	in.wait    when the wait to read began, or ended    AwaitRead, PauseRead, Enter, Probe, OnTimeout
-//	out.wait   the same for writes                      AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout
+//	in.wait    when the wait to read began, or ended    AwaitRead, PauseRead, Enter, Probe, OnTimeout, SetPolicy
+//	out.wait   the same for writes                      AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
 //	in.paid    up to when waits to read are paid for    Received, AwaitRead, PauseRead, Enter, Probe, OnTimeout, SetPolicy
-//	out.paid   the same for writes                      Sent, AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
+//	out.paid   the same for writes                      Sent, BeatOut, AwaitWrite, PauseWrite, RestartWrite, Enter, Probe, OnTimeout, SetPolicy
 //	beat       the tick of the last beat or answer      Beat, Enter, Probe; Touch and Received if pongIn is set
-//	pingSent   the tick of the last ping's output       Probe; TouchOut and Sent if pingOut is set
+//	pingSent   the tick of the last ping's output       Probe, BeatOut; TouchOut and Sent if pingOut is set
 //	pinged     the tick of the last ping                the shard, Enter, OnTimeout, SetPolicy
 //	began      the tick at which the phase began        Enter, OnTimeout
 //	born       the tick at which tracking began         Track, the start of MaxAgeGrace, OnTimeout
@@ -64,14 +64,18 @@ import (
 //	            was input since
 //	granted     unread input has averted a timeout, and may  Probe                  an activity, Enter, OnTimeout
 //	            not do so again
-//	overdueIn   a read has begun to wait after all its       AwaitRead              Enter, Deliver, SetPolicy
+//	overdueIn   a read has begun to wait after all its       AwaitRead              Enter, Deliver, SetPolicy, AwaitRead
 //	            waits together had passed their limit
-//	overdueOut  the same for a write                         AwaitWrite             Enter, SetPolicy
+//	overdueOut  the same for a write                         AwaitWrite             Enter, SetPolicy, AwaitWrite
 //	draining    MaxAge has passed, and MaxAgeGrace runs      the pass               OnTimeout, SetPolicy of another MaxAge
 //	listed      the tracker's Drain has met it               Drain                  Cancel
-//	evicting    another connection has its place, because    Track of that one      the pass, if it is in use
-//	            of a Capacity
-//	handshaking it counts in Capacity.Handshakes             Track                  Enter, Established, the end
+//	evicting    its place is free for another connection     Track of that one,     the pass, if it is in use
+//	            of a Capacity                                EvictIdle, Adopt
+//	handshaking it counts in Capacity.Handshakes             Track                  Enter, Established, SetPolicy, the end
+//	keptIn      OnTimeout has kept it for a ReadTimeout      OnTimeout              ResumeRead, SuspendRead
+//	            while no read waited, maybe between a
+//	            SuspendRead and its ResumeRead
+//	keptOut     the same for WriteTimeout                    OnTimeout              ResumeWrite, SuspendWrite
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
 // it. It has 120 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
@@ -86,7 +90,7 @@ import (
 // and a reader, a writer and others may run at the same time. On a loop-driven
 // [Shard], all methods must be called on its loop.
 type Conn struct {
-	shard *Shard // shard and the words of entry are one cache line, all that an activity needs
+	shard *Shard // shard and the words of entry are one cache line, all that Touch, TouchOut and Beat need
 	entry
 	owner any
 	hooks *Hooks
@@ -186,13 +190,14 @@ func (c *Conn) PauseWrite() { c.pause(&c.out) }
 // RestartWrite reports that a write starts to wait now, even if a wait was reported before. It
 // also restarts MinWriteRate, so bytes that were sent before don't count. It's for the first
 // write of a response, and for owners that don't learn when a write starts to wait. Such an owner
-// reports a wait that never ends, and its [SocketState] says when nothing is waiting.
+// never calls PauseWrite. Instead, its [SocketState] sets NotWriting when nothing is waiting.
 func (c *Conn) RestartWrite() {
 	c.AwaitWrite()
 	d := c.direction(&c.out)
 	stamp, at := c.shard.instant(d.counted != 0)
 	c.out.rewait(stamp)
 	c.out.paid.Store(at)
+	c.state.drop(overdueOut)                         // AwaitWrite may have found the old account used up
 	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest) // it may have been paid for in advance
 }
 
@@ -212,8 +217,14 @@ func (c *Conn) await(f *flow) {
 	c.startWait(f, stamp, at)
 }
 
-// startWait is await for a wait that counts from the given stamp, at the instant
-// at. It reports whether there was no wait before.
+// startWait is await for a wait that counts from the given stamp, at the instant at. It reports
+// whether there was no wait before.
+//
+// Whether the wait is overdue is decided twice, because another account may begin meanwhile:
+//
+//	reader: loads paid, and finds that the wait begins beyond the limit
+//	Enter:  stores paid, clears overdueIn, and stores the phase
+//	reader: sets overdueIn, loads paid again, and clears overdueIn
 func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	if !f.await(stamp, at) {
 		return false
@@ -221,20 +232,24 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 	d := c.direction(f)
 	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest)
 	if d.counted != 0 { // earlier waits may have used up part of it
-		deadline := f.paid.Load().Bits() + 2 + uint32(d.counted)
+		deadline := f.deadline(d)
 		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
-			c.state.Or(c.overdue(f))
+			flag := c.overdue(f)
+			if c.state.Or(flag)&flag == 0 && int32(at.Bits()-f.deadline(d)) <= 0 {
+				c.state.drop(flag)
+			}
 		}
 		c.shard.hasten(&c.entry, deadline)
 	}
 	return true
 }
 
-// pause ends the wait on f, if there is one.
-func (c *Conn) pause(f *flow) {
-	if f.waits() {
-		f.pause(c.shard.instant(c.direction(f).counted != 0))
+// pause ends the wait on f, if there is one. It returns f.wait as it was before.
+func (c *Conn) pause(f *flow) (was uint32) {
+	if was = f.wait.Load(); was&waiting != 0 {
+		was = f.pause(c.shard.instant(c.direction(f).counted != 0))
 	}
+	return was
 }
 
 // Deliver decides whether the application gets bytes that have just been read. If it returns
@@ -327,7 +342,7 @@ func (c *Conn) Enter(p *Phase) {
 	}
 	c.shard.hasten(&c.entry, now.Bits()+p.soonest)
 	if p.aged { // counts from long before
-		c.shard.hasten(&c.entry, uint32(c.look(p, moment{now: c.shard.clock.Recent()}).at))
+		c.shard.hasten(&c.entry, uint32(c.look(p, clock.Moment{Now: c.shard.clock.Recent()}).At))
 	}
 }
 
@@ -394,8 +409,9 @@ func (c *Conn) mustFit(p *Phase) {
 
 // Stop ends the tracking of a connection. It reports whether the connection was live: it returns
 // false if the connection has timed out, if Stop was called before, or if its tracker was closed.
-// After Stop has returned, no callback for the connection begins, though one that has begun may
-// still be running. The exception is an OnEnd that is running, which Expire follows.
+// A callback that has begun may still be running when Stop returns, but no other begins. There is
+// one exception: OnEnd and Expire of a connection that has timed out, or that an operation has ended,
+// are called even if Stop comes first.
 func (c *Conn) Stop() bool { return c.close(false) }
 
 // Release is Stop for a connection that stays open, without limits or with another Conn
@@ -431,11 +447,14 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 // Idle returns how long ago a tracked connection was last used, in either direction. Pings
 // and their answers don't count, see [Heartbeat]. An OnTimeout that keeps a connection despite its
 // IdleTimeout counts as use. The result may be up to two ticks too short.
-func (c *Conn) Idle() time.Duration { return momentOf(c.shard.clock).since(c.lastUse()) }
+func (c *Conn) Idle() time.Duration { return c.shard.clock.Moment().Since(c.lastUse()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks too
-// short. If OnTimeout has kept the connection beyond MaxAge, its age counts from then. If the
-// connection was older than MaxAge when it entered a phase with MaxAge and MaxAgeGrace, its age
-// was MaxAge at that moment. The age is exact up to 2²⁹ ticks, which are 62 days with a tick of
-// 10 ms. For an older connection, the result is between 1 and 1.5 times that.
-func (c *Conn) Age() time.Duration { return momentOf(c.shard.clock).since(c.born.Load()) }
+// short. If OnTimeout has kept the connection beyond MaxAge, its age counts from then.
+//
+// A connection may already be older than a MaxAge that a phase, SetPolicy or package
+// idle/pressure gives it. With a MaxAgeGrace, its owner is then asked to finish ([Hooks].OnDrain).
+// At that moment its age becomes that MaxAge, and grows from there. It stays reduced like this even
+// if a longer MaxAge is set later. The age is exact up to 2²⁹ ticks, which are 62 days with a tick of 10 ms. For an older one, the result is from
+// 2²⁹ to 1.5 × 2²⁹ ticks.
+func (c *Conn) Age() time.Duration { return c.shard.clock.Moment().Since(c.born.Load()) }

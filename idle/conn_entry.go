@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 	"github.com/idlewheel/idlewheel/idle/internal/words"
 	"github.com/idlewheel/idlewheel/wheel"
 )
@@ -37,7 +38,7 @@ func (e *entry) start(stamp clock.Stamp) {
 
 // refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
-	oldest := clock.StampOf(now - 2*maxTicks)
+	oldest := clock.StampOf(now - 2*clock.MaxTicks)
 	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
 		s.Raise(oldest)
 	}
@@ -47,30 +48,50 @@ func (e *entry) refresh(now int64) {
 
 // look returns the next deadline of e under p. p must have been loaded before the
 // call.
-func (e *entry) look(p *Phase, m moment) deadline {
-	s := snapshot{moment: m}
+func (e *entry) look(p *Phase, m clock.Moment) deadlines.Deadline {
+	s := deadlines.Snapshot{Moment: m}
 	e.snapshot(&s)
-	return next(&s, p.limits)
+	return deadlines.Next(&s, p.limits)
 }
 
 // next returns the next deadline of e.
-func (e *entry) next(m moment) deadline { return e.look(e.phase.Load(), m) }
+func (e *entry) next(m clock.Moment) deadlines.Deadline { return e.look(e.phase.Load(), m) }
 
 // seed returns a number that differs between connections.
 func (e *entry) seed() uint32 { return uint32(uintptr(unsafe.Pointer(e)) >> 4) }
 
 // snapshot loads the words of a connection into s, for the moment in s, in the order that
 // conn.go explains. The phase must have been loaded before.
-func (e *entry) snapshot(s *snapshot) {
-	s.state = e.state.Load()
-	s.seed = e.seed()
+func (e *entry) snapshot(s *deadlines.Snapshot) {
+	st := e.state.Load()
+	if st&(unanswered|missMask|draining|overdueIn|overdueOut) != 0 { // rarely so
+		s.Unanswered, s.Misses, s.Draining = st&unanswered != 0, misses(st), st&draining != 0
+		s.In.Overdue, s.Out.Overdue = st&overdueIn != 0, st&overdueOut != 0
+	}
+	s.Seed = e.seed()
 	inWait, outWait := e.in.wait.Load(), e.out.wait.Load()
-	s.pinged = s.tick(e.pinged.Load())
-	s.in.used, s.out.used = s.tick(e.in.stamp.Load()), s.tick(e.out.stamp.Load())
-	s.in.setWait(s.moment.now, inWait, e.in.paid.Load())
-	s.out.setWait(s.moment.now, outWait, e.out.paid.Load())
-	s.began, s.beat, s.born = s.tick(e.began.Load()), s.tick(e.beat.Load()), s.tick(e.born.Load())
-	s.in.last, s.out.last = max(s.in.used, s.beat), max(s.out.used, s.tick(e.pingSent.Load()))
+	s.Pinged = s.Tick(e.pinged.Load())
+	s.In.Used, s.Out.Used = s.Tick(e.in.stamp.Load()), s.Tick(e.out.stamp.Load())
+	setWait(&s.In, s.Now, inWait, e.in.paid.Load())
+	setWait(&s.Out, s.Now, outWait, e.out.paid.Load())
+	s.Began, s.Beat, s.Born = s.Tick(e.began.Load()), s.Tick(e.beat.Load()), s.Tick(e.born.Load())
+	s.In.Last, s.Out.Last = max(s.In.Used, s.Beat), max(s.Out.Used, s.Tick(e.pingSent.Load()))
+}
+
+// setWait sets the fields of f that the words wait and paid determine.
+func setWait(f *deadlines.Flow, now int64, wait uint32, paid clock.Instant) {
+	f.Waits = wait&waiting != 0
+	f.Since = now - int64(ago(wait, uint32(now)))
+	f.SetPaid(now, paid)
+}
+
+// missed returns how many pings in a row were not answered under p. If p sends no pings, that is
+// 0, even if the state still has a count from an active Heartbeat that p replaced.
+func missed(s *deadlines.Snapshot, p *Policy) int {
+	if p.Heartbeat.Interval == 0 {
+		return 0
+	}
+	return s.Missed()
 }
 
 // direction returns the part of the current phase that concerns f.
@@ -149,25 +170,36 @@ func (e *entry) isBusy() bool {
 }
 
 // restart restarts the clock of one limit at stamp, and affects others as little as possible.
-func (e *entry) restart(t *terms, stamp clock.Stamp, k *clock.Clock) {
-	switch t.counts {
-	case ofUse:
+func (e *entry) restart(t *deadlines.Terms, stamp clock.Stamp, k *clock.Clock) {
+	switch t.Counts {
+	case deadlines.OfUse:
 		e.out.stamp.Raise(stamp) // of the other limits, only one for a waiting write uses it
-	case ofRead:
-		e.in.rewait(stamp)
-	case ofWrite:
-		e.out.rewait(stamp)
-	case ofReads:
+	case deadlines.OfRead:
+		e.restartWait(&e.in, keptIn, stamp)
+	case deadlines.OfWrite:
+		e.restartWait(&e.out, keptOut, stamp)
+	case deadlines.OfReads:
 		e.in.letOff(k.Instant)
-	case ofWrites:
+	case deadlines.OfWrites:
 		e.out.letOff(k.Instant)
-	case ofBeats:
+	case deadlines.OfBeats:
 		e.pinged.Raise(stamp) // not beat: a Beat with the same stamp would return at once
 		e.state.drop(unanswered | missMask)
-	case ofPhase:
+	case deadlines.OfPhase:
 		e.began.Raise(stamp)
-	case ofLife:
+	case deadlines.OfLife:
 		e.born.Raise(stamp)
 		e.state.drop(draining)
+	}
+}
+
+// restartWait restarts the wait on f at stamp. If there is none, it may have been suspended, and
+// restarts when it's resumed:
+//
+//	OnTimeout: finds no wait, sets keptIn, and looks again
+//	reader:    resumes the wait, then loads the state
+func (e *entry) restartWait(f *flow, kept uint32, stamp clock.Stamp) {
+	if !f.rewait(stamp) && e.state.move(live, kept, 0) && f.rewait(stamp) {
+		e.state.drop(kept)
 	}
 }

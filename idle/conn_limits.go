@@ -3,15 +3,17 @@ package idle
 import (
 	"strconv"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // A limit is one of the limits that a [Policy] can set. Its row in the table
 // below is most of what the package knows about it. How its clock counts is in
-// conn_deadline.go.
+// internal/deadlines.
 type limit struct {
 	name    string // of the reason, for metrics
 	setting string // the field of Policy, for errors
-	counts  clockOf
+	counts  deadlines.Basis
 
 	// allowed returns the limit as configured, or 0 if it's off.
 	allowed func(p *Policy) time.Duration
@@ -27,20 +29,6 @@ type limit struct {
 	certain bool
 }
 
-// A clockOf says what a limit counts from.
-type clockOf uint8
-
-const (
-	ofUse    clockOf = iota // the last use in either direction
-	ofRead                  // the last byte that arrived during the current wait, or the start of the wait
-	ofWrite                 // the last byte that was sent during the current wait, or the start of the wait
-	ofReads                 // all waits since the phase began, less what bytes have paid for
-	ofWrites                // like ofReads, for waits to send
-	ofBeats                 // passive: the last beat; active: the last byte that arrived, then the last ping
-	ofPhase                 // the start of the phase
-	ofLife                  // the start of tracking
-)
-
 // A field is a field of Policy that has to be a number of ticks, or 0.
 type field struct {
 	name  string
@@ -51,19 +39,19 @@ type field struct {
 // in the same tick, the first row wins.
 var limits = [numLimits]limit{
 	ReasonIdle: {
-		name: "idle", setting: "IdleTimeout", counts: ofUse,
+		name: "idle", setting: "IdleTimeout", counts: deadlines.OfUse,
 		allowed: func(p *Policy) time.Duration { return p.IdleTimeout },
 	},
 	ReasonRead: {
-		name: "read", setting: "ReadTimeout", counts: ofRead,
+		name: "read", setting: "ReadTimeout", counts: deadlines.OfRead,
 		allowed: func(p *Policy) time.Duration { return p.ReadTimeout },
 	},
 	ReasonWrite: {
-		name: "write", setting: "WriteTimeout", counts: ofWrite,
+		name: "write", setting: "WriteTimeout", counts: deadlines.OfWrite,
 		allowed: func(p *Policy) time.Duration { return p.WriteTimeout },
 	},
 	ReasonMaxAge: {
-		name: "max_age", setting: "MaxAge", counts: ofLife, certain: true,
+		name: "max_age", setting: "MaxAge", counts: deadlines.OfLife, certain: true,
 		allowed: func(p *Policy) time.Duration { return p.MaxAge },
 		fields: []field{
 			{"MaxAge", func(p *Policy) time.Duration { return p.MaxAge }},
@@ -72,7 +60,7 @@ var limits = [numLimits]limit{
 		},
 	},
 	ReasonHeartbeat: {
-		name: "heartbeat", setting: "Heartbeat", counts: ofBeats,
+		name: "heartbeat", setting: "Heartbeat", counts: deadlines.OfBeats,
 		allowed: func(p *Policy) time.Duration { return p.Heartbeat.limit() },
 		fields: []field{
 			{"Heartbeat.Interval", func(p *Policy) time.Duration { return p.Heartbeat.Interval }},
@@ -81,23 +69,23 @@ var limits = [numLimits]limit{
 		},
 	},
 	ReasonMinReadRate: {
-		name: "min_read_rate", setting: "MinReadRate", counts: ofReads,
+		name: "min_read_rate", setting: "MinReadRate", counts: deadlines.OfReads,
 		allowed: func(p *Policy) time.Duration { return p.MinReadRate.Grace },
 		rate:    func(p *Policy) Rate { return p.MinReadRate },
 		fields:  []field{{"MinReadRate.Grace", func(p *Policy) time.Duration { return p.MinReadRate.Grace }}},
 	},
 	ReasonMinWriteRate: {
-		name: "min_write_rate", setting: "MinWriteRate", counts: ofWrites,
+		name: "min_write_rate", setting: "MinWriteRate", counts: deadlines.OfWrites,
 		allowed: func(p *Policy) time.Duration { return p.MinWriteRate.Grace },
 		rate:    func(p *Policy) Rate { return p.MinWriteRate },
 		fields:  []field{{"MinWriteRate.Grace", func(p *Policy) time.Duration { return p.MinWriteRate.Grace }}},
 	},
 	ReasonPhase: {
-		name: "phase", setting: "PhaseTimeout", counts: ofPhase, certain: true,
+		name: "phase", setting: "PhaseTimeout", counts: deadlines.OfPhase, certain: true,
 		allowed: func(p *Policy) time.Duration { return p.PhaseTimeout },
 	},
 	ReasonReadTotal: {
-		name: "read_total", setting: "ReadTotal", counts: ofReads,
+		name: "read_total", setting: "ReadTotal", counts: deadlines.OfReads,
 		allowed: func(p *Policy) time.Duration { return p.ReadTotal },
 	},
 }

@@ -21,44 +21,47 @@ type Wait struct {
 
 // SuspendRead is [Conn.PauseRead] for a wait that may go on later, with [Conn.ResumeRead]. It's
 // for reads that fail at the user's deadline without having read a byte, and may be tried again.
-// *w must be zero, or the Wait that was passed to the ResumeRead of this wait.
-func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, w) }
+// For a new wait, *w must be zero. For a wait that goes on, w is the one that was passed to its ResumeRead.
+func (c *Conn) SuspendRead(w *Wait) { c.suspend(&c.in, keptIn, w) }
 
 // ResumeRead is [Conn.AwaitRead] for a wait that was suspended. ReadTimeout continues from where
-// it was. It starts over if another phase was entered meanwhile, if something has arrived, or if
-// the interruption was longer than the limit.
-func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, w) }
+// it was. It starts over if another phase was entered meanwhile, if something has arrived, if
+// OnTimeout has kept the connection, or if the interruption was longer than the limit.
+func (c *Conn) ResumeRead(w *Wait) { c.resume(&c.in, keptIn, w) }
 
 // SuspendWrite is [Conn.SuspendRead] for writes: it is [Conn.PauseWrite] for
 // a wait that may go on later.
-func (c *Conn) SuspendWrite(w *Wait) { c.suspend(&c.out, w) }
+func (c *Conn) SuspendWrite(w *Wait) { c.suspend(&c.out, keptOut, w) }
 
 // ResumeWrite is [Conn.ResumeRead] for writes: it is [Conn.AwaitWrite] for
 // a wait that was suspended.
-func (c *Conn) ResumeWrite(w *Wait) { c.resume(&c.out, w) }
+func (c *Conn) ResumeWrite(w *Wait) { c.resume(&c.out, keptOut, w) }
 
 // suspend ends the wait on f, if there is one, and records in w how long it has lasted. From the
 // first resumption on, w has the exact time. Otherwise many short waits would be rounded down to
 // nothing.
-func (c *Conn) suspend(f *flow, w *Wait) {
+func (c *Conn) suspend(f *flow, kept uint32, w *Wait) {
+	c.state.drop(kept) // OnTimeout has kept the connection before this wait
 	wait := f.wait.Load()
 	if wait&waiting == 0 {
 		*w = Wait{}
 		return
 	}
 	k := c.shard.clock
-	m := momentOf(k)
-	since, last := m.now-int64(ago(wait, uint32(m.now))), m.tick(c.last(f))
+	m := k.Moment()
+	since, last := m.Now-int64(ago(wait, uint32(m.Now))), m.Tick(c.last(f))
 	begun := time.Duration(k.End(max(since, last))) * k.Tick
 	if w.clock == k && wait == wordOf(w.stamp)|waiting && last < since && w.stamp.Sub(c.began.Load()) > 0 {
 		begun = w.begun
 	}
-	*w = Wait{lasted: max(0, m.elapsed-begun), until: c.shard.stamp()}
-	c.pause(f)
+	*w = Wait{lasted: max(0, m.Elapsed-begun), until: c.shard.stamp()}
+	if c.pause(f) != wait { // it has just been restarted
+		w.lasted = 0
+	}
 }
 
 // resume starts a wait that has already lasted for a while, but at most as long as the phase.
-func (c *Conn) resume(f *flow, w *Wait) {
+func (c *Conn) resume(f *flow, kept uint32, w *Wait) {
 	if f.waits() {
 		return
 	}
@@ -66,10 +69,10 @@ func (c *Conn) resume(f *flow, w *Wait) {
 	d := c.direction(f)
 	now, at := c.shard.instant(d.counted != 0)
 	began, last := c.began.Load(), c.last(f)
-	if began.Sub(w.until) >= 0 || last.Sub(w.until) >= 0 || int64(ago(f.wait.Load(), now.Bits())) > int64(d.soonest) {
+	if began.Sub(w.until) >= 0 || last.Sub(w.until) >= 0 || int64(ago(f.wait.Load(), now.Bits())) > int64(d.silence) {
 		w.lasted = 0
 	}
-	w.clock, w.begun = k, k.Elapsed()-min(w.lasted, maxTicks*k.Tick)
+	w.clock, w.begun = k, k.Elapsed()-min(w.lasted, clock.MaxTicks*k.Tick)
 	// A wait counts from the end of its stamp's tick, and that must not be before
 	// begun.
 	w.stamp = clock.StampOf(int64((w.begun+k.Tick-1)/k.Tick) - 1)
@@ -87,5 +90,8 @@ func (c *Conn) resume(f *flow, w *Wait) {
 		//
 		// So Enter sees the wait, or its stamp is seen here.
 		f.rewait(c.began.Load())
+		if c.state.drop(kept) { // see restartWait
+			f.rewait(c.shard.stamp())
+		}
 	}
 }

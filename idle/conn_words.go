@@ -98,33 +98,36 @@ func (f *flow) limitTo(at clock.Instant) {
 }
 
 // pause ends the current wait, if there is one, at the instant at, whose tick is
-// stamp. The pause counts from the start of its tick. So the part of that tick
-// before at, which still was a wait, is subtracted from paid.
+// stamp. It returns the word before. The pause counts from the start of its tick. So the part of
+// that tick before at, which still was a wait, is subtracted from paid.
 //
 // The subtraction comes last. If another goroutine begins a phase between the two
 // steps, the account is short by less than a tick, and the deadline allows for
 // that.
-func (f *flow) pause(stamp clock.Stamp, at clock.Instant) {
+func (f *flow) pause(stamp clock.Stamp, at clock.Instant) (was uint32) {
 	for {
 		w := f.wait.Load()
 		if w&waiting == 0 {
-			return
+			return w
 		}
 		if f.wait.CompareAndSwap(w, wordOf(stamp)) {
 			if waited := agoExactly(wordOf(stamp), at); waited != 0 {
 				f.paid.Add(-waited)
 			}
-			return
+			return w
 		}
 	}
 }
 
-// rewait moves the start of the current wait, if there is one, forward to stamp.
-func (f *flow) rewait(stamp clock.Stamp) {
+// deadline returns the tick up to which waits are paid for and allowed, as the low bits.
+func (f *flow) deadline(d *direction) uint32 { return f.paid.Load().Bits() + 2 + uint32(d.counted) }
+
+// rewait moves the start of the current wait forward to stamp. It reports whether there is one.
+func (f *flow) rewait(stamp clock.Stamp) (waits bool) {
 	for {
 		w := f.wait.Load()
 		if w&waiting == 0 || ago(w, stamp.Bits()) <= 0 || f.wait.CompareAndSwap(w, wordOf(stamp)|waiting) {
-			return
+			return w&waiting != 0
 		}
 	}
 }
@@ -237,8 +240,10 @@ const (
 	entering
 	rekeyed
 	dismissed
+	keptIn
+	keptOut
 
-	missUnit = 1 << 20
+	missUnit = 1 << 22
 	missMask = 0x7f * missUnit
 )
 

@@ -15,7 +15,7 @@ var ErrFull = errors.New("idle: no room for another connection")
 // Capacity limits how many connections a tracker has. Every field is off when zero, and must not
 // be negative. If a limit leaves no room for a new connection, Track refuses it with [ErrFull].
 // Stats.Refused counts these, and RefusedKey, RefusedRate and RefusedHandshake those of one limit.
-// Only MaxConns evicts others for a new connection.
+// Of these limits, only MaxConns evicts others for a new connection.
 type Capacity struct {
 	// MaxConns is how many connections there may be. When there are that many, a new one takes
 	// the place of another: the one idle longest of 100 at random, which on average is among the
@@ -24,35 +24,37 @@ type Capacity struct {
 	// more. If none of 400 at random may be evicted, the new one is refused.
 	MaxConns int
 
-	// MinIdle is how long a connection has to be idle before it may be evicted. Choose more than
-	// honest clients are silent, or an attacker can flush them out by opening connections. An
-	// attacker who opens connections all the time makes newcomers wait for MinIdle, or has them
-	// refused. PerKey helps if the attacker has few addresses. If pings count as use
+	// MinIdle is how long a connection has to be idle before it may be evicted. With zero, a
+	// connection that isn't busy may be evicted even if it has just been used. Choose a
+	// longer time than honest clients are silent, or an attacker can flush them out by opening
+	// connections. An attacker who opens connections all the time can hold all places until the
+	// attacker's own connections have been idle for MinIdle. Until then newcomers are refused.
+	// PerKey helps if the attacker has few addresses. If pings count as use
 	// (Heartbeat.CountsAsUse), MinIdle must be less than their Interval.
 	MinIdle time.Duration
 
-	// Exempt lists phases whose connections aren't evicted. Busy connections never are; see
-	// [Tracker.Drain].
+	// Exempt lists phases whose connections aren't evicted. Nor are busy ones; see [Tracker.Drain].
 	Exempt []*Phase
 
 	// PerKey is how many connections there may be with the same key.
 	//
-	// Key returns the key of a connection. The default is [ByAddress]. Track calls Key when the
+	// Key returns the key of a connection. The default is [ByAddress]. The owner is a *Conn of
+	// idlenet or idlegnet; in the HTTP adapters and idlegrpc it's a net.Conn. Track calls Key when the
 	// connection has just been accepted. It must not block, because other connections wait for
 	// it. The empty key isn't limited. If the key isn't known yet, such as behind the PROXY
-	// protocol, return the empty one, and call [Conn.Rekey] later. idlenet does that with
-	// ByAddress.
+	// protocol, return the empty one. The adapters of connections of package net call Key again
+	// when the address is known; others call [Conn.Rekey].
 	PerKey int
 	Key    func(owner any) string
 
 	// New limits the rate of new connections, and NewPerKey the rate of those with the same key.
 	New, NewPerKey Quota
 
-	// Handshakes is how many connections there may be in the handshake, and HandshakesPerKey how
-	// many of these with the same key. They are connections that have been tracked since the limit
-	// was set, and have only been in phases with Policy.Handshake. The tracker's own policy must
-	// have Handshake set too. In the HTTP adapters the handshake lasts until the first request, or
-	// the preface of HTTP/2.
+	// Handshakes is how many connections there may be in the handshake, and HandshakesPerKey
+	// how many of these with the same key. A connection is in the handshake if it was tracked
+	// after the limit was set and has only been in phases with Policy.Handshake. The tracker's
+	// own policy must have Handshake set too. In the HTTP adapters the handshake lasts until
+	// the first request, or the preface of HTTP/2.
 	Handshakes, HandshakesPerKey int
 }
 
@@ -119,9 +121,12 @@ func (c *Capacity) errHandshakePolicy() error {
 // SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
 //
 // If there are more connections than MaxConns, newcomers are refused, and the most idle connections
-// are evicted at once. Those that may not be evicted yet follow when they may. This ends when the
-// capacity is raised or lifted. Connections that exceed PerKey stay. If Key is a new function, a
-// connection counts with its old key until the tracker has called the new function for it.
+// are evicted at once. Those that may not be evicted yet follow when they may. Evictions stop when
+// the capacity is raised or lifted.
+//
+// Connections that exceed PerKey stay. Connections that are open already are counted by key in the
+// next passes, a moment after SetCapacity has returned. If Key is a new function, a connection
+// counts with its old key until then.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed, and with an error that names the
 // field if a value in c is invalid. Then nothing changes.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
 // Drain says how [Tracker.Drain] ends all connections.
@@ -40,7 +41,7 @@ type Drain struct {
 //   - in a phase whose policy says so (Policy.NoInterrupt);
 //   - while its owner does not wait for input (see [Conn.AwaitRead]), so in many servers
 //     while a request is served;
-//   - while output waits to be sent;
+//   - while output waits to be sent, or what was written is still being sent to a slow peer (Linux, TCP);
 //   - if it has input that is not read yet;
 //   - while OnDrain or OnTimeout is running.
 //
@@ -59,7 +60,7 @@ func (t *Tracker) Drain(d Drain) (*Operation, error) {
 
 // plan returns the plan of an operation with the pace of d.
 func (d *Drain) plan() plan {
-	return plan{pace: pace{rate: d.Rate, left: d.Duration}, grace: d.CloseDelay, stop: d.ForceAfter, most: math.MaxInt}
+	return plan{pace: turns.Pace{Rate: d.Rate, Left: d.Duration}, grace: d.CloseDelay, stop: d.ForceAfter, most: math.MaxInt}
 }
 
 // validate returns an error if a value in d is invalid. what is the type that d is, or is
@@ -108,8 +109,9 @@ type Shed struct {
 }
 
 // Shed ends the connections that s chooses, in the same way as [Tracker.Drain] ends all, with
-// [ReasonShed]. It doesn't include connections that are tracked later, or whose OnTimeout is
-// running. Idle is checked once more when a connection has its turn.
+// [ReasonShed]. It doesn't include connections that are tracked later. One whose OnTimeout is
+// running has its turn when that has returned. Idle, Age and Phase are checked once more when a
+// connection has its turn.
 //
 // Filter is called for every connection that meets the other conditions, in a pass of its shard,
 // or on the connection's loop. Passes of several shards may call it at the same time. It must be
@@ -129,18 +131,18 @@ func (t *Tracker) Shed(s Shed) (*Operation, error) {
 	if s.Max > 0 {
 		p.most = s.Max
 	}
-	p.wants = func(c *candidate) bool { return s.wants(c, t.clock) }
+	p.wants = func(c *Conn) bool { return s.wants(c, t.clock) }
 	return t.operate(p)
 }
 
 // wants reports whether a connection meets the conditions that need no Filter.
-func (s *Shed) wants(c *candidate, k *clock.Clock) bool {
-	switch e, m := &c.conn.entry, momentOf(k); {
+func (s *Shed) wants(c *Conn, k *clock.Clock) bool {
+	switch e, m := &c.entry, k.Moment(); {
 	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
 		return false
-	case s.Idle > 0 && m.since(e.lastUse()) < s.Idle:
+	case s.Idle > 0 && m.Since(e.lastUse()) < s.Idle:
 		return false
-	case s.Age > 0 && m.since(e.born.Load()) < s.Age:
+	case s.Age > 0 && m.Since(e.born.Load()) < s.Age:
 		return false
 	}
 	return true

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
 // setQuota limits the rate of new connections. If q is unchanged, the limiter keeps its state.
@@ -150,10 +153,10 @@ func (r *room) leave(c *Conn) {
 // did. r.mu must be held.
 func (r *room) evictOne(l *Capacity, tries int) bool {
 	c := r.pick(l, sample)
-	if c.conn == nil && r.taken.Load() > sample {
+	if c.Conn == nil && r.taken.Load() > sample {
 		c = r.pick(l, moreSample)
 	}
-	return c.conn != nil && r.evict(l, c, tries)
+	return c.Conn != nil && r.evict(l, c, tries)
 }
 
 // pick returns the most idle connection that may be evicted among about n, or none. If there are
@@ -172,8 +175,8 @@ func (r *room) pick(l *Capacity, n int) (best candidate) {
 			if some < len(all) {
 				i = rand.IntN(len(all))
 			}
-			c := candidate{all[i], all[i].lastUse().Bits()}
-			if (best.conn == nil || byStamp(c, best) < 0) && r.wants(l, c.conn) {
+			c := candidate{Conn: all[i], Last: all[i].lastUse().Bits()}
+			if (best.Conn == nil || turns.ByLast(c, best) < 0) && r.wants(l, c.Conn) {
 				best = c
 			}
 		}
@@ -186,11 +189,11 @@ func (r *room) pick(l *Capacity, n int) (best candidate) {
 // wants reports whether c may be evicted. r.mu must be held.
 func (r *room) wants(l *Capacity, c *Conn) bool {
 	_, spared := r.spared[c]
-	return !spared && c.state.Load()&evicting == 0 && l.wants(c, momentOf(r.tracker.clock))
+	return !spared && c.state.Load()&evicting == 0 && l.wants(c, r.tracker.clock.Moment())
 }
 
 // wants reports whether c may be evicted.
-func (l *Capacity) wants(c *Conn, m moment) bool {
+func (l *Capacity) wants(c *Conn, m clock.Moment) bool {
 	phase := c.phase.Load().first
 	for _, exempt := range l.Exempt {
 		if exempt.first == phase {
@@ -198,27 +201,24 @@ func (l *Capacity) wants(c *Conn, m moment) bool {
 		}
 	}
 	st := c.state.Load()
-	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.since(c.lastUse()) >= l.MinIdle
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
 }
 
 // evict evicts a connection, and frees its place. It returns false if the connection has
 // ended, or if its shard is closed. r.mu must be held.
 func (r *room) evict(l *Capacity, c candidate, tries int) bool {
-	s := c.conn.shard
-	if !c.conn.state.move(live, evicting, 0) {
+	s := c.Conn.shard
+	if !c.Conn.state.move(live, evicting, 0) {
 		return false
 	}
 	if !s.do(func() {
-		as := inUse
-		if r.limit.Load() == l { // else the capacity has been changed or lifted
-			// The kernel may know of a byte that is a little later than the stamp. That alone
-			// doesn't make the connection busy.
-			may := func() bool { return l.wants(c.conn, momentOf(s.clock)) }
-			as = s.dismiss(c.conn, dismissal{reason: ReasonEvict, still: true, last: c.last, may: may})
-		}
-		r.report(l, s, c.conn, as, tries)
+		// The capacity may have been changed or lifted. The kernel may know of a byte that is a
+		// little later than the stamp. That alone doesn't make the connection busy.
+		may := func() bool { return r.limit.Load() == l && l.wants(c.Conn, s.clock.Moment()) }
+		as := s.dismiss(c.Conn, dismissal{reason: ReasonEvict, still: true, last: c.Last, may: may})
+		r.report(l, s, c.Conn, as, tries)
 	}) {
-		if !c.conn.state.move(live|evicting, 0, evicting) { // it has ended, and its place is free
+		if !c.Conn.state.move(live|evicting, 0, evicting) { // it has ended, and its place is free
 			r.taken.Add(-1)
 		}
 		return false
@@ -292,8 +292,8 @@ const (
 func (r *room) shed() {
 	for over := true; over; {
 		l := r.limit.Load()
-		wants := func(c *candidate) bool {
-			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c.conn, momentOf(r.tracker.clock))
+		wants := func(c *Conn) bool {
+			return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c, r.tracker.clock.Moment())
 		}
 		if n := r.excess(l); n > 0 {
 			<-r.tracker.begin(plan{reason: ReasonEvict, most: n, wants: wants}).done

@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
+
+	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 )
 
 // keys counts connections by a key, such as the client's address.
 type keys struct {
-	calls *callbacks
+	calls *callbacks.Runner
 	limit atomic.Pointer[Capacity]
 
 	mu     sync.Mutex
@@ -57,7 +59,8 @@ func (k *keys) set(c *Capacity) (again bool) {
 }
 
 // enter counts c. It fails if there are enough connections with its key, unless c is known. If c
-// is counted already, it has no effect, except that a known one counts with its present key.
+// is counted already, it has no effect, except that a known one counts with its present key. It
+// has no effect either if c has ended: that comes before leave, which takes the lock.
 //
 // Key is called without the lock, and meanwhile c may be counted with a later key:
 //
@@ -72,6 +75,9 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	key := k.keyOf(owner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if c.state.Load()&(live|entering) == 0 {
+		return nil
+	}
 	if was := k.of[c].key; was != before || was != "" && (!known || key == was) {
 		return nil
 	}
@@ -99,6 +105,14 @@ func (k *keys) enter(c *Conn, owner any, known bool) error {
 	return nil
 }
 
+// capacity returns the limits of k, or nil if k is nil.
+func (k *keys) capacity() *Capacity {
+	if k == nil {
+		return nil
+	}
+	return k.limit.Load()
+}
+
 // keyedAs returns the key by which c is counted, or "" if it is not.
 func (k *keys) keyedAs(c *Conn) string {
 	k.mu.Lock()
@@ -107,12 +121,7 @@ func (k *keys) keyedAs(c *Conn) string {
 }
 
 // adopt counts c, which is tracked already.
-func (k *keys) adopt(c *Conn) {
-	_ = k.enter(c, c.owner, true)
-	if !c.Live() { // it has ended meanwhile, maybe before it was counted
-		k.leave(c)
-	}
-}
+func (k *keys) adopt(c *Conn) { _ = k.enter(c, c.owner, true) }
 
 // leave takes c out of the count.
 func (k *keys) leave(c *Conn) {
@@ -162,7 +171,7 @@ func (k *keys) keyOf(owner any) (key string) {
 	if of == nil {
 		of = ByAddress
 	}
-	k.calls.guard("Key", func() { key = of(owner) })
+	k.calls.Guard("Key", func() { key = of(owner) })
 	return key
 }
 
@@ -284,23 +293,23 @@ func (t *Tracker) countKeys(c *Capacity) {
 // [ReasonEvict], whether it's busy or not, and Rekey returns false. An owner that calls Rekey before
 // its application gets any input can then discard that input, so that no request is cut.
 //
-// While Track is running, Rekey makes Track call Key again when it has admitted the connection, and
-// returns true; call it once more after Track. Rekey has no effect on a connection that isn't
-// tracked. Any goroutine may call it.
+// If Track of the connection is still running, on another goroutine, Rekey returns true without a
+// decision. Call it again when Track has returned: that call decides. (Track itself calls Key again
+// at its end, so that such a connection is counted even without the second call.) Rekey has no
+// effect on a connection that isn't tracked. Any goroutine may call it.
 func (c *Conn) Rekey() (allowed bool) {
 	if c.state.move(entering, rekeyed, 0) || !c.Live() {
 		return true
 	}
-	s := c.shard
-	keys := s.tracker.keys.Load()
-	if err := keys.enter(c, c.owner, false); err != nil {
-		var why refusal
-		errors.As(err, &why)
-		s.do(func() { s.dismiss(c, dismissal{reason: ReasonEvict, cause: string(why), forced: true}) })
+	if c.state.Load()&dismissed != 0 { // by an earlier call, or by End
 		return false
 	}
-	if !c.Live() { // it has ended meanwhile, maybe before it was counted
-		keys.leave(c)
+	s := c.shard
+	if err := s.tracker.keys.Load().enter(c, c.owner, false); err != nil {
+		var why refusal
+		errors.As(err, &why)
+		c.state.move(live, dismissed, 0)
+		return !s.force(c, ReasonEvict, string(why))
 	}
 	return true
 }

@@ -3,6 +3,8 @@ package idle
 import (
 	"sync"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
 // Operation is a [Tracker.Drain] or [Tracker.Shed] that is under way. Its methods may be
@@ -26,7 +28,7 @@ type Operation struct {
 
 // A plan is what an operation does.
 type plan struct {
-	pace   pace
+	pace   turns.Pace
 	grace  time.Duration // between OnDrain and the end
 	stop   time.Duration // when all are ended, busy or not; 0: never
 	reason Reason
@@ -35,8 +37,8 @@ type plan struct {
 	share  float64 // 0, or which share of those that are met is
 	lasts  bool    // the operation includes connections that are tracked meanwhile, and goes on until none is left
 
-	wants func(c *candidate) bool // nil for all; called when a walk meets a connection, and again at its turn
-	picks func(owner any) bool    // nil for all; the user's, called when a walk meets a connection
+	wants func(c *Conn) bool   // nil for all; called when a walk meets a connection, and again at its turn
+	picks func(owner any) bool // nil for all; the user's, called when a walk meets a connection
 }
 
 // A result says what happened when a connection was told to finish, or ended.
@@ -57,7 +59,7 @@ type Progress struct {
 	InUse int // of those left, the ones that will be ended when they fall idle
 
 	Elapsed  time.Duration // since the operation began, without the time in which it was paused
-	Expected time.Duration // until the last one that is known has its turn, at most; 0 if the rest is due at once
+	Expected time.Duration // at most this long until the last connection that is known has its turn; 0 if the rest is due at once
 	Paused   bool
 	Finished bool
 }
@@ -139,7 +141,7 @@ func (o *Operation) report(r result, ran bool) {
 		o.running--
 	}
 	if o.cancelled && o.plan.lasts { // finish may have come before
-		r.conn.state.drop(listed)
+		r.Conn.state.drop(listed)
 	}
 	o.results = append(o.results, r)
 }
@@ -155,8 +157,7 @@ func (o *Operation) walk() (done <-chan struct{}) {
 // meet notes a connection that a walk visits, if the operation wants it. The walk goes
 // on when the operation has been cancelled.
 func (o *Operation) meet(s *Shard, c *Conn) {
-	met := candidate{c, c.lastUse().Bits()}
-	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(&met) || o.plan.picks != nil && !o.asks(c.owner) {
+	if o.isCancelled() || o.plan.wants != nil && !o.plan.wants(c) || o.plan.picks != nil && !o.asks(c.owner) {
 		return
 	}
 	o.mu.Lock()
@@ -164,7 +165,7 @@ func (o *Operation) meet(s *Shard, c *Conn) {
 	if o.cancelled || o.plan.lasts && !c.state.move(live, listed, 0) {
 		return
 	}
-	o.fresh = append(o.fresh, met)
+	o.fresh = append(o.fresh, candidate{Conn: c, Last: c.lastUse().Bits()})
 }
 
 // isCancelled reports whether o has been cancelled, or has finished.
@@ -176,6 +177,6 @@ func (o *Operation) isCancelled() bool {
 
 // asks calls Filter. If Filter panics, the connection isn't chosen.
 func (o *Operation) asks(owner any) (yes bool) {
-	o.tracker.calls.guard("Filter", func() { yes = o.plan.picks(owner) })
+	o.tracker.calls.Guard("Filter", func() { yes = o.plan.picks(owner) })
 	return yes
 }

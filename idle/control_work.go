@@ -3,6 +3,8 @@ package idle
 import (
 	"slices"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
 // work is the state of an operation's goroutine. A connection that has to be ended is in one
@@ -14,7 +16,7 @@ type work struct {
 	ran  time.Duration // until this step, without pauses
 	paid time.Duration // the part of ran that pace has counted
 
-	queue  queue
+	queue  turns.Queue[*Conn]
 	told   []waiter // the first one is due first
 	inUse  []waiter // also those whose OnTimeout runs at their turn, and those of a blocked loop
 	given  map[*Shard]*orders
@@ -71,7 +73,8 @@ func (t *Tracker) unlist(o *Operation) {
 
 // run is the goroutine of an operation.
 func (o *Operation) run() {
-	w := &work{op: o, plan: o.plan, given: map[*Shard]*orders{}}
+	lastUse := func(c *Conn) (stamp uint32, live bool) { return c.lastUse().Bits(), c.Live() }
+	w := &work{op: o, plan: o.plan, queue: turns.NewQueue(lastUse), given: map[*Shard]*orders{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for finished := false; !finished; timer.Reset(stepsEvery) {
@@ -122,7 +125,7 @@ func (w *work) hear() (paused, cancelled bool) {
 	w.ran, w.idle = o.hasRun(), o.running == 0
 	o.mu.Unlock()
 	for _, r := range results {
-		of := w.given[r.conn.shard]
+		of := w.given[r.Conn.shard]
 		of.n--
 		of.heard = w.ran
 		if r.ends {
@@ -169,8 +172,8 @@ func (w *work) dropEnded() {
 	}
 	before := w.waiting() + len(w.told) + len(w.inUse)
 	w.prune = now.Add(time.Duration(before) * pruneEach)
-	hasEnded := func(c waiter) bool { return !c.conn.Live() }
-	w.queue.prune()
+	hasEnded := func(c waiter) bool { return !c.Conn.Live() }
+	w.queue.Prune()
 	w.told = slices.DeleteFunc(w.told, hasEnded)
 	w.inUse = slices.DeleteFunc(w.inUse, hasEnded)
 	w.gone += before - w.waiting() - len(w.told) - len(w.inUse)
@@ -198,7 +201,7 @@ func (w *work) walk() {
 		if w.all += len(fresh); w.plan.share > 0 {
 			w.plan.most = int(w.plan.share*float64(w.all) + 0.5)
 		}
-		w.queue.add(fresh)
+		w.queue.Add(fresh)
 	}
 	if !w.walked && w.walking == nil || w.plan.lasts && late && o.tracker.live() > w.left() {
 		w.walkedAt = w.ran
@@ -214,7 +217,7 @@ func (w *work) advance() {
 		w.inTurn(w.waiting(), func(c candidate) { w.end(c, true) })
 		return
 	}
-	due := min(w.plan.pace.step(w.ran-w.paid, w.waiting()), w.quota)
+	due := min(w.plan.pace.Step(w.ran-w.paid, w.waiting()), w.quota)
 	w.paid = w.ran
 	if w.evicts() {
 		w.inTurn(due, w.evict)
@@ -228,7 +231,7 @@ func (w *work) advance() {
 // inTurn calls do for each of the next n connections in the queue that are still wanted.
 func (w *work) inTurn(n int, do func(candidate)) {
 	before := w.waiting()
-	some := w.queue.take(min(n, w.quota), func(c *candidate) bool {
+	some := w.queue.Take(min(n, w.quota), func(c *Conn) bool {
 		wanted := w.plan.wants == nil || w.plan.wants(c)
 		if !wanted {
 			before-- // it does not count any more
@@ -252,7 +255,7 @@ func (w *work) endTold(ago time.Duration, forced bool) {
 
 // waiting returns how many connections wait for their turn.
 func (w *work) waiting() int {
-	return min(w.queue.len(), w.plan.most-w.taken)
+	return min(w.queue.Len(), w.plan.most-w.taken)
 }
 
 // retry checks some connections that were in use. It ends those that have fallen idle, or all if
@@ -267,17 +270,17 @@ func (w *work) retry(forced bool) {
 	w.inUse = w.inUse[n:]
 	for _, c := range some {
 		switch {
-		case w.quota == 0 || w.isBlocked(c.conn.shard):
+		case w.quota == 0 || w.isBlocked(c.Conn.shard):
 			w.inUse = append(w.inUse, c)
 		case forced:
 			w.end(c.candidate, true)
-		case !c.told && c.conn.state.Load()&asking == 0:
-			if w.plan.wants == nil || w.plan.wants(&c.candidate) {
+		case !c.told && c.Conn.state.Load()&asking == 0:
+			if w.plan.wants == nil || w.plan.wants(c.Conn) {
 				w.tell(c.candidate)
 			} else {
 				w.taken-- // it has been active meanwhile
 			}
-		case !c.told || c.conn.isBusy():
+		case !c.told || c.Conn.isBusy():
 			w.inUse = append(w.inUse, c)
 		default:
 			w.end(c.candidate, false)
@@ -287,13 +290,13 @@ func (w *work) retry(forced bool) {
 
 // tell asks the owner of c to finish.
 func (w *work) tell(c candidate) {
-	w.give(c, false, func(s *Shard) outcome { return s.invite(c.conn) })
+	w.give(c, false, func(s *Shard) outcome { return s.invite(c.Conn) })
 }
 
 // end has c ended.
 func (w *work) end(c candidate, forced bool) {
 	d := dismissal{reason: w.plan.reason, cause: w.plan.cause, forced: forced}
-	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) })
+	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.Conn, d) })
 }
 
 // postpone makes c wait until it falls idle, its OnTimeout has returned, or its loop goes on. In
@@ -312,14 +315,14 @@ func (w *work) evicts() bool { return w.plan.reason == ReasonEvict }
 
 // evict ends c, unless it's in use.
 func (w *work) evict(c candidate) {
-	d := dismissal{reason: ReasonEvict, still: true, last: c.last, may: func() bool { return w.plan.wants(&c) }}
-	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.conn, d) })
+	d := dismissal{reason: ReasonEvict, still: true, last: c.Last, may: func() bool { return w.plan.wants(c.Conn) }}
+	w.give(c, true, func(s *Shard) outcome { return s.dismiss(c.Conn, d) })
 }
 
 // give gives an order about c to its shard: to end c, or to tell its owner. If the shard is
 // blocked, it gets the order later.
 func (w *work) give(c candidate, ends bool, order func(*Shard) outcome) {
-	s, o := c.conn.shard, w.op
+	s, o := c.Conn.shard, w.op
 	if w.isBlocked(s) {
 		w.postpone(c, ends)
 		return
@@ -363,7 +366,7 @@ func (w *work) left() int { return w.waiting() + w.underWay() + len(w.told) + le
 func (w *work) publish(paused, finished bool) {
 	p := Progress{
 		Ended: w.ended, Gone: w.gone, Left: w.left(), Told: len(w.told), InUse: len(w.inUse) + w.ending,
-		Elapsed: w.ran, Expected: w.plan.pace.expected(w.waiting()), Paused: paused, Finished: finished,
+		Elapsed: w.ran, Expected: w.plan.pace.Expected(w.waiting()), Paused: paused, Finished: finished,
 	}
 	p.Met = p.Ended + p.Gone + p.Left
 	w.op.mu.Lock()
@@ -394,10 +397,13 @@ func (w *work) finish() {
 	if !w.plan.lasts {
 		return // the Drain beside it has listed them
 	}
-	for _, c := range slices.Concat(all, w.queue.sorted, w.queue.moved) {
-		c.conn.state.drop(listed)
+	for _, c := range all {
+		c.Conn.state.drop(listed)
+	}
+	for c := range w.queue.All() {
+		c.state.drop(listed)
 	}
 	for _, c := range slices.Concat(w.told, w.inUse) {
-		c.conn.state.drop(listed)
+		c.Conn.state.drop(listed)
 	}
 }

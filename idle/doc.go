@@ -15,7 +15,7 @@
 // time, and the first one to pass ends the connection.
 //
 //	limit         limits
-//	IdleTimeout   the time without use, in either direction; pings don't count
+//	IdleTimeout   the time in which neither direction is used; pings don't count
 //	ReadTimeout   the time without a byte while the server waits for input
 //	ReadTotal     all time in which the server waits for input, whatever arrives
 //	WriteTimeout  the time without progress while output waits
@@ -31,7 +31,7 @@
 // # Errors
 //
 // When a limit has passed, reads and writes of the connection fail with an error that names it.
-// Other code takes it for an expired deadline.
+// Code that doesn't know this package sees an expired deadline.
 //
 //	var timeout *idle.TimeoutError
 //	if errors.As(err, &timeout) {
@@ -40,7 +40,7 @@
 //
 // Setting is the field of Policy, and Limit its value. For a rate, Limit is its Grace. For a
 // Heartbeat, it's Interval + Misses*Timeout, and for a passive one Misses*Interval + Timeout.
-// Jitter may shorten the time to the first ping.
+// With Jitter, the connection may end sooner, by at most Jitter.
 //
 // # Phases
 //
@@ -74,9 +74,10 @@
 // method too. For the other adapters, find the connection in a [Census], and call
 // [Info.End].
 //
-// SetCapacity, Shed and Drain don't end a connection while it's busy: while it's in a phase whose
-// policy says so, while its server works on a request, or while it has bytes that aren't read or
-// sent yet. [Tracker.Drain] has the details. ForceAfter and End apply to busy connections too.
+// SetCapacity, Shed and Drain don't end a connection while it's busy: while its server works on
+// a request, while it has bytes that aren't read or sent yet, or while it's in a phase with
+// Policy.NoInterrupt. [Tracker.Drain] has the details. ForceAfter, [Conn.End] and [Conn.Rekey] end
+// busy connections too.
 //
 // # Observability
 //
@@ -89,12 +90,13 @@
 //	RecentEnds   the last connections that have ended, and why
 //
 // [Options].OnEnds receives each connection that ends. [LogEnds] returns a function for it that
-// logs them. Package adapters/idleprom exports all of this to Prometheus, and
-// adapters/idledebug serves a page with it.
+// logs them. Package adapters/idleprom exports the numbers to Prometheus, and
+// adapters/idledebug serves a page with all of this.
 //
 // # Promises
 //
-// No connection times out before its limit has passed. The timeout comes at most 1⅛ ticks
+// No connection times out before its limit has passed; the Jitter of a [Heartbeat] makes that limit
+// shorter. The timeout comes at most 1⅛ ticks
 // later. A tick is 10 to 100 ms by default. [Policy] lists the limits that take longer. When
 // very many connections are due at once, [Options].Budget defers some. A connection has one
 // outcome: either it's ended for one reason, or its owner closes it.
@@ -105,11 +107,13 @@
 // its ForceAfter. PhaseTimeout, MaxAge, the limits of writing, Conn.End and ForceAfter can cut
 // a response.
 //
-// Time in which the process didn't run isn't held against a peer. Before a connection times out,
-// the adapter asks the kernel whether input is unread or output has moved. And if the tracker
-// finds that it runs ten ticks late, nothing times out for another five, so that connections can
-// catch up. On an almost idle server, where no tick runs, it notices a stall only if a timeout
-// was due meanwhile.
+// Limits go by the monotonic clock, so setting the system's time has no effect.
+//
+// Time in which the process didn't run isn't held against a peer. Before a connection times
+// out, the adapter asks the kernel whether input is unread or output has moved. If the tracker
+// finds that it runs ten ticks late, nothing times out for another five, so that connections
+// can catch up. On an almost idle server the clock sleeps, so the tracker notices a stall only
+// if a timeout was due meanwhile.
 //
 // # Testing
 //
@@ -164,7 +168,6 @@ package idle
 //	conn             a connection's methods, and what its words and flags mean
 //	conn_words       the words themselves: its state, and its two directions
 //	conn_limits      the table of limits
-//	conn_deadline    when each limit passes, and which is next, from plain values
 //	conn_entry       all words together: snapshots, and following a replaced policy
 //	conn_wait        waits that are suspended
 //
@@ -175,17 +178,21 @@ package idle
 //	engine_place     where it goes in the wheel
 //	engine_walk      visits to all connections
 //	engine_mailbox   what others ask a shard to do, such as to end a connection
-//	engine_callbacks goroutines and panics of callbacks
 //	engine_close     Close
 //
 //	control_capacity SetCapacity
-//	control_evict    places for MaxConns connections, and who is evicted
-//	control_keys     PerKey, quotas, handshakes by key, and Rekey
+//	control_evict    places for MaxConns connections, New, Handshakes, and who is evicted
+//	control_keys     PerKey, NewPerKey, HandshakesPerKey, and Rekey
 //	control_drain    Drain and Shed: their settings
 //	control_operation, control_work   one that is under way, and its steps
-//	control_queue    who goes first
 //
 //	stats            counts; stats_histogram, stats_census, stats_ends
 //
-// The coarse clock is in internal/clock (when it sleeps is in sleep.go), the timing wheel in
-// package wheel.
+// What needs to know no connection is in packages of its own: the timing wheel in wheel, and in
+// internal
+//
+//	clock            the coarse clock; when it sleeps is in sleep.go
+//	batch            records that are kept, and delivered by a goroutine
+//	callbacks        their goroutines and panics
+//	deadlines        when each limit passes, which is next, and forecasts, from plain values
+//	turns            who is next in a drain, and how many in a step

@@ -48,6 +48,38 @@ func (r *rig) mustDrain(d Drain) *Operation {
 	return o
 }
 
+// TestDrainWaitsForBytesOnTheirWay has a peer that is still receiving what was written. A drain
+// waits for it until ForceAfter, and an eviction doesn't.
+func TestDrainWaitsForBytesOnTheirWay(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		sending := true
+		first := r.prober(func() SocketState { return SocketState{Sending: sending} })
+		stuck := r.prober(func() SocketState { return SocketState{Sending: true} })
+		o := r.mustDrain(Drain{CloseDelay: time.Second, ForceAfter: time.Minute})
+		r.wait(30 * time.Second)
+		if !first.Live() || !stuck.Live() {
+			r.Errorf("ended: %v, %v", first.expired, stuck.expired)
+		}
+		r.do(func() { sending = false })
+		r.wait(time.Second)
+		if first.Live() || !stuck.Live() {
+			r.Errorf("live: %v, %v", first.Live(), stuck.Live())
+		}
+		r.wait(time.Minute)
+		if p := o.Progress(); stuck.Live() || !p.Finished {
+			r.Errorf("not forced: %+v", p)
+		}
+		third := r.prober(func() SocketState { return SocketState{Sending: true} })
+		r.mustHold(Capacity{MinIdle: time.Second})
+		r.wait(2 * time.Second)
+		r.EvictIdle(1)
+		r.wait(time.Second)
+		if third.Live() {
+			r.Error("not evicted")
+		}
+	})
+}
+
 func TestDrainEndsTheMostIdleFirstAtAnEvenRate(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		all := r.guests(600)
@@ -385,12 +417,12 @@ func BenchmarkDrain(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer tr.Close()
-	peers := make([]peer, n)
 	hooks := &Hooks{Expire: func(any, *TimeoutError) {}}
 	longest, busy := time.Duration(0), time.Duration(0)
 	var before, after runtime.MemStats
 	for b.Loop() {
 		b.StopTimer()
+		peers := make([]peer, n)
 		for i := range peers {
 			if err := tr.Track(&peers[i].Conn, &peers[i], hooks); err != nil {
 				b.Fatal(err)

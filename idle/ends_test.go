@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -124,35 +123,6 @@ func TestEndAfterReplace(t *testing.T) {
 		}
 		if n := r.Stats().ByPhase["new"][ReasonShed]; n != 1 {
 			r.Errorf("%d were ended in the phase", n)
-		}
-	})
-}
-
-// TestRecentEndsAlone has ends kept, and nobody to report them to.
-func TestRecentEndsAlone(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.RecentEnds()
-		r.guests(1)[0].conn.Stop()
-		if n := &r.ends; len(r.RecentEnds()) != 1 || n.running.count() != 0 || len(n.waiting) != 0 {
-			r.Errorf("%d recent ends, %d reporters, %d ends wait", len(r.RecentEnds()), n.running.count(), len(n.waiting))
-		}
-	})
-}
-
-// TestManyEndsAtOnce ends so many connections that the reporter does not wait for the next
-// tick, or it would lose some.
-func TestManyEndsAtOnce(t *testing.T) {
-	var told int
-	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Tick: time.Second, OnEnds: func(ends []End) { told += len(ends) }}, func(r *rig) {
-		told = 0
-		for range mostWaiting / 2 {
-			c := &Conn{}
-			r.track(c, &plain{})
-			c.Stop()
-		}
-		synctest.Wait()
-		if told != mostWaiting/2 {
-			r.Errorf("%d are told at once", told)
 		}
 	})
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/batch"
+	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 )
 
 // TestEndsAreToldOnce ends connections in all ways, and counts what is told of them.
@@ -112,7 +115,7 @@ func TestSlowConsumer(t *testing.T) {
 		goOn, told = make(chan struct{}), 0
 		r.track(&(&guest{}).conn, &guest{})
 		r.wait(2 * time.Second)
-		const n = mostWaiting + 100
+		const n = batch.MostWaiting + 100
 		guests := make([]guest, n)
 		for i := range guests {
 			r.track(&guests[i].conn, &guests[i])
@@ -126,7 +129,7 @@ func TestSlowConsumer(t *testing.T) {
 		if told != n+1-100 {
 			r.Errorf("%d are told", told)
 		}
-		if recent := r.RecentEnds(); len(recent) != keptEnds {
+		if recent := r.RecentEnds(); len(recent) != batch.Kept {
 			r.Errorf("%d are kept", len(recent))
 		}
 	})
@@ -198,7 +201,7 @@ func TestEndsAreLogged(t *testing.T) {
 	opts := &Options{OnEnds: LogEnds(slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)}
 	onDriver(t, Policy{Name: "chat", IdleTimeout: time.Second}, opts, func(r *rig) {
 		log.Reset()
-		for range 3 * loggedASecond {
+		for range 3 * callbacks.LoggedASecond {
 			n := &named{name: "a b\n"}
 			r.track(&n.conn, n)
 		}
@@ -210,7 +213,7 @@ func TestEndsAreLogged(t *testing.T) {
 		})
 		r.wait(time.Second)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != loggedASecond+1 {
+		if len(lines) != callbacks.LoggedASecond+1 {
 			r.Fatalf("%d lines", len(lines))
 		}
 		for _, want := range []string{"level=INFO", "reason=idle", `label="a b\n"`, "phase=chat", "idle=1s"} {
@@ -218,7 +221,7 @@ func TestEndsAreLogged(t *testing.T) {
 				r.Errorf("no %q in %s", want, lines[0])
 			}
 		}
-		if last := lines[loggedASecond]; !strings.Contains(last, "reason=closed") || !strings.Contains(last, fmt.Sprintf("left_out=%d", 2*loggedASecond)) {
+		if last := lines[callbacks.LoggedASecond]; !strings.Contains(last, "reason=closed") || !strings.Contains(last, fmt.Sprintf("left_out=%d", 2*callbacks.LoggedASecond)) {
 			r.Errorf("%s", last)
 		}
 	})

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // A decision is what is due for a connection at a moment.
 type decision struct {
-	deadline
-	moment
+	deadlines.Deadline
+	clock.Moment
+	stamp clock.Stamp // of the same moment; no activity after it has an earlier one
 	phase *Phase
 }
 
@@ -25,14 +27,15 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 	//	check:  loads the phase
 	//	Enter: restarts all clocks, and stores a phase with longer limits
 	//	check:  is preempted, reads the clock, and finds a limit of the old phase passed
-	v.moment = momentOf(s.clock)
+	v.Moment = s.clock.Moment()
+	v.stamp = s.noticed(v.Now)
 	c.follow(s.clock)
 	v.phase = c.phase.Load()
-	v.deadline = c.look(v.phase, v.moment)
+	v.Deadline = c.look(v.phase, v.Moment)
 	switch {
 	case !c.Live():
 		return v, false
-	case v.at > v.now || v.what == again:
+	case v.At > v.Now || v.What == deadlines.Again:
 		s.replace(c)
 		return v, false
 	}
@@ -50,9 +53,9 @@ func (s *Shard) check(c *Conn) {
 	c.state.move(live, ending, 0)
 	v, due := s.decide(c)
 	inTime := false
-	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.terms.reason) == 0; v, due = s.decide(c) {
-		examined |= 1 << v.terms.reason
-		e := s.probe(c, v.terms.reason)
+	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.reason()) == 0; v, due = s.decide(c) {
+		examined |= 1 << v.reason()
+		e := s.probe(c, v.reason())
 		inTime = inTime || s.isInTime(v, e)
 	}
 	if due && v.isMiss() {
@@ -60,15 +63,15 @@ func (s *Shard) check(c *Conn) {
 	}
 	switch {
 	case !due:
-	case inTime && v.terms.reason == ReasonReadTotal:
+	case inTime && v.reason() == ReasonReadTotal:
 		s.replace(c)
-	case v.what == ping:
+	case v.What == deadlines.Ping:
 		c.state.move(live, 0, missMask)
-		s.ping(c)
-	case v.what == miss:
+		s.ping(c, v)
+	case v.What == deadlines.Miss:
 		c.state.Add(missUnit) // there are fewer than maxMisses
-		s.ping(c)
-	case v.what == drain:
+		s.ping(c, v)
+	case v.What == deadlines.Drain:
 		s.drain(c, v)
 	case c.hooks.OnTimeout != nil:
 		s.ask(c, v)
@@ -77,9 +80,12 @@ func (s *Shard) check(c *Conn) {
 	}
 }
 
+// reason returns the reason of the limit that is next.
+func (v *decision) reason() Reason { return Reason(v.Terms.Limit) }
+
 // isDoubtful reports whether the owner could find out that the limit hasn't passed.
 func (v *decision) isDoubtful(c *Conn) bool {
-	return v.what == end && !v.terms.certain && c.hooks.Probe != nil
+	return v.What == deadlines.End && !limits[v.reason()].certain && c.hooks.Probe != nil
 }
 
 // isInTime reports whether unread input arrived before ReadTotal was over, to within a tick. The
@@ -87,7 +93,7 @@ func (v *decision) isDoubtful(c *Conn) bool {
 // owner has had time to read. A trickle gains no more than that tick, because the total itself
 // doesn't move.
 func (s *Shard) isInTime(v decision, e SocketState) bool {
-	return v.terms.reason == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.at) <= e.In+s.clock.Tick
+	return v.reason() == ReasonReadTotal && e.Unread && s.isFresh(e) && s.clock.After(v.At) <= e.In+s.clock.Tick
 }
 
 // isFresh reports whether the last input arrived so recently that an owner that reads may not
@@ -102,7 +108,7 @@ func (s *Shard) probe(c *Conn, about Reason) SocketState {
 }
 
 func (s *Shard) askOwner(c *Conn, about Reason) (e SocketState) {
-	s.tracker.calls.guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
+	s.tracker.calls.Guard("Probe", func() { e = c.hooks.Probe(c.owner, about) })
 	return e
 }
 
@@ -176,9 +182,17 @@ func (s *Shard) grant(c *Conn, unread clock.Stamp, fresh bool) {
 	}
 }
 
-// ping calls Ping.
-func (s *Shard) ping(c *Conn) {
-	c.pinged.Raise(s.stamp())
+// ping calls Ping. The ping counts from the decision v, so that it counts as answered if another
+// goroutine has entered a phase since:
+//
+//	check: finds a ping due
+//	Enter: restarts all limits
+//	check: records the ping
+//
+// With a later stamp than Enter's, the new phase would await the answer to it. The tick v.Now may be
+// later than stamps are, if the process has stood still.
+func (s *Shard) ping(c *Conn, v decision) {
+	c.pinged.Raise(v.stamp)
 	c.state.move(0, unanswered, 0)
 	s.replace(c)
 	if !c.state.move(live, pinging, 0) {
@@ -205,7 +219,7 @@ func (s *Shard) drain(c *Conn, v decision) {
 		return
 	}
 	// The grace counts from now, even if MaxAge passed some time ago.
-	c.born.Raise(clock.StampOf(s.clock.Settled() - (v.at - v.from)))
+	c.born.Raise(clock.StampOf(s.clock.Settled() - (v.At - v.From)))
 	s.replace(c)
 	s.tell(c)
 }
@@ -237,7 +251,7 @@ func (s *Shard) ask(c *Conn, v decision) {
 			if !c.state.move(live, 0, granted) {
 				return // it has ended meanwhile
 			}
-			c.restart(v.terms, s.stamp(), s.clock)
+			c.restart(v.Terms, s.stamp(), s.clock)
 			s.replace(c)
 			return
 		}
@@ -249,9 +263,9 @@ func (s *Shard) ask(c *Conn, v decision) {
 		// that OnTimeout would be called again.
 		c.state.move(live, ending, 0)
 		last, due := s.decide(c)
-		if due && last.isSame(v) && v.isDoubtful(c) && last.now-v.now > answeredAtOnce {
-			e := s.askOwner(c, v.terms.reason)
-			if v.terms.reason == ReasonIdle {
+		if due && last.isSame(v) && v.isDoubtful(c) && last.Now-v.Now > answeredAtOnce {
+			e := s.askOwner(c, v.reason())
+			if v.reason() == ReasonIdle {
 				e.Out = 0 // that may be what OnTimeout has written
 			}
 			s.apply(c, e)
@@ -272,13 +286,13 @@ const answeredAtOnce = 2
 // timeOut ends a connection that has passed a limit, unless a reader has delivered something
 // meanwhile.
 func (s *Shard) timeOut(c *Conn, v decision) {
-	late := max(v.after(v.at), 0)
+	late := max(v.After(v.At), 0)
 	if !s.end(c, v.phase, live|ending, s.errorOf(&v), late) {
 		s.replace(c)
 		return
 	}
 	s.counts.lateness.note(late)
-	if v.at < v.now {
+	if v.At < v.Now {
 		s.counts.deferred.Add(1)
 	}
 }
@@ -318,7 +332,7 @@ func (s *Shard) expire(c *Conn, err *TimeoutError) {
 	if c.hooks.Reap != nil {
 		defer s.lingerFor(c)
 	}
-	defer s.tracker.calls.survive("Expire")
+	defer s.tracker.calls.Survive("Expire")
 	c.hooks.Expire(c.owner, err)
 }
 
@@ -346,20 +360,20 @@ func (s *Shard) endLinger(c *Conn) bool {
 
 // isSame reports whether v ends the connection by the same limit as other.
 func (v *decision) isSame(other decision) bool {
-	return v.what == end && v.terms.reason == other.terms.reason
+	return v.What == deadlines.End && v.reason() == other.reason()
 }
 
 // isMiss reports whether a ping has stayed unanswered. It may be the last miss,
 // which ends the connection.
 func (v *decision) isMiss() bool {
-	return v.what == miss || v.what == end && v.terms.reason == ReasonHeartbeat && v.terms.interval > 0
+	return v.What == deadlines.Miss || v.What == deadlines.End && v.reason() == ReasonHeartbeat && v.Terms.Interval > 0
 }
 
 // errorOf returns a decision as an error for the owner.
 func (s *Shard) errorOf(v *decision) *TimeoutError {
-	err := &TimeoutError{Reason: v.terms.reason, Phase: v.phase.policy.Name, Limit: v.terms.allowed, Elapsed: v.after(v.from)}
+	err := &TimeoutError{Reason: v.reason(), Phase: v.phase.policy.Name, Limit: limits[v.reason()].allowed(&v.phase.policy), Elapsed: v.After(v.From)}
 	err.Setting = s.tracker.Setting(err.Phase, err.Reason)
-	if rate := limits[v.terms.reason].rate; rate != nil {
+	if rate := limits[v.reason()].rate; rate != nil {
 		err.Rate = rate(&v.phase.policy)
 	}
 	return err
@@ -373,7 +387,7 @@ func (s *Shard) replace(c *Conn) {
 	defer s.lock.Unlock()
 	if c.Live() && !c.timer.Pending() {
 		c.follow(s.clock)
-		s.place(&c.entry, momentOf(s.clock))
+		s.place(&c.entry, s.clock.Moment())
 	}
 }
 
@@ -382,14 +396,14 @@ func (s *Shard) replace(c *Conn) {
 func (s *Shard) call(name string, callback, then func()) {
 	if s.loop {
 		defer then() // also after a runtime.Goexit
-		s.tracker.calls.guard(name, callback)
+		s.tracker.calls.Guard(name, callback)
 		return
 	}
-	s.tracker.calls.running.begin()
+	s.tracker.calls.Running.Begin()
 	go func() {
-		defer s.tracker.calls.running.end()
+		defer s.tracker.calls.Running.End()
 		defer then()
-		s.tracker.calls.guard(name, callback)
+		s.tracker.calls.Guard(name, callback)
 	}()
 }
 

@@ -8,8 +8,9 @@ import (
 
 // Close ends the driver and the tracking of all connections on the tracker's own shards. It
 // returns the owners of the live connections. These are still open, and the caller has to close
-// them. Connections that have timed out but aren't closed yet are reaped. Connections of event
-// loops no longer time out; end their tracking with [Shard.Close].
+// them. A [Conn.End] that has begun is carried out first, and so is a Rekey that has refused its
+// connection. Connections that have timed out or were ended but aren't closed yet are reaped.
+// Connections of event loops no longer time out; end their tracking with [Shard.Close].
 //
 // Close waits for running callbacks for Options.ReapDelay at most. If some are still running
 // then, it returns an error that says how many, but the tracker is closed all the same, and
@@ -41,14 +42,20 @@ func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	case <-patience.Done(): // the driver is still in a callback
 		left = 1
 	}
-	left += t.calls.running.await(patience)
+	for _, s := range t.own {
+		s.runLeft(true) // before the wait, so that OnEnd has time before the connection is reaped
+	}
+	for _, s := range t.own {
+		s.reapExpired()
+	}
+	left += t.calls.Running.Await(patience)
 	for _, s := range t.own {
 		live = append(live, s.takeAll()...)
 	}
 	if left == 0 {
-		left = t.calls.running.await(patience)
+		left = t.calls.Running.Await(patience)
 	}
-	left += t.ends.running.await(patience)
+	left += t.ends.Running.Await(patience)
 	if left > 0 {
 		return live, fmt.Errorf("idle: Close: callbacks still running after %v: %d; one of them has called Close, or blocks", t.opts.ReapDelay, left)
 	}
@@ -79,7 +86,7 @@ func (t *Tracker) markClosed() bool {
 // takeAll ends the tracking of all connections. It returns the owners of those that were
 // live, and reaps the others. The shard must be closed.
 func (s *Shard) takeAll() (owners []any) {
-	left := s.mail.close()
+	s.runLeft(true)
 	for c, p, live := s.takeOne(); c != nil; c, p, live = s.takeOne() {
 		if !live {
 			s.reap(c)
@@ -88,9 +95,7 @@ func (s *Shard) takeAll() (owners []any) {
 		s.part(c, &p)
 		owners = append(owners, c.owner)
 	}
-	for _, task := range left {
-		task()
-	}
+	s.runLeft(false)
 	return owners
 }
 
@@ -178,5 +183,21 @@ func (t *Tracker) closeIfEmpty() {
 	defer t.mu.Unlock()
 	if t.isEmpty() && t.markClosed() {
 		go t.finish(context.Background())
+	}
+}
+
+// reapExpired reaps the connections whose Expire has been called. It doesn't wait for callbacks of others.
+func (s *Shard) reapExpired() {
+	s.lock.Lock()
+	var due []*Conn
+	for _, c := range s.conns.all {
+		if c.Ending() && c.timer.Pending() {
+			s.wheel.Cancel(&c.timer)
+			due = append(due, c)
+		}
+	}
+	s.lock.Unlock()
+	for _, c := range due {
+		s.reap(c)
 	}
 }

@@ -96,7 +96,10 @@ func (a *anchor) release() {
 }
 
 // forever is how long the driver sleeps if it has nothing to do.
-const forever = time.Duration(math.MaxInt64)
+const (
+	forever = time.Duration(math.MaxInt64)
+	never   = math.MaxInt64 // a tick that does not come
+)
 
 // drive does what the driver has to do now, and returns how long it may sleep.
 func (t *Tracker) drive(d *driver) (rest time.Duration) {

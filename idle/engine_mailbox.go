@@ -1,22 +1,15 @@
 package idle
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
-// A candidate is a connection that an operation or a census has met. Only its shard may use conn.
-type candidate struct {
-	conn *Conn
-	last uint32 // the stamp of the last use that is known; in a census, what it is sorted by
-}
-
-// byStamp compares candidates: one with an earlier stamp comes first. The stamps must be less
-// than 2³¹ ticks apart.
-func byStamp(a, b candidate) int { return int(int32(a.last - b.last)) }
-
-// byLaterStamp is the opposite of byStamp.
-func byLaterStamp(a, b candidate) int { return byStamp(b, a) }
+// A candidate is a connection that an operation or a census has met. Only its shard may use Conn.
+type candidate = turns.Candidate[*Conn]
 
 // An outcome says what happened when a connection was told to finish, or ended.
 type outcome uint8
@@ -28,29 +21,35 @@ const (
 	ended                // the connection has been ended
 )
 
-// A mailbox has functions that other goroutines want a shard to run. Passes run them, or takeAll
-// when no connection is live any more.
+// A task is a function that another goroutine wants a shard to run.
+type task struct {
+	run  func()
+	ends bool // it ends a connection that doesn't expect anything else
+}
+
+// A mailbox has the tasks of a shard. Passes run them. When the shard is closed, takeAll does: those
+// that end a connection first, and the others when no connection is live any more.
 type mailbox struct {
 	mu     sync.Mutex
-	tasks  []func()
+	tasks  []task
 	closed bool
 	some   atomic.Bool // tasks is not empty
 }
 
 // add adds a task. It returns false if the shard is closed, so that the task won't run.
-func (m *mailbox) add(task func()) bool {
+func (m *mailbox) add(t task) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return false
 	}
-	m.tasks = append(m.tasks, task)
+	m.tasks = append(m.tasks, t)
 	m.some.Store(true)
 	return true
 }
 
 // take appends up to n tasks to buf.
-func (m *mailbox) take(buf []func(), n int) []func() {
+func (m *mailbox) take(buf []task, n int) []task {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n = min(n, len(m.tasks))
@@ -63,32 +62,56 @@ func (m *mailbox) take(buf []func(), n int) []func() {
 	return buf
 }
 
-// close returns the tasks that are left. No more can be added.
-func (m *mailbox) close() []func() {
+// close removes the tasks that are left, either those that end a connection or the others, and
+// returns them. No more can be added.
+func (m *mailbox) close(ends bool) (left []task) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	left := m.tasks
-	m.tasks, m.closed = nil, true
-	m.some.Store(false)
+	m.closed = true
+	m.tasks = slices.DeleteFunc(m.tasks, func(t task) bool {
+		if t.ends == ends {
+			left = append(left, t)
+		}
+		return t.ends == ends
+	})
+	m.some.Store(len(m.tasks) > 0)
 	return left
 }
 
-// do runs a task in a pass of s, where connections may be told to finish and ended. It returns
+// do runs a function in a pass of s, where connections may be told to finish and ended. It returns
 // false if s is closed. Any goroutine may call it.
-func (s *Shard) do(task func()) bool {
-	if !s.mail.add(task) {
+func (s *Shard) do(run func()) bool { return s.mailTask(task{run: run}) }
+
+// mailTask is do for a task.
+func (s *Shard) mailTask(t task) bool {
+	if !s.mail.add(t) {
 		return false
 	}
 	s.clock.Hurry()
 	return true
 }
 
+// force ends c in the next pass, busy or not. It returns false if s is closed, and then c has been
+// handed back, or is about to be.
+func (s *Shard) force(c *Conn, reason Reason, cause string) bool {
+	return s.mailTask(task{ends: true, run: func() {
+		s.dismiss(c, dismissal{reason: reason, cause: cause, forced: true})
+	}})
+}
+
+// runLeft closes the mailbox, and runs the tasks that end a connection or the others.
+func (s *Shard) runLeft(ends bool) {
+	for _, t := range s.mail.close(ends) {
+		t.run()
+	}
+}
+
 // doTasks runs some tasks. It reports whether there are more. Like all of a pass, it must not run
 // twice at a time.
 func (s *Shard) doTasks() (more bool) {
 	s.tasks = s.mail.take(s.tasks[:0], jobsPerLock)
-	for _, task := range s.tasks {
-		task()
+	for _, t := range s.tasks {
+		t.run()
 	}
 	clear(s.tasks)
 	return s.mail.some.Load()
@@ -132,7 +155,7 @@ func (s *Shard) dismiss(c *Conn, d dismissal) outcome {
 		return inUse
 	}
 	err := &TimeoutError{
-		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: momentOf(s.clock).since(c.lastUse()),
+		Reason: d.reason, Phase: c.phase.Load().latest().policy.Name, Cause: d.cause, Elapsed: s.clock.Moment().Since(c.lastUse()),
 	}
 	switch {
 	case s.end(c, nil, need, err, 0):
@@ -155,7 +178,8 @@ func (s *Shard) mayEnd(c *Conn, d dismissal) bool {
 }
 
 // isInUse reports whether the connection is busy, has input that its owner has not read
-// yet, or has output that waits to be sent.
+// yet, or has output that waits to be sent. An eviction doesn't wait for bytes that are only on
+// their way. MinIdle protects a peer that receives them, because they count as use.
 func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 	if c.isBusy() {
 		return true
@@ -164,19 +188,17 @@ func (s *Shard) isInUse(c *Conn, reason Reason) bool {
 		return c.out.waits()
 	}
 	e := s.probe(c, reason)
-	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || c.isBusy()
+	return e.Unread || c.out.waits() && !e.NotWriting && !e.OutEmpty || e.Sending && reason != ReasonEvict || c.isBusy()
 }
 
 // End ends the connection, busy or not, for a cause that the caller names. Neither OnTimeout nor
 // OnDrain is called, but OnEnd is. Reads and writes fail with a [TimeoutError] that has
 // [ReasonShed] and the cause, and Stats.Causes counts the cause. The connection ends in the next
-// pass of its shard, even if OnTimeout is running. Any goroutine may call End, even if the
-// [Shard] is driven by a loop. A second End has no effect, nor has one on a connection that isn't
-// live.
+// pass of its shard, even if OnTimeout is running, or when its tracker is closed before that. Any
+// goroutine may call End, even if the [Shard] is driven by a loop. A second End has no effect, nor
+// has one on a connection that isn't live.
 func (c *Conn) End(cause string) {
-	if !c.state.move(live, dismissed, 0) {
-		return
+	if c.state.move(live, dismissed, 0) {
+		c.shard.force(c, ReasonShed, cause)
 	}
-	s := c.shard
-	s.do(func() { s.dismiss(c, dismissal{reason: ReasonShed, cause: cause, forced: true}) })
 }

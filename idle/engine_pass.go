@@ -4,6 +4,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
@@ -30,7 +31,7 @@ func (s *Shard) pass(budget time.Duration) (exceeded bool) {
 	took := time.Since(begun)
 	s.counts.passed(took)
 	if report := s.tracker.opts.OnPass; report != nil {
-		s.tracker.calls.guard("OnPass", func() { report(took) })
+		s.tracker.calls.Guard("OnPass", func() { report(took) })
 	}
 	return exceeded
 }
@@ -63,7 +64,7 @@ func (s *Shard) collect(now int64) (more bool) {
 			break
 		}
 		c := connOf(t)
-		if s.isDue(c, moment{now: now}) {
+		if s.isDue(c, clock.Moment{Now: now}) {
 			s.jobs = append(s.jobs, c)
 		}
 	}
@@ -74,21 +75,21 @@ func (s *Shard) collect(now int64) (more bool) {
 
 // isDue reports whether c, which has just been popped, is due. If not, it puts c back into the
 // wheel. The lock must be held.
-func (s *Shard) isDue(c *Conn, m moment) bool {
+func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 	st := c.state.Load()
 	switch {
-	case st&expired != 0 && int32(c.placed.Load()-uint32(m.now)) > 0: // too early to reap
-		s.schedule(&c.entry, m.tickOf(c.placed.Load()))
+	case st&expired != 0 && int32(c.placed.Load()-uint32(m.Now)) > 0: // too early to reap
+		s.schedule(&c.entry, m.TickOf(c.placed.Load()))
 		return false
 	case st&expired != 0:
 		return true
 	case st&live == 0:
 		return false
 	}
-	c.refresh(m.now)
+	c.refresh(m.Now)
 	c.follow(s.clock)
-	at := c.next(m).at
-	if at <= m.now {
+	at := c.next(m).At
+	if at <= m.Now {
 		return true
 	}
 	s.placeAt(&c.entry, at, m)
@@ -128,7 +129,7 @@ func (s *Shard) post() {
 		return
 	}
 	failed := true // in case it panics
-	s.tracker.calls.guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
+	s.tracker.calls.Guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
 	if failed {
 		s.resume.Store(int64(s.clock.Elapsed() + s.tracker.opts.Tick))
 		s.posted.Store(false)
@@ -143,8 +144,10 @@ func (s *Shard) passOnLoop() {
 	if !s.closed.Load() {
 		begun := k.Elapsed()
 		s.passing = true
-		exceeded := s.pass(s.tracker.opts.Budget)
-		s.passing = false
+		exceeded := func() bool {
+			defer func() { s.passing = false }() // also after a runtime.Goexit
+			return s.pass(s.tracker.opts.Budget)
+		}()
 		ended := k.Elapsed()
 		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
 		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick

@@ -14,6 +14,15 @@ func (s *Shard) stamp() clock.Stamp {
 	return s.clock.Read()
 }
 
+// noticed returns a stamp that no later activity's is before. now is the tick that has settled. Unlike
+// stamp, it doesn't wake the clock.
+func (s *Shard) noticed(now int64) clock.Stamp {
+	if copied := s.now.Load(); !copied.Asleep() {
+		return copied
+	}
+	return clock.StampOf(now)
+}
+
 // instant returns the current instant and its stamp. If counted is set they come
 // from the real clock, otherwise from its copy.
 func (s *Shard) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
@@ -62,9 +71,9 @@ func (s *Shard) pay(f *flow, ticks int64) {
 }
 
 // place schedules e, which must be live, for its deadline. The lock must be held.
-func (s *Shard) place(e *entry, m moment) {
-	s.wheel.Advance(uint64(m.now))
-	s.placeAt(e, e.next(m).at, m)
+func (s *Shard) place(e *entry, m clock.Moment) {
+	s.wheel.Advance(uint64(m.Now))
+	s.placeAt(e, e.next(m).At, m)
 }
 
 // placeAt is place for an entry whose deadline has just been computed to be at
@@ -73,9 +82,9 @@ func (s *Shard) place(e *entry, m moment) {
 //	pass:   computes the deadline at
 //	reader: starts a wait with an earlier deadline; e.placed is earlier still, so it does not move e
 //	pass:   stores at in e.placed
-func (s *Shard) placeAt(e *entry, at int64, m moment) {
+func (s *Shard) placeAt(e *entry, at int64, m clock.Moment) {
 	s.schedule(e, at)
-	for now := e.next(m).at; now < at; now = e.next(m).at {
+	for now := e.next(m).At; now < at; now = e.next(m).At {
 		at = now
 		s.schedule(e, at)
 	}
@@ -126,6 +135,6 @@ func (s *Shard) pull(e *entry) {
 	defer s.lock.Unlock()
 	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
 		s.counts.reschedules.Add(1)
-		s.place(e, moment{now: s.clock.Recent()})
+		s.place(e, clock.Moment{Now: s.clock.Recent()})
 	}
 }

@@ -40,7 +40,7 @@ type Shard struct {
 	jobs    []*Conn // connections found due by the current pass
 
 	mail  mailbox
-	tasks []func() // those that are being done
+	tasks []task // those that are being done
 
 	walks  walkQueue
 	visits []*Conn // connections that a step of a walk visits
@@ -132,8 +132,8 @@ func (t *Tracker) errClosed() error {
 // connection ends. If the shard has a loop, Track must be called on it.
 //
 // Track fails with [ErrClosed] if the tracker is closed, with [ErrShardClosed] if
-// only the shard is, and with [ErrTracked] if c was tracked before. It also fails
-// if the policy has an active Heartbeat and h has no Ping.
+// only the shard is, with [ErrFull] if the [Capacity] has no room, and with [ErrTracked] if c was
+// tracked before. It also fails if the policy has an active Heartbeat and h has no Ping.
 func (s *Shard) Track(c *Conn, owner any, h *Hooks) error { return s.track(c, owner, h, false) }
 
 // track is Track. If known is set, c isn't refused when the tracker is full.
@@ -171,24 +171,28 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	c.phase.Store(phase)
 	s.tracker.ends.begin(owner)
 
-	keys, err := s.admit(c, owner, known)
-	if err != nil {
+	counts := s.tracker.keys.Load().capacity()
+	if err := s.admit(c, owner, known); err != nil {
 		c.state.Store(0) // it may be tried again
 		return err
 	}
-	return s.enroll(c, keys, known)
+	return s.enroll(c, counts, known)
 }
 
-// enroll is the part of Track after admit.
-func (s *Shard) enroll(c *Conn, keys *keys, known bool) error {
+// enroll is the part of Track after admit. counts is the capacity by which keys were counted before
+// admit.
+func (s *Shard) enroll(c *Conn, counts *Capacity, known bool) error {
 	if err := s.insert(c); err != nil {
 		s.counts.comers(known).Add(^uint64(0))
 		s.leave(c)
 		c.state.Store(0)
 		return err
 	}
-	if now := s.tracker.keys.Load(); now != keys && now != nil { // the walk that counts may have been here before insert
-		now.adopt(c)
+	if keys := s.tracker.keys.Load(); keys != nil && keys.capacity() != counts { // the walk that counts may have been here before insert
+		keys.adopt(c)
+	}
+	if c.state.Load()&handshaking != 0 && !c.phase.Load().latest().policy.Handshake {
+		c.Established() // the policy was replaced meanwhile, and the walk has been here before insert
 	}
 	if c.state.drop(rekeyed) {
 		c.Rekey()
@@ -211,7 +215,7 @@ func (s *Shard) insert(c *Conn) error {
 	c.state.Or(live) // first: a Rekey that finds neither has no effect
 	c.state.drop(entering)
 	s.add(c)
-	s.place(&c.entry, moment{now: s.clock.Recent()})
+	s.place(&c.entry, clock.Moment{Now: s.clock.Recent()})
 	return nil
 }
 
@@ -233,9 +237,9 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// admit counts a new connection, if there is room for it or it is known. It returns the keys
-// that it counts in. It must come before closed is loaded, see isEmpty.
-func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
+// admit counts a new connection, if there is room for it or it is known. It must come before
+// closed is loaded, see isEmpty.
+func (s *Shard) admit(c *Conn, owner any, known bool) error {
 	t := s.tracker
 	keys := t.keys.Load()
 	err := t.room.beginHandshake(c)
@@ -249,10 +253,10 @@ func (s *Shard) admit(c *Conn, owner any, known bool) (*keys, error) {
 		t.room.endHandshake(c)
 		keys.leave(c)
 		t.refused.count(err)
-		return nil, err
+		return err
 	}
 	s.counts.comers(known).Add(1)
-	return keys, nil
+	return nil
 }
 
 // established makes room for another connection in the handshake.
@@ -270,23 +274,24 @@ func (s *Shard) leave(c *Conn) {
 
 // part counts the end of a connection and reports it, without a lock. The owner's callback comes
 // later, so that it finds its connection counted. The connection's place is free before that, so
-// that there is room for another one when Stats.Live says so.
+// that there is room for another one when Stats.Live says so. What Live is made of is counted
+// last, so that all other counts include the connection by then.
 func (s *Shard) part(c *Conn, p *endRecord) {
 	s.leave(c)
+	if !p.stays {
+		s.counts.part(p, s.clock)
+	}
 	switch {
 	case p.stays:
 		s.counts.released.Add(1)
 	case p.err == nil:
 		s.counts.gone.Add(1)
 	default:
-		s.counts.ended.Add(1)
 		p.phase.ended[p.err.Reason].Add(1)
 		if p.err.Reason == ReasonShed && p.err.Cause != "" {
 			s.tracker.causes.of(clip(p.err.Cause)).Add(1)
 		}
-	}
-	if !p.stays {
-		s.counts.part(p, s.clock)
+		s.counts.ended.Add(1)
 	}
 	s.tracker.ends.part(c.owner, p)
 	s.checkEmpty()

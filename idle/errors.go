@@ -7,7 +7,8 @@ import (
 )
 
 // Reason says why a connection has ended: it names the limit that has passed, or the operation
-// that ended the connection. The zero Reason means none.
+// that ended the connection. The zero Reason means none. Another version of this package may have
+// other values; store what String returns.
 type Reason uint8
 
 // The reasons. First there is one for each limit of a [Policy].
@@ -49,8 +50,12 @@ type TimeoutError struct {
 	Phase   string        // Policy.Name of the connection's phase
 	Limit   time.Duration // as configured, for a rate its Grace; 0 for operations
 	Rate    Rate          // as configured, if the limit is a minimum rate
-	Elapsed time.Duration // the time that has passed: at least Limit (less Heartbeat.Jitter), and exact to two ticks; for operations, since the last use, a farewell of OnDrain included
-	Cause   string        // for operations: the cause that was given to Shed or End
+
+	// Elapsed is the time that has passed, exact to two ticks. For a limit, it's at least Limit
+	// (less Heartbeat.Jitter). For an operation, it's the time since the last use of the
+	// connection, and a farewell of OnDrain counts as use.
+	Elapsed time.Duration
+	Cause   string // for operations: the cause passed to Shed or End, or why Rekey ended the connection
 }
 
 // Error returns the phase, setting, limit or rate, and elapsed time. The text contains "i/o

@@ -209,3 +209,54 @@ func TestHandshakesOfALateKey(t *testing.T) {
 		r.track(&late.conn, &late)
 	})
 }
+
+// TestHandshakeEndsWithItsPolicy replaces the policy of a phase by one that is no handshake.
+// Connections in that phase don't count any more.
+func TestHandshakeEndsWithItsPolicy(t *testing.T) {
+	greeting := Policy{PhaseTimeout: time.Hour, Handshake: true}
+	onBoth(t, greeting, nil, func(r *rig) {
+		login := r.phaseOf(greeting)
+		r.mustHold(Capacity{Handshakes: 2, HandshakesPerKey: 2, Key: func(any) string { return "same" }})
+		stays, goesOn := r.peer(), r.peer()
+		r.do(func() { goesOn.Enter(login) })
+		if err := login.SetPolicy(Policy{PhaseTimeout: time.Hour}); err != nil {
+			r.Fatal(err)
+		}
+		r.wait(time.Second)
+		r.peer()
+		if err := r.tryTrack(new(Conn), &peer{}); !errors.Is(err, ErrFull) {
+			r.Errorf("a third one in the handshake: %v", err)
+		}
+		r.do(func() { goesOn.Stop(); stays.Stop() })
+		r.peer()
+	})
+}
+
+// TestHandshakeEndsBesideTrack replaces the policy by one without a handshake while Track runs.
+// The connection isn't counted as one in the handshake later.
+func TestHandshakeEndsBesideTrack(t *testing.T) {
+	greeting := Policy{PhaseTimeout: time.Hour, Handshake: true}
+	onDriver(t, greeting, nil, func(r *rig) {
+		asked := false
+		r.mustHold(Capacity{Handshakes: 1, PerKey: 10, Key: func(any) string {
+			if !asked {
+				asked = true
+				r.mustHold(Capacity{})
+				if err := r.SetPolicy(Policy{PhaseTimeout: time.Hour}); err != nil {
+					r.Error(err)
+				}
+				r.wait(time.Second) // the walk has visited all connections
+			}
+			return "key"
+		}})
+		r.peer()
+		r.wait(time.Second)
+		if err := r.SetPolicy(greeting); err != nil {
+			r.Fatal(err)
+		}
+		r.mustHold(Capacity{Handshakes: 1})
+		if err := r.tryTrack(&Conn{}, &peer{}); err != nil {
+			r.Errorf("the first one in the handshake: %v", err)
+		}
+	})
+}

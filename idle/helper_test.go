@@ -53,13 +53,6 @@ const quietTicks = 64
 // defaultTick is that of trackers under test.
 const defaultTick = 10 * time.Millisecond
 
-// sleepOften has the clock of a new tracker, in a bubble, fall asleep and be woken all
-// the time.
-func sleepOften(t *Tracker) {
-	synctest.Wait()
-	t.clock.Tune(clock.Tuning{Each: t.clock.Tick, Burst: 2 * t.clock.Tick, Few: 2, Need: 2, Most: 4})
-}
-
 // A rig is a tracker under test, in a bubble. Its connections live on a shard
 // that the driver owns, or on an event loop.
 type rig struct {

@@ -12,14 +12,18 @@ import (
 // owner is the value that was passed to Track with the connection.
 //
 // On a loop-driven [Shard], all functions are called on the loop, and none may
-// block. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
-// goroutines of their own and may block, while Probe, Unsent and Expire are called in
-// passes, and must neither block nor call runtime.Goexit. Passes of several shards may call them at the same time, for
-// different connections. A panic in a function is logged and counted, and does
+// block. A function that ends the loop's goroutine (runtime.Goexit) may leave an operation
+// unfinished. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
+// goroutines of their own and may block. When many connections are due at once, as many
+// goroutines run. Probe, Unsent and Expire are called in passes, and must neither block nor call
+// runtime.Goexit. The same goes for Options.OnPass, Options.Label, Options.Setting, Capacity.Key
+// and Shed.Filter. Passes of several shards may call them at the same time, for different
+// connections. A panic in a function is logged and counted, and does
 // not affect other connections.
 type Hooks struct {
 	// Ping sends the peer a message that it has to answer. An active [Heartbeat]
-	// requires it. If Ping fails or blocks, a miss follows as if the ping had
+	// requires it. It must not return before it has written, because what is written
+	// later counts as use. If Ping fails or blocks, a miss follows as if the ping had
 	// stayed unanswered. While it blocks it is not called again.
 	Ping func(owner any) error
 
@@ -29,8 +33,8 @@ type Hooks struct {
 	// while OnTimeout runs, and its result is then ignored. No limit of the connection is checked
 	// meanwhile, so a write in OnTimeout needs a deadline. Activity while it runs prevents the
 	// timeout, so an adapter must not report what its user writes here. After it has
-	// returned false for IdleTimeout, Out of the next SocketState is ignored, because it may be
-	// about a farewell that was written here.
+	// returned false for IdleTimeout, the field Out of the next SocketState is ignored, because it
+	// may be about a farewell that was written here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended by an operation. Expire
@@ -43,10 +47,10 @@ type Hooks struct {
 	// it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
-	// Probe returns what the owner can find out about a connection that is about to be ended. about
-	// is the limit that seems to have passed, except MaxAge and PhaseTimeout, or the reason of an
-	// operation that ends connections that aren't busy. After an OnTimeout it may be called again
-	// for the same limit. What it returns may affect other limits too.
+	// Probe returns what the owner can find out about a connection that is about to be ended. Its
+	// second argument names the limit that seems to have passed, or the reason of an operation
+	// that ends only connections that aren't busy. Probe isn't called for MaxAge and PhaseTimeout.
+	// After an OnTimeout it may be called again for the same limit. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
 	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A
@@ -86,14 +90,19 @@ type SocketState struct {
 	// OutEmpty says that no bytes wait to be sent or acknowledged.
 	OutEmpty bool
 
+	// Sending says that bytes that were written before are still being sent, to a peer that
+	// receives them slowly. An operation that spares busy connections waits for it, because the peer
+	// may lose these bytes if the connection is closed, above all if it sends something meanwhile.
+	Sending bool
+
 	// NotWriting says that no bytes wait to be sent, although the last report was
 	// [Conn.AwaitWrite] or [Conn.RestartWrite]. The limits of writing start over.
 	NotWriting bool
 
 	// Doubt, if not 0, says that bytes may have been sent that long ago without the owner
-	// noticing, because the queue's length is unchanged if as many bytes were added as left. It
-	// delays WriteTimeout only. IdleTimeout doesn't need it, because the bytes that were added have
-	// been reported.
+	// noticing. An owner that only knows the length of the queue doesn't notice if as many bytes
+	// were added as have left. Doubt delays WriteTimeout only. IdleTimeout doesn't need it, because the bytes that were added
+	// have been reported.
 	Doubt time.Duration
 
 	// Unread says that input is waiting to be read. It counts as activity, but not twice in a

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -209,4 +210,50 @@ func TestRateKeptInAPause(t *testing.T) {
 		k.AwaitRead()
 		r.dies(&k.peer, time.Now(), time.Second, ReasonMinReadRate)
 	})
+}
+
+// TestKeepOfASuspendedWait has OnTimeout keep a connection while its wait is suspended. The limit
+// starts over when the wait is resumed, and only that time.
+func TestKeepOfASuspendedWait(t *testing.T) {
+	const limit, answer = 10 * time.Second, time.Second
+	for _, write := range []bool{false, true} {
+		t.Run(fmt.Sprintf("write %v", write), func(t *testing.T) {
+			onDriver(t, Policy{ReadTimeout: limit, WriteTimeout: limit}, nil, func(r *rig) {
+				k := r.keeper(func(*TimeoutError) bool { time.Sleep(answer); return true })
+				suspend, resume, await, pause := k.SuspendRead, k.ResumeRead, k.AwaitRead, k.PauseRead
+				if write {
+					k.PauseRead()
+					suspend, resume, await, pause = k.SuspendWrite, k.ResumeWrite, k.AwaitWrite, k.PauseWrite
+					k.AwaitWrite()
+				}
+				asked := func(n int, when string) {
+					r.Helper()
+					if len(k.asked) != n {
+						r.Fatalf("%s: asked %d times, want %d", when, len(k.asked), n)
+					}
+				}
+				var w Wait
+				r.wait(limit + r.late())
+				asked(1, "after the limit")
+				suspend(&w)
+				r.wait(answer)
+				resume(&w)
+				r.wait(limit - defaultTick)
+				asked(1, "resumed after the answer")
+				r.wait(defaultTick + r.late())
+				asked(2, "after the limit, resumed")
+				pause()
+				r.wait(answer)
+				await()
+				r.wait(limit / 2)
+				w = Wait{}
+				suspend(&w)
+				resume(&w)
+				r.wait(limit/2 - 2*defaultTick)
+				asked(2, "in another wait")
+				r.wait(2*defaultTick + r.late())
+				asked(3, "after the limit of another wait")
+			})
+		})
+	}
 }

@@ -366,6 +366,37 @@ func TestTrackAfterRefusal(t *testing.T) {
 	})
 }
 
+// TestEndBesideKey ends a connection while its Key runs, as the walk after a SetCapacity and
+// Rekey call it. The connection isn't counted then, not even for a moment.
+func TestEndBesideKey(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		first, second := &peer{}, &peer{}
+		stops := false
+		key := func(owner any) string {
+			if stops && owner == any(first) {
+				first.Stop()
+			}
+			return "key"
+		}
+		if err := r.SetCapacity(Capacity{PerKey: 1, Key: key}); err != nil {
+			r.Fatal(err)
+		}
+		r.track(&first.Conn, first)
+		keys := r.Tracker.keys.Load()
+		r.do(func() {
+			stops = true
+			keys.leave(&first.Conn) // as if it had been tracked before there was a limit
+			if err := keys.enter(&first.Conn, first, true); err != nil {
+				r.Error(err)
+			}
+		})
+		if n := keys.count["key"].all; n != 0 {
+			r.Errorf("%d connections are counted after the end of the only one", n)
+		}
+		r.track(&second.Conn, second)
+	})
+}
+
 // TestPassLetsGoOfWhatItHasSettled looks at what a pass leaves behind.
 func TestPassLetsGoOfWhatItHasSettled(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {

@@ -3,6 +3,8 @@ package idle
 import (
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // odd is no multiple of a tick, nor is any sum of it that the tests use.
@@ -227,10 +229,10 @@ func TestElapsedIsTrueToTheTick(t *testing.T) {
 
 // TestLongestTimeout has a limit of as many ticks as are allowed.
 func TestLongestTimeout(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: maxTicks * defaultTick}, nil, func(r *rig) {
+	onBoth(t, Policy{IdleTimeout: clock.MaxTicks * defaultTick}, nil, func(r *rig) {
 		p, since := r.peer(), time.Now()
-		r.wait(maxTicks*defaultTick + time.Minute)
-		if len(p.expired) != 1 || p.at.Sub(since) > maxTicks*defaultTick+r.late() {
+		r.wait(clock.MaxTicks*defaultTick + time.Minute)
+		if len(p.expired) != 1 || p.at.Sub(since) > clock.MaxTicks*defaultTick+r.late() {
 			r.Errorf("not timed out after %v, but looked at %d times", time.Since(since), r.Stats().Checks)
 		}
 	})

@@ -452,3 +452,24 @@ func TestProgressAfterClose(t *testing.T) {
 		}
 	})
 }
+
+// TestShedWaitsForOnTimeout begins a Shed while OnTimeout of a connection is running. When OnTimeout
+// has kept the connection, it has its turn, unless that has made it too active for the Shed.
+func TestShedWaitsForOnTimeout(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: 10 * time.Second}, nil, func(r *rig) {
+		for _, least := range []time.Duration{0, time.Second} {
+			k := r.keeper(func(*TimeoutError) bool { time.Sleep(5 * time.Second); return true })
+			r.wait(10*time.Second + r.late())
+			o := r.mustShed(Shed{Idle: least})
+			r.wait(2 * time.Second)
+			if p := o.Progress(); len(k.asked) != 1 || len(k.expired) != 0 || p.Left != 1 {
+				r.Errorf("while OnTimeout runs: asked %v, expired %v, %+v", k.asked, k.expired, p)
+			}
+			r.finishesIn(o, 4*time.Second)
+			if ends := least == 0; ends == k.Live() {
+				r.Errorf("idle for %v: live %v", least, k.Live())
+			}
+			k.Stop()
+		}
+	})
+}

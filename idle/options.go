@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"runtime"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Errors returned when the API is misused.
@@ -29,15 +31,15 @@ type Options struct {
 	Tick time.Duration
 
 	// Shards is the number of sets in which connections are kept, each with its
-	// own lock. The default is GOMAXPROCS.
+	// own lock. The default is GOMAXPROCS when New is called.
 	Shards int
 
 	// Budget limits how long the driver may work on timeouts within a tick, and how long a pass
 	// on an event loop may take. The default is half a tick. The rest is deferred to the next
-	// tick. Then passes over several shards run at the same time, so the driver may take the
-	// budget on each processor. Expired connections take priority over those that only need
-	// rescheduling. After a pass, a loop is left alone for as long as the pass took, a tick at most.
-	// Stats.Deferred counts the timeouts that are late because of the budget, and
+	// tick. While anything is deferred, passes over several shards run at the same time, so the
+	// driver may take the budget on each processor. Expired connections take priority over those
+	// that only need rescheduling. After a pass, a loop is left alone for as long as the pass took, a tick at most.
+	// Stats.Deferred counts the timeouts that are late, for this or another reason, and
 	// Stats.BacklogAge is how long the oldest deferred connection has been waiting.
 	Budget time.Duration
 
@@ -59,19 +61,19 @@ type Options struct {
 	// it at the same time.
 	OnPass func(took time.Duration)
 
-	// Label returns the name of a connection in [End], [Info] and the log. It is called when the
-	// connection ends, and when it is listed, by the goroutine that ends it or in a pass, and on
-	// the loop if there is one. It may be called for several connections at the same time, and
-	// must not block. Only the first 128 bytes are kept. The default is the peer's address as
-	// text: what the owner's method KnownAddr returns or, without that, RemoteAddr. An owner
-	// whose RemoteAddr may block, such as behind the PROXY protocol, needs a KnownAddr that
-	// returns nil until the address is known.
+	// Label returns the name of a connection in [End], [Info] and the log. It is called when
+	// the connection ends or is listed: on the loop if there is one, otherwise in a pass or by
+	// the goroutine that ends the connection. It may be called for several connections at the
+	// same time, and must not block. Only the first 128 bytes are kept. The default is the
+	// peer's address as text: what the owner's method KnownAddr returns or, without that,
+	// RemoteAddr. An owner whose RemoteAddr may block, such as behind the PROXY protocol, needs
+	// a KnownAddr that returns nil until the address is known.
 	Label func(owner any) string
 
-	// Setting, if not nil, returns what users call the limit that ends connections of a
-	// phase for a reason, or "" if that is the field of [Policy]. It is for adapters that
-	// make policies of settings of their own. Errors, ends, metrics and pages have these
-	// names. Setting must not block.
+	// Setting, if not nil, returns the user's name of a limit, given the phase and the reason
+	// with which it ends connections. It returns "" if that name is the field of [Policy]. It is
+	// for adapters that make policies of settings of their own. Errors, ends, metrics and pages
+	// have these names. Setting must not block.
 	Setting func(phase string, r Reason) string
 
 	// OnEnds, if not nil, receives each connection once, after it has ended for any reason. It
@@ -85,7 +87,7 @@ type Options struct {
 
 const (
 	minTick       = time.Millisecond
-	maxTick       = 10 * time.Second // maxTicks such ticks, times a few, must fit a Duration
+	maxTick       = 10 * time.Second // clock.MaxTicks such ticks, times a few, must fit a Duration
 	defaultLinger = time.Second
 	maxShards     = 1 << 12
 )
@@ -111,8 +113,8 @@ func (o *Options) complete(tick time.Duration) (Options, error) {
 		return full, fmt.Errorf("idle: Options.Shards is %d; it must be 1 to %d, or 0 for GOMAXPROCS", full.Shards, maxShards)
 	case full.Budget < 0 || full.Budget > full.Tick:
 		return full, fmt.Errorf("idle: Options.Budget is %v; it must be at most the tick of %v, or 0 for half of it", full.Budget, full.Tick)
-	case full.ReapDelay > maxTicks*full.Tick:
-		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, maxTicks*full.Tick, defaultLinger)
+	case full.ReapDelay > clock.MaxTicks*full.Tick:
+		return full, fmt.Errorf("idle: Options.ReapDelay is %v; it must be at most %v, or 0 for %v", full.ReapDelay, clock.MaxTicks*full.Tick, defaultLinger)
 	}
 	return full, checkDuration("Options.ReapDelay", full.ReapDelay)
 }

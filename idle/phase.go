@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // Phase is a [Policy] prepared for the connections of one tracker. Any number of
@@ -27,7 +28,7 @@ type Phase struct {
 	clock *clock.Clock // the tracker's
 	ended *reasonCount // of all phases with the name of policy
 
-	limits  []terms // those that are on
+	limits  []deadlines.Terms // those that are on
 	in, out direction
 	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
 	aged    bool   // MaxAge is on
@@ -39,6 +40,7 @@ type direction struct {
 	perByte uint64 // ticks that a byte pays for, as 32.32; 0 without a minimum rate
 	credit  int64  // ticks that bytes can pay for in advance, as 32.32
 	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
+	silence uint32 // ReadTimeout or WriteTimeout, in ticks; more than any without one
 }
 
 // mostCredit is how long bytes can pay for in advance. Without a bound, a peer that has moved a
@@ -98,9 +100,9 @@ func (t *Tracker) renew(ph *Phase, p Policy) {
 func newPhase(k *clock.Clock, p Policy) *Phase {
 	inTicks := func(d time.Duration) int64 { return int64((d + k.Tick - 1) / k.Tick) }
 	ph := &Phase{
-		policy: p, clock: k, soonest: maxTicks + 1,
-		in:  direction{perByte: perByte(p.MinReadRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
-		out: direction{perByte: perByte(p.MinWriteRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: maxTicks + 1},
+		policy: p, clock: k, soonest: clock.MaxTicks + 1,
+		in:  direction{perByte: perByte(p.MinReadRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: clock.MaxTicks + 1, silence: clock.MaxTicks + 1},
+		out: direction{perByte: perByte(p.MinWriteRate, k.Tick), credit: ticks(inTicks(mostCredit)), soonest: clock.MaxTicks + 1, silence: clock.MaxTicks + 1},
 	}
 	for r := ReasonIdle; r < numLimits; r++ {
 		l := &limits[r]
@@ -108,15 +110,15 @@ func newPhase(k *clock.Clock, p Policy) *Phase {
 		if allowed == 0 {
 			continue
 		}
-		t := terms{limit: l, reason: r, allowed: allowed, ticks: inTicks(allowed)}
-		first := t.ticks
+		t := deadlines.Terms{Limit: uint8(r), Counts: l.counts, Ticks: inTicks(allowed)}
+		first := t.Ticks
 		switch {
 		case r == ReasonMaxAge:
-			t.jitter, t.grace = inTicks(p.MaxAgeJitter), inTicks(p.MaxAgeGrace)
+			t.Jitter, t.Grace = inTicks(p.MaxAgeJitter), inTicks(p.MaxAgeGrace)
 		case r == ReasonHeartbeat && !p.Heartbeat.Passive:
-			t.interval, t.pong, t.misses = inTicks(p.Heartbeat.Interval), inTicks(p.Heartbeat.Timeout), p.Heartbeat.misses()
-			t.jitter = min(inTicks(p.Heartbeat.Jitter), t.interval)
-			first = max(1, t.interval-max(0, t.jitter-1))
+			t.Interval, t.Pong, t.Misses = inTicks(p.Heartbeat.Interval), inTicks(p.Heartbeat.Timeout), p.Heartbeat.misses()
+			t.Jitter = min(inTicks(p.Heartbeat.Jitter), t.Interval)
+			first = max(1, t.Interval-max(0, t.Jitter-1))
 		}
 		ph.limits = append(ph.limits, t)
 		ph.bringsUp(l.counts, first)
@@ -127,21 +129,23 @@ func newPhase(k *clock.Clock, p Policy) *Phase {
 }
 
 // bringsUp records that a limit with this clock may come due after the given number of ticks.
-func (p *Phase) bringsUp(from clockOf, ticks int64) {
+func (p *Phase) bringsUp(from deadlines.Basis, ticks int64) {
 	after := uint32(ticks) + 1
 	switch from {
-	case ofLife:
+	case deadlines.OfLife:
 		p.aged = true
 		return
-	case ofReads:
+	case deadlines.OfReads:
 		p.in.counted = ticks
 		p.in.soonest = min(p.in.soonest, after)
-	case ofRead:
+	case deadlines.OfRead:
+		p.in.silence = after
 		p.in.soonest = min(p.in.soonest, after)
-	case ofWrites:
+	case deadlines.OfWrites:
 		p.out.counted = ticks
 		p.out.soonest = min(p.out.soonest, after)
-	case ofWrite:
+	case deadlines.OfWrite:
+		p.out.silence = after
 		p.out.soonest = min(p.out.soonest, after)
 	}
 	p.soonest = min(p.soonest, after)
@@ -178,12 +182,12 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // million of them in less than a second.
 //
 // Some limits need an account that the old policy may not have kept: ReadTotal, the minimum
-// rates, and a Heartbeat of the other form. These count from the call.
+// rates, and a Heartbeat that was off or of the other form. These count from the call.
 //
-// If p has no Name, it keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
+// If p has no Name, the phase keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
 // closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
-// Heartbeat but connections were tracked with Hooks that have no Ping, or if new connections would
-// get a policy that [Tracker.SetCapacity] refuses. Then nothing changes.
+// Heartbeat but connections were tracked with Hooks that have no Ping, or if the phase
+// is [Tracker.Initial] and p conflicts with the [Capacity] that is set. Then nothing changes.
 func (ph *Phase) SetPolicy(p Policy) error {
 	if ph == nil {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")
@@ -263,13 +267,17 @@ func (t *Tracker) settleEnds() {
 // out of the wheel follows in replace. If both followed at once, a wait that begins meanwhile
 // could lose what one of them has let off: see flow.await.
 func followed(s *Shard, c *Conn) {
-	if p := c.phase.Load(); p == p.latest() {
+	p := c.phase.Load()
+	if !p.latest().policy.Handshake {
+		c.Established()
+	}
+	if p == p.latest() {
 		return
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if c.Live() && c.timer.Pending() && c.follow(s.clock) {
-		if m := (moment{now: s.clock.Recent()}); int32(c.placed.Load()-uint32(c.next(m).at)) > 0 {
+		if m := (clock.Moment{Now: s.clock.Recent()}); int32(c.placed.Load()-uint32(c.next(m).At)) > 0 {
 			s.place(&c.entry, m)
 		}
 	}

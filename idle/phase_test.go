@@ -126,7 +126,7 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 		timed := r.phaseOf(Policy{PhaseTimeout: time.Second})
 		p.begin(timed, next)
 		p.phase.Store(timed)
-		r.own[0].ping(&p.Conn)
+		r.own[0].ping(&p.Conn, decision{stamp: p.shard.stamp()})
 		if got := p.pinged.Load(); got != next {
 			r.Errorf("the phase that began at %d has begun at %d", next.Bits(), got.Bits())
 		}
@@ -138,12 +138,29 @@ func TestPingTakesBackNoPhase(t *testing.T) {
 func TestErrorIsOfOnePhase(t *testing.T) {
 	onDriver(t, Policy{Name: "first", IdleTimeout: time.Second}, &Options{Shards: 1}, func(r *rig) {
 		p := r.peer()
-		v := decision{phase: r.Tracker.phase, moment: momentOf(r.clock)}
-		v.now += 1000
-		v.deadline = p.look(v.phase, v.moment)
+		v := decision{phase: r.Tracker.phase, Moment: r.clock.Moment()}
+		v.Now += 1000
+		v.Deadline = p.look(v.phase, v.Moment)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
 		if err := p.shard.errorOf(&v); err.Phase != "first" || err.Limit != time.Second {
 			r.Errorf("%v", err)
+		}
+	})
+}
+
+// TestEnterWhileDraining enters a phase with a longer MaxAge when the owner has been asked to finish.
+// It isn't asked again, and the connection ends after the age and the grace of that phase.
+func TestEnterWhileDraining(t *testing.T) {
+	onBoth(t, Policy{MaxAge: 10 * time.Second, MaxAgeGrace: 5 * time.Second}, nil, func(r *rig) {
+		next := r.phaseOf(Policy{MaxAge: time.Minute, MaxAgeGrace: 10 * time.Second})
+		p, since := &toldTwice{}, time.Now()
+		r.track(&p.Conn, p)
+		r.wait(12 * time.Second)
+		r.do(func() { p.Enter(next) })
+		r.lives(&p.peer, 58*time.Second-1)
+		r.dies(&p.peer, since.Add(70*time.Second), 0, ReasonMaxAge)
+		if p.drained != 1 {
+			r.Errorf("told %d times", p.drained)
 		}
 	})
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // Policy sets the limits of a connection. Every field is off when zero, and must
-// not be negative.
+// not be negative. No limit may be longer than 2²⁸ ticks, which are 31 days with a tick of 10 ms.
 //
 // Durations are rounded up to whole ticks. No limit takes effect before it has
 // passed, and each takes effect at most this much later:
@@ -22,8 +24,8 @@ import (
 //     each of the Misses.
 //
 // If one limit turns out not to have passed when it's checked, a timeout by another one may come a
-// tick later than that. If two pass in the same tick, the error names the one whose [Reason] comes
-// first.
+// tick later than this list says. If two pass in the same tick, the error names the one whose
+// [Reason] comes first.
 //
 // Three limits are on a total time, no matter whether bytes move. This is how they differ:
 //
@@ -61,22 +63,26 @@ type Policy struct {
 	// ReadTotal limits the total time in which the server waits for bytes, since tracking began
 	// or this policy was last entered. Bytes that arrive don't extend it. It's for input that has
 	// to be complete by some time, such as the header of a request. Waits are measured exactly,
-	// even those shorter than a tick. ReadTotal can't be combined with MinReadRate, which extends
-	// such a limit with each byte.
+	// even those shorter than a tick. ReadTotal can't be combined with MinReadRate, with which
+	// each byte gives the peer more time.
 	ReadTotal time.Duration
 
 	// WriteTimeout limits how long bytes wait to be sent without any being sent.
 	WriteTimeout time.Duration
 
 	// PhaseTimeout limits the time under this policy, since tracking began or the
-	// policy was last entered. Nothing extends it.
+	// policy was last entered. Only an OnTimeout that keeps the connection extends it.
 	PhaseTimeout time.Duration
 
-	// MaxAge limits the time since tracking began. Nothing extends it.
+	// MaxAge limits the time since tracking began. Only an OnTimeout that keeps the connection
+	// extends it; [Conn.Age] has an exception.
 	// MaxAgeJitter adds a random time up to its value to the limit of each
 	// connection, so that connections made together do not end together. With a
 	// MaxAgeGrace, the owner is asked to finish when MaxAge has passed
-	// ([Hooks].OnDrain), and the connection ends that much later.
+	// ([Hooks].OnDrain), and the connection ends that much later. A connection that is older than
+	// MaxAge when it gets a policy with MaxAge and MaxAgeGrace has the whole grace from then on. The
+	// owner is asked only once. If the connection then enters another phase, it ends when its age
+	// reaches the MaxAge plus the MaxAgeGrace of the new phase.
 	MaxAge       time.Duration
 	MaxAgeJitter time.Duration
 	MaxAgeGrace  time.Duration
@@ -84,16 +90,17 @@ type Policy struct {
 	Heartbeat Heartbeat
 
 	// MinReadRate and MinWriteRate limit slow peers. The rate is an average since the phase
-	// began, over the time in which the server waited for bytes, or bytes waited to be sent.
-	// Waits are measured exactly, even those shorter than a tick. For MinWriteRate, the bytes
-	// count that the peer acknowledged during those waits, if the system reports their number
-	// (TCP on Linux). Otherwise those count that the kernel accepted.
+	// began (a fast peer's lead is limited, see [Rate]), over the time in which the server waited
+	// for bytes, or bytes waited to be sent. Waits are measured exactly, even those shorter than a tick. MinWriteRate counts the
+	// bytes that the peer acknowledged during those waits, if the system reports their number
+	// (TCP on Linux), and otherwise the bytes that the kernel accepted.
 	MinReadRate  Rate
 	MinWriteRate Rate
 }
 
-// Heartbeat distinguishes a silent peer from a dead one. It is off when Interval
-// is zero.
+// Heartbeat distinguishes a silent peer from a dead one. It is off when all
+// fields are zero. An Interval of zero beside other fields is an error, so leave all of them out if
+// a client asks for no keepalive.
 //
 // In the active form, the owner is asked to ping ([Hooks].Ping) when nothing has arrived for
 // Interval. If nothing arrives within Timeout after the ping, that's a miss, and the owner is
@@ -108,18 +115,23 @@ type Policy struct {
 // So a silent peer is timed out after Interval + Misses*Timeout in the active form, and after
 // Misses*Interval + Timeout in the passive one.
 //
+// The keep-alive of TCP, which package net turns on, finds hosts that have vanished, but no
+// processes that hang. A Heartbeat finds both, so it makes that superfluous.
+//
 // A ping and its answer show that the peer is alive, but they don't count as use of the
 // connection. IdleTimeout, evictions, the order of a [Tracker.Drain], Shed.Idle, [Conn.Idle] and
-// a [Census] go by use. The Heartbeat itself, ReadTimeout and WriteTimeout go by any byte.
+// a [Census] go by use. An active Heartbeat and ReadTimeout go by any byte that arrives,
+// WriteTimeout by any that is sent, and a passive Heartbeat by beats only.
 //
-// A tracker doesn't know the protocol. It assumes that the first output reported while Hooks.Ping
-// runs is the ping, and that the first input after it is the answer. If a message crosses the
-// ping, the message is mistaken for the answer, and the answer counts as use a round trip later.
-// If a ping or an answer is reported in several parts, only the first part doesn't count as use.
-// A beat counts as use if an adapter reports the read in which it came. In HTTP/2, a connection
-// is in use while a stream is open. PING, SETTINGS and other frames between streams aren't use.
-// If a peer may leave a ping unanswered because it has just sent something else, set CountsAsUse.
-// Otherwise IdleTimeout may take that message for the answer.
+// A tracker doesn't know the protocol. It assumes that the first output reported while
+// Hooks.Ping runs is the ping, and that the first input after it is the answer. If a message
+// crosses the ping, the message is mistaken for the answer. The real answer, which comes a
+// round trip later, then counts as use. If a ping or an answer is reported in several parts, all but the first
+// count as use. A beat counts as use if an adapter reports the read in which it came. In
+// HTTP/2, a connection is in use while a stream is open. PING, SETTINGS and other frames
+// between streams aren't use. If a peer may leave a ping unanswered because it has just sent
+// something else, set CountsAsUse. Otherwise that message may be taken for the answer, and
+// doesn't restart IdleTimeout.
 //
 // A Heartbeat doesn't limit how often a peer beats. To do that, count the beats with a
 // rate limiter and call [Conn.End]; package idlenet has an example.
@@ -131,8 +143,8 @@ type Heartbeat struct {
 
 	// Jitter makes each Interval shorter by up to its value. By how much differs between
 	// connections, so that connections made together aren't pinged together. It must be at most
-	// the Interval, and is only for the active form. A silent peer may be timed out by up to
-	// Jitter earlier.
+	// the Interval, and is only for the active form. A silent peer may be timed out
+	// earlier, by up to Jitter.
 	Jitter time.Duration
 
 	// CountsAsUse makes pings and their answers count as use of the connection. IdleTimeout
@@ -199,7 +211,7 @@ func (p *Policy) validate(tick time.Duration) error {
 	if len(p.Name) > mostLabel {
 		return fmt.Errorf("idle: Name of a policy has %d bytes (%.20q...); use at most %d", len(p.Name), p.Name, mostLabel)
 	}
-	longest := maxTicks * tick
+	longest := clock.MaxTicks * tick
 	for f := range fields {
 		switch value := f.value(p); {
 		case value < 0:

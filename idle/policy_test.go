@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // TestPolicyRefused checks that what makes no sense is refused, by an error
@@ -94,7 +96,7 @@ func TestOptionsRefused(t *testing.T) {
 // TestNoOverflow checks the longest heartbeat, whose parts are fine by
 // themselves, at a tick at which their product is more than a time.Duration.
 func TestNoOverflow(t *testing.T) {
-	h := Heartbeat{Interval: maxTicks * 10 * time.Second, Misses: 100, Passive: true}
+	h := Heartbeat{Interval: clock.MaxTicks * 10 * time.Second, Misses: 100, Passive: true}
 	refused(t, "overflow", Policy{Heartbeat: h}, &Options{Tick: 10 * time.Second}, []string{"Heartbeat.Misses", "100"})
 }
 
@@ -122,7 +124,7 @@ func TestPolicyAccepted(t *testing.T) {
 		{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Minute, Misses: 100}},
 		{Heartbeat: Heartbeat{Interval: time.Second, Passive: true}},
 		{MinReadRate: Rate{1, time.Second}, MinWriteRate: Rate{1 << 30, time.Second}},
-		{IdleTimeout: maxTicks * 10 * time.Millisecond},
+		{IdleTimeout: clock.MaxTicks * 10 * time.Millisecond},
 		{Name: "handshake", PhaseTimeout: 10 * time.Millisecond, IdleTimeout: time.Second, MaxAge: time.Hour},
 	} {
 		tr, err := New(p, nil)

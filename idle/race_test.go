@@ -194,10 +194,6 @@ func TestRace(t *testing.T) {
 	}
 }
 
-type plain struct{ expired atomic.Int32 }
-
-func (o *plain) Expire(*TimeoutError) { o.expired.Add(1) }
-
 // TestRaceTrackerClose closes a tracker while connections come and go.
 func TestRaceTrackerClose(t *testing.T) {
 	for begun := time.Now(); time.Since(begun) < raceTime()/2; {

@@ -167,3 +167,88 @@ func TestRekeyBesideAWalk(t *testing.T) {
 		}
 	})
 }
+
+// TestRekeyRefusesInADrain refuses a connection that a Drain waits for, because its OnTimeout is
+// running. It ends at once and once only, although OnTimeout keeps it, and the Drain counts it as
+// gone.
+func TestRekeyRefusesInADrain(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		if err := r.SetCapacity(Capacity{PerKey: 1, Key: keyOfLeaver}); err != nil {
+			r.Fatal(err)
+		}
+		var holder, p leaver
+		var o *Operation
+		busy := r.phaseOf(Policy{NoInterrupt: true})
+		hooks := hooksOf(&p)
+		hooks.OnTimeout = func(any, *TimeoutError) bool {
+			p.key = "same"
+			var err error
+			if o, err = r.Drain(Drain{}); err != nil {
+				r.Error(err)
+			}
+			time.Sleep(time.Second)
+			if p.Rekey() {
+				r.Error("it may stay")
+			}
+			p.End("again")
+			return true
+		}
+		r.do(func() {
+			holder.key = "same"
+			track := r.Tracker.Track
+			if r.shard != nil {
+				track = r.shard.Track
+			}
+			if err := errors.Join(track(&holder.Conn, &holder, hooksOf(&holder)), track(&p.Conn, &p, hooks)); err != nil {
+				r.Error(err)
+			}
+			holder.Enter(busy) // the Drain waits for it
+		})
+		r.wait(10 * time.Second)
+		if len(p.expired) != 1 || p.expired[0].Reason != ReasonEvict || len(p.reaped) != 1 {
+			r.Errorf("expired: %v; reaped %d times", p.expired, len(p.reaped))
+		}
+		r.do(func() { holder.Stop() })
+		<-o.Done()
+		if pr, st := o.Progress(), r.Stats(); st.Live != 0 || st.Evicted != 1 || pr.Gone+pr.Ended != pr.Met || pr.Left != 0 {
+			r.Errorf("%+v; %+v", pr, st)
+		}
+	})
+}
+
+// TestRekeyDecidesOnce: a connection that an earlier Rekey has had ended isn't allowed by a later
+// one, though there is room again. Otherwise its request would be executed, and cut. The earlier one
+// comes while Track runs, or after it.
+func TestRekeyDecidesOnce(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+			var ended []*TimeoutError
+			hooks := &Hooks{Expire: func(_ any, err *TimeoutError) { ended = append(ended, err) }}
+			r.mustHold(Capacity{PerKey: 1, Key: keyOfLate})
+			holder := &lateKey{t: t, asked: true}
+			late := &lateKey{t: t, asked: !early}
+			r.do(func() {
+				if err := r.shard.Track(&holder.conn, holder, hooks); err != nil {
+					r.Error(err)
+				}
+				if !early {
+					late.asked = false
+				}
+				if err := r.shard.Track(&late.conn, late, hooks); err != nil {
+					r.Error(err)
+				}
+				if !early && late.conn.Rekey() {
+					r.Error("allowed, though there is no room")
+				}
+				holder.conn.Stop()
+				if late.conn.Rekey() {
+					r.Error("allowed, though it's about to end")
+				}
+			})
+			r.wait(time.Second)
+			if len(ended) != 1 || ended[0].Reason != ReasonEvict {
+				r.Errorf("ended %v", ended)
+			}
+		})
+	}
+}

@@ -138,7 +138,7 @@ func (r *rig) alive() {
 
 type lateParter struct{ reaper }
 
-func (*lateParter) Part(*TimeoutError) { time.Sleep(10 * time.Second) }
+func (*lateParter) OnEnd(*TimeoutError) { time.Sleep(10 * time.Second) }
 
 type retirer struct {
 	peer
@@ -262,4 +262,35 @@ func TestTrackCountsBeforeItLooks(t *testing.T) {
 	if st := tr.Stats(); st.Tracked != 1 || st.Closed != 1 {
 		t.Errorf("%+v", st)
 	}
+}
+
+// A stuckPinger's Ping blocks until the channel is closed.
+type stuckPinger struct {
+	reaper
+	returns chan struct{}
+}
+
+func (p *stuckPinger) Ping() error { <-p.returns; return nil }
+
+// TestRetireBesidePingThatHangs: a connection that has timed out is reaped, though the Ping of
+// another one, which has been stopped, doesn't return.
+func TestRetireBesidePingThatHangs(t *testing.T) {
+	onDriver(t, Policy{Heartbeat: Heartbeat{Interval: time.Minute, Timeout: time.Minute}, PhaseTimeout: 2 * time.Second}, nil, func(r *rig) {
+		lingers, hangs := &stuckPinger{}, &stuckPinger{returns: make(chan struct{})}
+		beat := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Minute}})
+		r.track(&lingers.Conn, lingers)
+		r.track(&hangs.Conn, hangs)
+		hangs.Enter(beat)
+		r.wait(2*time.Second + 500*time.Millisecond)
+		if len(lingers.expired) != 1 || len(lingers.reaped) != 0 {
+			r.Fatal(lingers.expired, lingers.reaped)
+		}
+		r.CloseWhenEmpty()
+		hangs.Stop()
+		r.wait(time.Hour)
+		if len(lingers.reaped) != 1 {
+			r.Errorf("reaped %v", lingers.reaped)
+		}
+		close(hangs.returns)
+	})
 }

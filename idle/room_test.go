@@ -232,12 +232,11 @@ func TestKeysOfThoseThatAreThere(t *testing.T) {
 		half.conn.shard, half.conn.owner, half.conn.hooks = s, half, hooksOf(half)
 		half.conn.start(s.stamp())
 		half.conn.phase.Store(tr.phase)
-		keys, err := s.admit(&half.conn, half, false)
-		if err != nil {
+		if err := s.admit(&half.conn, half, false); err != nil {
 			t.Fatal(err)
 		}
 		set()
-		if err := s.enroll(&half.conn, keys, false); err != nil {
+		if err := s.enroll(&half.conn, nil, false); err != nil {
 			t.Fatal(err)
 		}
 		g := &guest{}
@@ -310,6 +309,63 @@ func TestQuotasAreForgotten(t *testing.T) {
 		}
 		if len(q.of) > 2*fewQuotas {
 			t.Errorf("%d are kept", len(q.of))
+		}
+	})
+}
+
+// TestKeyReplacedDuringTrack replaces Key while Track calls it. The connection counts by the new
+// Key.
+func TestKeyReplacedDuringTrack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := New(Policy{IdleTimeout: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		set := func(key func(any) string) {
+			if err := tr.SetCapacity(Capacity{PerKey: 1, Key: key}); err != nil {
+				t.Error(err)
+			}
+		}
+		set(func(any) string {
+			set(func(any) string { return "new" })
+			time.Sleep(time.Second) // the walk that counts has been here
+			return "old"
+		})
+		var first, second guest
+		if err := tr.Track(&first.conn, &first, hooksOf(&first)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.Track(&second.conn, &second, hooksOf(&second)); !errors.Is(err, ErrFull) {
+			t.Errorf("the second of a key that may have one: %v", err)
+		}
+		first.conn.Stop()
+		if keys := tr.keys.Load(); len(keys.of) > 0 || len(keys.count) > 0 {
+			t.Errorf("left: %v, %v", keys.of, keys.count)
+		}
+	})
+}
+
+// A lifter calls a function when it is probed.
+type lifter struct {
+	guest
+	lift func()
+}
+
+func (l *lifter) Examine() SocketState { l.lift(); return SocketState{} }
+
+// TestCapacityLiftedInProbe lifts the capacity while it is decided whether a connection is evicted.
+func TestCapacityLiftedInProbe(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		l := &lifter{lift: func() { r.mustHold(Capacity{}) }}
+		r.track(&l.conn, l)
+		r.wait(time.Second)
+		r.mustHold(Capacity{MaxConns: 1})
+		late := &guest{}
+		r.track(&late.conn, late)
+		r.wait(time.Second)
+		if st := r.Stats(); st.Evicted != 0 || st.Live != 2 {
+			r.Errorf("%+v", st)
 		}
 	})
 }

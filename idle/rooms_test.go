@@ -19,11 +19,9 @@ var closed = map[string]struct {
 	to     string
 	except []string // names that may be used all the same
 }{
-	"conn_deadline":  {to: "engine", except: []string{"clock"}}, // what is due, and why, is computed from plain values
 	"conn_limits":    {to: "engine"},
 	"conn":           {to: "control", except: []string{"leave"}}, // a connection that ends gives its place back
 	"stats":          {to: "control"},                            // who looks on changes nothing
-	"control_queue":  {to: "engine", except: []string{"byStamp", "byLaterStamp", "candidate", "conn", "last"}},
 	"engine_place":   {to: "stats", except: []string{"reschedules", "counters"}},
 	"engine_mailbox": {to: "stats", except: []string{"forget"}},
 }

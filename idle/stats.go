@@ -8,26 +8,26 @@ import (
 )
 
 // Stats holds counts since a tracker was made, over all its shards. Each count is exact. They
-// aren't loaded at the same moment, so they may disagree slightly while connections come and go.
-// Otherwise Tracked plus Adopted is the sum of Live, Closed, Released, all of TimedOut, Drained,
-// Shed and Evicted.
+// aren't loaded at the same moment, so they may disagree slightly while connections come and
+// go. At rest, Tracked plus Adopted is the sum of Live, Closed, Released, all of TimedOut,
+// Drained, Shed and Evicted.
 //
 // A connection that moves to another tracker, or comes back to this one, is counted as Released
 // and then as Adopted. So over all trackers, Tracked counts each connection once, and so do Live
 // and the counts of ends. One that was released and not adopted is open without limits.
 type Stats struct {
 	Tracked  uint64            // new connections tracked so far
-	Live     uint64            // of Tracked and Adopted, the ones still tracked
-	Closed   uint64            // of Tracked and Adopted, the ones closed by their owners or handed back by [Tracker.Close]
-	TimedOut map[Reason]uint64 // the same, the ones timed out; only limits that some have passed
-	Drained  uint64            // the same, the ones ended by Tracker.Drain
-	Shed     uint64            // the same, the ones ended by Tracker.Shed or Conn.End
-	Evicted  uint64            // the same, the ones ended to make room for others
+	Live     uint64            // of Tracked and Adopted, those still tracked
+	Closed   uint64            // of Tracked and Adopted, those closed by their owners or handed back by [Tracker.Close]
+	TimedOut map[Reason]uint64 // of Tracked and Adopted, those timed out, by limit; limits that none has passed are left out
+	Drained  uint64            // of Tracked and Adopted, those ended by Tracker.Drain
+	Shed     uint64            // of Tracked and Adopted, those ended by Tracker.Shed or Conn.End
+	Evicted  uint64            // of Tracked and Adopted, those ended to make room for others, or by a Rekey beyond a limit of the Capacity
 
 	Adopted  uint64 // connections that [Tracker.Adopt] has tracked; not in Tracked
 	Released uint64 // of Tracked and Adopted, those left open by [Conn.Release]
 
-	Causes  map[string]uint64 // Shed by the first 128 bytes of the causes; beyond 100 the rest as "(others)"
+	Causes  map[string]uint64 // the count Shed, by cause (its first 128 bytes); after 100 causes the rest as "(others)"
 	Refused uint64            // connections that were not tracked because of the [Capacity]
 
 	RefusedKey  uint64 // of Refused, those because of PerKey
@@ -37,8 +37,8 @@ type Stats struct {
 
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
-	Misses   uint64 // pings that were not answered; a passive Heartbeat has none
-	Deferred uint64 // timeouts that came at least a tick late; a stall counts only from its end; shortening a limit can make many late at once
+	Misses   uint64 // pings that were not answered; those of a passive Heartbeat aren't counted
+	Deferred uint64 // timeouts that came at least a tick late, not counting the time in which the process was stalled; shortening a limit can make many late at once
 	Panics   uint64 // panics in callbacks
 
 	Checks           uint64 // checks of a connection because its slot came up
@@ -60,8 +60,8 @@ type Stats struct {
 
 	EndsLost uint64 // ends that were not reported, because Options.OnEnds was too slow
 
-	// These are histograms over all connections that have ended, for any reason, except Lateness
-	// and PassTime. Released connections aren't included. Times are in whole ticks.
+	// Lifetime and Idle cover all connections that have ended, for whatever reason. Those that were
+	// released aren't included. Times are in whole ticks.
 	Lifetime Histogram // how long they were tracked; see Conn.Age
 	Idle     Histogram // how long before the end the last use was
 	Lateness Histogram // of those that were timed out by a limit: how long after they were due

@@ -8,6 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
+	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
 // A Query selects which connections a [Tracker.Census] lists, and their order. The zero
@@ -29,7 +33,7 @@ const (
 	Unlisted   Sort = iota // none is listed
 	MostIdle               // the longest time without activity first
 	Oldest                 // the greatest age first
-	NextToEnd              // the soonest to end if nothing moves first
+	NextToEnd              // first the one that ends soonest, if nothing moves until then
 	MostMisses             // the most unanswered pings first
 	MostUnsent             // the most bytes that wait for the peer first
 	numSorts
@@ -46,16 +50,16 @@ type Census struct {
 	Idle   Histogram // time since their last use, see [Conn.Idle]
 	Age    Histogram // see [Conn.Age]
 
-	// Unsent is how many bytes wait for peers, on WithUnsent connections. Only connections on
-	// which a write waits count, and only if the adapter knows how much waits: idlegnet counts
+	// Unsent is how many bytes wait for peers, and WithUnsent on how many connections. Only those
+	// on which a write waits count, and only if the adapter knows how much waits: idlegnet counts
 	// what gnet holds back; idlenet and the HTTP adapters count the kernel's send buffer, on
 	// Linux only.
 	Unsent     uint64
 	WithUnsent int
 
 	tracker *Tracker
-	at      moment
-	ending  []uint32    // ending[i] is how many end within i ticks from at.now on
+	at      clock.Moment
+	ending  []uint32    // ending[i] is how many end within i ticks from at.Now on
 	list    []candidate // the first one is the first of the order
 }
 
@@ -68,15 +72,16 @@ type PhaseCensus struct {
 // Census visits all connections, in the passes of their shards, and counts them. No activity
 // waits for it, and nothing is allocated for a connection that is not listed. Times are as of
 // Census.At. Activity after that may be included already. Each connection that is there
-// throughout is counted once. A connection that ends meanwhile may be left out, and a connection
-// that is tracked meanwhile usually is. So if many connections come and go while the census runs,
-// Census.Live is lower than [Stats].Live, which is exact. Several censuses run one after the
-// other.
+// throughout is counted once. A connection that ends meanwhile may be left out. One that is
+// tracked meanwhile usually is left out. So if many connections come and go while the census
+// runs, Census.Live is lower than [Stats].Live, which is exact. Several censuses run one after
+// the other.
 //
 // Census fails if q is invalid, with [ErrClosed] if the tracker is closed, and with the error of
 // ctx if ctx is done first, for example because an event loop is blocked. Any goroutine may call
 // it, but callbacks that run in a pass must not, because they would wait for themselves. These
-// are Expire, Probe, Options.Label, and all callbacks on a loop.
+// are Expire, Probe, Unsent, OnPass, the Filter of an operation, the functions of Options and
+// Capacity except OnEnds, and all callbacks on a loop.
 func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 	t.mustBeMade()
 	if q.Sort >= numSorts {
@@ -103,7 +108,7 @@ func (t *Tracker) Census(ctx context.Context, q Query) (*Census, error) {
 // Ending returns how many connections end within d of c.At if nothing moves: no byte, no
 // beat, no close. Those that are overdue are included. d is at most a minute.
 func (c *Census) Ending(d time.Duration) (n int) {
-	within := int64((c.at.elapsed+min(d, forecastFor)-c.tracker.clock.Slack)/c.tracker.clock.Tick) - c.at.now
+	within := int64((c.at.Elapsed+min(d, forecastFor)-c.tracker.clock.Slack)/c.tracker.clock.Tick) - c.at.Now
 	if within < 0 {
 		return 0
 	}
@@ -157,7 +162,7 @@ func newCount(t *Tracker, q Query) *counting {
 // run before that. n.mu must be held.
 func (n *counting) begin() {
 	if c := n.census; c.At.IsZero() {
-		c.At, c.at = time.Now(), momentOf(c.tracker.clock)
+		c.At, c.at = time.Now(), c.tracker.clock.Moment()
 	}
 }
 
@@ -179,7 +184,7 @@ func (n *counting) meet(s *Shard, c *Conn) {
 	if n.stopped || !c.Live() {
 		return
 	}
-	snap := snapshot{moment: census.at}
+	snap := deadlines.Snapshot{Moment: census.at}
 	e.snapshot(&snap)
 	active, born := e.lastUse(), e.born.Load()
 	census.Live++
@@ -191,23 +196,23 @@ func (n *counting) meet(s *Shard, c *Conn) {
 		n.listed = n.sort != Unlisted && (n.phases == nil || slices.Contains(n.phases, name))
 	}
 	n.inPhase.Live++
-	census.Idle.note(census.at.since(active))
-	census.Age.note(census.at.since(born))
+	census.Idle.note(census.at.Since(active))
+	census.Age.note(census.at.Since(born))
 	if unsent > 0 {
 		census.Unsent += uint64(unsent)
 		census.WithUnsent++
 	}
-	misses := snap.misses(&phase.policy)
-	f := snap.forecast(phase.limits)
-	if f.end.terms != nil {
-		if in := max(f.end.at-census.at.now, 0); in < int64(len(census.ending)) {
+	misses := missed(&snap, &phase.policy)
+	f := snap.Forecast(phase.limits)
+	if f.End.Terms != nil {
+		if in := max(f.End.At-census.at.Now, 0); in < int64(len(census.ending)) {
 			census.ending[in]++
 		}
 	}
 	if !n.listed {
 		return
 	}
-	key := uint32(census.at.now + maxTicks) // of those that do not end
+	key := uint32(census.at.Now + clock.MaxTicks) // of those that do not end
 	switch {
 	case n.sort == MostIdle:
 		key = active.Bits()
@@ -217,14 +222,14 @@ func (n *counting) meet(s *Shard, c *Conn) {
 		key = uint32(-misses)
 	case n.sort == MostUnsent:
 		key = uint32(-min(unsent, math.MaxInt32))
-	case f.end.terms != nil:
-		key = uint32(f.end.at)
+	case f.End.Terms != nil:
+		key = uint32(f.End.At)
 	}
 	if last := len(n.met) - 1; last < 0 || len(n.met[last]) == pieceOf {
 		n.met = append(n.met, make([]candidate, 0, pieceOf))
 	}
 	last := &n.met[len(n.met)-1]
-	*last = append(*last, candidate{c, key})
+	*last = append(*last, candidate{Conn: c, Last: key})
 }
 
 // unsent returns how many bytes wait for c's peer, as far as its owner can tell.
@@ -233,7 +238,7 @@ func (s *Shard) unsent(c *Conn) (n int) {
 	if ask == nil || !c.out.waits() || !c.Live() {
 		return 0
 	}
-	s.tracker.calls.guard("Unsent", func() { n = max(ask(c.owner), 0) })
+	s.tracker.calls.Guard("Unsent", func() { n = max(ask(c.owner), 0) })
 	return n
 }
 
@@ -252,7 +257,7 @@ func (n *counting) finish() *Census {
 	}
 	c.list = slices.Concat(n.met...)
 	n.met, n.stopped = nil, true
-	slices.SortFunc(c.list, byStamp)
+	slices.SortFunc(c.list, turns.ByLast)
 	c.Took = time.Since(c.At)
 	return c
 }
@@ -306,11 +311,11 @@ func (t *Tracker) describe(ctx context.Context, all []candidate) ([]Info, error)
 		}
 	}
 	for i, c := range all {
-		s := c.conn.shard
+		s := c.Conn.shard
 		if !s.do(func() {
 			defer one()
-			if ctx.Err() == nil && c.conn.Live() {
-				infos[i] = s.info(c.conn)
+			if ctx.Err() == nil && c.Conn.Live() {
+				infos[i] = s.info(c.Conn)
 			}
 		}) {
 			one()
@@ -331,66 +336,24 @@ func (t *Tracker) describe(ctx context.Context, all []candidate) ([]Info, error)
 
 // info describes c.
 func (s *Shard) info(c *Conn) Info {
-	e, m := &c.entry, momentOf(s.clock)
+	e, m := &c.entry, s.clock.Moment()
 	phase := e.phase.Load().latest()
 	i := Info{
 		Label: s.tracker.ends.label(c.owner), Owner: c.owner, Phase: phase.policy.Name,
-		Age: m.since(e.born.Load()), IdleIn: m.since(e.in.stamp.Load()), IdleOut: m.since(e.out.stamp.Load()),
+		Age: m.Since(e.born.Load()), IdleIn: m.Since(e.in.stamp.Load()), IdleOut: m.Since(e.out.stamp.Load()),
 		Busy: e.isBusy(), Unsent: s.unsent(c),
 		of: c,
 	}
-	snap := snapshot{moment: m}
+	snap := deadlines.Snapshot{Moment: m}
 	e.snapshot(&snap)
-	i.Misses = snap.misses(&phase.policy)
-	f := snap.forecast(phase.limits)
-	until := func(d deadline) time.Duration { return -m.after(d.at) + s.clock.Slack }
-	if f.next.terms != nil {
-		i.Next, i.NextIn, i.NextBy = f.next.what.String(), until(f.next), f.next.terms.reason
+	i.Misses = missed(&snap, &phase.policy)
+	f := snap.Forecast(phase.limits)
+	until := func(d deadlines.Deadline) time.Duration { return -m.After(d.At) + s.clock.Slack }
+	if f.Next.Terms != nil {
+		i.Next, i.NextIn, i.NextBy = f.Next.What.String(), until(f.Next), Reason(f.Next.Terms.Limit)
 	}
-	if f.end.terms != nil {
-		i.EndsIn, i.EndsBy = until(f.end), f.end.terms.reason
+	if f.End.Terms != nil {
+		i.EndsIn, i.EndsBy = until(f.End), Reason(f.End.Terms.Limit)
 	}
 	return i
-}
-
-// A forecast says what happens to a connection if nothing moves: no byte, no beat, no close.
-type forecast struct {
-	next deadline // of the first thing that happens
-	end  deadline // by which the connection ends; terms is nil if it does not
-}
-
-// forecast computes what happens to s under the given limits. If nothing moves, no limit depends
-// on another one, so the connection ends at the earliest of their ends.
-func (s *snapshot) forecast(of []terms) (f forecast) {
-	s.silent = true
-	f.next = next(s, of)
-	for i := range of {
-		d := next(s, of[i:i+1])
-		if d.terms == nil {
-			continue
-		}
-		if d.what != end {
-			d = s.endAfter(d)
-		}
-		if f.end.terms == nil || d.at < f.end.at {
-			f.end = d
-		}
-	}
-	return f
-}
-
-// endAfter returns when a limit ends the connection, if d is the limit's next event. Each event
-// happens in a pass, so not before s.now, and the next event counts from the end of that tick.
-func (s *snapshot) endAfter(d deadline) deadline {
-	t, left := d.terms, 0 // misses that are left after d
-	switch d.what {
-	case ping:
-		left = t.misses
-	case miss:
-		left = t.misses - misses(s.state) - 1
-	case drain:
-		at := max(d.at, s.now) + 1 + t.grace
-		return deadline{at: at, from: at - (d.at - d.from) - t.grace, what: end, terms: t}
-	}
-	return deadline{at: max(d.at, s.now) + int64(left)*(t.pong+1), from: s.end(s.in.last), what: end, terms: t}
 }

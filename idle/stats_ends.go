@@ -10,86 +10,29 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/idlewheel/idlewheel/idle/internal/batch"
+	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// ends are the ends that a tracker keeps and reports. Each end is added by the
-// goroutine that ends the connection, and reported by another one, so no pass waits for
-// the user. That goroutine exists only while there are ends to report.
+// ends records how connections end, so that they are kept and reported.
 type ends struct {
-	tracker *Tracker
+	*batch.Reporter[End]
 
-	on   atomic.Bool // ends are recorded
-	lost atomic.Uint64
-	full chan struct{} // wakes the reporter when many are waiting
-
-	running running // the reporter; separate from other callbacks, because those must not wait for the user
-
-	mu        sync.Mutex // guards what follows
-	ring      []End      // the last ones
-	next      uint64     // how many have been kept in ring
-	waiting   []End      // to be reported
-	reporting bool       // the reporter exists
+	calls *callbacks.Runner
+	name  func(owner any) string // Options.Label
+	on    atomic.Bool            // ends are recorded
 }
 
-const (
-	keptEnds    = 1024
-	mostWaiting = 1 << 16
-)
-
-// add records an end.
-func (n *ends) add(e End) (startReporter bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ring == nil {
-		n.ring = make([]End, 0, keptEnds)
+// init prepares n for the ends of t.
+func (n *ends) init(t *Tracker) {
+	n.calls, n.name = &t.calls, t.opts.Label
+	var report func([]End)
+	if onEnds := t.opts.OnEnds; onEnds != nil {
+		report = func(all []End) { t.calls.Guard("OnEnds", func() { onEnds(all) }) }
+		n.on.Store(true)
 	}
-	if len(n.ring) < keptEnds {
-		n.ring = append(n.ring, e)
-	} else {
-		n.ring[n.next%keptEnds] = e
-	}
-	n.next++
-	switch {
-	case n.tracker.opts.OnEnds == nil:
-		return false
-	case len(n.waiting) == mostWaiting:
-		n.lost.Add(1)
-		return false
-	}
-	if n.waiting = append(n.waiting, e); len(n.waiting) == mostWaiting/2 {
-		select {
-		case n.full <- struct{}{}:
-		default:
-		}
-	}
-	startReporter = !n.reporting
-	n.reporting = true
-	return startReporter
-}
-
-// recent returns the ends that are kept, the newest first.
-func (n *ends) recent() []End {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := make([]End, len(n.ring))
-	for i := range all {
-		all[i] = n.ring[(n.next-1-uint64(i))%keptEnds]
-	}
-	return all
-}
-
-// take returns the ends that wait, and collects later ones in buf. If there are none, the
-// reporter has to end.
-func (n *ends) take(buf []End) []End {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := n.waiting
-	n.waiting = buf[:0]
-	if len(all) == 0 {
-		n.waiting, n.reporting = nil, false
-	}
-	return all
+	n.Reporter = batch.New(t.opts.Tick, t.stop, report)
 }
 
 // part records the end of a connection, if ends are recorded.
@@ -101,43 +44,20 @@ func (n *ends) part(owner any, p *endRecord) {
 	if p.err != nil {
 		e.Reason, e.Setting, e.Phase, e.Cause = p.err.Reason, p.err.Setting, p.err.Phase, clip(p.err.Cause)
 	}
-	if n.add(e) {
-		n.running.begin()
-		go n.running.run(n.report)
-	}
-}
-
-// report is the reporter. It collects for a tick before each report, unless the tracker
-// is closed.
-func (n *ends) report() {
-	timer := time.NewTimer(n.tracker.opts.Tick)
-	defer timer.Stop()
-	for buf := []End(nil); ; timer.Reset(n.tracker.opts.Tick) {
-		select {
-		case <-timer.C:
-		case <-n.full:
-		case <-n.tracker.stop:
-		}
-		buf = n.take(buf)
-		if len(buf) == 0 {
-			return
-		}
-		n.tracker.calls.guard("OnEnds", func() { n.tracker.opts.OnEnds(buf) })
-		clear(buf)
-	}
+	n.Add(e)
 }
 
 // begin asks for the address of a new connection, the default label, so that it's known at the
 // end.
 func (n *ends) begin(owner any) {
 	if n.on.Load() {
-		n.tracker.calls.guard("KnownAddr", func() { knownAddr(owner) })
+		n.calls.Guard("KnownAddr", func() { knownAddr(owner) })
 	}
 }
 
 // label returns the label of a connection.
 func (n *ends) label(owner any) (label string) {
-	n.tracker.calls.guard("Label", func() { label = n.tracker.opts.Label(owner) })
+	n.calls.Guard("Label", func() { label = n.name(owner) })
 	return clip(label)
 }
 
@@ -161,7 +81,7 @@ func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 		logger = slog.Default()
 	}
 	var mu sync.Mutex
-	var limit logLimit
+	var limit callbacks.LogLimit
 	return func(ends []End) {
 		ctx, at := context.Background(), level.Level()
 		if !logger.Enabled(ctx, at) {
@@ -170,7 +90,7 @@ func LogEnds(logger *slog.Logger, level slog.Leveler) func(ends []End) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range ends {
-			leftOut, ok := limit.allow(e.Time)
+			leftOut, ok := limit.Allow(e.Time)
 			if !ok {
 				continue
 			}
@@ -203,7 +123,7 @@ type End struct {
 
 	Setting string // the limit's, as in [TimeoutError]; empty for operations
 	Phase   string // Policy.Name of its phase
-	Cause   string // of [Tracker.Shed] and [Conn.End]; the first 128 bytes
+	Cause   string // of [Tracker.Shed], [Conn.End] and [Conn.Rekey]; the first 128 bytes
 	Label   string // see Options.Label
 
 	Age  time.Duration // see [Conn.Age]
@@ -252,8 +172,8 @@ func (e *entry) endRecord() endRecord {
 // part notes and counts the age and idle time of a connection that has ended, in whole ticks,
 // rounded down.
 func (n *counters) part(p *endRecord, k *clock.Clock) {
-	m := moment{now: k.Recent() - 1} // an activity is at the end of its tick at the latest
-	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.now-m.tick(stamp), 0)) * k.Tick }
+	m := clock.Moment{Now: k.Recent() - 1} // an activity is at the end of its tick at the latest
+	since := func(stamp clock.Stamp) time.Duration { return time.Duration(max(m.Now-m.Tick(stamp), 0)) * k.Tick }
 	p.age, p.idle = since(p.born), since(p.active)
 	n.lifetime.note(p.age)
 	n.idle.note(p.idle)

@@ -21,7 +21,8 @@ type Histogram struct {
 	// BucketBound(i-1).
 	Buckets [NumBuckets]uint64
 
-	// SumMicros is the sum of all durations in microseconds. Each counts in whole ones. A
+	// SumMicros is the sum of all durations in microseconds. Each duration is rounded down to
+	// whole microseconds. A
 	// time.Duration could not hold the lifetimes of a million connections of a day each.
 	SumMicros uint64
 }
@@ -47,8 +48,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Quantile returns the duration that a share q of all durations, from 0 to 1, does not
-// exceed. It is the bound of a bucket, so it may be up to twice as long. It is 0 if h is empty.
+// Quantile returns the duration that a share q of all durations does not exceed. q is from 0 to
+// 1. The result is the bound of a bucket, so it may be up to twice as long. It is 0 if h is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(h.Count())))
 	sum := uint64(0)

@@ -90,7 +90,7 @@ func newStress(t *testing.T, seed uint64) *stress {
 	s.ends.told, s.ends.reasons = map[string]int{}, map[Reason]uint64{}
 	first := racePolicy
 	first.Name = "phase 0"
-	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), ReapDelay: 5 * time.Second, Label: s.label, OnEnds: s.onEnds}
+	opts := &Options{Tick: time.Millisecond, Shards: 1 + int(seed%3), ReapDelay: time.Minute, Label: s.label, OnEnds: s.onEnds}
 	tr, err := New(first, opts)
 	if err != nil {
 		t.Fatal(err)

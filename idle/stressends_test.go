@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/batch"
 )
 
 // stressedEnds are the ends that a stress was told of. The reporter alone uses what is not
@@ -130,14 +132,14 @@ func (s *stress) recall(*rand.Rand) {
 		}
 		labels[e.Label] = true
 	}
-	if st := s.tracker.Stats(); len(recent) > keptEnds || st.Tracked < st.Live {
+	if st := s.tracker.Stats(); len(recent) > batch.Kept || st.Tracked < st.Live {
 		s.t.Errorf("seed %d: %d recent ends, %+v", s.seed, len(recent), st)
 	}
 }
 
 // checkEnds makes up the balance of ends. All connections have ended.
 func (s *stress) checkEnds(st Stats) {
-	s.tracker.ends.running.await(context.Background())
+	s.tracker.ends.Running.Await(context.Background())
 	n := &s.ends
 	told, twice := uint64(0), 0
 	for _, times := range n.told {

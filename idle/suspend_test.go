@@ -166,3 +166,37 @@ func TestTotalOfSuspendedWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestSuspendBesideRate suspends waits for longer than the Grace of a minimum rate, but not than
+// ReadTimeout or WriteTimeout. These go on, though bytes that were received before have paid for the rate.
+func TestSuspendBesideRate(t *testing.T) {
+	const limit = 10 * time.Second
+	rate := Rate{BytesPerSecond: 1000, Grace: time.Second}
+	for reason, policy := range map[Reason]Policy{
+		ReasonRead:  {ReadTimeout: limit, MinReadRate: rate},
+		ReasonWrite: {WriteTimeout: limit, MinWriteRate: rate},
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			onBoth(t, policy, nil, func(r *rig) {
+				p := r.peer()
+				suspend, resume := p.SuspendRead, p.ResumeRead
+				r.do(func() { p.Received(50_000) }) // 50 s
+				if reason == ReasonWrite {
+					suspend, resume = p.SuspendWrite, p.ResumeWrite
+					r.do(func() { p.AwaitWrite(); p.Sent(50_000) })
+				}
+				var w Wait
+				waited := time.Duration(0)
+				for ; len(p.expired) == 0 && waited < 2*limit; waited += 4 * time.Second {
+					r.wait(4 * time.Second)
+					r.do(func() { suspend(&w) })
+					r.wait(2 * time.Second)
+					r.do(func() { resume(&w) })
+				}
+				if len(p.expired) != 1 || p.expired[0].Reason != reason || waited > limit+2*time.Second {
+					r.Errorf("after waits of %v: %v", waited, p.expired)
+				}
+			})
+		})
+	}
+}

@@ -3,11 +3,13 @@
 package idle
 
 import (
+	"bytes"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -50,13 +52,14 @@ func wordsOf(c *Conn) (names []string, at []unsafe.Pointer) {
 	return names, at
 }
 
-// TraceAll calls run until what it does with connections has made so many steps, and checks those.
-// When run returns, nobody may use the connections any more.
-func TraceAll(t *testing.T, steps int, run func()) {
+// TraceAll records every nth connection, and checks its steps. It calls run until there are so many
+// steps. Before run returns, it has to stop its servers.
+func TraceAll(t *testing.T, steps int, n uint64, run func()) {
 	tr, begun := newTracer(), time.Now()
+	var started atomic.Uint64
 	unwatched := func(at unsafe.Pointer, by *words.Stack) {
 		var c *Conn
-		if slices.ContainsFunc(by.Frames[:2], func(f runtime.Frame) bool { return strings.HasSuffix(f.Function, "(*state).start") }) {
+		if slices.ContainsFunc(by.Frames[:2], func(f runtime.Frame) bool { return strings.HasSuffix(f.Function, "(*state).start") }) && started.Add(1)%n == 0 {
 			tr.watch((*Conn)(unsafe.Add(at, -int(unsafe.Offsetof(c.state)))))
 		}
 	}
@@ -64,10 +67,23 @@ func TraceAll(t *testing.T, steps int, run func()) {
 	defer words.Unwatched.Store(nil)
 	for tr.steps < steps && !t.Failed() {
 		run()
+		for serversRun() {
+			time.Sleep(time.Millisecond)
+		}
 		tr.check(t)
 	}
 	tr.report(t)
 	t.Logf("%v", time.Since(begun))
+}
+
+// ofServers matches the stacks of goroutines that may use connections.
+var ofServers = regexp.MustCompile(`idlewheel/(adapters/|idle\.\(|.*\.serve)|net/http\.\(|fasthttp\.\(|gnet/v2\.\(|grpc[./].*\(\*`)
+
+// serversRun reports whether another goroutine than the caller's may use connections.
+func serversRun() bool {
+	stacks := make([]byte, 1<<20)
+	_, others, _ := bytes.Cut(stacks[:runtime.Stack(stacks, true)], []byte("\n\n"))
+	return ofServers.Match(others)
 }
 
 // watch records what is done to c, from now on if it's new.
@@ -123,7 +139,7 @@ type place struct {
 }
 
 var (
-	closure = regexp.MustCompile(`\.(func\d+|deferwrap\d+|gowrap\d+).*$`)
+	closure = regexp.MustCompile(`(\.(func|deferwrap|gowrap)\d+|-range\d+).*$`)
 
 	// aside are functions that only look at a connection, or that no program describes. They may
 	// be called in an operation, and are no steps of it.

@@ -36,23 +36,6 @@ func TestTraces(t *testing.T) {
 	t.Logf("%v", time.Since(begun))
 }
 
-// TestTracesOfSimulation is the same for worlds of the simulation, which do more.
-func TestTracesOfSimulation(t *testing.T) {
-	tr := newTracer()
-	for seed := int64(0); tr.steps < *traced && !t.Failed(); seed++ {
-		faults, _ := playWorld(t, traceOf(seed, 1000), func(t *testing.T) *world {
-			w := newWorld(t, seed, nil)
-			w.made = tr.watch
-			return w
-		})
-		for _, f := range faults {
-			t.Error(f.text)
-		}
-		tr.check(t)
-	}
-	tr.report(t)
-}
-
 // TestTracesOfALateByte delivers a byte after the last look of a pass, before the pass ends the
 // connection. That's a few instructions, so other traces hardly ever have it.
 func TestTracesOfALateByte(t *testing.T) {
@@ -81,6 +64,88 @@ func TestTracesOfALateByte(t *testing.T) {
 		p.Stop()
 		tr.check(t)
 	})
+}
+
+// TestTracesOfEnterBesideALateWait enters a phase when another goroutine has found that its wait
+// begins beyond the limit of all waits, and hasn't said so yet. In the new phase the wait isn't
+// overdue.
+func TestTracesOfEnterBesideALateWait(t *testing.T) {
+	p := Policy{ReadTotal: time.Second, MinWriteRate: Rate{1000, time.Second}}
+	for name, test := range map[string]struct{ pause, await func(*Conn) }{
+		"read":  {(*Conn).PauseRead, (*Conn).AwaitRead},
+		"write": {(*Conn).PauseWrite, (*Conn).AwaitWrite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, p, nil, true, func(r *rig) {
+				tr, p := newTracer(), &peer{}
+				tr.watch(&p.Conn)
+				next := r.phaseOf(Policy{ReadTotal: time.Hour, MinWriteRate: Rate{1, time.Hour}})
+				names, _ := wordsOf(&p.Conn)
+				late, entered := false, false
+				tr.logs[&p.Conn].Before = func(word int, by *words.Stack) {
+					says := slices.ContainsFunc(by.Frames, func(f runtime.Frame) bool {
+						name, _ := functionOf(f)
+						return name == "Conn.startWait"
+					})
+					if late && says && !entered && names[word] == "state" {
+						entered = true
+						p.Enter(next)
+					}
+				}
+				r.track(&p.Conn, p)
+				r.do(func() { // so no pass ends the connection meanwhile
+					p.PauseRead()
+					test.await(&p.Conn)
+					time.Sleep(3 * time.Second)
+					test.pause(&p.Conn)
+					late = true
+					test.await(&p.Conn)
+					if st := p.state.Load(); !entered || st&(overdueIn|overdueOut) != 0 {
+						t.Errorf("entered: %v, the state is %#x", entered, st)
+					}
+					p.Stop()
+				})
+				tr.check(t)
+			})
+		})
+	}
+}
+
+// TestTracesOfAKeepBesideResume resumes a wait when OnTimeout has kept the connection and has found
+// no wait to restart. The wait starts over all the same.
+func TestTracesOfAKeepBesideResume(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		onDriver(t, Policy{ReadTimeout: time.Second}, nil, func(r *rig) {
+			var w Wait
+			tr, k := newTracer(), &keeper{}
+			k.keep = func(*TimeoutError) bool { k.SuspendRead(&w); return true }
+			tr.watch(&k.Conn)
+			names, _ := wordsOf(&k.Conn)
+			resumed := false
+			tr.logs[&k.Conn].Before = func(word int, by *words.Stack) {
+				restarts := slices.ContainsFunc(by.Frames, func(f runtime.Frame) bool {
+					name, _ := functionOf(f)
+					return name == "entry.restartWait"
+				})
+				if beside && !resumed && restarts && names[word] == "state" {
+					resumed = true
+					k.ResumeRead(&w)
+				}
+			}
+			r.track(&k.Conn, k)
+			r.wait(time.Second + r.late())
+			if resumed != beside {
+				t.Fatalf("resumed: %v", resumed)
+			}
+			k.ResumeRead(&w)
+			r.wait(time.Second - 2*r.late())
+			if st := k.state.Load(); len(k.asked) != 1 || st&(keptIn|keptOut) != 0 {
+				t.Errorf("asked %d times, the state is %#x", len(k.asked), st)
+			}
+			k.Stop()
+			tr.check(t)
+		})
+	}
 }
 
 // A pingedProber is pinged and never answers, and always has unread input.
@@ -114,6 +179,7 @@ func TestFlagsOfModel(t *testing.T) {
 		granted: model.Granted, draining: model.Draining, overdueIn: model.OverdueIn, overdueOut: model.OverdueOut, over: model.Over,
 		listed: model.Listed, telling: model.Telling, ending: model.Ending, pingOut: model.PingOut, pongIn: model.PongIn,
 		evicting: model.Evicting, handshaking: model.Handshaking, entering: model.Entering, rekeyed: model.Rekeyed, dismissed: model.Dismissed,
+		keptIn: model.KeptIn, keptOut: model.KeptOut,
 		missMask: model.Misses,
 	} {
 		if flag != uint32(of) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/idlewheel/idlewheel/idle/internal/callbacks"
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
@@ -20,7 +21,7 @@ type Tracker struct {
 	phase  *Phase // the phase of new connections
 	opts   Options
 	linger int64 // Options.ReapDelay in ticks
-	calls  callbacks
+	calls  callbacks.Runner
 	anchor *anchor
 
 	own  []*Shard      // shards that the driver passes over
@@ -55,10 +56,9 @@ func (t *Tracker) init(opts Options) {
 	t.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
 	t.clock = clock.New(opts.Tick)
 	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
-	t.calls.logger = opts.Logger
-	t.room.tracker, t.ends.tracker = t, t
-	t.ends.full = make(chan struct{}, 1)
-	t.ends.on.Store(opts.OnEnds != nil)
+	t.calls.Logger = opts.Logger
+	t.room.tracker = t
+	t.ends.init(t)
 }
 
 // mustBeMade panics if t was not made by New.
@@ -77,7 +77,7 @@ func (t *Tracker) Setting(phase string, r Reason) string {
 	}
 	name := ""
 	if t.opts.Setting != nil {
-		t.calls.guard("Setting", func() { name = t.opts.Setting(phase, r) })
+		t.calls.Guard("Setting", func() { name = t.opts.Setting(phase, r) })
 	}
 	return cmp.Or(name, limits[r].setting)
 }
@@ -114,7 +114,8 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 //
 // When something is due, the driver calls execute, which must make the loop call pass once, soon,
 // and must not call pass itself. At most one pass is pending at a time. If execute fails, it is
-// called again at the next tick.
+// called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
+// longer are the exception. Options.Shards doesn't include shards of loops.
 //
 // NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute
 // is nil.
@@ -161,7 +162,7 @@ func (t *Tracker) operate(p plan) (*Operation, error) {
 func (t *Tracker) RecentEnds() []End {
 	t.mustBeMade()
 	t.ends.on.Store(true)
-	return t.ends.recent()
+	return t.ends.Recent()
 }
 
 // Stats returns the current counts.
@@ -172,8 +173,8 @@ func (t *Tracker) Stats() Stats {
 	st := t.past
 	st.Refused, st.RefusedKey, st.RefusedRate = t.refused.all.Load(), t.refused.key.Load(), t.refused.rate.Load()
 	st.RefusedHandshake = t.refused.handshake.Load()
-	st.Panics = t.calls.panics.Load()
-	st.EndsLost = t.ends.lost.Load()
+	st.Panics = t.calls.Panics()
+	st.EndsLost = t.ends.Lost()
 	for _, s := range slices.Concat(t.own, t.loops) {
 		s.counts.addTo(&st)
 		st.BacklogAge = max(st.BacklogAge, s.lateBy())

@@ -171,3 +171,29 @@ func TestSuspendedWait(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartWriteForgetsTheLastResponse: a write that took longer than the Grace doesn't count
+// for the next response, whose own write is over in time.
+func TestRestartWriteForgetsTheLastResponse(t *testing.T) {
+	const grace = 100 * time.Millisecond
+	for _, again := range []bool{false, true} {
+		inBubble(t, Policy{MinWriteRate: Rate{BytesPerSecond: 1, Grace: grace}}, nil, true, func(r *rig) {
+			p := r.peer()
+			r.wait(time.Second)
+			r.do(func() { // the loop is busy, so no pass runs in between
+				if again {
+					p.RestartWrite()
+					time.Sleep(2 * grace)
+					p.PauseWrite()
+				}
+				p.RestartWrite()
+				time.Sleep(2 * grace)
+				p.PauseWrite()
+			})
+			r.wait(time.Second)
+			if len(p.expired) != 0 {
+				r.Errorf("after another response %v: ended in a pause: %v", again, p.expired)
+			}
+		})
+	}
+}

@@ -88,7 +88,7 @@ func TestEvidenceAtTheWrap(t *testing.T) {
 func TestRefreshAtTheWrap(t *testing.T) {
 	var c Conn
 	c.start(clock.StampOf(1<<32 - 1))
-	c.refresh(1<<32 + 2*maxTicks)
+	c.refresh(1<<32 + 2*clock.MaxTicks)
 	if in, out := c.in.stamp.Load(), c.out.stamp.Load(); in.Asleep() || out.Asleep() {
 		t.Errorf("the stamps are %d and %d", in.Bits(), out.Bits())
 	}

@@ -26,12 +26,15 @@
 // the rest of a frame than the limits of a body allow, the connection is closed in the phase
 // "streams", by BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
 //
+// No setting limits the age of a connection. To end old ones, call Shed of the tracker with an Age
+// now and then: a request in progress is served first.
+//
 // # Slow clients
 //
 // A client that sends nothing of its body is cut after 5 s, by the grace of BodyRate. Every 240
-// bytes add a second to that, up to a minute. BodyTimeout, 30 s by default, ends a pause first
-// only if the client has earned more than 30 s. So a longer BodyTimeout alone allows pauses of
-// some 65 s. To allow longer ones, make the grace of BodyRate longer, or turn the rate off:
+// bytes that it sends earn it another second, a minute at most. So BodyRate ends a pause after 5 s
+// to 65 s, and BodyTimeout ends one after 30 s, by default. Whichever comes first ends it. To allow
+// a pause of several minutes, make both longer, or turn the rate off:
 //
 //	BodyRate: idle.Rate{BytesPerSecond: httplimits.Off}
 //
@@ -60,8 +63,11 @@
 //
 // A header or a body of HTTP/1 that takes too long is answered with 408, and a handler
 // that takes too long with 503, unless the response has begun. Then the connection is
-// closed. OnTimeout is called first, on its own goroutine. It may block, but shouldn't write
-// to the connection, because the adapter sends the answer.
+// closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
+// block, but shouldn't write to the connection, because the adapter sends the answer.
+//
+// A drain that doesn't wait any longer, or any other operation, cuts a request without an
+// answer, because the handler may go on with it.
 //
 // A request that arrives just as KeepAliveTimeout, a drain or an eviction ends its
 // connection is either answered, or the server never sees it. In that case its client gets
@@ -95,7 +101,7 @@
 //     open, it applies when the server next waits for its client, or when the client opens
 //     another stream.
 //   - Hijacked changes for connections that were hijacked with a limit. Those without a limit
-//     are not tracked, and never will be. A policy that Watch has applied does not change.
+//     aren't tracked, unless Watch is called. A policy that Watch has applied does not change.
 //   - Limits that SetLimits has given to a request stay. Fields that it left zero change.
 //
 // The tracker and the options in Idle can't change: each option must be zero or the same as

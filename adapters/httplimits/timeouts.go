@@ -86,9 +86,9 @@ type Timeouts struct {
 	// the request's context is cancelled. Otherwise net/http doesn't notice until the
 	// handler's next read of the body or its next write, which fails.
 	//
-	// fasthttp: the 503 is sent at once. The handler goes on, and the connection is
-	// closed when it returns. For a request without a body, the time counts from the
-	// start of the handler.
+	// fasthttp: the 503 is sent at once, but not to a pipelined request (see package
+	// idlefasthttp). The handler goes on, and the connection is closed when it returns. For a
+	// request without a body, the time counts from the start of the handler.
 	HandlerTimeout time.Duration
 
 	// WriteTimeout limits the time without progress while a response waits to be
@@ -114,18 +114,21 @@ type Timeouts struct {
 	//
 	// The error has [idle.ReasonShed] and the cause "max_unsent", by which Stats.Causes counts. A
 	// response that was cut ends with a reset. MaxUnsent needs Linux (not on 386 or s390x), where
-	// a write tells that it waits. sendfile doesn't, so with MaxUnsent files are copied instead.
+	// a write tells that it waits, and sockets that no library has wrapped, such as one for the
+	// PROXY protocol. sendfile doesn't, so with MaxUnsent files are copied instead.
 	//
 	// HTTP/2: it ends the connection with all its streams. Usually flow control stops the server
 	// before the buffer is full; then only WriteTimeout applies.
 	MaxUnsent int
 
 	// KeepAliveTimeout limits how long a connection waits for its next request.
-	// The default is 75 s, as in nginx. Most load balancers close their idle
-	// connections after 60 s, so they close them before the server does.
+	// The default is 75 s, as in nginx. It must be longer than a load
+	// balancer keeps idle connections, or clients get 502s: AWS ALB and nginx 60 s, but Traefik,
+	// Caddy, GCP and Envoy longer (docs/operations.md has a table).
 	//
 	// HTTP/2: it limits how long a connection may have no open stream, whatever
-	// other frames arrive. When it passes, the client gets a GOAWAY that still
+	// other frames arrive. It starts over while the client is still receiving a response that
+	// the kernel has accepted (Linux). When it passes, the client gets a GOAWAY that still
 	// accepts streams, and a PING. If the client opens a stream now, the stream is
 	// served. When the client has answered the PING, or after a second, it gets a
 	// GOAWAY with the last stream, and the connection is closed.

@@ -2,16 +2,18 @@ package httplimits
 
 import "github.com/idlewheel/idlewheel/idle"
 
-// Callbacks are functions that a watched connection calls; see Watch of the adapter. Each runs on a goroutine of its own, and any of them may be nil. A panic is
-// logged and counted.
+// Callbacks are functions that a watched connection calls; see Watch of the adapter. Each runs on a
+// goroutine of its own, and any of them may be nil. A panic is logged and counted.
 type Callbacks struct {
-	// Ping pings the peer. An active Heartbeat requires it.
+	// Ping pings the peer. An active Heartbeat requires it. It must not return before it has
+	// written, because what is written later counts as use.
 	Ping func() error
 
 	// OnDrain asks the peer to finish. It is called in a Shutdown, Drain or Shed, and the
 	// connection ends Drain.CloseDelay later. It is also called when the connection has passed
 	// MaxAge of its policy, and the connection ends when MaxAgeGrace has passed too. A WebSocket
-	// sends a close frame here, and goes on reading until the peer's has come.
+	// sends a message of its own here that asks the client to close. With a close frame, what the
+	// client is sending at that moment would be lost.
 	OnDrain func()
 
 	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout, or was

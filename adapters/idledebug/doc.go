@@ -62,8 +62,8 @@
 //
 // An id is valid for one tracker and one Handler. The id of a row is valid for a minute, or
 // until 100,000 more rows are listed. It can be used once. Two pages never show the same
-// connection if they have the same size and come from the same census. The field at tells
-// which census that is. If connections have ended since the census, a page may be short.
+// connection if they have the same size and come from the same census. The field
+// "at" says which census that is. If connections have ended since the census, a page may be short.
 //
 // # Phases
 //

@@ -42,12 +42,21 @@
 // request for too long is closed silently. The server's own log stays quiet, except for
 // timeouts in a chunked trailer, for which fasthttp makes an error of its own.
 //
+// Some clients send a blank line after a body, which begins no request. So if the first bytes of a
+// pipelined header end with a line, the header counts as begun only when more of it arrives.
+// Within TLS a blank line can't be recognized, and begins a header.
+//
 // There is no 408 in these cases:
 //
 //   - TLS together with MaxConnsPerIP, because fasthttp gives no way to write it;
 //   - a body over TLS after "100 Continue", if the request's RequestConfig has a ReadTimeout;
 //   - a request over TLS after EarlyHints, because that may have been the response;
-//   - a body that was pipelined, because earlier responses may still be buffered.
+//   - a pipelined request after "100 Continue", because its response may have begun.
+//
+// A pipelined request isn't answered by the adapter, because fasthttp may still hold back the
+// responses to earlier requests. If its body takes too long, fasthttp sends these and a 408 of its
+// own. If its handler takes too long, there is no 503: they are sent with its response when it
+// returns. If it doesn't return within Idle.ReapDelay after HandlerTimeout, they are lost.
 //
 // Clients that MaxConnsPerIP or Concurrency refuse get fasthttp's 429 or 503. Over TLS,
 // fasthttp closes their connections without an answer.

@@ -72,6 +72,33 @@ func TestReadTimeoutOfARequest(t *testing.T) {
 	}
 }
 
+// A pipelined request whose handler is too slow gets no 503. When the handler returns, the client gets
+// the response to the request before, which fasthttp holds back until then, and the handler's.
+func TestPipelinedHandlerTimeout(t *testing.T) {
+	t.Parallel()
+	to := httpsuite.Only(limit, "HandlerTimeout")
+	to.Idle.ReapDelay = patience
+	late := make(chan bool)
+	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			<-late
+		}
+		hello(ctx)
+	}}, to)
+	c := s.Dial()
+	c.Send(httpsuite.Get("/") + httpsuite.Get("/slow"))
+	httpsuite.Eventually(t, "HandlerTimeout has passed", func() bool { return len(s.Stats().TimedOut) > 0 })
+	close(late)
+	for _, path := range []string{"/", "/slow"} {
+		r := c.Response()
+		if body, err := io.ReadAll(r.Body); r.StatusCode != http.StatusOK || string(body) != path+" 0" || err != nil {
+			t.Errorf("%s: %s, %q, %v", path, r.Status, body, err)
+		}
+	}
+	c.WantClosed()
+	s.WantOnly(1, "request", idle.ReasonPhase)
+}
+
 // Watch is for hijacked connections of listeners of this package.
 func TestWatchRefusesForeignConns(t *testing.T) {
 	t.Parallel()

@@ -246,8 +246,8 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // connection is closed, has to repeat it.
 //
 // OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
-// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. So are
-// connections to which Watch gives limits only after all others of their listener have ended.
+// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. If Watch
+// gives one limits when no other connection of its listener is left, that one is closed last too.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,
@@ -316,6 +316,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 // fasthttp reuses c when the HijackHandler has returned. So the handler must not return
 // while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
 // that waits may fail before.
+//
+// With a passive Heartbeat, call Beat for each message that is one. The connection inside c has it:
+// UnsafeConn of c returns that connection, or with TLS a *tls.Conn, whose NetConn returns it.
+// With Server.MaxConnsPerIP a wrapper of fasthttp hides it.
+//
+//	if b, ok := c.(interface{ UnsafeConn() net.Conn }).UnsafeConn().(interface{ Beat() }); ok { b.Beat() }
 //
 // All limits, the age included, count from the call of Watch, and are as exact as
 // Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits

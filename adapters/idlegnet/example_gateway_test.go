@@ -8,6 +8,8 @@ import (
 	"io"
 	"log"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -96,9 +98,13 @@ func (g *gateway) admit(c gnet.Conn, text string) bool {
 	if err != nil {
 		return false
 	}
+	var beat idle.Heartbeat // stays off if the device asks for no heartbeat
+	if interval != 0 {
+		beat = idle.Heartbeat{Interval: interval, Timeout: interval / 2, Passive: true}
+	}
 	admitted, err := g.timeouts.Phase(idle.Policy{
 		Name:         "admitted",
-		Heartbeat:    idle.Heartbeat{Interval: interval, Timeout: interval / 2, Passive: true},
+		Heartbeat:    beat,
 		WriteTimeout: 10 * time.Second,
 	})
 	if err != nil {
@@ -118,12 +124,17 @@ func Example_gateway() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	address := freeAddress()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	address := filepath.Join(dir, "gateway")
 	ended := make(chan error)
-	go func() { ended <- gnet.Run(g.timeouts, "tcp://"+address) }()
+	go func() { ended <- gnet.Run(g.timeouts, "unix://"+address) }()
 	<-g.booted
 
-	device, err := net.Dial("tcp", address)
+	device, err := net.Dial("unix", address)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -140,14 +151,4 @@ func Example_gateway() {
 	// you said how are you?
 	// bye: Heartbeat of 150ms passed
 	// timed out: map[heartbeat:1]
-}
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress() string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -35,8 +35,9 @@ func TestCensus(t *testing.T) {
 		<-opened
 		b, _ := c.Next(-1)
 		c.SetContext(string(b))
-		if s := h.Conn(c); s.Age() < s.Idle() || s.Age() > patience {
-			t.Errorf("%v old, idle for %v", s.Age(), s.Idle())
+		s := h.Conn(c)
+		if silent, age := s.Idle(), s.Age(); age < silent || age > patience {
+			t.Errorf("%v old, idle for %v", age, silent)
 		}
 		c.Write(b)
 		return gnet.None

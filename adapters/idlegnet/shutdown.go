@@ -28,7 +28,7 @@ var (
 // A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
 // a value in d is invalid, or if another Shutdown is under way; then nothing is shut down. It waits
 // for the loops, so it must not be called in a callback. The engine of a gnet.Client is not stopped;
-// call its Stop afterwards.
+// call its Stop afterwards. If ctx is done first, a client goes on as if Shutdown hadn't been called.
 func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	r := h.run.Load()
 	if r == nil {
@@ -38,11 +38,11 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 		return errLeaving
 	}
 	drain, err := drains.TakeOver(r.tracker, d)
-	if errors.Is(err, idle.ErrClosed) {
-		return errNotServing
-	}
 	if err != nil {
 		r.leaving.Store(false)
+		if errors.Is(err, idle.ErrClosed) {
+			return errNotServing
+		}
 		return err
 	}
 	select {
@@ -51,7 +51,11 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 		err = ctx.Err()
 	}
 	switch stopped := r.engine.Stop(ctx); {
-	case errors.Is(stopped, gneterrors.ErrEmptyEngine): // a client's
+	case errors.Is(stopped, gneterrors.ErrEmptyEngine): // a client's, which goes on
+		if err != nil {
+			drain.Cancel()
+			r.leaving.Store(false)
+		}
 		return err
 	case errors.Is(stopped, gneterrors.ErrEngineInShutdown): // somebody else has stopped it
 		return err

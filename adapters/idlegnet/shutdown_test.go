@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -79,7 +81,9 @@ func TestShutdownOrders(t *testing.T) {
 								}
 							}
 							if i%2 == 0 {
-								time.Sleep(30 * ms)
+								io.Copy(io.Discard, nc) // until it times out
+							} else {
+								time.Sleep(ms) // or connecting takes all that the loops need
 							}
 							nc.Close()
 						}
@@ -292,8 +296,11 @@ func TestShutdown(t *testing.T) {
 	if err := s.Shutdown(t.Context(), idle.Drain{Duration: over, ForceAfter: patience}); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took < over/2 {
+	switch took := time.Since(begun); {
+	case took < over/2:
 		t.Errorf("ended within %v, not over %v", took, over)
+	case took >= patience:
+		t.Errorf("ended after %v, by force: clients that talk all the time aren't busy all the time", took)
 	}
 	s.await(t)
 	if st := s.Stats(); opens.Load() != clients || st.Drained != clients || st.Live != 0 {
@@ -301,6 +308,34 @@ func TestShutdown(t *testing.T) {
 	}
 	if err := s.Shutdown(t.Context(), idle.Drain{}); err != errLeaving {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// TestShutdownWaitsForBytesOnTheirWay: a client that reads slowly, and sends something now and
+// then, gets all that the kernel has accepted.
+func TestShutdownWaitsForBytesOnTheirWay(t *testing.T) {
+	t.Parallel()
+	if !kernel.SeesOutput {
+		t.Skip("the kernel does not tell")
+	}
+	const size = 1 << 20
+	h := &handler{open: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, size), gnet.None }}
+	s := serve(t, h, idle.Policy{WriteTimeout: time.Minute}, nil, []string{"tcp://127.0.0.1:0"})
+	nc := dial(t, s.address)
+	if err := nc.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(nc, make([]byte, 1)); err != nil { // it has been opened
+		t.Fatal(err)
+	}
+	go s.Shutdown(context.Background(), idle.Drain{ForceAfter: 2 * time.Minute})
+	got := 1
+	for b := make([]byte, 32<<10); got < size; time.Sleep(10 * ms) {
+		n, err := io.ReadFull(nc, b[:min(len(b), size-got)])
+		if got += n; err != nil {
+			t.Fatalf("got %d of %d bytes, then %v", got, size, err)
+		}
+		nc.Write([]byte("ok"))
 	}
 }
 
@@ -325,7 +360,41 @@ func TestShutdownOfNothing(t *testing.T) {
 	}
 	s := serve(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil, tcp())
 	s.stop(t)
-	if err := s.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
-		t.Errorf("after the end: %v", err)
+	for range 2 {
+		if err := s.Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
+			t.Errorf("after the end: %v", err)
+		}
 	}
+}
+
+// TestShutdownOfAClient gives up the Shutdown of a client, whose engine goes on. Its drain doesn't,
+// and another Shutdown ends the connection.
+func TestShutdownOfAClient(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	closed, onClose := closings()
+	h := wrap(t, &handler{close: onClose}, idle.Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil)
+	cli := client(t, h)
+	if _, err := cli.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Shutdown(ctx, idle.Drain{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, o := range h.Tracker().Operations() {
+		select {
+		case <-o.Done():
+		case <-time.After(patience):
+			t.Error("the drain goes on")
+		}
+	}
+	if err := h.Shutdown(t.Context(), idle.Drain{ForceAfter: ms}); err != nil {
+		t.Error(err)
+	}
+	receive(t, closed)
 }

@@ -105,7 +105,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	if !kernel.SeesOutput {
 		t.Skip("the kernel does not tell")
 	}
-	const limit = 500 * ms
+	const limit = 1500 * ms // much longer than what the kernel needs to find out that nothing moves
 	for name, c := range map[string]struct {
 		network string
 		policy  idle.Policy
@@ -125,10 +125,15 @@ func TestPeerThatTakesNothing(t *testing.T) {
 				c.Write(make([]byte, flood))
 				return nil, gnet.None
 			}}, c.policy, nil, []string{c.network}, small...)
-			dial(t, s.address)
+			nc := dial(t, s.address)
 			since := receive(t, begun)
 			got := receive(t, closed)
 			expectTimeout(t, got, c.reason, since, limit)
+			// On a busy machine the kernel may still move bytes to the peer much later.
+			if arrived := time.Now().Add(-kernel.InspectConn(nc).In); arrived.Before(got.at) && arrived.After(since) {
+				t.Logf("the last bytes arrived after %v", arrived.Sub(since))
+				since = arrived
+			}
 			if took := got.at.Sub(since); took > 2*limit { // if it is given twice, it takes longer
 				inTime.Errorf("closed after %v", took)
 			}
@@ -145,6 +150,9 @@ func TestSlowReader(t *testing.T) {
 	for _, address := range []string{"tcp://127.0.0.1:0", "unix://"} {
 		for _, how := range []string{"write", "async", "trickle"} {
 			t.Run(how+" "+address[:4], func(t *testing.T) {
+				if how == "trickle" && !kernel.SeesOutput {
+					t.Skip("the kernel does not tell how much of it has left")
+				}
 				closed, onClose := closings()
 				stop := make(chan struct{})
 				defer close(stop)

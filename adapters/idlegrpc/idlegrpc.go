@@ -54,6 +54,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
@@ -212,7 +213,7 @@ func (t *limiting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 		return nil, nil, errors.New("idlegrpc: the connection is not known to its listener any more")
 	}
 	http2conn.Of(framed).Messages()
-	s := &served{framed, preface}
+	s := &served{Conn: framed, preface: preface}
 	if raw, err := c.RawConn(); err == nil {
 		return &socket{s, raw}, info, nil
 	}
@@ -230,6 +231,9 @@ func (shaking) ConnectionState() (s tls.ConnectionState) { return s }
 type served struct {
 	net.Conn
 	preface []byte
+
+	first [256]byte // what ReadOnReady waits with
+	more  bool      // its last buffer was full, so more bytes have probably arrived
 }
 
 func (c *served) Read(b []byte) (int, error) {
@@ -239,6 +243,27 @@ func (c *served) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	return c.Conn.Read(b)
+}
+
+// ReadOnReady is called by grpc-go, so that a connection that waits for input doesn't hold a large
+// buffer. It waits with a small one, which most calls fit in, and takes one from pool when there is
+// input.
+func (c *served) ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n int, err error) {
+	if c.more || size <= len(c.first) {
+		buf = pool.Get(size)
+		n, err = c.Read(*buf)
+		if c.more = n == len(*buf); n == 0 {
+			pool.Put(buf)
+			buf = nil
+		}
+		return buf, n, err
+	}
+	n, err = c.Read(c.first[:])
+	if c.more = n == len(c.first); n > 0 {
+		buf = pool.Get(size)
+		copy(*buf, c.first[:n])
+	}
+	return buf, n, err
 }
 
 func (c *served) Close() error {

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/idlewheel/idlewheel/idle"
@@ -165,6 +168,36 @@ func TestLameDuck(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestShutdownAfterMaxConnectionAge: grpc-go has sent GOAWAYs because of MaxConnectionAge. The GOAWAY of
+// a Shutdown doesn't accept more streams than they do. Netty and nghttp2 drop the connection if one does.
+func TestShutdownAfterMaxConnectionAge(t *testing.T) {
+	l, server, _ := serve(t, Timeouts{}, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: limit}))
+	f := dialFramed(t, l)
+	f.open(t, 1, "/test/begins")
+	down := make(chan error, 1)
+	var last []uint32
+	f.await(func(fr http2.Frame) bool {
+		switch fr := fr.(type) {
+		case *http2.PingFrame:
+			if !fr.IsAck() {
+				f.WritePing(true, fr.Data)
+			}
+		case *http2.GoAwayFrame:
+			if last = append(last, fr.LastStreamID); len(last) == 2 { // both of grpc-go's
+				go func() { down <- Shutdown(t.Context(), server, idle.Drain{}, l) }()
+			}
+		}
+		return len(last) == 3
+	})
+	if want := []uint32{1<<31 - 1, 1, 1}; !slices.Equal(last, want) {
+		t.Fatalf("the GOAWAYs have the last streams %d, want %d", last, want)
+	}
+	f.nc.Close()
+	if err := <-down; err != nil {
 		t.Error(err)
 	}
 }

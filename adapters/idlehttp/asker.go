@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 )
@@ -183,6 +184,18 @@ func (a *asker) CloseNotify() <-chan bool {
 		return n.CloseNotify()
 	}
 	return nil
+}
+
+func (a *asker) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
+}
+
+func (a *asker) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(a.ResponseWriter).SetWriteDeadline(t)
+}
+
+func (a *asker) EnableFullDuplex() error {
+	return http.NewResponseController(a.ResponseWriter).EnableFullDuplex()
 }
 
 // Unwrap is for http.ResponseController. Its caller may also write the response to what it returns.

@@ -58,7 +58,7 @@ var conforming = httpsuite.Server{
 		return l, server.ConnState, err
 	},
 	Phases: 7, Limits: 10, SpeaksHTTP2: true,
-	PipelinedAnswer: true, CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
+	CallsEarly: true, Cancels: true, WriteErrors: true, ZeroDeadlineLifts: true,
 }
 
 // ended is what serving has ended with, nil if by the server's end.

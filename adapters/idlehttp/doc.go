@@ -45,6 +45,13 @@
 // by HandshakeTimeout, and is not answered. If the beginning of a header arrives together with
 // the previous request, the header counts as begun only when more of it arrives.
 //
+// In HTTP/1, handlers get a ResponseWriter of this package, which has all methods that net/http's
+// has, such as Flush, Hijack and ReadFrom.
+//
+// With EnableFullDuplex of [http.ResponseController], BodyTimeout and BodyRate still apply while
+// the handler waits for the body. If one passes, the connection is cut, because the response has
+// begun. [SetLimits] turns them off for a request whose body may pause.
+//
 // Interim responses, such as 100 Continue and 103 Early Hints, don't begin the response.
 //
 // If a body exceeds its [http.MaxBytesReader], answer 413: the connection is then closed.
@@ -60,5 +67,9 @@
 //
 // Configure HTTP/2 with Server.HTTP2. Don't use x/net/http2.ConfigureServer with Go 1.27 or
 // later: then no limit ends single streams. Only the limits of connections apply, and the
-// server's log says so.
+// server's log says so. x/net/http2/h2c hijacks connections, so limits don't apply to its HTTP/2.
+// Use Server.Protocols instead (SetUnencryptedHTTP2).
+//
+// SendPingTimeout, PingTimeout and WriteByteTimeout of Server.HTTP2 may stay. They end the whole
+// connection, in addition to the limits here.
 package idlehttp

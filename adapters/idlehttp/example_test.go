@@ -99,7 +99,7 @@ func ExampleWatch() {
 		err = idlehttp.Watch(r, idle.Policy{
 			Name:      "websocket",
 			Heartbeat: idle.Heartbeat{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Misses: 2},
-		}, idlehttp.Callbacks{Ping: func() error { go ws.Ping(context.Background()); return nil }})
+		}, idlehttp.Callbacks{Ping: func() error { return ws.Ping(context.Background()) }})
 		if err != nil {
 			log.Print(err)
 			return

@@ -29,6 +29,16 @@ func hintsAndReads(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusEarlyHints)
 	reads(w, r)
 }
+func hintsPushesAndReads(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		return // it is pushed
+	}
+	w.Header().Set("Link", "</style.css>; rel=preload")
+	w.WriteHeader(http.StatusEarlyHints)
+	w.(http.Pusher).Push("/style.css", nil)
+	w.WriteHeader(http.StatusEarlyHints)
+	reads(w, r)
+}
 func writes(w http.ResponseWriter, r *http.Request) { w.Write(httpsuite.Large) }
 func waits(_ http.ResponseWriter, r *http.Request)  { <-r.Context().Done() }
 
@@ -70,6 +80,7 @@ func TestHTTP2SlowClients(t *testing.T) {
 		"connection's opens slowly":     {1 << 20, writes, get, frame(typeWindowUpdate, 0, 0, number(1)), stream, "WriteRate"},
 		"no body":                       {defaultWindow, reads, post, ping, stream, "BodyTimeout"},
 		"no body after early hints":     {defaultWindow, hintsAndReads, post, ping, stream, "BodyTimeout"},
+		"no body after hints and push":  {defaultWindow, hintsPushesAndReads, post, "", stream, "BodyTimeout"},
 		"empty parts of a body":         {defaultWindow, reads, post, frame(typeData, 0, 1, ""), stream, "BodyTimeout"},
 		"a body of padding":             {defaultWindow, reads, post, strings.Repeat(frame(typeData, padded, 1, "\x63"+strings.Repeat("x", 99)), 20), stream, "BodyTimeout"},
 		"a body too slow":               {defaultWindow, reads, post, frame(typeData, 0, 1, "x"), stream, "BodyRate"},

@@ -25,9 +25,9 @@ import (
 // disconnects.
 //
 // Comments begin with the first Flush of h, so h should flush as soon as it has written the
-// header. A comment is written only if nothing was written since the last Flush. If comment ends
-// with line breaks, the response must also end with at least as many. So a comment doesn't fall
-// into the middle of an event, even if h is a proxy that flushes a part of one. A comment that
+// header. A comment is written only if nothing was written since the last Flush. A comment that
+// ends with line breaks is written only where the response ends with at least as many. So it doesn't
+// fall into the middle of an event, even if h is a proxy that flushes a part of one. A comment that
 // begins with a colon is for event streams, so a response whose Content-Type isn't
 // text/event-stream gets none. A response with a Content-Length or a Content-Encoding gets none
 // either. For a stream of JSON values, comment may be a line break or a space.

@@ -205,8 +205,8 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // connection is closed, has to repeat it.
 //
 // OnDrain of [Watch] is called for hijacked connections that have limits. They are ended
-// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. So are
-// connections to which Watch gives limits only after all others of their listener have ended.
+// d.CloseDelay later. Those without limits are closed last, because they aren't tracked. If Watch
+// gives one limits when no other connection of its listener is left, that one is closed last too.
 //
 // Until [Watch], a connection that is hijacked during Shutdown has the limits of Timeouts.Hijacked.
 // If that is zero and no other connection with limits is left, the connection is closed at once,

@@ -290,42 +290,37 @@ func TestWatchRefusesForeignRequests(t *testing.T) {
 // client that takes much more is not ended, though a step of the write takes longer than the
 // Grace.
 func TestSetTimeoutsSwitchesWriteRateOn(t *testing.T) {
-	t.Parallel()
-	writing := make(chan bool)
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writing <- true
-		w.Write(make([]byte, 64<<20))
-	})}
-	bare, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Wrap(s, bare, Timeouts{WriteRate: idle.Rate{BytesPerSecond: Off}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Serve(l)
-	defer s.Close()
-	nc, err := net.Dial("tcp", bare.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	nc.(*net.TCPConn).SetReadBuffer(16 << 10)
-	io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	<-writing
-	time.Sleep(200 * time.Millisecond) // the write waits, most likely
-	if err := l.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: 3 * time.Second}}); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 10<<10)
-	for i := range 16 {
-		if _, err := io.ReadFull(nc, b); err != nil {
-			t.Fatalf("read %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Write(make([]byte, 1<<20))
+		})}
+		network := simnet.Listen(simnet.Config{Buffer: 16 << 10, Kernel: simnet.Whole})
+		l, err := Wrap(s, network, Timeouts{WriteRate: idle.Rate{BytesPerSecond: Off}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond)
-		if st := l.Stats(); st.Limits["WriteRate"] > 0 {
-			t.Fatalf("ended after read %d, at 20 kB/s", i)
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(l) }()
+		defer func() { s.Close(); <-served }()
+		nc, err := network.Dial()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		defer nc.Close()
+		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		synctest.Wait() // the write waits
+		if err := l.SetTimeouts(Timeouts{WriteRate: idle.Rate{BytesPerSecond: 240, Grace: 3 * time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 10<<10)
+		for i := range 16 {
+			if _, err := io.ReadFull(nc, b); err != nil {
+				t.Fatalf("read %d: %v", i, err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			if st := l.Stats(); st.Limits["WriteRate"] > 0 {
+				t.Fatalf("ended after read %d, at 20 kB/s", i)
+			}
+		}
+	})
 }

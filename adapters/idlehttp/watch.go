@@ -17,12 +17,12 @@ import (
 //	...
 //	err = idlehttp.Watch(r, idle.Policy{
 //		Heartbeat: idle.Heartbeat{Interval: 30 * time.Second, Timeout: 10 * time.Second, Misses: 2},
-//	}, idlehttp.Callbacks{Ping: func() error { go ws.Ping(context.Background()); return nil }})
+//	}, idlehttp.Callbacks{Ping: func() error { return ws.Ping(context.Background()) }})
 //
-// Ping runs on a goroutine of its own and may block. Any input counts as an
-// answer, so Ping need not wait for a pong. While it blocks it is not called
-// again, but misses still count. (Ping of github.com/coder/websocket waits for
-// its pong.)
+// Ping runs on a goroutine of its own and may block. For example, Ping of
+// github.com/coder/websocket waits for the pong. While it blocks it isn't called again, but misses
+// still count. Any input counts as an answer. Ping must not return before it has written, because what is written later
+// counts as use, and restarts IdleTimeout.
 //
 // All limits, the age included, count from the call of Watch, and are as exact as
 // Timeouts.Idle.Tick, which is 10 ms by default. Watch may be called again to apply another policy. A policy without limits
@@ -34,6 +34,11 @@ import (
 // it. With TLS, the NetConn of the *tls.Conn keeps it:
 //
 //	if c, ok := ws.NetConn().(interface{ Timeout() *idle.TimeoutError }); ok { ... }
+//
+// With a passive Heartbeat, call Beat for each message that is one. The connection has it, and
+// with TLS the NetConn of the *tls.Conn:
+//
+//	if c, ok := ws.NetConn().(interface{ Beat() }); ok { c.Beat() }
 //
 // Watch fails if
 //

@@ -59,6 +59,21 @@
 //
 //	func (p proxied) NetConn() net.Conn { return p.Raw() }
 //
+// # The socket
+//
+// A Conn isn't a *net.TCPConn, so a type assertion to that fails. Conn has its methods, such as
+// SetNoDelay, CloseWrite and ReadFrom, and io.Copy to a Conn still uses sendfile and splice. Assert
+// an interface with the method that you need:
+//
+//	if c, ok := conn.(interface{ SetNoDelay(bool) error }); ok { ... }
+//
+// For SyscallConn and socket options, take the socket. Reads and writes on it don't count:
+//
+//	tcp, ok := idlenet.Unwrap(conn).NetConn().(*net.TCPConn)
+//
+// Connections of the HTTP adapters and idlegrpc aren't Conns, but they have these methods too, and
+// NetConn.
+//
 // # Callbacks
 //
 // The callbacks of Options may write to their connection, and may block: each call has its own

@@ -61,10 +61,14 @@ func (b *broker) host(conn *idlenet.Conn) {
 	if err != nil {
 		return
 	}
+	var beat idle.Heartbeat // stays off if the client asks for no keepalive
+	if keepalive != 0 {
+		beat = idle.Heartbeat{Interval: keepalive, Timeout: keepalive / 2, Passive: true}
+	}
 	// Each client has a phase of its own, which is cheap.
 	connected, err := b.ln.Phase(idle.Policy{
 		Name:         "connected",
-		Heartbeat:    idle.Heartbeat{Interval: keepalive, Timeout: keepalive / 2, Passive: true},
+		Heartbeat:    beat,
 		WriteTimeout: 10 * time.Second,
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ func pong(conn net.Conn, most int) (answered int) {
 func Example_pingsAreNotUse() {
 	for _, countsAsUse := range []bool{false, true} {
 		ln := pinging(idle.Policy{
-			IdleTimeout: time.Second, // ten minutes in earnest
+			IdleTimeout: 3 * time.Second, // ten minutes in earnest
 			Heartbeat: idle.Heartbeat{
 				Interval:    20 * time.Millisecond, // a minute in earnest
 				Timeout:     10 * time.Second,
@@ -61,7 +61,7 @@ func Example_pingsAreNotUse() {
 		if err != nil {
 			panic(err)
 		}
-		most := 60 // takes more than a second
+		most := 160 // takes more than three seconds
 		if !countsAsUse {
 			most = 1000 // it's ended long before
 		}

@@ -17,7 +17,8 @@ import (
 // their own and may block.
 type Options struct {
 	// Ping writes a heartbeat message to the connection. An active Heartbeat in
-	// the policy requires it, and says when it is called. While Ping blocks and
+	// the policy requires it, and says when it is called. Ping must not return before it has
+	// written, because what is written later counts as use. While Ping blocks and
 	// after it has failed, misses are still counted.
 	Ping func(c *Conn) error
 
@@ -45,8 +46,9 @@ type Options struct {
 	// healthy peer never reaches, and that is less than the send buffer, which on Linux grows to
 	// 4 MB by default (net.ipv4.tcp_wmem). The error has [idle.ReasonShed] and the cause
 	// "max_unsent", which Stats.Causes counts. MaxUnsent works on TCP and Unix sockets on Linux,
-	// except on 386 and s390x. A Write that doesn't wait costs nothing. sendfile and splice don't
-	// report when they wait, so with MaxUnsent, ReadFrom (which io.Copy uses) copies with Write
+	// except on 386 and s390x. It has no effect on a connection that another library has wrapped
+	// before, such as one for the PROXY protocol. A Write that doesn't wait costs nothing.
+	// sendfile and splice don't report when they wait, so with MaxUnsent, ReadFrom (which io.Copy uses) copies with Write
 	// instead.
 	MaxUnsent int
 

@@ -260,26 +260,31 @@ func TestBytesBeforeWrapAreNoDebt(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
 	bare, client := tcpPair(t)
+	if err := client.SetReadBuffer(64 << 10); err != nil { // a buffer that shrinks later would close the window for a while
+		t.Fatal(err)
+	}
 	go bare.Write(make([]byte, 4<<20))
 	if _, err := io.ReadFull(client, make([]byte, 4<<20)); err != nil {
 		t.Fatal(err)
 	}
 	server, err := wrapConn(bare, newTracker(t, idle.Policy{
-		MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: 500 * time.Millisecond}}), nil)
+		MinWriteRate: idle.Rate{BytesPerSecond: 20 << 10, Grace: time.Second}}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	narrow(t, server, client)
-	d := startDrain(client, 8<<10, 50*time.Millisecond)
+	if err := bare.SetWriteBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	d := startDrain(client, 16<<10, 50*time.Millisecond)
 	result := make(chan error, 1)
 	go func() { _, err := server.Write(make([]byte, 8<<20)); result <- err }()
 	select {
 	case err := <-result:
 		d.end()
-		d.pace.mustHaveBeen(t, 200*time.Millisecond)
+		d.pace.mustHaveBeen(t, 300*time.Millisecond)
 		t.Errorf("ended with %v", err)
-	case <-time.After(2 * time.Second):
+	case <-time.After(3 * time.Second):
 		d.end()
 	}
 }

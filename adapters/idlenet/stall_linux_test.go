@@ -104,6 +104,7 @@ func TestStoppedProcessClosesNoLiveConnection(t *testing.T) {
 // A peer that takes some of a write and then no more acknowledges the last of it
 // with a delay, up to 40 ms after it was sent. The limit counts from there.
 func TestStalledWriteIsNotCutEarly(t *testing.T) {
+	needLinux(t)
 	const limit = 300 * time.Millisecond
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

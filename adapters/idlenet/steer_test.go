@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -119,6 +120,38 @@ func TestDrain(t *testing.T) {
 	<-o.Done()
 	if st := s.Tracker().Stats(); st.Drained != 6 || st.Live != 0 || told.Load() != 6 {
 		t.Errorf("%+v; %d were told", st, told.Load())
+	}
+}
+
+// TestDrainWaitsForBytesOnTheirWay has a client that is reading what the kernel has accepted
+// long ago, and that sends something now and then. If the connection were closed meanwhile, the
+// kernel would reset it, and the rest would be lost.
+func TestDrainWaitsForBytesOnTheirWay(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	const size = 1 << 20
+	tracker := newTracker(t, idle.Policy{WriteTimeout: time.Minute})
+	server, client := connect(t, tracker, nil)
+	if err := client.SetReadBuffer(32 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { io.Copy(io.Discard, server); server.Close() }()
+	if _, err := tracker.Drain(idle.Drain{ForceAfter: 2 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for b := make([]byte, 32<<10); got < size; time.Sleep(10 * time.Millisecond) {
+		n, err := io.ReadFull(client, b)
+		if got += n; err != nil {
+			t.Fatalf("got %d of %d bytes, then %v", got, size, err)
+		}
+		client.Write([]byte("ok"))
+	}
+	if err := readAll(client); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the drain doesn't end the connection, though all bytes have arrived")
 	}
 }
 

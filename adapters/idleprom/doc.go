@@ -21,7 +21,7 @@
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far, each once
 //	idlewheel_connections_adopted_total        those that have come from another tracker, or back to this one
-//	idlewheel_connections_released_total       all that have left the tracker open; adoption doesn't lower it
+//	idlewheel_connections_released_total       all that have left the tracker and stayed open; adoption doesn't lower it
 //	idlewheel_connections_closed_total         those that their owners have closed, or that were handed back
 //	idlewheel_connections_ended_total{reason}  those that the tracker has ended, for each of [idle.Reasons]
 //	idlewheel_phase_connections_ended_total{phase,reason,setting}
@@ -94,7 +94,7 @@
 // No label has a value that a peer can choose, such as an address. Names of phases and
 // causes become valid UTF-8 of at most 128 bytes. After the first 100 phases and the first
 // 50 causes, others are counted together as "(others)". A tracker has about 130 series,
-// and 14 for each phase.
+// and 13 for each phase.
 //
 // # HTTP
 //

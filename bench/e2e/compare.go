@@ -114,7 +114,7 @@ func (c *contender) note(turns []turn) {
 
 // summarize makes the result of the variants, of which the first is bare.
 func summarize(kind string, cfg config, all []*contender) result {
-	r := result{Server: kind, Conns: cfg.conns, Rounds: cfg.rounds}
+	r := result{Server: kind, Conns: cfg.connsOf(kind), Streams: streamsOf(kind), Rounds: cfg.rounds}
 	byName := map[string]*contender{}
 	for _, c := range all {
 		byName[c.name] = c

@@ -21,10 +21,10 @@ import (
 // some others are active.
 type crowd struct {
 	Rounds   int          `json:"rounds"`
-	Silent   int          `json:"silent_conns"`  // how many go silent at once
-	LimitMS  float64      `json:"limit_ms"`      // of their silence
-	Active   int          `json:"active_conns"`  // how many others exchange messages meanwhile
-	Waiting  int          `json:"waiting_conns"` // how many wait while memory is measured
+	Silent   int          `json:"silent_conns,omitempty"` // how many go silent at once
+	LimitMS  float64      `json:"limit_ms,omitempty"`     // of their silence
+	Active   int          `json:"active_conns,omitempty"` // how many others exchange messages meanwhile
+	Waiting  int          `json:"waiting_conns"`          // how many wait while memory is measured
 	Variants []crowdShare `json:"variants"`
 }
 
@@ -49,10 +49,18 @@ type crowdShare struct {
 
 const (
 	waiting    = 8000 // more, so that what the server takes once does not count
+	fewWaiting = 1000 // to servers that are not crowded
 	active     = 100
 	crowdTries = 3
 	ownFiles   = 64 // descriptors that this process needs besides
 )
+
+// crowded reports whether a kind of server is measured with a crowd that goes silent, and almost idle.
+func crowded(kind string) bool { return plain(kind) && kind != server.WebSocket }
+
+func crowdedKinds() []string {
+	return slices.DeleteFunc(server.Kinds(), func(kind string) bool { return !crowded(kind) })
+}
 
 // crowdLimit is the limit of so many connections: some ten times of what it takes to
 // connect them.
@@ -70,16 +78,20 @@ type member struct {
 	early, notClosed int
 }
 
-// gather measures the crowds of all variants of a server. TLS is left out: what it
-// takes itself is many times what timeouts take.
+// gather measures the crowds of all variants of a server. Those that are not crowded have
+// only connections that wait. HTTP/1 over TLS has none: what TLS takes itself is many times
+// what timeouts take.
 func gather(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (*crowd, error) {
 	if kind == server.HTTPS {
 		return nil, nil
 	}
 	free := usage.Descriptors() - ownFiles
-	c := &crowd{Rounds: cfg.longRounds(), Silent: cfg.silent, Active: active, Waiting: int(min(waiting, free))}
-	limit := crowdLimit(c.Silent)
-	c.LimitMS = table.Millis(limit)
+	c := &crowd{Rounds: cfg.longRounds(), Waiting: int(min(fewWaiting, free))}
+	limit := crowdLimit(cfg.silent)
+	if crowded(kind) {
+		c.Waiting = int(min(waiting, free))
+		c.Silent, c.Active, c.LimitMS = cfg.silent, active, table.Millis(limit)
+	}
 	var all []*member
 	for _, name := range cfg.variants(kind) {
 		all = append(all, &member{name: name, active: spread.New()})
@@ -93,8 +105,8 @@ func gather(ctx context.Context, kind string, core int, cfg config, bar *progres
 			if err := m.weigh(kind, core, cfg, c.Waiting); err != nil {
 				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.name, c.Waiting, err)
 			}
-			if m.name == server.Bare {
-				continue // has no limit
+			if m.name == server.Bare || !crowded(kind) {
+				continue // has no limit, or nobody who is silent
 			}
 			if err := m.silence(kind, core, cfg, c.Silent, limit); err != nil {
 				return nil, fmt.Errorf("%s: %d connections that go silent: %w", m.name, c.Silent, err)

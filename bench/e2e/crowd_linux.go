@@ -20,21 +20,42 @@ func (m *member) weigh(kind string, core int, cfg config, conns int) error {
 		if err := s.Ask(&before); err != nil {
 			return err
 		}
-		l, err := newEpollLoad(c)
+		l, err := connectWaiting(c, conns)
 		if err != nil {
 			return err
 		}
 		defer l.close()
-		if err := l.open(conns); err != nil {
-			return err
-		}
-		if _, err := l.exchange(); err != nil {
-			return err
-		}
 		err = s.Ask(&after)
 		m.bytes = append(m.bytes, (float64(after)-float64(before))/float64(conns))
 		return err
 	})
+}
+
+// connectWaiting opens connections and makes a request on each, or one on each stream.
+func connectWaiting(c *connections, conns int) (load, error) {
+	if !plain(c.kind) {
+		l, err := connectTalks(c, conns)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.once(); err != nil {
+			l.close()
+			return nil, err
+		}
+		return l, nil
+	}
+	l, err := newEpollLoad(c)
+	if err != nil {
+		return nil, err
+	}
+	if err = l.open(conns); err == nil {
+		_, err = l.exchange()
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // silence has connections go silent together, and waits until they are closed.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/progress"
-	"github.com/idlewheel/idlewheel/bench/internal/server"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
@@ -53,8 +52,8 @@ func (r *rates) Set(s string) error {
 // checkIdle checks the flags of almost idle servers. A round must end before a
 // connection that gets no message has been silent for noTimeout.
 func (c *config) checkIdle() error {
-	if c.server == server.HTTPS {
-		return fmt.Errorf("-server is %s; with -idle it must be another, as TLS itself costs more than timeouts", c.server)
+	if c.server != "all" && !crowded(c.server) {
+		return fmt.Errorf("-server is %s; with -idle it must be one of %s, or all", c.server, strings.Join(crowdedKinds(), ", "))
 	}
 	err := program.Within("idle", c.idle, 100*time.Millisecond, time.Minute, "")
 	for _, rate := range c.rates {

@@ -3,19 +3,22 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/idlewheel/idlewheel/bench/internal/frames"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
-// A load sends requests over many connections, one at a time on each.
+// A load sends requests over many connections, one at a time on each, or one on each stream.
 type load interface {
 	// run sends requests for the given time, after it has warmed up: as many as the
 	// server answers, or at the pace of the load. It leaves no answer outstanding.
@@ -42,52 +45,89 @@ func connect(kind, address string, cfg config) (load, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind != server.HTTPS {
+	if plain(kind) {
 		return connectPlain(c, cfg)
 	}
-	if err := c.open(cfg.conns); err != nil {
-		c.close()
+	l, err := connectTalks(c, cfg.connsOf(kind))
+	if err != nil {
 		return nil, err
 	}
-	return &tlsLoad{c}, nil
+	return l, nil
+}
+
+// plain reports whether clients of a kind of server write and read bytes that are always the same,
+// or of the same length, without TLS.
+func plain(kind string) bool {
+	return kind != server.HTTPS && kind != server.HTTP2 && kind != server.GRPC
 }
 
 // patience is how long an answer may take.
 const patience = 30 * time.Second
 
-// connections are connections to a server of any kind, and what goes over them: a
+// connections say how to connect to a server of any kind, and what goes over a connection: a
 // request, and answers that all have the same length.
 type connections struct {
 	kind, address string
-	all           []net.Conn
-	request       []byte
+	upgrade       []byte // what a WebSocket sends first
+	upgraded      int    // bytes of the answer to that
+	request       []byte // not of HTTP/2 and gRPC
 	response      int
+	body          string // of an answer of HTTP/2 or gRPC
 }
 
 // newConnections returns no connection yet. Messages of echo servers have size bytes.
-func newConnections(kind, address string, size int) (*connections, error) {
-	c := &connections{kind: kind, address: address, request: bytes.Repeat([]byte{'x'}, size), response: size}
-	if kind == server.Net || kind == server.Gnet {
-		return c, nil
+func newConnections(kind, address string, size int) (c *connections, err error) {
+	message := bytes.Repeat([]byte{'x'}, size)
+	c = &connections{kind: kind, address: address, request: message, response: size}
+	switch kind {
+	case server.HTTP, server.HTTPS, server.Fasthttp:
+		c.request = []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		c.response, err = c.get(c.request, http.StatusOK, server.Greeting)
+	case server.HTTP2:
+		c.body = server.Greeting
+	case server.GRPC:
+		var b []byte
+		b, err = proto.Marshal(wrapperspb.Bytes(message))
+		c.body = frames.Message(b)
+	case server.WebSocket:
+		c.upgrade = []byte("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n")
+		c.request = webSocketFrame(true, message)
+		c.response = len(webSocketFrame(false, message))
+		c.upgraded, err = c.get(c.upgrade, http.StatusSwitchingProtocols, "")
 	}
-	c.request = []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	var err error
-	if c.response, err = c.get(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("the first exchange: %w", err)
 	}
 	return c, nil
 }
 
-// get gets an answer of HTTP, checks it, and returns its length. All have the same
+// webSocketFrame returns a binary message in one frame. A client's has a mask, which changes
+// nothing here.
+func webSocketFrame(client bool, message []byte) []byte {
+	const final, binaryMessage, masked, longer = 0x80, 2, 0x80, 126
+	b := []byte{final | binaryMessage, byte(len(message))}
+	if len(message) >= longer {
+		b[1] = longer
+		b = binary.BigEndian.AppendUint16(b, uint16(len(message)))
+	}
+	if client {
+		b[1] |= masked
+		b = append(b, 0, 0, 0, 0)
+	}
+	return append(b, message...)
+}
+
+// get gets an answer of HTTP/1, checks it, and returns its length. All have the same
 // because a date has.
-func (c *connections) get() (length int, err error) {
+func (c *connections) get(request []byte, status int, want string) (length int, err error) {
 	nc, err := dial(c.kind, c.address)
 	if err != nil {
 		return 0, err
 	}
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(patience))
-	if _, err := nc.Write(c.request); err != nil {
+	if _, err := nc.Write(request); err != nil {
 		return 0, err
 	}
 	var raw bytes.Buffer
@@ -101,7 +141,7 @@ func (c *connections) get() (length int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if res.StatusCode != http.StatusOK || string(body) != server.Greeting {
+	if res.StatusCode != status || string(body) != want {
 		return 0, fmt.Errorf("the answer is %q with status %s", body, res.Status)
 	}
 	return raw.Len() - in.Buffered(), nil
@@ -109,73 +149,11 @@ func (c *connections) get() (length int, err error) {
 
 func dial(kind, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: patience}
-	if kind == server.HTTPS {
+	switch kind {
+	case server.HTTPS:
 		return tls.DialWithDialer(dialer, "tcp", address, server.ClientTLS())
+	case server.HTTP2:
+		return tls.DialWithDialer(dialer, "tcp", address, server.ClientTLS("h2"))
 	}
 	return dialer.Dial("tcp", address)
-}
-
-// open adds connections.
-func (c *connections) open(n int) error {
-	for range n {
-		nc, err := dial(c.kind, c.address)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", len(c.all)+1, err)
-		}
-		c.all = append(c.all, nc)
-	}
-	return nil
-}
-
-func (c *connections) close() {
-	for _, nc := range c.all {
-		nc.Close()
-	}
-	c.all = nil
-}
-
-// tlsLoad is a load by goroutines that speak TLS. It costs about as much as the
-// server does, so the requests a second say less here than what a request has
-// cost the server. The cost is the same whatever the variant.
-type tlsLoad struct{ *connections }
-
-func (l *tlsLoad) run(d time.Duration) (turn, error) {
-	from := time.Now().Add(warmUp)
-	until := from.Add(d)
-	var done, ops atomic.Int64
-	failed := make(chan error, len(l.all))
-	for _, c := range l.all {
-		c.SetDeadline(until.Add(patience))
-		go func() { failed <- l.keepBusy(c, from, until, &done, &ops) }()
-	}
-	var err error
-	for range l.all {
-		err = cmp.Or(err, <-failed)
-	}
-	t := turn{opsPerS: float64(done.Load()) / d.Seconds(), ops: int(ops.Load())}
-	if done.Load() == 0 { // d was too short for the machine: the exchanges that ended the turn are all that there were
-		t.opsPerS = float64(len(l.all)) / time.Since(from).Seconds()
-	}
-	return t, err
-}
-
-// keepBusy exchanges over c, and counts how many exchanges were complete between
-// the given times, and how many in all: the last one was so later.
-func (l *tlsLoad) keepBusy(c net.Conn, from, until time.Time, done, ops *atomic.Int64) error {
-	b := make([]byte, l.response)
-	for {
-		if _, err := c.Write(l.request); err != nil {
-			return err
-		}
-		if _, err := io.ReadFull(c, b); err != nil {
-			return err
-		}
-		ops.Add(1)
-		switch now := time.Now(); {
-		case !now.Before(until):
-			return nil
-		case !now.Before(from):
-			done.Add(1)
-		}
-	}
 }

@@ -20,6 +20,8 @@ type epollLoad struct {
 	due      []int // by descriptor, bytes of the answer that are yet to come
 	request  []byte
 	response int
+	upgrade  []byte // if not nil, what is sent before, and how long the answer is
+	upgraded int
 
 	events [256]unix.EpollEvent
 	b      [64 << 10]byte
@@ -51,7 +53,7 @@ func newEpollLoad(c *connections) (*epollLoad, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &epollLoad{to: to, request: c.request, response: c.response}
+	l := &epollLoad{to: to, request: c.request, response: c.response, upgrade: c.upgrade, upgraded: c.upgraded}
 	l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	return l, err
 }
@@ -79,7 +81,35 @@ func (l *epollLoad) dial() error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return err
 	}
+	if err := l.greet(fd); err != nil {
+		return fmt.Errorf("the upgrade: %w", err)
+	}
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})
+}
+
+// greet sends the upgrade and waits for the answer.
+func (l *epollLoad) greet(fd int) error {
+	if l.upgrade == nil {
+		return nil
+	}
+	timeout := unix.NsecToTimeval(int64(patience))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, l.upgrade); err != nil {
+		return err
+	}
+	for left := l.upgraded; left > 0; {
+		n, err := unix.Read(fd, l.b[:left])
+		if err == nil && n == 0 {
+			err = errClosed
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		left -= max(n, 0)
+	}
+	return nil
 }
 
 func (l *epollLoad) close() {

@@ -5,7 +5,7 @@
 // bytes of memory each of them takes.
 //
 //	go -C bench run ./e2e -server net
-//	go -C bench run ./e2e -server fasthttp   # or http, https, gnet, all
+//	go -C bench run ./e2e -server fasthttp   # or gnet, grpc, http, http2, https, websocket, all
 //	go -C bench run ./e2e -html FILE         # as a page
 //	go -C bench run ./e2e -stream            # and ours without kernel.Stream
 //	go -C bench run ./e2e -idle 15s          # almost idle servers
@@ -22,7 +22,12 @@
 // read and write of package net. With -stream there is another variant, no-stream:
 // ours, but read and written by package net. Below the table stands what
 // kernel.Stream gains, as ratios of ours to no-stream, and how many bytes it takes for
-// each connection, which is not measured of https.
+// each connection, where that is measured.
+//
+// http2 and grpc have 8 requests in progress on each connection, and an eighth of the
+// connections. The variant with its own timeouts has the fields of http.Server for http2, which
+// runs over TLS, and keepalive.ServerParameters for grpc, which doesn't. websocket is coder/websocket over net/http; its
+// own timeouts are a context for each message, and ours is a policy of idlehttp.Watch.
 //
 // With -idle it measures servers that have 3,000 connections and little to do: CPU
 // time and context switches a second, at each of -rates messages a second.
@@ -134,7 +139,7 @@ func (c *config) servers() []string {
 	case c.server != "all":
 		return []string{c.server}
 	case c.idle > 0:
-		return slices.DeleteFunc(server.Kinds(), func(kind string) bool { return kind == server.HTTPS })
+		return crowdedKinds()
 	}
 	return server.Kinds()
 }
@@ -158,8 +163,11 @@ func (c *config) estimate() time.Duration {
 				continue
 			}
 			d += time.Duration(c.rounds) * (c.duration*(turnsPerRound+1)/turnsPerRound + (turnsPerRound+1)*warmUp + 50*time.Millisecond)
-			if kind != server.HTTPS {
+			switch {
+			case crowded(kind):
 				d += time.Duration(c.longRounds()) * 2 * crowdLimit(c.silent)
+			case kind != server.HTTPS:
+				d += time.Duration(c.longRounds()) * 2 * time.Second
 			}
 		}
 	}
@@ -167,7 +175,7 @@ func (c *config) estimate() time.Duration {
 }
 
 func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	rep := &report{Machine: machine.Take(ctx, "github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp"), cfg: cfg}
+	rep := &report{Machine: machine.Take(ctx, "github.com/coder/websocket", "github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp", "google.golang.org/grpc"), cfg: cfg}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)

@@ -54,6 +54,25 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestWaiting measures connections that wait, of servers that aren't crowded.
+func TestWaiting(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("runs on Linux only")
+	}
+	core, err := child.Allot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{server.HTTP2, server.GRPC, server.WebSocket} {
+		for _, variant := range server.Variants(kind) {
+			m := &member{name: variant}
+			if err := m.weigh(kind, core, config{size: 64}, 50); err != nil || m.bytes[0] <= 0 {
+				t.Errorf("%s/%s: %v bytes, %v", kind, variant, m.bytes, err)
+			}
+		}
+	}
+}
+
 // TestCrowd gathers small crowds. Nobody may be closed early, and each must be closed.
 func TestCrowd(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -67,9 +86,11 @@ func TestCrowd(t *testing.T) {
 		m := &member{name: server.Ours, active: spread.New()}
 		if err := m.weigh(kind, core, config{size: 64}, 50); err != nil {
 			t.Errorf("%s: %v", kind, err)
+			continue
 		}
 		if err := m.silence(kind, core, config{size: 64}, 50, crowdLimit(50)); err != nil {
 			t.Errorf("%s: %v", kind, err)
+			continue
 		}
 		// The CPU time may come out as less than none, because what the active ones cost is subtracted.
 		if m.early > 0 || m.notClosed > 0 || len(m.lateMS) != 1 || m.lateMS[0] < 0 || m.allMS[0] < 0 || len(m.cpu) != 1 || m.bytes[0] <= 0 {

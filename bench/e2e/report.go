@@ -15,6 +15,7 @@ import (
 type result struct {
 	Server   string    `json:"server"`
 	Conns    int       `json:"conns"`
+	Streams  int       `json:"streams,omitempty"` // of each connection, with HTTP/2
 	Rounds   int       `json:"rounds"`
 	Variants []measure `json:"variants,omitempty"` // none with -idle
 
@@ -101,8 +102,12 @@ func (r result) write(w io.Writer) {
 		r.writeIdle(w)
 		return
 	}
+	conns := fmt.Sprintf("%d connections", r.Conns)
+	if r.Streams > 0 {
+		conns += fmt.Sprintf(" of %d streams", r.Streams)
+	}
 	ops := table.Table{
-		Title:   fmt.Sprintf("%s: requests a second; %d connections, rounds: %d", r.Server, r.Conns, r.Rounds),
+		Title:   fmt.Sprintf("%s: requests a second; %s, rounds: %d", r.Server, conns, r.Rounds),
 		Columns: []string{"", "requests/s", "of bare (95 %)", "of own (95 %)"},
 	}
 	cpu := table.Table{
@@ -151,7 +156,9 @@ func (c *crowd) write(w io.Writer, kind string) {
 				fmt.Sprintf("%.1f", v.CPUPerClose.Median), ratioText(v.CPUToOwn, v.CPUToOwn95), table.Figure(v.ActiveMS.P99))
 		}
 	}
-	stale.Write(w)
+	if c.Silent > 0 {
+		stale.Write(w)
+	}
 	memory.Write(w)
 }
 

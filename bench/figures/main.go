@@ -5,9 +5,9 @@
 //	go -C bench run ./figures -remake   # the results first, which takes 20 to 25 minutes
 //	go -C bench run ./figures -restarts # the results of restart first, which takes 2 minutes
 //
-// Its tests fail if a page differs from the results, if a row was measured fewer than three
-// times, or if the results are older than what they measure: more than a tenth of the
-// declarations in the measured packages have changed since, apart from comments.
+// Its tests fail if a page differs from the results. With -release, they also fail if a row was
+// measured fewer than three times, or if the results are older than what they measure: more than a
+// tenth of the declarations in the measured packages have changed since, apart from comments.
 package main
 
 import (

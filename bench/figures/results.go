@@ -63,10 +63,14 @@ type server struct {
 // A crowd is what it costs to have many connections, and to close them.
 type crowd struct {
 	Name   string
+	Bytes  float64 `json:"bytes_per_conn"`
 	Over   float64 `json:"bytes_over_bare"`
 	Closed *struct {
 		Median float64
 	} `json:"all_closed_ms"`
+	Active *struct {
+		P99 float64
+	} `json:"active_ms"`
 	CPU     float64    `json:"cpu_ratio_to_own"`
 	CPUIn95 [2]float64 `json:"cpu_ratio_to_own_95"`
 }
@@ -137,12 +141,17 @@ func (r *results) funcs() template.FuncMap {
 		"rate":    r.rate,
 		"percent": r.percent,
 		"rounds":  r.rounds,
+		"weight":  r.weight,
 		"over":    r.over,
 		"closed":  r.closed,
+		"active":  r.active,
 		"closing": r.closing,
 		"dearest": r.dearest,
 		"load":    r.loadtest,
 		"where":   r.where,
+		"version": r.version,
+
+		"measured": r.hasServer,
 
 		"restarts":    func() restarts { return r.restart },
 		"restartRows": r.restartRows,
@@ -216,6 +225,12 @@ func (r *results) server(name string) (*server, error) {
 	return nil, fmt.Errorf("e2e.json has no server %s", name)
 }
 
+// hasServer reports whether the results have a server. They may be older than its row.
+func (r *results) hasServer(name string) bool {
+	_, err := r.server(name)
+	return err == nil
+}
+
 // ratios compares a server with the bare one. It returns CPU time divided by CPU time, and
 // requests a second divided by requests a second.
 func (r *results) ratios(name, variant string) (cpu, rate [3]float64, err error) {
@@ -264,6 +279,15 @@ func (r *results) crowd(name, variant string) (*crowd, error) {
 	return nil, fmt.Errorf("e2e.json has no crowd of %s/%s", name, variant)
 }
 
+// weight returns how many bytes a waiting connection of the bare server takes.
+func (r *results) weight(name string) (string, error) {
+	c, err := r.crowd(name, "bare")
+	if err != nil {
+		return "", err
+	}
+	return table.Group(int(c.Bytes)), nil
+}
+
 // over returns how many bytes a waiting connection takes more than one of the bare server.
 func (r *results) over(name, variant string) (string, error) {
 	c, err := r.crowd(name, variant)
@@ -283,6 +307,19 @@ func (r *results) closed(name, variant string) (string, error) {
 		return "", fmt.Errorf("e2e.json has no time for the crowd of %s/%s", name, variant)
 	}
 	return fmt.Sprintf("%.0f ms", c.Closed.Median), nil
+}
+
+// active returns the 99th percentile of how long active clients waited for an answer while a crowd
+// was closed, in ms.
+func (r *results) active(name, variant string) (string, error) {
+	c, err := r.crowd(name, variant)
+	if err != nil {
+		return "", err
+	}
+	if c.Active == nil {
+		return "", fmt.Errorf("e2e.json has no answers beside the crowd of %s/%s", name, variant)
+	}
+	return number(c.Active.P99) + " ms", nil
 }
 
 // closing returns the CPU time to close a connection, against the server's own timeouts.
@@ -361,6 +398,15 @@ func (r *results) restartLoad() string {
 func (r *results) where() string {
 	m := r.peers.Machine
 	return fmt.Sprintf("%d cores of an %s, %s/%s %s, %s, %s", m.Cores, m.CPU, m.OS, m.Arch, m.Release, m.Go, m.Date)
+}
+
+// version returns the version of a server that e2e has measured, by the path of its module.
+func (r *results) version(module string) (string, error) {
+	v, ok := r.e2e.Machine.Modules[module]
+	if !ok {
+		return "", fmt.Errorf("e2e.json has no version of %s", module)
+	}
+	return v, nil
 }
 
 // number writes two or three digits, as far as they mean something.

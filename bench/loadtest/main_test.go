@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
@@ -68,18 +68,47 @@ func TestTableAndProgress(t *testing.T) {
 	}
 }
 
+// TestInterruption interrupts runs in progress, which report what they have seen, and one that is
+// still connecting, which reports nothing.
 func TestInterruption(t *testing.T) {
 	for _, mode := range []string{"-conns", "-sockets"} {
 		t.Run(mode, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			var out, errs bytes.Buffer
-			status := newProgram().Invoke(ctx, []string{mode, "100", "-duration", "1h"}, &out, &errs)
+			var out bytes.Buffer
+			errs := &watched{text: "touches/s", seen: cancel}
+			status := newProgram().Invoke(ctx, []string{mode, "100", "-duration", "1h", "-progress"}, &out, errs)
 			if status != program.Interrupted || !strings.Contains(out.String(), "Interrupted") {
 				t.Errorf("status %d, %s%s", status, out.String(), errs.String())
 			}
 		})
 	}
+	t.Run("set-up", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		var out, errs bytes.Buffer
+		status := newProgram().Invoke(ctx, []string{"-sockets", "100", "-json"}, &out, &errs)
+		if status != program.Interrupted || out.Len() > 0 || errs.String() != "loadtest: interrupted\n" {
+			t.Errorf("status %d, %s%s", status, out.String(), errs.String())
+		}
+	})
+}
+
+// watched is a buffer that calls seen when text is written to it.
+type watched struct {
+	mu sync.Mutex
+	bytes.Buffer
+	text string
+	seen func()
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if bytes.Contains(b, []byte(w.text)) {
+		w.seen()
+	}
+	return w.Buffer.Write(b)
 }
 
 func TestWrongFlags(t *testing.T) {

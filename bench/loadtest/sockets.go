@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
@@ -17,8 +18,9 @@ import (
 // A socketLoad is a run of real connections.
 type socketLoad struct {
 	run
-	socks   []sock
-	readers sync.WaitGroup
+	socks     []sock
+	connected atomic.Int64
+	readers   sync.WaitGroup
 }
 
 const (
@@ -71,7 +73,7 @@ func runSockets(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	}
 	stopSweeping()
 	stopBar()
-	if err != nil && ctx.Err() == nil {
+	if err != nil { // or an interruption: the server may count connections that were given up half made
 		return nil, err
 	}
 
@@ -124,12 +126,26 @@ func (l *socketLoad) dialAll(ctx context.Context, address string) error {
 					cancel(fmt.Errorf("socket %d of %d: %w", i, len(l.socks), err))
 					return
 				}
+				l.connected.Add(1)
 				l.readers.Go(s.read)
 			}
 		})
 	}
 	wg.Wait()
+	if l.allConnected() {
+		return nil
+	}
 	return context.Cause(ctx)
+}
+
+func (l *socketLoad) allConnected() bool { return int(l.connected.Load()) == len(l.socks) }
+
+// line tells how the run goes, or how far the set-up has come.
+func (l *socketLoad) line() string {
+	if !l.allConnected() {
+		return fmt.Sprintf("%s of %s connected", table.Group(l.connected.Load()), table.Group(len(l.socks)))
+	}
+	return l.run.line()
 }
 
 // hangUp closes the connections that are left.

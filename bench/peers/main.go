@@ -1,7 +1,7 @@
 // Command peers puts idlewheel side by side with the other ways in which a Go
 // server can notice that a connection has gone stale.
 //
-//	go -C bench run ./peers              # everything, half an hour or more
+//	go -C bench run ./peers              # everything, 20 minutes
 //	go -C bench run ./peers -quick       # smaller, in under a minute
 //	go -C bench run ./peers -html FILE   # with a plot; -svg FILE for that alone
 //	go -C bench run ./peers -run 'reset-.*/(idlewheel|AfterFunc)$'

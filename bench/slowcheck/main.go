@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/field"
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/slow"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -144,7 +145,7 @@ func (c *config) run(ctx context.Context, _ io.Writer) (*report, error) {
 		}
 		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
 	}
-	r := &report{failIf: field.IsOurs}
+	r := &report{Machine: new(machine.Take(ctx)), failIf: field.IsOurs}
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	servers := field.Servers()

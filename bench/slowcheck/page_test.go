@@ -57,7 +57,7 @@ func TestCounts(t *testing.T) {
 	}
 	for page, says := range map[string][]string{
 		"docs/slow-clients.md": {fmt.Sprintf("tries %d kinds of slow clients", attacks), fmt.Sprintf("It also tries %d kinds of honest clients", controls)},
-		"SECURITY.md":          {fmt.Sprintf("tries %d slow clients and %d honest ones", attacks, controls)},
+		"SECURITY.md":          {fmt.Sprintf("has %d slow clients and %d honest ones", attacks, controls)},
 	} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
@@ -76,6 +76,9 @@ func TestCounts(t *testing.T) {
 // each server has ended a case.
 func (r *report) markdown() string {
 	var b strings.Builder
+	if m := r.Machine; m != nil {
+		fmt.Fprintf(&b, "Measured on %s at commit %s, with %s on %d cores of an %s.\n\n", m.Date, m.Commit, m.Go, m.Cores, m.CPU)
+	}
 	b.WriteString("| server | version | configuration | ended | held | honest served | honest cut |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range r.Servers {
 		n := s.counts()

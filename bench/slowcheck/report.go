@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
 	"github.com/idlewheel/idlewheel/bench/internal/slow"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
@@ -13,8 +14,9 @@ import (
 
 // A report is what -json prints.
 type report struct {
-	Servers []tried  `json:"servers"`
-	Missing []string `json:"missing,omitempty"` // servers of the field that could not be started here, and why
+	Machine *machine.Machine `json:"machine,omitempty"` // of the field
+	Servers []tried          `json:"servers"`
+	Missing []string         `json:"missing,omitempty"` // servers of the field that could not be started here, and why
 
 	failIf func(server string) bool // a hole of it is a failure
 }

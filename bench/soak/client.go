@@ -66,7 +66,9 @@ func (c *client) ended(since span, least, most time.Duration, at time.Time, want
 		fault = fmt.Sprintf("wrong reason, want %v", want)
 	}
 	if fault != "" {
-		return violation(reason, "%s", fault)
+		o := violation(reason, "%s", fault)
+		o.at = at
+		return o
 	}
 	return outcome{verdict: closed, reason: reason, late: late, precise: least == most, at: at}
 }
@@ -78,7 +80,9 @@ func (c *client) cut(p *pulse, err error) outcome {
 	if p.excuses(at) {
 		return outcome{verdict: draw, reason: reason}
 	}
-	return violation(reason, "a live one was closed, %v of its %v after it wrote: %v", at.Sub(p.last), p.limit, err)
+	o := violation(reason, "a live one was closed, %v of its %v after it wrote: %v", at.Sub(p.last), p.limit, err)
+	o.at = at
+	return o
 }
 
 // spoiled returns the outcome of a life that cannot go on as it was to, after what the

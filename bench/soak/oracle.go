@@ -18,6 +18,7 @@ const (
 	closed                  // by the server, as it was to
 	draw                    // by either, as the client was too late: nobody's fault
 	violated                // as it must not
+	stalled                 // as it must not, but this process stood still too long to tell whose fault it was
 )
 
 // An outcome is a verdict with what goes with it.
@@ -33,6 +34,17 @@ type outcome struct {
 
 func violation(reason idle.Reason, format string, args ...any) outcome {
 	return outcome{verdict: violated, reason: reason, fault: fmt.Sprintf(format, args...)}
+}
+
+// excused returns o, with the verdict stalled instead of violated if the process had stood still
+// for at least the limit shortly before. Then the server may have read a request late that came
+// in time, and unread input extends a limit only once. A pulse excuses clients that were late
+// themselves.
+func (o outcome) excused(lost, limit time.Duration) outcome {
+	if o.verdict == violated && lost >= limit {
+		o.verdict = stalled
+	}
+	return o
 }
 
 // tooLate is the outcome of a life whose connection may have timed out because the

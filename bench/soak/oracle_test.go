@@ -62,6 +62,27 @@ func TestPulse(t *testing.T) {
 	}
 }
 
+// TestExcused has a live client closed on machines that are busy, more or less.
+func TestExcused(t *testing.T) {
+	for _, test := range []struct {
+		is   verdict
+		lost time.Duration
+		want verdict
+	}{
+		{violated, 0, violated},
+		{violated, 999 * ms, violated},
+		{violated, 1000 * ms, stalled},
+		{violated, 5000 * ms, stalled},
+		{closed, 5000 * ms, closed},
+		{left, 5000 * ms, left},
+		{draw, 5000 * ms, draw},
+	} {
+		if got := (outcome{verdict: test.is}).excused(test.lost, 1000*ms).verdict; got != test.want {
+			t.Errorf("%d after stalls of %v is %d, want %d", test.is, test.lost, got, test.want)
+		}
+	}
+}
+
 func TestStalls(t *testing.T) {
 	var s stalls
 	s.add(span{at(100 * ms), at(200 * ms)})

@@ -159,8 +159,8 @@ func (r *report) Table(w io.Writer) {
 func (r *report) tableServers(w io.Writer) {
 	t := table.Table{
 		Title:   "\nconnections, as the servers have counted them, and by what reason they timed out",
-		Columns: []string{"server", "tracked", "gone", "timed out", "draws", "violated", "pings", "deferred"},
-		Caption: "Draws ended, or came back, after their limit, as the clients were too late. What was deferred came a tick or more after it was due.",
+		Columns: []string{"server", "tracked", "gone", "timed out", "draws", "stalled", "violated", "pings", "deferred"},
+		Caption: "Draws ended, or came back, after their limit, as the clients were too late. Stalled ones ended as they must not, but this process had stood still for a limit or longer in the four limits before. What was deferred came a tick or more after it was due.",
 	}
 	for _, s := range r.Servers {
 		var n uint64
@@ -170,7 +170,7 @@ func (r *report) tableServers(w io.Writer) {
 			reasons = append(reasons, table.Group(s.TimedOut[reason])+" "+reason)
 		}
 		t.AddWithRemark(strings.Join(reasons, ", "), s.Name, table.Group(s.Tracked), table.Group(s.Gone), table.Group(n),
-			table.Group(s.Seen.Draws), table.Group(s.Seen.Faults), table.Group(s.Pings), table.Group(s.Deferred))
+			table.Group(s.Seen.Draws), table.Group(s.Seen.Stalled), table.Group(s.Seen.Faults), table.Group(s.Pings), table.Group(s.Deferred))
 	}
 	t.Write(w)
 }

@@ -156,7 +156,12 @@ func (s *soak) live(ctx context.Context, t *target, l life, rng *rand.Rand) {
 		s.tally.add(t.name, l.name, tooLate())
 		return
 	}
-	s.tally.add(t.name, l.name, l.live(ctx, c))
+	o := l.live(ctx, c)
+	now := time.Now()
+	if o.at.IsZero() {
+		o.at = now
+	}
+	s.tally.add(t.name, l.name, o.excused(s.stalls.within(o.at.Add(-stallWindow), now), limit))
 }
 
 // watch measures at the end of each window.

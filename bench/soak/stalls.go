@@ -22,6 +22,10 @@ const (
 	stallStep  = 10 * time.Millisecond
 	stallLeast = 30 * time.Millisecond // shorter ones are usual
 	maxStalls  = 10_000
+
+	// stallWindow is how long before an end stalls may have caused it: no limit is longer, and what
+	// a slow reader is granted lasts about as long.
+	stallWindow = 4 * limit
 )
 
 // newStalls has room for all, so that the heap does not grow with them.

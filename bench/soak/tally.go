@@ -33,6 +33,7 @@ type account struct {
 	Draws   int            `json:"draws"`    // came back, or ended, after their limit: either is right
 	Unsure  int            `json:"unsure"`   // of those that left, how many may have been timed out in that moment
 	Faults  int            `json:"violated"` // ended as they must not
+	Stalled int            `json:"stalled"`  // the same, while this process stood still for a limit or longer
 	timeout map[idle.Reason]int
 }
 
@@ -80,6 +81,8 @@ func (t *tally) add(server, life string, o outcome) {
 		t.addLate(o)
 	case draw:
 		a.Draws++
+	case stalled:
+		a.Stalled++
 	case violated:
 		a.Faults++
 		t.fault("%s, %s: %s (server: %v)", server, life, o.fault, o.reason)
@@ -150,7 +153,7 @@ func (a *account) compareReasons(st idle.Stats) (faults []string) {
 		all[r] += 0
 	}
 	for _, r := range slices.Sorted(maps.Keys(all)) {
-		if d := int(st.TimedOut[r]) - a.timeout[r]; max(d, -d) > a.Draws+a.Unsure {
+		if d := int(st.TimedOut[r]) - a.timeout[r]; max(d, -d) > a.Draws+a.Unsure+a.Stalled {
 			faults = append(faults, fmt.Sprintf("counted %d timeouts for the reason %v, but %d were seen", st.TimedOut[r], r, a.timeout[r]))
 		}
 	}

@@ -23,7 +23,8 @@ func TestTally(t *testing.T) {
 	y.add("test", "active", outcome{verdict: left, unsure: true})
 	y.add("test", "active", outcome{verdict: draw})
 	y.add("test", "active", violation(idle.ReasonIdle, "closed %s", "early"))
-	if a.Left != 1 || a.Closed["idle"] != 2 || a.Draws != 1 || a.Unsure != 1 || a.Faults != 1 || a.Lives["active"] != 3 {
+	y.add("test", "active", violation(idle.ReasonIdle, "closed %s", "beside a stall").excused(limit, limit))
+	if a.Stalled != 1 || a.Left != 1 || a.Closed["idle"] != 2 || a.Draws != 1 || a.Unsure != 1 || a.Faults != 1 || a.Lives["active"] != 4 {
 		t.Errorf("%+v", a)
 	}
 	if got := y.windows[2].Most(); got != 20*ms || y.lateness.Count() != 1 {
@@ -48,6 +49,7 @@ func TestReconcile(t *testing.T) {
 		{func(_ *account, st *idle.Stats) { st.Panics = 2 }, 10, "2 panics"},
 		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle] = 3 }, 10, "4 timeouts for the reason idle, but 3"},
 		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle], a.Draws = 3, 1 }, 10, ""},
+		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonIdle], a.Stalled = 3, 1 }, 10, ""},
 		{func(a *account, _ *idle.Stats) { a.timeout[idle.ReasonRead], a.Unsure = 2, 1 }, 10, "0 timeouts for the reason read, but 2"},
 	} {
 		_, a := testTally()

@@ -91,13 +91,13 @@ func attackAll(address string) <-chan result {
 	results := make(chan result)
 	for _, a := range attacks {
 		go func() {
+			begun := time.Now() // before the server can have accepted it
 			c, err := net.Dial("tcp", address)
 			if err != nil {
 				results <- result{a.what, err.Error(), 0}
 				return
 			}
 			defer c.Close()
-			begun := time.Now()
 			end := a.run(c)
 			results <- result{a.what, end, time.Since(begun)}
 		}()

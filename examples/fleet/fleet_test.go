@@ -66,11 +66,17 @@ func newFleet(t *testing.T, o options) *fleet {
 // populated starts a fleet whose clients are connected, and write to each other.
 func populated(t *testing.T, o options) *fleet {
 	t.Helper()
+	return populatedAt(t, o, lettersPerSecond)
+}
+
+// populatedAt is populated with so many letters a second.
+func populatedAt(t *testing.T, o options, rate float64) *fleet {
+	t.Helper()
 	f := newFleet(t, o)
 	if err := f.populate(); err != nil {
 		t.Fatal(err)
 	}
-	f.rate = lettersPerSecond
+	f.rate = rate
 	if err := f.connected(t.Context()); err != nil {
 		t.Fatal(err)
 	}

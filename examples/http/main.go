@@ -7,7 +7,7 @@
 // Then open http://localhost:9005, or https://localhost:9006 for HTTP/2, which
 // has a certificate that no browser trusts. Ctrl-C or SIGTERM drains the server: within
 // three seconds all clients are asked to close their connections, the most idle first, and
-// none is cut in a response. It then prints what it has counted. SIGHUP reads the timeouts
+// none is cut in a response that takes less than ten seconds. It then prints what it has counted. SIGHUP reads the timeouts
 // again, and they hold for connections that are open:
 //
 //	echo '{"KeepAliveTimeout": "20s", "BodyTimeout": "1m"}' > timeouts.json
@@ -146,7 +146,7 @@ func listen(address string) (net.Listener, error) {
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("-address is %q; a socket of systemd is fd:3 or a greater number", address)
+		return nil, fmt.Errorf("the address is %q; a socket of systemd is fd:3 or a greater number", address)
 	}
 	file := os.NewFile(uintptr(fd), address)
 	defer file.Close() // FileListener has a copy

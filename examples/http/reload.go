@@ -13,7 +13,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 )
 
-// readTimeouts reads a file that has some fields of Timeouts: {"BodyTimeout": "1m"}.
+// readTimeouts reads a file that has some fields of Timeouts: {"BodyTimeout": "1m", "HandlerTimeout": "off"}.
 // Others have their defaults, and so have all of them if there is no file.
 func readTimeouts(file string) (t idlehttp.Timeouts, err error) {
 	if file == "" {
@@ -36,6 +36,10 @@ func readTimeouts(file string) (t idlehttp.Timeouts, err error) {
 		if !known {
 			return t, fmt.Errorf("%s: there is no %q", file, name)
 		}
+		if text == "off" {
+			*field = idlehttp.Off
+			continue
+		}
 		if *field, err = time.ParseDuration(text); err != nil {
 			return t, fmt.Errorf("%s: %s: %w", file, name, err)
 		}
@@ -43,11 +47,11 @@ func readTimeouts(file string) (t idlehttp.Timeouts, err error) {
 	return t, nil
 }
 
-// reload sets the timeouts that the file has by then, whenever it is told to.
+// reload sets the timeouts that the file has by then, whenever it is told to. When it returns,
+// SIGHUP is still caught, because otherwise it would end the process in the middle of a drain.
 func reload(ctx context.Context, file string, listeners ...*idlehttp.Listener) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	for {
 		select {
 		case <-ctx.Done():

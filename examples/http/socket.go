@@ -52,8 +52,9 @@ func (rm *room) talk(w http.ResponseWriter, r *http.Request, m *member) error {
 	err = idlehttp.Watch(r, policy, idlehttp.Callbacks{
 		Ping: func() error {
 			rm.pinged(m)
-			go ws.Ping(context.Background()) // returns with the answer, for which the next ping is not to wait
-			return nil
+			ctx, cancel := context.WithTimeout(context.Background(), rm.beat.Timeout/2) // it's back before the next ping is due, which would be left out
+			defer cancel()
+			return ws.Ping(ctx)
 		},
 		// A close frame would cut off what the client sends at this moment. So it's asked to close.
 		OnDrain: func() { ws.Write(context.Background(), websocket.MessageText, []byte(goodbye)) },

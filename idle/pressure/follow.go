@@ -166,23 +166,35 @@ type followed struct {
 // if a limit at full pressure is longer than at rest, and if the tracker is closed
 // ([idle.ErrClosed]). Then nothing changes. It panics if t is nil.
 //
-// Policies are set with [idle.Phase.SetPolicy], and the Policy of a phase is the one in force. If
+// Policies are set with [idle.Tracker.CompareAndReplace], and the Policy of a phase is the one in force. If
 // the program replaces the policy of a phase, the new one becomes its policy at rest, and the
 // next reading scales it. At most one Follower may change a phase.
 //
-// The Follower has a goroutine, which ends with [Follower.Stop] or with the tracker.
+// The Follower has a goroutine, which ends with [Follower.Stop] or with the tracker. Closing the
+// tracker does what Stop does, so phases of other trackers get their policies at rest.
 func Follow(t *idle.Tracker, c Config) (*Follower, error) {
 	c, err := c.complete()
 	if err != nil {
 		return nil, err
 	}
 	f := &Follower{config: c, tracker: t, done: make(chan struct{})}
+	initial := t.Initial()
 	if c.Policy.SetsLimit() {
-		if err := f.add(t, t.Initial(), c.Policy); err != nil {
+		if err := f.add(t, initial, c.Policy); err != nil {
+			return nil, err
+		}
+	}
+	// The initial phase comes first: if its new policy doesn't suit the capacity, no other policy
+	// has changed yet.
+	if full, ok := c.Phases[initial]; ok {
+		if err := f.add(t, initial, full); err != nil {
 			return nil, err
 		}
 	}
 	for phase, full := range c.Phases {
+		if phase == initial {
+			continue
+		}
 		if err := f.add(t, phase, full); err != nil {
 			return nil, err
 		}
@@ -192,10 +204,15 @@ func Follow(t *idle.Tracker, c Config) (*Follower, error) {
 		return nil, err
 	}
 	f.gauge.note(between(c.From, c.Full, reading))
-	if err := f.adjust(); err != nil {
-		return nil, err
+	for _, p := range f.phases {
+		if err := p.adjust(f.gauge.shows); err != nil {
+			f.gauge = gauge{}
+			f.adjust() // back to what they were
+			return nil, err
+		}
 	}
 	go f.run()
+	go f.stopWith(t)
 	return f, nil
 }
 
@@ -213,7 +230,12 @@ func (f *Follower) Add(t *idle.Tracker, phase *idle.Phase, full idle.Policy) err
 	if err := f.add(t, phase, full); err != nil {
 		return err
 	}
-	return f.adjust()
+	last := len(f.phases) - 1
+	if err := f.phases[last].adjust(f.gauge.shows); err != nil {
+		f.phases = f.phases[:last]
+		return err
+	}
+	return nil
 }
 
 // add adds a phase, which stays as it is until adjust.
@@ -259,16 +281,11 @@ func (f *Follower) Stop() {
 	if f.stopped {
 		return
 	}
-	f.stop()
+	f.stopped = true
 	f.gauge = gauge{}
 	if err := f.adjust(); err != nil {
 		f.log(err)
 	}
-}
-
-// stop marks f as stopped. f.mu must be held.
-func (f *Follower) stop() {
-	f.stopped = true
 	close(f.done)
 }
 
@@ -371,19 +388,22 @@ func (f *Follower) run() {
 		select {
 		case <-f.done:
 			return
-		case <-f.tracker.Done():
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if !f.stopped {
-				f.stop()
-			}
-			return
 		case <-ticker.C:
 		}
 		if f.hasStopped() { // done may have been closed at the same time
 			return
 		}
 		f.note(f.read())
+	}
+}
+
+// stopWith stops f when t is closed, so that phases of other trackers are at rest again. It has a
+// goroutine of its own, because Read may be running, and block.
+func (f *Follower) stopWith(t *idle.Tracker) {
+	select {
+	case <-f.done:
+	case <-t.Done():
+		f.Stop()
 	}
 }
 

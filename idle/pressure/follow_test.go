@@ -254,6 +254,52 @@ func TestAdd(t *testing.T) {
 	})
 }
 
+// TestFailsWithoutAChange follows phases of which one can't have the policy at the present pressure,
+// because it suits no capacity.
+func TestFailsWithoutAChange(t *testing.T) {
+	rest := idle.Policy{IdleTimeout: time.Minute, Heartbeat: idle.Heartbeat{Interval: 10 * time.Second, Timeout: time.Second, CountsAsUse: true}}
+	unfit := idle.Policy{Heartbeat: idle.Heartbeat{Interval: time.Second}}
+	inBubble(t, rest, func(r *rig) {
+		if err := r.SetCapacity(idle.Capacity{MaxConns: 10, MinIdle: 5 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		var others []*idle.Phase
+		phases := map[*idle.Phase]idle.Policy{r.Initial(): unfit}
+		for range 8 {
+			ph := r.phaseOf(idle.Policy{IdleTimeout: time.Minute})
+			others = append(others, ph)
+			phases[ph] = idle.Policy{IdleTimeout: time.Second}
+		}
+		isAsItWas := func() {
+			t.Helper()
+			for _, ph := range others {
+				if _, version := ph.Version(); version != 0 {
+					t.Fatalf("replaced: %+v", ph.Policy())
+				}
+			}
+		}
+		for range 8 { // maps have no order
+			if _, err := Follow(r.Tracker, Config{Read: readingOf(1).read, Phases: phases}); err == nil {
+				t.Error("Follow has not failed")
+			}
+			isAsItWas()
+		}
+
+		reading := readingOf(1)
+		f := r.follow(Config{Read: reading.read, Phases: map[*idle.Phase]idle.Policy{others[0]: {IdleTimeout: time.Second}}})
+		if err := f.Add(r.Tracker, r.Initial(), unfit); err == nil {
+			t.Error("Add has not failed")
+		}
+		if err := r.SetCapacity(idle.Capacity{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if p := r.Policy(); p != rest || f.Failures() != 0 {
+			t.Errorf("Add has failed, and its phase follows: %+v; %d failures", p, f.Failures())
+		}
+	})
+}
+
 // TestSteadyPressureIsFree counts the passes that readings cause.
 func TestSteadyPressureIsFree(t *testing.T) {
 	inBubble(t, slow, func(r *rig) {

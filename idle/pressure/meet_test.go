@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,5 +67,51 @@ func TestJitterOfShorterPings(t *testing.T) {
 			}
 		}
 		f.Stop()
+	})
+}
+
+// TestOtherTrackersAtRest closes the tracker of a Follower that another tracker follows too.
+func TestOtherTrackersAtRest(t *testing.T) {
+	inBubble(t, slow, func(r *rig) {
+		other := newTracker(r.T, slow)
+		f := r.follow(Config{Read: readingOf(1).read, From: 0.5, Policy: fast})
+		if err := f.Add(other, other.Initial(), fast); err != nil {
+			t.Fatal(err)
+		}
+		r.idles(other.Initial(), 2*time.Second)
+		r.Close()
+		<-f.Done()
+		r.idles(other.Initial(), slow.IdleTimeout)
+		if p := f.Pressure(); p != 0 {
+			t.Errorf("the pressure is %v", p)
+		}
+	})
+}
+
+// TestCloseWhileReadBlocks closes the tracker while Read hangs. Another tracker, which Add has
+// named, is at rest all the same.
+func TestCloseWhileReadBlocks(t *testing.T) {
+	inBubble(t, slow, func(r *rig) {
+		other := newTracker(r.T, slow)
+		reads, returns := atomic.Int32{}, make(chan struct{})
+		f := r.follow(Config{Policy: fast, Read: func() (float64, error) {
+			if reads.Add(1) > 1 {
+				<-returns
+			}
+			return 1, nil
+		}})
+		if err := f.Add(other, other.Initial(), fast); err != nil {
+			r.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		r.Close()
+		time.Sleep(time.Hour)
+		r.idles(other.Initial(), slow.IdleTimeout)
+		select {
+		case <-f.Done():
+		default:
+			r.Error("the Follower hasn't stopped with its tracker")
+		}
+		close(returns)
 	})
 }

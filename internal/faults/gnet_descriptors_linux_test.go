@@ -28,11 +28,7 @@ func serveBounded() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: boundedDescriptors, Max: boundedDescriptors}); err != nil {
 		return fmt.Errorf("setrlimit: %w", err)
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return err
-	}
-	server := &boundedServer{address: address}
+	server := &boundedServer{}
 	h, err := idlegnet.Wrap(server, idle.Policy{IdleTimeout: time.Hour}, nil)
 	if err != nil {
 		return err
@@ -42,7 +38,7 @@ func serveBounded() error {
 		untilDismissed()
 		os.Exit(0)
 	}()
-	err = gnet.Run(h, "tcp://"+address, gnet.WithMulticore(true), gnet.WithNumEventLoop(boundedLoops), gnet.WithReusePort(true), gnet.WithLogger(noLog{}))
+	err = runGnet(h, &server.address, gnet.WithMulticore(true), gnet.WithNumEventLoop(boundedLoops), gnet.WithReusePort(true), gnet.WithLogger(noLog{}))
 	fmt.Println("stopped", err)
 	return nil
 }

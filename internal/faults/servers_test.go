@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,17 +113,14 @@ type gnetServer struct {
 }
 
 func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn, []byte)) (*gnetServer, func(), error) {
-	address, err := freeAddress()
-	if err != nil {
-		return nil, nil, err
-	}
-	s := &gnetServer{address: address, boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
+	s := &gnetServer{boot: make(chan gnet.Engine, 1), ended: make(chan error, 1000), traffic: traffic}
+	var err error
 	if s.wheel, err = idlegnet.Wrap(s, p, opts); err != nil {
 		return nil, nil, err
 	}
 	run := make(chan error, 1)
 	go func() {
-		run <- gnet.Run(s.wheel, "tcp://"+s.address, gnet.WithNumEventLoop(1), gnet.WithLogger(noLog{}))
+		run <- runGnet(s.wheel, &s.address, gnet.WithNumEventLoop(1), gnet.WithLogger(noLog{}))
 	}()
 	select {
 	case err := <-run:
@@ -135,6 +133,21 @@ func newGnetServer(p idle.Policy, opts *idlegnet.Options, traffic func(gnet.Conn
 			<-run
 		}, nil
 	}
+}
+
+// runGnet runs gnet at an address that it sets before OnBoot. gnet may not be able to bind an
+// address that was free: another process may be first, or the port may have connections in
+// TIME-WAIT, as gnet doesn't set SO_REUSEADDR.
+func runGnet(h gnet.EventHandler, address *string, opts ...gnet.Option) (err error) {
+	for range 100 {
+		if *address, err = freeAddress(); err != nil {
+			return err
+		}
+		if err = gnet.Run(h, "tcp://"+*address, opts...); !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return err
 }
 
 // freeAddress returns an address for gnet, which doesn't tell which port it has chosen. Systems

@@ -7,9 +7,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TakeOver starts a drain. It gives up one that somebody has begun by hand, because a process that
-// is told to end may have less time than that takes. The errors are those of [idle.Tracker.Drain];
-// if d is invalid, the drain that was begun by hand goes on.
+// TakeOver starts a drain for a process that has to end. If somebody has begun a drain by hand,
+// TakeOver cancels it, because it may last longer than the process is given after SIGTERM. TakeOver
+// returns the errors of [idle.Tracker.Drain]. If d is invalid, the drain begun by hand goes on.
 func TakeOver(t *idle.Tracker, d idle.Drain) (*idle.Operation, error) {
 	o, err := t.Drain(d)
 	if !errors.Is(err, idle.ErrDraining) {

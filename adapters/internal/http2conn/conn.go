@@ -86,14 +86,14 @@ type Conn struct {
 	state    State
 	since    uint32 // identifies the header block or request that began state; see currentState
 	waiting  bool   // the reader is waiting for the client
-	flushing bool   // the frames of a Write are in the ledger, but not written yet
+	flushing bool   // a Write that began with a stream open is under way, so what it ends isn't written yet
 	woken    bool   // wake has interrupted the reader
 	ended    bool
 	left     bool               // the last GOAWAY is sent, and the server gets no more input
 	deadline time.Time          // the read deadline that the server has set
 	resets   []uint32           // streams that the server still has to reset
 	injected []byte             // what the server has not read yet of a frame of ours
-	pending  []byte             // frames of ours for the client, to be written between two frames of the server's
+	pending  bool               // the frames of Announce are to be written between two frames of the server's
 	answered context.Context    // done when the client has answered Announce, c has ended, or patience is over; nil before Announce
 	answer   context.CancelFunc // ends answered; nil before Announce
 
@@ -246,12 +246,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 	c.writing <- struct{}{}
 	defer func() { <-c.writing }()
 	c.mu.Lock()
+	c.flushing = len(c.streams) > 0
 	b, cut := c.outgoing(b)
 	var ours []byte
 	if cut > 0 {
-		ours, c.pending = c.pending, nil
+		ours = c.announcement()
 	}
-	c.flushing = true
 	c.mu.Unlock()
 	n, err := c.writeAround(b, ours, cut)
 	c.mu.Lock()
@@ -327,6 +327,10 @@ func (c *Conn) wake() {
 // all streams, so a request that is on its way is served. A PING follows it. When the client has
 // answered that, it has read the GOAWAY, so the last stream is known, and the second GOAWAY names
 // it.
+//
+// The server may send GOAWAYs of its own, and a GOAWAY must not accept more streams than the one
+// before it. So ours accept no more than the server's, and are made only when they are written: a
+// GOAWAY of the server's may come while they wait for the end of a frame.
 
 // patience is how long the client may take to answer, and the last GOAWAY to be written.
 const patience = time.Second
@@ -338,7 +342,7 @@ func (c *Conn) Announce() {
 	c.mu.Lock()
 	if c.answered == nil && !c.ended && !c.left {
 		c.answered, c.answer = context.WithTimeout(context.Background(), patience)
-		c.pending = append(goAwayFrame(allStreams), pingFrame()...)
+		c.pending = true
 		go c.flush()
 	}
 	answered := c.answered
@@ -346,6 +350,15 @@ func (c *Conn) Announce() {
 	if answered != nil {
 		<-answered.Done()
 	}
+}
+
+// announcement returns the frames of Announce if they are still to be written. c.mu must be held.
+func (c *Conn) announcement() []byte {
+	if !c.pending {
+		return nil
+	}
+	c.pending = false
+	return append(goAwayFrame(c.goAwayLast), pingFrame()...)
 }
 
 // flush writes pending frames, unless the server is in the middle of a frame or has sent none yet.
@@ -358,7 +371,7 @@ func (c *Conn) flush() {
 	c.mu.Lock()
 	var ours []byte
 	if c.mayInsert() {
-		ours, c.pending = c.pending, nil
+		ours = c.announcement()
 	}
 	c.mu.Unlock()
 	if len(ours) > 0 {
@@ -378,9 +391,12 @@ func (c *Conn) GoAway() {
 	}
 	c.mu.Lock()
 	c.left = c.mayInsert()
-	ours := append(c.pending, goAwayFrame(c.lastClient)...)
-	c.mu.Unlock()
+	var ours []byte
 	if c.left {
+		ours = append(c.announcement(), goAwayFrame(min(c.lastClient, c.goAwayLast))...)
+	}
+	c.mu.Unlock()
+	if len(ours) > 0 {
 		c.Conn.SetWriteDeadline(time.Now().Add(patience))
 		c.Conn.Write(ours)
 	}

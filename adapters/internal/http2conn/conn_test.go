@@ -131,6 +131,28 @@ func TestResetIsToldBetweenFrames(t *testing.T) {
 	}
 }
 
+// While a response is being written, the reader may already wait for the next request. That
+// wait doesn't count as one before the request of this response.
+func TestKeepAliveEndsWithItsRequest(t *testing.T) {
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		get := bytesOf(typeHeaders, flagEndHeaders|flagEndStream, 1, []byte("\x82"))
+		go client.Write(get)
+		io.ReadFull(c, make([]byte, len(get)))
+		go c.Write(bytesOf(typeHeaders, flagEndHeaders|flagEndStream, 1, []byte("\x88")))
+		synctest.Wait() // the client doesn't read
+		go c.Read(make([]byte, 1))
+		synctest.Wait()
+		if want := []State{KeepAlive, Streams}; !slices.Equal(h.states, want) {
+			t.Errorf("while the response is being written: %v, want %v", h.states, want)
+		}
+		go io.Copy(io.Discard, client)
+		synctest.Wait()
+		if want := []State{KeepAlive, Streams, KeepAlive}; !slices.Equal(h.states, want) {
+			t.Errorf("after that: %v, want %v", h.states, want)
+		}
+	})
+}
+
 // The code of a reset that was asked for is CANCEL, however the server's writes are
 // split; that of any other is the server's.
 func TestResetHasAnotherCode(t *testing.T) {
@@ -237,6 +259,25 @@ func TestWaitBeginsAfterTheResponse(t *testing.T) {
 		synctest.Wait()
 		if got := h.states[len(h.states)-1]; got != KeepAlive {
 			t.Errorf("when it has been, the state is %d", got)
+		}
+	})
+}
+
+// What the server writes between two requests, such as the answer to a PING, doesn't restart the
+// wait for the next one.
+func TestWritesBetweenRequestsAreNoUse(t *testing.T) {
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		ping := bytesOf(6, 0, 0, make([]byte, 8))
+		go client.Write(ping)
+		io.ReadFull(c, make([]byte, len(ping)))
+		go c.Write(bytesOf(6, 1, 0, make([]byte, 8)))
+		synctest.Wait() // the client doesn't read
+		go c.Read(make([]byte, 1))
+		synctest.Wait()
+		go io.Copy(io.Discard, client)
+		synctest.Wait()
+		if want := []State{KeepAlive}; !slices.Equal(h.states, want) {
+			t.Errorf("the states are %d, want %d", h.states, want)
 		}
 	})
 }

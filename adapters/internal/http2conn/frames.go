@@ -18,6 +18,7 @@ const (
 	typeHeaders      = 0x1
 	typeReset        = 0x3
 	typeSettings     = 0x4
+	typePushPromise  = 0x5
 	typePing         = 0x6
 	typeGoAway       = 0x7
 	typeWindowUpdate = 0x8
@@ -27,8 +28,8 @@ const (
 const (
 	flagEndStream  = 0x1 // of DATA and HEADERS
 	flagAck        = 0x1 // of SETTINGS and PING
-	flagEndHeaders = 0x4 // of HEADERS and CONTINUATION
-	flagPadded     = 0x8 // of DATA
+	flagEndHeaders = 0x4 // of HEADERS, PUSH_PROMISE and CONTINUATION
+	flagPadded     = 0x8 // of DATA, HEADERS and PUSH_PROMISE
 
 	settingInitialWindow = 0x4
 
@@ -47,7 +48,7 @@ type scanner struct {
 	head  [9]byte // header of the current frame
 	got   int     // bytes of the header that have arrived
 	taken uint32  // bytes of the payload that have arrived
-	pad   uint32  // length of the padding of a DATA frame
+	pad   uint32  // length of the padding of the current frame
 	field [8]byte // the payload field being collected; see fields
 }
 
@@ -98,16 +99,21 @@ func parse(head [9]byte) frame {
 // between reports whether the scanner is between two frames.
 func (s *scanner) between() bool { return s.got == 0 }
 
-// body returns the data in a piece of a DATA frame. The rest is padding, or its length, which
-// comes first.
+// body returns what a piece has of the data in a DATA frame, or of the header block in another one.
+// The rest is the length of the padding, then the stream that a PUSH_PROMISE promises, and, at the
+// end, the padding.
 func (s *scanner) body(p piece) []byte {
-	if s.flags&flagPadded == 0 || len(p.payload) == 0 {
-		return p.payload
+	begin, end := uint32(0), s.length
+	if s.flags&flagPadded != 0 && s.kind != typeContinuation && len(p.payload) > 0 {
+		if p.offset == 0 {
+			s.pad = uint32(p.payload[0])
+		}
+		begin, end = 1, s.length-min(s.length, s.pad)
 	}
-	if p.offset == 0 {
-		s.pad = uint32(p.payload[0])
+	if s.kind == typePushPromise {
+		begin += 4
 	}
-	begin, end := max(p.offset, 1), min(p.offset+uint32(len(p.payload)), s.length-min(s.length, s.pad))
+	begin, end = max(begin, p.offset), min(end, p.offset+uint32(len(p.payload)))
 	if end <= begin {
 		return nil
 	}

@@ -25,9 +25,12 @@ func goAwayOf(last uint32) []byte {
 	return bytesOf(typeGoAway, 0, 0, append(number(last), number(0)...))
 }
 
-// farewell is what Announce sends.
-func farewell() []byte {
-	return append(goAwayOf(allStreams), bytesOf(typePing, 0, 0, []byte(pingData))...)
+// farewell is what Announce sends if the server accepts all streams.
+func farewell() []byte { return farewellOf(allStreams) }
+
+// farewellOf is farewell after a GOAWAY of the server's.
+func farewellOf(last uint32) []byte {
+	return append(goAwayOf(last), bytesOf(typePing, 0, 0, []byte(pingData))...)
 }
 
 // wantWritten checks what the client has got so far.
@@ -67,13 +70,56 @@ func TestGoAway(t *testing.T) {
 	})
 }
 
+// After a GOAWAY of the server's, ours accept no more streams than that one, whenever it comes.
+func TestGoAwayAfterTheServers(t *testing.T) {
+	theirs := goAwayOf(1)
+	for split := range len(theirs) + 1 {
+		rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+			got := written(client)
+			c.receive(request(1, true))
+			c.receive(request(3, true))
+			c.Write(serverSettings())
+			c.Write(theirs[:split])
+			go c.Announce()
+			synctest.Wait()
+			c.Write(theirs[split:])
+			if split > 0 {
+				wantWritten(t, "in the end", got, serverSettings(), theirs, farewellOf(1))
+			} else {
+				wantWritten(t, "in the end", got, serverSettings(), farewell(), theirs)
+			}
+			c.GoAway()
+			wantWritten(t, "at last", got, goAwayOf(1))
+		})
+	}
+}
+
+// The first GOAWAY, which accepts all streams, is not written after the last one, even if that one
+// comes before flush runs.
+func TestGoAwayBeforeFlush(t *testing.T) {
+	rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
+		got := written(client)
+		c.Write(serverSettings())
+		c.receive(request(1, true))
+		c.pending = true
+		c.GoAway()
+		c.flush()
+		wantWritten(t, "in the end", got, serverSettings(), farewell(), goAwayOf(1))
+	})
+}
+
 // The first GOAWAY comes after the server's SETTINGS and between two of its frames,
 // wherever its writes are split, also if it never pauses there.
 func TestAnnounceComesBetweenFrames(t *testing.T) {
 	block := slices.Concat(bytesOf(typeHeaders, 0, 1, []byte("\x88")), bytesOf(typeContinuation, flagEndHeaders, 1, []byte("\x61\x96date")))
+	promise := slices.Concat(bytesOf(typePushPromise, 0, 1, append(number(2), 0x82)), bytesOf(typeContinuation, flagEndHeaders, 1, []byte("\x84")))
 	data := bytesOf(typeData, 0, 1, make([]byte, 10))
-	all := slices.Concat(serverSettings(), block, data)
-	boundaries := []int{len(serverSettings()), len(serverSettings()) + len(block), len(all)}
+	var all []byte
+	var boundaries []int
+	for _, b := range [][]byte{serverSettings(), promise, block, data} {
+		all = append(all, b...)
+		boundaries = append(boundaries, len(all))
+	}
 	for split := range len(all) {
 		rig(t, func(t *testing.T, client net.Conn, c *Conn, h *fakeHost) {
 			got := written(client)

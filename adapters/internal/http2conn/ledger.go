@@ -35,19 +35,20 @@ type ledger struct {
 	closedWaits []*wait // waits of streams that have closed, to be ended by settle
 }
 
-// A headerBlock is a HEADERS frame and the CONTINUATION frames that follow it.
+// A headerBlock is a HEADERS or PUSH_PROMISE frame and the CONTINUATION frames that follow it.
 type headerBlock struct {
-	open   bool // it is incomplete
-	stream uint32
-	ends   bool   // its stream ends with it
-	begun  []byte // what has come of it, if it is the server's and comes in several pieces
+	open     bool // it is incomplete
+	stream   uint32
+	promises bool   // it is the request of a stream that the server is going to push
+	ends     bool   // its stream ends with it
+	begun    []byte // what has come of it, if it is the server's and comes in several pieces
 }
 
 func newLedger() ledger {
 	return ledger{
 		toClient: defaultWindow, toServer: defaultWindow,
 		initialToClient: defaultWindow, initialToServer: defaultWindow,
-		goAwayLast: 1<<31 - 1,
+		goAwayLast: allStreams,
 	}
 }
 

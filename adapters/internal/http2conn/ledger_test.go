@@ -119,6 +119,9 @@ func (o *oracle) server(r *rand.Rand) act {
 		n := o.increment(r, 1000)
 		return act{bytesOf(typeWindowUpdate, 0, 0, number(n)), func() { o.toServer += int64(n) }}
 	case what == 2 || a == nil:
+		if a != nil && r.IntN(5) == 0 {
+			return act{promiseOf(r, id, junk(r, 40)), func() {}}
+		}
 		if r.IntN(20) == 0 {
 			last := o.last / 2
 			return act{bytesOf(typeGoAway, 0, 0, append(number(last), junk(r, 30)...)), func() { o.left = min(o.left, last) }}
@@ -152,14 +155,36 @@ func (o *oracle) increment(r *rand.Rand, most int) uint32 {
 
 // blockOf is a header block in one or more frames.
 func blockOf(r *rand.Rand, id uint32, flags byte, block []byte) []byte {
-	var b []byte
-	kind := byte(typeHeaders)
-	for r.IntN(3) == 0 && len(block) > 0 {
-		n := r.IntN(len(block))
-		b = append(b, bytesOf(kind, flags, id, block[:n])...)
-		kind, flags, block = typeContinuation, 0, block[n:]
+	return framesOf(r, typeHeaders, id, flags, nil, block)
+}
+
+// promiseOf is blockOf for the request of a stream that the server is going to push.
+func promiseOf(r *rand.Rand, id uint32, block []byte) []byte {
+	return framesOf(r, typePushPromise, id, 0, number(2), block)
+}
+
+// framesOf returns a frame of the given kind, which has a prefix and may be padded, and the
+// frames that continue its block.
+func framesOf(r *rand.Rand, kind byte, id uint32, flags byte, prefix, block []byte) (frames []byte) {
+	for {
+		n := len(block)
+		if n > 0 && r.IntN(3) == 0 {
+			n = r.IntN(n)
+		} else {
+			flags |= flagEndHeaders
+		}
+		payload := slices.Concat(prefix, block[:n])
+		if kind != typeContinuation && r.IntN(3) == 0 {
+			flags |= flagPadded
+			pad := r.IntN(20)
+			payload = slices.Concat([]byte{byte(pad)}, payload, bytes.Repeat([]byte("A"), pad)) // in HPACK, it would add to the table
+		}
+		frames = append(frames, bytesOf(kind, flags, id, payload)...)
+		if flags&flagEndHeaders != 0 {
+			return frames
+		}
+		kind, flags, prefix, block = typeContinuation, flagPadded, nil, block[n:] // this flag has no meaning here
 	}
-	return append(b, bytesOf(kind, flags|flagEndHeaders, id, block)...)
 }
 
 // size is that of a window: often a small one, as what matters is its end.
@@ -330,29 +355,41 @@ func TestInterim(t *testing.T) {
 	}
 }
 
-// It is known whatever an encoder has in its table, and however its blocks are split.
+// It is known whatever an encoder has in its table, also from requests of pushed streams, and however
+// its blocks are split and padded.
 func TestInterimOfAnEncoder(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var block bytes.Buffer
 		encoder := hpack.NewEncoder(&block)
 		l := newLedger()
+		send := func(frames []byte) {
+			at := r.IntN(len(frames))
+			l.send(frames[:at], nil)
+			l.send(frames[at:], nil)
+		}
 		for i := range uint32(200) {
+			id := 2*i + 1
+			l.receive(request(id, true))
 			block.Reset()
 			if r.IntN(10) == 0 {
 				encoder.SetMaxDynamicTableSize(uint32(r.IntN(4096)))
+			}
+			if r.IntN(4) == 0 {
+				encoder.WriteField(hpack.HeaderField{Name: ":method", Value: "GET"})
+				encoder.WriteField(hpack.HeaderField{Name: ":path", Value: strings.Repeat("/", r.IntN(9))})
+				send(promiseOf(r, id, block.Bytes()))
+				if l.streams.find(id).is(responded) {
+					t.Fatalf("seed %d, block %d: a promise begins the response", seed, i)
+				}
+				block.Reset()
 			}
 			status := []string{"100", "102", "103", "200", "201", "404", "418"}[r.IntN(7)]
 			encoder.WriteField(hpack.HeaderField{Name: ":status", Value: status, Sensitive: r.IntN(5) == 0})
 			for range r.IntN(4) {
 				encoder.WriteField(hpack.HeaderField{Name: []string{"link", "age", "date", "x"}[r.IntN(4)], Value: strings.Repeat("1", r.IntN(300))})
 			}
-			id := 2*i + 1
-			l.receive(request(id, true))
-			frames := blockOf(r, id, 0, block.Bytes())
-			at := r.IntN(len(frames))
-			l.send(frames[:at], nil)
-			l.send(frames[at:], nil)
+			send(blockOf(r, id, 0, block.Bytes()))
 			if got := !l.streams.find(id).is(responded); got != (status[0] == '1') {
 				t.Fatalf("seed %d, block %d: %s is interim: %v", seed, i, status, got)
 			}

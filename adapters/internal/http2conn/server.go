@@ -12,7 +12,7 @@ func (l *ledger) send(b []byte, recode func(at int, offset uint32, n int)) (cut 
 		switch f := &l.out.frame; f.kind {
 		case typeData:
 			l.serverData(f, p)
-		case typeHeaders, typeContinuation:
+		case typeHeaders, typePushPromise, typeContinuation:
 			l.serverHeaders(f, p)
 		case typeReset:
 			s := l.streams.find(f.stream)
@@ -80,22 +80,26 @@ func (l *ledger) serverData(f *frame, p piece) {
 }
 
 // serverHeaders records part of a header block of the server's. Unless it is
-// interim, the block begins the response or ends it.
+// interim, the block begins the response or ends it. The one of a PUSH_PROMISE is a request, and
+// only adds to HPACK's table.
 func (l *ledger) serverHeaders(f *frame, p piece) {
 	h := &l.serverBlock
-	if p.begins && f.kind == typeHeaders {
-		*h = headerBlock{open: true, stream: f.stream, ends: f.flags&flagEndStream != 0}
+	if p.begins && f.kind != typeContinuation {
+		*h = headerBlock{open: true, stream: f.stream, promises: f.kind == typePushPromise, ends: f.flags&flagEndStream != 0}
 	}
+	block := l.out.body(p)
 	if !p.ends || f.flags&flagEndHeaders == 0 {
-		h.begun = append(h.begun, p.payload...)
+		h.begun = append(h.begun, block...)
 		return
 	}
-	block := p.payload
 	if len(h.begun) > 0 {
 		block = append(h.begun, block...)
 	}
 	interim := l.interims.isInterim(block)
 	h.open, h.begun = false, nil
+	if h.promises {
+		return
+	}
 	s := l.streams.find(h.stream)
 	if s == nil {
 		if h.stream%2 != 0 || h.stream <= l.lastServer {

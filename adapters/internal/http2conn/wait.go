@@ -65,9 +65,6 @@ func (c *Conn) settle() {
 	}
 	c.closedWaits = c.closedWaits[:0]
 	s, since := c.currentState()
-	if s == KeepAlive && c.flushing { // the last response is not written yet, so the wait for a request has not begun
-		return
-	}
 	if s != c.state || since != c.since {
 		c.state, c.since = s, since
 		c.host.Enter(s)
@@ -83,7 +80,7 @@ func (c *Conn) currentState() (s State, since uint32) {
 		return Header, c.blocks
 	case slices.ContainsFunc(c.resets, c.isOpen):
 		return ResetPending, 0
-	case len(c.streams) > 0:
+	case len(c.streams) > 0 || c.flushing:
 		return Streams, 0
 	}
 	return KeepAlive, c.lastClient

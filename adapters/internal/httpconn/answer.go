@@ -13,13 +13,18 @@ import (
 
 // onTimeout asks the user whether to keep the connection. If an HTTP/2 connection has waited for
 // a stream for too long, its client gets a GOAWAY. If a stream begins meanwhile, the connection
-// is kept.
+// is kept. It's also kept while its client is still receiving the last response.
 func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
+	x := c.extra.Load()
+	awaitsStream := x != nil && x.frames != nil && err.Phase == KeepAlive.String()
+	if awaitsStream && c.Inspect().Sending() {
+		return true
+	}
 	c.explain(err)
 	if ask := c.listener.now.Load().timeouts.OnTimeout; ask != nil && ask(c, err) {
 		return true
 	}
-	if x := c.extra.Load(); x != nil && x.frames != nil && err.Phase == KeepAlive.String() {
+	if awaitsStream {
 		x.frames.Announce()
 	}
 	return false
@@ -43,7 +48,17 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() || err.Limit == 0 {
 		c.sendGoAway()
+	} else if c.holdsBack(err) {
+		c.LetWrite()
 	}
+}
+
+// holdsBack reports whether a pipelined request has timed out and the server may hold back the
+// responses to the requests before it. An answer of ours would be taken for the first of them. So
+// the server sends them, and its own answer after them.
+func (c *Conn) holdsBack(err *idle.TimeoutError) bool {
+	state := c.state.Load()
+	return state&pipelined != 0 && statusOf(state&^pipelined, err) != 0
 }
 
 // farewell calls the OnEnd of a watched connection. No limit of the policy applies to its writes.
@@ -75,7 +90,8 @@ func (c *Conn) explain(err *idle.TimeoutError) {
 //
 // With TLS, the answer passes through Write like the handler's response, and looks the same.
 // There the first write after claim succeeds, and all later ones fail. If the first one is the
-// handler's, the client gets the beginning of its response, as if it had begun before.
+// handler's, the client gets the beginning of its response, as if it had begun before. Interim
+// responses pass until the answer is about to be written.
 func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 	x := c.extra.Load()
 	if x != nil && x.secure == nil { // a wrapper carries TLS, and cannot be written to
@@ -102,8 +118,9 @@ func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 }
 
 // statusOf returns the status with which to answer a request that has timed out in the
-// given state. It returns 0 if there is no request, or if the response has begun or may
-// have.
+// given state. It returns 0 if there is no request, if the response has begun, if the server may
+// hold back earlier responses, or if an operation has ended the connection: a 408 would invite the
+// client to repeat a request that its handler may have.
 func statusOf(state uint32, err *idle.TimeoutError) int {
 	state &^= limited | interim
 	switch {
@@ -113,7 +130,7 @@ func statusOf(state uint32, err *idle.TimeoutError) int {
 		return 0
 	case err.Reason == idle.ReasonPhase && (state == readingBody || state == handling):
 		return http.StatusServiceUnavailable
-	case err.Reason != idle.ReasonPhase && state == readingBody:
+	case (err.Reason == idle.ReasonRead || err.Reason == idle.ReasonMinReadRate) && state == readingBody:
 		return http.StatusRequestTimeout
 	}
 	return 0
@@ -131,7 +148,8 @@ func (c *Conn) answeredError() error {
 	return &net.OpError{Op: "write", Net: "tcp", Err: err}
 }
 
-// answer sends a response and asks the client to close the connection.
+// answer sends a response and asks the client to close the connection. The response has no body,
+// because the request may be a HEAD.
 func (c *Conn) answer(status int) {
 	w, x := net.Conn(&c.Conn), c.extra.Load()
 	if x.secure != nil {
@@ -141,7 +159,6 @@ func (c *Conn) answer(status int) {
 		defer close(x.written)
 	}
 	c.Farewell()
-	text := http.StatusText(status)
-	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+text+"\r\n"+
-		"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)
+	c.Interim(false)
+	io.WriteString(w, "HTTP/1.1 "+strconv.Itoa(status)+" "+http.StatusText(status)+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 }

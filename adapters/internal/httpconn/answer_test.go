@@ -15,7 +15,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-const response = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+const (
+	response = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	hints    = "HTTP/1.1 103 Early Hints\r\n\r\n"
+)
 
 // handlerLimit sets HandlerTimeout only.
 func handlerLimit() (t httplimits.Timeouts) {
@@ -71,9 +74,10 @@ func TestResponseMeetsAnswer(t *testing.T) {
 	})
 }
 
-// TestResponseMeetsAnswerInTLS: there the two are told apart by which is first.
+// TestResponseMeetsAnswerInTLS: there the two are told apart by which is first. An interim response
+// passes before the answer.
 func TestResponseMeetsAnswerInTLS(t *testing.T) {
-	for name, want := range map[string]string{"before": "HTTP/1.1 200 ", "after": "HTTP/1.1 503 "} {
+	for name, want := range map[string]string{"before": "HTTP/1.1 200 ", "after": "HTTP/1.1 503 ", "interim": hints + "HTTP/1.1 503 "} {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
 			m := &moment{Conn: near}
@@ -101,18 +105,93 @@ func TestResponseMeetsAnswerInTLS(t *testing.T) {
 			secure.Read(make([]byte, 1))
 			c.HeaderRead()
 			var late error
-			if name == "before" {
+			switch name {
+			case "before":
 				m.call = func() { io.WriteString(secure, response) }
+			case "interim":
+				c.Interim(true)
+				m.call = func() { io.WriteString(secure, hints) }
 			}
 			secure.Read(make([]byte, 1))
 			if _, late = io.WriteString(secure, response); late == nil {
 				t.Errorf("%s: a response after the answer succeeds", name)
 			}
 			secure.Close()
-			if got := <-got; !strings.HasPrefix(got, want) || strings.Count(got, "HTTP/") != 1 {
+			if got := <-got; !strings.HasPrefix(got, want) || strings.Count(got, "HTTP/") != strings.Count(want, "HTTP/") {
 				t.Errorf("%s: the client got %q", name, got)
 			}
 			l.Close()
+		})
+	}
+}
+
+// TestPipelinedTimeoutLetsTheServerWrite: the server may hold back responses to earlier requests. It
+// may write them when reads fail, but a client that doesn't take them holds it for a second only.
+// What it writes before shows that it holds back nothing.
+func TestPipelinedTimeoutLetsTheServerWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		before string // written before the timeout
+		full   bool
+		want   string
+		took   time.Duration
+	}{
+		"held back":     {"", false, response, 0},
+		"not taken":     {"", true, "", time.Second},
+		"already begun": {response, false, response, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := unlimited()
+			limits.BodyTimeout = time.Second
+			limits.Idle.ReapDelay = time.Minute
+			inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				c.Idle()
+				c.RequestBegun()
+				c.HeaderRead()
+				if test.before != "" {
+					io.WriteString(c, test.before)
+				}
+				var timeout *idle.TimeoutError
+				if _, err := c.Read(make([]byte, 1)); !errors.As(err, &timeout) {
+					t.Error(err)
+				}
+				w.full = test.full
+				begun := time.Now()
+				_, err := io.WriteString(c, response)
+				if took := time.Since(begun); took != test.took {
+					t.Errorf("the write took %v", took)
+				}
+				if fails := test.want == test.before; (err != nil) != fails || fails && !errors.As(err, &timeout) {
+					t.Error(err)
+				}
+				if got := string(w.written); got != test.want {
+					t.Errorf("the client got %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestOperationDoesNotAnswer: a drain that doesn't wait any longer ends a request without an answer.
+// The handler may have the request, because fasthttp doesn't report when it has read the body.
+func TestOperationDoesNotAnswer(t *testing.T) {
+	for name, rest := range map[string]string{"in the body": "", "in the handler": "def"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				w.sends("GET")
+				c.Read(make([]byte, 3))
+				c.HeaderRead()
+				go io.ReadFull(c, make([]byte, 6))
+				time.Sleep(time.Second)
+				w.sends("abc" + rest)
+				time.Sleep(time.Second)
+				if _, err := l.tracker.Drain(idle.Drain{ForceAfter: time.Second}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+				if got := string(w.written); got != "" || l.Stats().Drained != 1 {
+					t.Errorf("the client got %q; %d drained", got, l.Stats().Drained)
+				}
+			})
 		})
 	}
 }

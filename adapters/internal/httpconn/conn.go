@@ -25,16 +25,16 @@ import (
 //     the header has been read.
 //   - Until a connection is hijacked or turns out to be HTTP/2, its server has
 //     one goroutine at a time that reads or reports events. That goroutine owns
-//     phase, begun, handshaking and prefaceLen. Any goroutine may load state.
+//     phase, begun, last and prefaceLen. Any goroutine may load state.
 type Conn struct {
 	// These take 8 bytes, so that they share a cache line with what a Read needs
 	// of the embedded Conn.
 
-	state       atomic.Uint32 // a state and flags, see below
-	phase       Phase         // the phase that has been entered
-	begun       uint8         // whether the next request has begun; see below
-	handshaking bool          // the bytes that arrive belong to a TLS handshake
-	prefaceLen  uint8         // how many bytes of HTTP/2's preface have arrived
+	state      atomic.Uint32 // a state and flags, see below
+	phase      Phase         // the phase that has been entered
+	begun      uint8         // whether the next request has begun; see below
+	last       byte          // the last byte that was read in HTTP/1
+	prefaceLen uint8         // how many bytes of HTTP/2's preface have arrived
 
 	netconn.Conn
 
@@ -78,8 +78,9 @@ const (
 	answering = 1 << 11 // with answered: one more write may pass, which is the answer
 	handsOver = 1 << 12 // the server will hand the connection over (see WillHijack)
 	interim   = 1 << 13 // what is written is an interim response (see Interim)
-	flags     = responded | closed | limited | answered | answering | handsOver | interim
-	ofRequest = responded | limited | handsOver | interim // the flags that end with the request
+	pipelined = 1 << 14 // the server may hold back responses to earlier requests (see holdsBack)
+	flags     = responded | closed | limited | answered | answering | handsOver | interim | pipelined
+	ofRequest = responded | limited | handsOver | interim | pipelined // the flags that end with the request
 )
 
 // inRequest reports whether the state is one within a request of HTTP/1, from the
@@ -121,6 +122,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.readBytes(b)
 	if n > 0 { // a deadline may have ended the Read
 		c.noteArrival(b[:n])
+		c.last = b[n-1]
 	}
 	return n, err
 }
@@ -129,8 +131,14 @@ func (c *Conn) Read(b []byte) (int, error) {
 func (c *Conn) readSlow(b []byte) (int, error) {
 	c.enterWaitPhase()
 	n, err := c.readBytes(b)
-	if n > 0 && (c.begun < begunAlone || c.prefaceLen > 0) && c.state.Load() == awaitingHeader {
-		c.noteArrival(b[:n])
+	if n > 0 {
+		state := c.state.Load()
+		if (c.begun != begunAlone || c.prefaceLen > 0) && state == awaitingHeader {
+			c.noteArrival(b[:n])
+		}
+		if state&^flags < http2 {
+			c.last = b[n-1]
+		}
 	}
 	return n, err
 }
@@ -165,7 +173,7 @@ func (c *Conn) waitPhase(state uint32) Phase {
 		return Request
 	case state == readingBody:
 		return body
-	case c.begun >= begunAlone:
+	case c.begun == begunAlone, c.begun == begunPipelined && !c.mayBeBlank():
 		return Header
 	case c.phase == Handshake:
 		return Handshake
@@ -182,7 +190,7 @@ func (c *Conn) enter(p Phase) {
 // noteArrival records bytes that have arrived while the server waited for a
 // request.
 func (c *Conn) noteArrival(b []byte) {
-	if c.handshaking {
+	if c.handshaking() {
 		return
 	}
 	if c.listener.http2 == OverAny && (c.phase == Handshake || c.prefaceLen > 0) {
@@ -195,17 +203,25 @@ func (c *Conn) noteArrival(b []byte) {
 	}
 }
 
+// handshaking reports whether bytes that arrive between two requests may belong to a TLS handshake.
+func (c *Conn) handshaking() bool { return c.phase == Handshake && c.IsSecure() }
+
+// mayBeBlank reports whether the bytes of a pipelined request that are there may be a blank line,
+// which some clients send after a body. When more arrives, the request has begun.
+func (c *Conn) mayBeBlank() bool { return c.last == '\n' && !c.IsSecure() }
+
 // isNoise reports whether b, which has arrived between two requests, doesn't begin a request. It
 // may be a blank line, which some clients send after a body, or a record of TLS that isn't for
 // the application. The record of a KeyUpdate of TLS 1.3 looks like one with five bytes of a
 // request. So only the first such record is taken for a KeyUpdate. Otherwise a client could send
 // a header in such records, and HeaderTimeout would never apply. A blank line within TLS can't be
 // distinguished from two bytes of a request. Only the first blank line counts as noise, because
-// otherwise a client could send them forever.
+// otherwise a client could send them forever. It may come in two parts, because fasthttp reads one
+// byte first if it is to reduce memory usage.
 func (c *Conn) isNoise(b []byte) bool {
 	first := c.begun <= notBegunYet
-	if c.extra.Load() == nil { // no TLS
-		return first && b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0
+	if !c.IsSecure() {
+		return first && b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0 || c.last == '\r' && string(b) == "\n"
 	}
 	const applicationData, keyUpdate = 23, 22 // a type of records, and a length
 	return b[0] != applicationData || first && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
@@ -252,6 +268,8 @@ func (c *Conn) beginResponse(b []byte) error {
 		s := c.state.Load()
 		next := s | responded
 		switch {
+		case s&(answering|interim) == answering|interim: // of 100 Continue, before the answer
+			return nil
 		case s&answering != 0:
 			next = s &^ answering
 		case s&answered != 0:
@@ -269,8 +287,12 @@ func (c *Conn) beginResponse(b []byte) error {
 // or 103 Early Hints. Servers flush each of them. 101 is the last response of HTTP/1. Where TLS
 // encrypts it, [Conn.Interim] tells instead.
 func isInterim(b []byte) bool {
-	const version = "HTTP/1.1 1"
-	return len(b) > len(version)+1 && string(b[:len(version)]) == version && string(b[len(version):][:2]) != "01"
+	const version, minor = "HTTP/1.", "1" // a client of HTTP/1.0 may get hints too
+	if len(b) < len(version+minor+" 1xx") || string(b[:len(version)]) != version {
+		return false
+	}
+	status := string(b[len(version+minor):][:len(" 1xx")])
+	return status[:2] == " 1" && status[2:] != "01"
 }
 
 // Close closes the connection.

@@ -26,13 +26,12 @@ type drain struct {
 	// Once Shutdown has closed the socket, Accept fails only when mayFail has been called. A
 	// server would otherwise end with an error before it is shut down.
 	stopping atomic.Bool
-	shutting atomic.Bool     // a Shutdown is under way
+	shutting atomic.Bool     // a Shutdown is under way, and hijacked also has those that are tracked again; see tracked
 	stopped  context.Context // done when mayFail has been called
 	mayFail  context.CancelFunc
 
 	mu       sync.Mutex
 	hijacked map[weak.Pointer[Conn]]runtime.Cleanup // open, without limits, and so not tracked
-	keeps    bool                                   // hijacked also has those that are tracked again; see tracked
 }
 
 // onDrain asks the client to finish. In HTTP/1 the response to its next request says so,
@@ -137,26 +136,19 @@ func (d *drain) untell(c *Conn) {
 	}
 }
 
-// tracked is called when c is tracked again. It undoes remember, except from Shutdown on, because
+// tracked is called when c is tracked again. It undoes remember, except during a Shutdown, because
 // then the tracker's drain may be over:
 //
-//	Shutdown: sets keeps, then begins the drain
+//	Shutdown: sets shutting, then begins the drain
 //	Watch:    tracks c, then calls tracked
 //
 // So a c that is dropped here was tracked before the drain, which ends it.
 func (d *drain) tracked(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.keeps {
+	if !d.shutting.Load() {
 		d.drop(c)
 	}
-}
-
-// keep is called before a drain that closeHijacked follows.
-func (d *drain) keep() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.keeps = true
 }
 
 // drop undoes remember. d.mu must be held.
@@ -327,7 +319,6 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		defer l.drain.shutting.Store(false)
 	}
 	for _, l := range all {
-		l.drain.keep()
 		switch o, err := drains.TakeOver(l.tracker, d); {
 		case err == nil:
 			begun = append(begun, o)

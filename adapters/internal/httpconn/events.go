@@ -13,7 +13,6 @@ func (c *Conn) Accepted(nc net.Conn) {
 	if _, shakes := nc.(interface{ ConnectionState() tls.ConnectionState }); shakes {
 		secure, _ := nc.(*tls.Conn) // nil if nc is another wrapper, which may be reused for another connection
 		c.extra.Store(&extra{secure: secure})
-		c.handshaking = true
 		c.records.overhead = overheadUnknown
 		if secure != nil {
 			c.records.overhead = overheadLater
@@ -24,10 +23,9 @@ func (c *Conn) Accepted(nc net.Conn) {
 
 // HandshakeDone records that a TLS handshake has ended and a byte of a request has arrived.
 func (c *Conn) HandshakeDone() {
-	if c.handshaking {
+	if c.handshaking() {
 		c.begun = begunAlone
 	}
-	c.handshaking = false
 }
 
 // MayBePipelined reports whether no byte has been read since the previous request. If
@@ -38,10 +36,13 @@ func (c *Conn) MayBePipelined() bool { return c.begun <= notBegunYet }
 // RequestBegun records that the first byte of a request has been read. It has no effect
 // on the first request of a connection.
 func (c *Conn) RequestBegun() {
-	if c.begun <= notBegunYet && c.phase != Handshake {
+	if c.begun <= notBegunYet && c.phase != Handshake && c.state.Load() == awaitingHeader {
 		c.begun = begunPipelined
-		if c.phase == Header { // of the previous request
+		switch c.phase {
+		case Header: // of the previous request
 			c.phase = none
+		case Request: // of the previous request; without HandlerTimeout, HeaderRead may not be called
+			c.enter(body)
 		}
 	}
 }
@@ -58,19 +59,18 @@ func (c *Conn) HeaderRead() {
 			c.Conn.Enter(c.listener.phases[Streams])
 			return
 		}
-		c.handshaking = false
 		if x := c.extra.Load(); c.records.overhead == overheadLater && x != nil && x.secure != nil {
 			c.records.overhead = overheadOf(x.secure.ConnectionState())
 		}
 		to := uint32(readingBody)
-		if c.begun == begunPipelined { // the previous response may still be buffered, so a 408 would be taken for it
-			to |= responded
+		if c.begun == begunPipelined {
+			to |= pipelined
 		}
 		c.transition(awaitingHeader, to)
 		if LimitsHandlers(c.listener) {
 			c.enter(Request)
-		} else if c.phase == Request { // of the previous request
-			c.phase = none
+		} else if c.phase == Request { // of the previous request, and HandlerTimeout may be turned on again
+			c.enter(body)
 		}
 	case http2:
 		c.Conn.Enter(c.listener.phases[Streams])
@@ -86,9 +86,9 @@ func (c *Conn) isHTTP2() bool {
 }
 
 // Interim records whether what the server writes next are interim responses, after which a timeout
-// can still answer the request. The server of a request that expects 100 Continue may write that
-// at any time before the final response. So the adapter calls Interim(true) before it can, and
-// Interim(false) before any of the final response is written.
+// can still answer the request. It's for TLS; otherwise isInterim tells. The server of a request
+// that expects 100 Continue may write that at any time before the final response. So the adapter
+// calls Interim(true) before it can, and Interim(false) before any of the final response is written.
 func (c *Conn) Interim(on bool) {
 	if on {
 		c.state.Or(interim)
@@ -154,7 +154,8 @@ func Find(l *Listener, nc net.Conn) *Conn {
 
 // Unwrap returns the connection that nc is or wraps, or nil if there is none. Some wrappers give
 // no access to the connection inside. But all of them forward deadlines and their errors, so a
-// deadline with a special value makes the connection identify itself.
+// deadline with a special value makes the connection identify itself. If there is none inside, or
+// if the wrapper keeps deadlines itself, it has that one instead of the one that was set.
 func Unwrap(nc net.Conn) (found *Conn) {
 	// fasthttp's wrapper panics if Shutdown has just closed it.
 	defer func() { _ = recover() }()
@@ -166,7 +167,7 @@ func Unwrap(nc net.Conn) (found *Conn) {
 			nc = wrapper.NetConn()
 		case interface{ UnsafeConn() net.Conn }: // a hijacked connection of fasthttp
 			nc = wrapper.UnsafeConn()
-		case nil:
+		case nil, *net.TCPConn, *net.UnixConn: // another listener's, whose deadline stays
 			return nil
 		default:
 			var id *identity
@@ -213,7 +214,7 @@ func (c *Conn) onSignal(t time.Time) (is bool, err error) {
 		return false, nil
 	}
 	c.HeaderRead()
-	if expects {
+	if expects && c.IsSecure() {
 		c.Interim(true)
 	}
 	return true, nil

@@ -38,7 +38,8 @@ type model struct {
 	deadlines bool // the server tells by deadlines of headers that it has read: fasthttp
 	first     bool // no request has ended yet
 	begun     bool // a byte of the next request has been read
-	blank     bool // a part of a blank line before it has been read
+	blank     bool // a part of a blank line before it has been read, or may have been
+	last      byte // the last byte that was read
 	state     int  // awaitingHeader, readingBody, handling or hijacked
 	responded bool
 	lifted    bool   // the server has lifted its deadline, and has read nothing since
@@ -89,7 +90,7 @@ func (p *play) deadline(none bool) {
 			m.begun, p.again = true, false
 		}
 		m.lifted = none
-	case !none && m.deadlines && (m.first || m.begun): // otherwise the server only looks whether a request comes
+	case !none && m.deadlines && (m.first || m.begun || m.buffered): // otherwise the server only looks whether a request comes
 		m.header()
 	}
 }
@@ -170,14 +171,18 @@ func (p *play) read(b string) {
 	if due, _ := p.m.due(); due != Header && due != Handshake { // these have totals, which no byte extends
 		p.probed = 0
 	}
-	if p.m.state != awaitingHeader || p.m.begun {
+	before := p.m.last
+	p.m.last = b[len(b)-1]
+	if p.m.state != awaitingHeader {
 		return
 	}
-	p.m.lifted = false
-	again := p.m.blank
-	if p.m.blank = strings.Trim(b, "\r\n") == "" && !again; !p.m.blank { // a second one is the beginning of something
-		p.m.begun = true
+	if !p.m.begun {
+		p.m.lifted = false
+		goesOn := before == '\r' && b == "\n"
+		p.m.blank = strings.Trim(b, "\r\n") == "" && (!p.m.blank || goesOn) // a second one is the beginning of something
+		p.m.begun = !p.m.blank
 	}
+	p.m.buffered = p.m.buffered && !p.m.begun // the server has flushed before it read
 }
 
 // arrives has the peer send b.
@@ -271,7 +276,8 @@ func (p *play) event(e, arg int) {
 	case evBegun:
 		c.RequestBegun()
 		if m.state == awaitingHeader && !m.first && !m.begun && !m.blank {
-			m.begun, m.buffered, p.again = true, true, false
+			m.blank = m.last == '\n'
+			m.begun, m.buffered, p.again = !m.blank, true, false
 		}
 	}
 }
@@ -350,8 +356,13 @@ func FuzzEvents(f *testing.F) {
 		{evProbe, evRead, evArrive, evRead, evProbe, evRead, evIdle, evRead},
 		{evArrive, evRead, evIdle, evBlank + n, evRead + 2*n, evRead, evRead},
 		{evArrive, evRead, evIdle, evBlank + n, evRead, evBegun, evRead, evRead, evArrive, evRead, evRead},
+		{evArrive, evBlank + n, evRead + 2*n, evIdle, evBegun, evRead, evRead, evHeader, evRead},
+		{evArrive, evBlank + n, evRead + 2*n, evIdle, evBegun, evSignal, evRead},
+		{evArrive, evRead, evIdle, evBlank + n, evRead, evBegun, evRead, evRead, evBlank + n, evRead, evRead},
 		{evBlank, evRead, evRead, evRead, evIdle, evBlank, evRead, evHeader, evRead},
 		{evHand, evIdle, evHeader, evDeadline, evRead},
+		{evDeadline, evHand, evBegun, evRead},
+		{evBegun, evRead},
 	} {
 		for _, handler := range []bool{false, true} {
 			f.Add(events, handler, len(events)%2 == 0)

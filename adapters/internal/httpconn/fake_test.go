@@ -22,7 +22,7 @@ type wire struct {
 	input    []byte
 	written  []byte
 	closed   bool
-	past     bool // a deadline in the past was set
+	past     bool // a deadline for reading was set in the past
 	deadline time.Time
 	full     bool      // nothing that is written is taken
 	until    time.Time // the deadline for writing
@@ -93,7 +93,7 @@ func (w *wire) Write(b []byte) (int, error) {
 	switch {
 	case w.closed:
 		return 0, net.ErrClosed
-	case w.past:
+	case !w.until.IsZero() && !w.until.After(time.Now()):
 		return 0, os.ErrDeadlineExceeded
 	}
 	w.written = append(w.written, b...)
@@ -116,13 +116,17 @@ func (w *wire) set(t time.Time) error {
 	return nil
 }
 
-func (w *wire) SetDeadline(t time.Time) error     { return w.set(t) }
 func (w *wire) SetReadDeadline(t time.Time) error { return w.set(t) }
 func (w *wire) LocalAddr() net.Addr               { return &net.TCPAddr{} }
 func (w *wire) RemoteAddr() net.Addr              { return &net.TCPAddr{} }
 
+func (w *wire) SetDeadline(t time.Time) error {
+	w.alter(func() { w.until = t })
+	return w.set(t)
+}
+
 func (w *wire) SetWriteDeadline(t time.Time) error {
-	w.until = t
+	w.alter(func() { w.until = t })
 	if call := w.onWriteDeadline; call != nil {
 		w.onWriteDeadline = nil
 		call()

@@ -3,7 +3,9 @@ package httpconn
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,6 +47,34 @@ func TestFind(t *testing.T) {
 			closing.Close()
 		}
 	})
+}
+
+// TestFindLeavesTheDeadline of a socket that another listener of the server has accepted: the
+// application may have set it.
+func TestFindLeavesTheDeadline(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	io.WriteString(client, "x")
+	nc.SetReadDeadline(time.Unix(1, 0))
+	if Unwrap(nc) != nil {
+		t.Error("found")
+	}
+	if n, err := nc.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d bytes after the deadline: %v", n, err)
+	}
 }
 
 // TestTrackerOutlivesTheListener, until its last connection is closed. That the
@@ -209,21 +239,68 @@ func TestDeadlinesOfUsers(t *testing.T) {
 // TestBlankLines: a blank line after a body is not the beginning of a request. A client that
 // goes on to send blank lines has begun a header, or it could hold the connection with them.
 func TestBlankLines(t *testing.T) {
-	for lines, want := range map[int]Phase{1: KeepAlive, 2: Header} {
-		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
-			c.Idle()
-			for range lines {
-				w.sends("\r\n")
-				if n, err := c.Read(make([]byte, 100)); n != 2 || err != nil {
-					t.Fatal(n, err)
+	for name, test := range map[string]struct {
+		body   string   // of the request before, and what comes with it
+		sent   []string // later, one Read each
+		secure bool
+		want   Phase
+	}{
+		"one":                              {"abc", []string{"\r\n"}, false, KeepAlive},
+		"two":                              {"abc", []string{"\r\n", "\r\n"}, false, Header},
+		"one in two parts":                 {"abc", []string{"\r", "\n"}, false, KeepAlive},
+		"more than one in parts":           {"abc", []string{"\r", "\n", "\r"}, false, Header},
+		"half of one, then a request":      {"abc", []string{"\r", "G"}, false, Header},
+		"two ends of lines":                {"abc", []string{"\n", "\n"}, false, Header},
+		"one with the body":                {"abc\r\n", nil, false, KeepAlive},
+		"one with the body, and another":   {"abc\r\n", []string{"\r\n"}, false, Header},
+		"one with the body, and a request": {"abc\r\n", []string{"G"}, false, Header},
+		"a request with the body":          {"abc\r\nG", nil, false, Header},
+		"a request that is cut in a line":  {"abcG\r", []string{"\n"}, false, Header},
+		"bytes of TLS with the body":       {"abc\r\n", nil, true, Header},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				if test.secure {
+					c.extra.Store(&extra{})
 				}
-			}
-			c.Read(make([]byte, 100))
-			if err := c.Timeout(); err == nil || err.Phase != want.String() {
-				t.Errorf("%d lines: %v, want a timeout of the %v", lines, err, want)
-			}
+				reads := func(text string) {
+					w.sends(text)
+					if n, err := c.Read(make([]byte, 100)); n != len(text) || err != nil {
+						t.Fatal(n, err)
+					}
+				}
+				c.Idle()
+				reads("P")
+				c.HeaderRead()
+				reads(test.body)
+				c.Idle()
+				if test.body != "abc" {
+					c.RequestBegun()
+				}
+				for _, text := range test.sent {
+					reads(text)
+				}
+				c.Read(make([]byte, 100))
+				if err := c.Timeout(); err == nil || err.Phase != test.want.String() {
+					t.Errorf("%v, want a timeout of the %v", err, test.want)
+				}
+			})
 		})
 	}
+}
+
+// TestBlankLineWithAWholeRequest comes in one Read, which has waited for the request.
+func TestBlankLineWithAWholeRequest(t *testing.T) {
+	inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+		c.Idle()
+		for _, text := range []string{"a request", "a request and a blank line\r\n"} {
+			w.sends(text)
+			c.Read(make([]byte, 100))
+			c.Idle()
+		}
+		c.RequestBegun()
+		timesOut(t, c, KeepAlive, distinct().KeepAliveTimeout)
+	})
 }
 
 // TestKeyUpdateIsNoRequest: what a client of TLS sends between two requests need not be

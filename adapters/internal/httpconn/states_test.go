@@ -62,7 +62,7 @@ func TestStatesOfDeadlines(t *testing.T) {
 		{"blank line", KeepAlive, maybeBegun, awaitingHeader, false, awaitingHeader},
 		{"header begun", Header, begunAlone, awaitingHeader, false, readingBody},
 		{"header begun, none", Header, begunAlone, awaitingHeader, true, awaitingHeader},
-		{"pipelined", Header, begunPipelined, awaitingHeader, false, readingBody | responded},
+		{"pipelined", Header, begunPipelined, awaitingHeader, false, readingBody | pipelined},
 		{"body", Request, begunAlone, readingBody, false, handling},
 		{"body, none", Request, begunAlone, readingBody, true, handling},
 	} {

@@ -176,6 +176,32 @@ func TestHandlerTimeoutSwitchedOn(t *testing.T) {
 	})
 }
 
+// TestHandlerTimeoutOffForPipelined: a request that begins while HandlerTimeout is off has none,
+// even if the server reads nothing since a request that had it. fasthttp doesn't report the header
+// of a request without a body.
+func TestHandlerTimeoutOffForPipelined(t *testing.T) {
+	for name, begins := range map[string]func(*Conn){"net/http": (*Conn).HeaderRead, "fasthttp": (*Conn).RequestBegun} {
+		t.Run(name, func(t *testing.T) {
+			on := just("HandlerTimeout", time.Second)
+			inBubble(t, on, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+				c.HeaderRead()
+				if err := l.SetTimeouts(just("HandlerTimeout", httplimits.Off)); err != nil {
+					t.Fatal(err)
+				}
+				c.Idle()
+				begins(c)
+				if err := l.SetTimeouts(on); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if err := c.Timeout(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestHijackedPolicySwitched: a connection that was hijacked without a limit stays
 // untracked, one that had some has what comes, and what Watch has applied stays.
 func TestHijackedPolicySwitched(t *testing.T) {

@@ -64,22 +64,34 @@ func Watch(pkg string, nc net.Conn, p idle.Policy, on httplimits.Callbacks) erro
 	}
 	l.watching.Lock() // of two calls at once only one could track the connection again
 	defer l.watching.Unlock()
-	if !p.SetsLimit() {
+	err := c.watchable()
+	switch {
+	case err != nil:
+	case p.SetsLimit():
+		err = l.watch(c, p, on)
+	default:
 		c.letGo()
-		return nil
 	}
-	if err := l.watch(c, p, on); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: Watch: %w", pkg, err)
 	}
 	return nil
 }
 
-// watch tracks c, which must be hijacked, under p. If p is invalid it changes
-// nothing. l.watching must be held.
-func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error {
+// watchable returns an error if c is closed or has timed out.
+func (c *Conn) watchable() error {
 	if c.state.Load()&closed != 0 {
 		return fmt.Errorf("the connection is closed: %w", net.ErrClosed)
 	}
+	if timeout := c.Timeout(); timeout != nil {
+		return timeout
+	}
+	return nil
+}
+
+// watch tracks c, which must be hijacked, under p, which sets a limit. If p is invalid it changes
+// nothing. l.watching must be held.
+func (l *Listener) watch(c *Conn, p idle.Policy, on httplimits.Callbacks) error {
 	phase, err := l.tracker.Phase(p)
 	if err == nil {
 		err = l.track(c)

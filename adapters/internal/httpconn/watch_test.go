@@ -131,9 +131,11 @@ func TestWatchAfterClose(t *testing.T) {
 	inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, _ *wire) {
 		c.Hijack()
 		c.Close()
-		err := Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
-		if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
-			t.Error(err)
+		for _, p := range []idle.Policy{{IdleTimeout: time.Minute}, {}} {
+			err := Watch("httpconn", c, p, httplimits.Callbacks{})
+			if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "the connection is closed") {
+				t.Error(err)
+			}
 		}
 	})
 }
@@ -147,9 +149,11 @@ func TestWatchAfterItsTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Read(make([]byte, 1))
-		var timeout *idle.TimeoutError
-		if err := Watch("httpconn", c, short, httplimits.Callbacks{}); !errors.As(err, &timeout) || l.Stats().Live != 0 {
-			t.Errorf("%v, and %+v", err, l.Stats())
+		for _, p := range []idle.Policy{short, {}} {
+			var timeout *idle.TimeoutError
+			if err := Watch("httpconn", c, p, httplimits.Callbacks{}); !errors.As(err, &timeout) || l.Stats().Live != 0 {
+				t.Errorf("%v, and %+v", err, l.Stats())
+			}
 		}
 	})
 }
@@ -403,6 +407,54 @@ func TestShutdownTakesOver(t *testing.T) {
 		c.Close()
 		l.Close()
 	})
+}
+
+// TestShutdownThatFails has a Shutdown fail, and then a hijacked connection tracked again. A later
+// Shutdown closes it only if its own drain hasn't met it: somebody cancels that, so the connection
+// stays open.
+func TestShutdownThatFails(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, test := range map[string]struct {
+		ctx context.Context
+		d   idle.Drain
+	}{
+		"invalid":   {context.Background(), idle.Drain{Duration: -1}},
+		"cancelled": {cancelled, idle.Drain{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, c, w := accepted(t, unlimited())
+				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() })
+				watch := func(d time.Duration) {
+					if err := Watch("httpconn", c, idle.Policy{IdleTimeout: d}, httplimits.Callbacks{}); err != nil {
+						t.Error(err)
+					}
+				}
+				c.Hijack()
+				watch(time.Hour)
+				all := []*outer{{l}}
+				if err := Shutdown(test.ctx, "httpconn", test.d, all); err == nil {
+					t.Error("no error")
+				}
+				l.drain.remember(c) // as a Watch without limits does
+				watch(2 * time.Hour)
+				time.AfterFunc(time.Second, func() {
+					for _, o := range l.tracker.Operations() {
+						o.Cancel()
+					}
+				})
+				if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: time.Minute}, all); err != nil {
+					t.Error(err)
+				}
+				if w.isClosed() {
+					t.Error("the connection is closed")
+				}
+				c.Close()
+				l.Close()
+			})
+		})
+	}
 }
 
 // outer is an adapter's listener.

@@ -2,12 +2,15 @@ package httpsuite
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
+	"math/big"
 	"net"
-	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
@@ -117,11 +120,22 @@ var identity = sync.OnceValue(func() (id struct {
 	certificate tls.Certificate
 	client      *tls.Config
 }) {
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	id.certificate = s.TLS.Certificates[0]
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) // with the RSA key of httptest, handshakes would keep a 32-bit processor busy
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.com"}, NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	id.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	id.client = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "example.com"}
-	id.client.RootCAs.AddCert(s.Certificate())
+	id.client.RootCAs.AddCert(certificate)
 	return id
 })
 

@@ -38,6 +38,24 @@ func hijack(use func(hijacked) error) (func(Request), chan error) {
 	}, ended
 }
 
+// beat reports a beat on a hijacked connection, as applications do.
+func beat(t testing.TB, c net.Conn) {
+	for {
+		switch at := c.(type) {
+		case interface{ Beat() }:
+			at.Beat()
+			return
+		case interface{ NetConn() net.Conn }: // TLS
+			c = at.NetConn()
+		case interface{ UnsafeConn() net.Conn }: // fasthttp
+			c = at.UnsafeConn()
+		default:
+			t.Errorf("a %T has no Beat", c)
+			return
+		}
+	}
+}
+
 // echoLines sends back each line that it reads, and returns the error that ended this.
 func echoLines(h hijacked) error {
 	defer h.Close()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +121,7 @@ func (h honest) test(t0 *testing.T, u under) {
 		t0.Skip("the handler is not called before the body has come")
 	}
 	t := intime.Of(t0, min(h.limit/4, 100*ms))
+	var answered atomic.Pointer[time.Time] // by the handler: a client that reads late is late, too
 	s := u.start(t, h.to, func(r Request) {
 		answer := r.Path()
 		if answer != "/unread" {
@@ -136,15 +138,23 @@ func (h honest) test(t0 *testing.T, u under) {
 			case <-time.After(h.long):
 			}
 		}
+		now := time.Now()
+		answered.Store(&now)
 		io.WriteString(r, answer)
 	})
 	c := s.Dial()
+	due := c.Begun
 	for _, step := range h.steps {
-		c.Send(step.sends)
+		t.Late(time.Since(due))
+		sent := c.Send(step.sends)
 		time.Sleep(step.pause)
+		due = sent.Add(step.pause)
 		for _, want := range step.gets {
 			if got := c.Want(http.StatusOK); got != want {
 				t.Errorf("got %.40q, want %.40q", got, want)
+			}
+			if at := answered.Load(); at != nil { // else the request was refused
+				due = *at
 			}
 		}
 	}

@@ -145,6 +145,29 @@ var ofSteering = []promise{
 		s.WantNone()
 	}},
 
+	// It doesn't apply to a request that begins while it's off, even if that is pipelined behind one
+	// to which it applies.
+	{"HandlerTimeoutOffForPipelined", everywhere, func(t *testing.T, u under) {
+		var s *Site
+		s = u.start(t, Only(2*Patience, "HandlerTimeout"), func(r Request) {
+			to := Only(limit, "HandlerTimeout")
+			if r.Path() == "/off" {
+				to = Only(time.Minute)
+			}
+			if err := s.SetTimeouts(to); err != nil {
+				t.Error(err)
+			}
+			if r.Path() == "/on" {
+				time.Sleep(2 * limit)
+			}
+		})
+		c := s.Dial()
+		c.Send(Get("/off") + Get("/on"))
+		c.Want(http.StatusOK)
+		c.Want(http.StatusOK)
+		s.WantNone()
+	}},
+
 	// Invalid Timeouts are refused, and then nothing changes.
 	{"SetTimeoutsRefuses", plain, func(t *testing.T, u under) {
 		s := u.start(t, Only(limit, "KeepAliveTimeout"), echo)

@@ -44,7 +44,6 @@ type Server struct {
 	// What servers do differently.
 
 	FirstHeaderInTLS  bool // with TLS too, the first header has HeaderTimeout
-	PipelinedAnswer   bool // a pipelined request whose body times out gets an answer
 	CallsEarly        bool // handlers run before the body has been read
 	Cancels           bool // a timeout cancels the request's context
 	WriteErrors       bool // a handler's Write fails with the timeout
@@ -123,6 +122,7 @@ func wraps(f Flavour) bool    { return f.Rare <= 1 }
 func usual(f Flavour) bool    { return f.Rare == 0 }
 func plain(f Flavour) bool    { return f.Rare == 0 && !f.Secure }
 func secure(f Flavour) bool   { return f.Secure }
+func insecure(f Flavour) bool { return !f.Secure }
 
 // Run runs the conformance suite on a kind of server.
 func Run(t *testing.T, server Server) {

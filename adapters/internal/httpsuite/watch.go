@@ -49,6 +49,54 @@ var ofWatch = []promise{
 		}
 	}},
 
+	// With a passive Heartbeat, the handler reports the client's beats on the hijacked connection.
+	// Other input doesn't count.
+	{"PassiveHeartbeat", usual, func(t *testing.T, u under) {
+		p := idle.Policy{Name: "lines", Heartbeat: idle.Heartbeat{Interval: limit, Passive: true}}
+		inTime := intime.Of(t, limit/4)
+		beats, heard := 0, make(chan bool, 100)
+		h, ended := hijack(func(h hijacked) error {
+			defer h.Close()
+			defer close(heard)
+			if err := h.watch(p, nil); err != nil {
+				t.Error(err)
+			}
+			for {
+				line, err := h.in.ReadString('\n')
+				if err != nil {
+					return err
+				}
+				if line == "beat\n" {
+					beat(t, h.Conn)
+					beats++
+					heard <- true
+				}
+			}
+		})
+		s := u.start(t, Only(time.Minute), h)
+		c := s.Dial()
+		c.T = inTime
+		c.upgrade()
+		last, due := time.Time{}, time.Now()
+		for range 5 {
+			last = c.Send("beat\n")
+			isHeard := Receive(t, heard)
+			inTime.Late(time.Since(due))
+			if !isHeard {
+				inTime.Fatal("it has ended, though beats came")
+			}
+			time.Sleep(limit / 2)
+			due = last.Add(limit / 2)
+		}
+		defer c.Trickle(strings.Repeat("\n", 10_000), limit/10)()
+		NotBefore(t, c.WantClosed(), last, limit)
+		WantTimeout(t, Receive(t, ended), "lines", idle.ReasonHeartbeat)
+		s.WantOnly(1, "hijacked", idle.ReasonHeartbeat)
+		if beats != 5 {
+			inTime.Errorf("ended after %d beats", beats)
+		}
+	}},
+
 	// A peer that only answers pings doesn't use its connection, so IdleTimeout ends it.
 	{"PingsAreNotUse", wraps, func(t *testing.T, u under) {
 		p := idle.Policy{Name: "lines", IdleTimeout: limit, Heartbeat: idle.Heartbeat{Interval: 50 * ms, Timeout: 2 * Patience}}

@@ -17,6 +17,7 @@ type Report struct {
 	In, Out     time.Duration // time since bytes arrived, and since output moved; see Inspect
 	QueuedKnown bool          // Queued is known
 	Queued      uint64        // bytes written by the application that the peer has not acknowledged
+	NotSent     uint64        // bytes of Queued that are not sent yet, because the peer or the network is slow
 	AckedKnown  bool          // Acked is known
 	Acked       uint64        // bytes that the peer has acknowledged since the connection was made
 }
@@ -24,8 +25,21 @@ type Report struct {
 // Evidence converts r to what an owner's Probe returns. It leaves Unreported to
 // the caller, who knows what has been reported before.
 func (r Report) Evidence() idle.SocketState {
-	return idle.SocketState{In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0}
+	return idle.SocketState{
+		In: r.In, Out: r.Out, Unread: r.Unread, OutEmpty: r.QueuedKnown && r.Queued == 0, Sending: r.Sending(),
+	}
 }
+
+// stalledAfter is how long output may stand still until the peer is no longer taken for one that
+// receives it.
+const stalledAfter = 5 * time.Second
+
+// Sending reports whether the peer is receiving more than the network holds. If the socket is
+// closed now and the peer sends anything before it has received all, the kernel resets the
+// connection, and the rest is lost. Clients of HTTP/2 do that: they send WINDOW_UPDATE frames while
+// they read. Bytes that only wait to be acknowledged don't count, because there are always some if a
+// peer talks all the time.
+func (r Report) Sending() bool { return r.NotSent > 0 && 0 < r.Out && r.Out < stalledAfter }
 
 // CauseUnsent is the cause of an end because more bytes than MaxUnsent wait for the peer.
 const CauseUnsent = "max_unsent"

@@ -1,3 +1,5 @@
+//go:build !idleother
+
 package kernel
 
 import (
@@ -39,6 +41,7 @@ func (r *Report) addTCP(info *unix.TCPInfo) {
 		r.In = age(info.Last_data_recv)
 		r.Out = age(lastOutput(info, r.Queued))
 	}
+	r.NotSent = uint64(info.Notsent_bytes)
 	if info.Segs_in != 0 { // it has counted the handshake
 		r.Acked, r.AckedKnown = info.Bytes_acked, true
 	}

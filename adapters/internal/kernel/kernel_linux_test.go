@@ -1,3 +1,5 @@
+//go:build !idleother
+
 package kernel
 
 import (
@@ -148,6 +150,7 @@ func TestClosedWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, client := connect(t, "tcp", "127.0.0.1:0")
+			looked, info := time.Now(), tcpInfo(t, server) // before anything moves
 			go func() {
 				for b, err := make([]byte, 1<<20), error(nil); err == nil; {
 					_, err = server.Write(b)
@@ -173,16 +176,16 @@ func TestClosedWindow(t *testing.T) {
 					_, err = client.Write([]byte("x"))
 				}
 			}()
-			// What is seen to have moved has done so since the look before.
+			// What is seen to have moved has done so since the look before. Acknowledgements count while
+			// bytes are queued.
 			var r Report
-			info, looked := tcpInfo(t, server), time.Now()
 			for moved := looked; looked.Sub(moved) < time.Second; time.Sleep(time.Millisecond) {
 				before, then := info, looked
 				looked, info = time.Now(), tcpInfo(t, server)
 				if info.Bytes_acked != before.Bytes_acked || info.Bytes_sent != before.Bytes_sent {
 					moved = then
 				}
-				if r = inspect(t, server); r.Out > time.Since(moved) {
+				if r = inspect(t, server); r.Queued > 0 && r.Out > time.Since(moved) {
 					t.Fatalf("it has moved %v ago or less: %+v, %+v", time.Since(moved), r, info)
 				}
 			}
@@ -243,12 +246,12 @@ func TestShrunkWindow(t *testing.T) {
 	if err := client.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
+	looked, info := time.Now(), tcpInfo(t, server) // before anything moves
 	go func() {
 		for b, err := make([]byte, 1<<20), error(nil); err == nil; {
 			_, err = server.Write(b)
 		}
 	}()
-	info, looked := tcpInfo(t, server), time.Now()
 	for moved := looked; ; time.Sleep(time.Millisecond) {
 		before, then := info, looked
 		looked, info = time.Now(), tcpInfo(t, server)
@@ -258,7 +261,7 @@ func TestShrunkWindow(t *testing.T) {
 		r := inspect(t, server)
 		silent := time.Since(moved)
 		switch {
-		case r.Out > silent:
+		case r.Queued > 0 && r.Out > silent:
 			t.Fatalf("it has moved %v ago or less: %+v, %+v", silent, r, info)
 		case info.Backoff >= 4 && r.Out > silent*2/3: // half of it, if only the last retransmission were seen
 			return

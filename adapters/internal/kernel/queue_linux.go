@@ -1,3 +1,5 @@
+//go:build !idleother
+
 package kernel
 
 import (

@@ -1,4 +1,4 @@
-//go:build race && linux && !386 && !s390x
+//go:build race && linux && !386 && !s390x && !idleother
 
 package kernel
 

@@ -1,4 +1,4 @@
-//go:build !386 && !s390x && !msan && !asan
+//go:build !386 && !s390x && !msan && !asan && !idleother
 
 package kernel
 

@@ -1,4 +1,4 @@
-//go:build !linux || 386 || s390x || msan || asan
+//go:build !linux || 386 || s390x || msan || asan || idleother
 
 package kernel
 

@@ -60,6 +60,7 @@ const (
 	uncounted                // not a plain socket, and maybe not counted by its address yet; see address
 	turnedAway               // there is no room for it, as its address has shown
 	farewell                 // the first write that has to wait gets a deadline; see Farewell
+	writesOn                 // Expire ends reads only; see LetWrite
 
 	// The last read or write was stopped by the user's own deadline and has moved
 	// nothing. If it is tried again, the same wait goes on; see suspendedWaits.

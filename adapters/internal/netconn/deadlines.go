@@ -42,7 +42,7 @@ func (c *Conn) setDeadline(set func(time.Time) error, sides uint32, t time.Time)
 	}
 	c.userDeadlines.unlock(has)
 	if c.flags.Load()&expired != 0 {
-		set(past())
+		c.fail()
 	}
 	return err
 }
@@ -65,6 +65,21 @@ func (c *Conn) Farewell() {
 
 // limitFarewell lets the second begin.
 func (c *Conn) limitFarewell() { c.SetWriteDeadline(time.Now().Add(patience)) }
+
+// LetWrite is called before Expire if the owner may hold back output, which would be lost. Then
+// only reads fail, by which the owner notices, and its writes are the last ones; see Farewell.
+func (c *Conn) LetWrite() {
+	c.Farewell()
+	c.flags.Or(writesOn)
+}
+
+// fail makes reads and writes fail, or reads only after LetWrite.
+func (c *Conn) fail() error {
+	if c.flags.Load()&writesOn != 0 {
+		return c.inner.SetReadDeadline(past())
+	}
+	return c.inner.SetDeadline(past())
+}
 
 // past returns a deadline that has passed whatever the clock says.
 func past() time.Time { return time.Unix(1, 0) }

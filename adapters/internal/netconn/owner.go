@@ -48,7 +48,7 @@ func (s *Setup) connIn(v any) *Conn {
 	return s.in(v)
 }
 
-// expire makes all reads and writes fail by setting a deadline in the past.
+// expire makes all reads and writes fail by setting a deadline in the past (but see LetWrite).
 // Unlike Close that cannot block. A connection without deadlines is closed at
 // once.
 func (c *Conn) expire(err *idle.TimeoutError) {
@@ -57,7 +57,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 	if isWriteTimeout(err) {
 		c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
 	}
-	if err := c.inner.SetDeadline(past()); err != nil {
+	if err := c.fail(); err != nil {
 		c.flags.Or(shut)
 		go c.reap()
 	}

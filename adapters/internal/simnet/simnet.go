@@ -164,6 +164,7 @@ func (c *Conn) Report() (r kernel.Report) {
 	if c.kernel == Whole {
 		r.In, r.Out = age(in), age(c.out.progress)
 		r.Acked, r.AckedKnown = c.out.taken, true
+		r.NotSent = r.Queued
 	}
 	return r
 }

@@ -150,7 +150,7 @@ func slowHandler(client *Client) {
 		b, err := io.ReadAll(r.Body)
 		want, cut := strings.Repeat("x", o.size/2*2), false
 		if r.StatusCode == http.StatusServiceUnavailable {
-			want = http.StatusText(r.StatusCode)
+			want = ""
 		} else {
 			cut = len(b) < len(want) && err != nil
 			want = want[:len(b)]

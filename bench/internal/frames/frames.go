@@ -9,7 +9,7 @@ import (
 
 // Types of frames, and their flags.
 const (
-	Data, Headers, Settings, Ping, GoAway, WindowUpdate, Continuation = 0, 1, 4, 6, 7, 8, 9
+	Data, Headers, Reset, Settings, Ping, GoAway, WindowUpdate, Continuation = 0, 1, 3, 4, 6, 7, 8, 9
 
 	EndStream, Ack, EndHeaders = 1, 1, 4
 )
@@ -22,9 +22,21 @@ func Get(path string) string {
 	return "\x82\x87\x04" + string(rune(len(path))) + path + "\x01\x09localhost"
 }
 
-// New returns a frame with a short payload.
+// Call returns the headers of a call of gRPC, without TLS, of a method with a short path.
+func Call(path string) string {
+	return "\x83\x86\x04" + string(rune(len(path))) + path + "\x01\x09localhost" +
+		"\x0f\x10\x10application/grpc" + "\x00\x02te\x08trailers"
+}
+
+// Message returns a message of gRPC.
+func Message(body []byte) string {
+	return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))) + string(body)
+}
+
+// New returns a frame.
 func New(kind, flags byte, stream uint32, payload string) string {
-	b := []byte{0, 0, byte(len(payload)), kind, flags}
+	n := len(payload)
+	b := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}
 	return string(binary.BigEndian.AppendUint32(b, stream)) + payload
 }
 

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -25,16 +27,13 @@ func (b *booter) OnBoot(e gnet.Engine) gnet.Action {
 }
 
 func newGnet(c Config) (*Server, error) {
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Address: address}
+	s := &Server{}
 	h := c.Engine
 	if h == nil {
 		h = &gnetEcho{}
 	}
 	if c.Variant == Ours {
+		var err error
 		if s.Gnet, err = idlegnet.Wrap(h, c.Policy, c.Gnet); err != nil {
 			return nil, err
 		}
@@ -42,8 +41,19 @@ func newGnet(c Config) (*Server, error) {
 	}
 	b := &booter{EventHandler: h, booted: make(chan struct{})}
 	s.boot = b.booted
-	s.serve = func() error { // no log of clients that have reset their connections
-		return gnet.Run(b, "tcp://"+address, append([]gnet.Option{gnet.WithLogger(zap.NewNop().Sugar())}, c.GnetOptions...)...)
+	opts := append([]gnet.Option{gnet.WithLogger(zap.NewNop().Sugar())}, c.GnetOptions...) // no log of clients that have reset their connections
+	// gnet may not be able to bind an address that was free: another process may be first, or the
+	// port may have connections in TIME-WAIT, as gnet doesn't set SO_REUSEADDR.
+	s.serve = func() (err error) {
+		for range 100 {
+			if s.Address, err = FreeAddress(); err != nil {
+				return err
+			}
+			if err = gnet.Run(b, "tcp://"+s.Address, opts...); !errors.Is(err, syscall.EADDRINUSE) {
+				return err
+			}
+		}
+		return err
 	}
 	s.stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

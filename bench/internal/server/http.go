@@ -27,7 +27,11 @@ func newHTTP(c Config, ln net.Listener) (*Server, error) {
 		Handler:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, Greeting) }),
 		ErrorLog: log.New(io.Discard, "", 0), // of clients that have reset their connections
 	}
-	if c.Kind == HTTPS {
+	if c.Kind == WebSocket {
+		h.Handler = echoWebSocket(c)
+	}
+	secure := c.Kind == HTTPS || c.Kind == HTTP2
+	if secure {
 		certificate, err := Certificate()
 		if err != nil {
 			return nil, err
@@ -49,7 +53,7 @@ func newHTTP(c Config, ln net.Listener) (*Server, error) {
 		ln, s.Tracker, s.Stats = l, l.Tracker(), func() idle.Stats { return l.Stats().Stats }
 	}
 	s.serve = func() error {
-		err := serve(h, ln, c.Kind == HTTPS)
+		err := serve(h, ln, secure)
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil
 		}

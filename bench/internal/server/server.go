@@ -1,6 +1,7 @@
 // Package server has the servers under test: an echo server over package net,
-// one over gnet, and HTTP servers of net/http, with and without TLS, and of
-// fasthttp. Each of them runs bare, with its own timeouts, or with idlewheel's.
+// one over gnet, one over WebSockets, HTTP servers of net/http, with and without
+// TLS, and of fasthttp, and a gRPC server. Each of them runs bare, with its own
+// timeouts, or with idlewheel's.
 //
 //	s, err := server.New(server.Config{Kind: server.HTTP, Variant: server.Ours})
 //	...
@@ -29,15 +30,18 @@ import (
 
 // The kinds of servers.
 const (
-	Net      = "net"
-	Gnet     = "gnet"
-	HTTP     = "http"
-	HTTPS    = "https" // HTTP/2 too, for clients that ask for it
-	Fasthttp = "fasthttp"
+	Net       = "net"
+	Gnet      = "gnet"
+	HTTP      = "http"
+	HTTPS     = "https" // HTTP/2 too, for clients that ask for it
+	HTTP2     = "http2" // the same server, for clients that do
+	Fasthttp  = "fasthttp"
+	GRPC      = "grpc"      // echo by grpc-go, without TLS
+	WebSocket = "websocket" // echo by coder/websocket over net/http, without TLS
 )
 
 // Kinds returns all kinds in alphabetical order.
-func Kinds() []string { return []string{Fasthttp, Gnet, HTTP, HTTPS, Net} }
+func Kinds() []string { return []string{Fasthttp, Gnet, GRPC, HTTP, HTTP2, HTTPS, Net, WebSocket} }
 
 // The variants of a server.
 const (
@@ -61,8 +65,10 @@ type Config struct {
 	Listener      net.Listener  // nil for a free port of loopback; not for gnet
 	Own           time.Duration // every timeout that the server has, in the variant Own; 0 leaves them alone
 
+	// Of Net, Gnet and WebSocket.
+	Policy idle.Policy
+
 	// Of Net and Gnet.
-	Policy      idle.Policy
 	Net         *idlenet.Options
 	Serve       func(net.Conn) // serves a connection and closes it; nil echoes
 	Gnet        *idlegnet.Options
@@ -70,7 +76,7 @@ type Config struct {
 	GnetOptions []gnet.Option
 
 	// Of HTTP servers, which answer with Greeting, unless Web or Fast changes
-	// the server before it runs.
+	// the server before it runs. GRPC has the Timeouts as well.
 	Timeouts httplimits.Timeouts
 	Web      func(*http.Server)
 	Fast     func(*fasthttp.Server)
@@ -81,7 +87,7 @@ const Greeting = "hello, world"
 
 // A Server is a server under test.
 type Server struct {
-	Address string
+	Address string // of gnet when Start has returned
 
 	// Of the variant Ours.
 	Tracker *idle.Tracker     // not of gnet
@@ -107,7 +113,9 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	made := map[string]func(Config, net.Listener) (*Server, error){Net: newNet, HTTP: newHTTP, HTTPS: newHTTP, Fasthttp: newFasthttp}
+	made := map[string]func(Config, net.Listener) (*Server, error){
+		Net: newNet, HTTP: newHTTP, HTTPS: newHTTP, HTTP2: newHTTP, WebSocket: newHTTP, Fasthttp: newFasthttp, GRPC: newGRPC,
+	}
 	s, err := made[c.Kind](c, ln)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())

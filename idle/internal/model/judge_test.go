@@ -358,20 +358,23 @@ func (t *thread) letOff(name, flaw string, done func(*memory, *registers)) {
 	}
 }
 
-// ping adds the steps of an active heartbeat's ping.
+// ping adds the steps of an active heartbeat's ping. It counts from the look that found it due.
+// Input that has come since, or Enter, is then not older than the ping, as if it were answered.
 func (t *thread) ping(flaw string) {
-	t.step("ping stamp", func(m *memory, r *registers) string {
+	t.step("ping due", func(m *memory, r *registers) string {
 		if r.then&(1<<toPing) == 0 {
 			m.fault = "pinged, but that was not due at any moment of the last look"
 		}
-		r.now = m.now
 		return ""
 	})
 	t.step("ping raise", func(m *memory, r *registers) string {
-		raiseTo(&m.pinged, r.now)
 		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		if flaw == "a ping counts from when it is sent" {
+			r.now = m.now
+		}
+		raiseTo(&m.pinged, r.now)
 		if flaw == "a ping moves the beginning of the phase" {
-			raiseTo(&m.began, r.now)
+			raiseTo(&m.began, m.now)
 		}
 		return ""
 	}).does("<pinged +pinged")

@@ -103,7 +103,7 @@ func (t *thread) verdict(name, flaw string) {
 		case r.what == 0 || r.what == toPing && r.asked != 0:
 			return "replace"
 		case r.what == toPing:
-			return "ping stamp"
+			return "ping due"
 		}
 		return ""
 	}).does("<state")

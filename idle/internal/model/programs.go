@@ -16,7 +16,6 @@ import (
 const Programs = `
 # Words and flags.
 change     = <state { <state } [ >state.$1 ]
-add        = >state.$1 | <state
 raise      = <$1 { <$1 } [ >$1 ]
 store      = raise($1) | >$1
 
@@ -43,22 +42,22 @@ Conn.BeatOut  = <pingSent [ restamp(pingSent,pingSent,ping-sent) ] paySent
 
 # Waits. A pause is paid for before the wait begins, and the deadline brought forward after it.
 startWait  = { <$1.wait <$1.paid ( <$1.paid | [ >$1.paid ] <$1.wait <$1.wait [ >$1.paid | <$1.paid ] ) } ( <$1.wait | <$1.wait <$1.paid [ >$1.paid ] >$1.wait startsWait($1,$2) )
-startsWait = <phase hasten [ <$1.paid [ add($2) ] hasten ]
+startsWait = <phase hasten [ <$1.paid [ >state.$2 <$1.paid [ change($2-vain) ] | <state ] hasten ]
 await      = <$1.wait [ <phase startWait($1,$2) ]
 pause      = <$1.wait [ <phase <$1.wait { <$1.wait } [ >$1.wait [ >$1.paid ] ] ]
 rewait     = raise($1.wait)
-suspend    = <$1.wait [ <$1.stamp <$2 [ <began ] pause($1) ]
-resume     = <$1.wait [ <phase <began <$1.stamp <$2 [ <$1.wait ] startWait($1,$3) [ <began rewait($1) ] ]
+suspend    = change($3) <$1.wait [ <$1.stamp <$2 [ <began ] pause($1) ]
+resume     = <$1.wait [ <phase <began <$1.stamp <$2 [ <$1.wait ] startWait($1,$3) [ <began rewait($1) change($4) [ rewait($1) ] ] ]
 
 Conn.AwaitRead    = await(in,overdue-in)
 Conn.AwaitWrite   = await(out,overdue-out)
 Conn.PauseRead    = pause(in)
 Conn.PauseWrite   = pause(out)
-Conn.RestartWrite = await(out,overdue-out) <phase rewait(out) >out.paid hasten
-Conn.SuspendRead  = suspend(in,beat)
-Conn.SuspendWrite = suspend(out,pingSent)
-Conn.ResumeRead   = resume(in,beat,overdue-in)
-Conn.ResumeWrite  = resume(out,pingSent,overdue-out)
+Conn.RestartWrite = await(out,overdue-out) <phase rewait(out) >out.paid change(overdue-out-vain) hasten
+Conn.SuspendRead  = suspend(in,beat,read-anew)
+Conn.SuspendWrite = suspend(out,pingSent,write-anew)
+Conn.ResumeRead   = resume(in,beat,overdue-in,read-anew)
+Conn.ResumeWrite  = resume(out,pingSent,overdue-out,write-anew)
 Conn.Deliver      = <state [ change(deliver) ]
 
 # Phases, and policies that are replaced. All clocks start over before the phase is stored.
@@ -74,11 +73,11 @@ follow       = { <phase [ countFromNow(in,reads-anew) ] [ countFromNow(out,write
 
 Conn.Enter       = <phase [ follow ] enter { enter } [ <state ] hasten [ snapshot hasten ]
 Conn.Established = <state
-idle.followed    = <phase [ <state [ follow [ <placed look [ place ] ] ] ]
+idle.followed    = <phase [ <state ] [ <state [ follow [ <placed look [ place ] ] ] ]
 
 # The beginning and the end.
 started = >born >began >beat >pinged >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
-enroll  = follow [ <phase ] [ >state.admit change(admitted) place ] ( >state.refuse | <state [ >state.rekeyed | <state ] )
+enroll  = follow [ <phase ] [ >state.admit change(admitted) place ] ( >state.refuse | <state [ <phase [ <state ] ] <state [ >state.rekeyed | <state ] )
 expire  = <state { <state } ( >state.expire | >state.expire-to-reap )
 force   = <state { <state } ( >state.force | >state.force-to-reap )
 
@@ -101,14 +100,15 @@ apply       = <state [ [ noticeIn ] [ noticeOut ] [ rewait(out) ] [ <out.wait ] 
 ping        = raise(pinged) change(ping) replace change(call-ping)
 drain       = <state { <state } [ >state.drain raise(born) replace [ change(tell) ] ]
 ask         = <state { <state } ( >state.ask | replace )
-restart     = raise(out.stamp) | rewait(in) | rewait(out) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began) | raise(born) change(age-anew)
+restartWait = rewait($1) [ change($2) [ rewait($1) [ change($3) ] ] ]
+restart     = raise(out.stamp) | restartWait(in,kept-in,read-anew) | restartWait(out,kept-out,write-anew) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began) | raise(born) change(age-anew)
 timeOut     = expire | [ <state { <state } ] replace
 keep        = <state { <state } [ [ >state.keep ] restart replace ]
 timesOut    = <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ]
 
 Shard.isDue      = <state [ <placed [ <placed >placed ] | refresh follow look [ placeAt ] ]
 Shard.check      = <state change(mark) decide { apply decide } [ replace | change(no-miss) ping | >state.miss ping | drain | ask | timeOut ] | <state
-Shard.ping.func1 = <state [ <phase [ add(expect) ] ]
+Shard.ping.func1 = <state [ <phase [ >state.expect ] ]
 Shard.ping.func2 = <state { <state } [ >state.pinged | >state.ping-failed ]
 Shard.tell.func1 = <state
 Shard.tell.func2 = change(told)

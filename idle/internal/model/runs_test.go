@@ -321,7 +321,7 @@ func TestWrongOrders(t *testing.T) {
 		{scenario: "await against expiry", old: "<pinged <in.stamp", new: "<in.stamp <pinged"},
 		{scenario: "await against expiry", old: ">$1.wait startsWait($1,$2)", new: "startsWait($1,$2) >$1.wait"},
 		{scenario: "await against expiry", old: "placeAt    = >placed look", new: "placeAt    = look >placed"},
-		{scenario: "a read that begins beyond the limit of all, and ends, against expiry", old: "[ add($2) ] hasten", new: "hasten [ add($2) ]"},
+		{scenario: "a read that begins beyond the limit of all, and ends, against expiry", old: "| <state ] hasten ]", new: "| <state ] ]"},
 		{scenario: "enter against expiry", old: "raise(pinged) change(begin)", new: "change(begin) raise(pinged)"},
 		{scenario: "close against Examine of unread bytes", old: "<in.stamp <beat [ change(grant-in-vain)", new: "<beat <in.stamp [ change(grant-in-vain)"},
 	} {

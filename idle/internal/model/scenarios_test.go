@@ -272,7 +272,7 @@ var scenarios = []scenario{{
 	threads: func(flaw string) []*thread {
 		return []*thread{entering(flaw, ratePhase), readingLate(flaw, false), ticking(4)}
 	},
-	limit: "a wait that begins beyond the limit during an Enter may set overdue after it, so a later pause counts in the new phase if its wait passed the limit",
+	flaws: []string{"await is overdue in the next phase"},
 }, {
 	name:   "enter in a pause against expiry",
 	memory: tracked(ratePhase, 6, false).pausedAt(3).overdue(),
@@ -442,6 +442,13 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, plainOwner), entering(flaw, wholePhase), ticking(2)}
 	},
 	flaws: []string{"a ping moves the beginning of the phase"},
+}, {
+	name:   "enter a phase with a ping of its own against a ping",
+	memory: tracked(pingPhase, 4, false),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, plainOwner), entering(flaw, rarePingPhase), ticking(2)}
+	},
+	flaws: []string{"a ping counts from when it is sent"},
 }, {
 	name:   "touch against Examine",
 	memory: tracked(shortIdlePhase, 4, false).found(modelEvidence{arrived: 3}),

@@ -267,8 +267,22 @@ func (t *thread) await(name, flaw string) {
 			}
 			return ""
 		}).does("<in.paid")
-		t.step(name+" overdue", func(m *memory, _ *registers) string { m.state.overdue = true; return "" }).
-			does("?state").changes("overdue-in")
+		t.step(name+" overdue", func(m *memory, r *registers) string {
+			if m.state.overdue || flaw == "await is overdue in the next phase" {
+				m.state.overdue = true
+				return name + " pull by what is paid hasten"
+			}
+			m.state.overdue = true
+			return ""
+		}).does("?state").changes("overdue-in")
+		t.step(name+" still overdue", func(m *memory, r *registers) string {
+			if r.now > m.paid+1+modelPhases[r.version].rate {
+				return name + " pull by what is paid hasten"
+			}
+			return ""
+		}).does("<in.paid")
+		t.step(name+" not overdue", func(m *memory, r *registers) string { m.state.overdue = false; return "" }).
+			does("<state +state").changes("overdue-in-vain")
 		t.pull(name+" pull by what is paid", flaw)
 	}
 	t.step(name+" clock", func(m *memory, r *registers) string { r.now = m.now; return "" }).begin("Conn.AwaitRead").does("<in.wait <phase")

@@ -26,8 +26,10 @@ const (
 	Entering
 	Rekeyed
 	Dismissed
+	KeptIn
+	KeptOut
 
-	aMiss  Flags = 1 << 20
+	aMiss  Flags = 1 << 22
 	Misses       = 0x7f * aMiss // the mask of their number
 	all          = aMiss - 1 | Misses
 )
@@ -74,6 +76,8 @@ var Transitions = []Transition{
 	{Name: "revoke", By: by("Shard.restamp"), Need: Granted, Clear: Granted},
 	{Name: "overdue-in", By: by("Conn.startWait"), Set: OverdueIn},
 	{Name: "overdue-out", By: by("Conn.startWait"), Set: OverdueOut},
+	{Name: "overdue-in-vain", By: by("Conn.startWait"), Need: OverdueIn, Clear: OverdueIn},
+	{Name: "overdue-out-vain", By: by("Conn.startWait", "Conn.RestartWrite"), Need: OverdueOut, Clear: OverdueOut},
 	{Name: "deliver", By: by("Conn.deliverSlow"), Need: Live, Clear: Ending | OverdueIn},
 	{Name: "begin", By: by("Conn.begin"), Clear: Unanswered | PongIn | Granted | OverdueIn | OverdueOut | Misses},
 
@@ -105,13 +109,17 @@ var Transitions = []Transition{
 	{Name: "told", By: by("Shard.tell"), Need: Telling, Clear: Telling},
 
 	// A limit starts over.
+	{Name: "kept-in", By: by("entry.restartWait"), Need: Live, Not: KeptIn, Set: KeptIn},
+	{Name: "kept-out", By: by("entry.restartWait"), Need: Live, Not: KeptOut, Set: KeptOut},
+	{Name: "read-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptIn, Clear: KeptIn},
+	{Name: "write-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptOut, Clear: KeptOut},
 	{Name: "beats-anew", By: by("entry.follow", "entry.restart"), Clear: Unanswered | Misses},
 	{Name: "age-anew", By: by("entry.follow", "entry.restart"), Need: Draining, Clear: Draining},
 	{Name: "reads-anew", By: by("entry.countFromNow"), Need: OverdueIn, Clear: OverdueIn},
 	{Name: "writes-anew", By: by("entry.countFromNow"), Need: OverdueOut, Clear: OverdueOut},
 
 	// Orders and operations.
-	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},
+	{Name: "dismiss", By: by("Conn.End", "Conn.Rekey"), Need: Live, Not: Dismissed, Set: Dismissed},
 	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
 	{Name: "evict-no-more", By: by("room.evict", "room.report"), Need: Live | Evicting, Clear: Evicting},
 	{Name: "list", By: by("Operation.meet"), Need: Live, Not: Listed, Set: Listed},

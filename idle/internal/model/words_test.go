@@ -48,6 +48,7 @@ const (
 	shortBeatPhase
 	pingPhase
 	keptPhase
+	rarePingPhase
 )
 
 var modelPhases = []modelLimits{
@@ -61,6 +62,7 @@ var modelPhases = []modelLimits{
 	shortBeatPhase: {idle: 3, beats: 2},
 	pingPhase:      {ping: 2, pong: 1},
 	keptPhase:      {idle: 3, ping: 2, pong: 2},
+	rarePingPhase:  {ping: 4, pong: 1},
 }
 
 // soonest is the earliest deadline of a limit that counts from the given tick.

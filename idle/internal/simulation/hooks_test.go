@@ -1,0 +1,27 @@
+package simulation
+
+import "github.com/idlewheel/idlewheel/idle"
+
+// hooksOf returns hooks that call the methods of the owner of a life, those that it has.
+func hooksOf(owner any) *idle.Hooks {
+	l := lifeOf(owner)
+	h := &idle.Hooks{
+		Ping:    func(any) error { return l.Ping() },
+		OnDrain: func(any) { l.OnDrain() },
+		Unsent:  func(any) int { return l.Unsent() },
+		Expire:  func(_ any, err *idle.TimeoutError) { l.Expire(err) },
+	}
+	if o, ok := owner.(interface{ OnTimeout(*idle.TimeoutError) bool }); ok {
+		h.OnTimeout = func(_ any, err *idle.TimeoutError) bool { return o.OnTimeout(err) }
+	}
+	if o, ok := owner.(interface{ Examine() idle.SocketState }); ok {
+		h.Probe = func(any, idle.Reason) idle.SocketState { return o.Examine() }
+	}
+	if o, ok := owner.(interface{ Reap() }); ok {
+		h.Reap = func(any) { o.Reap() }
+	}
+	return h
+}
+
+// lifeOf returns the life that an owner has.
+func lifeOf(owner any) *life { return owner.(interface{ self() *life }).self() }

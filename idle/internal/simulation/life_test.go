@@ -1,0 +1,400 @@
+package simulation
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A life is one tracking of a Conn, and its owner.
+type life struct {
+	world  *world
+	slot   *slot
+	conn   *idle.Conn
+	owner  any
+	key    atomic.Int32 // in simKeys, see Capacity.Key
+	unsent atomic.Int64 // bytes, while a write waits
+	phase  *idle.Phase
+	ledger *ledger
+
+	probed   bool
+	kernelIn time.Duration // when bytes arrived of which nobody told
+	receives time.Duration // until when the peer receives what was written, if probed
+
+	pinged     bool // Ping is running
+	telling    bool // OnDrain is
+	asked      bool // OnTimeout is
+	asking     idle.Reason
+	answer     bool
+	answeredAt time.Duration
+	probedAt   time.Duration
+	expired    bool
+	endedAt    time.Duration
+	closed     atomic.Bool // Close has returned
+
+	name      string       // its label
+	labelled  atomic.Int64 // when that was asked for last
+	moved     int          // as world.moves, when something happened that a forecast cannot know
+	forecast  *simForecast
+	stillFrom int // moved, when the world became still; -1 when it has passed a limit since
+	trackedAt time.Duration
+	told      []time.Duration // when OnDrain was called, in the bubble's time
+	byHand    time.Duration   // when somebody called End
+	keyedAt   time.Duration   // when it was tracked, or called Rekey since
+	rekeyed   simRekey        // what may come of that
+	spared    time.Duration   // when its callback replaced the capacity
+	reading   idle.Wait       // the last one that was suspended
+	writing   idle.Wait
+	shaking   bool          // it counts in Capacity.Handshakes
+	evictable time.Duration // since when it may be evicted
+}
+
+func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
+func (l *life) self() *life { return l }
+
+func (l *life) String() string {
+	return fmt.Sprintf("slot %d, %T expired=%v closed=%v %+v", l.slot.n, l.owner, l.expired, l.closed.Load(), *l.ledger)
+}
+
+// newLife makes an owner of the given kind.
+func (w *world) newLife(s *slot, kind uint64) *life {
+	l := &life{world: w, slot: s, answeredAt: -1, evictable: never, phase: w.phases[0], trackedAt: w.now(), keyedAt: w.now()}
+	l.key.Store(int32(kind / 4096 % uint64(len(simKeys))))
+	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
+	l.ledger.wraps = w.wraps
+	w.lives++
+	l.name = nameOf(w.lives)
+	l.moves()
+	for _, v := range w.censuses {
+		v.may = append(v.may, l)
+	}
+	if w.stalls {
+		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
+	}
+	switch kind % 8 {
+	case 0:
+		l.owner = keeperLife{l}
+	case 1:
+		l.owner = reaperLife{l}
+	case 2:
+		l.owner = keeperReaperLife{keeperLife{l}}
+	case 3:
+		l.probed = true
+		l.owner = proberLife{l}
+	case 4:
+		l.probed = true
+		l.owner = proberKeeperLife{keeperLife{l}}
+	default:
+		l.owner = l
+	}
+	return l
+}
+
+// told is the policy of a phase that the ledger goes by.
+func (w *world) told(ph *idle.Phase) idle.Policy { return w.tells(ph.Policy()) }
+
+// tells returns what the ledger is told of a policy.
+func (w *world) tells(p idle.Policy) idle.Policy {
+	if w.lie != nil {
+		return w.lie(p)
+	}
+	return p
+}
+
+// enter is how every callback begins. It returns false if the life is over
+// meanwhile, which is no fault; that it was over before is one.
+func (l *life) enter(name string) (now time.Duration, ok bool) {
+	w := l.world
+	if l.closed.Load() || w.over.Load() {
+		w.errorf("at %v: %s began after Close had returned: %v", w.now(), name, l)
+	}
+	w.mu.Lock()
+	w.calm = -1
+	return w.now(), !l.closed.Load()
+}
+
+func (l *life) Expire(err *idle.TimeoutError) {
+	now, ok := l.enter("Expire")
+	defer l.world.stall()
+	defer l.world.mu.Unlock()
+	w := l.world
+	w.timedOut[err.Reason]++
+	if !ok {
+		return
+	}
+	if l.expired {
+		w.errorf("at %v: expired twice: %v", now, l)
+	}
+	limit, late := isLimit(err.Reason), time.Duration(0)
+	if limit {
+		if s, ok := l.ledger.may(err.Reason, err.Reason.String(), now); ok {
+			late = now - s.lo
+		}
+		l.checkTimeout("Expire", err, now)
+	} else {
+		l.checkOperation(err, now)
+	}
+	if limit && l.keeps() && (l.asking != err.Reason || l.answer) {
+		w.errorf("at %v: Expire by %v, but OnTimeout was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
+	}
+	recently := time.Duration(0) // before an OnTimeout that has answered at once
+	if l.keeps() {
+		recently = (atOnce + 1) * w.tick
+	}
+	if limit && l.probed && err.Reason != idle.ReasonMaxAge && err.Reason != idle.ReasonPhase && !w.stalls && now-l.probedAt > recently {
+		w.errorf("at %v: Expire by %v without being examined: %v", now, err, l)
+	}
+	l.expired, l.endedAt = true, now
+	l.hasEnded(err.Reason, err.Cause, late)
+	if w.chance("close", l.slot.n)%8 < 3 { // many owners close at once
+		if l.conn.Stop() {
+			w.errorf("at %v: Close in Expire = true: %v", now, l)
+		}
+		l.closed.Store(true)
+		l.slot.life = nil
+	}
+	l.meddle("Expire", l.keeps())
+	l.maybeThrow("Expire")
+}
+
+// checkTimeout checks that err is true at this moment; w.mu is held.
+func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Duration) {
+	w := l.world
+	if !l.keeps() || name == "OnTimeout" {
+		l.checkForecast(err.Reason, now)
+		l.hasPassed()
+	}
+	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
+	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
+		return // the decision was before the policy was replaced, and the goroutine of the callback was held up; nobody is ended by it
+	}
+	if !ok {
+		w.errorf("at %v: %s too early: %v; %v\n%v", now, name, err, s, l)
+	}
+	if name == "Expire" && ok && now > s.hi+l.ledger.stall+l.slot.home.blocked(s.hi-horizon*w.tick) {
+		w.late++
+	}
+	if ok && now > s.hi+l.heldUp(s) {
+		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, s, l)
+	}
+	if late, ok := l.ledger.overdue(now, l.heldUp); ok && name == "OnTimeout" {
+		w.errorf("at %v: %s by %v, but late: %v\n%v", now, name, err, late, l)
+	}
+	if p := l.ledger.policy; err.Phase != p.Name {
+		w.errorf("at %v: %s by %v, but in %q: %v", now, name, err, p.Name, l)
+	}
+}
+
+func (l *life) OnDrain() {
+	now, ok := l.enter("Drain")
+	defer l.world.mu.Unlock()
+	if !ok || l.expired {
+		return
+	}
+	l.telling = true
+	defer func() { l.telling = false }()
+	l.told = append(l.told, l.world.real())
+	explained := l.world.explains(l)
+	if s, ok := l.ledger.may(0, "drain", now); !ok {
+		if !explained {
+			l.world.errorf("at %v: OnDrain for no reason, or too early: %v\n%v", now, s, l)
+		}
+		if l.slot.home.loop != nil {
+			l.meddle("told", false)
+		}
+		return
+	}
+	l.ledger.drains(now, explained)
+	if l.slot.home.loop != nil { // else others may be checked at this moment
+		l.meddle("Drain", false)
+		l.control("Drain")
+	}
+	l.maybeThrow("OnDrain")
+}
+
+func (l *life) Ping() error {
+	now, ok := l.enter("Ping")
+	w := l.world
+	w.pings++
+	l.pinged = true
+	g := l.ledger
+	if ok && !l.expired {
+		if s, ok := g.may(0, "ping", now); !ok && g.excused != now { // else Keep has just overtaken it
+			w.errorf("at %v: Ping too early: %v\n%v", now, s, l)
+		}
+		if l.ledger.pinging {
+			w.errorf("at %v: two Pings at once: %v", now, l)
+		}
+		g.begins(now)
+		if w.chance("ping is sent", l.slot.n)%2 == 0 && !l.closed.Load() {
+			l.moves()
+			g.sent(now)
+			l.conn.Sent(0)
+		}
+	}
+	onLoop := l.slot.home.loop != nil
+	block := !onLoop && !w.quiet && w.chance("ping", l.slot.n)%8 == 2
+	if block {
+		g.stuck, g.pinging = true, true
+	}
+	if onLoop {
+		l.meddle("Ping", false)
+		l.control("Ping")
+	}
+	w.mu.Unlock()
+	if block {
+		time.Sleep(w.tick*time.Duration(w.chance("pinging", 0)%101) + 4321)
+		w.mu.Lock()
+		l.meddle("Ping", false) // nobody is checked at this odd moment
+		l.ledger.pinging = false
+		w.mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.pinged = false
+	g.ends(w.now())
+	if w.chance("ping fails", l.slot.n)%6 == 0 {
+		g.fails()
+		return io.ErrClosedPipe
+	}
+	return nil
+}
+
+// Unsent is for censuses.
+func (l *life) Unsent() int { return int(l.unsent.Load()) }
+
+// keeperLife is asked before it times out.
+type keeperLife struct{ *life }
+
+func (k keeperLife) OnTimeout(err *idle.TimeoutError) bool {
+	l, w := k.life, k.world
+	now, ok := l.enter("OnTimeout")
+	if ok {
+		if l.asked || l.expired && l.endedAt < now { // it may be ended at the moment at which it is asked
+			w.errorf("at %v: Keep is asked again: %v", now, l)
+		}
+		l.checkTimeout("OnTimeout", err, now)
+	}
+	l.asked, l.asking = true, err.Reason
+	w.passOver(l)
+	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
+	answer := w.chance("answer", l.slot.n)%3 > 0
+	how := w.chance("how it ends", l.slot.n) % 64 // only some return
+	if how < 2 {
+		answer = false
+	}
+	if ok {
+		l.meddle("OnTimeout", true)
+	}
+	w.mu.Unlock()
+	if block {
+		most := uint64(53)
+		if how%8 == 3 {
+			most = 600
+		}
+		w.hang(w.tick*time.Duration(w.chance("keeping", 0)%most) + 3210)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if block {
+		l.meddle("kept", true)
+	}
+	l.moves()
+	l.asked, l.answer, l.answeredAt = false, answer, w.now()
+	w.answered = w.real()
+	l.ledger.excused = w.now()
+	if answer {
+		w.kept++
+		l.ledger.kept(err.Reason, w.now())
+	}
+	switch {
+	case how == 0:
+		w.throw()
+	case how == 1 && l.slot.home.loop == nil:
+		runtime.Goexit()
+	}
+	return answer
+}
+
+// throw panics; w.mu is held.
+func (w *world) throw() {
+	w.panics++
+	panic("thrown")
+}
+
+// maybeThrow panics now and then; w.mu is held.
+func (l *life) maybeThrow(where string) {
+	if w := l.world; !w.quiet && w.chance(where+" throws", l.slot.n)%32 == 0 {
+		w.throw()
+	}
+}
+
+// hang blocks for a while, but no longer than until the world ends.
+func (w *world) hang(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-w.ending:
+	}
+}
+
+// reaperLife is only disturbed by Expire.
+type reaperLife struct{ *life }
+
+func (r reaperLife) Reap() {
+	l, w := r.life, r.world
+	now, ok := l.enter("Reap")
+	defer w.mu.Unlock()
+	if !ok {
+		return
+	}
+	linger := reapDelay
+	due := l.endedAt + linger + l.ledger.late(linger) + w.tick
+	if early := now < l.endedAt+linger; !l.expired || (early || now > due+w.standing(l.endedAt)+l.slot.home.blocked(l.endedAt)) && !w.closing && !l.slot.home.closing {
+		w.errorf("at %v: Reap; expired at %v: %v", now, l.endedAt, l)
+	}
+	// The tracker is done with it, but its owner closes it in his own time.
+	l.maybeThrow("Reap")
+}
+
+type keeperReaperLife struct{ keeperLife }
+
+func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
+
+// keeps reports whether l is asked before it times out.
+func (l *life) keeps() bool {
+	_, asked := l.owner.(interface{ OnTimeout(*idle.TimeoutError) bool })
+	return asked
+}
+
+// proberLife knows of bytes that arrived without being told.
+type proberLife struct{ *life }
+
+func (p proberLife) Examine() (e idle.SocketState) {
+	l, w := p.life, p.world
+	now, ok := l.enter("Examine")
+	defer w.mu.Unlock()
+	if l.probedAt != now { // else it would do the same again, as chance goes by the time, and a pass might never end
+		l.meddle("Examine", p.keeps())
+		l.control("Examine")
+	}
+	l.probedAt = now
+	if ok && !l.closed.Load() && l.kernelIn > 0 && l.kernelIn >= l.ledger.in { // as the kernel does, it tells again
+		e.In = max(1, now-l.kernelIn) // 0 would be: not known
+		if l.kernelIn > l.ledger.in {
+			l.moves()
+			l.ledger.answered(l.kernelIn)
+			l.ledger.usedIn.found(l.kernelIn, w.tick)
+		}
+	}
+	e.Sending = now < l.receives
+	return e
+}
+
+// proberKeeperLife has both.
+type proberKeeperLife struct{ keeperLife }
+
+func (p proberKeeperLife) Examine() idle.SocketState { return proberLife{p.life}.Examine() }

@@ -1,0 +1,63 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestControl: connections are ended by each operation, and at last the tracker is as it was.
+func TestControl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := idle.Policy{Name: "served", IdleTimeout: time.Second}
+		tracker, err := idle.New(policy, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hooks idle.Hooks
+		track := func() {
+			for tracker.Stats().Live < 10 {
+				c := new(idle.Conn)
+				if tracker.Track(c, c, &hooks) != nil {
+					return
+				}
+				c.AwaitRead()
+			}
+		}
+		hooks.Expire = func(any, *idle.TimeoutError) {}
+		stop := Start(1, tracker)
+		limits := map[time.Duration]bool{}
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			track()
+			limits[tracker.Policy().IdleTimeout] = true
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		s := tracker.Stats()
+		for _, r := range []idle.Reason{idle.ReasonDrain, idle.ReasonShed, idle.ReasonEvict} {
+			if s.ByReason()[r] == 0 {
+				t.Errorf("none was ended by %v: %v", r, s.ByReason())
+			}
+		}
+		if s.Causes["by hand"] == 0 || s.Causes["shed"] == 0 || s.Refused == 0 || len(limits) < 4 {
+			t.Errorf("%+v, limits %v", s, limits)
+		}
+		if ops := tracker.Operations(); len(ops) > 0 {
+			t.Errorf("%d operations are left", len(ops))
+		}
+		if _, limited := tracker.Capacity(); limited {
+			t.Error("the capacity is left")
+		}
+		if p := tracker.Policy(); p != policy {
+			t.Errorf("the policy that is left is %+v", p)
+		}
+		if _, err := tracker.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // the operation of a capacity ends shortly after Close
+	})
+}
