@@ -145,15 +145,17 @@ func (w *work) hear() (paused, cancelled bool) {
 			w.postpone(r.candidate, r.ends)
 		}
 	}
-	w.quota, w.stuck = mostGiven, 0
+	quota := mostGiven
+	w.stuck = 0
 	for s, of := range w.given {
 		switch {
 		case !w.isBlocked(s):
-			w.quota -= of.n
+			quota -= of.n
 		case w.evicts():
 			w.stuck += of.n
 		}
 	}
+	w.quota = max(quota, 0) // a loop that goes on has orders that did not count while it was blocked
 	return paused, cancelled
 }
 
