@@ -301,8 +301,7 @@ func TestPerKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.mustHold(Capacity{PerKey: 2})
-		r.wait(time.Second)
+		r.mustHold(Capacity{PerKey: 2}) // counts the first before it returns
 		second, err := call("10.0.0.1:2")
 		if err != nil {
 			t.Error(err)

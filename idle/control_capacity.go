@@ -124,8 +124,8 @@ func (c *Capacity) errHandshakePolicy() error {
 // are evicted at once. Those that may not be evicted yet follow when they may. Evictions stop when
 // the capacity is raised or lifted.
 //
-// Connections that exceed PerKey stay. Connections that are open already are counted by key in the
-// next passes, a moment after SetCapacity has returned. If Key is a new function, a connection
+// Connections that exceed PerKey stay. Connections that are open already are counted by key before
+// SetCapacity returns, so it calls Key for each of them. If Key is a new function, a connection
 // counts with its old key until then.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed, and with an error that names the

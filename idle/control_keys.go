@@ -281,9 +281,14 @@ func (t *Tracker) countKeys(c *Capacity) {
 		k = &keys{calls: &t.calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
 	}
 	again := k.set(c)
-	t.keys.Store(k)
-	if again {
-		t.walk(func(_ *Shard, c *Conn) { k.adopt(c) })
+	t.keys.Store(k) // from now on, Track counts newcomers
+	if !again {
+		return
+	}
+	for s := range t.each {
+		for _, c := range s.connsNow() {
+			k.adopt(c)
+		}
 	}
 }
 

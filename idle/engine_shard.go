@@ -321,6 +321,15 @@ type connSet struct {
 // leastConns is the capacity below which a connSet does not shrink.
 const leastConns = 1024
 
+// connsNow returns the connections of s as they are now. Any goroutine may call it.
+func (s *Shard) connsNow() []*Conn {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.conns.lock.Lock()
+	defer s.conns.lock.Unlock()
+	return slices.Clone(s.conns.all)
+}
+
 // add adds c, which must not be in a connSet.
 func (s *connSet) add(c *Conn) {
 	s.lock.Lock()
