@@ -145,11 +145,31 @@ func (s *Shard) apply(c *Conn, e SocketState) {
 	if p := c.phase.Load(); e.Unreported > 0 && p.out.perByte != 0 {
 		s.pay(&c.out, c.out.price(e.Unreported, p.out.perByte, p.out.credit, now))
 	}
-	if e.Unread && c.state.move(live, granted, 0) {
-		s.grant(c, unread, s.isFresh(e))
-		c.pinged.Raise(now) // the unread input may be a beat
+	if e.Unread {
+		if c.state.move(live, granted, 0) {
+			s.grant(c, unread, s.isFresh(e))
+		}
+		s.awaitBeat(c)
 	}
 }
+
+// awaitBeat puts the limit of a passive heartbeat off by a few ticks, because the unread input may
+// be a beat. It does so once after each beat, or a peer that sends much and never beats would never
+// be ended.
+func (s *Shard) awaitBeat(c *Conn) {
+	p := c.phase.Load()
+	if h := &p.policy.Heartbeat; h.Interval == 0 || !h.Passive || c.pinged.Load().Sub(c.beat.Load()) > 0 {
+		return
+	}
+	for i := range p.limits {
+		if t := &p.limits[i]; t.Counts == deadlines.OfBeats {
+			c.pinged.Raise(clock.StampOf(s.clock.Settled() + min(beatPatience, t.Ticks) - t.Ticks))
+		}
+	}
+}
+
+// beatPatience is how many ticks an owner has to read a beat.
+const beatPatience = 5
 
 // notice records the last byte that the kernel has reported. If the last activity was a
 // ping or an answer, that byte is probably the same, and doesn't count as use. The kernel's

@@ -106,7 +106,8 @@ type SocketState struct {
 	Doubt time.Duration
 
 	// Unread says that input is waiting to be read. It counts as activity, but not twice in a
-	// row, because then the owner isn't reading.
+	// row, because then the owner isn't reading. A passive [Heartbeat] waits five ticks for it,
+	// once after each beat, because it may be a beat.
 	Unread bool
 
 	// Unreported is the number of sent bytes that no [Conn.Sent] and no earlier SocketState has

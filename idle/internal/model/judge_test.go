@@ -215,7 +215,7 @@ func (t *thread) examine(name, flaw string) {
 		}
 		return ""
 	}).does("<phase")
-	t.move(name+" grant", name+" done", flaw,
+	t.move(name+" grant", name+" beats", flaw,
 		func(s modelState) bool { return !s.granted || flaw == "granted twice" },
 		func(s *modelState) { s.granted = true },
 		func(m *memory, r *registers) string {
@@ -240,12 +240,28 @@ func (t *thread) examine(name, flaw string) {
 	t.move(name+" take back", name+" granted", flaw, always, func(s *modelState) { s.granted = false }, goOn).changes("grant-in-vain")
 	t.step(name+" granted", goOn).does("<phase")
 	t.letsOff(name+" let off", flaw)
+	t.step(name+" beats", func(m *memory, r *registers) string {
+		if r.passive = modelPhases[m.phase].beats; r.passive == 0 {
+			return name + " done"
+		}
+		return ""
+	}).does("<phase")
+	t.step(name+" put off", func(m *memory, r *registers) string {
+		if m.pinged > m.beat {
+			return name + " done"
+		}
+		return ""
+	}).does("<pinged <beat")
 	t.step(name+" pinged", func(m *memory, r *registers) string {
-		raiseTo(&m.pinged, r.now)
-		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, r.now) })
+		to := r.now + min(1, r.passive) - r.passive
+		raiseTo(&m.pinged, to)
+		m.note(r, func(w *modelWords) { raiseTo(&w.pinged, to) })
 		return ""
 	}).does("<pinged +pinged")
-	t.step(name+" done", func(m *memory, r *registers) string { r.evidence = modelEvidence{}; return "" })
+	t.step(name+" done", func(m *memory, r *registers) string {
+		r.evidence, r.passive = modelEvidence{}, 0
+		return ""
+	})
 }
 
 // note notes what the judge has done to the connection that it has in hand.

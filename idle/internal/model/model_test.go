@@ -83,6 +83,7 @@ type registers struct {
 	asked    int8  // the limit that OnTimeout was asked about
 	askedAt  int8
 	evidence modelEvidence
+	passive  int8 // the limit of a passive heartbeat that may be put off
 }
 
 // verdict adds the steps of one look at what is due. It goes on only if a limit

@@ -414,6 +414,12 @@ var scenarios = []scenario{{
 		return []*thread{judging(flaw, keepingOwner), beating(flaw), ticking(1)}
 	},
 }, {
+	name:   "beat against Examine of unread bytes",
+	memory: tracked(shortBeatPhase, 4, false).found(modelEvidence{unread: true}),
+	threads: func(flaw string) []*thread {
+		return []*thread{judging(flaw, openOwner), beating(flaw), ticking(2)}
+	},
+}, {
 	name:   "touch against a ping that is not answered",
 	memory: tracked(pingPhase, 4, false).pingedAt(3),
 	threads: func(flaw string) []*thread {
