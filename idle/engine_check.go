@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"sync"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
@@ -342,9 +343,15 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 	s.part(c, &p)
 	if c.hooks.OnEnd == nil {
 		s.expire(c, err)
-	} else {
-		s.call("OnEnd", func() { c.hooks.OnEnd(c.owner, err) }, func() { s.expire(c, err) })
+		return true
 	}
+	expire := func() { s.expire(c, err) }
+	if !s.loop { // OnEnd may wait for what only Expire ends
+		once := sync.OnceFunc(expire)
+		late := time.AfterFunc(s.tracker.opts.ReapDelay, once)
+		expire = func() { late.Stop(); once() }
+	}
+	s.call("OnEnd", func() { c.hooks.OnEnd(c.owner, err) }, expire)
 	return true
 }
 

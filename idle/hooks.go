@@ -38,8 +38,8 @@ type Hooks struct {
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
 	// OnEnd is called once when a connection has timed out, or was ended by an operation. Expire
-	// follows when OnEnd has returned. OnEnd may write to the peer. That write needs a deadline,
-	// because no limit applies to it.
+	// follows when OnEnd has returned, or Options.ReapDelay after OnEnd began if it hasn't returned
+	// by then (on an event loop, it always follows OnEnd). OnEnd may write to the peer. No limit applies to that write, but it fails at Expire.
 	OnEnd func(owner any, err *TimeoutError)
 
 	// OnDrain asks the owner to finish. It is called when the connection has its turn in a Drain

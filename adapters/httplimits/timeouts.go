@@ -169,8 +169,8 @@ type Timeouts struct {
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
 	// by an operation such as a Drain or an eviction. It runs on a goroutine of its
 	// own, after the request was answered with 408 or 503, if that was possible. The
-	// connection's reads and writes fail only after OnEnd has returned, so it should
-	// be quick. It should not write.
+	// connection's reads and writes fail when OnEnd has returned, or a second after it
+	// began, so it should be quick. It should not write.
 	OnEnd func(c net.Conn, err *idle.TimeoutError)
 
 	// Idle has the options of the tracker, which SetTimeouts cannot change. If its

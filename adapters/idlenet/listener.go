@@ -30,9 +30,10 @@ type Options struct {
 
 	// OnEnd is called when a connection has timed out, or was ended by an
 	// operation such as Drain, Shed or End. Its reads and writes fail when OnEnd
-	// has returned. It may change err, which is the error they fail with. It may
-	// write a last message. No timeout ends that write, so set a write deadline
-	// first.
+	// has returned, but at most Options.Idle.ReapDelay after it began (1 s by
+	// default), so OnEnd may wait for the server. It may change err, which is the
+	// error they fail with. It may write a last message, which no other timeout
+	// ends.
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn

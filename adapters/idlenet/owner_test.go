@@ -25,7 +25,7 @@ func TestOnEndMayWriteALastMessageAndChangeTheError(t *testing.T) {
 		var server *Conn
 		server, client := pipe(t, newTracker(t, idle.Policy{IdleTimeout: limit}), &Options{OnEnd: func(c *Conn, err *idle.TimeoutError) {
 			ends.Add(1)
-			if c != server || err.Reason != idle.ReasonIdle || c.Timeout() != nil {
+			if c != server || err.Reason != idle.ReasonIdle || *c.Timeout() != *err {
 				t.Errorf("told of %p and %v, its Timeout being %v", c, err, c.Timeout())
 			}
 			c.SetWriteDeadline(time.Now().Add(time.Second))

@@ -33,7 +33,6 @@ func (c *Conn) onTimeout(err *idle.TimeoutError) bool {
 // onEnd counts the timeout that has ended the connection. It answers the request
 // if possible, and then calls the user's OnEnd.
 func (c *Conn) onEnd(err *idle.TimeoutError) {
-	c.explain(err)
 	if end := c.listener.now.Load().timeouts.OnEnd; end != nil {
 		defer end(c, err)
 	}

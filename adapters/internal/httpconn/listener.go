@@ -104,6 +104,11 @@ func newListener(pkg string, ln net.Listener, t httplimits.Timeouts, h2 HTTP2) (
 		callbacks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(*Conn).onTimeout(err) }
 	}
 	l.setup = netconn.NewSetup(callbacks, nil)
+	onEnd := l.setup.Hooks.OnEnd
+	l.setup.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
+		owner.(*Conn).explain(err) // before other goroutines see it
+		onEnd(owner, err)
+	}
 	l.setup.MaxUnsent = func() int { return l.now.Load().timeouts.MaxUnsent }
 	if l.tracker, err = newTracker(l.options); err != nil {
 		return nil, err

@@ -378,8 +378,8 @@ func TestOnEnd(t *testing.T) {
 			ended := make(chan string, 10)
 			limits := distinct()
 			limits.OnEnd = func(nc net.Conn, err *idle.TimeoutError) {
-				if nc.(*Conn).Timeout() != nil {
-					t.Error("the connection failed before")
+				if nc.(*Conn).Timeout() == nil {
+					t.Error("reads and writes don't know the timeout yet")
 				}
 				ended <- err.Setting + err.Cause
 			}

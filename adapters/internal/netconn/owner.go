@@ -33,6 +33,13 @@ func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s.Hooks.Unsent = func(owner any) int { return int(min(kernel.Queued(owner.(isConn).conn().inner), math.MaxInt32)) }
 	s.Hooks.Expire = func(owner any, err *idle.TimeoutError) { owner.(isConn).conn().expire(err) }
 	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
+	if end := callbacks.OnEnd; end != nil {
+		s.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
+			known := *err // a copy, because OnEnd may change err
+			owner.(isConn).conn().timedOut(&known)
+			end(owner, err)
+		}
+	}
 	if ask := callbacks.OnTimeout; ask != nil {
 		s.Hooks.OnTimeout = func(owner any, err *idle.TimeoutError) bool { return owner.(isConn).conn().onTimeout(ask, owner, err) }
 	}
