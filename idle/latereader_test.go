@@ -1,6 +1,7 @@
 package idle_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,16 +13,15 @@ import (
 // input came.
 type lateReader struct {
 	idle.Conn
-	unread bool
-	ended  *idle.TimeoutError
-	at     time.Time
+	unread atomic.Bool
+	ended  atomic.Pointer[idle.TimeoutError]
 }
 
 // lateReaders has hooks for lateReaders, which answer pings at once.
 var lateReaders = idle.Hooks{
-	Ping:   func(owner any) error { owner.(*lateReader).unread = true; return nil },
-	Probe:  func(owner any, _ idle.Reason) idle.SocketState { return idle.SocketState{Unread: owner.(*lateReader).unread} },
-	Expire: func(owner any, err *idle.TimeoutError) { c := owner.(*lateReader); c.ended, c.at = err, time.Now() },
+	Ping:   func(owner any) error { owner.(*lateReader).unread.Store(true); return nil },
+	Probe:  func(owner any, _ idle.Reason) idle.SocketState { return idle.SocketState{Unread: owner.(*lateReader).unread.Load()} },
+	Expire: func(owner any, err *idle.TimeoutError) { owner.(*lateReader).ended.Store(err) },
 }
 
 func withLateReader(t *testing.T, p idle.Policy, test func(c *lateReader)) {
@@ -47,10 +47,10 @@ func TestAnswersReadLate(t *testing.T) {
 		for range 20 {
 			time.Sleep(1200 * time.Millisecond)
 			synctest.Wait()
-			if c.ended != nil {
-				t.Fatal("ended though it answered every ping: ", c.ended)
+			if err := c.ended.Load(); err != nil {
+				t.Fatal("ended though it answered every ping: ", err)
 			}
-			c.unread = false
+			c.unread.Store(false)
 			c.Received(1)
 		}
 	})
@@ -62,12 +62,12 @@ func TestFloodWithoutBeats(t *testing.T) {
 	beat := idle.Heartbeat{Interval: time.Second, Timeout: 500 * time.Millisecond, Passive: true}
 	withLateReader(t, idle.Policy{Heartbeat: beat}, func(c *lateReader) {
 		begun := time.Now()
-		for c.unread = true; c.ended == nil && time.Since(begun) < 10*time.Second; synctest.Wait() {
+		for c.unread.Store(true); c.ended.Load() == nil && time.Since(begun) < 10*time.Second; {
 			time.Sleep(10 * time.Millisecond)
 			c.Received(10_000)
 		}
-		if took := c.at.Sub(begun); c.ended == nil || took < 1500*time.Millisecond || took > 1600*time.Millisecond {
-			t.Errorf("ended after %v by %v", took, c.ended)
+		if took := time.Since(begun); took < 1500*time.Millisecond || took > 1600*time.Millisecond {
+			t.Errorf("ended after %v by %v", took, c.ended.Load())
 		}
 	})
 }
@@ -78,13 +78,13 @@ func TestBeatReadLate(t *testing.T) {
 	withLateReader(t, idle.Policy{Heartbeat: beat}, func(c *lateReader) {
 		for range 20 {
 			time.Sleep(1400 * time.Millisecond)
-			c.unread = true
+			c.unread.Store(true)
 			time.Sleep(135 * time.Millisecond)
 			synctest.Wait()
-			if c.ended != nil {
-				t.Fatal("ended though it beat in time: ", c.ended)
+			if err := c.ended.Load(); err != nil {
+				t.Fatal("ended though it beat in time: ", err)
 			}
-			c.unread = false
+			c.unread.Store(false)
 			c.Received(1)
 			c.Beat()
 		}
