@@ -62,8 +62,9 @@
 // # Answers
 //
 // A header or a body of HTTP/1 that takes too long is answered with 408, and a handler
-// that takes too long with 503, unless the response has begun. Then the connection is
-// closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
+// that takes too long with 503, unless the response has begun. With net/http it has begun
+// when the handler writes its header or body; that answer is sent even if the rest of the
+// request's body never comes. Then the connection is closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
 // block, but shouldn't write to the connection, because the adapter sends the answer.
 //
 // A drain that doesn't wait any longer, or any other operation, cuts a request without an

@@ -128,6 +128,7 @@ func (a *asker) ask() {
 	}
 	a.asked = true
 	a.endInterim()
+	a.conn.Respond()
 	if a.conn.IsTold() {
 		a.Header().Set("Connection", "close")
 	}

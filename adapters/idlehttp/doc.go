@@ -38,7 +38,7 @@
 // # What clients see
 //
 // A request whose header or body takes too long is answered with 408, unless its
-// response has begun, and the connection is closed. A connection that waits for its next
+// handler has answered it, and the connection is closed. A connection that waits for its next
 // request for too long is closed silently. The server's own log stays quiet.
 //
 // With TLS, the header of the first request counts as part of the handshake. It is limited

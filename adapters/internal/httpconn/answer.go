@@ -47,7 +47,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 		c.answer(status)
 	} else if err.Phase == KeepAlive.String() || err.Limit == 0 {
 		c.sendGoAway()
-	} else if c.holdsBack(err) {
+	} else if c.holdsBack(err) || c.state.Load()&given != 0 {
 		c.LetWrite()
 	}
 }

@@ -79,8 +79,9 @@ const (
 	handsOver = 1 << 12 // the server will hand the connection over (see WillHijack)
 	interim   = 1 << 13 // what is written is an interim response (see Interim)
 	pipelined = 1 << 14 // the server may hold back responses to earlier requests (see holdsBack)
-	flags     = responded | closed | limited | answered | answering | handsOver | interim | pipelined
-	ofRequest = responded | limited | handsOver | interim | pipelined // the flags that end with the request
+	given     = 1 << 15 // the handler has answered, and nothing of that has been written yet (see Respond)
+	flags     = responded | closed | limited | answered | answering | handsOver | interim | pipelined | given
+	ofRequest = responded | limited | handsOver | interim | pipelined | given // the flags that end with the request
 )
 
 // inRequest reports whether the state is one within a request of HTTP/1, from the
@@ -177,6 +178,8 @@ func (c *Conn) waitPhase(state uint32) Phase {
 		return Header
 	case c.phase == Handshake:
 		return Handshake
+	case c.begun == maybeBegun && c.IsSecure(): // only one blank line is noise, but any number of records
+		return noRequest
 	}
 	return KeepAlive
 }
@@ -212,19 +215,20 @@ func (c *Conn) mayBeBlank() bool { return c.last == '\n' && !c.IsSecure() }
 
 // isNoise reports whether b, which has arrived between two requests, doesn't begin a request. It
 // may be a blank line, which some clients send after a body, or a record of TLS that isn't for
-// the application. The record of a KeyUpdate of TLS 1.3 looks like one with five bytes of a
-// request. So only the first such record is taken for a KeyUpdate. Otherwise a client could send
-// a header in such records, and HeaderTimeout would never apply. A blank line within TLS can't be
-// distinguished from two bytes of a request. Only the first blank line counts as noise, because
-// otherwise a client could send them forever. It may come in two parts, because fasthttp reads one
-// byte first if it is to reduce memory usage.
+// the application; see records.begin. A blank line within TLS can't be distinguished from two bytes
+// of a request. Only the first blank line counts as noise. It may come in two parts, because
+// fasthttp reads one byte first if it is to reduce memory usage.
 func (c *Conn) isNoise(b []byte) bool {
-	first := c.begun <= notBegunYet
-	if !c.IsSecure() {
-		return first && b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0 || c.last == '\r' && string(b) == "\n"
+	if c.IsSecure() {
+		return !c.records.hasRequest()
 	}
-	const applicationData, keyUpdate = 23, 22 // a type of records, and a length
-	return b[0] != applicationData || first && len(b) == 5+keyUpdate && b[3] == 0 && b[4] == keyUpdate
+	return c.begun <= notBegunYet && b[0] <= '\r' && len(bytes.Trim(b, "\r\n")) == 0 || c.last == '\r' && string(b) == "\n"
+}
+
+// awaitsRequest records that the next request may begin.
+func (c *Conn) awaitsRequest() {
+	c.begun = notBegun
+	c.records.forget()
 }
 
 const preface = http2conn.Preface
@@ -266,7 +270,7 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 func (c *Conn) beginResponse(b []byte) error {
 	for {
 		s := c.state.Load()
-		next := s | responded
+		next := s&^given | responded
 		switch {
 		case s&(answering|interim) == answering|interim: // of 100 Continue, before the answer
 			return nil
@@ -279,6 +283,18 @@ func (c *Conn) beginResponse(b []byte) error {
 		}
 		if c.state.CompareAndSwap(s, next) {
 			return nil
+		}
+	}
+}
+
+// Respond is called when the handler answers the request. net/http may read the rest of the body
+// before it writes the response. From then on no timeout answers the request, unless one does so
+// already, and a timeout lets the server write what it holds back.
+func (c *Conn) Respond() {
+	for {
+		s := c.state.Load()
+		if s&(responded|answered|given) != 0 || !inRequest(s) || c.state.CompareAndSwap(s, s|given) {
+			return
 		}
 	}
 }
@@ -340,7 +356,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	case c.state.Load() == awaitingHeader && c.begun <= notBegunYet && !c.listener.tellsByDeadlines():
 		switch {
 		case !t.IsZero():
-			c.begun = notBegun
+			c.awaitsRequest()
 		case c.begun == notBegun:
 			c.begun = notBegunYet
 		case c.phase != Handshake: // the response to the request before has been flushed

@@ -114,7 +114,7 @@ func (c *Conn) TryIdle() bool {
 	if c.state.Load() != awaitingHeader || !c.served.Load() { // after the first request, see transition
 		return false
 	}
-	c.begun = notBegun
+	c.awaitsRequest()
 	c.RestartWriteRate()
 	return true
 }
@@ -131,7 +131,7 @@ func (c *Conn) idleSlow() {
 		c.Conn.Enter(c.listener.phases[KeepAlive])
 		return
 	}
-	c.begun = notBegun
+	c.awaitsRequest()
 	c.RestartWriteRate()
 	if c.phase == Handshake {
 		c.phase = none

@@ -144,7 +144,7 @@ type framesHost struct{ c *Conn }
 func (h framesHost) Enter(s http2conn.State) {
 	h.c.CountAsBeats(s == http2conn.KeepAlive)
 	h.c.Conn.Enter(h.c.listener.phases[[...]Phase{
-		http2conn.KeepAlive:    noStream,
+		http2conn.KeepAlive:    noRequest,
 		http2conn.Streams:      Streams,
 		http2conn.Header:       Header,
 		http2conn.ResetPending: resetPending,

@@ -25,9 +25,10 @@ const (
 
 	body // Request, if there was no HandlerTimeout when the header had been read
 
+	noRequest // KeepAlive that isn't extended by what arrives: a record of TLS that's no request, a frame of HTTP/2
+
 	// Phases of HTTP/2 connections whose frames are read.
 
-	noStream     // no stream is open; other frames do not extend this keep-alive wait
 	resetPending // a stream has to be reset, but the client is still in the middle of a frame
 	stream       // the limits of a single stream
 
@@ -39,7 +40,7 @@ const (
 func (p Phase) String() string {
 	return [numPhases]string{
 		Handshake: "handshake", Header: "request header", Request: "request", KeepAlive: "keep-alive", Streams: "streams",
-		Hijacked: "hijacked", body: "request", noStream: "keep-alive", resetPending: "streams", stream: "request stream",
+		Hijacked: "hijacked", body: "request", noRequest: "keep-alive", resetPending: "streams", stream: "request stream",
 	}[p]
 }
 
@@ -83,7 +84,7 @@ func settings(t *httplimits.Timeouts) []setting {
 		{"HandlerTimeout", &t.HandlerTimeout, nil, 0, []limit{{Request, idle.ReasonPhase}}},
 		{"WriteTimeout", &t.WriteTimeout, nil, 30 * time.Second, append(writeLimits(idle.ReasonWrite), limit{resetPending, idle.ReasonReadTotal})},
 		{"WriteRate", nil, &t.WriteRate, defaultGrace, append(writeLimits(idle.ReasonMinWriteRate), limit{resetPending, idle.ReasonReadTotal})},
-		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noStream, idle.ReasonReadTotal}}},
+		{"KeepAliveTimeout", &t.KeepAliveTimeout, nil, 75 * time.Second, []limit{{KeepAlive, idle.ReasonRead}, {noRequest, idle.ReasonReadTotal}}},
 		{"StreamTimeout", &t.StreamTimeout, nil, 5 * time.Minute, []limit{{Streams, idle.ReasonIdle}}},
 		{"StreamTotal", &t.StreamTotal, nil, 0, []limit{{stream, idle.ReasonPhase}, {resetPending, idle.ReasonReadTotal}}},
 	}

@@ -91,7 +91,7 @@ func TestDefaults(t *testing.T) {
 		KeepAlive:    {Name: "keep-alive", ReadTimeout: 75 * time.Second},
 		Streams:      {Name: "streams", NoInterrupt: true, IdleTimeout: 5 * time.Minute},
 		Hijacked:     {Name: "hijacked"},
-		noStream:     {Name: "keep-alive", ReadTotal: 75 * time.Second},
+		noRequest:    {Name: "keep-alive", ReadTotal: 75 * time.Second},
 		resetPending: {Name: "streams", NoInterrupt: true, ReadTimeout: 30 * time.Second, MinReadRate: rate},
 		stream:       {Name: "request stream", ReadTimeout: 30 * time.Second, MinReadRate: rate},
 	}

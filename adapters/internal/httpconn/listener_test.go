@@ -304,7 +304,7 @@ func TestBlankLineWithAWholeRequest(t *testing.T) {
 }
 
 // TestKeyUpdateIsNoRequest: what a client of TLS sends between two requests need not be
-// the beginning of one. It extends the wait as any byte does.
+// the beginning of one. It doesn't extend the wait for one, but may begin it anew once.
 func TestKeyUpdateIsNoRequest(t *testing.T) {
 	keyUpdate := "\x17\x03\x03\x00\x16" + strings.Repeat("?", 22)
 	for name, test := range map[string]struct {
@@ -312,6 +312,7 @@ func TestKeyUpdateIsNoRequest(t *testing.T) {
 		want Phase
 	}{
 		"KeyUpdate":                    {[]string{keyUpdate}, KeepAlive},
+		"KeyUpdate in parts":           {[]string{keyUpdate[:3], keyUpdate[3:11], keyUpdate[11:]}, KeepAlive},
 		"a part of a larger record":    {[]string{"\x17\x03\x03\x00\x20" + strings.Repeat("?", 22)}, Header},
 		"alert":                        {[]string{"\x15\x03\x03\x00\x02??"}, KeepAlive},
 		"two, which may be five bytes": {[]string{keyUpdate, keyUpdate}, Header},
@@ -321,6 +322,10 @@ func TestKeyUpdateIsNoRequest(t *testing.T) {
 	} {
 		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
 			c.extra.Store(&extra{}) // it carries TLS
+			c.records.overhead = overheadUnknown
+			w.sends("\x17\x03\x03\x00\x20" + strings.Repeat("?", 32)) // a request
+			c.Read(make([]byte, 100))
+			c.HeaderRead()
 			c.Idle()
 			for _, b := range test.sent {
 				w.sends(b)
@@ -331,6 +336,49 @@ func TestKeyUpdateIsNoRequest(t *testing.T) {
 			c.Read(make([]byte, 100))
 			if err := c.Timeout(); err == nil || err.Phase != test.want.String() {
 				t.Errorf("%s: %v, want a timeout of the %v", name, err, test.want)
+			}
+		})
+	}
+}
+
+// TestTrickleBetweenRequests has a client that sends bytes between two requests, of which none
+// belongs to a request, without end.
+func TestTrickleBetweenRequests(t *testing.T) {
+	for name, trickle := range map[string]struct {
+		secure bool
+		sent   string
+	}{
+		"a handshake record of 16 kB": {true, "\x16\x03\x03\x40\x00" + strings.Repeat("\x00", 1<<14)},
+		"alerts":                      {true, strings.Repeat("\x15\x03\x03\x00\x02??", 1000)},
+		"blank lines":                 {false, strings.Repeat("\r\n", 1000)},
+	} {
+		limits := distinct()
+		inBubble(t, limits, func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			if trickle.secure {
+				c.extra.Store(&extra{})
+				c.records.overhead = overheadUnknown
+			}
+			c.RequestBegun()
+			c.HeaderRead()
+			c.Idle()
+			begun, err := time.Now(), error(nil)
+			ended := make(chan struct{})
+			go func() {
+				for i := range trickle.sent {
+					select {
+					case <-ended:
+						return
+					case <-time.After(limits.KeepAliveTimeout / 10):
+						w.sends(trickle.sent[i : i+1])
+					}
+				}
+			}()
+			for err == nil && time.Since(begun) < time.Hour {
+				_, err = c.Read(make([]byte, 100))
+			}
+			close(ended)
+			if took, most := time.Since(begun), 2*limits.KeepAliveTimeout+limits.HeaderTimeout; err == nil || took > most {
+				t.Errorf("%s: open for %v, at most %v are right (%v)", name, took, most, err)
 			}
 		})
 	}

@@ -11,11 +11,43 @@ import (
 // it counts handshake messages and alerts too, and the padding that TLS 1.3 allows.
 type records struct {
 	left     uint16 // how many bytes of the present record have not arrived
-	header   uint8  // how many bytes of its header have arrived
+	seen     uint8  // how many bytes of its header have arrived, and flags; a byte more would make Conn larger by 8
 	overhead uint8  // how many bytes of a record are not for the application; 0 without TLS
 }
 
+// The value of records.seen is a number up to recordHeader and any of these flags.
+const (
+	data    = 1 << 3 // the present record is for the application, by its type
+	updated = 1 << 4 // since forget: a record that looks like a KeyUpdate
+	request = 1 << 5 // since forget: the header of a record that may be a part of a request
+	counter = data - 1
+)
+
 const recordHeader = 5 // its last two bytes are the record's length without the header
+
+const (
+	applicationData = 23 // a type of records
+	keyUpdate       = 22 // the length of a KeyUpdate of TLS 1.3
+)
+
+// forget is called when a request may begin.
+func (r *records) forget() { r.seen &^= updated | request }
+
+// hasRequest reports whether a part of a request may have arrived since forget.
+func (r *records) hasRequest() bool { return r.seen&request != 0 }
+
+// begin looks at the header of a record. The record of a KeyUpdate looks like one with five bytes
+// of a request. So only the first such record is taken for a KeyUpdate. Otherwise a client could
+// send a header in such records, and HeaderTimeout would never apply.
+func (r *records) begin() {
+	switch {
+	case r.seen&data == 0:
+	case r.left == keyUpdate && r.seen&updated == 0:
+		r.seen |= updated
+	default:
+		r.seen |= request
+	}
+}
 
 const (
 	overheadLater   = 1  // it is known when the handshake is done
@@ -25,18 +57,23 @@ const (
 // payload returns how many bytes of b, which has arrived, are for the application.
 func (r *records) payload(b []byte) (n int) {
 	for len(b) > 0 {
-		if r.header < recordHeader {
-			if r.header >= recordHeader-2 {
+		if have := r.seen & counter; have < recordHeader {
+			switch {
+			case have == 0 && b[0] == applicationData:
+				r.seen |= data
+			case have >= recordHeader-2:
 				r.left = r.left<<8 | uint16(b[0])
 			}
-			r.header++
+			if r.seen++; have+1 == recordHeader {
+				r.begin()
+			}
 			b = b[1:]
 			continue
 		}
 		k := uint16(min(len(b), int(r.left)))
 		n += r.rest(r.left) - r.rest(r.left-k)
 		if r.left -= k; r.left == 0 {
-			r.header = 0
+			r.seen &^= counter | data
 		}
 		b = b[k:]
 	}

@@ -30,7 +30,7 @@ func TestRecords(t *testing.T) {
 			got += r.payload([]byte(rest[:n]))
 			rest = rest[n:]
 		}
-		if got != want || r.left != 0 || r.header != 0 {
+		if got != want || r.left != 0 || r.seen&counter != 0 {
 			t.Errorf("in pieces of %d: %d bytes, want %d; left with %+v", size, got, want, r)
 		}
 	}

@@ -62,7 +62,6 @@ var slowClients = []slow{
 	// fasthttp turns a timeout in the trailer into another error, and logs that.
 	{name: "TrailerStops", in: usual, setting: "BodyTimeout", clients: [][]string{{Chunked + "0\r\n"}}},
 	// If the handler doesn't read the body, the server does, before it sends the response.
-	{name: "UnwantedBodyStops", in: usual, setting: "BodyTimeout", clients: [][]string{{PostTo("/unread", 10) + "hello"}}},
 	{name: "UploadStops", in: usual, setting: "BodyTimeout", keeps: true, streams: true, clients: [][]string{{Post(2*len(half)) + half}}},
 	// Each byte pays for 1/BodyRate of time, so bytes that come more slowly aren't enough.
 	{name: "BodyBelowTheRate", in: everywhere, setting: "BodyRate", trickle: half[:999], pace: limit / 15, clients: [][]string{{Post(1000)}}},

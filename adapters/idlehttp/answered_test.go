@@ -1,0 +1,46 @@
+package idlehttp
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+)
+
+// TestAnsweredBeforeTheBody has a handler that answers when it has read a part of the body. The
+// rest never comes. The client gets the handler's answer, not that of a timeout, after which it
+// would repeat the request.
+func TestAnsweredBeforeTheBody(t *testing.T) {
+	const limit = time.Second
+	for _, name := range []string{"BodyTimeout", "HandlerTimeout"} {
+		for how, write := range map[string]func(http.ResponseWriter){
+			"header":   func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) },
+			"body":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated); io.WriteString(w, "placed") },
+			"returned": func(w http.ResponseWriter) {},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				httpsuite.Both(t, func(t *testing.T, secure bool) {
+					synctest.Test(t, func(t *testing.T) {
+						s := startInMemory(t, secure, httpsuite.Only(limit, name), func(w http.ResponseWriter, r *http.Request) {
+							io.ReadFull(r.Body, make([]byte, 3))
+							write(w)
+						})
+						c := s.Dial()
+						c.Send(httpsuite.Post(100) + "abc")
+						begun, want := time.Now(), http.StatusCreated
+						if how == "returned" {
+							want = http.StatusOK
+						}
+						if r := c.Response(); r.StatusCode != want || time.Since(begun) > 2*limit {
+							t.Errorf("%s after %v", r.Status, time.Since(begun))
+						}
+						c.Close()
+					})
+				})
+			})
+		}
+	}
+}
