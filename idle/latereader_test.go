@@ -19,8 +19,10 @@ type lateReader struct {
 
 // lateReaders has hooks for lateReaders, which answer pings at once.
 var lateReaders = idle.Hooks{
-	Ping:   func(owner any) error { owner.(*lateReader).unread.Store(true); return nil },
-	Probe:  func(owner any, _ idle.Reason) idle.SocketState { return idle.SocketState{Unread: owner.(*lateReader).unread.Load()} },
+	Ping: func(owner any) error { owner.(*lateReader).unread.Store(true); return nil },
+	Probe: func(owner any, _ idle.Reason) idle.SocketState {
+		return idle.SocketState{Unread: owner.(*lateReader).unread.Load()}
+	},
 	Expire: func(owner any, err *idle.TimeoutError) { owner.(*lateReader).ended.Store(err) },
 }
 
