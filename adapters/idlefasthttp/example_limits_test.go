@@ -88,5 +88,5 @@ func ExampleSetLimits() {
 	}
 	body, _ := io.ReadAll(response.Body)
 	fmt.Println(response.Status, string(body))
-	// Output: 200 OK 20 bytes
+	// Prints: 200 OK 20 bytes
 }

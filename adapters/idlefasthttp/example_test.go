@@ -80,7 +80,7 @@ func ExampleWrap_shutdown() {
 	fmt.Println(<-served)
 	stats := ln.Stats()
 	fmt.Println(stats.Tracked, "connection, headers that took too long:", stats.Limits["HeaderTimeout"])
-	// Output:
+	// Prints:
 	// hello
 	// <nil>
 	// 1 connection, headers that took too long: 0

@@ -47,12 +47,3 @@ func TestShutdownOfNothing(t *testing.T) {
 	httpsuite.WantError(t, Shutdown(context.Background(), idle.Drain{}), "idlefasthttp: Shutdown of no listener")
 	httpsuite.WantError(t, LameDuck(context.Background(), time.Second), "idlefasthttp: LameDuck of no listener")
 }
-
-// TestServesAlready: the hooks of a server cannot be replaced while it uses them.
-func TestServesAlready(t *testing.T) {
-	s := start(t, false, &fasthttp.Server{}, Timeouts{})
-	c := s.Dial()
-	c.Get("/")
-	_, err := Wrap(s.fast, httpsuite.Listen(t), Timeouts{})
-	httpsuite.WantError(t, err, "idlefasthttp: the server serves already")
-}

@@ -50,5 +50,5 @@ func ExampleWatch_farewell() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(message))
-	// Output: bye: IdleTimeout
+	// Prints: bye: IdleTimeout
 }

@@ -82,7 +82,7 @@ func ExampleSetLimits() {
 	}
 	body, _ := io.ReadAll(response.Body)
 	fmt.Println(response.Status, string(body))
-	// Output: 200 OK 10 bytes
+	// Prints: 200 OK 10 bytes
 }
 
 // Two uploads share a connection of HTTP/2. One of them has been given more time.
@@ -127,7 +127,7 @@ func ExampleSetLimits_http2() {
 	fmt.Println("/usual:", post("/usual"))
 	close(goOn)
 	fmt.Println("/patient:", <-patient)
-	// Output:
+	// Prints:
 	// /usual: the stream is reset
 	// /patient: 200 OK 10 bytes
 }

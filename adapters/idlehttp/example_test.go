@@ -81,7 +81,7 @@ func ExampleWrap_shutdown() {
 	fmt.Println(<-served)
 	stats := ln.Stats()
 	fmt.Println(stats.Tracked, "connection, headers that took too long:", stats.Limits["HeaderTimeout"])
-	// Output:
+	// Prints:
 	// http: Server closed
 	// 1 connection, headers that took too long: 0
 }

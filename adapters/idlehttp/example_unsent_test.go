@@ -90,5 +90,5 @@ func Example_mostUnsent() {
 	if errors.As(<-ended, &timeout) {
 		fmt.Println(timeout.Cause)
 	}
-	// Output: memory
+	// Prints: memory
 }

@@ -26,12 +26,6 @@ func speak2(server *http.Server, secure bool) {
 	server.Protocols.SetUnencryptedHTTP2(!secure)
 }
 
-// start2 starts a server that speaks HTTP/2, by TLS or not.
-func start2(t testing.TB, secure bool, limits Timeouts, h http.HandlerFunc, prepare ...func(*http.Server)) *site {
-	t.Helper()
-	return start(t, secure, limits, h, append(prepare, func(server *http.Server) { speak2(server, secure) })...)
-}
-
 // startInMemory is start2 for a test in virtual time, with a network in memory. It is for tests
 // that need no socket: net/http gives an HTTP/2 client only 2 s for its SETTINGS, and a busy
 // machine may take longer.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
-	"github.com/idlewheel/idlewheel/adapters/internal/kernel"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -43,83 +41,6 @@ func TestHTTP2Shutdown(t *testing.T) {
 			f.site.wantReset(0)
 		})
 	})
-}
-
-// net/http sends a GOAWAY for a response with "Connection: close". In a Shutdown, ours then accept no
-// more streams than that one, because strict clients would drop the connection and lose the response.
-func TestHTTP2ShutdownAfterConnectionClose(t *testing.T) {
-	h := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close")
-		http.NewResponseController(w).Flush()
-		time.Sleep(10 * time.Second)
-		io.WriteString(w, "done")
-	}
-	virtual(t, Timeouts{}, defaultWindow, h, func(t *testing.T, f framed) {
-		f.open(1, getBlock, endStream)
-		theirs := f.frames(typeGoAway)[0]
-		down := make(chan error, 1)
-		go func() { down <- f.site.Setup.Drain(t.Context(), idle.Drain{}) }()
-		ours := f.frames(typeGoAway, typePing)
-		f.pong(ours[1])
-		if theirs.code(0) != 1 || ours[0].code(0) != 1 {
-			t.Errorf("the last stream is %d, then %d, want 1", theirs.code(0), ours[0].code(0))
-		}
-		f.wantEnd(1)
-		for g, err := f.read(); err == nil; g, err = f.read() {
-			if g.kind == typeGoAway && g.code(0) != 1 {
-				t.Errorf("at last, the last stream is %d, want 1", g.code(0))
-			}
-		}
-		if err := httpsuite.Receive(t, down); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A server without keep-alives ends a connection after the requests in flight.
-// TestHTTP2SlowLink has a client that is still reading a response when its connection falls idle
-// for the server. A KeepAliveTimeout or a drain mustn't cut that response. The client sends
-// WINDOW_UPDATE frames meanwhile, to which the kernel of a closed connection answers with a reset.
-func TestHTTP2SlowLink(t *testing.T) {
-	for name, limits := range map[string]Timeouts{"KeepAliveTimeout": {KeepAliveTimeout: 500 * time.Millisecond}, "drain": {}} {
-		t.Run(name, func(t *testing.T) {
-			httpsuite.Both(t, func(t *testing.T, secure bool) {
-				if !kernel.SeesOutput {
-					t.Skip("the kernel does not tell")
-				}
-				answered := make(chan bool, 1)
-				s := start2(t, secure, limits, func(w http.ResponseWriter, _ *http.Request) {
-					defer func() { answered <- true }()
-					w.Write(make([]byte, 1<<20))
-				})
-				tr := s.transport(true)
-				tr.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) {
-					nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-					if err == nil {
-						nc.(*net.TCPConn).SetReadBuffer(32 << 10)
-					}
-					return slowLink{nc}, err
-				}
-				if name == "drain" {
-					go func() {
-						<-answered
-						s.Setup.Drain(context.Background(), idle.Drain{CloseDelay: 200 * time.Millisecond, ForceAfter: 2 * time.Minute})
-					}()
-				}
-				if n := len(s.do(tr, nil)); n != 1<<20 {
-					t.Errorf("got %d bytes", n)
-				}
-			})
-		})
-	}
-}
-
-// A slowLink lets through some 500 kB/s.
-type slowLink struct{ net.Conn }
-
-func (c slowLink) Read(b []byte) (int, error) {
-	time.Sleep(15 * time.Millisecond)
-	return c.Conn.Read(b[:min(len(b), 8<<10)])
 }
 
 func TestHTTP2KeepAlivesDisabled(t *testing.T) {

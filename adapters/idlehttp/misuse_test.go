@@ -25,15 +25,6 @@ func TestShutdownOfNothing(t *testing.T) {
 	httpsuite.WantError(t, LameDuck(context.Background(), time.Second), "idlehttp: LameDuck of no listener")
 }
 
-// TestServesAlready: the hooks of a server cannot be replaced while it uses them.
-func TestServesAlready(t *testing.T) {
-	s := start(t, false, Timeouts{}, echo)
-	c := s.Dial()
-	c.Get("/")
-	_, err := Wrap(s.server, httpsuite.Listen(t), Timeouts{})
-	httpsuite.WantError(t, err, "idlehttp: the server serves already")
-}
-
 // TestSeveralListenersBeforeServe are fine, and so is one after another has been closed.
 func TestSeveralListenersBeforeServe(t *testing.T) {
 	server := &http.Server{}

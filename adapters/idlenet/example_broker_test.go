@@ -155,7 +155,7 @@ func Example_broker() {
 		in.Scan()
 		fmt.Println(in.Text())
 	}
-	// Output:
+	// Prints:
 	// sensor says 21 degrees
 	// sensor is lost: Heartbeat of 150ms
 }

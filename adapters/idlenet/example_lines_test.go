@@ -89,5 +89,5 @@ func Example_lineServer() {
 	if errors.As(err, &timeout) {
 		fmt.Println(timeout.Phase, timeout.Setting, timeout.Limit)
 	}
-	// Output: command ReadTotal 100ms
+	// Prints: command ReadTotal 100ms
 }

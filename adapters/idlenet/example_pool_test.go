@@ -136,7 +136,7 @@ func Example_clientPool() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	request("third")
-	// Output:
+	// Prints:
 	// a new connection
 	// first
 	// second

@@ -80,7 +80,7 @@ func Example_shutdown() {
 	fmt.Println(server.shutdown(ctx), "connection had to be closed")
 	_, err = client.Read(make([]byte, 1))
 	fmt.Println(err)
-	// Output:
+	// Prints:
 	// 1 connection had to be closed
 	// EOF
 }

@@ -32,8 +32,8 @@ func echoOn(p idle.Policy, opts *idlenet.Options) *idlenet.Listener {
 	return ln
 }
 
-// client connects to ln, until it is served.
-func client(ln net.Listener) net.Conn {
+// connectTo connects to ln, until it is served.
+func connectTo(ln net.Listener) net.Conn {
 	for {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
@@ -52,7 +52,7 @@ func client(ln net.Listener) net.Conn {
 func Example_reload() {
 	ln := echoOn(idle.Policy{IdleTimeout: time.Hour}, nil)
 	defer ln.Close()
-	conn := client(ln)
+	conn := connectTo(ln)
 	if err := ln.Tracker().SetPolicy(idle.Policy{IdleTimeout: -time.Minute}); err != nil {
 		fmt.Println(err) // and nothing has changed
 	}
@@ -61,7 +61,7 @@ func Example_reload() {
 	}
 	_, err := conn.Read(make([]byte, 1))
 	fmt.Println(err)
-	// Output:
+	// Prints:
 	// idle: IdleTimeout is -1m0s; use 0 to disable it
 	// EOF
 }
@@ -71,7 +71,7 @@ func Example_drain() {
 	ln := echoOn(idle.Policy{IdleTimeout: time.Hour}, &idlenet.Options{
 		OnDrain: func(c *idlenet.Conn) { io.WriteString(c, "connect again\n") },
 	})
-	first, second := client(ln), client(ln)
+	first, second := connectTo(ln), connectTo(ln)
 	ln.Close() // nobody else comes
 	drain, err := ln.Tracker().Drain(idle.Drain{Duration: 100 * time.Millisecond, ForceAfter: time.Minute})
 	if err != nil {
@@ -83,7 +83,7 @@ func Example_drain() {
 	}
 	<-drain.Done()
 	fmt.Println(drain.Progress().Ended, "ended")
-	// Output:
+	// Prints:
 	// connect again
 	// connect again
 	// 2 ended
@@ -96,10 +96,10 @@ func Example_capacity() {
 	if err := ln.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: 50 * time.Millisecond}); err != nil {
 		panic(err)
 	}
-	first := client(ln)
+	first := connectTo(ln)
 	time.Sleep(200 * time.Millisecond)
-	second := client(ln)
-	third := client(ln)
+	second := connectTo(ln)
+	third := connectTo(ln)
 	_, err := first.Read(make([]byte, 1))
 	fmt.Println("the first:", err)
 	for _, conn := range []net.Conn{second, third} {
@@ -107,7 +107,7 @@ func Example_capacity() {
 		_, err = io.ReadFull(conn, make([]byte, 1))
 		fmt.Println("another:", err)
 	}
-	// Output:
+	// Prints:
 	// the first: EOF
 	// another: <nil>
 	// another: <nil>

@@ -70,7 +70,7 @@ func Example_pingsAreNotUse() {
 		client.Close()
 		ln.Close()
 	}
-	// Output:
+	// Prints:
 	// still open: false
 	// still open: true
 }
@@ -112,7 +112,7 @@ func Example_evictionBesidePings() {
 	fmt.Println("alice is told goodbye;", ln.Stats().Evicted, "evicted")
 	_, err := io.WriteString(bob, "hello\n")
 	fmt.Println("bob:", err)
-	// Output:
+	// Prints:
 	// alice is told goodbye; 1 evicted
 	// bob: <nil>
 }

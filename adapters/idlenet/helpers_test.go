@@ -6,11 +6,9 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/intime"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -88,17 +86,6 @@ func pipe(t testing.TB, tracker *idle.Tracker, opts *Options) (server *Conn, cli
 	}
 	t.Cleanup(func() { server.Close(); client.Close() })
 	return server, client
-}
-
-// A together runs subtests all at once, however few t.Parallel would allow:
-// they hardly do anything but wait.
-type together struct {
-	t    *testing.T
-	wait sync.WaitGroup
-}
-
-func (g *together) run(name string, test func(*testing.T)) {
-	g.wait.Go(func() { g.t.Run(name, test) })
 }
 
 // await runs op and returns its error and when it came.
@@ -195,40 +182,3 @@ func onTime(t testing.TB, at, start time.Time, limit time.Duration) {
 const largeStep = 128 << 10 // of writes, see netconn
 
 const tick = 10 * time.Millisecond // of trackers under test
-
-// needLinux skips a test of what only Linux tells about a connection.
-func needLinux(t testing.TB) {
-	t.Helper()
-	if why := whyUntold(t); why != "" {
-		t.Skip(why)
-	}
-}
-
-// A metronome notes the longest time between its beats. A peer that means to
-// be steady has one, so that a test can tell a connection which was cut wrongly
-// from one whose peer did not get the processor.
-type metronome struct {
-	last    time.Time
-	longest time.Duration
-	before  time.Duration // how long the process had been stalled
-}
-
-func (m *metronome) beat() {
-	now := time.Now()
-	if m.last.IsZero() {
-		m.before = intime.Stalled()
-	} else {
-		m.longest = max(m.longest, now.Sub(m.last))
-	}
-	m.last = now
-}
-
-// mustHaveBeen skips the test if the peer was not as steady as it meant to be, or
-// the process was stalled for as long in all: the kernel goes on later than those
-// who wait for it, as its pauses double.
-func (m *metronome) mustHaveBeen(t testing.TB, within time.Duration) {
-	t.Helper()
-	if sum := intime.Stalled() - m.before; m.longest > within || sum > within {
-		t.Skipf("inconclusive: the machine let the peer wait for %v, and was stalled for %v", m.longest, sum)
-	}
-}

@@ -1,4 +1,4 @@
-//go:build !idleother
+//go:build proof && !idleother
 
 package idlenet
 

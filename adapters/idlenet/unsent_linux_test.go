@@ -1,4 +1,4 @@
-//go:build linux && !386 && !s390x && !idleother
+//go:build proof && linux && !386 && !s390x && !idleother
 
 package idlenet
 

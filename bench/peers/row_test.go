@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -81,15 +80,5 @@ func TestTinyLateness(t *testing.T) {
 	rank(group)
 	if *group[1].RatioToBest != 1 || *group[2].RatioToBest != 4 {
 		t.Errorf("ratios %v and %v, want 1 and 4", *group[1].RatioToBest, *group[2].RatioToBest)
-	}
-}
-
-func TestTable(t *testing.T) {
-	var out bytes.Buffer
-	(&report{Rows: rows(append(testContests(), contestOf("late"))), Interrupted: true}).Table(&out)
-	for _, want := range []string{"reset-hot: ", "skipped: cannot", "skipped: failed: still running", "broke its word", "1.80×", "p=0.002", "INTERRUPTED", "skipped: the run ended before its turn"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in:\n%s", want, out.String())
-		}
 	}
 }

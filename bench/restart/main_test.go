@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -13,23 +12,6 @@ func invoke(args string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = newProgram(new(config)).Invoke(context.Background(), strings.Fields(args), &out, &errs)
 	return status, out.String(), errs.String()
-}
-
-// TestRestart: no request fails through three restarts.
-func TestRestart(t *testing.T) {
-	status, stdout, stderr := invoke("-restarts 3 -clients 4 -lame-duck 2s -drain 500ms -json")
-	var r report
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil || stderr != "" {
-		t.Fatalf("%v, %q in %q", err, stderr, stdout)
-	}
-	if status != 0 || len(r.Faults) > 0 {
-		t.Errorf("status %d: %q", status, r.Faults)
-	}
-	for _, k := range r.Kinds {
-		if k.Failed > 0 || k.Requests < 4 || k.Connections < 4 {
-			t.Errorf("%+v", k)
-		}
-	}
 }
 
 func TestBadFlags(t *testing.T) {

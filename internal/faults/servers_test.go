@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -67,16 +66,6 @@ func (s *netServer) accept(ln net.Listener, serve func(*idlenet.Conn) error) {
 			}
 		}()
 	}
-}
-
-func startNet(t *testing.T, p idle.Policy, opts *idlenet.Options, serve func(*idlenet.Conn) error) *netServer {
-	t.Helper()
-	s, stop, err := newNetServer(p, opts, serve)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	return s
 }
 
 // reason waits for the next connection that has timed out.
@@ -163,16 +152,6 @@ func freeAddress() (address string, err error) {
 	return "", err
 }
 
-func startGnet(t *testing.T, p idle.Policy, traffic func(gnet.Conn, []byte)) *gnetServer {
-	t.Helper()
-	s, stop, err := newGnetServer(p, nil, traffic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	return s
-}
-
 func (s *gnetServer) OnBoot(e gnet.Engine) gnet.Action { s.boot <- e; return gnet.None }
 
 func (s *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
@@ -212,8 +191,6 @@ func newHTTPServer(h http.Handler) (address string, stop func(), err error) {
 	return ln.Addr().String(), func() { s.Close() }, nil
 }
 
-const request = "GET / HTTP/1.1\r\nHost: faults\r\n\r\n"
-
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 
 // noLog is a log of nothing.
@@ -224,28 +201,3 @@ func (noLog) Infof(string, ...any)  {}
 func (noLog) Warnf(string, ...any)  {}
 func (noLog) Errorf(string, ...any) {}
 func (noLog) Fatalf(string, ...any) {}
-
-// A latch is opened once, and at the end of the test at the latest.
-type latch struct {
-	ch   chan struct{}
-	open atomic.Bool
-}
-
-func newLatch(t *testing.T) *latch {
-	l := &latch{ch: make(chan struct{})}
-	t.Cleanup(l.release)
-	return l
-}
-
-func (l *latch) release() {
-	if !l.open.Swap(true) {
-		close(l.ch)
-	}
-}
-
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-}

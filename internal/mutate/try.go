@@ -103,7 +103,7 @@ func (f *fault) packages() (pkgs, flags []string) {
 
 // test runs the tests of a package until one fails. What passes is cached.
 func (r *runner) test(ctx context.Context, pkg string, flags ...string) (out []byte, err error) {
-	args := []string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}
+	args := []string{"test", "-tags=proof", "-short", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout=" + r.timeout.String()}
 	module, pkg := moduleOf(r.root, pkg)
 	args = append(append(args, pkg), flags...) // after it may come flags of the tests
 	cmd := exec.CommandContext(ctx, "go", args...)

@@ -3,11 +3,7 @@ package kernel
 import (
 	"net"
 	"testing"
-	"time"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
 
 // connect returns both ends of a connection.
 func connect(t *testing.T, network, address string) (server, client net.Conn) {
@@ -26,20 +22,6 @@ func connect(t *testing.T, network, address string) (server, client net.Conn) {
 	t.Cleanup(func() { server.Close(); client.Close() })
 	return server, client
 }
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
-// waiterFunc is a Waiter that is a function.
-type waiterFunc func(queued uint64, moved bool)
-
-func (f waiterFunc) WriteWaits(queued uint64, moved bool) { f(queued, moved) }
 
 // nobody is a Waiter that does not care.
 type nobody struct{}

@@ -1,0 +1,246 @@
+//go:build proof
+
+package idlefasthttp
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
+	"github.com/idlewheel/idlewheel/adapters/internal/httpsuite"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// A site is a server that is being served, for tests of what only this adapter does.
+type site struct {
+	*httpsuite.Site
+	fast *fasthttp.Server
+}
+
+// start serves f, or hello, with the timeouts to until the test ends. By then all has to
+// add up, and nothing may have been logged.
+func start(t testing.TB, secure bool, f *fasthttp.Server, to Timeouts) *site {
+	t.Helper()
+	if f.Handler == nil {
+		f.Handler = hello
+	}
+	return &site{httpsuite.Start(t, secure, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
+		return setup(f, httpsuite.Config{Listener: httpsuite.Listen(t), Timeouts: to, Log: log, Idle: idle}, secure)
+	}), f}
+}
+
+// Half a header after a handshake is answered, although the server tells of the handshake's
+// end only when it has a part of the header.
+func TestHalfAHeaderAfterAHandshake(t *testing.T) {
+	t.Parallel()
+	for _, reduced := range []bool{false, true} {
+		s := start(t, true, &fasthttp.Server{ReduceMemoryUsage: reduced}, httpsuite.Only(limit, "HeaderTimeout"))
+		c := s.Dial()
+		begun := c.Send("GET / HTTP/1.1\r\nHost")
+		httpsuite.NotBefore(t, c.Refused(http.StatusRequestTimeout), begun, limit)
+		s.WantOnly(1, "request header", idle.ReasonReadTotal)
+	}
+}
+
+// A ReadTimeout that the server's own HeaderReceived returns is a limit beside those of
+// the adapter, answered by fasthttp.
+func TestReadTimeoutOfARequest(t *testing.T) {
+	t.Parallel()
+	for _, own := range []time.Duration{limit, time.Minute} {
+		to := httpsuite.Only(time.Minute+limit-own, "BodyTimeout")
+		s := start(t, false, &fasthttp.Server{HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+			return fasthttp.RequestConfig{ReadTimeout: own}
+		}}, to)
+		c := s.Dial()
+		begun := c.Send(httpsuite.Post(100) + "abc")
+		c.Want(http.StatusRequestTimeout)
+		httpsuite.NotBefore(t, c.WantClosed(), begun, limit)
+		if own == limit {
+			s.WantNone()
+		} else {
+			s.WantOnly(1, "request", idle.ReasonRead)
+		}
+	}
+}
+
+// A pipelined request whose handler is too slow gets no 503. When the handler returns, the client gets
+// the response to the request before, which fasthttp holds back until then, and the handler's.
+func TestPipelinedHandlerTimeout(t *testing.T) {
+	t.Parallel()
+	to := httpsuite.Only(limit, "HandlerTimeout")
+	to.Idle.ReapDelay = patience
+	late := make(chan bool)
+	s := start(t, false, &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			<-late
+		}
+		hello(ctx)
+	}}, to)
+	c := s.Dial()
+	c.Send(httpsuite.Get("/") + httpsuite.Get("/slow"))
+	httpsuite.Eventually(t, "HandlerTimeout has passed", func() bool { return len(s.Stats().TimedOut) > 0 })
+	close(late)
+	for _, path := range []string{"/", "/slow"} {
+		r := c.Response()
+		if body, err := io.ReadAll(r.Body); r.StatusCode != http.StatusOK || string(body) != path+" 0" || err != nil {
+			t.Errorf("%s: %s, %q, %v", path, r.Status, body, err)
+		}
+	}
+	c.WantClosed()
+	s.WantOnly(1, "request", idle.ReasonPhase)
+}
+
+// Watch is for hijacked connections of listeners of this package.
+func TestWatchRefusesForeignConns(t *testing.T) {
+	t.Parallel()
+	s := start(t, false, &fasthttp.Server{}, Timeouts{})
+	s.Dial().Get("/") // or its end may come before its beginning, for which fasthttp waits
+	a, b := net.Pipe()
+	defer b.Close()
+	defer a.Close()
+	err := Watch(a, idle.Policy{IdleTimeout: time.Minute}, Callbacks{})
+	if httpsuite.WantError(t, err, "idlefasthttp: Watch of a *net.pipe: "); !errors.Is(err, httpconn.ErrForeign) {
+		t.Error(err)
+	}
+}
+
+// A server whose own timeouts would work against those here, or that cannot work at all,
+// is refused, and stays as it was.
+func TestRefusedServers(t *testing.T) {
+	t.Parallel()
+	h2 := &tls.Config{NextProtos: []string{"http/1.1", "h2"}}
+	for _, test := range []struct {
+		server *fasthttp.Server
+		config *tls.Config // of the listener
+		to     Timeouts
+		says   []string
+	}{
+		{nil, nil, Timeouts{}, []string{"server is nil"}},
+		{&fasthttp.Server{}, nil, Timeouts{}, []string{"Server.Handler", "nil"}},
+		{&fasthttp.Server{Handler: hello, ReadTimeout: time.Second}, nil, Timeouts{}, []string{"Server.ReadTimeout", "1s", "HeaderTimeout", "BodyTimeout"}},
+		{&fasthttp.Server{Handler: hello, WriteTimeout: time.Second}, nil, Timeouts{}, []string{"Server.WriteTimeout", "1s", "Timeouts.WriteTimeout"}},
+		{&fasthttp.Server{Handler: hello, IdleTimeout: time.Second}, nil, Timeouts{}, []string{"Server.IdleTimeout", "1s", "KeepAliveTimeout"}},
+		{&fasthttp.Server{Handler: hello, TLSConfig: h2}, nil, Timeouts{}, []string{"NextProtos", `"h2"`}},
+		{&fasthttp.Server{Handler: hello}, h2, Timeouts{}, []string{"NextProtos", `"h2"`}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{StreamTimeout: time.Minute}, []string{"StreamTimeout", "1m0s", "HTTP/2"}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{StreamTotal: time.Minute}, []string{"StreamTotal", "1m0s", "HTTP/2"}},
+		{&fasthttp.Server{Handler: hello}, nil, Timeouts{HeaderTimeout: -2}, []string{"HeaderTimeout", "-2ns"}},
+	} {
+		test.says = append(test.says, "idlefasthttp: ")
+		bare := httpsuite.Listen(t)
+		ln := bare
+		if test.config != nil {
+			ln = tls.NewListener(bare, test.config)
+		}
+		l, err := Wrap(test.server, ln, test.to)
+		if httpsuite.WantError(t, err, test.says...); err == nil {
+			l.Close()
+			continue // Serve would serve it
+		}
+		httpsuite.Connect(t, bare.Addr()) // it is still open
+		if f := test.server; f != nil && (f.ConnState != nil || f.HeaderReceived != nil) {
+			t.Error("the server was changed all the same")
+		}
+		httpsuite.WantError(t, Serve(test.server, ln, test.to), test.says...)
+		if test.config == nil {
+			httpsuite.WantError(t, ServeTLS(test.server, httpsuite.Listen(t), "", "", test.to), test.says...)
+		}
+		httpsuite.WantNoListener(t, bare)
+	}
+	l, err := Wrap(&fasthttp.Server{Handler: hello, TLSConfig: &tls.Config{NextProtos: []string{"http/1.1", "http/1.0"}}}, httpsuite.Listen(t), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+// Hooks of the user are called still, with the server's own connection, and what
+// HeaderReceived returns holds.
+func TestHooksOfTheUser(t *testing.T) {
+	t.Parallel()
+	states := make(chan fasthttp.ConnState, 20)
+	s := start(t, false, &fasthttp.Server{
+		Logger: mute,
+		ConnState: func(nc net.Conn, to fasthttp.ConnState) {
+			if _, ok := nc.RemoteAddr().(*net.TCPAddr); !ok {
+				t.Errorf("a %T", nc.RemoteAddr())
+			}
+			states <- to
+		},
+		HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+			return fasthttp.RequestConfig{MaxRequestBodySize: 10}
+		},
+	}, Timeouts{})
+	c := s.Dial()
+	c.Send(httpsuite.Post(10) + "0123456789")
+	c.Want(http.StatusOK)
+	c.Send(httpsuite.Post(11) + "01234567890")
+	c.Want(http.StatusBadRequest)
+	for _, want := range []fasthttp.ConnState{fasthttp.StateNew, fasthttp.StateActive, fasthttp.StateIdle, fasthttp.StateActive, fasthttp.StateClosed} {
+		if got := httpsuite.Receive(t, states); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// Listeners of one server have limits of their own, and one need have none.
+func TestListenersOfAServer(t *testing.T) {
+	t.Parallel()
+	f := &fasthttp.Server{Handler: hello, MaxConnsPerIP: 100}
+	listeners := []httpsuite.Listener{httpsuite.Unlimited(httpsuite.Listen(t))}
+	for _, keepAlive := range []time.Duration{limit, time.Minute} {
+		l, err := Wrap(f, httpsuite.Listen(t), Timeouts{KeepAliveTimeout: keepAlive, HandlerTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	served := make(chan error, len(listeners))
+	var clients []*httpsuite.Client
+	for _, l := range listeners { // when all have been made
+		go func() { served <- f.Serve(l) }()
+		c := httpsuite.Connect(t, l.Addr())
+		c.Get("/")
+		clients = append(clients, c)
+	}
+	clients[1].WantClosed()
+	for _, i := range []int{0, 2} {
+		clients[i].Get("/")
+		clients[i].Close()
+	}
+	// As in bareSetup; each listener but one counts as a connection.
+	httpsuite.Eventually(t, "no connection is open", func() bool { return int(f.GetOpenConnectionsCount()) < len(listeners) })
+	if err := f.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	for i, l := range listeners {
+		if err := httpsuite.Receive(t, served); err != nil {
+			t.Error(err)
+		}
+		if n := l.Stats().Phases["keep-alive"]; n != uint64(i%2) {
+			t.Errorf("listener %d has %d timeouts", i, n)
+		}
+	}
+}
+
+// A server that was shut down can serve another listener.
+func TestServedAgain(t *testing.T) {
+	t.Parallel()
+	f := &fasthttp.Server{Handler: hello}
+	for range 2 {
+		s := start(t, false, f, httpsuite.Only(limit, "KeepAliveTimeout"))
+		c := s.Dial()
+		c.Get("/")
+		c.WantClosed()
+		s.WantOnly(1, "keep-alive", idle.ReasonRead)
+		s.End()
+		httpsuite.Eventually(t, "the server has ended", func() bool { return f.GetOpenConnectionsCount() < 0 })
+	}
+}
