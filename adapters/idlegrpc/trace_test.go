@@ -1,4 +1,4 @@
-//go:build idletrace
+//go:build idletrace && proof
 
 package idlegrpc
 
