@@ -301,7 +301,8 @@ func TestPerKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.mustHold(Capacity{PerKey: 2}) // counts the first before it returns
+		r.mustHold(Capacity{PerKey: 2})
+		r.wait(time.Second)
 		second, err := call("10.0.0.1:2")
 		if err != nil {
 			t.Error(err)
@@ -342,6 +343,26 @@ func TestPerKey(t *testing.T) {
 		r.Tracker.Close()
 		if len(keys.of) > 0 || len(keys.count) > 0 {
 			t.Errorf("left: %v, %v", keys.of, keys.count)
+		}
+	})
+}
+
+// TestPerKeyHoldsAtOnce: as soon as SetCapacity has returned, the connections that are there count by
+// their key, by a new Key too.
+func TestPerKeyHoldsAtOnce(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 4}, func(r *rig) {
+		const many = 1000
+		for range many {
+			c := &caller{from: "10.0.0.1:1"}
+			r.track(&c.conn, c)
+		}
+		for _, key := range []func(any) string{nil, func(any) string { return "all" }, ByAddress} {
+			r.mustHold(Capacity{PerKey: many, Key: key})
+			late := &caller{from: "10.0.0.1:2"}
+			if err := r.tryTrack(&late.conn, late); !errors.Is(err, ErrFull) {
+				t.Errorf("one more than PerKey: %v", err)
+			}
+			late.conn.Stop()
 		}
 	})
 }

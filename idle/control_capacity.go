@@ -41,7 +41,8 @@ type Capacity struct {
 	// Key returns the key of a connection. The default is [ByAddress]. The owner is a *Conn of
 	// idlenet or idlegnet; in the HTTP adapters and idlegrpc it's a net.Conn. Track calls Key when the
 	// connection has just been accepted. It must not block, because other connections wait for
-	// it. The empty key isn't limited. If the key isn't known yet, such as behind the PROXY
+	// it. SetCapacity waits for it too, so Key must not call SetCapacity, nor lock a mutex that the
+	// caller of SetCapacity holds. The empty key isn't limited. If the key isn't known yet, such as behind the PROXY
 	// protocol, return the empty one. The adapters of connections of package net call Key again
 	// when the address is known; others call [Conn.Rekey].
 	PerKey int
@@ -125,8 +126,9 @@ func (c *Capacity) errHandshakePolicy() error {
 // the capacity is raised or lifted.
 //
 // Connections that exceed PerKey stay. Connections that are open already are counted by key before
-// SetCapacity returns, so it calls Key for each of them. If Key is a new function, a connection
-// counts with its old key until then.
+// SetCapacity returns, which takes about a second for a million of them. Those of an event loop
+// are counted in its next pass instead, a moment after SetCapacity has returned. If Key is a new
+// function, a connection counts with its old key until then.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed, and with an error that names the
 // field if a value in c is invalid. Then nothing changes.

@@ -64,9 +64,9 @@ func (k *keys) set(c *Capacity) (again bool) {
 //
 // Key is called without the lock, and meanwhile c may be counted with a later key:
 //
-//	walk:  calls Key, which doesn't know the address yet
-//	Rekey: calls Key, which does, and counts c
-//	walk:  finds that c isn't counted as before, and leaves it alone
+//	SetCapacity: calls Key, which doesn't know the address yet
+//	Rekey:       calls Key, which does, and counts c
+//	SetCapacity: finds that c isn't counted as before, and leaves it alone
 func (k *keys) enter(c *Conn, owner any, known bool) error {
 	if k == nil {
 		return nil
@@ -281,15 +281,22 @@ func (t *Tracker) countKeys(c *Capacity) {
 		k = &keys{calls: &t.calls, of: map[*Conn]keyed{}, count: map[string]ofKey{}}
 	}
 	again := k.set(c)
-	t.keys.Store(k) // from now on, Track counts newcomers
+	t.keys.Store(k)
 	if !again {
 		return
 	}
-	for s := range t.each {
-		for _, c := range s.connsNow() {
-			k.adopt(c)
+	for _, s := range t.own {
+		for _, c := range s.present() {
+			if c.Live() {
+				k.adopt(c)
+			}
 		}
 	}
+	t.walk(func(s *Shard, c *Conn) {
+		if s.loop { // Key has to be called on the loop
+			k.adopt(c)
+		}
+	})
 }
 
 // Rekey calls Key of the tracker's [Capacity] again. It's for a connection whose key was empty

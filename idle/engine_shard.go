@@ -305,6 +305,13 @@ func (s *Shard) checkEmpty() {
 	}
 }
 
+// present returns the connections that s has now. s must not belong to a loop.
+func (s *Shard) present() []*Conn {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return slices.Clone(s.conns.all)
+}
+
 // A connSet has all connections of a shard that haven't ended, and those that wait to be reaped.
 // The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
 // connSet.lock to read all.
@@ -320,15 +327,6 @@ type connSet struct {
 
 // leastConns is the capacity below which a connSet does not shrink.
 const leastConns = 1024
-
-// connsNow returns the connections of s as they are now. Any goroutine may call it.
-func (s *Shard) connsNow() []*Conn {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	s.conns.lock.Lock()
-	defer s.conns.lock.Unlock()
-	return slices.Clone(s.conns.all)
-}
 
 // add adds c, which must not be in a connSet.
 func (s *connSet) add(c *Conn) {

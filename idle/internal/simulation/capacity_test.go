@@ -16,8 +16,8 @@ type simCapacity struct {
 	now, before idle.Capacity
 	since       time.Duration
 
-	// Connections that were live at countedFrom are counted by key from countedBy on, at
-	// the latest, unless their loop is blocked.
+	// Connections of loops that were live at countedFrom are counted by key from countedBy on, at
+	// the latest, unless their loop is blocked. All others are counted at countedFrom.
 	countedFrom, countedBy time.Duration
 
 	over    time.Duration // since when there are too many; never if there are not
@@ -197,7 +197,7 @@ func (w *world) ofKey(key string) (all, shaking simCount) {
 			continue
 		}
 		one := simCount{most: 1}
-		if s.conn.Live() && (l.keyedAt > n.countedFrom || w.areCounted()) && !l.isRekeying() {
+		if s.conn.Live() && (l.keyedAt > n.countedFrom || s.home.loop == nil || w.areCounted()) && !l.isRekeying() {
 			one.least = 1
 		}
 		all.add(one)
