@@ -345,13 +345,15 @@ func (s *Shard) end(c *Conn, by *Phase, need uint32, err *TimeoutError, late tim
 		s.expire(c, err)
 		return true
 	}
-	expire := func() { s.expire(c, err) }
+	onEnd, expire := func() { c.hooks.OnEnd(c.owner, err) }, func() { s.expire(c, err) }
 	if !s.loop { // OnEnd may wait for what only Expire ends
-		once := sync.OnceFunc(expire)
-		late := time.AfterFunc(s.tracker.opts.ReapDelay, once)
-		expire = func() { late.Stop(); once() }
+		expire = sync.OnceFunc(expire)
+		onEnd = func() {
+			defer time.AfterFunc(s.tracker.opts.ReapDelay, expire).Stop()
+			c.hooks.OnEnd(c.owner, err)
+		}
 	}
-	s.call("OnEnd", func() { c.hooks.OnEnd(c.owner, err) }, expire)
+	s.call("OnEnd", onEnd, expire)
 	return true
 }
 
@@ -363,12 +365,17 @@ func (s *Shard) expire(c *Conn, err *TimeoutError) {
 	c.hooks.Expire(c.owner, err)
 }
 
-// lingerFor puts c, which has timed out, into the wheel to be reaped.
+// lingerFor puts c, which has timed out, into the wheel to be reaped. If the tracker is closed,
+// its driver runs no more passes, and reapExpired may have run before: then lingerFor reaps c.
 func (s *Shard) lingerFor(c *Conn) {
 	s.lock.Lock()
-	defer s.lock.Unlock()
-	if c.Ending() {
+	ending, closed := c.Ending(), s.closed.Load() && !s.loop
+	if ending && !closed {
 		s.schedule(&c.entry, s.clock.Settled()+s.tracker.linger)
+	}
+	s.lock.Unlock()
+	if ending && closed {
+		s.reap(c)
 	}
 }
 

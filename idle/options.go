@@ -49,8 +49,8 @@ type Options struct {
 	PhasesOnly bool
 
 	// ReapDelay is how long after its timeout a connection may stay open before it
-	// is closed ([Hooks].Reap). It is also how long [Tracker.Close] waits for
-	// callbacks. The default is 1 s.
+	// is closed ([Hooks].Reap). It is also how long [Hooks].OnEnd may take before
+	// [Hooks].Expire is called, and how long [Tracker.Close] waits for callbacks. The default is 1 s.
 	ReapDelay time.Duration
 
 	// Logger logs panics of callbacks. The default is slog.Default().

@@ -294,3 +294,45 @@ func TestRetireBesidePingThatHangs(t *testing.T) {
 		close(hangs.returns)
 	})
 }
+
+// TestReapWhileRetired ends the last connection of a tracker that closes itself then, while a
+// callback of it runs that doesn't return. The connection is expired and reaped all the same.
+func TestReapWhileRetired(t *testing.T) {
+	for name, test := range map[string]func(block func()) *Hooks{
+		"OnEnd":   func(block func()) *Hooks { return &Hooks{OnEnd: func(any, *TimeoutError) { block() }} },
+		"OnDrain": func(block func()) *Hooks { return &Hooks{OnDrain: func(any) { block() }} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+				release := make(chan struct{})
+				letGo := sync.OnceFunc(func() { close(release) })
+				defer letGo()
+				h := test(func() { <-release })
+				var expired, reaped []time.Duration
+				begun, c := time.Now(), new(Conn)
+				h.Expire = func(any, *TimeoutError) { expired = append(expired, time.Since(begun)) }
+				h.Reap = func(any) { reaped = append(reaped, time.Since(begun)) }
+				if err := r.Track(c, c, h); err != nil {
+					r.Fatal(err)
+				}
+				r.do(func() { c.PauseRead() })
+				if _, err := r.Drain(Drain{ForceAfter: time.Second}); err != nil {
+					r.Fatal(err)
+				}
+				r.CloseWhenEmpty()
+				r.wait(time.Minute)
+				if len(expired) != 1 || expired[0] > 2*time.Second+r.late() {
+					r.Errorf("expired after %v", expired)
+				}
+				if len(reaped) != 1 || reaped[0] > 3*time.Second+2*r.late() {
+					r.Errorf("reaped after %v, want once after 3s at the latest", reaped)
+				}
+				letGo()
+				r.wait(time.Minute)
+				if len(expired) != 1 || len(reaped) != 1 {
+					r.Errorf("later: expired after %v, reaped after %v", expired, reaped)
+				}
+			})
+		})
+	}
+}

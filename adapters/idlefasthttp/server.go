@@ -314,8 +314,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // WebSockets. Ping runs on a goroutine of its own and may block.
 //
 // fasthttp reuses c when the HijackHandler has returned. So the handler must not return
-// while a function of on uses c. A Read fails only after OnEnd has returned, but a Write
-// that waits may fail before.
+// while a function of on uses c. A Read fails when OnEnd has returned, or Timeouts.Idle.ReapDelay
+// after OnEnd began if it is still running then. A Write that waits may fail before.
 //
 // With a passive Heartbeat, call Beat for each message that is one. The connection inside c has it:
 // UnsafeConn of c returns that connection, or with TLS a *tls.Conn, whose NetConn returns it.

@@ -90,9 +90,9 @@
 //     callback has to write to the *tls.Conn. The server can keep it in a sync.Map, with the
 //     Conn that Unwrap finds as its key.
 //
-// Write a farewell in OnEnd. After OnTimeout, the connection may live on. Writes in both need a
-// write deadline, because no timeout ends them. A Ping may block because the peer doesn't
-// read: misses are counted meanwhile.
+// Write a farewell in OnEnd. After OnTimeout, the connection may live on. A write in OnTimeout
+// needs a write deadline, because no timeout ends it. One in OnEnd fails [idle.Options].ReapDelay
+// after OnEnd began. A Ping may block because the peer doesn't read: misses are counted meanwhile.
 //
 // Callbacks of different connections run at the same time. Ping, OnDrain and OnTimeout of one
 // connection may also run at the same time, but OnEnd comes after OnTimeout. After Close of the

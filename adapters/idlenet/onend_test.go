@@ -59,3 +59,36 @@ func TestOnEndThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestOnEndThatChangesTheErrorLate has an OnEnd that changes its error for longer than ReapDelay, while
+// reads fail. They return an error that nobody changes any more.
+func TestOnEndThatChangesTheErrorLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker, err := idle.New(idle.Policy{IdleTimeout: time.Second}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		over := make(chan bool)
+		inner, client := net.Pipe()
+		defer client.Close()
+		c, err := idlenet.WrapConn(inner, tracker, &idlenet.Options{OnEnd: func(_ *idlenet.Conn, err *idle.TimeoutError) {
+			defer close(over)
+			for range 30 {
+				time.Sleep(100 * time.Millisecond)
+				err.Phase += "x"
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 20 {
+			if _, err := c.Read(make([]byte, 1)); err == nil || err.Error() == "" {
+				t.Error("Read fails with ", err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		<-over
+	})
+}

@@ -35,9 +35,10 @@ func NewSetup(callbacks idle.Hooks, in func(any) *Conn) *Setup {
 	s.Hooks.Reap = func(owner any) { owner.(isConn).conn().reap() }
 	if end := callbacks.OnEnd; end != nil {
 		s.Hooks.OnEnd = func(owner any, err *idle.TimeoutError) {
-			known := *err // a copy, because OnEnd may change err
-			owner.(isConn).conn().timedOut(&known)
+			c, known := owner.(isConn).conn(), *err // a copy, because OnEnd may change err
+			c.timedOut(&known)
 			end(owner, err)
+			c.timedOut(err)
 		}
 	}
 	if ask := callbacks.OnTimeout; ask != nil {
@@ -59,9 +60,11 @@ func (s *Setup) connIn(v any) *Conn {
 // Unlike Close that cannot block. A connection without deadlines is closed at
 // once.
 func (c *Conn) expire(err *idle.TimeoutError) {
-	c.timedOut(err)
+	if c.Timeout() == nil { // otherwise OnEnd may still be changing err
+		c.timedOut(err)
+	}
 	c.setExpired()
-	if isWriteTimeout(err) {
+	if isWriteTimeout(c.Timeout()) {
 		c.SetLinger(0) // otherwise the kernel keeps unsent data for minutes
 	}
 	if err := c.fail(); err != nil {
@@ -71,7 +74,7 @@ func (c *Conn) expire(err *idle.TimeoutError) {
 }
 
 // isWriteTimeout reports whether err means that the peer doesn't read. err is nil if the tracker
-// was closed while OnEnd was running.
+// was closed after the end was decided, but before OnEnd or Expire was called.
 func isWriteTimeout(err *idle.TimeoutError) bool {
 	return err != nil && (err.Cause == kernel.CauseUnsent || err.Reason == idle.ReasonWrite || err.Reason == idle.ReasonMinWriteRate)
 }
