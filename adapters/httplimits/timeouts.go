@@ -80,7 +80,8 @@ type Timeouts struct {
 	// HandlerTimeout limits the time from the end of a request's header to the
 	// end of its response. Traffic doesn't extend it. It applies to HTTP/1 only. It is
 	// off by default, because a slow handler isn't the client's fault. When it passes
-	// and no response has begun, the request is answered with 503.
+	// and no response has begun (net/http: the handler hasn't written any), the request
+	// is answered with 503.
 	//
 	// net/http: if the request has no body, or the body has been read to its end,
 	// the request's context is cancelled. Otherwise net/http doesn't notice until the
@@ -169,8 +170,8 @@ type Timeouts struct {
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
 	// by an operation such as a Drain or an eviction. It runs on a goroutine of its
 	// own, after the request was answered with 408 or 503, if that was possible. The
-	// connection's reads and writes fail when OnEnd has returned, or a second after it
-	// began, so it should be quick. It should not write.
+	// connection's reads and writes fail when OnEnd has returned, or Idle.ReapDelay
+	// after it began, so it should be quick. It should not write.
 	OnEnd func(c net.Conn, err *idle.TimeoutError)
 
 	// Idle has the options of the tracker, which SetTimeouts cannot change. If its

@@ -1,10 +1,6 @@
 package idlefasthttp_test
 
 import (
-	"bufio"
-	"io"
-	"net"
-	"net/http"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -18,15 +14,5 @@ func TestSmoke(t *testing.T) {
 	ln := listen()
 	defer server.Shutdown()
 	go idlefasthttp.Serve(server, ln, idlefasthttp.Timeouts{KeepAliveTimeout: smoke.Limit})
-	smoke.Run(t, "tcp", ln.Addr().String(), func(c net.Conn) error {
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-			return err
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		return err
-	})
+	smoke.Run(t, "tcp", ln.Addr().String(), smoke.Get)
 }

@@ -1,8 +1,6 @@
 package idlegnet
 
 import (
-	"io"
-	"net"
 	"strings"
 	"testing"
 
@@ -15,14 +13,7 @@ func TestSmoke(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			s := serve(t, &handler{}, idle.Policy{IdleTimeout: smoke.Limit}, nil, addresses)
 			_, address, _ := strings.Cut(s.address, "://")
-			smoke.Run(t, network, address, func(c net.Conn) error {
-				b := []byte("hello")
-				if _, err := c.Write(b); err != nil {
-					return err
-				}
-				_, err := io.ReadFull(c, b)
-				return err
-			})
+			smoke.Run(t, network, address, smoke.Echo)
 		})
 	}
 }

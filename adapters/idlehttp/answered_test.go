@@ -11,8 +11,8 @@ import (
 )
 
 // TestAnsweredBeforeTheBody has a handler that answers when it has read a part of the body. The
-// rest never comes. The client gets the handler's answer, not that of a timeout, after which it
-// would repeat the request.
+// rest never comes. The client gets the handler's answer. A 408 or 503 would make it repeat a
+// request that has been carried out.
 func TestAnsweredBeforeTheBody(t *testing.T) {
 	const limit = time.Second
 	for _, name := range []string{"BodyTimeout", "HandlerTimeout"} {

@@ -31,16 +31,7 @@ func TestSmoke(t *testing.T) {
 					go func() { defer c.Close(); io.Copy(c, c) }()
 				}
 			}()
-			smoke.Run(t, network, ln.Addr().String(), echo)
+			smoke.Run(t, network, ln.Addr().String(), smoke.Echo)
 		})
 	}
-}
-
-func echo(c net.Conn) error {
-	b := []byte("hello")
-	if _, err := c.Write(b); err != nil {
-		return err
-	}
-	_, err := io.ReadFull(c, b)
-	return err
 }

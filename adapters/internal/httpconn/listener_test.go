@@ -274,7 +274,7 @@ func TestBlankLineWithAWholeRequest(t *testing.T) {
 }
 
 // TestKeyUpdateIsNoRequest: what a client of TLS sends between two requests need not be
-// the beginning of one. It doesn't extend the wait for one, but may begin it anew once.
+// the beginning of one. The first such bytes restart the wait for a request, and later ones don't.
 func TestKeyUpdateIsNoRequest(t *testing.T) {
 	keyUpdate := "\x17\x03\x03\x00\x16" + strings.Repeat("?", 22)
 	for name, test := range map[string]struct {
@@ -311,8 +311,8 @@ func TestKeyUpdateIsNoRequest(t *testing.T) {
 	}
 }
 
-// TestTrickleBetweenRequests has a client that sends bytes between two requests, of which none
-// belongs to a request, without end.
+// TestTrickleBetweenRequests has a client that keeps sending bytes between two requests. None of
+// them belongs to a request.
 func TestTrickleBetweenRequests(t *testing.T) {
 	for name, trickle := range map[string]struct {
 		secure bool
@@ -349,6 +349,35 @@ func TestTrickleBetweenRequests(t *testing.T) {
 			close(ended)
 			if took, most := time.Since(begun), 2*limits.KeepAliveTimeout+limits.HeaderTimeout; err == nil || took > most {
 				t.Errorf("%s: open for %v, at most %v are right (%v)", name, took, most, err)
+			}
+		})
+	}
+}
+
+// TestRecordAcrossRequests has a part of a record arrive together with the previous request. The
+// rest of it belongs to the next request, unless it's a KeyUpdate.
+func TestRecordAcrossRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, rest string
+		want        Phase
+	}{
+		"the rest of a KeyUpdate":       {"\x17\x03\x03\x00\x16??", strings.Repeat("?", 20), KeepAlive},
+		"the rest of a header's record": {"\x17\x03\x03\x00\x20??", strings.Repeat("?", 30), Header},
+		"more of a header's record":     {"\x17\x03\x03\x00\x20??", "??", Header},
+	} {
+		inBubble(t, distinct(), func(t *testing.T, l *Listener, c *Conn, w *wire) {
+			c.extra.Store(&extra{})
+			c.records.overhead = overheadUnknown
+			c.Idle()
+			w.sends(record(100) + test.first)
+			c.Read(make([]byte, 200))
+			c.HeaderRead()
+			c.Idle()
+			w.sends(test.rest)
+			c.Read(make([]byte, 200))
+			c.Read(make([]byte, 100))
+			if err := c.Timeout(); err == nil || err.Phase != test.want.String() {
+				t.Errorf("%s: %v, want a timeout of the %v", name, err, test.want)
 			}
 		})
 	}

@@ -30,8 +30,14 @@ const (
 	keyUpdate       = 22 // the length of a KeyUpdate of TLS 1.3
 )
 
-// forget is called when a request may begin.
-func (r *records) forget() { r.seen &^= updated | request }
+// forget is called when the next request may begin. A part of its first record may have arrived
+// with the previous request.
+func (r *records) forget() {
+	r.seen &^= updated | request
+	if r.seen&data != 0 && r.seen&counter == recordHeader {
+		r.seen |= request
+	}
+}
 
 // hasRequest reports whether a part of a request may have arrived since forget.
 func (r *records) hasRequest() bool { return r.seen&request != 0 }
@@ -43,7 +49,7 @@ func (r *records) begin() {
 	switch {
 	case r.seen&data == 0:
 	case r.left == keyUpdate && r.seen&updated == 0:
-		r.seen |= updated
+		r.seen = r.seen&^data | updated
 	default:
 		r.seen |= request
 	}

@@ -1,6 +1,7 @@
 package httpsuite
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,6 +41,21 @@ var ofBodies = []promise{
 		c.Close()
 		c, begun := expect(t)
 		c.Refused(http.StatusRequestTimeout)
+		NotBefore(t, c.WantClosed(), begun, limit)
+		s.WantOnly(1, "request", idle.ReasonRead)
+	}},
+
+	// If the handler doesn't read the body, the server does, perhaps after the handler has answered.
+	// Then the client gets that answer, although the body stops.
+	{"UnwantedBodyStops", usual, func(t *testing.T, u under) {
+		s := u.start(t, Only(limit, "BodyTimeout"), func(r Request) { io.WriteString(r, "no") })
+		c := s.Dial()
+		begun := c.Send(Post(10) + "hello")
+		if !u.CallsEarly {
+			c.Refused(http.StatusRequestTimeout)
+		} else if got := c.Want(http.StatusOK); got != "no" {
+			t.Errorf("got %q", got)
+		}
 		NotBefore(t, c.WantClosed(), begun, limit)
 		s.WantOnly(1, "request", idle.ReasonRead)
 	}},

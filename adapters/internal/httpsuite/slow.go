@@ -301,11 +301,7 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 	}
 	takeOver, ended := hijack(echoLines)
 	return func(r Request) {
-		var body []byte
-		var err error
-		if r.Path() != "/unread" {
-			body, err = io.ReadAll(r.Body())
-		}
+		body, err := io.ReadAll(r.Body())
 		switch r.Path() {
 		case "/hijack":
 			takeOver(r)
@@ -317,8 +313,6 @@ func routes(t *testing.T, u under, withFile bool) (h func(Request), told chan er
 				<-released
 			}
 			io.WriteString(r, "too late")
-		case "/unread":
-			io.WriteString(r, "no")
 		case "/large":
 			_, err = r.Write(Large)
 		case "/file":

@@ -3,7 +3,10 @@
 package smoke
 
 import (
+	"bufio"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -64,4 +67,27 @@ func talk(c net.Conn, exchange func(net.Conn) error) (paused time.Duration, err 
 		paused, last = max(paused, now.Sub(last)), now
 	}
 	return paused, err
+}
+
+// Echo exchanges a message with a server that echoes.
+func Echo(c net.Conn) error {
+	b := []byte("hello")
+	if _, err := c.Write(b); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, b)
+	return err
+}
+
+// Get exchanges a request and a response of HTTP/1.
+func Get(c net.Conn) error {
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }
