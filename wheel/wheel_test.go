@@ -299,3 +299,24 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations a round, want 0", got)
 	}
 }
+
+// TestSlotsOfOneTick: where slots of two levels come up at the same tick, the timers of the
+// higher one are first, because they were scheduled first.
+func TestSlotsOfOneTick(t *testing.T) {
+	var w Wheel
+	var far, mid, near Timer
+	const tick = 1024 // begins a slot of level 1, and one of level 2
+	w.Schedule(&far, tick)
+	w.Advance(tick - 200)
+	w.Schedule(&mid, tick)
+	w.Advance(tick)
+	for i, want := range []*Timer{&far, &mid} {
+		if got := w.Pop(); got != want {
+			t.Errorf("timer %d is %p, want %p", i, got, want)
+		}
+	}
+	w.Schedule(&near, tick+1)
+	if w.Advance(tick + 1); !w.Waits() {
+		t.Error("a timer has reached its tick, and none waits")
+	}
+}
