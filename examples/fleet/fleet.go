@@ -1,17 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
-	"net"
 	"os"
-	"strconv"
+	"os/exec"
+	"slices"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -19,277 +17,158 @@ import (
 	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
 
-// options say what fleet is started.
-type options struct {
-	engine   string // its URL; empty to embed one
-	fleet    string // its name: fleets with different ones may share an engine
-	replicas int    // of buckets that are missing
-	through  string // the URL by which nodes reach it, if that is another one
-	clients  int
-	nodes    int
-
-	partitions  int // of presence; 0 means one
-	directories int // processes that keep directories; 0 if the nodes keep them
-
-	address  string // of the first node; the others have the ports that follow
-	ops      string // of the page of the fleet; those of the nodes have the ports that follow; empty for none
-	beat     time.Duration
-	over     time.Duration
-	duration time.Duration // 0 until it is interrupted
-	kill     bool
-	drain    bool
-	wipe     bool                             // the engine loses its store
-	neighbor bool                             // a second fleet runs on the same engine
-	spread   time.Duration                    // see node.Config
-	out      func(format string, args ...any) // what goes on
-}
-
-// A fleet is an engine, nodes, and crowds of clients.
+// A fleet is a NATS server, nodes and clients on one machine.
 type fleet struct {
 	options
-	dir    string
-	server *server.Server // nil if the engine is somebody else's
-	nc     *node.Fleet
-	oracle *oracle
-	done   context.CancelFunc
-	ended  sync.WaitGroup // supervisors
-
-	crowds []*mob
-	rate   float64 // letters that all crowds together write a second
-
-	mu        sync.Mutex // guards what follows
-	processes []*process // nodes, and then directories
+	dir         string         // where the embedded server stores the buckets
+	server      *server.Server // nil if it's somebody else's
+	view        *node.Fleet
+	crowd       *crowd
+	meant       int            // connections of clients that scenes have ended
+	result      map[string]any // for -json
+	limits      node.Limits    // that were set last
+	processes   []atomic.Pointer[os.Process]
+	ended       []chan *os.ProcessState // has how a process ended, if nobody has looked since
+	supervisors sync.WaitGroup
+	cleanup     []func() // in reverse order
 }
 
-// A mob is a crowd as this process sees it.
-type mob struct {
-	p       *process
-	ask     *json.Encoder
-	answers chan report
-}
-
-// patience is for what takes a few seconds, however busy the machine is.
+// patience is how long what should take seconds may take. The machine may be busy.
 const patience = 2 * time.Minute
 
-// crowdMost is how many clients a process has: they have to fit into its descriptors.
-const crowdMost = 8000
-
-// startFleet starts the engine, the nodes and the page.
+// startFleet starts a NATS server and the nodes, and has the clients connect.
 func startFleet(ctx context.Context, o options) (f *fleet, err error) {
-	ctx, done := context.WithCancel(ctx)
-	f = &fleet{options: o, done: done, processes: make([]*process, o.processCount())}
+	f = &fleet{options: o, crowd: newCrowd(o), limits: node.DefaultLimits(), processes: make([]atomic.Pointer[os.Process], o.nodes),
+		result: map[string]any{"nodes": o.nodes, "clients": o.clients}}
 	defer func() {
 		if err != nil {
 			f.close()
 		}
 	}()
-	if o.engine == "" {
+	if f.nats == "" {
 		if f.dir, err = os.MkdirTemp("", "idlewheel-fleet-"); err != nil {
 			return f, err
 		}
-		if f.server, err = startEngine(f.dir, -1); err != nil {
+		f.cleanup = append(f.cleanup, func() { os.RemoveAll(f.dir) })
+		if f.server, err = startNATS(f.dir, -1); err != nil {
 			return f, err
 		}
-		f.engine = f.server.ClientURL()
+		f.cleanup = append(f.cleanup, func() { f.server.Shutdown(); f.server.WaitForShutdown() })
+		f.nats = f.server.ClientURL()
 	}
-	if f.nc, err = node.Connect(node.Config{Name: "fleet", Fleet: f.fleet, Engine: f.engine, Replicas: f.replicas, Partitions: f.partitions}); err != nil {
+	if f.view, err = node.Connect(f.nats, "fleet", "view", o.replicas); err != nil {
 		return f, err
 	}
-	f.oracle = newOracle(f)
-	for i := range f.processes {
-		if err := f.start(i); err != nil {
-			return f, err
-		}
-		f.ended.Go(func() { f.supervise(ctx, i) })
+	running, done := context.WithCancel(context.Background()) // which Ctrl-C doesn't end, as the result isn't known then
+	f.cleanup = append(f.cleanup, f.view.Close, f.supervisors.Wait, done, f.crowd.done)
+	for i := range o.nodes {
+		f.ended = append(f.ended, make(chan *os.ProcessState, 1))
+		f.supervisors.Go(func() { f.supervise(running, i) })
 	}
-	for deadline := time.Now().Add(patience); ; wait(ctx, 100*time.Millisecond) {
-		states, err := f.nc.States(ctx, o.processCount(), time.Second)
-		switch {
-		case err != nil || allReady(states, o.processCount()):
-			return f, err
-		case time.Now().After(deadline):
-			return f, fmt.Errorf("%d of %d processes answer after %v, and not all are ready", len(states), o.processCount(), patience)
-		}
+	if _, err = until(ctx, f.ready); err != nil {
+		return f, err
 	}
+	log.Printf("%d nodes take clients; NATS is at %s", o.nodes, f.nats)
+	f.crowd.connect()
+	_, err = until(ctx, f.allFound)
+	log.Printf("%d clients have connected", o.clients)
+	return f, err
 }
 
-func allReady(states []node.State, want int) bool {
-	for _, s := range states {
-		if !s.Ready || s.Peers != want {
-			return false
-		}
-	}
-	return len(states) == want
-}
-
-func nodeName(i int) string { return "node" + strconv.Itoa(i+1) }
-
-// processCount returns how many processes the fleet has: nodes first, and then directories.
-func (o options) processCount() int { return o.nodes + o.directories }
-
-// nameOf returns the name of a process.
-func (o options) nameOf(i int) string {
-	if i >= o.nodes {
-		return "directory" + strconv.Itoa(i-o.nodes+1)
-	}
-	return nodeName(i)
-}
-
-// keeps returns the partitions of which a process keeps a directory. If directories are
-// processes of their own, two of them keep each, so one may end.
-func (o options) keeps(i int) (partitions []int) {
-	for p := range max(1, o.partitions) {
-		if o.directories == 0 || i >= o.nodes && (p%o.directories == i-o.nodes || (p+1)%o.directories == i-o.nodes) {
-			partitions = append(partitions, p)
-		}
-	}
-	return partitions
-}
-
-// addressOf returns the address n ports after the first one. Port 0 stays as it is.
-func addressOf(first string, n int) string {
-	host, port, err := net.SplitHostPort(first)
-	p, err2 := strconv.Atoi(port)
-	if errors.Join(err, err2) != nil || p == 0 {
-		return first
-	}
-	return net.JoinHostPort(host, strconv.Itoa(p+n))
-}
-
-func (f *fleet) addresses() (all []string) {
-	for i := range f.nodes {
-		all = append(all, addressOf(f.address, i))
-	}
-	return all
-}
-
-func (f *fleet) start(i int) error {
-	c := node.Config{Name: f.nameOf(i), Fleet: f.fleet, Replicas: f.replicas, Engine: cmp.Or(f.through, f.engine),
-		Partitions: f.partitions, Keeps: f.keeps(i), Most: 18_000, Over: f.over, Spread: f.spread}
-	if i < f.nodes {
-		c.Address = addressOf(f.address, i)
-	}
-	if f.ops != "" {
-		c.Ops = addressOf(f.ops, i+1)
-	}
-	p, err := start("node", c)
+// startNATS starts a NATS server with JetStream in this process. If port is -1, it takes a free one.
+func startNATS(dir string, port int) (*server.Server, error) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.processes[i] = p
-	return nil
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		return nil, fmt.Errorf("the embedded NATS server isn't ready after %v", patience)
+	}
+	return s, nil
 }
 
-// supervise starts a process again when it has ended, as the init system of a machine does.
+func nodeName(i int) string   { return fmt.Sprint("node", i+1) }
+func address(port int) string { return fmt.Sprint("127.0.0.1:", port) }
+
+// supervise runs a node, and restarts it a second after it has ended, as an init system does.
 func (f *fleet) supervise(ctx context.Context, i int) {
-	for {
-		err := f.node(i).cmd.Wait()
-		if ctx.Err() != nil {
-			return
+	config, _ := json.Marshal(node.Config{Name: nodeName(i), Fleet: "fleet", NATS: f.nats, Replicas: f.replicas,
+		Address: address(f.port + i), Ops: address(f.ops + i), MaxConns: 18_000, Over: f.over})
+	for ; ctx.Err() == nil; wait(ctx, time.Second) {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env, cmd.Stderr = append(os.Environ(), nodeEnv+"="+string(config)), log.Writer()
+		cmd.StdinPipe() // which is closed when this process ends, and then the node ends too
+		if err := cmd.Start(); err != nil {
+			log.Printf("%s can't be started: %v", nodeName(i), err)
+			continue
 		}
-		f.out("%s has ended (%v), and is started again", f.nameOf(i), err)
+		f.processes[i].Store(cmd.Process)
+		cmd.Wait()
+		log.Printf("%s has ended: %v", nodeName(i), cmd.ProcessState)
 		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
-		if err := f.start(i); err != nil {
-			log.Print(err)
-			return
+		case f.ended[i] <- cmd.ProcessState:
+		default:
 		}
 	}
 }
 
-func (f *fleet) node(i int) *process {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.processes[i]
-}
-
-// signal sends a signal to a node.
-func (f *fleet) signal(i int, s syscall.Signal) error { return f.node(i).cmd.Process.Signal(s) }
-
-// populate starts the clients.
-func (f *fleet) populate() error {
-	n := (f.clients + crowdMost - 1) / crowdMost
-	for i := range n {
-		p, err := start("crowd", order{
-			From: i * f.clients / n, To: (i + 1) * f.clients / n, Clients: f.clients,
-			Nodes: f.addresses(), Beat: f.beat, Ramp: 4000 / float64(n), Spread: 2 * time.Second, Sample: max(1, f.clients/100),
-		})
-		if err != nil {
-			return err
-		}
-		m := &mob{p, json.NewEncoder(p.in), make(chan report)}
-		f.crowds = append(f.crowds, m)
-		go m.listen(f.oracle)
-	}
-	return nil
-}
-
-// listen passes on what a crowd says.
-func (m *mob) listen(o *oracle) {
-	defer close(m.answers)
-	for d := json.NewDecoder(m.p.out); ; {
-		var r report
-		if d.Decode(&r) != nil {
-			return
-		}
-		if r.Arrival != nil {
-			go o.follow(*r.Arrival)
-		} else {
-			m.answers <- r
-		}
-	}
-}
-
-// report asks all crowds, and adds up what they say.
-func (f *fleet) report(q question) (sum report, err error) {
-	q.Rate = f.rate / float64(len(f.crowds))
-	for _, m := range f.crowds {
-		if err := m.ask.Encode(q); err != nil {
-			return sum, err
-		}
-	}
-	for _, m := range f.crowds {
-		r, ok := <-m.answers
-		if !ok {
-			return sum, errors.New("a crowd has ended")
-		}
-		sum.Connected += r.Connected
-		sum.Sent += r.Sent
-		sum.Received += r.Received
-		sum.Waiting += r.Waiting
-		sum.Repeated += r.Repeated
-		sum.Places = append(sum.Places, r.Places...)
-		sum.Moves = append(sum.Moves, r.Moves...)
-	}
-	return sum, nil
-}
-
-// close ends all processes.
+// close ends everything.
 func (f *fleet) close() {
-	f.done()
-	for _, m := range f.crowds {
-		m.p.in.Close()
-		m.p.cmd.Wait()
+	for _, end := range slices.Backward(f.cleanup) {
+		end()
 	}
-	for i := range f.processes {
-		if p := f.node(i); p != nil {
-			p.cmd.Process.Kill()
+}
+
+// ready returns "" when all nodes take clients, and apply the limits that were set last.
+func (f *fleet) ready(ctx context.Context) string {
+	nodes, err := f.view.Nodes(ctx)
+	for i := range f.nodes {
+		if l := nodes[nodeName(i)]; !l.Open || l.Limits != f.limits.String() {
+			return fmt.Sprintf("%s isn't ready, but %+v (%v)", nodeName(i), l, err)
 		}
 	}
-	f.ended.Wait()
-	if f.nc != nil {
-		f.nc.Close()
+	return ""
+}
+
+// allFound returns "" when each client is connected and found at its node, and the nodes have no others.
+func (f *fleet) allFound(ctx context.Context) string {
+	for _, c := range f.crowd.all {
+		_, at := c.connection()
+		if found, err := f.view.Who(c.name); err != nil || at == "" || found != at {
+			return fmt.Sprintf("%s is at %q, and the nodes say at %q (%v)", c.name, at, found, err)
+		}
 	}
-	if f.server != nil {
-		f.server.Shutdown()
-		f.server.WaitForShutdown()
+	nodes, err := f.view.Nodes(ctx)
+	sum := 0
+	for _, l := range nodes {
+		sum += l.Clients
 	}
-	if f.dir != "" {
-		os.RemoveAll(f.dir)
+	if sum != f.clients {
+		return fmt.Sprintf("the nodes have %d clients, not %d (%v)", sum, f.clients, err)
+	}
+	return ""
+}
+
+// until waits until missing returns "", and returns how long that took. After patience, it fails
+// with what is still missing.
+func until(ctx context.Context, missing func(context.Context) string) (time.Duration, error) {
+	for begun := time.Now(); ; wait(ctx, 50*time.Millisecond) {
+		switch why, took := missing(ctx), time.Since(begun); {
+		case ctx.Err() != nil:
+			return took, ctx.Err()
+		case why == "":
+			return took, nil
+		case took > patience:
+			return took, fmt.Errorf("after %v: %s", took.Round(time.Second), why)
+		}
+	}
+}
+
+// wait waits for d, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }

@@ -3,340 +3,147 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
+	"io"
+	"log"
+	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
-
-	"github.com/idlewheel/idlewheel/examples/fleet/node"
 )
 
-// A result is what -json prints. What was not measured is null.
-type result struct {
-	Clients        int      `json:"clients"`
-	Nodes          int      `json:"nodes"`
-	EngineMsgs     float64  `json:"engine_msgs_per_s"` // between nodes and engine, while clients only beat
-	Lost           int      `json:"lost"`              // letters
-	Misplaced      int      `json:"misplaced"`         // clients in two places, in none, or in another one
-	PresenceLag    float64  `json:"presence_lag_s"`    // until a query knows of an arrival, at most
-	Reload         *float64 `json:"reload_s"`          // until all nodes have taken new limits
-	DrainError     *float64 `json:"drain_rate_error_pct"`
-	ReconnectPeak  *float64 `json:"reconnect_peak_ratio"`
-	EngineBytes    float64  `json:"engine_bytes_per_s"`
-	Letters        int      `json:"letters"`
-	LettersAgain   int      `json:"letters_repeated"`
-	ArrivalsAsked  int      `json:"arrivals_followed"`
-	ArrivalsMissed int      `json:"arrivals_missed"`
-	Example        string   `json:"example,omitempty"` // of a misplaced client
+// simulate runs a fleet, prints the result, and returns what didn't hold.
+func simulate(ctx context.Context, o options) error {
+	if o.json {
+		log.SetOutput(io.Discard)
+	}
+	f, err := startFleet(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	err = f.play(ctx)
+	moved, dropped, lastDrop := f.crowd.events()
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted before the end")
+	} else if err == nil && dropped != f.meant {
+		err = fmt.Errorf("%d connections were dropped, and %d were meant to be; the last one was %s", dropped, f.meant, lastDrop)
+	}
+	f.result["moved"], f.result["dropped"], f.result["meant"], f.result["held"] = moved, dropped, f.meant, err == nil
+	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(f.result))
 }
 
-// lettersPerSecond is what all clients together write.
-const lettersPerSecond = 200
-
-// run has the clients connect, plays the scenes, and compares.
-func (f *fleet) run(ctx context.Context) (r result, err error) {
+// play plays the scenes that were asked for.
+func (f *fleet) play(ctx context.Context) error {
 	begun := time.Now()
-	r.Clients, r.Nodes = f.clients, f.nodes
-	if err := f.populate(); err != nil {
-		return r, err
-	}
-	f.out("%d clients connect", f.clients)
-	if err := f.connected(ctx); err != nil {
-		return r, err
-	}
-	if _, example, err := f.oracle.settle(ctx, 10*time.Second); err != nil {
-		return r, err
-	} else if example != "" {
-		f.out("not all are known after 10 s: %s", example)
-	}
-	quiet := 30 * time.Second
-	if f.duration > 0 {
-		quiet = min(quiet, f.duration/4)
-	}
-	f.out("all are connected and known after %.1f s; they only beat for %v, every %v", time.Since(begun).Seconds(), quiet, f.beat)
-	if r.EngineMsgs, r.EngineBytes, err = f.traffic(ctx, quiet); err != nil {
-		return r, err
-	}
-	f.out("nodes and engine have exchanged %.1f messages a second, %.0f bytes", r.EngineMsgs, r.EngineBytes)
-	if r.Reload, err = f.reload(ctx); err != nil {
-		return r, err
-	}
-	f.rate = lettersPerSecond
-	if _, err := f.report(question{}); err != nil {
-		return r, err
-	}
-	f.out("they write %d letters a second to each other", lettersPerSecond)
-	if f.kill {
-		if err := f.killScene(ctx); err != nil {
-			return r, err
+	for _, scene := range []struct {
+		wanted bool
+		name   string
+		play   func(context.Context) (said string, err error)
+	}{{true, "limits", f.playLimits}, {f.kill, "kill", f.playKill}, {f.drain, "drain", f.playDrain}, {f.outage > 0, "outage", f.playOutage}} {
+		if !scene.wanted {
+			continue
 		}
-	}
-	if f.wipe {
-		if err := f.wipeScene(ctx); err != nil {
-			return r, err
+		said, err := scene.play(ctx)
+		if err == nil {
+			_, err = until(ctx, f.ready)
 		}
-	}
-	if f.kill && f.drain && f.spread > 0 {
-		if err := f.spreadScene(ctx); err != nil {
-			return r, err
+		if err != nil {
+			return fmt.Errorf("%s: %w", scene.name, err)
 		}
+		log.Print(said)
 	}
-	if f.drain {
-		if r.DrainError, r.ReconnectPeak, err = f.drainScene(ctx, 1); err != nil {
-			return r, err
-		}
-	}
-	if f.duration > 0 {
+	if f.duration > 0 || f.kill || f.drain || f.outage > 0 || f.json {
 		wait(ctx, f.duration-time.Since(begun))
 	} else {
+		log.Print("it runs until Ctrl-C")
 		<-ctx.Done()
 	}
-	return f.finish(r)
-}
-
-// finish has the clients fall silent, and waits until all letters and places are settled.
-func (f *fleet) finish(r result) (result, error) {
-	ctx := context.Background() // the context of run may be done
-	f.rate = 0
-	sum, err := f.report(question{})
-	for deadline := time.Now().Add(patience); err == nil && sum.Waiting > 0 && time.Now().Before(deadline); sum, err = f.report(question{}) {
-		time.Sleep(100 * time.Millisecond)
-	}
-	if err != nil {
-		return r, err
-	}
-	r.Letters, r.LettersAgain, r.Lost = sum.Sent, sum.Repeated, max(sum.Waiting, sum.Sent-sum.Received)
-	r.Misplaced, r.Example, err = f.oracle.settle(ctx, patience)
-	f.oracle.add(&r)
-	return r, err
-}
-
-// connected waits until all clients are.
-func (f *fleet) connected(ctx context.Context) error {
-	for deadline := time.Now().Add(patience); ; wait(ctx, 200*time.Millisecond) {
-		r, err := f.report(question{})
-		switch {
-		case err != nil || ctx.Err() != nil || r.Connected == f.clients:
-			return err
-		case time.Now().After(deadline):
-			return fmt.Errorf("%d of %d clients are connected after %v", r.Connected, f.clients, patience)
-		}
-	}
-}
-
-// traffic returns what passes between nodes and engine a second.
-func (f *fleet) traffic(ctx context.Context, d time.Duration) (msgs, bytes float64, err error) {
-	count := func() (msgs, bytes uint64) {
-		var states []node.State
-		states, err = f.nc.States(ctx, f.processCount(), time.Second)
-		for _, s := range states {
-			msgs += s.Engine.InMsgs + s.Engine.OutMsgs
-			bytes += s.Engine.InBytes + s.Engine.OutBytes
-		}
-		return msgs, bytes
-	}
-	begun := time.Now()
-	msgs0, bytes0 := count()
-	wait(ctx, d)
-	msgs1, bytes1 := count()
-	took := time.Since(begun).Seconds()
-	return float64(msgs1-msgs0) / took, float64(bytes1-bytes0) / took, err
-}
-
-// reload changes a limit of the whole fleet, and changes it back.
-func (f *fleet) reload(ctx context.Context) (*float64, error) {
-	begun := time.Now()
-	verdicts, err := changeLimits(ctx, f.nc, f.processCount(), "write=11s")
-	took := time.Since(begun).Seconds()
-	if err != nil {
-		return nil, err
-	} else if len(verdicts) < f.nodes {
-		return nil, fmt.Errorf("%d of %d nodes have taken new limits after %.1f s", len(verdicts), f.nodes, took)
-	}
-	f.out("all nodes have taken new limits after %.0f ms", took*1000)
-	_, err = changeLimits(ctx, f.nc, f.processCount(), "write=10s")
-	return &took, err
-}
-
-// killScene kills the last node. The supervisor starts it again.
-func (f *fleet) killScene(ctx context.Context) error {
-	f.out("%s is killed", nodeName(f.nodes-1))
-	begun := time.Now()
-	if err := f.signal(f.nodes-1, syscall.SIGKILL); err != nil {
-		return err
-	}
-	wait(ctx, time.Second)
-	if err := f.connected(ctx); err != nil {
-		return err
-	}
-	return f.settled(ctx, begun, "a node was killed", "its clients are connected and known elsewhere")
-}
-
-// wipeScene restarts the engine without all that it has stored.
-func (f *fleet) wipeScene(ctx context.Context) error {
-	f.out("the engine loses its store")
-	begun := time.Now()
-	port := f.server.Addr().(*net.TCPAddr).Port
-	f.server.Shutdown()
-	f.server.WaitForShutdown()
-	err := os.RemoveAll(filepath.Join(f.dir, "jetstream"))
-	if err == nil {
-		f.server, err = startEngine(f.dir, port)
-	}
-	if err != nil {
-		return err
-	}
-	return f.settled(ctx, begun, "the engine lost its store", "all clients are known again")
-}
-
-// settled waits until nothing is misplaced after what has happened at the given time.
-func (f *fleet) settled(ctx context.Context, begun time.Time, happened, later string) error {
-	worst, example, err := f.oracle.settle(ctx, patience)
-	if err != nil || ctx.Err() != nil {
-		return err
-	}
-	took := time.Since(begun).Seconds()
-	if worst > 0 {
-		return fmt.Errorf("%.1f s after %s %d clients are misplaced: %s", took, happened, worst, example)
-	}
-	f.out("%.1f s later %s", took, later)
-	return nil
-}
-
-// spreadScene waits until all nodes have about as many clients.
-func (f *fleet) spreadScene(ctx context.Context) error {
-	begun := time.Now()
-	for most := f.spread + 30*time.Second; ctx.Err() == nil; wait(ctx, 500*time.Millisecond) {
-		states, err := f.nc.States(ctx, f.processCount(), time.Second)
-		if err != nil {
-			return err
-		}
-		states = slices.DeleteFunc(states, keepsDirectoriesOnly)
-		fewest, moving := math.MaxInt, false
-		for _, s := range states {
-			fewest, moving = min(fewest, s.Clients), moving || s.Spreads
-		}
-		took := time.Since(begun)
-		if len(states) == f.nodes && !moving && fewest >= f.clients/f.nodes*8/10 {
-			f.out("%.1f s later every node has its share of the clients again", took.Seconds())
-			return nil
-		} else if took > most {
-			return fmt.Errorf("%v after a node came back it has %d of %d clients", took.Round(time.Second), fewest, f.clients)
-		}
-	}
-	return ctx.Err()
-}
-
-// runNeighbor runs a second fleet on the same engine until ctx is done, if it is wanted, and
-// fails if that loses anything.
-func (f *fleet) runNeighbor(ctx context.Context) error {
-	if !f.neighbor {
-		return nil
-	}
-	o := options{fleet: f.fleet + "-neighbor", engine: f.engine, nodes: 2, clients: 200, beat: f.beat, over: f.over,
-		address: addressOf(f.address, 2*f.nodes), out: func(string, ...any) {}}
-	n, err := startFleet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer n.close()
-	r, err := n.write(ctx)
-	if err == nil && (r.Lost > 0 || r.Misplaced > 0) {
-		err = fmt.Errorf("the neighbor has lost %d letters, and misplaced %d clients: %s", r.Lost, r.Misplaced, r.Example)
-	}
-	if err == nil {
-		f.out("the neighbor on the same engine has lost nothing of %d letters", r.Letters)
-	}
+	_, err := until(context.WithoutCancel(ctx), f.allFound)
 	return err
 }
 
-// write has clients write letters until ctx is done, and nothing else.
-func (f *fleet) write(ctx context.Context) (r result, err error) {
-	if err := f.populate(); err != nil {
-		return r, err
+// playLimits sets other limits. Leases say which ones a node applies.
+func (f *fleet) playLimits(ctx context.Context) (said string, err error) {
+	f.limits.Idle = time.Minute
+	if err := f.view.SetLimits(ctx, f.limits); err != nil {
+		return "", err
 	}
-	if err := f.connected(ctx); err != nil {
-		return r, err
-	}
-	f.rate = lettersPerSecond
-	if _, err := f.report(question{}); err != nil {
-		return r, err
-	}
-	<-ctx.Done()
-	return f.finish(r)
+	took, err := until(ctx, f.ready)
+	f.result["limits_s"] = took.Seconds()
+	return fmt.Sprintf("new limits applied on all nodes after %.2f s", took.Seconds()), err
 }
 
-// drainScene drains a node, and returns how even that was.
-func (f *fleet) drainScene(ctx context.Context, i int) (rateError, peak *float64, err error) {
-	if _, err := f.report(question{Moves: true}); err != nil {
-		return nil, nil, err
-	}
-	i = min(i, f.nodes-1)
-	f.out("%s is drained over %v", nodeName(i), f.over)
-	if _, err := f.nc.Drain(ctx, nodeName(i), f.over); err != nil {
-		return nil, nil, err
-	}
-	wait(ctx, f.over+3*time.Second)
-	r, err := f.report(question{Moves: true})
-	if err != nil || ctx.Err() != nil && len(r.Moves) == 0 {
-		return nil, nil, err
-	} else if len(r.Moves) == 0 {
-		return nil, nil, fmt.Errorf("%s was drained, and no client has moved", nodeName(i))
-	}
-	e, p := evenness(r.Moves, f.over, f.nodes-1)
-	f.out("%d clients have moved; in any second at most %.1f %% more or less than at an even rate, and at any node at most %.2f times its share", len(r.Moves), e, p)
-	return &e, &p, nil
-}
-
-// evenness returns by how much the clients that were told to move in a second of a drain
-// differ from an even rate, in percent, and how many have arrived at any node in any second,
-// as a ratio of its share of that rate.
-func evenness(moves []Move, over time.Duration, others int) (errorPct, peak float64) {
-	rate := float64(len(moves)) / over.Seconds()
-	told := make([]time.Time, 0, len(moves))
-	there := map[string][]time.Time{}
-	for _, m := range moves {
-		told = append(told, m.Told)
-		there[m.Node] = append(there[m.Node], m.There)
-	}
-	slices.SortFunc(told, time.Time.Compare)
-	for s := range int(over / time.Second) {
-		from := told[0].Add(time.Duration(s) * time.Second)
-		errorPct = max(errorPct, 100*math.Abs(float64(between(told, from))/rate-1))
-	}
-	for _, at := range there {
-		slices.SortFunc(at, time.Time.Compare)
-		for _, from := range at {
-			peak = max(peak, float64(between(at, from))/(rate/float64(others)))
+// emptied returns "" when no client is at a node any more, and all are found elsewhere.
+func (f *fleet) emptied(node string) func(context.Context) string {
+	return func(ctx context.Context) string {
+		if left := len(f.crowd.at(node)); left > 0 {
+			return fmt.Sprintf("%s still has %d clients", node, left)
 		}
+		return f.allFound(ctx)
 	}
-	return errorPct, peak
 }
 
-// between returns how many of the times are within a second from the given one.
-func between(sorted []time.Time, from time.Time) int {
-	a, _ := slices.BinarySearchFunc(sorted, from, time.Time.Compare)
-	b, _ := slices.BinarySearchFunc(sorted, from.Add(time.Second), time.Time.Compare)
-	return b - a
+// playKill kills the last node. Its clients have to come back elsewhere, and no others may notice.
+func (f *fleet) playKill(ctx context.Context) (said string, err error) {
+	name := nodeName(f.nodes - 1)
+	clients := len(f.crowd.at(name))
+	f.meant += clients
+	if err := f.processes[f.nodes-1].Load().Kill(); err != nil {
+		return "", err
+	}
+	took, err := until(ctx, f.emptied(name))
+	f.result["kill_s"] = took.Seconds()
+	return fmt.Sprintf("%s was killed; its %d clients were found elsewhere after %.1f s", name, clients, took.Seconds()), err
 }
 
-// wait waits for d, or until ctx is done.
-func wait(ctx context.Context, d time.Duration) {
+// playDrain drains the first node, as a rollout does. No client may lose its connection.
+func (f *fleet) playDrain(ctx context.Context) (said string, err error) {
+	name, begun := nodeName(0), time.Now()
+	clients := len(f.crowd.at(name))
+	if err := f.processes[0].Load().Signal(syscall.SIGTERM); err != nil {
+		return "", err
+	}
 	select {
+	case state := <-f.ended[0]:
+		if !state.Success() {
+			return "", fmt.Errorf("%s has ended with %v", name, state)
+		}
+	case <-time.After(f.over + patience):
+		return "", fmt.Errorf("%s hasn't ended after %v", name, f.over+patience)
 	case <-ctx.Done():
-	case <-time.After(d):
+		return "", ctx.Err()
 	}
+	took := time.Since(begun)
+	f.result["drain_s"] = took.Seconds()
+	if took < f.over/2 && clients >= 10 { // few can't show an even rate
+		return "", fmt.Errorf("%s was empty after %v, not %v", name, took, f.over)
+	}
+	_, err = until(ctx, f.emptied(name))
+	return fmt.Sprintf("%s was drained; its %d clients have moved within %.1f s", name, clients, took.Seconds()), err
 }
 
-// print prints r, as an object or as lines.
-func (r result) print(asJSON bool) {
-	e := json.NewEncoder(os.Stdout)
-	if !asJSON {
-		e.SetIndent("", "  ")
+// playOutage stops NATS for a while. No connection may end, and nodes have to accept clients: a few
+// are cut off, and have to be back before NATS is.
+func (f *fleet) playOutage(ctx context.Context) (said string, err error) {
+	port, begun := f.server.Addr().(*net.TCPAddr).Port, time.Now()
+	f.server.Shutdown()
+	f.server.WaitForShutdown()
+	for _, i := range rand.Perm(f.clients)[:max(1, f.clients/100)] {
+		conn, _ := f.crowd.all[i].connection()
+		conn.Close()
+		f.meant++
 	}
-	e.Encode(r)
+	if _, err := until(ctx, func(context.Context) string { return f.crowd.lacks(f.meant) }); err != nil {
+		return "", err
+	}
+	wait(ctx, f.outage-time.Since(begun))
+	if f.server, err = startNATS(f.dir, port); err != nil {
+		return "", err
+	}
+	took, err := until(ctx, f.allFound)
+	f.result["outage_s"] = took.Seconds()
+	return fmt.Sprintf("NATS was away for %v; all clients were found %.1f s later", f.outage, took.Seconds()), err
 }

@@ -70,10 +70,6 @@ var calm = []string{
 	`fleet_engine_connected 1x1600`,
 	`fleet_lease_held 1x1600`,
 	`fleet_leases_begun_total 0x1597 1x3`, // it has just started
-	`fleet_directory_ready 0x1599 1`,
-	`fleet_batches_missed_total 4x1600`,
-	`fleet_frames_dropped_total 0+20x1600`,
-	`fleet_engine_messages_waiting 20x1600`,
 	`fleet_limits_refused 0x1600`,
 	`fleet_clients{node="node1",fleet="fleet"} 6000x1600`,
 	`fleet_clients{node="node2",fleet="fleet"} 7000x1600`,
@@ -118,10 +114,6 @@ var troubles = map[string][]string{
 	"FleetEngineAway":           {`fleet_engine_connected 1x1590 0x10`, `fleet_lease_held 1x1590 0x10`},
 	"FleetNoLease":              {`fleet_lease_held 1x1590 0x10`},
 	"FleetLeaseLost":            {`fleet_leases_begun_total 1x1597 2x3`},
-	"FleetDirectoryNotReady":    {`fleet_directory_ready 1x1590 0x10`},
-	"FleetBatchesMissed":        {`fleet_batches_missed_total 4x1580 4+1x20`},
-	"FleetFramesDropped":        {`fleet_frames_dropped_total 0+200x1600`},
-	"FleetEngineSlow":           {`fleet_engine_messages_waiting 20x1590 6000x10`},
 	"FleetLimitsRefused":        {`fleet_limits_refused 0x1598 1x2`},
 	"FleetUneven":               {`fleet_clients{node="node3",fleet="fleet"} 0x1600`, `fleet_clients{node="node2",fleet="fleet"} 19000x1600`},
 }

@@ -1,179 +1,176 @@
 package node
 
 import (
-	"sync/atomic"
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
 
-	"github.com/panjf2000/gnet/v2"
-
-	"github.com/idlewheel/idlewheel/adapters/idlegnet"
-	"github.com/idlewheel/idlewheel/examples/fleet/directory"
-	"github.com/idlewheel/idlewheel/examples/fleet/wire"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// gateway speaks with clients. What it knows of one that has said hello is the context of its
-// connection, a *session.
+// A gateway serves the clients of a node. They speak lines:
+//
+//	hello client-17 1764300000000000   from a client: its name, and the number of its session
+//	welcome node1                      the answer
+//	beat                               from a client
+//	move 10.0.0.2:9011                 connect there instead; without an address, to any other node
+//	bye i/o timeout: online: ...       why the connection is being closed
+//
+// A client gives each session a greater number than the one before. So if two nodes have the same
+// client, they know whose connection is the older one, and no clocks are compared.
 type gateway struct {
-	gnet.BuiltinEventEngine
-	timeouts *idlegnet.Handler
-	n        *Node
-	online   *idle.Phase
-	turns    atomic.Uint64 // clients that were told to move
+	node      string
+	tracker   *idle.Tracker
+	online    *idle.Phase
+	elsewhere func() string                       // an address for a client that has to leave, or ""
+	arrived   func(client string, session uint64) // tells the other nodes
+
+	mu      sync.Mutex // guards what follows
+	clients map[string]session
+	limits  Limits
+	refused string // why the limits that were set last don't apply, or ""
 }
 
 type session struct {
-	client string
 	number uint64
+	conn   *idlenet.Conn
 }
 
-func newGateway(n *Node) (g *gateway, err error) {
-	g = &gateway{n: n}
-	g.timeouts, err = idlegnet.Wrap(g, DefaultLimits().handshake(), &idlegnet.Options{
-		OnTimeout: sayBye,
-		OnDrain:   g.sayMove,
-		Idle:      idle.Options{OnEnds: n.presence.ended, Label: labelOf},
-	})
-	return g, err
-}
+const maxLine = 128 // bytes, with the newline
 
-// OnBoot joins the fleet. The tracker exists from here on.
-func (g *gateway) OnBoot(gnet.Engine) gnet.Action {
-	var err error
-	if g.online, err = g.timeouts.Phase(DefaultLimits().online()); err == nil { // exempt, so a full node refuses newcomers
-		err = g.timeouts.Tracker().SetCapacity(idle.Capacity{MaxConns: g.n.config.Most, Exempt: []*idle.Phase{g.online}})
+func newGateway(node string, maxConns int) (g *gateway, err error) {
+	g = &gateway{node: node, clients: map[string]session{}, limits: DefaultLimits()}
+	handshake, online := g.limits.policies()
+	if g.tracker, err = idle.New(handshake, nil); err != nil {
+		return nil, err
 	}
+	if g.online, err = g.tracker.Phase(online); err != nil {
+		return nil, err
+	}
+	// A full node refuses newcomers, who try another one. It doesn't evict clients for them.
+	return g, g.tracker.SetCapacity(idle.Capacity{MaxConns: maxConns, Exempt: []*idle.Phase{g.online}})
+}
+
+// serve accepts clients until ln is closed.
+func (g *gateway) serve(ln net.Listener) error {
+	timed, err := idlenet.Wrap(ln, idle.Policy{}, &idlenet.Options{
+		Tracker: g.tracker,
+		OnEnd:   func(c *idlenet.Conn, err *idle.TimeoutError) { fmt.Fprintf(c, "bye %v\n", err) },
+		OnDrain: func(c *idlenet.Conn) { fmt.Fprintln(c, strings.TrimSpace("move "+g.elsewhere())) },
+	})
+	for err == nil {
+		var conn net.Conn
+		if conn, err = timed.Accept(); err == nil {
+			go g.handle(conn.(*idlenet.Conn))
+		}
+	}
+	return err
+}
+
+// handle serves a client until it leaves, times out or breaks the protocol.
+func (g *gateway) handle(conn *idlenet.Conn) {
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, maxLine)
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return
+	}
+	client, number, err := parseHello(string(line))
 	if err == nil {
-		err = g.n.join()
+		err = g.arrive(client, session{number, conn})
 	}
 	if err != nil {
-		g.n.stop(err)
-		return gnet.Shutdown
+		fmt.Fprintf(conn, "bye %v\n", err)
+		return
 	}
-	return gnet.None
-}
-
-// labelOf names a connection by its client and session, so that the feed of ends says whose
-// they were.
-func labelOf(owner any) string {
-	c := owner.(*idlegnet.Conn)
-	if s, ok := c.Gnet().Context().(*session); ok {
-		return label(s.client, s.number)
-	}
-	return c.RemoteAddr().String()
-}
-
-// sayBye tells a client why it is being closed.
-func sayBye(c gnet.Conn, err *idle.TimeoutError) (keep bool) {
-	c.Write(wire.Frame{Kind: wire.Bye, Body: []byte(err.Error())}.Append(nil))
-	return false
-}
-
-// sayMove tells a client where to connect instead. The nodes take turns, so each gets the
-// same share of the rate at which this one is drained.
-func (g *gateway) sayMove(c gnet.Conn) {
-	address, others := "", g.n.roster.others(g.n.name)
-	if g.n.spreads.Load() {
-		others = g.n.roster.fewer()
-	}
-	if len(others) > 0 {
-		address = others[g.turns.Add(1)%uint64(len(others))]
-	}
-	c.Write(wire.Frame{Kind: wire.Move, Body: []byte(address)}.Append(nil))
-}
-
-func (g *gateway) OnTraffic(c gnet.Conn) gnet.Action {
-	for {
-		head, err := c.Peek(wire.HeadSize)
-		if err != nil {
-			return gnet.None
-		}
-		n, err := wire.SizeOf(head)
-		if err != nil {
-			return gnet.Close
-		}
-		if c.InboundBuffered() < wire.HeadSize+n {
-			return gnet.None
-		}
-		c.Discard(wire.HeadSize)
-		b, err := c.Next(n)
-		if err != nil || !g.handle(c, wire.Frame{Kind: b[0], Body: b[1:]}) {
-			return gnet.Close
-		}
-	}
-}
-
-// handle handles a frame, and reports whether it was one to be expected.
-func (g *gateway) handle(c gnet.Conn, f wire.Frame) bool {
-	s, known := c.Context().(*session)
-	switch {
-	case f.Kind == wire.Hello && !known:
-		return g.admit(c, f.Body)
-	case f.Kind == wire.Beat && known:
-		return true // any byte is an activity
-	case (f.Kind == wire.Message || f.Kind == wire.Ack) && known:
-		l, ok := wire.ParseLetter(f.Body)
-		if ok {
-			g.n.post(f.Kind, s.client, l)
-		}
-		return ok
-	}
-	return false
-}
-
-// admit ends the handshake. A node that is being drained sends newcomers on.
-func (g *gateway) admit(c gnet.Conn, hello []byte) bool {
-	name, number, ok := wire.ParseHello(hello)
-	if !ok {
-		return false
-	}
-	if g.n.draining.Load() {
-		g.sayMove(c)
-		return false
-	}
-	conn := g.timeouts.Conn(c)
-	if conn == nil || !g.n.presence.arrive(name, number, conn) {
-		return false
-	}
-	c.SetContext(&session{name, number})
+	defer g.leave(client, number)
 	conn.Enter(g.online)
-	c.Write(wire.Frame{Kind: wire.Welcome, Body: []byte(g.n.name)}.Append(nil))
-	return true
-}
-
-// post sends a letter on its way to where its receiver is. If no directory knows, nothing
-// happens: the sender repeats it. A letter that is too long with the name of its sender is
-// dropped, too. An event loop never waits here.
-func (n *Node) post(kind byte, from string, l wire.Letter) {
-	frame := wire.Frame{Kind: kind, Body: wire.Letter{ID: l.ID, Name: from, Text: l.Text}.Append(nil)}.Append(nil)
-	if len(frame) > wire.HeadSize+wire.MaxFrame {
-		n.dropped.Add(1)
-		return
-	}
-	forward := func(p directory.Place, ok bool) {
-		switch {
-		case !ok:
-			n.dropped.Add(1)
-		case p.Node == n.name:
-			n.deliver(l.Name, frame)
-		default:
-			n.send(n.nc.at(subjectTo+p.Node), append(wire.AppendName(nil, l.Name), frame...))
+	g.arrived(client, number)
+	fmt.Fprintf(conn, "welcome %s\n", g.node)
+	for {
+		if line, err := in.ReadSlice('\n'); err != nil || string(line) != "beat\n" {
+			return // what your clients say goes here; every byte restarts IdleTimeout
 		}
 	}
-	if d := n.directories[directory.Partition(l.Name, len(n.presence.feeds))]; d != nil {
-		forward(d.Find(l.Name))
-	} else {
-		n.answers.find(n.ctx, n.nc, l.Name, forward)
+}
+
+// parseHello returns what a client says about itself.
+func parseHello(line string) (client string, session uint64, err error) {
+	words := strings.Fields(line)
+	if len(words) != 3 || words[0] != "hello" {
+		return "", 0, fmt.Errorf("%q isn't like hello NAME SESSION", strings.TrimSpace(line))
+	}
+	session, err = strconv.ParseUint(words[2], 10, 64)
+	return words[1], session, errors.Join(err, checkName(words[1]))
+}
+
+// checkName returns an error if a name can't be part of a NATS subject or of a line.
+func checkName(name string) error {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if name == "" || len(name) > 64 || strings.Trim(name, plain) != "" {
+		return fmt.Errorf("the name is %q; it must have 1 to 64 letters, digits, '-' and '_'", name)
+	}
+	return nil
+}
+
+// arrive adds a client, unless there is a later session of it.
+func (g *gateway) arrive(client string, s session) error {
+	g.takeOver(client, s.number)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, later := g.clients[client]; later {
+		return errors.New("there is a later session")
+	}
+	g.clients[client] = s
+	return nil
+}
+
+// takeOver ends an older session of a client. Its connection may be half-open, and the client would
+// otherwise be found here until it times out.
+func (g *gateway) takeOver(client string, number uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if old, ok := g.clients[client]; ok && old.number < number {
+		delete(g.clients, client)
+		old.conn.End("takeover")
 	}
 }
 
-// deliver writes a frame to a client of this node.
-func (n *Node) deliver(to string, frame []byte) {
-	conn := n.presence.find(to)
-	if conn == nil {
-		n.dropped.Add(1) // it has just left
-		return
+// leave removes a client, unless it has another session.
+func (g *gateway) leave(client string, number uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.clients[client].number == number {
+		delete(g.clients, client)
 	}
-	if err := conn.Gnet().AsyncWrite(frame, nil); err != nil {
-		n.dropped.Add(1)
+}
+
+// has reports whether a client is connected to this node.
+func (g *gateway) has(client string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.clients[client]
+	return ok
+}
+
+// setLimits applies limits to all clients, open connections included. If the text isn't valid, the
+// limits stay as they are.
+func (g *gateway) setLimits(text string) error {
+	l, err := parseLimits(text)
+	if handshake, online := l.policies(); err == nil {
+		err = errors.Join(g.tracker.SetPolicy(handshake), g.online.SetPolicy(online))
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.refused = err.Error()
+		return err
+	}
+	g.limits, g.refused = l, ""
+	return nil
 }

@@ -1,6 +1,6 @@
-// Package node is a gateway that is one of a fleet. Its clients speak frames over TCP, and
-// package idlegnet times them out. The fleet meets in NATS, the engine: there a node has a
-// lease, tells who comes and goes, takes limits, and passes on what clients send each other.
+// Package node is a gateway that is one of a fleet. Package idlenet times its clients out. NATS
+// does the rest: it keeps a lease for each node, passes limits on, and asks the nodes where a
+// client is.
 package node
 
 import (
@@ -9,204 +9,252 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"net"
-	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/panjf2000/gnet/v2"
 
-	"github.com/idlewheel/idlewheel/examples/fleet/wire"
 	"github.com/idlewheel/idlewheel/examples/internal/ops"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// Config says what a process of the fleet is: a gateway, or one that only keeps directories.
+// Config configures a node.
 type Config struct {
-	Name       string        // letters, digits, '-' and '_'
-	Fleet      string        // the name of the fleet, of the same characters; fleets may share an engine
-	Engine     string        // the URL of NATS
-	Replicas   int           // of buckets that are missing; 0 means one
-	Partitions int           // of presence, the same in all processes of the fleet; 0 means one
-	Keeps      []int         // the partitions of which this process keeps a directory
-	Address    string        // for clients; empty for a process that only keeps directories
-	Ops        string        // for the page, the metrics and readiness; empty for none
-	Most       int           // clients at a time: 1.1 × Most and 17 for each CPU have to be well below the limit of descriptors
-	Over       time.Duration // how long a drain by SIGTERM takes
-	Spread     time.Duration // how long the node takes to send on clients that it has too many of; 0 keeps them
+	Name     string        // letters, digits, '-' and '_'; unique in the fleet
+	Fleet    string        // the name of the fleet, likewise
+	NATS     string        // URLs, separated by commas
+	Replicas int           // NATS servers that store a bucket, if it has to be made
+	Address  string        // for clients, as they reach it
+	Ops      string        // for the page about connections, /metrics and /readyz; empty for none
+	MaxConns int           // a few hundred less than the limit of descriptors
+	Over     time.Duration // how long a drain takes
 }
 
-// A Node is a process of the fleet. It has no constructor and no methods for others: [Run] makes
-// and runs it, and a [Fleet] asks it and drains it from any process.
-type Node struct {
-	*peer
+// A node is a gateway with its place in the fleet.
+type node struct {
 	config  Config
-	nc      *Fleet
-	control *control
-	gateway *gateway // nil if it only keeps directories
-	answers memory
+	fleet   *Fleet
+	gateway *gateway
+	joined  chan struct{}             // closed when the node has its first lease, and the limits of the fleet
+	open    atomic.Bool               // it takes clients
+	others  atomic.Pointer[[]string]  // addresses of other nodes that do
+	turn    atomic.Uint64             // of the others, for clients that have to leave
+	renewed atomic.Pointer[time.Time] // when the lease was; nil if there is none
+	leases  atomic.Uint64             // that the node has had
 
-	draining atomic.Bool
-	spreads  atomic.Bool             // clients are told to move because the node has more than its share
-	ctx      context.Context         // of the node's life
-	stop     context.CancelCauseFunc // ends it
+	// These belong to the goroutine of join.
+	bucket   jetstream.KeyValue
+	revision uint64 // of the lease; 0 if there is none
 }
 
-// Run runs a node until it was drained, or has failed. It fails if Config is invalid, or an
-// address is taken. It does not fail because the engine is away, refuses the credentials or is
-// too old: it waits for it, and admits no clients before its first lease.
+// Run runs a node until SIGTERM has drained it, or until it fails: because a value in c is invalid,
+// or because Address is taken. It waits for NATS before it serves clients. After that, it serves
+// them whether NATS is there or not.
 func Run(c Config) (err error) {
-	if !wire.Plain(c.Name, "-_") {
-		return fmt.Errorf("Config.Name is %q; it must have letters, digits, '-' and '_' only, as it is part of subjects", c.Name)
-	}
-	for _, p := range c.Keeps {
-		if p < 0 || p >= max(1, c.Partitions) {
-			return fmt.Errorf("Config.Keeps has %d; Config.Partitions is %d, so it may have 0 to %d", p, c.Partitions, max(1, c.Partitions)-1)
-		}
-	}
-	n := &Node{config: c, answers: memory{free: make(chan struct{}, askMost)}}
-	n.peer = newPeer(c, n.lease)
-	n.control = &control{node: n.name, verdict: Verdict{Node: n.name, Limits: DefaultLimits()}}
-	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	if c.Address == "" {
-		err = n.join()
-	} else if n.gateway, err = newGateway(n); err == nil {
-		go func() { n.stop(n.serve()) }()
-	}
-	if err != nil {
+	n := &node{config: c, joined: make(chan struct{})}
+	if n.gateway, err = newGateway(c.Name, c.MaxConns); err != nil {
 		return err
 	}
-	<-n.ctx.Done()
-	if err := context.Cause(n.ctx); !errors.Is(err, context.Canceled) {
+	if n.fleet, err = Connect(c.NATS, c.Fleet, c.Name, c.Replicas); err != nil {
 		return err
 	}
-	return nil // drained
-}
-
-// serve serves clients, and returns why it does no longer.
-func (n *Node) serve() error {
-	ln, err := net.Listen("tcp", n.config.Address) // with WithReusePort a second process could have the same address
-	if err != nil {
-		return err
-	}
-	ln.Close()
-	// Each loop accepts for itself. Otherwise a crowd that comes back is accepted faster than the loops
-	// refuse those above Config.Most, and gnet stops when there are no descriptors left.
-	err = gnet.Run(n.gateway.timeouts, "tcp://"+n.config.Address, gnet.WithMulticore(true), gnet.WithReuseAddr(true), gnet.WithReusePort(true))
-	return fmt.Errorf("gnet has stopped serving clients: %v", err) // it may have no error after a failed accept
-}
-
-// join has the node meet the others. The gateway serves clients whether the engine is there
-// or not.
-func (n *Node) join() (err error) {
-	if n.nc, err = Connect(n.config); err != nil {
-		return err
-	}
-	n.engine = n.nc
-	trackers := map[string]*idle.Tracker{}
-	if n.gateway != nil {
-		trackers["fleet"] = n.gateway.timeouts.Tracker()
-		n.control.timeouts, n.control.online = n.gateway.timeouts, n.gateway.online
-	}
-	if err = ops.Serve(n.config.Ops, trackers, n.observe); err != nil {
-		return err
-	}
-	n.nc.SetDisconnectErrHandler(func(*nats.Conn, error) { n.doubt() })
-	n.nc.SetReconnectHandler(func(*nats.Conn) { n.reconnected() })
-	n.nc.SetClosedHandler(func(nc *nats.Conn) { // it would never come back: the supervisor starts another process
-		n.stop(fmt.Errorf("the connection to the engine is closed for good: %w", nc.LastError()))
-	})
+	defer n.fleet.Close()
+	n.gateway.elsewhere, n.gateway.arrived = n.elsewhere, n.announce
 	if err := n.subscribe(); err != nil {
 		return err
 	}
-	go n.drainOnSignal()
-	if n.gateway != nil {
-		go n.spread(n.ctx)
-		go watch(n.ctx, n.nc.Control, n.limitsAgain, n.control.begin, n.control.see, jetstream.IncludeHistory())
+	if err := ops.Serve(c.Ops, map[string]*idle.Tracker{"fleet": n.gateway.tracker}, n.observe); err != nil {
+		return err
 	}
-	return n.meet(n.ctx)
-}
-
-// drainOnSignal drains the node when SIGTERM asks for it.
-func (n *Node) drainOnSignal() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM)
-	<-signals
-	if err := n.drain(n.config.Over, true); err != nil {
-		log.Printf("%s: %v", n.name, err)
-	}
-}
-
-// drain begins to send all clients to other nodes, the most idle first, at an even rate. When
-// none is left the node ends. If there is no other node, it drains only if it must.
-func (n *Node) drain(over time.Duration, must bool) error {
-	if over <= 0 {
-		return errors.New("a drain must take longer than 0")
-	}
-	if n.gateway == nil { // it has no clients
-		go n.end()
-		return nil
-	}
-	if !must && len(n.roster.others(n.name)) == 0 {
-		return fmt.Errorf("%s is not drained: there is no other node that takes its clients", n.name)
-	}
-	n.draining.Store(true)
-	o, err := n.gateway.timeouts.Tracker().Drain(idle.Drain{Duration: over, CloseDelay: drainGrace, ForceAfter: over + drainStop})
+	member, leave := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	go func() { defer close(left); n.join(member) }()
+	defer func() { leave(); <-left }() // before the connection to NATS is closed
+	<-n.joined
+	ln, err := net.Listen("tcp", c.Address)
 	if err != nil {
 		return err
 	}
-	go func() {
-		<-o.Done()
-		p := o.Progress()
-		log.Printf("%s: drained: %d clients were ended, %d have left by themselves", n.name, p.Ended, p.Gone)
-		n.end()
-	}()
+	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(terminated, func() { n.open.Store(false); ln.Close() })
+	n.open.Store(true)
+	if err := n.gateway.serve(ln); terminated.Err() == nil {
+		return fmt.Errorf("%s no longer accepts clients: %w", c.Name, err)
+	}
+	return n.drain()
+}
+
+// drain sends all clients to other nodes, the most idle first, at an even rate. Each has a few seconds
+// to connect there. A Drain includes newcomers, so there must be none.
+func (n *node) drain() error {
+	over := n.config.Over
+	o, err := n.gateway.tracker.Drain(idle.Drain{Duration: over, CloseDelay: 5 * time.Second, ForceAfter: over + 20*time.Second})
+	if err != nil {
+		return err
+	}
+	<-o.Done()
+	p := o.Progress()
+	log.Printf("%s: drained: %d clients have left, %d were ended", n.config.Name, p.Gone, p.Ended)
 	return nil
 }
 
-// spread sends clients on while the node has more than its share. A rollout leaves the node that
-// was restarted last without any, and nobody else would send it some. Nodes come and go in a
-// rollout, so an imbalance has to last for a while before it counts.
-func (n *Node) spread(ctx context.Context) {
-	if n.config.Spread <= 0 {
-		return
+// elsewhere returns the addresses of the other nodes in turn, so that each gets the same share of
+// the clients.
+func (n *node) elsewhere() string {
+	if others := n.others.Load(); others != nil && len(*others) > 0 {
+		return (*others)[n.turn.Add(1)%uint64(len(*others))]
 	}
-	for since := time.Now(); ctx.Err() == nil; pause(ctx, leaseEvery) {
-		excess := n.roster.excess(n.name)
-		if excess == 0 || n.draining.Load() {
-			since = time.Now()
+	return ""
+}
+
+// announce tells the other nodes that a client has arrived. If NATS is away, an older connection
+// elsewhere ends by its timeout.
+func (n *node) announce(client string, session uint64) {
+	n.fleet.nc.Publish(n.fleet.name+".arrived", fmt.Appendf(nil, "%s %d", client, session))
+}
+
+// subscribe answers the other nodes. The client library subscribes again after an outage.
+func (n *node) subscribe() error {
+	_, err := n.fleet.nc.Subscribe(n.fleet.name+".who", func(m *nats.Msg) {
+		if n.gateway.has(string(m.Data)) {
+			m.Respond([]byte(n.config.Name))
 		}
-		if time.Since(since) < spreadAfter {
-			continue
+	})
+	_, err2 := n.fleet.nc.Subscribe(n.fleet.name+".arrived", func(m *nats.Msg) {
+		client, number, _ := strings.Cut(string(m.Data), " ")
+		if session, err := strconv.ParseUint(number, 10, 64); err == nil {
+			n.gateway.takeOver(client, session)
 		}
-		o, err := n.gateway.timeouts.Tracker().Shed(idle.Shed{
-			Phase: n.gateway.online, Max: excess, Cause: "spread",
-			Duration: n.config.Spread, CloseDelay: drainGrace, ForceAfter: n.config.Spread + drainStop,
-		})
-		if err != nil {
-			log.Printf("%s: %d clients too many stay: %v", n.name, excess, err)
-			return
+	})
+	return errors.Join(err, err2)
+}
+
+// join keeps the node a member of the fleet until ctx is done. It starts over after any error,
+// because the buckets may be gone. It also starts over when the connection to NATS is back: a server
+// that was restarted has forgotten the watches, which the client library notices only after 10 s.
+func (n *node) join(ctx context.Context) {
+	for said := ""; ctx.Err() == nil; {
+		membership, cancel := context.WithCancel(ctx)
+		n.fleet.nc.SetReconnectHandler(func(*nats.Conn) { cancel() })
+		err := n.member(membership)
+		if err != nil && membership.Err() == nil && err.Error() != said {
+			said = err.Error()
+			log.Printf("%s: still trying to join: %v", n.config.Name, err)
 		}
-		log.Printf("%s: sends %d clients to nodes that have fewer", n.name, excess)
-		n.spreads.Store(true)
-		<-o.Done()
-		n.spreads.Store(false)
-		since = time.Now()
+		cancel()
+		time.Sleep(renewEvery / 4)
+	}
+	if n.revision != 0 { // if that fails, the lease expires
+		n.bucket.Delete(context.Background(), n.config.Name, jetstream.LastRevision(n.revision))
 	}
 }
 
-// end tells those who watch the drain how many clients are left, and ends the process.
-func (n *Node) end() {
-	time.Sleep(batchEvery) // the feed of ends is a tick behind
-	text, _ := json.Marshal(n.lease().Clients)
-	if err := n.nc.Publish(n.nc.at(subjectDrained+n.name), text); err != nil {
-		log.Printf("%s: nobody hears that the drain is over: %v", n.name, err)
+// member renews the lease, and follows the limits and the leases of the other nodes, until something
+// fails or ctx is done.
+func (n *node) member(ctx context.Context) error {
+	nodes, control, err := n.fleet.buckets(ctx)
+	if err != nil {
+		return err
 	}
-	n.leave()
-	n.nc.Flush()
-	n.stop(nil)
+	n.bucket = nodes
+	leases, err := nodes.WatchAll(ctx)
+	if err != nil {
+		return err
+	}
+	defer leases.Stop()
+	limits, err := control.Watch(ctx, limitsKey)
+	if err != nil {
+		return err
+	}
+	defer limits.Stop()
+	roster := map[string]string{}
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case e, open := <-leases.Updates():
+			if !open {
+				return errors.New("NATS has ended the watch of leases")
+			}
+			if e != nil && e.Key() != n.config.Name {
+				follow(roster, e)
+			}
+			others := slices.Sorted(maps.Values(roster))
+			n.others.Store(&others)
+			continue
+		case e, open := <-limits.Updates():
+			if !open {
+				return errors.New("NATS has ended the watch of limits")
+			}
+			if e != nil && e.Operation() == jetstream.KeyValuePut {
+				if err := n.gateway.setLimits(string(e.Value())); err != nil {
+					log.Printf("%s: the limits stay as they are: %v", n.config.Name, err)
+				}
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := n.renew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// follow changes a roster, the addresses of open nodes, as an entry of the bucket says. When a lease
+// expires or is deleted, that is an entry too, and not a put.
+func follow(roster map[string]string, e jetstream.KeyValueEntry) {
+	delete(roster, e.Key())
+	var l Lease
+	if e.Operation() == jetstream.KeyValuePut && json.Unmarshal(e.Value(), &l) == nil && l.Open {
+		roster[e.Key()] = l.Address
+	}
+}
+
+// lease returns what the node's lease says.
+func (n *node) lease() Lease {
+	g := n.gateway
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Lease{n.config.Address, n.open.Load(), len(g.clients), g.limits.String(), g.refused}
+}
+
+// renew renews the lease, or creates one. It replaces only the entry that this process has written.
+// So of two processes with the same name the second one waits, and a node that was stopped for
+// longer than leaseTTL finds out that its lease has expired.
+func (n *node) renew(ctx context.Context) error {
+	now := time.Now()
+	text, _ := json.Marshal(n.lease()) // never fails
+	var revision uint64
+	var err error
+	if n.revision == 0 {
+		revision, err = n.bucket.Create(ctx, n.config.Name, text)
+	} else {
+		revision, err = n.bucket.Update(ctx, n.config.Name, text, n.revision)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		log.Printf("%s: the lease has expired", n.config.Name)
+		n.revision = 0
+		n.renewed.Store(nil)
+	case errors.Is(err, jetstream.ErrKeyExists): // by the process before this one, or another one with this name
+	case err != nil:
+		return err
+	default:
+		n.renewed.Store(&now)
+		if n.revision == 0 && n.leases.Add(1) == 1 {
+			close(n.joined)
+		}
+		n.revision = revision
+	}
+	return nil
 }
