@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/internal/control"
 )
 
 var traced = flag.Int("traced", 100_000, "how many steps TestTraces checks")
@@ -25,27 +24,21 @@ var traced = flag.Int("traced", 100_000, "how many steps TestTraces checks")
 //
 //	go -C adapters/idlegrpc test -tags idletrace -run Traces -v -timeout 1h -args -traced 1000000
 func TestTraces(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
 	idle.TraceAll(t, *traced, 1, func() {
-		seed++
-		t.Run("", func(t *testing.T) { useServers(t, seed) }) // its end stops the servers
+		t.Run("", func(t *testing.T) { useServers(t) }) // its end stops the servers
 	})
 }
 
-// useServers runs a server with TLS and one without, with clients, and controls the trackers as
-// seed says. Only the traces are checked, not whether calls succeed.
-func useServers(t *testing.T, seed uint64) {
+// useServers runs a server with TLS and one without, with clients. Only the traces are checked, not whether calls succeed.
+func useServers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	var trackers []*idle.Tracker
 	var clients sync.WaitGroup
 	for _, secure := range []bool{false, true} {
 		l, _ := start(t, secure, Timeouts{
 			HandshakeTimeout: limit, HeaderTimeout: limit, BodyTimeout: limit, WriteTimeout: limit, KeepAliveTimeout: limit,
 			StreamTimeout: 2 * limit, StreamTotal: 3 * limit, BodyRate: idle.Rate{BytesPerSecond: 1000, Grace: limit},
 		})
-		trackers = append(trackers, l.Tracker(), l.StreamTracker())
 		creds := insecure.NewCredentials()
 		if secure {
 			creds = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
@@ -56,11 +49,7 @@ func useServers(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	stop := control.Start(seed, trackers...)
 	clients.Wait()
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
 }
 
 // keepCalling makes some calls on each of several connections, one after the other.

@@ -1,115 +1,94 @@
+//go:build linux
+
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/progress"
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
-	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
-	"github.com/idlewheel/idlewheel/bench/internal/usage"
 )
 
-// A crowd is many real connections to a server, each of which has made a request
-// and makes no other. It tells how many bytes a connection takes of the server's
-// process, and how the server closes all of them when they go silent at once, while
-// some others are active.
+// A crowd is many real connections to a server, each of which has made a request and makes
+// no other. It tells how many bytes a connection takes of the server's process, and how the
+// server closes all of them when they fall silent together while others are active.
 type crowd struct {
 	Rounds   int          `json:"rounds"`
-	Silent   int          `json:"silent_conns,omitempty"` // how many go silent at once
-	LimitMS  float64      `json:"limit_ms,omitempty"`     // of their silence
-	Active   int          `json:"active_conns,omitempty"` // how many others exchange messages meanwhile
 	Waiting  int          `json:"waiting_conns"`          // how many wait while memory is measured
+	Silent   int          `json:"silent_conns,omitempty"` // how many fall silent together
+	LimitMS  float64      `json:"limit_ms,omitempty"`     // of their silence
 	Variants []crowdShare `json:"variants"`
 }
 
-// A crowdShare is of one variant of the server.
+// A crowdShare is of one variant of the server. From LateMS on it is of those that have a limit.
 type crowdShare struct {
-	Name string `json:"name"`
-
+	Name         string          `json:"name"`
 	BytesPerConn float64         `json:"bytes_per_conn"`
 	OverBare     float64         `json:"bytes_over_bare"`
 	OverBare95   *stats.Interval `json:"bytes_over_bare_95,omitempty"`
 
-	// Of all variants that have a limit.
-	LateMS      *stats.Summary  `json:"late_ms,omitempty"`       // the median of the connections, each after its limit
-	AllClosedMS *stats.Summary  `json:"all_closed_ms,omitempty"` // after the limit had passed since the last request
-	ActiveMS    *spread.Summary `json:"active_ms,omitempty"`     // the active ones waited for an answer meanwhile
-	CPUPerClose *stats.Summary  `json:"cpu_us_per_close,omitempty"`
-	CPUToOwn    *float64        `json:"cpu_ratio_to_own,omitempty"`
-	CPUToOwn95  *stats.Interval `json:"cpu_ratio_to_own_95,omitempty"`
-	Early       int             `json:"early"`    // closed before their limit, in all rounds
-	NotClosed   int             `json:"unclosed"` // seconds after it
+	LateMS      float64      `json:"late_ms,omitempty"`       // the median of the connections, each after its limit
+	AllClosedMS float64      `json:"all_closed_ms,omitempty"` // after the limit had passed since the last request
+	ActiveP99MS float64      `json:"active_p99_ms,omitempty"` // for which active ones waited for an answer meanwhile
+	CPUPerClose float64      `json:"cpu_us_per_close,omitempty"`
+	CPUToOwn    *stats.Ratio `json:"cpu_to_own,omitempty"`
+	Early       int          `json:"early"`    // closed before their limit, in all rounds
+	NotClosed   int          `json:"unclosed"` // seconds after it
 }
 
 const (
-	waiting    = 8000 // more, so that what the server takes once does not count
-	fewWaiting = 1000 // to servers that are not crowded
+	waiting    = 8000 // many, so that what the server takes once does not count
+	fewWaiting = 1000 // of those that take much more each
 	active     = 100
 	crowdTries = 3
 	ownFiles   = 64 // descriptors that this process needs besides
 )
 
-// crowded reports whether a kind of server is measured with a crowd that goes silent, and almost idle.
-func crowded(kind string) bool { return plain(kind) && kind != server.WebSocket }
-
-func crowdedKinds() []string {
-	return slices.DeleteFunc(server.Kinds(), func(kind string) bool { return !crowded(kind) })
-}
-
-// crowdLimit is the limit of so many connections: some ten times of what it takes to
-// connect them.
-func crowdLimit(silent int) time.Duration {
-	return max(2*time.Second, time.Duration(silent)*time.Millisecond)
-}
-
-// member is what came of a variant, round by round.
+// A member is what came of a variant, round by round.
 type member struct {
-	name             string
-	bytes            []float64
-	lateMS, allMS    []float64 // the median lateness, and when all were closed
-	cpu              []float64 // µs a connection
-	active           *spread.Spread
-	early, notClosed int
+	name                      string
+	bytes, lateMS, allMS, cpu []float64 // late and all in ms, CPU in µs for each
+	active                    stats.Spread
+	early, notClosed          int
 }
 
-// gather measures the crowds of all variants of a server. Those that are not crowded have
-// only connections that wait. HTTP/1 over TLS has none: what TLS takes itself is many times
-// what timeouts take.
-func gather(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (*crowd, error) {
-	if kind == server.HTTPS {
+// gather measures the crowds of all variants. Those that speak TLS only wait; of HTTP/1
+// over TLS not even that is measured, because TLS takes many times what timeouts take.
+func (b *bench) gather() (*crowd, error) {
+	if b.kind == server.HTTPS {
 		return nil, nil
 	}
-	free := usage.Descriptors() - ownFiles
-	c := &crowd{Rounds: cfg.longRounds(), Waiting: int(min(fewWaiting, free))}
-	limit := crowdLimit(cfg.silent)
-	if crowded(kind) {
-		c.Waiting = int(min(waiting, free))
-		c.Silent, c.Active, c.LimitMS = cfg.silent, active, table.Millis(limit)
+	free := machine.Descriptors() - ownFiles
+	c := &crowd{Rounds: b.cfg.longRounds(), Waiting: int(min(fewWaiting, free))}
+	limit := max(2*time.Second, time.Duration(b.cfg.silent)*time.Millisecond) // ten times of what it takes to connect
+	if plain(b.kind) {
+		c.Waiting, c.Silent, c.LimitMS = int(min(waiting, free)), b.cfg.silent, table.Millis(limit)
 	}
 	var all []*member
-	for _, name := range cfg.variants(kind) {
-		all = append(all, &member{name: name, active: spread.New()})
+	for _, name := range server.Variants(b.kind) {
+		all = append(all, &member{name: name})
 	}
 	for round := range c.Rounds {
 		for _, m := range all {
-			if err := ctx.Err(); err != nil {
+			if err := b.ctx.Err(); err != nil {
 				return nil, err
 			}
-			bar.Say("%s: many connections to %s, round %d of %d", kind, m.name, round+1, c.Rounds)
-			if err := m.weigh(kind, core, cfg, c.Waiting); err != nil {
+			b.show("%s: many connections to %s, round %d of %d", b.kind, m.name, round+1, c.Rounds)
+			if err := b.weigh(m, c.Waiting); err != nil {
 				return nil, fmt.Errorf("%s: the memory of %d connections: %w", m.name, c.Waiting, err)
 			}
-			if m.name == server.Bare || !crowded(kind) {
-				continue // has no limit, or nobody who is silent
+			if m.name == server.Bare || c.Silent == 0 {
+				continue
 			}
-			if err := m.silence(kind, core, cfg, c.Silent, limit); err != nil {
-				return nil, fmt.Errorf("%s: %d connections that go silent: %w", m.name, c.Silent, err)
+			if err := b.silence(m, c.Silent, limit); err != nil {
+				return nil, fmt.Errorf("%s: %d connections that fall silent: %w", m.name, c.Silent, err)
 			}
 		}
 	}
@@ -128,28 +107,241 @@ func (c *crowd) sumUp(all []*member) {
 		s := crowdShare{
 			Name: m.name, Early: m.early, NotClosed: m.notClosed,
 			BytesPerConn: math.Round(stats.Median(m.bytes)), OverBare: math.Round(stats.Median(over)), OverBare95: stats.Confidence(over),
+			LateMS: stats.Median(m.lateMS), AllClosedMS: stats.Median(m.allMS), CPUPerClose: stats.Median(m.cpu), ActiveP99MS: m.active.Summary().P99,
 		}
-		if len(m.cpu) > 0 {
-			late, closed, cpu, answers := stats.Summarize(m.lateMS), stats.Summarize(m.allMS), stats.Summarize(m.cpu), m.active.Summary()
-			s.LateMS, s.AllClosedMS, s.CPUPerClose, s.ActiveMS = &late, &closed, &cpu, &answers
-			if own >= 0 {
-				s.CPUToOwn, s.CPUToOwn95 = ratioOf(m.cpu, all[own].cpu)
-			}
+		if own >= 0 && len(m.cpu) > 0 {
+			s.CPUToOwn = stats.RatioOf(m.cpu, all[own].cpu)
 		}
 		c.Variants = append(c.Variants, s)
 	}
 }
 
-// bytesOver returns how many bytes more a connection takes with one variant than
-// with another.
-func (c *crowd) bytesOver(name, other string) (bytes int) {
+// table writes c.
+func (c *crowd) table(w io.Writer, kind string) {
+	rows := [][]string{{"", "bytes each", "over bare", "median ms", "last ms", "p99 ms of active ones", "CPU µs each", "of own", ""}}
 	for _, v := range c.Variants {
-		switch v.Name {
-		case name:
-			bytes += int(v.BytesPerConn)
-		case other:
-			bytes -= int(v.BytesPerConn)
+		over, remark := "", ""
+		if v.OverBare95 != nil {
+			over = fmt.Sprintf("%.0f (%.0f to %.0f)", v.OverBare, v.OverBare95[0], v.OverBare95[1])
+		}
+		if v.Early+v.NotClosed > 0 {
+			remark = fmt.Sprintf("%d too early, %d never", v.Early, v.NotClosed)
+		}
+		row := []string{v.Name, fmt.Sprintf("%.0f", v.BytesPerConn), over}
+		if v.AllClosedMS > 0 {
+			row = append(row, table.Figure(v.LateMS), table.Figure(v.AllClosedMS), table.Figure(v.ActiveP99MS), table.Figure(v.CPUPerClose), v.CPUToOwn.String(), remark)
+		}
+		rows = append(rows, row)
+	}
+	title := fmt.Sprintf("%s: %s connections wait", kind, table.Group(c.Waiting))
+	if c.Silent > 0 {
+		title += fmt.Sprintf("; %s fall silent together, limit %.3g s, and are closed after it", table.Group(c.Silent), c.LimitMS/1000)
+	}
+	table.Write(w, fmt.Sprintf("%s; %d rounds", title, c.Rounds), rows...)
+}
+
+// weigh measures how much memory connections take of the server's process.
+func (b *bench) weigh(m *member, conns int) error {
+	s, err := b.start(m.name, noTimeout)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	before, err := s.memory()
+	if err != nil {
+		return err
+	}
+	l, err := b.connectWaiting(s.address, conns)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	after, err := s.memory()
+	m.bytes = append(m.bytes, (float64(after)-float64(before))/float64(conns))
+	return err
+}
+
+// connectWaiting opens connections and makes a request on each, or one on each stream.
+func (b *bench) connectWaiting(address string, conns int) (load, error) {
+	if !plain(b.kind) {
+		l, err := connectWeb(b.kind, address, conns)
+		if err == nil {
+			err = l.once()
+		}
+		return l, err
+	}
+	l, err := newEpollLoad(b.kind, address)
+	if err != nil {
+		return nil, err
+	}
+	if err = l.open(conns); err == nil {
+		_, err = l.exchange()
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// silence has connections fall silent together, and waits until they are closed.
+func (b *bench) silence(m *member, conns int, limit time.Duration) error {
+	s, err := b.start(m.name, limit)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	h, err := gatherHerd(b.kind, s.address, conns)
+	for try := 1; err != nil && try < crowdTries; try++ { // on a busy machine some may be silent for too long before the last one has connected
+		h, err = gatherHerd(b.kind, s.address, conns)
+	}
+	if err != nil {
+		return fmt.Errorf("%d times not all were connected and served within %v; the machine may be too busy: %w", crowdTries, limit, err)
+	}
+	defer h.close()
+	var calmly, meanwhile int
+	calm, err := machine.During(s.Pid(), func() (err error) {
+		calmly, err = h.watch(h.asked[0].Add(limit), nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	last := h.asked[conns-1].Add(limit)
+	herd, err := machine.During(s.Pid(), func() (err error) {
+		meanwhile, err = h.watch(last.Add(patience), &m.active)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// What the answers to the active ones have cost isn't for the herd.
+	cpu := float64(herd.CPU) - float64(calm.CPU)/float64(max(calmly, 1))*float64(meanwhile)
+	m.cpu = append(m.cpu, cpu/float64(conns)/float64(time.Microsecond))
+	m.note(h, limit)
+	return nil
+}
+
+// note notes when the connections of h were closed.
+func (m *member) note(h *herd, limit time.Duration) {
+	var late []float64
+	var last time.Time
+	for i, asked := range h.asked {
+		due, end := asked.Add(limit), h.ends[h.fds[i]]
+		if end.IsZero() {
+			m.notClosed++
+			end = due.Add(patience)
+		} else if end.Before(due) {
+			m.early++
+		}
+		late = append(late, table.Millis(end.Sub(due)))
+		if end.After(last) {
+			last = end
 		}
 	}
-	return bytes
+	m.lateMS = append(m.lateMS, stats.Median(late))
+	m.allMS = append(m.allMS, max(0, table.Millis(last.Sub(slices.MaxFunc(h.asked, time.Time.Compare).Add(limit)))))
+}
+
+// A herd is connections that fall silent, which are the first of the load, and active ones,
+// which are the rest.
+type herd struct {
+	*epollLoad
+	asked []time.Time // when the silent ones made their request
+	left  int         // silent ones that are not closed
+	ends  []time.Time // by descriptor, when a silent one was closed
+	sent  []time.Time // by descriptor, when an active one made its request; zero of silent ones
+	next  int         // index of the active one whose turn it is
+}
+
+// gatherHerd connects a herd.
+func gatherHerd(kind, address string, silent int) (*herd, error) {
+	l, err := newEpollLoad(kind, address)
+	if err != nil {
+		return nil, err
+	}
+	h := &herd{epollLoad: l, left: silent}
+	if err = l.open(silent); err == nil {
+		if h.asked, err = l.exchange(); err == nil {
+			err = l.open(active)
+		}
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	h.ends, h.sent = make([]time.Time, len(l.due)), make([]time.Time, len(l.due))
+	for _, fd := range l.fds[:silent] {
+		l.due[fd] = 1 << 30 // a ping is no fault
+	}
+	for _, fd := range l.fds[silent:] {
+		h.sent[fd] = time.Now()
+	}
+	return h, nil
+}
+
+// watch keeps the active connections active, until a time or until all silent ones are
+// closed. It returns how many requests it has made, and adds to answers how long the
+// answers took.
+func (h *herd) watch(until time.Time, answers *stats.Spread) (requests int, err error) {
+	const gap = time.Millisecond // between two messages of all active connections
+	outstanding := 0
+	hear := func(fd int32) error {
+		if h.sent[fd].IsZero() {
+			return h.hearSilent(fd)
+		}
+		if err := h.receive(fd); err != nil || h.due[fd] > 0 {
+			return err
+		}
+		outstanding--
+		if answers != nil {
+			answers.Add(time.Since(h.sent[fd]))
+		}
+		return nil
+	}
+	begun := time.Now()
+	for turns, now := 0, begun; h.left > 0 && now.Before(until); now = time.Now() {
+		for ; turns < int(now.Sub(begun)/gap); turns++ {
+			fd := h.fds[len(h.asked)+h.next]
+			h.next = (h.next + 1) % active
+			if h.due[fd] > 0 {
+				continue // it still waits
+			}
+			h.sent[fd] = time.Now()
+			if err := h.send(int32(fd)); err != nil {
+				return requests, err
+			}
+			requests++
+			outstanding++
+		}
+		if _, err := h.poll(gap, hear); err != nil {
+			return requests, err
+		}
+	}
+	for outstanding > 0 {
+		events, err := h.poll(patience, hear)
+		if err == nil && events == 0 {
+			err = fmt.Errorf("an active connection had no answer for %v", patience)
+		}
+		if err != nil {
+			return requests, err
+		}
+	}
+	return requests, nil
+}
+
+// hearSilent notes whether the server has closed a silent connection.
+func (h *herd) hearSilent(fd int32) error {
+	err := h.receive(fd)
+	if err == nil {
+		err = h.receive(fd) // the end may have come with a ping
+	}
+	if !errors.Is(err, errClosed) {
+		return err
+	}
+	if h.ends[fd].IsZero() { // there may be a second event when the server's end is given up
+		h.ends[fd] = time.Now()
+		h.left--
+	}
+	return nil
 }

@@ -1,133 +1,117 @@
+//go:build linux
+
 package main
 
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
+	"unsafe"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
+	"golang.org/x/sys/unix"
 
-	"github.com/idlewheel/idlewheel/bench/internal/frames"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
 )
 
 // A load sends requests over many connections, one at a time on each, or one on each stream.
 type load interface {
-	// run sends requests for the given time, after it has warmed up: as many as the
-	// server answers, or at the pace of the load. It leaves no answer outstanding.
+	// run sends requests for the given time, after it has warmed up: as many as the server
+	// answers, or at the pace of the load. It leaves no answer outstanding.
 	run(d time.Duration) (turn, error)
 	close()
 }
 
-// warmUp is how long a load runs before exchanges a second are counted. A server
-// that was idle until then is up to a third slower for some 10 ms, but hardly so if
-// timers kept it awake; that was seen, and not explained.
-const warmUp = 20 * time.Millisecond
-
 // A turn is what a load has done, and what that has cost the server.
 type turn struct {
-	opsPerS  float64       // exchanges a second, after the warm-up
+	opsPerS  float64       // exchanges per second, after the warm-up
 	ops      int           // exchanges in all
 	cpu      time.Duration // for these
 	switches int           // context switches meanwhile
 }
 
+const (
+	warmUp   = 20 * time.Millisecond // a server that was idle is up to a third slower for some 10 ms
+	patience = 30 * time.Second      // how long an answer may take
+)
+
 // connect connects the load to a server.
-func connect(kind, address string, cfg config) (load, error) {
-	c, err := newConnections(kind, address, cfg.size)
+func (b *bench) connect(address string) (load, error) {
+	if !plain(b.kind) {
+		return connectWeb(b.kind, address, b.conns())
+	}
+	l, err := newEpollLoad(b.kind, address)
 	if err != nil {
 		return nil, err
 	}
-	if plain(kind) {
-		return connectPlain(c, cfg)
+	if err = l.open(b.cfg.conns); err == nil && b.cfg.pace > 0 {
+		// The state of connections may lie in the server's memory in the order in which it
+		// accepted them. Messages must not come in the same order.
+		rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] })
+		if _, err = l.exchange(); err == nil { // so that none of them is new to the server
+			return &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(b.cfg.pace)}, nil
+		}
 	}
-	l, err := connectTalks(c, cfg.connsOf(kind))
 	if err != nil {
+		l.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// plain reports whether clients of a kind of server write and read bytes that are always the same,
-// or of the same length, without TLS.
-func plain(kind string) bool {
-	return kind != server.HTTPS && kind != server.HTTP2 && kind != server.GRPC
+// plain reports whether clients of a kind of server write and read bytes without TLS.
+func plain(kind string) bool { return kind != server.HTTPS && kind != server.HTTP2 }
+
+// An epollLoad is a load by epoll and plain system calls. It has to cost less than what it
+// measures: a server that waits for its load isn't measured. So it tells the scheduler, which
+// has nothing else to do here, of waiting only.
+type epollLoad struct {
+	to       netip.AddrPort
+	epoll    int
+	fds      []int
+	due      []int // by descriptor, bytes of the answer that are yet to come
+	request  []byte
+	response int // bytes; all answers have the same length
+
+	events [256]unix.EpollEvent
+	b      [64 << 10]byte
 }
 
-// patience is how long an answer may take.
-const patience = 30 * time.Second
-
-// connections say how to connect to a server of any kind, and what goes over a connection: a
-// request, and answers that all have the same length.
-type connections struct {
-	kind, address string
-	upgrade       []byte // what a WebSocket sends first
-	upgraded      int    // bytes of the answer to that
-	request       []byte // not of HTTP/2 and gRPC
-	response      int
-	body          string // of an answer of HTTP/2 or gRPC
+// newEpollLoad returns a load without connections yet.
+func newEpollLoad(kind, address string) (*epollLoad, error) {
+	const size = 64 // bytes of a message to an echo server
+	l := &epollLoad{request: bytes.Repeat([]byte{'x'}, size), response: size}
+	var err error
+	if kind == server.HTTP || kind == server.Fasthttp {
+		l.request = []byte(httpRequest)
+		nc, err := net.DialTimeout("tcp", address, patience)
+		if err != nil {
+			return nil, err
+		}
+		defer nc.Close()
+		if l.response, err = answerLength(nc); err != nil {
+			return nil, fmt.Errorf("the first exchange: %w", err)
+		}
+	}
+	if l.to, err = netip.ParseAddrPort(address); err != nil {
+		return nil, err
+	}
+	l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	return l, err
 }
 
-// newConnections returns no connection yet. Messages of echo servers have size bytes.
-func newConnections(kind, address string, size int) (c *connections, err error) {
-	message := bytes.Repeat([]byte{'x'}, size)
-	c = &connections{kind: kind, address: address, request: message, response: size}
-	switch kind {
-	case server.HTTP, server.HTTPS, server.Fasthttp:
-		c.request = []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		c.response, err = c.get(c.request, http.StatusOK, server.Greeting)
-	case server.HTTP2:
-		c.body = server.Greeting
-	case server.GRPC:
-		var b []byte
-		b, err = proto.Marshal(wrapperspb.Bytes(message))
-		c.body = frames.Message(b)
-	case server.WebSocket:
-		c.upgrade = []byte("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n")
-		c.request = webSocketFrame(true, message)
-		c.response = len(webSocketFrame(false, message))
-		c.upgraded, err = c.get(c.upgrade, http.StatusSwitchingProtocols, "")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the first exchange: %w", err)
-	}
-	return c, nil
-}
+const httpRequest = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// webSocketFrame returns a binary message in one frame. A client's has a mask, which changes
-// nothing here.
-func webSocketFrame(client bool, message []byte) []byte {
-	const final, binaryMessage, masked, longer = 0x80, 2, 0x80, 126
-	b := []byte{final | binaryMessage, byte(len(message))}
-	if len(message) >= longer {
-		b[1] = longer
-		b = binary.BigEndian.AppendUint16(b, uint16(len(message)))
-	}
-	if client {
-		b[1] |= masked
-		b = append(b, 0, 0, 0, 0)
-	}
-	return append(b, message...)
-}
-
-// get gets an answer of HTTP/1, checks it, and returns its length. All have the same
-// because a date has.
-func (c *connections) get(request []byte, status int, want string) (length int, err error) {
-	nc, err := dial(c.kind, c.address)
-	if err != nil {
-		return 0, err
-	}
-	defer nc.Close()
+// answerLength gets an answer of HTTP/1, checks it, and returns its length.
+func answerLength(nc net.Conn) (int, error) {
 	nc.SetDeadline(time.Now().Add(patience))
-	if _, err := nc.Write(request); err != nil {
+	if _, err := io.WriteString(nc, httpRequest); err != nil {
 		return 0, err
 	}
 	var raw bytes.Buffer
@@ -136,24 +120,217 @@ func (c *connections) get(request []byte, status int, want string) (length int, 
 	if err != nil {
 		return 0, err
 	}
-	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
+	if err == nil && (res.StatusCode != http.StatusOK || string(body) != server.Greeting) {
+		err = fmt.Errorf("the answer is %q with status %s", body, res.Status)
+	}
+	return raw.Len() - in.Buffered(), err
+}
+
+// open adds connections.
+func (l *epollLoad) open(n int) error {
+	for range n {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", len(l.fds)+1, err)
+		}
+		l.fds = append(l.fds, fd)
+		l.due = append(l.due, make([]int, max(fd+1-len(l.due), 0))...)
+		err = unix.Connect(fd, &unix.SockaddrInet4{Addr: l.to.Addr().As4(), Port: int(l.to.Port())})
+		if err == nil {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		}
+		if err == nil {
+			err = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})
+		}
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", len(l.fds), err)
+		}
+	}
+	return nil
+}
+
+func (l *epollLoad) close() {
+	for _, fd := range l.fds {
+		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // or its port waits for a minute
+		unix.Close(fd)
+	}
+	unix.Close(l.epoll)
+}
+
+// exchange makes a request on each connection, and takes the answers. It returns when each
+// of the requests was made.
+func (l *epollLoad) exchange() (asked []time.Time, err error) {
+	for _, fd := range l.fds {
+		asked = append(asked, time.Now())
+		if err := l.send(int32(fd)); err != nil {
+			return nil, err
+		}
+	}
+	return asked, l.settle(len(l.fds))
+}
+
+func (l *epollLoad) run(d time.Duration) (turn, error) {
+	for _, fd := range l.fds {
+		if err := l.send(int32(fd)); err != nil {
+			return turn{}, err
+		}
+	}
+	before, _, err := l.keepBusy(warmUp)
+	if err != nil {
+		return turn{}, err
+	}
+	done, took, err := l.keepBusy(d)
+	if err != nil {
+		return turn{}, err
+	}
+	return turn{opsPerS: float64(done) / took.Seconds(), ops: before + done + len(l.fds)}, l.settle(len(l.fds))
+}
+
+// settle takes the answers that are outstanding.
+func (l *epollLoad) settle(outstanding int) error {
+	for outstanding > 0 {
+		n, err := l.wait(patience, nothing)
+		if err != nil {
+			return err
+		}
+		outstanding -= n
+	}
+	return nil
+}
+
+func nothing(fd int32) error { return nil }
+
+// keepBusy sends a request for every answer, for a time that it returns.
+func (l *epollLoad) keepBusy(d time.Duration) (done int, took time.Duration, err error) {
+	begun := time.Now()
+	for took < d {
+		n, err := l.wait(patience, l.send)
+		if err != nil {
+			return 0, 0, err
+		}
+		done += n
+		took = time.Since(begun)
+	}
+	return done, took, nil
+}
+
+func (l *epollLoad) send(fd int32) error {
+	l.due[fd] = l.response
+	n, err := transfer(unix.SYS_SENDTO, fd, l.request)
+	if err == nil && n < len(l.request) {
+		err = errors.New("the kernel took a part of a request only")
+	}
+	return err
+}
+
+// wait waits for answers, calls then for every connection whose answer is complete, and
+// returns how many those are. It fails if nothing arrives in the given time, unless that is 0.
+func (l *epollLoad) wait(within time.Duration, then func(fd int32) error) (complete int, err error) {
+	events, err := l.poll(within, func(fd int32) error {
+		if err := l.receive(fd); err != nil || l.due[fd] > 0 {
+			return err
+		}
+		complete++
+		return then(fd)
+	})
+	if err == nil && events == 0 && within > 0 {
+		err = fmt.Errorf("no answer for %v", within)
+	}
+	return complete, err
+}
+
+// poll waits until something arrives, but not for longer than the given time. It calls hear
+// for each connection that has input, and returns how many there are.
+func (l *epollLoad) poll(within time.Duration, hear func(fd int32) error) (events int, err error) {
+	n, err := unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.EpollWait(l.epoll, l.events[:], int(within.Milliseconds()))
+	}
 	if err != nil {
 		return 0, err
 	}
-	if res.StatusCode != status || string(body) != want {
-		return 0, fmt.Errorf("the answer is %q with status %s", body, res.Status)
+	for _, e := range l.events[:n] {
+		if err := hear(e.Fd); err != nil {
+			return n, err
+		}
 	}
-	return raw.Len() - in.Buffered(), nil
+	return n, nil
 }
 
-func dial(kind, address string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: patience}
-	switch kind {
-	case server.HTTPS:
-		return tls.DialWithDialer(dialer, "tcp", address, server.ClientTLS())
-	case server.HTTP2:
-		return tls.DialWithDialer(dialer, "tcp", address, server.ClientTLS("h2"))
+// errClosed is that the server has closed a connection.
+var errClosed = errors.New("the server has closed a connection")
+
+// receive reads what there is. Epoll reports more only when that arrives.
+func (l *epollLoad) receive(fd int32) error {
+	for {
+		n, err := transfer(unix.SYS_RECVFROM, fd, l.b[:])
+		if errors.Is(err, unix.EAGAIN) {
+			return nil
+		}
+		if errors.Is(err, unix.ECONNRESET) || err == nil && n == 0 {
+			return errClosed
+		}
+		if err != nil {
+			return err
+		}
+		if l.due[fd] -= n; l.due[fd] < 0 {
+			return fmt.Errorf("an answer is %d bytes longer than the first one", -l.due[fd])
+		}
+		if n < len(l.b) {
+			return nil
+		}
 	}
-	return dialer.Dial("tcp", address)
+}
+
+// transfer sends or receives without waiting.
+func transfer(call uintptr, fd int32, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// A pacedLoad sends messages at an even pace, over one connection after another. It sleeps
+// between messages, and takes answers when it sends the next message. If it waited for them,
+// the server would spend CPU time on waking it.
+type pacedLoad struct {
+	*epollLoad
+	gap  time.Duration // between messages
+	next int           // index of the connection whose turn it is
+}
+
+// run has no warm-up: the server is to be as it is when little happens.
+func (p *pacedLoad) run(d time.Duration) (turn, error) {
+	begun := time.Now()
+	outstanding, ops := 0, max(int(d/p.gap), 1)
+	for i := range ops {
+		sleepUntil(begun.Add(time.Duration(i) * p.gap))
+		complete, err := p.wait(0, nothing)
+		outstanding -= complete
+		fd := p.fds[p.next]
+		for err == nil && p.due[fd] > 0 { // the server is a whole turn of the connections behind
+			complete, err = p.wait(patience, nothing)
+			outstanding -= complete
+		}
+		if err == nil {
+			err = p.send(int32(fd))
+		}
+		if err != nil {
+			return turn{}, err
+		}
+		outstanding++
+		p.next = (p.next + 1) % len(p.fds)
+	}
+	sleepUntil(begun.Add(d)) // what the server does after the last message counts as well
+	return turn{opsPerS: float64(ops) / time.Since(begun).Seconds(), ops: ops}, p.settle(outstanding)
+}
+
+// sleepUntil sleeps more exactly than time.Sleep, which counts in ms while nothing else runs.
+func sleepUntil(t time.Time) {
+	for d := time.Until(t); d > 0; d = time.Until(t) {
+		ts := unix.NsecToTimespec(int64(d))
+		unix.Nanosleep(&ts, nil) // if a signal ends it, it sleeps again
+	}
 }

@@ -1,83 +1,50 @@
-// Command e2e measures what timeouts cost a whole server: requests a second
-// over loopback, and CPU time of the server a request, for the bare server, for
-// the server with its own timeouts, and for the server with ours. It also measures
-// how a crowd of real connections that go silent at once is closed, and how many
-// bytes of memory each of them takes.
+//go:build linux
+
+// E2e measures what timeouts cost a whole server: requests per second over loopback, and
+// CPU time of the server per request, for the bare server, for the server with its own
+// timeouts, and for the server with ours. It also measures how a crowd of real connections
+// that fall silent together is closed, and how many bytes of memory each one takes.
 //
-//	go -C bench run ./e2e -server net
-//	go -C bench run ./e2e -server fasthttp   # or gnet, grpc, http, http2, https, websocket, all
-//	go -C bench run ./e2e -html FILE         # as a page
-//	go -C bench run ./e2e -stream            # and ours without kernel.Stream
-//	go -C bench run ./e2e -idle 15s          # almost idle servers
+//	go -C bench run ./e2e                  # net; also gnet, http, https, http2, fasthttp, all
+//	go -C bench run ./e2e -server all -o FILE
+//	go -C bench run ./e2e -idle 15s        # servers that are almost idle
 //
-// Every variant runs in a process of its own, on one core; the load comes from
-// this process, on another. In each round the variants take short turns, in another
-// order each time, so that whatever else the machine does hits all of them alike;
-// each turn warms up before it counts; and each round has new processes, as where
-// one lies in memory matters, too.
-// ratio_to_bare and the other ratios are medians of the ratios within a round.
-// Where the machine is shared, cpu_ns_per_op is the figure that moves less.
+// Every variant runs in a process of its own, on one core. The load comes from this
+// process, on another core. In each round the variants take short turns, in a different
+// order each time, so that other load on the machine affects all of them alike. Each turn
+// warms up before it counts, and each round has new processes, because where one lies in
+// memory matters too. Ratios are medians of the ratios within a round. On a shared machine,
+// CPU time per request varies least.
 //
-// Ours reads and writes by recv and send (kernel.Stream), which costs less than the
-// read and write of package net. With -stream there is another variant, no-stream:
-// ours, but read and written by package net. Below the table stands what
-// kernel.Stream gains, as ratios of ours to no-stream, and how many bytes it takes for
-// each connection, where that is measured.
-//
-// http2 and grpc have 8 requests in progress on each connection, and an eighth of the
-// connections. The variant with its own timeouts has the fields of http.Server for http2, which
-// runs over TLS, and keepalive.ServerParameters for grpc, which doesn't. websocket is coder/websocket over net/http; its
-// own timeouts are a context for each message, and ours is a policy of idlehttp.Watch.
-//
-// With -idle it measures servers that have 3,000 connections and little to do: CPU
-// time and context switches a second, at each of -rates messages a second.
-//
-// It runs on Linux only.
+// With -idle it measures servers that have 3,000 connections and little to do: CPU time and
+// context switches per second, at 10, 100, 1,000 and 10,000 messages per second.
 package main
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
-	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
-	"github.com/idlewheel/idlewheel/bench/internal/progress"
 	"github.com/idlewheel/idlewheel/bench/internal/server"
-	"github.com/idlewheel/idlewheel/bench/internal/usage"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 func main() {
 	child.Main(roles())
-	newProgram(&config{}).Main()
+	newProgram().Main()
 }
 
 func roles() map[string]child.Role { return map[string]child.Role{"server": serve} }
-
-func newProgram(c *config) *program.Program[*report] {
-	return &program.Program[*report]{
-		Name:  "e2e",
-		Does:  "E2e measures what timeouts cost a whole server: bare, with its own timeouts, and with idlewheel's.",
-		Flags: c.define,
-		Check: c.check,
-		Begin: func() string {
-			return fmt.Sprintf("e2e: what timeouts cost a whole server\n%s; about %v\n", strings.Join(c.servers(), ", "), c.estimate())
-		},
-		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
-		Files: []program.File[*report]{{
-			Flag: "html", Usage: "also write the result as a page to this `file`",
-			Write: func(w io.Writer, r *report) error { return page.Write(w, "What timeouts cost a whole server", r.Table) },
-		}},
-	}
-}
 
 // config is what the flags say.
 type config struct {
@@ -85,105 +52,86 @@ type config struct {
 	conns    int
 	rounds   int
 	duration time.Duration
-	size     int
-	stream   bool
 	silent   int
-	idle     time.Duration // 0: not
-	rates    rates
+	idle     time.Duration // 0: full load
 
-	pace int // messages a second in all; 0 for as many as the server answers
+	pace int // messages per second in all; 0 for as many as the server answers
 }
 
-const maxSize = 4096 // what an echo server reads at once
+// idleConns is how many connections an almost idle server has.
+const idleConns = 3000
 
-func (c *config) define(fs *flag.FlagSet) {
-	fs.StringVar(&c.server, "server", "net", "what to measure: "+strings.Join(server.Kinds(), ", ")+", or all")
-	fs.IntVar(&c.conns, "conns", 64, "connections")
-	fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd of connections and with -idle")
-	fs.DurationVar(&c.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
-	fs.IntVar(&c.size, "size", 64, "bytes a message, for echo servers")
-	fs.IntVar(&c.silent, "silent", 2000, "connections of a crowd that go silent at once")
-	fs.DurationVar(&c.idle, "idle", 0, "measure almost idle servers instead, at each of -rates, and for how long each variant of them runs in a round, such as 15s")
-	c.rates = rates{10, 100, 1000, 10_000}
-	fs.Var(&c.rates, "rates", "messages a second with -idle")
-	fs.BoolVar(&c.stream, "stream", false, "also run ours without kernel.Stream, read and written by package net, and show what that gains and takes")
-}
-
-func (c *config) check() error {
-	switch {
-	case c.server != "all" && !slices.Contains(server.Kinds(), c.server):
-		return fmt.Errorf("-server is %q; it must be one of %s, or all", c.server, strings.Join(server.Kinds(), ", "))
-	case c.stream && c.server == server.Gnet:
-		return errors.New("-stream is set, and -server is gnet, which does not use package net; it must be another")
+func newProgram() *program.Program[*report] {
+	c := &config{}
+	kinds := strings.Join(server.Kinds(), ", ")
+	return &program.Program[*report]{
+		Name: "e2e",
+		Does: "E2e measures what timeouts cost a whole server: bare, with its own timeouts, and with idlewheel's.",
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&c.server, "server", "net", "what to measure: "+kinds+", or all")
+			fs.IntVar(&c.conns, "conns", 64, "connections under full load")
+			fs.IntVar(&c.rounds, "rounds", 60, "rounds, each of new processes; a tenth as many, but one or more, with a crowd and with -idle")
+			fs.DurationVar(&c.duration, "duration", 250*time.Millisecond, "how long each variant runs in a round")
+			fs.IntVar(&c.silent, "silent", 2000, "connections of a crowd that fall silent together")
+			fs.DurationVar(&c.idle, "idle", 0, "measure almost idle servers instead, each variant for so long in a round, such as 15s")
+		},
+		Check: func() error {
+			if c.server != "all" && !slices.Contains(server.Kinds(), c.server) {
+				return fmt.Errorf("-server is %q; it must be one of %s, or all", c.server, kinds)
+			}
+			return cmp.Or(
+				program.Within("silent", c.silent, 1, 100_000, ""),
+				machine.Enough("silent", c.silent, 1, active+ownFiles),
+				program.Within("conns", c.conns, streams, 10_000, ""),
+				program.Within("rounds", c.rounds, 1, 1_000_000, ""),
+				program.Within("duration", c.duration, 10*time.Millisecond, time.Hour, ""),
+				program.Within("idle", c.idle, 0, time.Minute, "; 0 is for full load"),
+			)
+		},
+		Begin: func() string {
+			return fmt.Sprintf("e2e: what timeouts cost a whole server; %s, %d rounds", c.server, c.rounds)
+		},
+		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) {
+			return measureAll(ctx, *c, show)
+		},
 	}
-	if c.idle != 0 {
-		if err := c.checkIdle(); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(
-		program.Within("silent", c.silent, 1, 100_000, ""),
-		usage.Enough("silent", c.silent, 1, active+ownFiles),
-		program.Within("conns", c.conns, 1, 10_000, ""),
-		program.Within("rounds", c.rounds, 1, 1_000_000, ""),
-		program.Within("duration", c.duration, 10*time.Millisecond, time.Hour, ""),
-		program.Within("size", c.size, 1, maxSize, ""),
-	)
 }
 
 // longRounds is how many rounds there are of what takes long in each.
 func (c *config) longRounds() int { return max(c.rounds/10, 1) }
 
-func (c *config) servers() []string {
-	switch {
-	case c.server != "all":
-		return []string{c.server}
-	case c.idle > 0:
-		return crowdedKinds()
-	}
-	return server.Kinds()
-}
-
-// variants are the ways in which a kind of server is run.
-func (c *config) variants(kind string) []string {
-	all := server.Variants(kind)
-	if c.stream && kind != server.Gnet {
-		all = append(all, noStream)
-	}
-	return all
-}
-
-// estimate returns about how long the run takes.
-func (c *config) estimate() time.Duration {
-	var d time.Duration
-	for _, kind := range c.servers() {
-		for range c.variants(kind) {
-			if c.idle > 0 {
-				d += time.Duration(len(c.rates)*c.longRounds()) * (c.idle*(turnsPerRound+1)/turnsPerRound + time.Second/2)
-				continue
-			}
-			d += time.Duration(c.rounds) * (c.duration*(turnsPerRound+1)/turnsPerRound + (turnsPerRound+1)*warmUp + 50*time.Millisecond)
-			switch {
-			case crowded(kind):
-				d += time.Duration(c.longRounds()) * 2 * crowdLimit(c.silent)
-			case kind != server.HTTPS:
-				d += time.Duration(c.longRounds()) * 2 * time.Second
-			}
-		}
-	}
-	return d.Round(time.Second)
-}
-
-func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	rep := &report{Machine: machine.Take(ctx, "github.com/coder/websocket", "github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp", "google.golang.org/grpc"), cfg: cfg}
+func measureAll(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
+	rep := &report{Machine: machine.Here("github.com/panjf2000/gnet/v2", "github.com/valyala/fasthttp")}
 	core, err := child.Allot()
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep the load on a core of its own: %w", err)
 	}
-	bar := progress.New(stderr, "")
-	defer bar.Clear()
-	for _, kind := range cfg.servers() {
-		r, err := measureOne(ctx, kind, core, cfg, bar)
+	kinds := []string{cfg.server}
+	if cfg.server == "all" {
+		kinds = server.Kinds()
+	}
+	for _, kind := range kinds {
+		b := &bench{ctx, kind, core, cfg, show}
+		r := result{Server: kind}
+		switch {
+		case cfg.idle == 0:
+			r.Conns, r.Rounds = b.conns(), cfg.rounds
+			if r.Variants, err = b.compare(); err == nil {
+				r.Crowd, err = b.gather()
+			}
+		case plain(kind):
+			b.cfg.conns, b.cfg.rounds, b.cfg.duration = idleConns, cfg.longRounds(), cfg.idle
+			r.Conns, r.Rounds = idleConns, b.cfg.rounds
+			for _, b.cfg.pace = range []int{10, 100, 1000, 10_000} {
+				var variants []measure
+				if variants, err = b.compare(); err != nil {
+					break
+				}
+				r.Idle = append(r.Idle, calm{b.cfg.pace, variants})
+			}
+		default:
+			continue // its clients don't sleep
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
@@ -192,18 +140,174 @@ func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, err
 	return rep, nil
 }
 
-// measureOne measures one kind of server.
-func measureOne(ctx context.Context, kind string, core int, cfg config, bar *progress.Progress) (result, error) {
-	if cfg.idle > 0 {
-		return compareIdle(ctx, kind, core, cfg, bar)
+// A bench measures one kind of server, on a core.
+type bench struct {
+	ctx  context.Context
+	kind string
+	core int
+	cfg  config
+	show func(string, ...any)
+}
+
+// conns returns how many connections keep cfg.conns requests in progress.
+func (b *bench) conns() int {
+	if b.kind == server.HTTP2 {
+		return b.cfg.conns / streams
 	}
-	r, err := compare(ctx, kind, core, cfg, bar)
-	if err != nil {
-		return r, err
+	return b.cfg.conns
+}
+
+// A contender is a variant of a server, and what was measured in each round.
+type contender struct {
+	name     string
+	ops      []float64 // exchanges per second
+	cpu      []float64 // ns of the server process per exchange
+	switches []float64 // context switches of the server process per second
+}
+
+// turnsPerRound is how many turns a contender has in a round. The shorter they are, the
+// less a machine that is now faster, now slower, favors one.
+const turnsPerRound = 5
+
+// compare runs all variants in turns. Where in memory a process happens to lie makes it a
+// percent faster or slower for good, so each round has new ones.
+func (b *bench) compare() ([]measure, error) {
+	var all []*contender
+	for _, name := range server.Variants(b.kind) {
+		all = append(all, &contender{name: name})
 	}
-	r.Crowd, err = gather(ctx, kind, core, cfg, bar)
-	if r.Stream != nil && r.Crowd != nil {
-		r.Stream.BytesPerConn = r.Crowd.bytesOver(server.Ours, noStream)
+	for round := range b.cfg.rounds {
+		if err := b.ctx.Err(); err != nil {
+			return nil, err
+		}
+		b.show("%s: round %d of %d", b.kind, round+1, b.cfg.rounds)
+		if err := b.runRound(all); err != nil {
+			return nil, err
+		}
 	}
-	return r, err
+	return summarize(all), nil
+}
+
+func (b *bench) runRound(all []*contender) error {
+	children, loads, sums := make([]*proc, len(all)), make([]load, len(all)), make([]turn, len(all))
+	for i, c := range all {
+		var err error
+		if children[i], err = b.start(c.name, noTimeout); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer children[i].Stop()
+		if loads[i], err = b.connect(children[i].address); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer loads[i].close()
+	}
+	for n := range 1 + turnsPerRound { // in the first one the heap grows, and it isn't counted
+		for _, i := range rand.Perm(len(all)) {
+			var t turn
+			used, err := machine.During(children[i].Pid(), func() (err error) {
+				t, err = loads[i].run(b.cfg.duration / turnsPerRound)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			if n > 0 {
+				sums[i].opsPerS += t.opsPerS
+				sums[i].ops += t.ops
+				sums[i].cpu += used.CPU
+				sums[i].switches += used.Switches
+			}
+		}
+	}
+	for i, c := range all {
+		c.note(sums[i])
+	}
+	return nil
+}
+
+// note notes the sum of the turns of a round.
+func (c *contender) note(sum turn) {
+	opsPerS := sum.opsPerS / turnsPerRound
+	c.ops = append(c.ops, opsPerS)
+	c.cpu = append(c.cpu, float64(sum.cpu)/float64(sum.ops))
+	c.switches = append(c.switches, float64(sum.switches)/float64(sum.ops)*opsPerS)
+}
+
+// A measure is of one variant.
+type measure struct {
+	Name         string       `json:"name"`
+	OpsPerS      float64      `json:"ops_per_s"`
+	OpsToBare    *stats.Ratio `json:"ops_to_bare"`
+	CPUPerOp     float64      `json:"cpu_ns_per_op"` // of the server process
+	CPUToBare    *stats.Ratio `json:"cpu_to_bare"`
+	CPUToOwn     *stats.Ratio `json:"cpu_to_own,omitempty"` // none if the server has no timeouts of its own
+	SwitchesPerS float64      `json:"switches_per_s"`
+}
+
+// summarize makes measures of contenders, of which the first is bare.
+func summarize(all []*contender) (measures []measure) {
+	own := slices.IndexFunc(all, func(c *contender) bool { return c.name == server.Own })
+	for _, c := range all {
+		m := measure{
+			Name: c.name, OpsPerS: stats.Median(c.ops), CPUPerOp: stats.Median(c.cpu), SwitchesPerS: stats.Median(c.switches),
+			OpsToBare: stats.RatioOf(c.ops, all[0].ops), CPUToBare: stats.RatioOf(c.cpu, all[0].cpu),
+		}
+		if own >= 0 {
+			m.CPUToOwn = stats.RatioOf(c.cpu, all[own].cpu)
+		}
+		measures = append(measures, m)
+	}
+	return measures
+}
+
+// A calm is what an almost idle server costs.
+type calm struct {
+	Rate     int       `json:"messages_per_s"` // in all
+	Variants []measure `json:"variants"`
+}
+
+// A result is of one server.
+type result struct {
+	Server   string    `json:"server"`
+	Conns    int       `json:"conns"`
+	Rounds   int       `json:"rounds"`
+	Variants []measure `json:"variants,omitempty"` // under full load
+	Idle     []calm    `json:"idle,omitempty"`     // with -idle
+	Crowd    *crowd    `json:"crowd,omitempty"`
+}
+
+// A report is the result of a run.
+type report struct {
+	Machine machine.Machine `json:"machine"`
+	Servers []result        `json:"servers"`
+}
+
+// Status is a pass: figures are for people to judge.
+func (r *report) Status() int { return program.Pass }
+
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	fmt.Fprintln(w, r.Machine)
+	for _, s := range r.Servers {
+		if s.Variants != nil {
+			rows := [][]string{{"", "requests/s", "of bare", "CPU µs each", "of bare", "of own"}}
+			for _, v := range s.Variants {
+				rows = append(rows, []string{v.Name, table.Figure(v.OpsPerS), v.OpsToBare.String(), table.Figure(v.CPUPerOp / 1000), v.CPUToBare.String(), v.CPUToOwn.String()})
+			}
+			table.Write(w, fmt.Sprintf("%s: %d connections, %d rounds", s.Server, s.Conns, s.Rounds), rows...)
+		}
+		if s.Idle != nil {
+			rows := [][]string{{"messages/s", "", "CPU ms/s", "of bare", "of own", "switches/s"}}
+			for _, c := range s.Idle {
+				for _, v := range c.Variants {
+					rows = append(rows, []string{table.Group(c.Rate), v.Name, table.Figure(v.CPUPerOp * v.OpsPerS / 1e6), v.CPUToBare.String(), v.CPUToOwn.String(), table.Figure(v.SwitchesPerS)})
+				}
+			}
+			table.Write(w, fmt.Sprintf("%s, almost idle: %d connections, %d rounds", s.Server, s.Conns, s.Rounds), rows...)
+		}
+		if s.Crowd != nil {
+			s.Crowd.table(w, s.Server)
+		}
+	}
+	fmt.Fprintln(w, "\nA ratio is the median of those within a round, with its 95 % interval. A ~ marks an interval that contains 1.")
 }

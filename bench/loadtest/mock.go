@@ -4,74 +4,97 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/program"
-	"github.com/idlewheel/idlewheel/bench/internal/progress"
-	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A load is a run of mock connections.
 type load struct {
-	run
+	cfg   *config
+	peers []peer // by id
+	rep   *report
+	start time.Time
 
-	// The connections' state is apart from what the test knows of them, so
-	// that it can be weighed, and lies as densely as in a server that has
-	// little else in its connections. Each is owned by its peer.
+	// The connections' state is apart from what the test knows of them, so that it lies as
+	// densely as in a server that has little else in a connection.
 	conns []idle.Conn
 
-	part    part
-	passes  *spread.Spread // of the tracker
-	begun   atomic.Int64   // how many are tracked
-	perSlab *spread.Spread // how long a slab of touches took
+	steering *steering    // nil without a scenario
+	passes   stats.Spread // how long passes of the tracker take
+	late     stats.Spread // how late connections are ended
+	touches  atomic.Int64
+	closed   atomic.Int64 // how many of the doomed
+	tracked  atomic.Int64
 }
 
-// A part is what a run does once all connections are tracked, and what it makes of
-// those that end.
-type part interface {
-	play(ctx context.Context, t *idle.Tracker) error
-	left(p *peer, now int64)
-	expired(p *peer, now int64, err *idle.TimeoutError)
-	judge(end int64) judgement
-}
-
-// waiting is the part of a run in which connections are left to themselves.
-type waiting struct{ *load }
-
-func (w waiting) play(ctx context.Context, _ *idle.Tracker) error {
-	w.awaitEnd(ctx)
-	return nil
-}
-
-func (w waiting) left(p *peer, _ int64) { w.oracle.left(p) }
-
-func (w waiting) expired(p *peer, now int64, err *idle.TimeoutError) {
-	if err.Reason == idle.ReasonDrain || err.Reason == idle.ReasonShed {
-		w.oracle.endedByHand(p)
-		return
+// newLoad gives its connections lives. Newcomers, who come later, only get an id.
+func newLoad(cfg config) *load {
+	l := &load{cfg: &cfg, rep: newReport(cfg)}
+	l.peers = make([]peer, cfg.conns+cfg.newcomers())
+	l.conns = make([]idle.Conn, len(l.peers))
+	plan := newPlanner(cfg)
+	for i := range l.peers {
+		p := &l.peers[i]
+		if p.id = uint32(i); i >= cfg.conns {
+			continue
+		}
+		p.life = plan.next()
+		l.rep.Plan[p.kind.String()]++
+		if p.doomed() {
+			l.rep.doomed++
+		}
 	}
-	w.oracle.expired(p, now, err.Reason)
+	if cfg.scenario != nil {
+		l.steering = &steering{load: l}
+	}
+	return l
 }
 
-func (w waiting) judge(end int64) judgement { return w.oracle.judge(end, w.peers) }
+// now is the time since the start in ns.
+func (l *load) now() int64 { return int64(time.Since(l.start)) }
 
 func (l *load) conn(p *peer) *idle.Conn { return &l.conns[p.id] }
 
-// hooks have the part judge, and the peer answer pings.
+// hooks have the oracle note who ends, and the peer answer pings.
 func (l *load) hooks() *idle.Hooks {
 	h := &idle.Hooks{
-		Expire: func(owner any, err *idle.TimeoutError) { l.part.expired(owner.(*peer), l.now(), err) },
-		Ping:   func(owner any) error { return l.ping(owner.(*peer)) },
+		Expire: func(owner any, err *idle.TimeoutError) {
+			p := owner.(*peer)
+			if p.expired(l.now(), err.Reason); p.doomed() {
+				l.closed.Add(1)
+			}
+		},
+		Ping: func(owner any) error { return l.ping(owner.(*peer)) },
 	}
-	if s, steers := l.part.(*steering); steers {
-		h.OnDrain = func(any) { s.told.add(l.now() - s.begun) }
+	if l.steering != nil {
+		h.OnDrain = func(any) { l.steering.told.add(l.now() - l.steering.begun) }
 	}
 	return h
+}
+
+// touched notes an activity of p.
+func (l *load) touched(p *peer, before, after int64) {
+	limit, _ := l.cfg.of(p.kind)
+	p.touched(before, after, limit)
+}
+
+// allowance is how late the tracker may be: a second for each million to visit, or more.
+func (l *load) allowance() int64 {
+	return int64(2*l.cfg.Tick + time.Duration(max(l.cfg.conns, 1_000_000))*time.Microsecond)
+}
+
+// due is the window of a connection that is left to itself.
+func (l *load) due(k kind, e *end) (from, due int64, reason idle.Reason) {
+	after, reason := l.cfg.of(k)
+	from = e.last&^belated + int64(after)
+	return from, from, reason
 }
 
 // ping has the peer answer at once, unless it is no longer there.
@@ -81,90 +104,76 @@ func (l *load) ping(p *peer) error {
 		return nil
 	}
 	l.conn(p).Touch()
-	l.oracle.touched(p, before, l.now())
+	l.touched(p, before, l.now())
 	l.touches.Add(1)
 	return nil
 }
 
-// runMock runs the test over mock connections.
-func runMock(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
+// runMock runs the test.
+func runMock(ctx context.Context, cfg config, show func(string, ...any)) (*report, error) {
 	l := newLoad(cfg)
-	site, err := cfg.listen()
+	tracker, err := idle.New(cfg.policy(), &idle.Options{Tick: cfg.Tick, Shards: cfg.Shards, OnPass: l.passes.Add})
 	if err != nil {
-		return nil, err
-	}
-	defer site.close()
-	bar := progress.New(stderr, cfg.progress)
-	bar.Say("measuring the tracker with %s connections and nothing else", table.Group(cfg.conns))
-	if l.rep.Figures, l.conns, err = measure(len(l.peers), cfg.options(nil)); err != nil {
-		return nil, err
-	}
-	tracker, err := idle.New(cfg.policy(), l.options())
-	if err != nil {
-		return nil, err
-	}
-	if err := site.serve(tracker, stderr); err != nil {
 		return nil, err
 	}
 	l.start = time.Now()
-	stopSampling := inParallel(ctx, 1, 1, func(ctx context.Context, _, _ int) {
-		for ok := true; ok; ok = program.Sleep(ctx, max(cfg.duration/100, time.Millisecond)) {
-			st := tracker.Stats()
-			l.rep.samples = append(l.rep.samples, standing{time.Since(l.start), st.PassTotal, int(st.Live), int(ended(st))})
+	sweeping, stop := context.WithCancel(ctx)
+	defer stop()
+	var sweepers sync.WaitGroup
+	n := runtime.GOMAXPROCS(0)
+	for i := range n {
+		sweepers.Go(func() { (&sweeper{load: l}).run(sweeping, cfg.conns*i/n, cfg.conns*(i+1)/n) })
+	}
+	sweepers.Go(func() {
+		for program.Sleep(sweeping, time.Second/2) {
+			show("%.0f/%.0f s  %s live", time.Since(l.start).Seconds(), cfg.duration.Seconds(), table.Group(tracker.Stats().Live))
 		}
 	})
-	stopTouching := inParallel(ctx, runtime.GOMAXPROCS(0), cfg.conns, func(ctx context.Context, from, to int) {
-		l.sweep(ctx, from, to, 32*slab, (&sweeper{load: l}).sweep)
-	})
-	stopBar := bar.Show(func() string { return l.line() + fmt.Sprintf("  %s live", table.Group(tracker.Stats().Live)) })
-	partErr := l.track(ctx, tracker)
+	err = l.track(ctx, tracker)
 	l.rep.Setup = table.Round(time.Since(l.start).Seconds(), 3)
-	if partErr == nil {
-		partErr = l.part.play(ctx, tracker)
+	switch {
+	case err != nil:
+	case l.steering != nil:
+		err = l.steering.play(ctx, tracker)
+	default:
+		l.awaitEnd(ctx)
 	}
-	stopTouching()
-	stopBar()
-	stopSampling()
-
+	stop()
+	sweepers.Wait()
 	end := l.now()
-	handedBack, err := tracker.Close()
-	if partErr != nil {
-		err = partErr
+	handedBack, closeErr := tracker.Close()
+	if err != nil || closeErr != nil {
+		return nil, cmp.Or(err, closeErr)
 	}
-	if err != nil {
-		return nil, err
+	window := l.due
+	if l.steering != nil {
+		window = l.steering.window
 	}
-	l.rep.LoadedNS = float64(l.perSlab.At(50)) / slab
-	l.rep.LimitsChanged = site.limitsChanged.Load()
-	l.finish(ctx, end, l.part.judge(end), account{tracker.Stats(), len(handedBack), l.passes.Summary()})
+	for i := range l.peers {
+		l.rep.judge(&l.peers[i], end, l, window)
+	}
+	l.rep.Expected = l.rep.Closed - l.rep.Early + l.rep.Missed
+	if l.steering != nil && l.steering.begun != 0 {
+		l.steering.check()
+	}
+	l.rep.finish(l, end, tracker.Stats(), len(handedBack))
+	l.rep.Interrupted = ctx.Err() != nil
 	return l.rep, nil
 }
 
-// newLoad returns a load that has its connections yet to make.
-func newLoad(cfg config) *load {
-	l := &load{run: newRun(cfg, cfg.conns, cfg.newcomers()), perSlab: spread.New(), passes: spread.New()}
-	l.part = waiting{l}
-	if cfg.scenario.steers() {
-		l.part = newSteering(l)
+// awaitEnd returns when the run is over: its duration has passed, and all of the doomed are
+// closed, or nothing closes them any more.
+func (l *load) awaitEnd(ctx context.Context) {
+	const patience = 5 * time.Second // with a machine that can't keep up, since one was closed
+	program.Sleep(ctx, l.cfg.duration-time.Since(l.start))
+	for closed, since := int64(-1), time.Now(); closed < l.rep.doomed && time.Since(since) < patience; {
+		if !program.Sleep(ctx, 20*time.Millisecond) {
+			return
+		}
+		if n := l.closed.Load(); n != closed {
+			closed, since = n, time.Now()
+		}
 	}
-	return l
-}
-
-// options are the tracker's.
-func (l *load) options() *idle.Options {
-	o := l.cfg.options(l.passes)
-	if s, ok := l.part.(*steering); ok {
-		o.OnPass = s.passed
-	}
-	if l.cfg.http != "" {
-		o.Label = label
-	}
-	return o
-}
-
-// rampUp returns over how long the connections are opened.
-func (c *config) rampUp() time.Duration {
-	return cmp.Or(c.ramp, min(time.Duration(c.conns)*time.Microsecond, c.duration/8))
 }
 
 // track begins to track all connections.
@@ -176,11 +185,7 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 	hooks := l.hooks()
 	for i := range l.cfg.conns {
 		p := &l.peers[i]
-		state := uint32(open)
-		if p.kind.beats() {
-			state = settling
-		}
-		p.begin(l.now(), state)
+		p.begin(l.now())
 		if err := t.Track(l.conn(p), p, hooks); err != nil {
 			return fmt.Errorf("connection %d of %d: %w", i, l.cfg.conns, err)
 		}
@@ -190,15 +195,116 @@ func (l *load) track(ctx context.Context, t *idle.Tracker) error {
 		case pinged:
 			l.conn(p).Enter(pings)
 		}
-		p.settled()
 		if i%1024 == 0 {
-			l.begun.Store(int64(i))
+			l.tracked.Store(int64(i))
 			at := time.Duration(float64(i) / float64(l.cfg.conns) * float64(l.cfg.rampUp()))
 			if !program.Sleep(ctx, at-time.Since(l.start)) {
 				return nil
 			}
 		}
 	}
-	l.begun.Store(int64(l.cfg.conns))
+	l.tracked.Store(int64(l.cfg.conns))
 	return nil
+}
+
+// A slab of connections is touched between two readings of the clock, so that the load
+// is made of touches and not of clock readings.
+const slab = 64
+
+// A sweeper plays a share of the connections: it comes past each again and again, and
+// does what its life says.
+type sweeper struct {
+	load                           *load
+	touch, beat, leave, work, rest []*peer // what a slab has to do
+}
+
+// run comes past the connections from one to another, evenly over the sweep's time,
+// until ctx is done.
+func (s *sweeper) run(ctx context.Context, from, to int) {
+	const step = 32 * slab
+	period := s.load.cfg.sweepTime()
+	for next := time.Now(); program.Sleep(ctx, time.Until(next)); {
+		for i := from; i < to; i += step {
+			share := float64(i-from) / float64(to-from)
+			ahead := time.Until(next.Add(time.Duration(share * float64(period))))
+			if ahead > time.Millisecond && !program.Sleep(ctx, ahead) || ctx.Err() != nil {
+				return
+			}
+			last := min(i+step, to, int(s.load.tracked.Load()))
+			for at := i; at < last; at += slab {
+				s.pass(at, min(at+slab, last))
+			}
+		}
+		if next = next.Add(period); time.Now().After(next) { // lost time is not made up for
+			next = time.Now()
+		}
+	}
+}
+
+// pass comes past a slab of connections.
+func (s *sweeper) pass(from, to int) {
+	s.touch, s.beat, s.leave = s.touch[:0], s.beat[:0], s.leave[:0]
+	s.work, s.rest = s.work[:0], s.rest[:0]
+	l := s.load
+	now := l.now()
+	for i := from; i < to; i++ {
+		p := &l.peers[i]
+		if p.ended() {
+			continue
+		}
+		switch p.does(now, l.cfg) {
+		case touches, talks:
+			s.touch = append(s.touch, p)
+		case beats:
+			s.beat = append(s.beat, p)
+		case leaves:
+			s.leave = append(s.leave, p)
+		case works:
+			s.work = append(s.work, p)
+		case rests:
+			s.rest = append(s.rest, p)
+		}
+	}
+	before := l.now()
+	for _, p := range s.touch {
+		l.conn(p).Touch()
+	}
+	for _, p := range s.beat {
+		l.conn(p).Beat()
+	}
+	after := l.now()
+	for _, p := range s.touch {
+		if p.kind != beater { // its touch must not save it
+			l.touched(p, before, after)
+		}
+	}
+	for _, p := range s.beat {
+		l.touched(p, before, after)
+	}
+	l.touches.Add(int64(len(s.touch) + len(s.beat)))
+	for _, p := range s.leave {
+		if l.conn(p).Stop() {
+			p.left()
+		}
+	}
+	s.passWork()
+}
+
+// passWork has workers begin and finish. Both are activities. They are noted as busy for
+// no longer than they are.
+func (s *sweeper) passWork() {
+	for _, p := range s.work {
+		c, before := s.load.conn(p), s.load.now()
+		c.Touch()
+		c.PauseRead()
+		p.state.CompareAndSwap(open, working)
+		s.load.touched(p, before, s.load.now())
+	}
+	for _, p := range s.rest {
+		c, before := s.load.conn(p), s.load.now()
+		c.Touch()
+		s.load.touched(p, before, s.load.now())
+		p.state.CompareAndSwap(working, rested)
+		c.AwaitRead()
+	}
 }

@@ -1,67 +1,43 @@
 package main
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/spread"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// An oracle knows what every connection did, and judges what the tracker made
-// of it.
+// A peer is what the oracle knows of a connection: what it does, and how it ended.
 //
 // Ground rules:
 //
-//   - It goes by what happened, not by what was planned. If the machine stalls
-//     and a connection that was to be active is not, it has to be closed.
-//   - An activity is noted at the time just before it, after it is done. So an
-//     expiry within the limit of the noted time is early for certain. There is
-//     no slack.
-//   - A connection may be given up in the very moment in which it comes back
-//     too late. Its activity is marked as belated; an expiry after it was
-//     decided upon before it, and is counted as a draw, not as early. So is
-//     the expiry of a remote connection that had ended after its limit, or
-//     whose end the server had not noticed by then.
-type oracle struct {
-	limits    limits
-	allowance time.Duration // after so much more than its limit a connection is missed
-
-	doomed atomic.Int64 // how many closed that were meant to
-
-	mu        sync.Mutex
-	judgement judgement
-	late      *spread.Spread
-}
-
-// A judgement counts connections by what became of them.
-type judgement struct {
-	Expected    int     `json:"expected"`     // had to be closed
-	Closed      int     `json:"closed"`       // by the tracker
-	Early       int     `json:"early"`        // of those, before they were due, or when they had ended
-	EarliestMS  float64 `json:"earliest_ms"`  // how early the earliest was
-	ByHand      int     `json:"by_hand"`      // of those closed, from the page of -http
-	WrongReason int     `json:"wrong_reason"` // of those closed, for another reason than theirs
-	Draws       int     `json:"draws"`        // of those closed, while they were coming back or ending too late
-	Missed      int     `json:"missed"`       // not closed, though due for longer than the allowance
-	Live        int     `json:"live"`         // not closed, and not due, or only just
-	Left        int     `json:"left"`         // ended by themselves
-}
-
-// A peer is what the oracle knows of a connection.
+//   - The oracle goes by what happened, and not by what was planned. If the machine stalls, and a
+//     connection that was to be active is not, it has to be closed.
+//   - An activity is noted with the time just before it, after it is done. So an end within the
+//     limit of the noted time is early for certain, and there is no slack.
+//   - A connection may be ended in the moment in which it becomes active again, too late. Such an
+//     activity is marked as belated. An end after it was decided before it, and counts as a draw,
+//     not as early.
 type peer struct {
 	last  atomic.Int64 // its last activity, in ns; the lowest bit marks a belated one
 	state atomic.Uint32
 	id    uint32 // which connection it is
 	life
+	end end
+}
+
+// An end is what is known of a connection when it ends.
+type end struct {
+	at, last int64 // last is as peer.last
+	state    uint32
+	reason   idle.Reason
+	again    bool // it has ended twice, or after it had left
 }
 
 // The states of a peer.
 const (
-	unborn   = iota
-	settling // its own limit is about to take the place of the idle timeout
+	unborn = iota
 	open
 	working
 	rested // after work
@@ -86,16 +62,18 @@ const (
 
 // does returns what p does at the given time.
 func (p *peer) does(now int64, cfg *config) action {
-	quiet := p.quiet(now)
+	quiet, state := p.quiet(now), p.state.Load()
 	switch {
 	case p.kind == pinged:
-		return nothing // but answer pings
+		return nothing // it only answers pings
 	case p.kind == beater && !quiet:
 		return beats
 	case p.kind == beater && p.id%2 == 0:
 		return talks // it stops to beat, but not to talk, which must not save it
-	case p.kind == worker && quiet:
-		return p.job(now, cfg.longestWork())
+	case p.kind == worker && quiet && state == open:
+		return works
+	case p.kind == worker && state == working && !p.works(now, cfg.duration/2):
+		return rests
 	case p.leaves(now, cfg.Idle):
 		return leaves
 	case !quiet:
@@ -104,131 +82,90 @@ func (p *peer) does(now int64, cfg *config) action {
 	return nothing
 }
 
-// job returns what a worker does that has ceased to be active.
-func (p *peer) job(now int64, longest time.Duration) action {
-	switch state := p.state.Load(); {
-	case state == open:
-		return works
-	case state == working && !p.works(now, longest):
-		return rests
-	}
-	return nothing
-}
-
 // ended reports whether p is closed, by whomever.
 func (p *peer) ended() bool { return p.state.Load() >= expired }
 
-// begin notes that p is about to begin, under its own limit or, if it is
-// settling, under the idle timeout first.
-func (p *peer) begin(before int64, state uint32) {
+// begin notes that p is about to begin.
+func (p *peer) begin(before int64) {
 	p.last.Store(before &^ belated)
-	p.state.Store(state)
+	p.state.Store(open)
 }
 
-// began reports whether begin was called, as an interrupted set-up may not have.
-func (p *peer) began() bool { return p.state.Load() != unborn }
-
-// settled notes that p is under its own limit now.
-func (p *peer) settled() { p.state.CompareAndSwap(settling, open) }
-
-// touched notes an activity of p that has just happened, between two times.
+// touched notes an activity of p, which has a limit, that has just happened between two times.
 // The activities of a peer must be noted one after the other.
-func (o *oracle) touched(p *peer, before, after int64) {
+func (p *peer) touched(before, after int64, limit time.Duration) {
 	mark := before &^ belated
-	if after-p.last.Load()&^belated >= int64(o.limits.of(p.kind).after) {
+	if after-p.last.Load()&^belated >= int64(limit) {
 		mark |= belated
 	}
 	p.last.Store(mark)
 }
 
-// left notes that p has ended by itself, before it was timed out.
-func (o *oracle) left(p *peer) {
-	if !p.state.CompareAndSwap(open, left) {
-		return // expired has counted it as early already
+// left notes that p has ended by itself. If the tracker has ended it before, it is early.
+func (p *peer) left() {
+	if p.state.Swap(left) == expired {
+		p.end.again = true
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.judgement.Left++
 }
 
-// expired judges that the tracker has closed p.
-func (o *oracle) expired(p *peer, now int64, reason idle.Reason) {
+// expired notes that the tracker has ended p.
+func (p *peer) expired(now int64, reason idle.Reason) {
 	was := p.state.Swap(expired)
-	last := p.last.Load()
-	silence := time.Duration(now - last&^belated)
-	due := o.limits.of(p.kind)
-	if was == settling {
-		due.after = min(due.after, o.limits.Idle)
-	}
-	if was < expired && p.doomed() {
-		o.doomed.Add(1)
-	}
-
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	j := &o.judgement
-	j.Closed++
-	switch {
-	case was == left && o.limits.Remote && silence >= due.after:
-		j.Left--
-		j.Draws++
-	case was == left:
-		j.Left--
-		j.Early++
-	case was == expired:
-		j.Early++
-	case silence < due.after && last&belated == 0:
-		j.Early++
-		j.EarliestMS = max(j.EarliestMS, table.Millis(due.after-silence))
-	case reason != due.reason && was != settling:
-		j.WrongReason++
-	case silence < due.after:
-		j.Draws++
-	default:
-		o.late.Add(silence - due.after)
-	}
+	p.end = end{now, p.last.Load(), was, reason, was >= expired}
 }
 
-// endedByHand notes that somebody has ended p from the page. That is always right.
-func (o *oracle) endedByHand(p *peer) {
-	if p.state.Swap(expired) < expired && p.doomed() {
-		o.doomed.Add(1)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.judgement.Closed++
-	o.judgement.ByHand++
+// A judgement counts connections by what became of them.
+type judgement struct {
+	Expected    int     `json:"expected"`     // had to be closed
+	Closed      int     `json:"closed"`       // by the tracker
+	Early       int     `json:"early"`        // of those, before they were due, or when they had ended
+	EarliestMS  float64 `json:"earliest_ms"`  // how early the earliest was
+	WrongReason int     `json:"wrong_reason"` // of those closed, for another reason than theirs
+	Draws       int     `json:"draws"`        // of those closed, while they became active again, too late
+	Missed      int     `json:"missed"`       // not closed, though due for longer than the allowance
+	Live        int     `json:"live"`         // not closed, and not due, or only just
+	Left        int     `json:"left"`         // ended by themselves
 }
 
-// judge completes the judgement with those that were not closed by the given
-// time, since when the tracker has been stopped.
-func (o *oracle) judge(now int64, peers []peer) judgement {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	j := o.judgement
-	for i := range peers {
-		p := &peers[i]
-		if p.ended() || !p.began() {
-			continue
+// judge adds what became of p until the given end of the run. window returns from when a
+// connection may be ended, by when it has to be, and for which reason.
+func (j *judgement) judge(p *peer, over int64, l *load, window func(k kind, e *end) (from, due int64, reason idle.Reason)) {
+	switch state := p.state.Load(); state {
+	case unborn:
+		return
+	case left:
+		if j.Left++; p.end.again {
+			j.Closed++
+			j.Early++
 		}
-		if time.Duration(now-p.last.Load()&^belated)-o.limits.of(p.kind).after > o.allowance {
+		return
+	case expired:
+		j.Closed++
+	default:
+		now := end{at: over, last: p.last.Load(), state: state}
+		if _, due, _ := window(p.kind, &now); due != noTime && due+l.allowance() < over {
 			j.Missed++
 		} else {
 			j.Live++
 		}
+		return
 	}
-	j.Expected = j.Closed - j.Early + j.Missed
-	return j
-}
-
-// closed returns how many the tracker has closed so far, and how many of them
-// wrongly.
-func (o *oracle) closed() (n, wrong int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.judgement.Closed, o.judgement.Early + o.judgement.WrongReason
-}
-
-func newOracle(l limits) *oracle {
-	return &oracle{limits: l, allowance: 2*l.Tick + time.Second, late: spread.New()}
+	e := &p.end
+	from, due, reason := window(p.kind, e)
+	// An end that comes too early may have been decided before what makes it so: a belated
+	// activity, or work that has only just begun.
+	excused := e.last&belated != 0 || e.state == working && e.at-e.last <= int64(l.passes.Most())
+	switch {
+	case e.again || e.at < from && !excused:
+		j.Early++
+		if from != noTime {
+			j.EarliestMS = max(j.EarliestMS, table.Millis(time.Duration(from-e.at)))
+		}
+	case e.reason != reason:
+		j.WrongReason++
+	case e.at < from:
+		j.Draws++
+	case due != noTime:
+		l.late.Add(time.Duration(max(0, e.at-due)))
+	}
 }

@@ -1,20 +1,78 @@
 package main
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle"
 )
+
+// limits are those of the connections, and of the tracker.
+type limits struct {
+	Idle      time.Duration
+	Rest      time.Duration // what connections begin with if the limit is changed later; 0: Idle
+	Heartbeat time.Duration // 0: none
+	Tick      time.Duration
+	Shards    int // 0: the tracker's default
+}
+
+// pongAfter is how long the answer to a ping, or an overdue beat, may take.
+func (l *limits) pongAfter() time.Duration { return l.Heartbeat / 2 }
+
+// staleAfter is how long a connection under a heartbeat may be silent.
+func (l *limits) staleAfter() time.Duration { return l.Heartbeat + l.pongAfter() }
+
+// longest is the longest limit of any connection.
+func (l *limits) longest() time.Duration { return max(l.Idle, l.staleAfter()) }
+
+// sweepTime is how often every connection gets its chance to be active: four times
+// within its limit.
+func (l *limits) sweepTime() time.Duration {
+	shortest := l.Idle
+	if l.Heartbeat > 0 {
+		shortest = min(shortest, l.staleAfter())
+	}
+	return shortest / 4
+}
+
+// of returns after how long a silent connection of a kind is due, and for which reason.
+func (l *limits) of(k kind) (after time.Duration, reason idle.Reason) {
+	if k.beats() {
+		return l.staleAfter(), idle.ReasonHeartbeat
+	}
+	return l.Idle, idle.ReasonIdle
+}
+
+// policy is what all connections begin under.
+func (l *limits) policy() idle.Policy {
+	return idle.Policy{Name: "open", IdleTimeout: cmp.Or(l.Rest, l.Idle)}
+}
+
+// phases returns those for connections that beat, and for those that are pinged. Beats
+// aren't use, so beating connections have no IdleTimeout.
+func (l *limits) phases(t *idle.Tracker) (beats, pings *idle.Phase, err error) {
+	beat, ping := idle.Policy{Name: "beating"}, idle.Policy{Name: "pinged"} // of nobody, without heartbeats
+	if l.Heartbeat > 0 {
+		ping.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), CountsAsUse: true}
+		beat.Heartbeat = idle.Heartbeat{Interval: l.Heartbeat, Timeout: l.pongAfter(), Passive: true}
+	}
+	if beats, err = t.Phase(beat); err == nil {
+		pings, err = t.Phase(ping)
+	}
+	return beats, pings, err
+}
 
 // A kind is what a connection does with its life.
 type kind uint8
 
 const (
 	active kind = iota // is active all the time
-	silent             // falls silent, and is to be timed out as idle
+	silent             // falls silent, and has to be closed as idle
 	leaver             // falls silent, but ends by itself in time
 	beater             // beats under a passive heartbeat; some stop
 	pinged             // answers the pings of an active heartbeat; some stop
-	worker             // begins to work instead of falling silent; some finish, and are silent then
+	worker             // in a scenario: begins to work instead of falling silent; some finish, and are silent then
 	numKinds
 )
 
@@ -32,8 +90,10 @@ type life struct {
 	stay uint8 // leaver: how long it stays then, in 256ths of the idle timeout; worker: how long it works
 }
 
-// never is when those quit that do not.
-const never = 1<<32 - 1
+const (
+	never   = 1<<32 - 1 // when those quit that don't
+	forever = 1<<8 - 1  // the stay of a worker that doesn't finish
+)
 
 // doomed reports whether the life ends in a timeout.
 func (l life) doomed() bool { return l.quit != never && l.kind != leaver }
@@ -48,25 +108,11 @@ func (l life) leaves(now int64, idle time.Duration) bool {
 	return l.kind == leaver && l.quiet(now-int64(idle)/256*int64(l.stay))
 }
 
-// longestWork is how long work lasts that is not forever.
-func (c *config) longestWork() time.Duration { return c.duration / 2 }
-
-// works reports whether a worker is at work at the given time.
+// works reports whether a worker is at work at the given time, if work takes so long at
+// most that isn't forever.
 func (l life) works(now int64, longest time.Duration) bool {
 	return l.quiet(now) && (l.stay == forever || !l.quiet(now-int64(longest)/forever*int64(l.stay)))
 }
-
-// forever is the stay of a worker that does not finish.
-const forever = 1<<8 - 1
-
-// Of those that are not active all the time, so many in a hundred are of each
-// kind; without heartbeats the rest of them is silent too.
-const (
-	leaverShare = 20
-	beaterShare = 20
-	pingedShare = 10
-	workerShare = 2 // if connections are steered
-)
 
 // A planner draws lives, the same ones from the same seed.
 type planner struct {
@@ -80,17 +126,14 @@ func newPlanner(cfg config) *planner {
 
 func (p *planner) next() life {
 	l := life{kind: p.kind(), quit: never}
-	// An odd chance, so that the draws of one connection are independent.
-	lasts := l.kind == active || l.kind.beats() && p.rnd.IntN(2) == 0
-	if !lasts {
+	if lasts := l.kind == active || l.kind.beats() && p.rnd.IntN(2) == 0; !lasts {
 		l.quit = uint32(p.rnd.Int64N(int64(p.cfg.quits())) / int64(time.Millisecond))
 	}
-	if l.kind == leaver {
-		// With a sweep's delay at either end it still is gone in time.
+	switch l.kind {
+	case leaver: // with the delay of a sweep at either end it still is gone in time
 		l.stay = uint8(16 + p.rnd.IntN(64))
-	}
-	if l.kind == worker {
-		l.stay = uint8(min(forever, p.rnd.IntN(2*forever))) // half of them work forever
+	case worker: // half of them work forever
+		l.stay = uint8(min(forever, p.rnd.IntN(2*forever)))
 	}
 	return l
 }
@@ -101,16 +144,22 @@ func (p *planner) kind() kind {
 	}
 	n := p.rnd.IntN(100)
 	switch {
-	case n < leaverShare:
+	case n < 20:
 		return leaver
-	case p.cfg.scenario.steers() && n < leaverShare+workerShare:
+	case n < 22 && p.cfg.scenario != nil:
 		return worker
-	case p.cfg.Heartbeat == 0:
+	case p.cfg.Heartbeat == 0 || n >= 50:
 		return silent
-	case n < leaverShare+beaterShare:
+	case n < 40:
 		return beater
-	case n < leaverShare+beaterShare+pingedShare:
-		return pinged
 	}
-	return silent
+	return pinged
+}
+
+// quits returns until when connections fall silent.
+func (c *config) quits() time.Duration {
+	if c.scenario != nil {
+		return time.Duration(c.scenario.quits * float64(c.duration))
+	}
+	return c.duration - c.longest()
 }

@@ -8,74 +8,51 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
-	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
-	"github.com/idlewheel/idlewheel/bench/internal/spread"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 // A report is the result of a run.
 type report struct {
-	Mode     string  `json:"mode"` // mock or sockets
-	Conns    int     `json:"conns"`
-	Duration float64 `json:"duration_s"` // from the first connection to the verdict
-	Setup    float64 `json:"setup_s"`    // of that, until all connections were tracked
-	IdleMS   float64 `json:"idle_ms"`
-	BeatMS   float64 `json:"heartbeat_ms"`
-	TickMS   float64 `json:"tick_ms"`
-	Shards   int     `json:"shards"`
-	Seed     uint64  `json:"seed"`
-	machine.Where
+	Machine  machine.Machine `json:"machine"`
+	Conns    int             `json:"conns"`
+	Duration float64         `json:"duration_s"` // from the first connection to the judgement
+	Setup    float64         `json:"setup_s"`    // of that, until all connections were tracked
+	IdleMS   float64         `json:"idle_ms"`
+	BeatMS   float64         `json:"heartbeat_ms"`
+	TickMS   float64         `json:"tick_ms"`
+	Shards   int             `json:"shards"`
+	Seed     uint64          `json:"seed"`
 
 	Plan    map[string]int `json:"plan"` // connections by kind
 	Touches int64          `json:"touches"`
-	Figures
-	LoadedNS float64 `json:"touch_loaded_ns,omitempty"` // of a Touch under the load, median of sequential slabs
 
 	judgement
-	Unaccounted int            `json:"unaccounted"` // by how much the tracker's counts differ from the oracle's
-	Late        spread.Summary `json:"late_ms"`
-	Deferred    uint64         `json:"deferred"`
+	Unaccounted int           `json:"unaccounted"` // by how much the tracker's counts differ from the oracle's
+	Late        stats.Summary `json:"late_ms"`
 
-	TrackerCPU float64        `json:"tracker_cpu_pct"` // the passes' time, of one core
-	Pause      spread.Summary `json:"pause_ms"`
-	Passes     uint64         `json:"passes"`
-	Looks      uint64         `json:"looks"`
-	Relinks    uint64         `json:"relinks"`
-	Pings      uint64         `json:"pings"`
-	Misses     uint64         `json:"misses"`
-	Kept       uint64         `json:"kept"`
-	Gone       uint64         `json:"gone"`
+	TrackerCPU float64       `json:"tracker_cpu_pct"` // the passes' time, of one core
+	Pass       stats.Summary `json:"pass_ms"`
+	Deferred   uint64        `json:"deferred"` // ended a tick or more after they were due
 
 	Steered
 
-	Interrupted   bool `json:"interrupted"`
-	LimitsChanged bool `json:"limits_changed"` // by hand, on the page of -http, so there is no verdict
+	Interrupted bool `json:"interrupted"`
 
-	cfg     config
-	samples []standing
-	doomed  int64 // how many are meant to be closed
+	cfg    config
+	doomed int64 // how many are meant to be closed
 }
 
-// A standing is how things stood at a moment of the run.
-type standing struct {
-	at     time.Duration // since the start
-	busy   time.Duration // that the tracker has worked till then
-	live   int
-	closed int
-}
-
-func newReport(cfg config, conns int) *report {
+func newReport(cfg config) *report {
 	r := &report{
-		Mode: "mock", Conns: conns,
+		Machine: machine.Here(), Conns: cfg.conns, Shards: cfg.Shards, Seed: cfg.seed,
 		IdleMS: table.Millis(cfg.Idle), BeatMS: table.Millis(cfg.Heartbeat), TickMS: table.Millis(cfg.Tick),
-		Shards: cfg.Shards, Seed: cfg.seed, Where: machine.Here(),
-		Plan: map[string]int{},
-		cfg:  cfg,
+		Plan: map[string]int{}, cfg: cfg,
 	}
-	r.Scenario = cfg.scenario.String()
-	if cfg.sockets > 0 {
-		r.Mode = "sockets"
+	if r.Scenario = "idle"; cfg.scenario != nil {
+		r.Scenario = cfg.scenario.name
 	}
 	if r.Shards == 0 {
 		r.Shards = runtime.GOMAXPROCS(0)
@@ -83,19 +60,41 @@ func newReport(cfg config, conns int) *report {
 	return r
 }
 
-// passed reports whether the tracker did all that it had to, and no more.
-func (r *report) passed() bool {
-	return r.Early == 0 && r.Missed == 0 && r.WrongReason == 0 && r.Unaccounted == 0 && len(r.Failures) == 0
+// finish completes the report of a run that took end ns. The tracker is stopped, and has
+// handed back so many live connections.
+func (r *report) finish(l *load, end int64, st idle.Stats, handedBack int) {
+	r.Late, r.Pass = l.late.Summary(), l.passes.Summary()
+	r.Duration = table.Round(time.Duration(end).Seconds(), 3)
+	r.Touches, r.Deferred = l.touches.Load(), st.Deferred
+	r.TrackerCPU = table.Round(100*float64(st.PassTotal)/float64(end), 3)
+	ended := st.Drained + st.Shed + st.Evicted
+	for _, n := range st.TimedOut {
+		ended += n
+	}
+	for _, pair := range [][2]int{
+		{int(ended), r.Closed}, {int(st.Closed), r.Left + handedBack}, {int(st.Live), 0}, {int(st.Tracked - st.Closed), int(ended)},
+	} {
+		r.Unaccounted += max(pair[0]-pair[1], pair[1]-pair[0])
+	}
+}
+
+// faults are what is wrong.
+func (r *report) faults() (all []string) {
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"too early", r.Early}, {"not closed though due", r.Missed}, {"for a wrong reason", r.WrongReason}, {"counted differently by the tracker", r.Unaccounted}} {
+		if f.n > 0 {
+			all = append(all, fmt.Sprintf("%s %s", table.Group(f.n), f.name))
+		}
+	}
+	return append(all, r.Failures...)
 }
 
 // Status is the exit status.
 func (r *report) Status() int {
 	switch {
-	case r.Interrupted && r.LimitsChanged:
-		return program.Interrupted
-	case r.LimitsChanged:
-		return program.Trouble
-	case !r.passed():
+	case len(r.faults()) > 0:
 		return program.Fail
 	case r.Interrupted:
 		return program.Interrupted
@@ -103,128 +102,47 @@ func (r *report) Status() int {
 	return program.Pass
 }
 
-// notJudged is the verdict of a run whose limits the oracle does not know.
-const notJudged = "NO VERDICT: limits were changed by hand, so the oracle cannot judge"
-
-// verdict says how it went.
-func (r *report) verdict() string {
-	text := fmt.Sprintf("PASS: %s connections had to be closed, and exactly those were, each for its reason and none too early.", table.Group(r.Expected))
-	switch {
-	case r.LimitsChanged:
-		text = notJudged
-	case !r.passed():
-		text = fmt.Sprintf("FAIL: %s had to be closed; %s closed too early, %s not closed though due, %s closed for a wrong reason, %s counted differently by the tracker.",
-			table.Group(r.Expected), table.Group(r.Early), table.Group(r.Missed), table.Group(r.WrongReason), table.Group(r.Unaccounted))
-		for _, f := range r.Failures {
-			text += " " + f + "."
-		}
-	}
-	if r.Interrupted {
-		text += "\nInterrupted: this covers what happened until then."
-	}
-	return text
-}
-
 // Table writes r for people.
 func (r *report) Table(w io.Writer) {
-	add := func(name, format string, args ...any) { table.Entry(w, name, fmt.Sprintf(format, args...), 24) }
-	table.Paragraph(w, r.verdict())
-
-	table.Paragraph(w, "\nwhat ran")
 	var kinds []string
 	for k := range numKinds {
 		if n := r.Plan[k.String()]; n > 0 {
 			kinds = append(kinds, table.Group(n)+" "+k.String())
 		}
 	}
-	add("connections", "%s", strings.Join(kinds, ", "))
-	beats := "no heartbeats"
-	if r.cfg.Heartbeat > 0 {
-		beats = fmt.Sprintf("a heartbeat every %v, closed after %v without", r.cfg.Heartbeat, r.cfg.staleAfter())
+	rows := [][]string{{"connections", strings.Join(kinds, ", ")}}
+	add := func(name, format string, args ...any) {
+		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	if r.cfg.scenario.steers() {
-		add("scenario", "%s", r.cfg.scenario.does)
+	if r.cfg.scenario != nil {
+		add("scenario", "%s: %s", r.Scenario, r.cfg.scenario.does)
 	} else {
-		add("limits", "closed after %v without activity; %s", r.cfg.Idle, beats)
+		add("limits", "closed after %v without activity, or %v without a heartbeat", r.cfg.Idle, r.cfg.staleAfter())
 	}
 	add("tracker", "tick %v, shards %d", r.cfg.Tick, r.Shards)
 	add("time", "%.1f s, of which %.1f s to set up; %s activities", r.Duration, r.Setup, table.Group(r.Touches))
-	add("where", "%s %s, %d CPUs, seed %d", r.GoVersion, r.Platform, r.CPUs, r.Seed)
-
-	table.Paragraph(w, "\nwho was closed")
 	add("had to be closed", "%s", table.Group(r.Expected))
-	add("closed", "%s", table.Group(r.Closed))
-	if r.ByHand > 0 {
-		add("of those, by hand", "%s", table.Group(r.ByHand))
-	}
-	add("too early", "%s, by up to %v ms", table.Group(r.Early), r.EarliestMS)
+	add("closed", "%s, of which %s too early, by up to %v ms, and %s for a wrong reason", table.Group(r.Closed), table.Group(r.Early), r.EarliestMS, table.Group(r.WrongReason))
 	add("missed", "%s", table.Group(r.Missed))
-	add("wrong reason", "%s", table.Group(r.WrongReason))
-	add("draws", "%s, closed in the moment in which they came back, or ended, after their limit", table.Group(r.Draws))
-	add("ended by themselves", "%s", table.Group(r.Left))
-	add("alive at the end", "%s", table.Group(r.Live))
-	add("late", "median %v ms, p99 %v ms, at most %v ms", r.Late.P50, r.Late.P99, r.Late.Max)
-	add("deferred", "%s came a tick (%v) or more after they were due", table.Group(r.Deferred), r.cfg.Tick)
-	r.Steered.table(w, add)
-
-	table.Paragraph(w, "\nwhat it cost")
-	add("an activity", "%v ns of a random connection, %v ns of the same one; %v allocations", r.TouchNS, r.HotNS, r.AllocsPerTouch)
-	if r.LoadedNS > 0 {
-		add("under the load", "%.1f ns, one connection after the other", r.LoadedNS)
+	add("draws", "%s, closed in the moment in which they became active again, too late", table.Group(r.Draws))
+	add("others", "%s ended by themselves, %s were alive at the end", table.Group(r.Left), table.Group(r.Live))
+	add("late", "median %v ms, p99 %v ms, at most %v ms; %s by a tick or more", r.Late.P50, r.Late.P99, r.Late.Max, table.Group(r.Deferred))
+	switch {
+	case r.ReloadS > 0:
+		add("the new limit", "was followed by all after %v s", r.ReloadS)
+	case r.RateErrorPct > 0:
+		add("the drain", "rate off by %v %% in the worst second", r.RateErrorPct)
+	case r.AdmissionNS > 0:
+		add("an admission", "which evicts: median %v ns, p99 %v ns", r.AdmissionNS, r.AdmissionP99NS)
 	}
-	add("a connection", "%v bytes", r.BytesPerConn)
-	add("timing out", "%v %% of a core, in %s passes over due connections", r.TrackerCPU, table.Group(r.Passes))
-	add("a pass", "p99 %v ms, at most %v ms", r.Pause.P99, r.Pause.Max)
-	add("checks, early reschedules", "%s, %s", table.Group(r.Looks), table.Group(r.Relinks))
-	add("pings, misses", "%s, %s", table.Group(r.Pings), table.Group(r.Misses))
-	if r.Mode == "sockets" {
-		table.Paragraph(w, "The first lines are of as many mock connections, in a process without sockets. Lateness is as the peers see it.")
+	add("timing out", "%v %% of a core; a pass takes p99 %v ms, at most %v ms", r.TrackerCPU, r.Pass.P99, r.Pass.Max)
+	table.Write(w, r.Machine.String(), rows...)
+	if r.Interrupted {
+		fmt.Fprintln(w, "\nInterrupted: this covers what happened until then.")
 	}
-	if !r.cfg.scenario.steers() && r.Deferred > uint64(r.Closed/10) { // so many that it has to be explained
-		table.Paragraph(w, fmt.Sprintf("\n%s of %s were late by a tick or more. That is normal where many are due together: "+
-			"the tracker takes half of each tick for them and leaves the rest to the connections that are alive. "+
-			"A machine that is busy with other things adds to it. With longer limits (-idle, -heartbeat) or fewer "+
-			"connections (-conns), fewer are due together.", table.Group(r.Deferred), table.Group(r.Closed)))
+	if faults := r.faults(); len(faults) > 0 {
+		fmt.Fprintf(w, "\nFAIL: %s\n", strings.Join(faults, "; "))
+	} else {
+		fmt.Fprintf(w, "\nPASS: %s connections had to be closed, and exactly those were, each for its reason and none too early.\n", table.Group(r.Expected))
 	}
-	table.Paragraph(w, "\n"+r.lastLine())
-}
-
-// lastLine says in a word whether r has passed.
-func (r *report) lastLine() string {
-	if r.LimitsChanged {
-		return notJudged
-	}
-	if r.passed() {
-		return "PASS"
-	}
-	what := []string{"FAIL"}
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"early", r.Early}, {"missed", r.Missed}, {"wrong_reason", r.WrongReason}, {"unaccounted", r.Unaccounted}} {
-		if f.n > 0 {
-			what = append(what, fmt.Sprintf("%s %d", f.name, f.n))
-		}
-	}
-	return strings.Join(append(what, r.Failures...), "; ")
-}
-
-// plots are of a run of mock connections.
-func (r *report) plots() []page.Plot {
-	live, closed, busy := page.Series{Name: "live"}, page.Series{Name: "timed out", Strong: true}, page.Series{Name: "passes", Strong: true}
-	for i, s := range r.samples {
-		live.X, live.Y = append(live.X, s.at.Seconds()), append(live.Y, float64(s.live))
-		closed.X, closed.Y = append(closed.X, s.at.Seconds()), append(closed.Y, float64(s.closed))
-		if i > 0 {
-			before := r.samples[i-1]
-			busy.X, busy.Y = append(busy.X, s.at.Seconds()), append(busy.Y, 100*float64(s.busy-before.busy)/float64(s.at-before.at))
-		}
-	}
-	return []page.Plot{{
-		Title: "Connections", Caption: "How many were live, and how many had timed out.",
-		XLabel: "seconds", YLabel: "connections", Series: []page.Series{closed, live},
-	}, {
-		Title: "What timing out costs", Caption: "The time of passes over connections that came up, as a share of a core.",
-		XLabel: "seconds", YLabel: "% of a core", Series: []page.Series{busy},
-	}}
 }

@@ -1,64 +1,42 @@
-// Command peers puts idlewheel side by side with the other ways in which a Go
-// server can notice that a connection has gone stale.
+// Peers compares idlewheel with the other ways in which a Go server can notice that a
+// connection has gone stale.
 //
-//	go -C bench run ./peers              # everything, 20 minutes
-//	go -C bench run ./peers -quick       # smaller, in under a minute
-//	go -C bench run ./peers -html FILE   # with a plot; -svg FILE for that alone
-//	go -C bench run ./peers -run 'reset-.*/(idlewheel|AfterFunc)$'
+//	go -C bench run ./peers                # 10 minutes
+//	go -C bench run ./peers -quick         # smaller, in half a minute
+//	go -C bench run ./peers -run 'reset|arm' -rounds 5
 //
-// All contenders are behind one interface and go through the same workloads.
-// Every turn of one has a process of its own; the turns are taken in rounds, in
-// another order each time. A contender is held to its word: how many
-// connections it expired too early, and how many never, stands beside its
-// figures, and who does either is nobody's best.
+// All contenders are behind one interface and run the same workloads. Each turn of one has
+// a process of its own. The turns are taken in rounds, in a different order each time, so
+// that other load on the machine affects all of them alike. A figure is the median over the
+// rounds. How many connections a contender expired too early, or never, stands beside its
+// figures.
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/idlewheel/idlewheel/bench/internal/child"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
-	"github.com/idlewheel/idlewheel/bench/internal/page"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
 func main() {
 	child.Main(roles())
-	newProgram(&config{}).Main()
+	newProgram().Main()
 }
 
 func roles() map[string]child.Role { return map[string]child.Role{"turn": serve} }
-
-func newProgram(c *config) *program.Program[*report] {
-	return &program.Program[*report]{
-		Name:  "peers",
-		Does:  "Peers puts idlewheel and the other ways to time connections in Go through the same workloads, side by side.",
-		Flags: c.define,
-		Check: c.check,
-		More:  help,
-		Begin: func() string {
-			return fmt.Sprintf("peers: ways to notice that a connection has gone stale\n%d contests, %d rounds, each turn in a process of its own\n", len(c.contests()), c.rounds)
-		},
-		Run: func(ctx context.Context, stderr io.Writer) (*report, error) { return measureAll(ctx, *c, stderr) },
-		Files: []program.File[*report]{
-			{Flag: "html", Usage: "also write the result as one page with a plot to this `file`", Write: func(w io.Writer, r *report) error {
-				return page.Write(w, "Ways to notice that a connection has gone stale", r.Table, r.costPlot())
-			}},
-			{Flag: "svg", Usage: "also write the plot of costs to this `file`", Write: func(w io.Writer, r *report) error {
-				svg, err := r.costPlot().SVG()
-				fmt.Fprint(w, svg)
-				return err
-			}},
-		},
-	}
-}
 
 // config is what the flags say.
 type config struct {
@@ -68,24 +46,36 @@ type config struct {
 	run     *regexp.Regexp
 }
 
-const (
-	fullRounds  = 6 // the fewest of which a median is known with 95 % confidence
-	quickRounds = 2
-	maxRounds   = 1000
-)
-
-func (c *config) define(fs *flag.FlagSet) {
-	fs.BoolVar(&c.quick, "quick", false, "all of it in under a minute: fewer connections, fewer rounds")
-	fs.IntVar(&c.rounds, "rounds", 0, fmt.Sprintf("in how many rounds everything has its turn; 0 for %d, or %d with -quick", fullRounds, quickRounds))
-	fs.StringVar(&c.pattern, "run", "", "only what matches this `regexp`, of the form workload/contender")
+func newProgram() *program.Program[*report] {
+	c := &config{}
+	return &program.Program[*report]{
+		Name: "peers",
+		Does: "Peers compares idlewheel with the other ways to time connections in Go.",
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&c.quick, "quick", false, "fewer connections, and one round, unless -rounds is set")
+			fs.IntVar(&c.rounds, "rounds", 0, "in how many rounds everything has its turn; 0 for 3, or 1 with -quick")
+			fs.StringVar(&c.pattern, "run", "", "only what matches this `regexp`, of the form workload/contender")
+		},
+		Check: c.check,
+		Begin: func() string {
+			return fmt.Sprintf("peers: %d contests, %d rounds, each turn in a process of its own", len(c.contests()), c.rounds)
+		},
+		Run: func(ctx context.Context, show func(string, ...any)) (*report, error) {
+			contests := c.contests()
+			if err := hold(ctx, c, contests, show); err != nil {
+				return nil, err
+			}
+			return newReport(c, contests), nil
+		},
+	}
 }
 
 func (c *config) check() (err error) {
-	switch {
-	case c.rounds == 0 && c.quick:
-		c.rounds = quickRounds
-	case c.rounds == 0:
-		c.rounds = fullRounds
+	if c.rounds == 0 {
+		c.rounds = 3
+		if c.quick {
+			c.rounds = 1
+		}
 	}
 	if c.run, err = regexp.Compile(c.pattern); err != nil {
 		return fmt.Errorf("-run is %q; it must be a regular expression: %w", c.pattern, err)
@@ -93,42 +83,196 @@ func (c *config) check() (err error) {
 	if len(c.contests()) == 0 {
 		return fmt.Errorf("-run is %q; it matches nothing, such as reset-hot/idlewheel would be", c.pattern)
 	}
-	return program.Within("rounds", c.rounds, 1, maxRounds, "")
+	return program.Within("rounds", c.rounds, 1, 1000, "")
 }
 
-func (c *config) scale() scale {
-	if c.quick {
-		return quickScale()
-	}
-	return fullScale()
+// A contest is a contender in a workload, over all rounds.
+type contest struct {
+	work     workload
+	kind     contender.Kind
+	conns    int
+	outcomes []outcome
+	failed   error
 }
 
-const helpColumn = 27
-
-func help(w io.Writer) {
-	fmt.Fprintln(w, "Workloads:")
-	for _, load := range workloads(fullScale()) {
-		for _, m := range load.measures {
-			table.Entry(w, m.name, m.title+" ("+m.unit+")", helpColumn)
+// contests returns those that the flags ask for. A contender that can't have as many
+// connections takes part in workloads whose figures are per connection, with as many as it
+// can have.
+func (c *config) contests() (all []*contest) {
+	for _, w := range workloads(c.quick) {
+		for _, k := range contender.All() {
+			conns := w.conns
+			if k.Most > 0 && conns > k.Most {
+				if conns = k.Most; !w.each {
+					continue
+				}
+			}
+			if c.run.MatchString(w.name + "/" + k.Name) {
+				all = append(all, &contest{work: w, kind: k, conns: conns})
+			}
 		}
 	}
-	fmt.Fprintln(w, "\nContenders:")
-	writeContenders(w)
+	return all
 }
 
-func writeContenders(w io.Writer) {
+// hold runs all contests, in a different order each round.
+func hold(ctx context.Context, cfg *config, contests []*contest, show func(string, ...any)) error {
+	for round := range cfg.rounds {
+		for i, at := range rand.Perm(len(contests)) {
+			ct := contests[at]
+			show("round %d of %d, turn %d of %d: %s/%s", round+1, cfg.rounds, i+1, len(contests), ct.work.name, ct.kind.Name)
+			o, err := delegate(ctx, order{ct.work.name, ct.kind.Name, ct.conns, cfg.quick})
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if ct.failed = err; err == nil {
+				ct.outcomes = append(ct.outcomes, o)
+			}
+		}
+	}
+	return nil
+}
+
+// An order is what a child is told.
+type order struct {
+	Workload  string
+	Contender string
+	Conns     int
+	Quick     bool
+}
+
+// serve runs the turn that a child was told to.
+func serve(parent *child.Parent) error {
+	var ord order
+	if err := parent.Hear(&ord); err != nil {
+		return err
+	}
+	all, kinds := workloads(ord.Quick), contender.All()
+	i := slices.IndexFunc(all, func(w workload) bool { return w.name == ord.Workload })
+	k := slices.IndexFunc(kinds, func(k contender.Kind) bool { return k.Name == ord.Contender })
+	if i < 0 || k < 0 {
+		return fmt.Errorf("there is no %+v", ord)
+	}
+	o, err := all[i].run(turn{kinds[k], ord.Conns, scaleOf(ord.Quick)})
+	if err != nil {
+		return err
+	}
+	return parent.Tell(o)
+}
+
+// delegate has a child run a turn.
+func delegate(ctx context.Context, ord order) (o outcome, err error) {
+	limit := scaleOf(ord.Quick).limit
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still running after %v", limit))
+	defer cancel()
+	var stderr bytes.Buffer
+	c, err := child.Start("turn", ord, child.Options{Stderr: &stderr})
+	if err != nil {
+		return o, err
+	}
+	defer context.AfterFunc(limited, c.Kill)()
+	heard, ended := c.Hear(&o), c.Stop()
+	switch {
+	case limited.Err() != nil:
+		return outcome{}, context.Cause(limited)
+	case ended != nil:
+		line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return outcome{}, fmt.Errorf("%w: %s", ended, line)
+	}
+	return o, heard
+}
+
+// A report is the result of a run.
+type report struct {
+	Machine machine.Machine `json:"machine"`
+	Quick   bool            `json:"quick"`
+	Rows    []*row          `json:"rows"`
+}
+
+// A row is a measure, and the figures of the contenders.
+type row struct {
+	Measure string            `json:"measure"`
+	Unit    string            `json:"unit"`
+	What    string            `json:"what"`
+	Conns   int               `json:"conns"`
+	Figures map[string]figure `json:"figures"` // by contender
+}
+
+// A figure is what came out for a contender.
+type figure struct {
+	Median float64   `json:"median"`
+	Turns  []float64 `json:"turns"`
+	Conns  int       `json:"conns"` // fewer than the others have, if it can't have as many
+	Early  int       `json:"early"` // expired too early, in the worst turn
+	Lost   int       `json:"lost"`  // never expired, in the worst turn
+	Failed string    `json:"failed,omitempty"`
+}
+
+func newReport(c *config, contests []*contest) *report {
+	r := &report{Machine: machine.Here("github.com/RussellLuo/timingwheel"), Quick: c.quick}
+	byName := map[string]*row{}
+	for _, ct := range contests {
+		for _, m := range ct.work.measures {
+			if byName[m.name] == nil {
+				byName[m.name] = &row{Measure: m.name, Unit: m.unit, What: m.title, Conns: ct.work.conns, Figures: map[string]figure{}}
+				r.Rows = append(r.Rows, byName[m.name])
+			}
+			byName[m.name].Figures[ct.kind.Name] = ct.figure(m)
+		}
+	}
+	return r
+}
+
+// figure sums up the turns.
+func (ct *contest) figure(m measure) figure {
+	f := figure{Conns: ct.conns}
+	for _, o := range ct.outcomes {
+		if v, ok := o.Values[m.name]; ok {
+			f.Turns = append(f.Turns, v)
+		}
+		f.Early, f.Lost = max(f.Early, o.Early), max(f.Lost, o.Lost)
+	}
+	f.Median = stats.Median(f.Turns)
+	if ct.failed != nil {
+		f.Failed = ct.failed.Error()
+	}
+	return f
+}
+
+// Status is the exit status.
+func (r *report) Status() int { return program.Pass }
+
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	columns := []string{"", "unit"}
+	fmt.Fprintln(w, r.Machine)
 	for _, k := range contender.All() {
-		table.Entry(w, k.Name, k.About(), helpColumn)
+		fmt.Fprintf(w, "  %s: %s\n", k.Name, k.What)
+		columns = append(columns, k.Name)
 	}
-}
-
-func measureAll(ctx context.Context, cfg config, stderr io.Writer) (*report, error) {
-	contests, where := cfg.contests(), machine.Take(ctx, modules()...)
-	interrupted := hold(ctx, cfg, contests, stderr)
-	if interrupted != nil && !slices.ContainsFunc(contests, func(ct *contest) bool { return len(ct.outcomes) > 0 }) {
-		return nil, interrupted
+	rows := [][]string{columns}
+	var remarks []string
+	for _, row := range r.Rows {
+		cells := []string{row.What, row.Unit}
+		for _, name := range columns[2:] {
+			f, ok := row.Figures[name]
+			switch {
+			case !ok:
+				cells = append(cells, "-")
+				continue
+			case len(f.Turns) == 0:
+				cells = append(cells, "?")
+				remarks = append(remarks, fmt.Sprintf("%s: %s has no figure: %s", row.What, name, f.Failed))
+				continue
+			}
+			cells = append(cells, table.Figure(f.Median))
+			if f.Early+f.Lost > 0 {
+				cells[len(cells)-1] += "!"
+				remarks = append(remarks, fmt.Sprintf("%s: %s has expired %s too early, and %s never", row.What, name, table.Group(f.Early), table.Group(f.Lost)))
+			}
+		}
+		rows = append(rows, cells)
 	}
-	return &report{ // of an interrupted run, what there is
-		Machine: where, Contenders: contender.All(), Rows: rows(contests), Interrupted: interrupted != nil, cfg: cfg,
-	}, nil
+	table.Write(w, "Medians; less is better everywhere", rows...)
+	fmt.Fprintln(w, strings.Join(remarks, "\n"))
 }

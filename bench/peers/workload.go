@@ -2,94 +2,76 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 	"github.com/idlewheel/idlewheel/bench/peers/contender"
 )
 
-// A workload is something that all contenders are put through.
+// A workload is something that all contenders go through.
 type workload struct {
-	name      string
-	conns     int
-	measures  []measure
-	stretches bool // its figures are of each connection, so fewer of them may be compared
-	run       func(t turn) (outcome, error)
+	name     string
+	conns    int
+	each     bool // its figures are per connection, so fewer of them can be compared
+	measures []measure
+	run      func(t turn) (outcome, error)
 }
 
-// A measure is a figure that a workload yields: a row of the result.
+// A measure is a figure that a workload yields: a table of the result.
 type measure struct{ name, title, unit string }
 
 // A turn is one run of a workload with a contender, in a process of its own.
 type turn struct {
 	kind  contender.Kind
 	conns int
-	scale scale
+	scale
 }
 
 // An outcome is what came of a turn.
 type outcome struct {
-	Values  map[string]float64 `json:"values"`  // by measure
-	Missing string             `json:"missing"` // why a measure has no value
-	Early   int                `json:"early"`
-	Lost    int                `json:"lost"`
-	Note    string             `json:"note"`
-}
-
-// newOutcome returns an outcome with one value.
-func newOutcome(measure string, value float64) outcome {
-	return outcome{Values: map[string]float64{measure: value}}
+	Values map[string]float64 `json:"values"` // by measure
+	Early  int                `json:"early"`
+	Lost   int                `json:"lost"`
 }
 
 // A scale is how large the workloads are.
 type scale struct {
-	Sizes []int // random resets among so many
-	Crowd int   // going stale, silent, in memory, live while garbage is collected
-	Busy  int   // live while others are armed and cancelled
+	sizes []int // random resets among so many
+	crowd int   // going stale, in memory, live while garbage is collected
+	busy  int   // live while others are armed and cancelled
 
-	Measure time.Duration // how long resets are timed
-	GCs     int
-
-	Spread      time.Duration // over which the crowd is last active
-	SpreadStale time.Duration // the timeout then; longer, so that it does not overlap
-	OnceStale   time.Duration // the timeout of those last active at once
-	Patience    time.Duration // with what does not expire
-	Settle      time.Duration // until a silent process is as silent as it gets
-	Silence     time.Duration
-	Limit       time.Duration // of a turn
+	timed       time.Duration // how long resets are timed
+	spread      time.Duration // over which the crowd is last active
+	spreadStale time.Duration // the timeout then; longer, so that it does not overlap
+	onceStale   time.Duration // the timeout of those last active at once
+	limit       time.Duration // of a turn
 }
 
-func fullScale() scale {
-	return scale{
-		Sizes: []int{1_000, 10_000, 100_000, 1_000_000, 10_000_000},
-		Crowd: 1_000_000, Busy: 100_000,
-		Measure: 200 * time.Millisecond, GCs: 3,
-		Spread: 5 * time.Second, SpreadStale: 6 * time.Second, OnceStale: 5 * time.Second,
-		Patience: 5 * time.Second,
-		Settle:   2 * time.Second, Silence: 5 * time.Second,
-		Limit: 2 * time.Minute,
+func scaleOf(quick bool) scale {
+	const ms, s = time.Millisecond, time.Second
+	if quick {
+		return scale{[]int{1_000, 100_000}, 20_000, 10_000, 10 * ms, 200 * ms, 300 * ms, 200 * ms, 10 * s}
 	}
-}
-
-func quickScale() scale {
-	return scale{
-		Sizes: []int{1_000, 10_000, 100_000},
-		Crowd: 20_000, Busy: 10_000,
-		Measure: 10 * time.Millisecond, GCs: 2,
-		Spread: 200 * time.Millisecond, SpreadStale: 300 * time.Millisecond, OnceStale: 200 * time.Millisecond,
-		Patience: 1500 * time.Millisecond,
-		Settle:   700 * time.Millisecond, Silence: 300 * time.Millisecond,
-		Limit: 10 * time.Second,
-	}
+	return scale{[]int{10_000, 1_000_000}, 1_000_000, 100_000, 200 * ms, 5 * s, 6 * s, 5 * s, 120 * s}
 }
 
 // workloads returns all there are, in the order of presentation.
-func workloads(s scale) []workload {
-	all := []workload{resetHot()}
-	for _, n := range s.Sizes {
-		all = append(all, resetRandom(n))
+func workloads(quick bool) []workload {
+	s := scaleOf(quick)
+	all := []workload{reset("reset-hot", "reset of one hot connection", 1, chunk)}
+	for _, n := range s.sizes {
+		all = append(all, reset("reset-random-"+short(n), "reset of a random connection among "+short(n), n, 1<<20))
 	}
-	return append(all, armCancel(s.Busy), memory(s.Crowd), collect(s.Crowd), staleSpread(s), staleAtOnce(s), silent(s))
+	return append(all, armCancel(s.busy), memory(s.crowd), collect(s.crowd),
+		stale("stale-spread", fmt.Sprintf("%s going stale over %v", short(s.crowd), s.spread), s.crowd, s.spreadStale, s.spread),
+		stale("stale-at-once", short(s.crowd)+" going stale at once", s.crowd, s.onceStale, 0))
 }
 
 // short writes a number of connections as people say it.
@@ -103,16 +85,14 @@ func short(n int) string {
 	return fmt.Sprint(n)
 }
 
-// resetTimeout is the timeout of connections that are not to go stale.
-const resetTimeout = time.Minute
-
-// steady measures something of armed connections that are not to go stale, and
-// counts those that expire all the same.
-func (t turn) steady(measure func(c contender.Contender) (outcome, error)) (outcome, error) {
+// steady measures something of armed connections that are not to go stale, and counts
+// those that expire all the same.
+func (t turn) steady(name string, measure func(c contender.Contender) float64) (outcome, error) {
 	var early atomic.Int64
+	const timeout = time.Minute
 	start := time.Now()
-	c, err := t.kind.New(t.conns, resetTimeout, func(int) {
-		if time.Since(start) < resetTimeout {
+	c, err := t.kind.New(t.conns, timeout, func(int) {
+		if time.Since(start) < timeout {
 			early.Add(1)
 		}
 	})
@@ -123,7 +103,219 @@ func (t turn) steady(measure func(c contender.Contender) (outcome, error)) (outc
 	for i := range t.conns {
 		c.Arm(i)
 	}
-	o, err := measure(c)
-	o.Early = int(early.Load())
-	return o, err
+	v := measure(c)
+	return outcome{Values: map[string]float64{name: v}, Early: int(early.Load())}, nil
+}
+
+// chunk is how many resets there are between two readings of the clock.
+const chunk = 1 << 12
+
+// reset resets the connections of a random list again and again, and measures the time of
+// a reset.
+func reset(name, title string, n, length int) workload {
+	return workload{name: name, conns: n, measures: []measure{{name, title, "ns"}}, run: func(t turn) (outcome, error) {
+		list := make([]uint32, length)
+		for i := range list {
+			list[i] = uint32(rand.IntN(t.conns))
+		}
+		resetFor := func(c contender.Contender, while time.Duration) float64 {
+			begun, done := time.Now(), 0
+			for time.Since(begun) < while {
+				at := done % len(list)
+				part := list[at:min(at+chunk, len(list))]
+				c.Touch(part)
+				done += len(part)
+			}
+			return float64(time.Since(begun)) / float64(done)
+		}
+		return t.steady(name, func(c contender.Contender) float64 {
+			resetFor(c, t.timed/4) // warms up
+			return resetFor(c, t.timed)
+		})
+	}}
+}
+
+// armCancel measures connections that come and go while others stay.
+func armCancel(others int) workload {
+	const name, coming = "arm-cancel", 1 << 10
+	return workload{
+		name: name, conns: others + coming, each: true,
+		measures: []measure{{name, "arm and cancel, with " + short(others) + " others live", "ns"}},
+		run: func(t turn) (outcome, error) {
+			return t.steady(name, func(c contender.Contender) float64 {
+				others := t.conns - coming
+				for i := others; i < t.conns; i++ {
+					c.Cancel(i)
+				}
+				begun, done := time.Now(), 0
+				for time.Since(begun) < t.timed {
+					for i := others; i < t.conns; i++ {
+						c.Arm(i)
+						c.Cancel(i)
+					}
+					done += coming
+				}
+				return float64(time.Since(begun)) / float64(done)
+			})
+		},
+	}
+}
+
+// memory measures what the timing of a connection takes of the heap, with all that a
+// contender needs to tell which connection has expired.
+func memory(n int) workload {
+	const name = "memory"
+	return workload{name: name, conns: n, measures: []measure{{name, "heap of a connection, of " + short(n), "bytes"}}, run: func(t turn) (outcome, error) {
+		before := heap()
+		return t.steady(name, func(c contender.Contender) float64 {
+			grown := float64(heap()-before) / float64(t.conns)
+			runtime.KeepAlive(c)
+			return grown
+		})
+	}}
+}
+
+// heap returns the bytes of the heap, without garbage.
+func heap() int64 {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory() // the first leaves what a finalizer has yet to free
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// collect measures a garbage collection while so many are live.
+func collect(n int) workload {
+	const name, times = "gc", 3
+	return workload{name: name, conns: n, measures: []measure{{name, "CPU time of a garbage collection with " + short(n) + " live", "ms"}}, run: func(t turn) (outcome, error) {
+		return t.steady(name, func(c contender.Contender) float64 {
+			runtime.GC() // what arming has left behind
+			sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+			metrics.Read(sample)
+			before := sample[0].Value.Float64()
+			for range times {
+				runtime.GC()
+			}
+			metrics.Read(sample)
+			runtime.KeepAlive(c)
+			return 1e3 * (sample[0].Value.Float64() - before) / times
+		})
+	}}
+}
+
+// stale has all connections armed and touched once more, and then silent for good. The
+// cost is that from the last touch to the last expiry.
+func stale(name, what string, crowd int, timeout, spread time.Duration) workload {
+	return workload{
+		name: name, conns: crowd, each: true,
+		measures: []measure{
+			{name + "-cpu", what + ": CPU time for each", "µs"},
+			{name + "-late-p50", what + ": lateness, median", "ms"},
+			{name + "-late-max", what + ": lateness, greatest", "ms"},
+		},
+		run: func(t turn) (outcome, error) {
+			l := newLedger(t.conns, timeout)
+			c, err := t.kind.New(t.conns, timeout, l.expire)
+			if err != nil {
+				return outcome{}, err
+			}
+			defer c.Close()
+			for i := range t.conns {
+				l.touch(i)
+				c.Arm(i)
+			}
+			// One that has fewer connections has them at the same rate.
+			l.touchAll(c, time.Duration(float64(t.conns)/float64(crowd)*float64(spread)))
+			before, _ := machine.Self()
+			l.await()
+			after, _ := machine.Self()
+			early, lost, late := l.judge()
+			o := outcome{Early: early, Lost: lost, Values: map[string]float64{}}
+			if len(late) > 0 {
+				o.Values[name+"-cpu"] = float64(after-before) / float64(t.conns) / float64(time.Microsecond)
+				o.Values[name+"-late-p50"] = table.Millis(late[len(late)/2])
+				o.Values[name+"-late-max"] = table.Millis(late[len(late)-1])
+			}
+			return o, nil
+		},
+	}
+}
+
+// A ledger knows when each connection was last active, and when it expired. Contenders are
+// held to it.
+type ledger struct {
+	start   time.Time
+	timeout time.Duration
+	active  []atomic.Int64 // since start; noted before the contender is told, so early is early
+	expired []atomic.Int64 // since start; 0 if it has not
+	count   atomic.Int64
+	all     chan struct{} // closed when all have expired
+}
+
+func newLedger(n int, timeout time.Duration) *ledger {
+	return &ledger{start: time.Now(), timeout: timeout, active: make([]atomic.Int64, n), expired: make([]atomic.Int64, n), all: make(chan struct{})}
+}
+
+// touch notes that a connection is active, and reports whether it still can be.
+func (l *ledger) touch(i int) bool {
+	if l.expired[i].Load() != 0 {
+		return false
+	}
+	l.active[i].Store(int64(time.Since(l.start)))
+	return true
+}
+
+// touchAll touches each connection once, evenly over a while.
+func (l *ledger) touchAll(c contender.Contender, while time.Duration) {
+	begun, n := time.Now(), len(l.active)
+	for done := 0; done < n; time.Sleep(time.Millisecond) {
+		due := n
+		if gone := time.Since(begun); gone < while {
+			due = int(float64(n) * float64(gone) / float64(while))
+		}
+		for ; done < due; done++ {
+			if l.touch(done) {
+				c.Touch([]uint32{uint32(done)})
+			}
+		}
+	}
+}
+
+// expire is what contenders call.
+func (l *ledger) expire(i int) {
+	if l.expired[i].CompareAndSwap(0, int64(time.Since(l.start))) && l.count.Add(1) == int64(len(l.expired)) {
+		close(l.all)
+	}
+}
+
+// await returns when all have expired, or nothing has for 5 s after the last was due. It
+// sleeps meanwhile, because its CPU time would be the contender's.
+func (l *ledger) await() {
+	const patience = 5 * time.Second
+	for seen, wait := int64(-1), l.timeout+patience; seen != l.count.Load(); wait = patience {
+		seen = l.count.Load()
+		select {
+		case <-l.all:
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// judge returns how many expired early, how many never, and how late those were that did.
+func (l *ledger) judge() (early, lost int, late []time.Duration) {
+	for i := range l.expired {
+		at := l.expired[i].Load()
+		if at == 0 {
+			lost++
+			continue
+		}
+		d := time.Duration(at-l.active[i].Load()) - l.timeout
+		if d < 0 {
+			early++
+		}
+		late = append(late, d)
+	}
+	slices.Sort(late)
+	return early, lost, late
 }

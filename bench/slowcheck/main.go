@@ -1,176 +1,273 @@
-// Slowcheck reports which slow clients can hold a server. It makes one connection for each case,
-// such as a header that never ends, and reports how the server ended it and when, or that it
-// didn't. Beside these there are controls: honest clients that are slow, and that it must serve.
+// Slowcheck reports which slow clients can hold a server. It makes one connection for each
+// way of being slow, such as a header that never ends, and reports how and when the server
+// ended it, or that it didn't. Beside these there are honest clients that are slow for a
+// good reason, and that a server must not end.
 //
 //	go -C bench run ./slowcheck -target https://127.0.0.1:8443 -post /upload -large /film
-//	go -C bench run ./slowcheck -target http://127.0.0.1:8080 -protocol h1,ws -ws /chat -give-up 90s
-//	go -C bench run ./slowcheck -field -json
+//	go -C bench run ./slowcheck -target http://127.0.0.1:8080 -load 2000
+//	go -C bench run ./slowcheck -compare
 //
-// It isn't a load test: some ninety connections send a few bytes a second. With -at-once 1 there
-// is one connection at a time. If the server isn't on this machine, -mine has to confirm that it
-// is yours.
+// It isn't a load test: some sixty connections send a few bytes per second. With -load, a
+// crowd of slow clients holds the server while honest clients make requests. If the server
+// isn't on this machine, -mine has to confirm that it is yours.
 package main
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/field"
 	"github.com/idlewheel/idlewheel/bench/internal/machine"
 	"github.com/idlewheel/idlewheel/bench/internal/program"
-	"github.com/idlewheel/idlewheel/bench/internal/slow"
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+	"github.com/idlewheel/idlewheel/bench/internal/stats"
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
-func main() {
-	newProgram(&config{}).Main()
-}
+func main() { newProgram().Main() }
 
 type config struct {
-	url, protocols string
-	mine, field    bool
-	servers        string
-	target         slow.Target
-	options        slow.Options
+	url     string
+	mine    bool
+	compare bool
+	load    int
+	giveUp  time.Duration // after which a case counts as held
+	target  target
 }
 
-func newProgram(c *config) *program.Program[*report] {
+func newProgram() *program.Program[*report] {
+	c := &config{}
 	return &program.Program[*report]{
 		Name: "slowcheck",
-		Does: "Slowcheck reports which slow clients can hold a server: one connection for each case, and honest clients that a server must not end.",
+		Does: "Slowcheck reports which slow clients can hold a server: one connection for each way of being\nslow, and honest clients that a server must not end.",
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&c.url, "target", "", "the `URL` of your server: http://, https:// or tcp:// with a host and a port")
-			fs.StringVar(&c.protocols, "protocol", "", "only cases of these, with commas between them: "+strings.Join(slow.Protocols(), ", "))
-			fs.DurationVar(&c.options.GiveUp, "give-up", 90*time.Second, "a case that the server has not ended by then is held; longer than your longest limit")
-			fs.IntVar(&c.options.AtOnce, "at-once", 0, "how many cases to try at a time; 1 for one after the other, 0 for all")
-			fs.StringVar(&c.target.Get, "get", "/", "a `path` with a small answer")
-			fs.StringVar(&c.target.Post, "post", "", "a `path` that reads a body")
-			fs.StringVar(&c.target.Large, "large", "", "a `path` with an answer of at least 16 MB")
-			fs.StringVar(&c.target.Stream, "stream", "", "a `path` whose answer begins at once, and then is silent for a minute, as Server-Sent Events may be")
-			fs.StringVar(&c.target.WS, "ws", "", "the `path` of a WebSocket that the server does not close by itself")
-			fs.StringVar(&c.target.GRPC, "grpc", "", "a `method` with streams in both directions, /package.Service/Method")
-			fs.BoolVar(&c.target.MQTT, "mqtt", false, "the target is a broker of MQTT")
+			fs.StringVar(&c.url, "target", "", "the `URL` of your server: http:// or https:// with a host and a port")
+			fs.DurationVar(&c.giveUp, "give-up", 90*time.Second, "a client that the server has not ended by then holds it; longer than your longest limit")
+			fs.StringVar(&c.target.get, "get", "/", "a `path` with a small answer")
+			fs.StringVar(&c.target.post, "post", "", "a `path` that reads a body")
+			fs.StringVar(&c.target.large, "large", "", "a `path` with an answer of at least 16 MB")
+			fs.StringVar(&c.target.stream, "stream", "", "a `path` whose answer begins at once, and then is silent for a minute, as Server-Sent Events may be")
+			fs.IntVar(&c.load, "load", 0, "instead, how many slow clients hold the server while honest ones make requests")
 			fs.BoolVar(&c.mine, "mine", false, "confirms that a target on another machine is yours")
-			fs.BoolVar(&c.field, "field", false, "instead of a target, try the servers of the field, all at once, which are started here")
-			fs.StringVar(&c.servers, "servers", "", "only these of the field, with commas between them: "+strings.Join(field.Names(), ", "))
+			fs.BoolVar(&c.compare, "compare", false, "instead of a target, try servers that are started here: "+strings.Join(contestants(), ", "))
 		},
 		Check: c.check,
-		More: func(w io.Writer) {
-			fmt.Fprintln(w, "The cases. A * marks an honest client:")
-			for _, k := range slow.Cases() {
-				if k.Control() {
-					table.Entry(w, k.Name, fmt.Sprintf("* %s: %s", k.Does, k.Reason), 26)
-				} else {
-					table.Entry(w, k.Name, fmt.Sprintf("%s. Limit: %s", k.Does, k.Limit), 26)
-				}
-			}
-		},
-		Exits: "Exit status: 0 if no case was held, except harmless ones, and no honest client was cut; 1 otherwise, with -field only for servers with idlewheel; 2 if nothing could be tried, 130 after Ctrl-C.",
 		Begin: func() string {
-			if c.field {
-				return fmt.Sprintf("slowcheck: the servers of the field, all at once, at most %v", c.options.Longest(len(c.cases())))
-			}
-			return fmt.Sprintf("slowcheck: %s, %d cases, at most %v", c.url, len(c.cases()), c.options.Longest(len(c.cases())))
+			return fmt.Sprintf("slowcheck: %s, at most %v", cmp.Or(c.url, "servers of this machine"), c.giveUp+drainTime)
 		},
 		Run: c.run,
-		Files: []program.File[*report]{
-			{Flag: "html", Usage: "write a page to this `file`, too", Write: writePage},
-		},
 	}
 }
 
-func (c *config) cases() []slow.Case { return slow.Cases(split(c.protocols)...) }
-
-func split(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-// check checks the flags.
 func (c *config) check() error {
-	for _, p := range split(c.protocols) {
-		if !slices.Contains(slow.Protocols(), p) {
-			return fmt.Errorf("-protocol is %q; it must be some of %s", p, strings.Join(slow.Protocols(), ", "))
-		}
-	}
-	for _, s := range split(c.servers) {
-		if !slices.Contains(field.Names(), s) {
-			return fmt.Errorf("-servers is %q; it must be some of %s", s, strings.Join(field.Names(), ", "))
-		}
-	}
 	err := cmp.Or(
-		program.Within("give-up", c.options.GiveUp, 5*time.Second, 10*time.Minute, ", or no limit would have passed"),
-		program.Within("at-once", c.options.AtOnce, 0, 100, ""),
+		program.Within("give-up", c.giveUp, 5*time.Second, 10*time.Minute, ", or no limit would have passed"),
+		program.Within("load", c.load, 0, 50_000, "; 0 is for one of each"),
 	)
-	if err != nil {
-		return err
-	}
 	switch {
-	case c.field && c.url != "":
-		return errors.New("-field and -target exclude each other; leave one out")
-	case c.field:
-		return nil
+	case err != nil || c.compare && c.url == "":
+		return err
+	case c.compare:
+		return fmt.Errorf("-compare and -target exclude each other; leave one out")
 	case c.url == "":
-		return errors.New("-target is missing; it is the URL of your server")
+		return fmt.Errorf("-target is missing; it is the URL of your server")
 	}
-	t, err := slow.ParseTarget(c.url)
-	if err != nil {
-		return fmt.Errorf("-target: %w", err)
-	}
-	for name, path := range map[string]string{"get": c.target.Get, "post": c.target.Post, "large": c.target.Large, "stream": c.target.Stream, "ws": c.target.WS, "grpc": c.target.GRPC} {
+	for name, path := range map[string]string{"get": c.target.get, "post": c.target.post, "large": c.target.large, "stream": c.target.stream} {
 		if path != "" && path[0] != '/' {
 			return fmt.Errorf("-%s is %q; it must begin with a slash", name, path)
 		}
 	}
-	c.target.Scheme, c.target.Address, c.target.Host, c.target.Protocols = t.Scheme, t.Address, t.Host, split(c.protocols)
-	if !t.IsLoopback() && !c.mine {
+	if err := c.target.parse(c.url); err != nil {
+		return err
+	}
+	if !c.target.isLoopback() && !c.mine {
 		return fmt.Errorf("-target is %s, which is no loopback address; say -mine if the server is yours, and leave others alone", c.url)
+	}
+	if c.load > 0 {
+		return machine.Enough("load", c.load, 1, 200)
 	}
 	return nil
 }
 
-// run tries the target, or the field.
-func (c *config) run(ctx context.Context, _ io.Writer) (*report, error) {
-	if !c.field {
-		results := slow.Run(ctx, c.target, c.options, c.cases())
-		if r := results[0]; !slices.ContainsFunc(results, slow.Result.Tried) && ctx.Err() == nil {
-			return nil, fmt.Errorf("no case could be tried on %s: %s", c.url, r.Why)
+// run tries the target, or the servers of a comparison, all at the same time.
+func (c *config) run(ctx context.Context, show func(string, ...any)) (*report, error) {
+	r := &report{Machine: machine.Here("github.com/valyala/fasthttp")}
+	if !c.compare {
+		tried := tried{Name: c.url, ours: true}
+		if c.load > 0 {
+			tried.Results, tried.Load = c.attack(ctx)
+		} else {
+			tried.Results = tryAll(ctx, c.target, c.giveUp, cases())
 		}
-		return &report{Servers: []tried{{Name: c.url, Results: results}}, failIf: func(string) bool { return true }}, ctx.Err()
+		if r := tried.Results[0]; !slices.ContainsFunc(tried.Results, result.tried) && ctx.Err() == nil {
+			return nil, fmt.Errorf("nothing could be tried on %s: %s", c.url, r.Why)
+		}
+		r.Servers = append(r.Servers, tried)
+		return r, ctx.Err()
 	}
-	r := &report{Machine: new(machine.Take(ctx)), failIf: field.IsOurs}
-	var mu sync.Mutex
+	all := make([]tried, len(contestants()))
 	var running sync.WaitGroup
-	servers := field.Servers()
-	all := make([]*tried, len(servers))
-	for i, s := range servers {
-		if only := split(c.servers); len(only) > 0 && !slices.Contains(only, s.Name) {
-			continue
-		}
+	for i, name := range contestants() {
 		running.Go(func() {
-			target, stop, err := s.Start()
+			all[i] = tried{Name: name, ours: strings.HasPrefix(name, "idle")}
+			s, err := startContestant(name)
 			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				r.Missing = append(r.Missing, fmt.Sprintf("%s: %v", s.Name, err))
+				all[i].Missing = err.Error()
 				return
 			}
-			defer stop()
-			all[i] = &tried{s.Name, s.Config, s.Version(), slow.Run(ctx, target, c.options, c.cases())}
+			defer s.stop()
+			all[i].Config, all[i].Results = s.config, tryAll(ctx, s.target, c.giveUp, cases())
 		})
 	}
 	running.Wait()
-	for _, s := range all {
-		if s != nil {
-			r.Servers = append(r.Servers, *s)
+	r.Servers = all
+	return r, ctx.Err()
+}
+
+// A load is how honest clients fared beside slow ones.
+type load struct {
+	Slow   int           `json:"slow_clients"`
+	Served int           `json:"requests_served"` // of honest clients
+	Failed int           `json:"requests_failed"`
+	MS     stats.Summary `json:"answer_ms"`
+}
+
+// attack holds the target with slow clients of all kinds that a server doesn't end at once,
+// while ten honest ones make a request every 100 ms, each over a new connection, from when
+// the slow ones are there.
+func (c *config) attack(ctx context.Context) ([]result, *load) {
+	kinds := slices.DeleteFunc(cases(), func(k slowCase) bool { return k.honest || k.soon || c.target.lacks(k) != "" })
+	crowd := make([]slowCase, c.load)
+	for i := range crowd {
+		crowd[i] = kinds[i%len(kinds)]
+	}
+	attacking, peace := context.WithCancel(ctx)
+	defer peace()
+	asking, enough := context.WithTimeout(ctx, c.giveUp-2*time.Second)
+	defer enough()
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: server.ClientTLS()}}
+	l := &load{Slow: c.load}
+	var took stats.Spread
+	var mu sync.Mutex
+	var honest sync.WaitGroup
+	for range 10 {
+		honest.Go(func() {
+			for ok := program.Sleep(asking, 2*time.Second); ok; ok = program.Sleep(asking, 100*time.Millisecond) {
+				begun := time.Now()
+				resp, err := client.Get(c.url + c.target.get)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				mu.Lock()
+				if err != nil || resp.StatusCode >= 400 {
+					l.Failed++
+				} else {
+					l.Served++
+					took.Add(time.Since(begun))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	results := tryAll(attacking, c.target, c.giveUp, crowd)
+	enough()
+	honest.Wait()
+	l.MS = took.Summary()
+	return results, l
+}
+
+// A report is what -json prints.
+type report struct {
+	Machine machine.Machine `json:"machine"`
+	Servers []tried         `json:"servers"`
+}
+
+type tried struct {
+	Name    string   `json:"name"`
+	Config  string   `json:"config,omitempty"`  // in a sentence
+	Missing string   `json:"missing,omitempty"` // why it could not be started here
+	Results []result `json:"results"`
+	Load    *load    `json:"load,omitempty"`
+
+	ours bool // a client that holds it is a failure
+}
+
+// Status is the exit status.
+func (r *report) Status() int {
+	for _, s := range r.Servers {
+		if s.ours && (slices.ContainsFunc(s.Results, result.bad) || s.Load != nil && s.Load.Failed > 0) {
+			return program.Fail
 		}
 	}
-	return r, ctx.Err()
+	return program.Pass
+}
+
+// Table writes r for people.
+func (r *report) Table(w io.Writer) {
+	fmt.Fprintln(w, r.Machine)
+	for _, s := range r.Servers {
+		s.table(w)
+	}
+	if len(r.Servers) == 1 {
+		return
+	}
+	rows := [][]string{{"server", "ended", "held", "honest ones served", "cut"}}
+	for _, s := range r.Servers {
+		n := s.counts()
+		rows = append(rows, []string{s.Name, fmt.Sprint(n[ended]), fmt.Sprint(n[held]), fmt.Sprint(n[served]), fmt.Sprint(n[cut])})
+	}
+	table.Write(w, "Which slow clients each server ended, and which honest ones it served", rows...)
+}
+
+// table has a row for each case that was tried, and says what the others lack.
+func (s *tried) table(w io.Writer) {
+	if s.Missing != "" {
+		fmt.Fprintf(w, "\n%s was not tried: %s\n", s.Name, s.Missing)
+		return
+	}
+	n := s.counts()
+	if l := s.Load; l != nil {
+		fmt.Fprintf(w, "\nOf %s slow clients the server ended %s, and %s held it to the end. Of the honest requests %s were served, median %v ms, p99 %v ms, and %s failed.\n",
+			table.Group(l.Slow), table.Group(n[ended]), table.Group(n[held]), table.Group(l.Served), l.MS.P50, l.MS.P99, table.Group(l.Failed))
+		return
+	}
+	rows := [][]string{{"client", "outcome", "after s", "what it does, and what should end it"}}
+	untried := map[string][]string{} // by why
+	for _, r := range s.Results {
+		if !r.tried() {
+			untried[r.Why] = append(untried[r.Why], r.Name)
+			continue
+		}
+		after, what := "", r.Does+": "+r.Limit
+		if r.After > 0 {
+			after = fmt.Sprintf("%.1f", r.After)
+		}
+		if r.honest {
+			what = "honest: " + r.Does
+		}
+		rows = append(rows, []string{r.Name, strings.TrimSpace(r.Outcome + " " + r.By), after, what})
+	}
+	table.Write(w, s.Name+" "+s.Config, rows...)
+	for _, why := range slices.Sorted(maps.Keys(untried)) {
+		fmt.Fprintf(w, "Not tried, because %s: %s.\n", why, strings.Join(untried[why], ", "))
+	}
+	fmt.Fprintf(w, "%d slow clients were ended, %d held the server; %d honest ones were served, %d cut.\n", n[ended], n[held], n[served], n[cut])
+}
+
+// counts returns how many results have which outcome.
+func (s *tried) counts() map[string]int {
+	n := map[string]int{}
+	for _, r := range s.Results {
+		n[r.Outcome]++
+	}
+	return n
 }

@@ -1,5 +1,5 @@
-// Package child starts this program again as other processes, which play roles:
-// a server under test, for one. Parent and child send each other JSON values.
+// Package child starts this program again as other processes, which play roles: a server under
+// test, for one. Parent and child send each other JSON values.
 //
 //	func main() {
 //		child.Main(map[string]child.Role{"server": serve})
@@ -19,24 +19,23 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
-	"sync"
 	"time"
 )
 
 const (
-	// roleEnv tells a child its role.
-	roleEnv = "IDLEWHEEL_BENCH_ROLE"
+	roleEnv = "IDLEWHEEL_BENCH_ROLE" // tells a child its role
 
-	// mark begins each value that a child sends, as in RFC 7464. What is not
-	// marked was printed by a library, some of which log to stdout.
+	// mark begins each value that a child sends, as in RFC 7464. What isn't marked was printed
+	// by a library, some of which log to stdout.
 	mark = "\x1e"
+
+	stopTime = 10 * time.Second // how long a child may take to end
 )
 
 // A Role is what a child does. The child ends when it returns.
 type Role func(p *Parent) error
 
-// Main plays the role of this process and ends it, if it is a child. Else it
-// returns at once.
+// Main plays the role of this process and ends it, if it is a child. Otherwise it returns at once.
 func Main(roles map[string]Role) {
 	name := os.Getenv(roleEnv)
 	if name == "" {
@@ -45,7 +44,7 @@ func Main(roles map[string]Role) {
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches parent and children alike, and the parent still needs them
 	err := fmt.Errorf("there is no role %q", name)
 	if role := roles[name]; role != nil {
-		err = role(&Parent{in: json.NewDecoder(os.Stdin)})
+		err = role(&Parent{json.NewDecoder(os.Stdin)})
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -55,31 +54,19 @@ func Main(roles map[string]Role) {
 }
 
 // A Parent is the process that has started this one.
-type Parent struct {
-	in *json.Decoder
-	mu sync.Mutex
-}
+type Parent struct{ in *json.Decoder }
 
-// Hear takes the next value from the parent. The first is the order that Start
-// was given. It fails when the parent has stopped the child, or is gone.
+// Hear takes the next value from the parent. The first is the order that Start was given. It
+// fails when the parent has stopped the child, or is gone.
 func (p *Parent) Hear(v any) error { return p.in.Decode(v) }
 
-// Tell sends a value to the parent. Any goroutine may call it.
+// Tell sends a value to the parent. Only one goroutine may call it.
 func (p *Parent) Tell(v any) error {
 	text, err := json.Marshal(v)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = fmt.Fprintf(os.Stdout, "%s%s\n", mark, text)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, err = fmt.Fprintf(os.Stdout, "%s%s\n", mark, text)
 	return err
-}
-
-// Wait returns when the parent has stopped the child, or is gone.
-func (p *Parent) Wait() {
-	for p.in.Decode(new(json.RawMessage)) == nil {
-	}
 }
 
 // Options say how a child is started.
@@ -106,9 +93,8 @@ func Start(role string, order any, o Options) (*Child, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	cmd.Stderr = os.Stderr
-	if o.Stderr != nil {
-		cmd.Stderr = o.Stderr
+	if cmd.Stderr = o.Stderr; o.Stderr == nil {
+		cmd.Stderr = os.Stderr
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -136,8 +122,7 @@ func Start(role string, order any, o Options) (*Child, error) {
 		close(c.ended)
 	}()
 	if err := c.Tell(order); err != nil {
-		c.Stop()
-		return nil, fmt.Errorf("giving the %s process its order: %w", role, err)
+		return nil, fmt.Errorf("giving the %s process its order: %w", role, errors.Join(err, c.Stop()))
 	}
 	return c, nil
 }
@@ -148,7 +133,7 @@ func (c *Child) Pid() int { return c.cmd.Process.Pid }
 // Tell sends a value to the child.
 func (c *Child) Tell(v any) error { return json.NewEncoder(c.stdin).Encode(v) }
 
-// ErrEnded is that there is no value as the child has ended.
+// ErrEnded is that there is no value because the child has ended.
 var ErrEnded = errors.New("the process has ended")
 
 // Hear takes the next value from the child.
@@ -164,15 +149,9 @@ func (c *Child) Hear(v any) error {
 	}
 }
 
-// Close has the child's Hear and Wait return, and does not wait for its end.
-func (c *Child) Close() { c.stdin.Close() }
-
-// stopTime is how long a child may take to end.
-const stopTime = 10 * time.Second
-
 // Stop ends the process, and returns an error if it did not end well.
 func (c *Child) Stop() error {
-	c.Close()
+	c.stdin.Close()
 	select {
 	case <-c.ended:
 		return c.err
@@ -184,7 +163,7 @@ func (c *Child) Stop() error {
 
 // Kill ends the process at once.
 func (c *Child) Kill() {
-	c.Close()
+	c.stdin.Close()
 	_ = c.cmd.Process.Kill() // fails only if it has ended
 	<-c.ended
 }

@@ -1,59 +1,50 @@
-// Package machine tells where, and of what, figures are.
+// Package machine describes the machine that figures are from, and tells what processes
+// use of it.
 package machine
 
 import (
-	"context"
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// A Where is, in short, where figures are from.
-type Where struct {
-	GoVersion string `json:"go_version"`
-	Platform  string `json:"platform"`
-	CPUs      int    `json:"cpus"` // that Go uses
-}
-
-// Here returns where this process runs.
-func Here() Where {
-	return Where{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, runtime.GOMAXPROCS(0)}
-}
-
-// A Machine is where and of what the figures of a run are.
+// A Machine is where and when figures were measured, and of what.
 type Machine struct {
-	CPU      string            `json:"cpu"`
-	Cores    int               `json:"cores"`
-	OS       string            `json:"os"`
-	Arch     string            `json:"arch"`
-	Release  string            `json:"release"` // of the system
-	Go       string            `json:"go"`
-	Commit   string            `json:"commit"`
-	Modified bool              `json:"modified"` // there is something that the commit does not have
-	Date     string            `json:"date"`
-	Modules  map[string]string `json:"modules"` // versions of what idlewheel is compared with, or runs in
+	CPU     string            `json:"cpu"`
+	Cores   int               `json:"cores"`
+	System  string            `json:"system"` // such as linux/amd64 6.18.44
+	Go      string            `json:"go"`
+	Commit  string            `json:"commit"` // with + at its end if the tree had changes
+	Date    string            `json:"date"`
+	Modules map[string]string `json:"modules,omitempty"` // versions of what idlewheel is compared with, or runs in
 }
 
-// Unknown stands for what the system does not tell, as those without /proc.
-const Unknown = "not known here"
-
-// Take describes this machine, with the versions of the modules in this program
-// that have the given paths.
-func Take(ctx context.Context, modules ...string) Machine {
+// Here describes this machine, with the versions of the given modules in this program.
+func Here(modules ...string) Machine {
 	m := Machine{
-		CPU: fieldOf("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(),
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Release: Unknown,
-		Go: runtime.Version(), Date: time.Now().UTC().Format(time.DateOnly),
-		Commit: Unknown, Modules: map[string]string{},
+		CPU: "unknown", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Go: runtime.Version(), Date: time.Now().UTC().Format(time.DateOnly), Commit: "unknown", Modules: map[string]string{},
 	}
-	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Release = strings.TrimSpace(string(text))
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if name, ok := strings.CutPrefix(line, "model name\t: "); ok {
+			m.CPU = strings.TrimSpace(name)
+			break
+		}
+	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.System += " " + strings.TrimSpace(string(release))
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
@@ -62,48 +53,82 @@ func Take(ctx context.Context, modules ...string) Machine {
 			}
 		}
 	}
-	// "go run" does not note the commit in the program. The results, one of which is
-	// about to be written, are no changes of what is measured.
-	if hash, err := git(ctx, "rev-parse", "--short=12", "HEAD"); err == nil {
-		changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results")
-		m.Commit, m.Modified = hash, err != nil || changes != ""
+	// "go run" doesn't note the commit in the program. A result that is about to be
+	// written is no change of what is measured.
+	if hash, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
+		m.Commit = strings.TrimSpace(string(hash))
+		changes, _ := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)bench/results").Output()
+		if len(changes) > 0 {
+			m.Commit += "+"
+		}
 	}
 	return m
 }
 
-func git(ctx context.Context, args ...string) (output string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "git", args...).Output()
-	return strings.TrimSpace(string(out)), err
-}
-
-// Facts are what a reader must know of m, as names and values. The modules are
-// called as modules says.
-func (m Machine) Facts(modules string) [][2]string {
-	state := ""
-	if m.Modified {
-		state = ", with changes that are not committed"
-	}
-	var all []string
+// String describes m in a line or two.
+func (m Machine) String() string {
+	text := fmt.Sprintf("%d cores of %s, %s, %s, commit %s, %s", m.Cores, m.CPU, m.System, m.Go, m.Commit, m.Date)
 	for _, path := range slices.Sorted(maps.Keys(m.Modules)) {
-		all = append(all, path+" "+m.Modules[path])
+		text += fmt.Sprintf("; %s %s", path, m.Modules[path])
 	}
-	return [][2]string{
-		{"machine", fmt.Sprintf("%d cores of %s", m.Cores, m.CPU)},
-		{"system", fmt.Sprintf("%s/%s %s, %s", m.OS, m.Arch, m.Release, m.Go)},
-		{"idlewheel", "commit " + m.Commit + state},
-		{modules, strings.Join(all, ", ")},
-	}
+	return text
 }
 
-// fieldOf returns what a file of lines "name: value" has for a name.
-func fieldOf(file, name string) string {
-	text, _ := os.ReadFile(file)
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
+// A Usage is how the threads of a process have run, as the scheduler counts it. The time
+// is exact to the nanosecond, and hardly depends on what else the machine does.
+type Usage struct {
+	CPU      time.Duration
+	Switches int // context switches: how often a thread was given a core
+}
+
+// During returns how a process has run while do did something. It needs Linux.
+func During(pid int, do func() error) (Usage, error) {
+	before, err := usageOf(pid)
+	if err != nil {
+		return Usage{}, err
 	}
-	return Unknown
+	if err := do(); err != nil {
+		return Usage{}, err
+	}
+	after, err := usageOf(pid)
+	return Usage{after.CPU - before.CPU, after.Switches - before.Switches}, err
+}
+
+// usageOf adds up what schedstat says of the threads of a process. Its three numbers are
+// for how many ns a thread has run, for how many it has waited for a core, and how often
+// it was given one.
+func usageOf(pid int) (sum Usage, err error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return Usage{}, err
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(filepath.Join(dir, thread.Name(), "schedstat"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has just ended
+		}
+		var ran, waited time.Duration
+		var switches int
+		if err == nil {
+			_, err = fmt.Fscan(bytes.NewReader(stat), &ran, &waited, &switches)
+		}
+		if err != nil {
+			return Usage{}, fmt.Errorf("schedstat of thread %s: %w", thread.Name(), err)
+		}
+		sum.CPU += ran
+		sum.Switches += switches
+	}
+	return sum, nil
+}
+
+// Enough returns an error that says what to do if the value of a flag asks for more
+// descriptors than a process may have: so many for each, and some besides.
+func Enough(flag string, value, each, besides int) error {
+	need, limit := uint64(value)*uint64(each)+uint64(besides), Descriptors()
+	if need <= limit {
+		return nil
+	}
+	return fmt.Errorf("-%s is %d, which takes %d descriptors, but the limit of a process is %d; raise it with \"ulimit -n %d\", or use -%s %d",
+		flag, value, need, limit, need, flag, max(0, int(limit)-besides)/each)
 }

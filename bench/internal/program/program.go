@@ -1,5 +1,5 @@
-// Package program is the frame of a benchmark: flags and help, the output as a
-// table or as JSON, files besides, and the exit status.
+// Package program is the frame of a benchmark: flags, the output as a table or as
+// JSON, and the exit status.
 package program
 
 import (
@@ -14,49 +14,36 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
 // The exit statuses.
 const (
 	Pass        = 0
-	Fail        = 1   // what was tested is not as it has to be
-	Trouble     = 2   // it could not be run as asked
+	Fail        = 1   // a check failed
+	Trouble     = 2   // the program couldn't run as asked
 	Interrupted = 130 // as a shell reports Ctrl-C
 )
 
-// A Result is what a run has found. With -json it is written as JSON.
+// A Result is what a run has found. With -json or -o it is written as JSON.
 type Result interface {
 	Table(w io.Writer)
 	Status() int
 }
 
-// A Program is a benchmark whose results are of type R.
+// A Program is a benchmark with results of type R.
 type Program[R Result] struct {
-	Name   string
-	Does   string              // the first lines of its help
-	Flags  func(*flag.FlagSet) // defines its flags; -json and those of Files come on top
-	Check  func() error        // checks the flags, and names the flag and its value
-	More   func(w io.Writer)   // writes help that follows the flags; may be nil
-	Exits  string              // the last lines of its help, on exit statuses
-	Begin  func() string       // what is about to be done; written before the table
-	Run    func(ctx context.Context, stderr io.Writer) (R, error)
-	Files  []File[R]
-	asJSON bool
+	Name  string
+	Does  string              // the first lines of its help
+	Flags func(*flag.FlagSet) // defines its flags; -json and -o come on top
+	Check func() error        // checks the flags; its error names the flag and the value
+	Begin func() string       // what is about to happen, written before the table
+
+	// Run may call show to report its progress, which is shown on a terminal only.
+	Run func(ctx context.Context, show func(format string, args ...any)) (R, error)
 }
 
-// A File is written besides, if its flag names one.
-type File[R Result] struct {
-	Flag, Usage string
-	Write       func(w io.Writer, r R) error
-
-	name string
-	file *os.File
-}
-
-// Main runs p with the arguments and the standard streams of the process, and
-// ends the process. Ctrl-C cancels the context of p.Run; the second one kills.
+// Main runs p with the arguments and the standard streams of the process, and ends the
+// process. The first Ctrl-C cancels the context of p.Run, and the second one kills.
 func (p *Program[R]) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -67,16 +54,28 @@ func (p *Program[R]) Main() {
 
 // Invoke runs p with the given arguments, and returns the exit status.
 func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := p.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		p.help(stdout)
+	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // an error is reported below, without a page of help after it
+	p.Flags(fs)
+	asJSON := fs.Bool("json", false, "write one JSON object to stdout, and nothing else")
+	out := fs.String("o", "", "also write the JSON object to this `file`")
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(stdout, "%s\n\nusage: go -C bench run ./%s [flags]\n\n", p.Does, p.Name)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
 		return Pass
+	case err == nil && fs.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
+	case err == nil:
+		err = p.Check()
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v (-h lists the flags)\n", p.Name, err)
 		return Trouble
 	}
-	r, err := p.run(ctx, stdout, stderr)
+	r, err := p.run(ctx, *asJSON, *out, stdout, stderr)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", p.Name)
@@ -88,16 +87,56 @@ func (p *Program[R]) Invoke(ctx context.Context, args []string, stdout, stderr i
 	return r.Status()
 }
 
-// Parse sets the flags, and checks them. Its error names a flag and its value.
-func (p *Program[R]) Parse(args []string) error {
-	fs := p.flags()
-	if err := fs.Parse(args); err != nil {
-		return err
+// run creates the file before the work, so that the work isn't in vain.
+func (p *Program[R]) run(ctx context.Context, asJSON bool, out string, stdout, stderr io.Writer) (r R, err error) {
+	file := io.Discard
+	if out != "" {
+		f, err := os.Create(out)
+		if err != nil {
+			return r, fmt.Errorf("-o is %q; it must be a file that can be written: %w", out, err)
+		}
+		defer f.Close()
+		file = f
 	}
-	if fs.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; all arguments are flags", fs.Arg(0))
+	if !asJSON {
+		fmt.Fprintln(stdout, p.Begin())
 	}
-	return p.Check()
+	show, clear := progress(stderr)
+	r, err = p.Run(ctx, show)
+	clear()
+	if err != nil {
+		return r, err
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return r, err
+	}
+	text = append(text, '\n')
+	if asJSON {
+		stdout.Write(text)
+	} else {
+		r.Table(stdout)
+	}
+	_, err = file.Write(text)
+	return r, err
+}
+
+// progress returns functions that show a line on w, and that take it away again. They
+// do nothing unless w is a terminal.
+func progress(w io.Writer) (show func(format string, args ...any), clear func()) {
+	f, ok := w.(*os.File)
+	if ok {
+		info, err := f.Stat()
+		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if !ok {
+		return func(string, ...any) {}, func() {}
+	}
+	const width = 79 // a longer line would wrap
+	show = func(format string, args ...any) {
+		fmt.Fprintf(w, "\r\x1b[K%.*s", width, fmt.Sprintf(format, args...))
+	}
+	return show, func() { show("") }
 }
 
 // Sleep waits, and reports whether ctx is not done.
@@ -113,77 +152,11 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Within returns an error if the value of a flag is not in the range from least
-// to most. The error ends with why.
+// Within returns an error if the value of a flag isn't in the range from least to most.
+// The error ends with why.
 func Within[T cmp.Ordered](flag string, value, least, most T, why string) error {
 	if !(value >= least && value <= most) { // also if it is not a number
 		return fmt.Errorf("-%s is %v; it must be %v to %v%s", flag, value, least, most, why)
 	}
 	return nil
-}
-
-func (p *Program[R]) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // Invoke reports the error, without a page of help after it
-	fs.Usage = func() {}
-	p.Flags(fs)
-	fs.BoolVar(&p.asJSON, "json", false, "write one JSON object to stdout, and nothing else")
-	for i := range p.Files {
-		fs.StringVar(&p.Files[i].name, p.Files[i].Flag, "", p.Files[i].Usage)
-	}
-	return fs
-}
-
-// run creates the files before the work, so that it is not in vain, and writes
-// them after it.
-func (p *Program[R]) run(ctx context.Context, stdout, stderr io.Writer) (r R, err error) {
-	for i := range p.Files {
-		f := &p.Files[i]
-		if f.name == "" {
-			continue
-		}
-		if f.file, err = os.Create(f.name); err != nil {
-			return r, fmt.Errorf("-%s is %q; it must be a file that can be written: %w", f.Flag, f.name, err)
-		}
-		defer f.file.Close()
-	}
-	if !p.asJSON {
-		table.Paragraph(stdout, p.Begin())
-	}
-	if r, err = p.Run(ctx, stderr); err != nil {
-		return r, err
-	}
-	if p.asJSON {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", " ")
-		err = e.Encode(r)
-	} else {
-		r.Table(stdout)
-	}
-	for _, f := range p.Files {
-		if f.file != nil {
-			err = errors.Join(err, f.Write(f.file, r), f.file.Close())
-		}
-	}
-	return r, err
-}
-
-func (p *Program[R]) help(w io.Writer) {
-	table.Paragraph(w, p.Does)
-	fmt.Fprintf(w, "\nusage: go -C bench run ./%s [flags]\n\n", p.Name)
-	p.flags().VisitAll(func(f *flag.Flag) {
-		kind, text := flag.UnquoteUsage(f)
-		if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
-			kind = ""
-		}
-		if f.DefValue != "" && f.DefValue != "false" {
-			text += " (default " + f.DefValue + ")"
-		}
-		table.Entry(w, "-"+f.Name+" "+kind, text, 22)
-	})
-	if p.More != nil {
-		fmt.Fprintln(w)
-		p.More(w)
-	}
-	table.Paragraph(w, "\n"+p.Exits)
 }

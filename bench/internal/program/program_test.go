@@ -25,27 +25,16 @@ func (c count) Status() int { return c.N % 2 }
 func counter() *Program[count] {
 	var n int
 	return &Program[count]{
-		Name: "counter", Does: "Counter counts.", Exits: "Exit status: 1 if the number is odd.",
-		Flags: func(fs *flag.FlagSet) {
-			fs.IntVar(&n, "n", 2, "to what it counts, which is explained in so many words that they do not fit a line")
-		},
-		Check: func() error {
-			if n < 0 {
-				return fmt.Errorf("-n is %d; it must not be negative", n)
-			}
-			return nil
-		},
+		Name: "counter", Does: "Counter counts.",
+		Flags: func(fs *flag.FlagSet) { fs.IntVar(&n, "n", 2, "to what it counts") },
+		Check: func() error { return Within("n", n, 0, 100, "") },
 		Begin: func() string { return "counting" },
-		Run: func(context.Context, io.Writer) (count, error) {
+		Run: func(context.Context, func(string, ...any)) (count, error) {
 			if n == 4 {
 				return count{}, errors.New("cannot count to 4")
 			}
 			return count{n}, nil
 		},
-		Files: []File[count]{{Flag: "out", Usage: "also write it to this `file`", Write: func(w io.Writer, c count) error {
-			_, err := fmt.Fprint(w, c.N)
-			return err
-		}}},
 	}
 }
 
@@ -59,9 +48,10 @@ func TestInvoke(t *testing.T) {
 		{"-n 3", Fail, "counting\nn is 3\n", ""},
 		{"-json", Pass, "{\n \"n\": 2\n}\n", ""},
 		{"-n 4", Trouble, "counting\n", "counter: cannot count to 4\n"},
-		{"-n -1", Trouble, "", "counter: -n is -1; it must not be negative (-h lists the flags)\n"},
+		{"-n -1", Trouble, "", "counter: -n is -1; it must be 0 to 100 (-h lists the flags)\n"},
 		{"-n x", Trouble, "", "counter: invalid value \"x\" for flag -n: parse error (-h lists the flags)\n"},
 		{"5", Trouble, "", "counter: unexpected argument \"5\"; all arguments are flags (-h lists the flags)\n"},
+		{"-o /", Trouble, "", "counter: -o is \"/\"; it must be a file that can be written: open /: is a directory\n"},
 	} {
 		var out, errs bytes.Buffer
 		status := counter().Invoke(context.Background(), strings.Fields(c.args), &out, &errs)
@@ -71,25 +61,16 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
+func TestHelpAndFile(t *testing.T) {
 	var out, errs bytes.Buffer
-	if status := counter().Invoke(context.Background(), []string{"-h"}, &out, &errs); status != Pass || errs.Len() > 0 {
-		t.Errorf("status %d, %q", status, errs.String())
+	if status := counter().Invoke(context.Background(), []string{"-h"}, &out, &errs); status != Pass || !strings.Contains(out.String(), "go -C bench run ./counter") || !strings.Contains(out.String(), "-n int") {
+		t.Errorf("status %d, %s%s", status, &out, &errs)
 	}
-	for _, want := range []string{"Counter counts.", "go -C bench run ./counter", "-n int", "(default 2)", "-out file", "1 if the number is odd"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in:\n%s", want, &out)
-		}
-	}
-}
-
-func TestFiles(t *testing.T) {
-	var out, errs bytes.Buffer
 	name := filepath.Join(t.TempDir(), "n")
-	if status := counter().Invoke(context.Background(), []string{"-out", name}, &out, &errs); status != Pass {
+	if status := counter().Invoke(context.Background(), []string{"-o", name}, &out, &errs); status != Pass {
 		t.Errorf("status %d, %s", status, &errs)
 	}
-	if text, err := os.ReadFile(name); err != nil || string(text) != "2" {
+	if text, err := os.ReadFile(name); err != nil || string(text) != "{\n \"n\": 2\n}\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
 }

@@ -1,27 +1,19 @@
-// Package stats compares what was measured in rounds.
+// Package stats sums up what was measured.
 package stats
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/perf/benchmath"
+
+	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
-// A Summary is how values are distributed.
-type Summary struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
-// Summarize returns the summary of values, of which there must be one.
-func Summarize(values []float64) Summary {
-	return Summary{Median: Median(values), Min: slices.Min(values), Max: slices.Max(values)}
-}
-
-// Median returns the median of values, 0 if there are none.
+// Median returns the median of values, or 0 if there are none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -34,21 +26,12 @@ func Median(values []float64) float64 {
 	return v[mid]
 }
 
-// Ratios returns the ratios within the rounds.
-func Ratios(values, to []float64) []float64 {
-	all := make([]float64, len(values))
-	for i := range values {
-		all[i] = values[i] / to[i]
-	}
-	return all
-}
-
 // An Interval is where a value lies with 95 % confidence.
 type Interval [2]float64
 
-// Confidence returns the interval of the median of values, as benchstat does: it
-// assumes nothing of how they are distributed, which takes six of them. With
-// fewer it assumes a normal distribution. It returns nil for less than two.
+// Confidence returns the interval of the median of values, as benchstat computes it: it
+// assumes nothing about their distribution, which takes six of them. With fewer it
+// assumes a normal distribution. It returns nil for fewer than two.
 func Confidence(values []float64) *Interval {
 	if len(values) < 2 {
 		return nil
@@ -61,45 +44,95 @@ func Confidence(values []float64) *Interval {
 	return &Interval{s.Lo, s.Hi}
 }
 
-// A Ratio is the median of the ratios within rounds, and where it lies with 95 %
-// confidence.
+// A Ratio is the median of the ratios within rounds, and its interval.
 type Ratio struct {
-	Median   float64
-	Interval *Interval // nil if it is not known
+	Median   float64   `json:"median"`
+	Interval *Interval `json:"interval_95,omitempty"` // nil if it isn't known
 }
 
-// RatioOf compares values with others of the same rounds. The interval is found by
-// the logarithms, as ratios are distributed more like those.
-func RatioOf(values, to []float64) Ratio {
-	all := Ratios(values, to)
-	logs := make([]float64, len(all))
-	for i, r := range all {
-		logs[i] = math.Log(r)
+// RatioOf compares values with others of the same rounds. The interval is computed of
+// the logarithms, because they are closer to a normal distribution than ratios are.
+func RatioOf(values, to []float64) *Ratio {
+	all, logs := make([]float64, len(values)), make([]float64, len(values))
+	for i := range values {
+		all[i] = values[i] / to[i]
+		logs[i] = math.Log(all[i])
 	}
-	r := Ratio{Median: Median(all)}
+	r := &Ratio{Median: Median(all)}
 	if c := Confidence(logs); c != nil {
 		r.Interval = &Interval{math.Exp(c[0]), math.Exp(c[1])}
 	}
 	return r
 }
 
-// String returns the ratio with its interval.
-func (r Ratio) String() string {
-	if r.Interval == nil {
-		return short(r.Median) + " (one round)"
+// String returns the ratio with its interval, and a ~ before it if the interval
+// contains 1, so that no difference is shown. It is "-" for nil.
+func (r *Ratio) String() string {
+	switch {
+	case r == nil:
+		return "-"
+	case r.Interval == nil:
+		return fmt.Sprintf("%.3g (one round)", r.Median)
 	}
-	return fmt.Sprintf("%s (%s to %s)", short(r.Median), short(r.Interval[0]), short(r.Interval[1]))
+	mark := ""
+	if r.Interval[0] <= 1 && r.Interval[1] >= 1 {
+		mark = "~ "
+	}
+	return fmt.Sprintf("%s%.3f (%.3f to %.3f)", mark, r.Median, r.Interval[0], r.Interval[1])
 }
 
-// short writes a ratio, a very large one with three digits.
-func short(ratio float64) string {
-	if ratio >= 10 {
-		return fmt.Sprintf("%.3g", ratio)
-	}
-	return fmt.Sprintf("%.3f", ratio)
+// A Spread collects durations. Any goroutine may use it.
+type Spread struct {
+	mu     sync.Mutex
+	all    []time.Duration
+	most   time.Duration
+	sorted bool
 }
 
-// Shows reports whether the interval shows a difference: whether it leaves out 1.
-func (r Ratio) Shows() bool {
-	return r.Interval != nil && (r.Interval[0] > 1 || r.Interval[1] < 1)
+// Add adds a duration.
+func (s *Spread) Add(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all, s.sorted = append(s.all, d), false
+	s.most = max(s.most, d)
+}
+
+// Most returns the greatest duration.
+func (s *Spread) Most() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// Count returns how many durations there are.
+func (s *Spread) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+// At returns the duration that the given percentage doesn't exceed, or 0 if there is none.
+func (s *Spread) At(percent float64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 0 {
+		return 0
+	}
+	if !s.sorted {
+		slices.Sort(s.all)
+		s.sorted = true
+	}
+	return s.all[max(0, int(math.Ceil(percent/100*float64(len(s.all))))-1)]
+}
+
+// A Summary describes a Spread, in ms.
+type Summary struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Summary returns the summary of s.
+func (s *Spread) Summary() Summary {
+	return Summary{table.Millis(s.At(50)), table.Millis(s.At(99)), table.Millis(s.Most())}
 }

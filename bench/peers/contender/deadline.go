@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/idlewheel/idlewheel/bench/internal/usage"
+	"github.com/idlewheel/idlewheel/bench/internal/machine"
 )
 
 // deadlines is the standard library's way: SetReadDeadline before each read of
@@ -28,7 +28,7 @@ func mostSockets() int {
 	if runtime.GOOS == "linux" {
 		ports = 20_000
 	}
-	return int(max(min(usage.Descriptors(), ports), 101) - 100)
+	return int(max(min(machine.Descriptors(), ports), 101) - 100)
 }
 
 func newDeadlines(n int, timeout time.Duration, expired func(int)) (Contender, error) {

@@ -31,7 +31,7 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idlehttp"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/internal/control"
+	"github.com/idlewheel/idlewheel/idle/internal/control"
 )
 
 var traced = flag.Int("traced", 100_000, "how many steps TestTracesOfServers checks")

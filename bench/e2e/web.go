@@ -1,0 +1,108 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/bench/internal/server"
+)
+
+// A webLoad is a load by net/http's client, which speaks TLS. It can cost as much as the server
+// does, so requests per second say less here than CPU time per request.
+type webLoad struct {
+	conns   []*http.ClientConn
+	streams int // of each connection, that have a request in progress
+}
+
+// streams is how many streams of a connection of HTTP/2 have a request in progress.
+const streams = 8
+
+// connectWeb opens n connections.
+func connectWeb(kind, address string, n int) (*webLoad, error) {
+	l := &webLoad{streams: 1}
+	tr := &http.Transport{TLSClientConfig: server.ClientTLS(), Protocols: new(http.Protocols)}
+	tr.Protocols.SetHTTP1(kind == server.HTTPS)
+	if kind == server.HTTP2 {
+		tr.Protocols.SetHTTP2(true)
+		l.streams = streams
+	}
+	for range n {
+		c, err := tr.NewClientConn(context.Background(), "https", address)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("connection %d: %w", len(l.conns)+1, err)
+		}
+		l.conns = append(l.conns, c)
+	}
+	return l, nil
+}
+
+func (l *webLoad) close() {
+	for _, c := range l.conns {
+		c.Close()
+	}
+}
+
+// get makes a request, and checks the answer.
+func get(c *http.ClientConn) error {
+	req, err := http.NewRequest("GET", "https://localhost/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && string(body) != server.Greeting {
+		err = fmt.Errorf("the answer is %q with status %s", body, resp.Status)
+	}
+	return err
+}
+
+// once makes a request on one connection after the other.
+func (l *webLoad) once() error {
+	for _, c := range l.conns {
+		if err := get(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *webLoad) run(d time.Duration) (turn, error) {
+	from := time.Now().Add(warmUp)
+	until := from.Add(d)
+	var done, ops atomic.Int64
+	var failed atomic.Pointer[error]
+	var asking sync.WaitGroup
+	for _, c := range l.conns {
+		for range l.streams {
+			asking.Go(func() {
+				for now := time.Now(); now.Before(until); now = time.Now() {
+					if err := get(c); err != nil {
+						failed.CompareAndSwap(nil, &err)
+						return
+					}
+					ops.Add(1)
+					if now.After(from) {
+						done.Add(1)
+					}
+				}
+			})
+		}
+	}
+	asking.Wait()
+	if err := failed.Load(); err != nil {
+		return turn{}, *err
+	}
+	return turn{opsPerS: float64(done.Load()) / time.Since(from).Seconds(), ops: int(ops.Load())}, nil
+}

@@ -1,6 +1,0 @@
-package field
-
-import "embed"
-
-//go:embed conf
-var configs embed.FS

@@ -1,0 +1,328 @@
+//go:build proof
+
+// Package browser looks at the page of idledebug with a real browser.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/idlewheel/idlewheel/adapters/idledebug"
+	"github.com/idlewheel/idlewheel/idle"
+)
+
+// TestPageInBrowser looks at a tracker with a real browser, and drains it from the page.
+// PAGE_SCREENSHOT names a file for a picture of the page.
+func TestPageInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	address, stop := serveLoad(t, 20_000)
+	b.watch(address)
+
+	b.await("all are live", `number("#live") > 15000`)
+	b.await("the census has counted them", `number("#in-60") > 0 && document.querySelectorAll("#idle-histogram .bucket").length > 1`)
+	b.await("ends appear", `document.querySelectorAll("#ends tbody tr").length > 3 && text("#reasons").includes("Heartbeat")`)
+	b.await("counts move", `text("#ended") !== "-" && number("#ended") > 0 && document.querySelector("#ended-spark .line").getAttribute("d").length > 20`)
+	b.await("the most idle are listed", `rows().length === 20 && sorted() === "idle"`)
+
+	b.press("the list is sorted by age", `th[data-sort="age"] button`, kb.Enter, `sorted() === "age" && rows().length === 20`)
+	b.press("the second page", "#following", " ", `text("#where").startsWith("2 of") && rows().length > 0`)
+	b.press("the last page", "#last", kb.Enter, `text("#where").split(" of ")[0] === text("#where").split(" of ")[1]`)
+	b.press("the first page", "#first", kb.Enter, `text("#where").startsWith("1 of") && rows().length === 20`)
+	b.press("the list is sorted by idle time", `th[data-sort="idle"] button`, " ", `sorted() === "idle"`)
+	b.await("no horizontal scroll", `document.documentElement.scrollWidth <= innerWidth`)
+	b.do("narrow", chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile))
+	b.await("none on a phone", `document.documentElement.scrollWidth <= 360`)
+	b.do("wide again", chromedp.EmulateViewport(1180, 1340))
+
+	if pictureFile() != "" {
+		b.do("something to show", chromedp.Sleep(70*time.Second))
+	}
+	b.press("a dialog opens", "#begin-drain", kb.Enter, `document.querySelector("#drain").open`)
+	b.do("over some time", chromedp.SetValue(`#drain [name="duration"]`, "25s"), chromedp.Focus(`#drain [name="duration"]`), chromedp.KeyEvent(kb.Enter))
+	b.await("the drain is under way", `!document.querySelector("#drain").open && document.querySelectorAll("#running progress").length === 1`)
+	b.await("connections end by it", `text("#reasons").includes("drain") && document.querySelector("#running progress").value > 5000`)
+	b.picture()
+	b.await("the drain has finished", `text("#running").includes("finished") && text("#live") === "0"`)
+
+	b.evaluate("the page is hidden", `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
+	before := b.requests()
+	b.do("a while", chromedp.Sleep(2500*time.Millisecond))
+	if n := b.requests() - before; n > 0 {
+		t.Errorf("the page sent %d requests though nobody saw it", n)
+	}
+	b.evaluate("the page is seen", `delete document.hidden; performance.clearResourceTimings(); document.dispatchEvent(new Event("visibilitychange"))`)
+	b.await("it is up to date", `performance.getEntriesByType("resource").length > 0 && text("#status") === "Live"`)
+	b.check()
+
+	stop()
+	b.await("the server is gone", `!document.querySelector("#trouble").hidden && text("#trouble").includes("has not answered since")`)
+}
+
+// TestTwoTrackersInBrowser chooses another tracker, which does not answer: nothing of the
+// first one may be left to press. Labels are hostile.
+func TestTwoTrackersInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	trackers := map[string]*idle.Tracker{}
+	for _, name := range []string{"A", "B"} {
+		tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: time.Hour}, &idle.Options{Label: func(owner any) string { return owner.(string) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tracker.Close()
+		trackers[name] = tracker
+		for _, label := range []string{"<img src=x onerror=alert(1)>", "a\u202eb\nc"} {
+			if err := tracker.Track(&idle.Conn{}, name+label, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	page, err := idledebug.New(trackers, &idledebug.Options{Steer: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("tracker") == "B" {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		page.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	b.watch(server.URL + "/")
+	b.await("the rows of A", `rows().length === 2 && document.querySelectorAll("#phases tbody tr").length === 1`)
+	b.await("its labels are text", `!document.querySelector("td img") && text("#connections").includes("A<img src=x onerror=alert(1)>") && text("#connections").includes("Aa\\u{202e}b\\u{a}c")`)
+	b.evaluate("a dialog", `rows()[0].querySelector("button").click(); document.querySelector("#end").open`)
+	b.evaluate("choose B", `(() => { const s = document.querySelector("#tracker"); s.value = "B"; s.dispatchEvent(new Event("change")); return true })()`)
+	b.await("nothing of A is left", `rows().length === 0 && !document.querySelector("#phases tbody tr") && !document.querySelector("dialog[open]") && document.querySelector("#operations").hidden`)
+	close(release)
+	b.await("the rows of B", `rows().length === 2 && text("#connections").includes("B<img")`)
+	b.evaluate("end one", `rows()[0].querySelector("button").click(); document.querySelector("#end form").requestSubmit(); true`)
+	b.await("it has ended", `rows().length === 1 && text("#ends").includes("shed: by hand")`)
+	b.check()
+	if a, b := trackers["A"].Stats().Live, trackers["B"].Stats().Live; a != 2 || b != 1 {
+		t.Errorf("%d connections of A and %d of B are live", a, b)
+	}
+}
+
+// serveLoad serves the page of a tracker with mock connections, of which four in ten are
+// active, the others fall silent or end by a heartbeat, until stop is called or the test ends.
+func serveLoad(t *testing.T, conns int) (address string, stop func()) {
+	tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: 8 * time.Second}, &idle.Options{Label: func(owner any) string { return fmt.Sprint(owner) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beating, err := tracker.Phase(idle.Policy{Name: "beating", Heartbeat: idle.Heartbeat{Interval: 2 * time.Second, Timeout: time.Second, Passive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]idle.Conn, conns)
+	hooks := &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
+	for i := range all {
+		if err := tracker.Track(&all[i], i, hooks); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 9 {
+			all[i].Enter(beating)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			for i := range all {
+				if active := i%10 < 4 || n*1000 < i; active && i%10 < 9 { // the silent ones fall silent one after the other
+					all[i].Touch()
+				} else if i%10 == 9 && n*1000 < i {
+					all[i].Beat()
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	}()
+	page, err := idledebug.New(map[string]*idle.Tracker{"load": tracker}, &idledebug.Options{Steer: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(page)
+	stop = func() {
+		cancel()
+		server.CloseClientConnections()
+		server.Close()
+		tracker.Close()
+	}
+	t.Cleanup(stop)
+	return server.URL + "/", stop
+}
+
+// A browser is one that looks at a page.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string // what was on the console, and requests that went elsewhere
+	asked int      // requests
+}
+
+// openBrowser starts chromium. It skips the test if there is none.
+func openBrowser(t *testing.T) *browser {
+	if testing.Short() {
+		t.Skip("a browser takes its time")
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("there is no chromium; install it from the packages of the distribution: apt-get install chromium")
+	}
+	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1180, 1500),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	if os.Geteuid() == 0 {
+		flags = append(flags, chromedp.NoSandbox)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, flags...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return &browser{t: t, ctx: ctx}
+}
+
+// helpers are for the conditions that are awaited.
+const helpers = `
+	globalThis.text = s => document.querySelector(s).textContent;
+	globalThis.number = s => Number(text(s).replaceAll(",", ""));
+	globalThis.rows = () => document.querySelectorAll("#connections tbody tr");
+	globalThis.sorted = () => document.querySelector("[aria-sort]").dataset.sort;
+	true`
+
+// watch opens the page at an address, and notes from then on what goes wrong.
+func (b *browser) watch(address string) {
+	home, err := url.Parse(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = chromedp.Listen(b.ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			b.asked++
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Host != home.Host {
+				b.wrong = append(b.wrong, "a request to "+e.Request.URL)
+			}
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+				for _, a := range e.Args {
+					b.wrong = append(b.wrong, fmt.Sprintf("on the console: %s %s", a.Value, a.Description))
+				}
+			}
+		case *runtime.EventExceptionThrown:
+			b.wrong = append(b.wrong, fmt.Sprintf("thrown: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
+		case *log.EventEntryAdded:
+			late := strings.Contains(e.Entry.Text, "status of 503") // the census, on a busy machine
+			if !late && (e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning) {
+				b.wrong = append(b.wrong, "logged: "+e.Entry.Text+" "+e.Entry.URL)
+			}
+		}
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.do("open the page", chromedp.Navigate(address))
+	b.evaluate("helpers", helpers)
+}
+
+// do carries out actions.
+func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.check()
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// evaluate runs a script.
+func (b *browser) evaluate(what, script string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script)); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// await waits until a condition holds.
+func (b *browser) await(what, condition string) {
+	b.t.Helper()
+	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(time.Minute)))
+	if err != nil {
+		shown, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		b.check()
+		b.t.Fatalf("%s: %v; the page shows\n%s", what, err, shown)
+	}
+}
+
+// press presses a key on an element, and waits for what comes of it.
+func (b *browser) press(what, element, key, condition string) {
+	b.t.Helper()
+	b.do(what, chromedp.Focus(element), chromedp.KeyEvent(key))
+	b.await(what, condition)
+}
+
+// pictureFile is where a screenshot goes, or empty.
+func pictureFile() string { return os.Getenv("PAGE_SCREENSHOT") }
+
+// picture writes the screenshot.
+func (b *browser) picture() {
+	if pictureFile() == "" {
+		return
+	}
+	b.evaluate("scroll to the top", `document.activeElement.blur(); scrollTo(0, 0); true`)
+	b.do("until bars have moved", chromedp.Sleep(500*time.Millisecond))
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(pictureFile(), png, 0o644)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// requests returns how many were sent.
+func (b *browser) requests() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
+// check fails the test if something went wrong.
+func (b *browser) check() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.wrong {
+		b.t.Error(w)
+	}
+	if b.asked == 0 {
+		b.t.Error("no request was seen; the test does not see the network")
+	}
+}

@@ -1,0 +1,332 @@
+//go:build proof
+
+// Package suites runs the tests of other projects over connections with timeouts, to see that
+// these behave like connections without: those of net/http, fasthttp, gnet and crypto/tls.
+//
+//	go -C bench test -tags proof ./proof/suites -v -timeout 2h -run Suites/nethttp
+//
+// What is tested gets one line, in a copy: the Serve method of a server replaces its listener
+// by what a function variable returns. A test file that is added to the suite sets that
+// variable, so that every listener that a test serves on goes through an adapter, with limits
+// that no test reaches. A module is copied to a temporary directory. Files of the standard
+// library are overlaid, so its tests run where they are, and can still reach internals. A
+// toolchain in the module cache, where GOTOOLCHAIN puts it, can't be overlaid.
+//
+// Each suite runs twice: bare, and wrapped. A test that fails only when wrapped is run alone,
+// twice. If it passes then, it is only logged.
+package suites
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A suite is the tests of packages of the standard library, or of a module.
+type suite struct {
+	name     string
+	module   string // empty for the standard library
+	packages []string
+	patches  []patch
+	differ   map[string]string // tests that are known to differ, and why
+}
+
+// A patch inserts code in a file.
+type patch struct {
+	file    string // such as net/http/server.go
+	after   string // whole lines that the file has once
+	insert  string
+	declare string // a variable, without var; it may be empty
+}
+
+const (
+	fasthttp = "github.com/valyala/fasthttp"
+	gnet     = "github.com/panjf2000/gnet/v2"
+	hijacked = "it wants a hijacked connection to be a *net.TCPConn, and the wrapper is handed out"
+	caller   = "it wants the log to name the caller of a superfluous WriteHeader, and names the wrapper of the ResponseWriter"
+	tlsConn  = "its connection is no *tls.Conn, but has a method ConnectionState, and Accept refuses what has TLS inside"
+)
+
+func suites() []suite {
+	return []suite{{
+		name: "nethttp", packages: []string{"net/http", "net/http/httptest", "net/http/httputil"},
+		patches: []patch{{
+			file:    "net/http/server.go",
+			after:   "func (s *Server) Serve(l net.Listener) error {",
+			insert:  "	if SuitesHook != nil { l = SuitesHook(s, l) }",
+			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
+		}},
+		differ: map[string]string{
+			"TestTLSServerWithoutTLSConn":             tlsConn,
+			"TestClientServerTLSConnWrapper":          tlsConn, // since Go 1.27
+			"TestAutomaticHTTP2_Serve_NonH2TLSConfig": "it wants Serve to set up no HTTP/2; Wrap does, because ServeTLS may be called, and leaves the TLSConfig alone",
+			"TestHijackAfterCloseNotifier":            hijacked,
+			"TestReverseProxyWebSocketHalfTCP":        hijacked,
+			"TestWriteHeaderNoCodeCheck":              caller,
+			"TestWriteHeaderNoCodeCheck_h1hijack":     caller,
+		},
+	}, {
+		name: "fasthttp", module: fasthttp, packages: []string{fasthttp, fasthttp + "/fasthttpadaptor", fasthttp + "/fasthttpproxy"},
+		patches: []patch{{
+			file:    fasthttp + "/server.go",
+			after:   "func (s *Server) Serve(ln net.Listener) error {",
+			insert:  "	if SuitesHook != nil { ln = SuitesHook(s, ln) }",
+			declare: "SuitesHook func(*Server, net.Listener) net.Listener",
+		}},
+	}, {
+		name: "gnet", module: gnet, packages: []string{gnet},
+		patches: []patch{{
+			file:    gnet + "/engine_unix.go",
+			after:   "func run(eventHandler EventHandler, listeners []*listener, options *Options, addrs []string) error {",
+			insert:  "	if SuitesHook != nil { eventHandler = SuitesHook(eventHandler) }",
+			declare: "SuitesHook func(EventHandler) EventHandler",
+		}, {
+			file:   gnet + "/client_unix.go",
+			after:  "func NewClient(eh EventHandler, opts ...Option) (cli *Client, err error) {",
+			insert: "	if SuitesHook != nil { eh = SuitesHook(eh) }",
+		}, {
+			file:   gnet + "/listener_unix.go", // its ports are fixed, and may be in TIME_WAIT since the last run
+			after:  "func initListener(network, addr string, options *Options) (ln *listener, err error) {",
+			insert: "	options.ReuseAddr = true",
+		}},
+	}, {
+		name: "tls", packages: []string{"crypto/tls"},
+		patches: []patch{{
+			file:    "crypto/tls/handshake_test.go",
+			after:   "func localServer(l net.Listener) {",
+			insert:  "	if SuitesHook != nil { l = SuitesHook(l) }",
+			declare: "SuitesHook func(net.Listener) net.Listener",
+		}, {
+			file:   "crypto/tls/tls_test.go",
+			after:  "		ln, err = net.Listen(\"tcp6\", \"[::1]:0\")\n	}\n	if err != nil {\n		t.Fatal(err)\n	}",
+			insert: "	if SuitesHook != nil { ln = SuitesHook(ln) }",
+		}},
+	}}
+}
+
+// The test files that are added to each package. They are of package hook_test here.
+//
+//go:embed testdata
+var testdata embed.FS
+
+// apply returns the text of the file with the code in it.
+func (p patch) apply(text string) (string, error) {
+	lines := "\n" + p.after + "\n"
+	if n := strings.Count(text, lines); n != 1 {
+		return "", fmt.Errorf("%s has %q %d times, not once; adapt the suite to it", p.file, p.after, n)
+	}
+	text = strings.Replace(text, lines, lines+p.insert+"\n", 1)
+	if p.declare != "" {
+		text += "\nvar " + p.declare + "\n"
+	}
+	return text, nil
+}
+
+// A workspace has a copy of what a suite tests.
+type workspace struct {
+	t         *testing.T
+	root, dir string // of our module, and a temporary one
+	goroot    string
+	suite
+	tree    string            // the copy of the module
+	overlay map[string]string // by the files of the standard library that are replaced
+	flags   []string          // by which go test finds the copy
+}
+
+// prepare makes a copy of s, with its hooks.
+func (s suite) prepare(t *testing.T) *workspace {
+	w := &workspace{t: t, dir: t.TempDir(), suite: s, overlay: map[string]string{}}
+	w.goroot = strings.TrimSpace(string(w.output("go", "env", "GOROOT")))
+	w.root = filepath.Join(filepath.Dir(strings.TrimSpace(string(w.output("go", "env", "GOMOD")))), "..")
+	if s.module != "" {
+		w.copyModule()
+	}
+	for _, p := range s.patches {
+		text, err := os.ReadFile(w.current(p.file))
+		w.must(err)
+		patched, err := p.apply(string(text))
+		w.must(err)
+		w.put(p.file, patched)
+	}
+	for _, pkg := range s.packages {
+		name := path.Base(regexp.MustCompile(`/v[0-9]+$`).ReplaceAllString(pkg, ""))
+		for _, file := range []string{"wrap.go", s.name + ".go"} {
+			text, err := testdata.ReadFile("testdata/" + file)
+			w.must(err)
+			// An added file has our version of Go, whatever the go.mod of the suite says.
+			w.put(path.Join(pkg, "suites_"+strings.TrimSuffix(file, ".go")+"_test.go"),
+				"//go:build go1.26\n\n"+strings.Replace(string(text), "package hook_test", "package "+name+"_test", 1))
+		}
+	}
+	if len(w.overlay) > 0 {
+		text, err := json.Marshal(map[string]any{"Replace": w.overlay})
+		w.must(err)
+		w.flags = append(w.flags, "-overlay", w.write("overlay.json", string(text)))
+	}
+	return w
+}
+
+// copyModule copies the module from the module cache, and makes a go.mod that has ours and the
+// copy. Sums of what only the tests of the copy need are in its own go.sum.
+func (w *workspace) copyModule() {
+	var module struct{ Version, Dir string }
+	w.must(json.Unmarshal(w.output("go", "mod", "download", "-json", w.module), &module))
+	w.tree = filepath.Join(w.dir, "module")
+	w.must(os.CopyFS(w.tree, os.DirFS(module.Dir)))
+	mod, err := os.ReadFile(filepath.Join(w.root, "go.mod"))
+	w.must(err)
+	sums, err := os.ReadFile(filepath.Join(w.root, "go.sum"))
+	w.must(err)
+	more, err := os.ReadFile(filepath.Join(w.tree, "go.sum"))
+	w.must(err)
+	w.write("go.sum", string(sums)+string(more))
+	w.flags = append(w.flags, "-mod=mod", "-modfile",
+		w.write("go.mod", fmt.Sprintf("%s\nrequire %s %s\nreplace %[2]s => %[4]s\n", mod, w.module, module.Version, w.tree)))
+}
+
+// current returns where a file is that has a name such as net/http/server.go.
+func (w *workspace) current(name string) string {
+	if rest, ok := strings.CutPrefix(name, w.module+"/"); ok && w.module != "" {
+		return filepath.Join(w.tree, rest)
+	}
+	original := filepath.Join(w.goroot, "src", name)
+	return cmp.Or(w.overlay[original], original)
+}
+
+// put writes a file of that name to the copy.
+func (w *workspace) put(name, text string) {
+	file := w.current(name)
+	if original := filepath.Join(w.goroot, "src", name); file == original {
+		file = filepath.Join(w.dir, "std", name)
+		w.overlay[original] = file
+	}
+	w.must(os.MkdirAll(filepath.Dir(file), 0o777))
+	os.Remove(file) // a copy of what is read-only
+	w.must(os.WriteFile(file, []byte(text), 0o666))
+}
+
+func (w *workspace) write(name, text string) string {
+	file := filepath.Join(w.dir, name)
+	w.must(os.WriteFile(file, []byte(text), 0o666))
+	return file
+}
+
+func (w *workspace) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// output runs a command, and returns what it writes.
+func (w *workspace) output(name string, args ...string) []byte {
+	cmd := exec.CommandContext(w.t.Context(), name, args...)
+	cmd.Dir = w.root
+	out, err := cmd.Output()
+	w.must(err)
+	return out
+}
+
+// results are what became of tests: pass, fail, skip, or run for those that did not end.
+type results map[string]string
+
+func (r results) failed(name string) bool { return r[name] == "fail" || r[name] == "run" }
+
+// run runs the tests that match a pattern, but for those that are known to differ.
+func (w *workspace) run(wrap, pattern string) results {
+	args := append([]string{"test", "-json", "-count=1", "-timeout", "20m"}, w.flags...)
+	if pattern != "" {
+		args = append(args, "-run", pattern)
+	} else if len(w.differ) > 0 {
+		var known []string
+		for name := range w.differ {
+			known = append(known, name)
+		}
+		args = append(args, "-skip", "^("+strings.Join(known, "|")+")$")
+	}
+	cmd := exec.CommandContext(w.t.Context(), "go", append(args, w.packages...)...)
+	cmd.Dir = w.root
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "SUITES_WRAP="+wrap, "SUITES_LOG="+filepath.Join(w.dir, "wraps.log"))
+	out, _ := cmd.Output() // it fails if a test does
+	r, count := results{}, map[string]int{}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e struct{ Action, Package, Test, Output string }
+		w.must(json.Unmarshal(lines.Bytes(), &e))
+		switch e.Action {
+		case "run", "start", "pass", "fail", "skip":
+			r[e.Package+" "+e.Test] = strings.Replace(e.Action, "start", "run", 1)
+		case "build-output":
+			w.t.Log(e.Output)
+		}
+	}
+	for _, outcome := range r {
+		count[outcome]++
+	}
+	w.t.Logf("%s wrapped by %q: %v", pattern, wrap, count)
+	return r
+}
+
+// TestSuites compares what the suites do with and without timeouts.
+func TestSuites(t *testing.T) {
+	for _, s := range suites() {
+		t.Run(s.name, func(t *testing.T) {
+			w := s.prepare(t)
+			bare, wrapped := w.run("", ""), w.run("adapter", "")
+			log, err := os.ReadFile(filepath.Join(w.dir, "wraps.log"))
+			if err != nil || len(bare) < 50 {
+				t.Fatalf("%d tests ran, and nothing was wrapped: %v", len(bare), err)
+			}
+			t.Logf("%d listeners or handlers were wrapped", bytes.Count(log, []byte("\n")))
+			for _, name := range s.differences(bare, wrapped) {
+				_, test, _ := strings.Cut(name, " ")
+				pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
+				if test == "" || w.run("adapter", pattern).failed(name) || w.run("adapter", pattern).failed(name) {
+					t.Errorf("%s fails only when wrapped", name)
+				} else {
+					t.Logf("unsteady: %s failed wrapped, and passed alone", name)
+				}
+			}
+		})
+	}
+}
+
+// differences returns the tests that failed in wrapped, or are missing there, and not in bare.
+// Of a test that fails because a subtest does, only the subtest counts.
+func (s suite) differences(bare, wrapped results) (all []string) {
+	for name := range wrapped {
+		deeper := false
+		for other := range wrapped {
+			deeper = deeper || wrapped.failed(other) && below(other, name)
+		}
+		if wrapped.failed(name) && !bare.failed(name) && !deeper {
+			all = append(all, name)
+		}
+	}
+	for name, outcome := range bare {
+		_, test, _ := strings.Cut(name, " ")
+		if _, ran := wrapped[name]; !ran && outcome == "pass" && !strings.Contains(test, "/") {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// below reports whether one is a subtest of the other, or a test of the package that the
+// other is. The name of a package ends with a space.
+func below(one, other string) bool {
+	return one != other && (strings.HasPrefix(one, other+"/") || strings.HasSuffix(other, " ") && strings.HasPrefix(one, other))
+}

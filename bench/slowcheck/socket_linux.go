@@ -1,0 +1,39 @@
+package main
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// setReceiveBuffer sets the receive buffer of a socket. The kernel takes the least that it
+// has if that is more.
+func setReceiveBuffer(c syscall.RawConn, bytes int) (err error) {
+	return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
+}
+
+// isDown returns how the server has ended the connection, although nobody reads what came
+// before, or "" if it has not.
+func isDown(c *net.TCPConn) (by string) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return "error"
+	}
+	err = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if _, err := unix.Poll(fds, 0); err != nil {
+			return
+		}
+		switch got := fds[0].Revents; {
+		case got&(unix.POLLERR|unix.POLLHUP) != 0:
+			by = "RST"
+		case got&unix.POLLRDHUP != 0:
+			by = "FIN"
+		}
+	})
+	if err != nil {
+		return "error"
+	}
+	return by
+}
