@@ -5,7 +5,7 @@
 //	http.Handle("/debug/idle/", http.StripPrefix("/debug/idle", page))
 //
 // Importing the package registers nothing. The page works under any prefix. A gnet handler has no
-// tracker before OnBoot, so call New there, as examples/gateway does.
+// tracker before OnBoot, so call New there.
 //
 // # Who may look
 //

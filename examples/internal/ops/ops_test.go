@@ -43,7 +43,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("fleet: there is no %s", want)
 		}
 	}
-	for name, address := range map[string]string{"http": "127.0.0.1:6060", "fasthttp": "127.0.0.1:6061", "gateway": "127.0.0.1:6062"} {
+	for name, address := range map[string]string{"http": "127.0.0.1:6060", "fasthttp": "127.0.0.1:6061"} {
 		source := read(name + "/main.go")
 		for text, want := range map[string]string{source: `flag.String("ops", "` + address, scraped: `"` + address + `"`} {
 			if !strings.Contains(text, want) {
