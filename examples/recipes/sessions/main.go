@@ -54,11 +54,7 @@ func newSessions() (*sessions, error) {
 		return nil, err
 	}
 	all := &sessions{tracker: tracker, byID: map[string]*session{}}
-	all.hooks.Expire = func(owner any, err *idle.TimeoutError) {
-		s := owner.(*session)
-		log.Printf("the session of %s has ended: %s", s.name, err.Setting)
-		all.forget(s)
-	}
+	all.hooks.Expire = func(owner any, _ *idle.TimeoutError) { all.forget(owner.(*session)) }
 	return all, nil
 }
 
@@ -89,12 +85,7 @@ func (all *sessions) use(id string) (*session, bool) {
 	return s, s.Deliver() // it may be ending just now
 }
 
-// logout ends a session.
-func (all *sessions) logout(s *session) {
-	s.Stop()
-	all.forget(s)
-}
-
+// forget removes a session that has ended.
 func (all *sessions) forget(s *session) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -111,7 +102,10 @@ func (all *sessions) routes() *http.ServeMux {
 		}
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: s.id, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	})
-	mux.HandleFunc("POST /logout", all.with(func(w http.ResponseWriter, r *http.Request, s *session) { all.logout(s) }))
+	mux.HandleFunc("POST /logout", all.with(func(w http.ResponseWriter, r *http.Request, s *session) {
+		s.Stop()
+		all.forget(s)
+	}))
 	mux.HandleFunc("GET /", all.with(func(w http.ResponseWriter, r *http.Request, s *session) { fmt.Fprintln(w, "hello", s.name) }))
 	return mux
 }

@@ -1,14 +1,13 @@
-// Command sse serves server-sent events and long polls, and shuts down without waiting for
-// them.
+// Command sse serves server-sent events, and shuts down without waiting for their ends.
 //
 //	go -C examples/recipes run ./sse
 //	curl -N http://127.0.0.1:8080/events
 //
-// A drain waits for requests in progress, and such requests may go on for hours. The functions
-// of http.Server.RegisterOnShutdown come too late to end them: idlehttp.Shutdown calls the
-// server's own Shutdown when the drain is over. So these handlers also watch a context that
-// the program cancels before it calls idlehttp.Shutdown. An event stream ends with a retry time,
-// which spreads the reconnects, and a long poll is answered as if nothing had happened.
+// A drain waits for requests in progress, and an event stream may go on for hours. The functions
+// of http.Server.RegisterOnShutdown come too late to end it: idlehttp.Shutdown calls the
+// server's own Shutdown when the drain is over. So the handler also watches a context that ends
+// before idlehttp.Shutdown is called. The stream then ends with a retry time, which spreads the
+// reconnects. A long poll would be answered as if nothing had happened.
 package main
 
 import (
@@ -42,11 +41,8 @@ func main() {
 
 // serve serves until ctx is done, and then shuts down.
 func serve(ctx context.Context, ln net.Listener) error {
-	leaving, leave := context.WithCancel(context.Background())
-	defer leave()
 	mux := http.NewServeMux()
-	mux.Handle("GET /events", idlehttp.KeepStream(events(leaving), 15*time.Second, ": \n\n"))
-	mux.Handle("GET /poll", poll(leaving))
+	mux.Handle("GET /events", idlehttp.KeepStream(events(ctx), 15*time.Second, ": \n\n"))
 	server := &http.Server{Handler: mux}
 	l, err := idlehttp.Wrap(server, ln, idlehttp.Timeouts{})
 	if err != nil {
@@ -55,7 +51,6 @@ func serve(ctx context.Context, ln net.Listener) error {
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
-		leave()
 		stopped <- idlehttp.Shutdown(context.Background(), idle.Drain{Duration: 5 * time.Second, ForceAfter: 30 * time.Second}, l)
 	}()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -85,19 +80,6 @@ func events(leaving context.Context) http.HandlerFunc {
 			if err := out.Flush(); err != nil {
 				return
 			}
-		}
-	}
-}
-
-// poll answers with the time after a minute, or without content if the client should ask again.
-func poll(leaving context.Context) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case now := <-time.After(time.Minute):
-			fmt.Fprintln(w, now.Format(time.TimeOnly))
-		case <-leaving.Done():
-			w.WriteHeader(http.StatusNoContent)
-		case <-r.Context().Done():
 		}
 	}
 }
