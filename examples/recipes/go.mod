@@ -2,10 +2,7 @@ module github.com/idlewheel/idlewheel/examples/recipes
 
 go 1.26.0
 
-replace (
-	github.com/idlewheel/idlewheel => ../..
-	github.com/idlewheel/idlewheel/adapters/idlegrpc => ../../adapters/idlegrpc
-)
+replace github.com/idlewheel/idlewheel => ../..
 
 require (
 	github.com/caddyserver/caddy/v2 v2.11.9
@@ -13,7 +10,6 @@ require (
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/idlewheel/idlewheel v0.0.0
-	github.com/idlewheel/idlewheel/adapters/idlegrpc v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	google.golang.org/grpc v1.85.0
 )

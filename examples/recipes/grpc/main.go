@@ -1,88 +1,89 @@
-// Command grpc serves gRPC in two ways: by grpc-go's own transport, with idlegrpc, and by
-// net/http, with idlehttp.
+// Command grpc is a grpc-go server on a listener of idlenet. What idlenet can't see in the bytes,
+// grpc-go limits itself.
 //
 //	go -C examples/recipes run ./grpc
 //
-// A stream from the client may be silent only after the server has sent its header. Before
-// that, the server resets a stream on which nothing arrives for 5 s (BodyRate). So an
-// interceptor sends the header when such a call begins.
+// This holds:
 //
-// A connection whose streams are all silent ends after StreamTimeout, which is 5 minutes,
-// unless its client or the server pings (google.golang.org/grpc/keepalive).
+//	a client that sends no HTTP/2 preface      ConnectionTimeout, 10 s
+//	a client that doesn't read its connection  WriteTimeout of idlenet, 20 s
+//	a client that has vanished                 pings of grpc-go: after 1 min, closed after 20 s more
+//	a connection without calls                 MaxConnectionIdle, 5 min
+//	an old connection                          MaxConnectionAge, 30 min, and 1 min for its calls
+//	many connections, or many of one address   Capacity of idlenet
+//	nothing in either direction                IdleTimeout of idlenet, if all of these fail
+//
+// This doesn't: idlenet knows no calls. A call that stalls, or whose messages trickle, isn't limited
+// by bytes, because pings and other calls keep its connection busy. Nor does WriteTimeout find a
+// client that reads the connection but not one of its calls. Use deadlines. Clients should set
+// them, but an attacker won't, so the server sets one for each call in a tap handle. An interceptor
+// would be too late: the interceptor of a unary call runs when the message has arrived.
+//
+// A stream that may be silent for hours has no deadline. Pings keep its connection alive, and
+// MaxConnectionAge ends it: the client has to open it again.
+//
+// Without TLS, an idle connection costs 32 kB more than without idlenet, because grpc-go keeps a read
+// buffer for connections that aren't a *net.TCPConn. grpc.ReadBufferSize makes it smaller.
 package main
 
 import (
-	"io"
+	"context"
 	"log"
 	"net"
-	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
-	svc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/tap"
 
-	"github.com/idlewheel/idlewheel/adapters/idlegrpc"
-	"github.com/idlewheel/idlewheel/adapters/idlehttp"
+	"github.com/idlewheel/idlewheel/adapters/idlenet"
+	"github.com/idlewheel/idlewheel/idle"
 )
 
 func main() {
-	own, err := net.Listen("tcp", "127.0.0.1:8080")
+	ln, err := net.Listen("tcp", "127.0.0.1:8080")
 	if err != nil {
 		log.Fatal(err)
 	}
-	std, err := net.Listen("tcp", "127.0.0.1:8081")
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Printf("gRPC on %v by grpc-go, and on %v by net/http, both without TLS", own.Addr(), std.Addr())
-	go func() { log.Fatal(serveHTTP(std, idlehttp.Timeouts{})) }()
-	log.Fatal(serve(own, idlegrpc.Timeouts{}))
+	log.Print("serving gRPC without TLS on ", ln.Addr())
+	log.Fatal(serve(ln))
 }
 
-// serve serves by grpc-go's own transport.
-func serve(ln net.Listener, t idlegrpc.Timeouts) error {
-	l, err := idlegrpc.Wrap(ln, t)
+// serve serves the health service. TLS would be an option of the server, grpc.Creds: it goes on top
+// of idlenet's connections.
+func serve(ln net.Listener) error {
+	// IdleTimeout is longer than keepalive needs to find that a client has vanished, so that
+	// pings keep a silent stream alive.
+	l, err := idlenet.Wrap(ln, idle.Policy{IdleTimeout: 2 * time.Minute, WriteTimeout: 20 * time.Second}, nil)
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.Creds(l.Credentials(nil)), grpc.StreamInterceptor(sendHeader))
-	svc.RegisterTestServiceServer(server, sizes{})
+	if err := l.Tracker().SetCapacity(idle.Capacity{MaxConns: 10_000, PerKey: 100}); err != nil {
+		return err
+	}
+	server := grpc.NewServer(
+		grpc.ConnectionTimeout(10*time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle:     5 * time.Minute,
+			MaxConnectionAge:      30 * time.Minute,
+			MaxConnectionAgeGrace: time.Minute,
+			Time:                  time.Minute,
+			Timeout:               20 * time.Second,
+		}),
+		grpc.InTapHandle(setDeadline),
+	)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	return server.Serve(l)
 }
 
-// serveHTTP serves by net/http, beside other handlers if there are any.
-func serveHTTP(ln net.Listener, t idlehttp.Timeouts) error {
-	server := grpc.NewServer(grpc.StreamInterceptor(sendHeader))
-	svc.RegisterTestServiceServer(server, sizes{})
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return idlehttp.Serve(&http.Server{Handler: server, Protocols: protocols}, ln, t)
-}
-
-// sendHeader sends the header of a response before the first message of the client. A handler
-// that sets header fields has to send them itself.
-func sendHeader(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.IsClientStream {
-		if err := stream.SendHeader(nil); err != nil {
-			return err
-		}
+// setDeadline gives each call 30 seconds, but not those streams that may go on.
+func setDeadline(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
+		return ctx, nil
 	}
-	return handler(service, stream)
-}
-
-// sizes is a service that adds up the sizes of the messages in a stream.
-type sizes struct {
-	svc.UnimplementedTestServiceServer
-}
-
-func (sizes) StreamingInputCall(stream grpc.ClientStreamingServer[svc.StreamingInputCallRequest, svc.StreamingInputCallResponse]) error {
-	var sum int
-	for {
-		m, err := stream.Recv()
-		if err == io.EOF {
-			return stream.SendAndClose(&svc.StreamingInputCallResponse{AggregatedPayloadSize: int32(sum)})
-		} else if err != nil {
-			return err
-		}
-		sum += len(m.Payload.GetBody())
-	}
+	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
+	context.AfterFunc(ctx, cancel) // grpc-go ends ctx with the call
+	return limited, nil
 }
