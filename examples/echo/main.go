@@ -1,13 +1,11 @@
 // Command echo is an echo server that closes idle clients on time.
 //
 //	go run ./examples/echo
-//	nc localhost 9000
+//	nc 127.0.0.1 9000       # type nothing, and the server disconnects you after 10 seconds
 package main
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -18,24 +16,15 @@ import (
 )
 
 func main() {
-	address := flag.String("address", "127.0.0.1:9000", "where to listen")
-	var policy idle.Policy
-	flag.DurationVar(&policy.IdleTimeout, "idle", 10*time.Second, "silence after which a client is closed")
-	flag.DurationVar(&policy.WriteTimeout, "write", 5*time.Second, "how long a client may take nothing of what waits for it")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/echo [flags]")
-		flag.PrintDefaults()
-	}
-	flag.Parse()
-	ln, err := net.Listen("tcp", *address)
+	ln, err := net.Listen("tcp", "127.0.0.1:9000")
 	if err != nil {
 		log.Fatal(err)
 	}
-	ln, err = idlenet.Wrap(ln, policy, nil)
+	ln, err = idlenet.Wrap(ln, idle.Policy{IdleTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print("echoing on ", ln.Addr(), "; closing clients that are silent for ", policy.IdleTimeout)
+	log.Print("echoing on ", ln.Addr())
 	log.Fatal(serve(ln))
 }
 

@@ -1,67 +1,73 @@
-// Command fasthttp is an ordinary fasthttp server that slow clients cannot hold,
-// and clients that try to.
+// Command fasthttp is a fasthttp server that slow clients can't hold.
 //
-//	go run ./examples/fasthttp          # the server
-//	go run ./examples/fasthttp -show    # slow clients, all at once, and an honest one
-//	curl localhost:9004/
+//	go run ./examples/fasthttp
+//	curl -i http://127.0.0.1:9004
+//	nc 127.0.0.1 9004       # type nothing, and the server disconnects you after 10 seconds
 //
-// The limits are short, so that one can watch; those of the library's zero
-// Timeouts are meant for the real world. Ctrl-C shuts the server down in good
-// order, and prints what it has counted. A page about the connections is on
-// http://127.0.0.1:6061, and metrics for Prometheus are on /metrics there. -ops names
-// another address.
+// SIGTERM or Ctrl-C calls fasthttp's own Shutdown, which closes idle connections and waits for requests.
+// Their limits go on meanwhile, so a slow client can't hold it up.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/idlewheel/idlewheel/adapters/idlefasthttp"
 )
 
 func main() {
-	address := flag.String("address", "127.0.0.1:9004", "where to listen, or to connect to")
-	show := flag.Bool("show", false, "run into the timeouts of the server, instead of serving")
-	var t idlefasthttp.Timeouts
-	flag.DurationVar(&t.HandshakeTimeout, "handshake", 2*time.Second, "how long the first byte may take")
-	flag.DurationVar(&t.HeaderTimeout, "header", 3*time.Second, "how long a header may take in all")
-	flag.DurationVar(&t.BodyTimeout, "body", 2*time.Second, "how long no byte of a body may arrive")
-	flag.IntVar(&t.BodyRate.BytesPerSecond, "rate", 240, "minimum rate of a body and of a response, in bytes per second")
-	flag.DurationVar(&t.BodyRate.Grace, "grace", 3*time.Second, "how long they may be slower than that")
-	flag.DurationVar(&t.HandlerTimeout, "handler", 4*time.Second, "how long a handler and its response may take")
-	flag.DurationVar(&t.WriteTimeout, "write", 2*time.Second, "how long no byte of a response may be taken")
-	flag.DurationVar(&t.KeepAliveTimeout, "keep-alive", 5*time.Second, "how long the next request may take to begin")
-	opsAddress := flag.String("ops", "127.0.0.1:6061", "where to serve a page about the connections, and /metrics; empty for nowhere")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/fasthttp [flags]")
-		flag.PrintDefaults()
+	ln, err := net.Listen("tcp", "127.0.0.1:9004")
+	if err != nil {
+		log.Fatal(err)
 	}
-	flag.Parse()
-	t.WriteRate = t.BodyRate
-	if *show {
-		if err := showAll(os.Stdout, *address); err != nil {
-			log.Fatal(err)
-		}
+	log.Print("serving on ", ln.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, ln, idlefasthttp.Timeouts{}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until ctx is done, and then shuts down. Without the shutdown, it would
+// only call idlefasthttp.Serve(server, ln, t).
+func serve(ctx context.Context, ln net.Listener, t idlefasthttp.Timeouts) error {
+	server := &fasthttp.Server{Handler: handle, StreamRequestBody: true, CloseOnShutdown: true}
+	l, err := idlefasthttp.Wrap(server, ln, t)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.ShutdownWithContext(patience)
+}
+
+// handle counts the bytes of a body as they come.
+func handle(ctx *fasthttp.RequestCtx) {
+	var n int64
+	var err error
+	if body := ctx.RequestBodyStream(); body != nil {
+		n, err = io.Copy(io.Discard, body)
+	}
+	if err != nil { // a timeout has been answered
+		ctx.Error(err.Error(), fasthttp.StatusBadRequest)
 		return
 	}
-	ln, err := net.Listen("tcp", *address)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	log.Printf("serving /, /upload, /slow and /download on http://%v", ln.Addr())
-	stats, err := serve(ctx, ln, *opsAddress, t)
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Printf("%d connections; %d have left, %d are open still", stats.Tracked, stats.Closed, stats.Live)
-	log.Printf("timed out by limit: %v", stats.Limits)
-	log.Printf("timed out by phase: %v", stats.Phases)
+	fmt.Fprintf(ctx, "hello %v, your body has %d bytes\n", ctx.RemoteAddr(), n)
 }

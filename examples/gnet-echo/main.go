@@ -1,16 +1,14 @@
-// Command gnet-echo is gnet's own echo server, with connections that are closed
-// when they are silent, or do not read what they are sent.
+// Command gnet-echo is gnet's echo server. It closes connections that are silent, or that don't read
+// what they're sent.
 //
 //	go run ./examples/gnet-echo
-//	nc localhost 9002
+//	nc 127.0.0.1 9002       # type nothing, and the server disconnects you after 10 seconds
 //
-// Ctrl-C or SIGTERM ends the connections over some seconds, and then the server.
+// Ctrl-C or SIGTERM closes the connections one after the other, within 5 seconds, and then ends the server.
 package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"log"
 	"os"
 	"os/signal"
@@ -33,39 +31,29 @@ func (*echoServer) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose is here to show the error: a *idle.TimeoutError if that was it.
+// OnClose gets an *idle.TimeoutError if a limit has ended the connection.
 func (*echoServer) OnClose(c gnet.Conn, err error) gnet.Action {
 	log.Print(c.RemoteAddr(), " is gone: ", err)
 	return gnet.None
 }
 
 func main() {
-	address := flag.String("address", "127.0.0.1:9002", "where to listen")
-	multicore := flag.Bool("multicore", false, "run an event loop on each core")
-	silence := flag.Duration("idle", 10*time.Second, "silence after which a connection is closed")
-	over := flag.Duration("drain", 5*time.Second, "time over which connections are closed at the end")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/gnet-echo [flags]")
-		flag.PrintDefaults()
-	}
-	flag.Parse()
-	echo, err := idlegnet.Wrap(&echoServer{}, idle.Policy{IdleTimeout: *silence, WriteTimeout: 5 * time.Second}, nil)
+	echo, err := idlegnet.Wrap(&echoServer{}, idle.Policy{IdleTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	go shutDown(echo, *over)
-	if err := gnet.Run(echo, "tcp://"+*address, gnet.WithMulticore(*multicore)); err != nil {
+	go shutDown(echo)
+	if err := gnet.Run(echo, "tcp://127.0.0.1:9002", gnet.WithMulticore(true)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// shutDown waits for a signal, closes the connections one after another, and stops the
-// engine.
-func shutDown(h *idlegnet.Handler, over time.Duration) {
+// shutDown waits for a signal, drains the connections, and stops the engine.
+func shutDown(h *idlegnet.Handler) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals
-	if err := h.Shutdown(context.Background(), idle.Drain{Duration: over, ForceAfter: 2*over + time.Second}); err != nil {
+	if err := h.Shutdown(context.Background(), idle.Drain{Duration: 5 * time.Second, ForceAfter: 10 * time.Second}); err != nil {
 		log.Print(err)
 	}
 }

@@ -1,28 +1,29 @@
-// Command http is a net/http server with TLS, HTTP/2 and WebSockets that slow or
-// silent clients cannot hold, and a page on which one sees WebSockets being
-// pinged and dropped.
+// Command http is a net/http server with HTTP/2 and WebSockets that slow or silent clients can't
+// hold, and that can be replaced without a failed request.
 //
 //	go run ./examples/http
+//	curl -i http://127.0.0.1:9005
+//	nc 127.0.0.1 9005       # type nothing, and the server disconnects you after 10 seconds
 //
-// Then open http://localhost:9005, or https://localhost:9006 for HTTP/2, which
-// has a certificate that no browser trusts. Ctrl-C or SIGTERM drains the server: within
-// three seconds all clients are asked to close their connections, the most idle first, and
-// none is cut in a response that takes less than ten seconds. It then prints what it has counted. SIGHUP reads the timeouts
-// again, and they hold for connections that are open:
+// A WebSocket on /ws echoes messages. If it's silent for 30 seconds, it's pinged, and dropped if it
+// doesn't answer.
 //
-//	echo '{"KeepAliveTimeout": "20s", "BodyTimeout": "1m"}' > timeouts.json
+// SIGTERM or Ctrl-C drains the server. Within 3 seconds it asks all clients to close their
+// connections, those that have been idle longest first. It finishes requests that take less than 10
+// seconds. Behind a balancer, -lame-duck 10s has /readyz fail for that long before the drain begins.
+//
+// SIGHUP reads the timeouts again, which also apply to open connections:
+//
+//	echo '{"KeepAliveTimeout": "20s", "HandlerTimeout": "off"}' >timeouts.json
 //	go run ./examples/http -timeouts timeouts.json
-//	kill -HUP PID
 //
-// A page about the connections is on http://127.0.0.1:6060, metrics for Prometheus are on
-// /metrics there, and /readyz says whether a balancer should send clients. -ops names another
-// address. Behind a balancer, -lame-duck 10s has the server fail /readyz for that time before
-// it drains. The folder deploy has a manifest for Kubernetes, a scrape job for it, and units for systemd.
+// Operators have a page about the connections on http://127.0.0.1:6060, with /metrics for
+// Prometheus and /readyz beside it. The folder deploy has a manifest for Kubernetes, a scrape job for
+// it, and units for systemd.
 package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -43,98 +44,35 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-func main() {
-	address := flag.String("address", "127.0.0.1:9005", "where to listen without TLS; fd:3 is a socket that systemd passes")
-	secure := flag.String("tls-address", "127.0.0.1:9006", "where to listen with TLS; fd:4 is a socket that systemd passes")
-	var beat idle.Heartbeat
-	flag.DurationVar(&beat.Interval, "heartbeat", 3*time.Second, "silence after which a WebSocket is pinged")
-	flag.DurationVar(&beat.Timeout, "timeout", 2*time.Second, "how long its answer may take")
-	flag.IntVar(&beat.Misses, "misses", 2, "unanswered pings after which it is dropped")
-	file := flag.String("timeouts", "", "a `file` with Timeouts, which SIGHUP has read again")
-	opsAddress := flag.String("ops", "127.0.0.1:6060", "where to serve a page about the connections, and /metrics; empty for nowhere")
-	lameDuck := flag.Duration("lame-duck", 0, "how long the server goes on serving after SIGTERM while /readyz fails; longer than your balancer needs to notice")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./examples/http [flags]")
-		flag.PrintDefaults()
-	}
-	flag.Parse()
-	plainListener, err := listen(*address)
-	if err != nil {
-		log.Fatal(err)
-	}
-	tlsListener, err := listen(*secure)
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Printf("open http://%v, or https://%v and trust its certificate", plainListener.Addr(), tlsListener.Addr())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := serve(ctx, plainListener, tlsListener, beat, *file, *opsAddress, *lameDuck, idle.Drain{Duration: 3 * time.Second, ForceAfter: 10 * time.Second}); err != nil {
-		log.Fatal(err)
-	}
+// config is what the flags say.
+type config struct {
+	cert, key string
+	timeouts  string // a file
+	ops       string
+	lameDuck  time.Duration
 }
 
-// serve serves on both listeners, and ends in good order when ctx does.
-func serve(ctx context.Context, plain, secure net.Listener, beat idle.Heartbeat, file, opsAddress string, lameDuck time.Duration, drain idle.Drain) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	cert, err := selfSigned()
+func main() {
+	var c config
+	address := flag.String("address", "127.0.0.1:9005", "where to listen; fd:3 is a socket that systemd passes")
+	flag.StringVar(&c.cert, "cert", "", "a `file` with a certificate, to serve with TLS")
+	flag.StringVar(&c.key, "key", "", "a `file` with its key")
+	flag.StringVar(&c.timeouts, "timeouts", "", "a `file` with timeouts, which SIGHUP reads again")
+	flag.StringVar(&c.ops, "ops", "127.0.0.1:6060", "where operators look; empty for nowhere")
+	flag.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to go on serving after SIGTERM while /readyz fails; longer than the balancer needs to notice")
+	flag.Parse()
+	ln, err := listen(*address)
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	rm := &room{
-		ctx: ctx, beat: beat, url: "ws://" + plain.Addr().String() + "/mute/ws", secure: secure.Addr().String(),
-		members: map[int]*member{}, watchers: map[chan []byte]bool{},
+	log.Print("serving on ", ln.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	hup := make(chan os.Signal, 1) // to the end, because an uncaught SIGHUP would kill the process in a drain
+	signal.Notify(hup, syscall.SIGHUP)
+	if err := serve(ctx, ln, c, hup); err != nil {
+		log.Fatal(err)
 	}
-	server := &http.Server{
-		Handler: rm.routes(),
-		// A server that serves without TLS, too, has HTTP/2 only if it is named.
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}},
-	}
-	// What is not set has the defaults, which are made for the real world.
-	timeouts, err := readTimeouts(file)
-	if err != nil {
-		return err
-	}
-	timeouts.OnTimeout = func(c net.Conn, err *idle.TimeoutError) (keep bool) {
-		log.Printf("%v: %v", c.RemoteAddr(), err)
-		return false
-	}
-	plainHTTP, err := idlehttp.Wrap(server, plain, timeouts)
-	if err != nil {
-		return err
-	}
-	defer plainHTTP.Close()
-	tlsHTTP, err := idlehttp.Wrap(server, secure, timeouts)
-	if err != nil {
-		return err
-	}
-	defer tlsHTTP.Close()
-	if err := ops.Serve(opsAddress, map[string]*idle.Tracker{
-		"http": plainHTTP.Tracker(), "https": tlsHTTP.Tracker(), "https streams": tlsHTTP.StreamTracker(),
-	}, readiness(plainHTTP, tlsHTTP)); err != nil {
-		return err
-	}
-
-	done := make(chan error, 2)
-	go func() { done <- server.Serve(plainHTTP) }()
-	go func() { done <- server.ServeTLS(tlsHTTP, "", "") }()
-	go reload(ctx, file, plainHTTP, tlsHTTP)
-	select {
-	case err = <-done:
-		server.Close()
-	case <-ctx.Done():
-		if lameDuck > 0 {
-			err = idlehttp.LameDuck(context.Background(), lameDuck, plainHTTP, tlsHTTP)
-		}
-		err = errors.Join(err, idlehttp.Shutdown(context.Background(), drain, plainHTTP, tlsHTTP))
-		rm.live.Wait()
-	}
-	for name, l := range map[string]*idlehttp.Listener{"HTTP": plainHTTP, "HTTPS": tlsHTTP} {
-		s := l.Stats()
-		log.Printf("%s: %d connections; %d have left, timed out %v; %d pings, %d misses", name, s.Tracked, s.Closed, s.Limits, s.Pings, s.Misses)
-	}
-	return err
 }
 
 // listen listens at an address, or takes over a socket that systemd has opened. Clients that
@@ -146,22 +84,65 @@ func listen(address string) (net.Listener, error) {
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("the address is %q; a socket of systemd is fd:3 or a greater number", address)
+		return nil, fmt.Errorf("-address is %q; a socket of systemd is fd:3 or a greater number", address)
 	}
 	file := os.NewFile(uintptr(fd), address)
 	defer file.Close() // FileListener has a copy
 	return net.FileListener(file)
 }
 
-// readiness adds /readyz. It answers 503 from the moment at which clients should go elsewhere.
-func readiness(listeners ...*idlehttp.Listener) func(*prometheus.Registry, *http.ServeMux) {
+// serve serves until ctx is done, and then drains. It reads the timeouts again
+// whenever it receives from hup.
+func serve(ctx context.Context, ln net.Listener, c config, hup <-chan os.Signal) error {
+	timeouts, err := readTimeouts(c.timeouts)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello,", r.RemoteAddr) })
+	mux.HandleFunc("GET /ws", echo)
+	server := &http.Server{Handler: mux, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	l, err := idlehttp.Wrap(server, ln, timeouts)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := ops.Serve(c.ops, map[string]*idle.Tracker{"http": l.Tracker(), "streams": l.StreamTracker()}, readiness(l)); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() {
+		if c.cert != "" {
+			served <- server.ServeTLS(l, c.cert, c.key)
+		} else {
+			served <- server.Serve(l)
+		}
+	}()
+	go reload(hup, c.timeouts, l)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	if c.lameDuck > 0 {
+		err = idlehttp.LameDuck(context.Background(), c.lameDuck, l)
+	}
+	err = errors.Join(err, idlehttp.Shutdown(context.Background(), idle.Drain{Duration: 3 * time.Second, ForceAfter: 10 * time.Second}, l))
+	s := l.Stats()
+	log.Printf("%d connections; %d have left, timed out %v; %d pings, %d misses", s.Tracked, s.Closed, s.Limits, s.Pings, s.Misses)
+	return err
+}
+
+// readiness adds /readyz, which fails once clients should go elsewhere.
+func readiness(l *idlehttp.Listener) func(*prometheus.Registry, *http.ServeMux) {
 	return func(_ *prometheus.Registry, mux *http.ServeMux) {
 		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-			for _, l := range listeners {
-				if l.IsDraining() {
-					http.Error(w, "draining", http.StatusServiceUnavailable)
-					return
-				}
+			if l.IsDraining() {
+				http.Error(w, "draining", http.StatusServiceUnavailable)
+				return
 			}
 			fmt.Fprintln(w, "ready")
 		})

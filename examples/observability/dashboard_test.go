@@ -37,7 +37,7 @@ func TestConfiguration(t *testing.T) {
 			targets[s.Job] += len(static.Targets)
 		}
 	}
-	if want := map[string]int{"idlewheel": 2, "fleet": 3}; !maps.Equal(targets, want) {
+	if want := map[string]int{"idlewheel": 1, "fleet": 3}; !maps.Equal(targets, want) {
 		t.Errorf("the jobs have so many targets: %v, want %v", targets, want)
 	}
 	for _, file := range c.Rules {

@@ -1,4 +1,4 @@
-// Package ops is what the operators of the example servers look at.
+// Package ops has what the operators of the example servers look at.
 package ops
 
 import (

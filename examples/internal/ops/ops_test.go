@@ -2,7 +2,8 @@ package ops
 
 import (
 	"net"
-	"os"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -10,48 +11,32 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestTakenPort: an example goes on without its page if something else has the port.
-func TestTakenPort(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+// TestServe: an example goes on without its page if something else has the port. The metrics include
+// those of the Go runtime and of the process.
+func TestServe(t *testing.T) {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tracker.Close()
-	if err := Serve(ln.Addr().String(), map[string]*idle.Tracker{"test": tracker}); err != nil {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	trackers := map[string]*idle.Tracker{"http": tracker}
+	if err := Serve(ln.Addr().String(), trackers); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestPorts: each example has a port of its own, which Prometheus scrapes.
-func TestPorts(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile("../../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+	handler, err := Handler(trackers)
+	if err != nil {
+		t.Fatal(err)
 	}
-	scraped := read("observability/prometheus.yaml")
-	fleet := read("fleet/main.go")
-	for text, want := range map[string]string{scraped: `["127.0.0.1:6071", "127.0.0.1:6072", "127.0.0.1:6073"]`, fleet: `"ops", 6071`} {
-		if !strings.Contains(text, want) { // each node takes the port after the one before
-			t.Errorf("fleet: there is no %s", want)
-		}
-	}
-	for name, address := range map[string]string{"http": "127.0.0.1:6060", "fasthttp": "127.0.0.1:6061"} {
-		source := read(name + "/main.go")
-		for text, want := range map[string]string{source: `flag.String("ops", "` + address, scraped: `"` + address + `"`} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: there is no %s", name, want)
-			}
-		}
-		if !strings.Contains(source, "http://"+address) {
-			t.Errorf("%s: the comment does not say what is at %s", name, address)
+	page := httptest.NewRecorder()
+	handler.ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{"idlewheel_connections{tracker=\"http\"} 0\n", "\ngo_gc_duration_seconds_count ", "\nprocess_open_fds "} {
+		if !strings.Contains(page.Body.String(), want) && (runtime.GOOS == "linux" || want != "\nprocess_open_fds ") {
+			t.Errorf("status %d, and no %q in %s", page.Code, want, page.Body)
 		}
 	}
 }
