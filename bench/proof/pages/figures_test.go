@@ -1,0 +1,144 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// results are what pages show of the files in bench/results.
+type results struct {
+	peers map[string]map[string]float64 // medians by measure and contender
+	e2e   map[string]server
+}
+
+// A server is what e2e has measured of one.
+type server struct {
+	Server   string
+	Variants []struct {
+		Name      string
+		CPUToBare struct{ Median float64 } `json:"cpu_to_bare"`
+	}
+	Crowd struct {
+		Variants []struct {
+			Name     string
+			OverBare float64                   `json:"bytes_over_bare"`
+			CPUToOwn *struct{ Median float64 } `json:"cpu_to_own"`
+		}
+	}
+}
+
+func load(t *testing.T) (r results) {
+	var peers struct {
+		Quick bool
+		Rows  []struct {
+			Measure string
+			Figures map[string]struct {
+				Median float64
+				Turns  []float64
+			}
+		}
+	}
+	var e2e struct{ Servers []server }
+	for file, v := range map[string]any{"peers.json": &peers, "e2e.json": &e2e} {
+		text, err := os.ReadFile(filepath.Join(root, "bench/results", file))
+		if err == nil {
+			err = json.Unmarshal(text, v)
+		}
+		if err != nil {
+			t.Fatal(file, err)
+		}
+	}
+	r = results{map[string]map[string]float64{}, map[string]server{}}
+	for _, row := range peers.Rows {
+		r.peers[row.Measure] = map[string]float64{}
+		for name, f := range row.Figures {
+			if len(f.Turns) < 3 || peers.Quick {
+				t.Errorf("peers.json: %s of %s has %d turns, quick is %v", row.Measure, name, len(f.Turns), peers.Quick)
+			}
+			r.peers[row.Measure][name] = f.Median
+		}
+	}
+	for _, s := range e2e.Servers {
+		r.e2e[s.Server] = s
+	}
+	return r
+}
+
+// cpu is the CPU time per request of a variant, in percent of the bare server's.
+func (r results) cpu(server, variant string) string {
+	for _, v := range r.e2e[server].Variants {
+		if v.Name == variant {
+			return fmt.Sprintf("%.0f %%", 100*v.CPUToBare.Median)
+		}
+	}
+	return "?"
+}
+
+// bytes is what a waiting connection takes more than on the bare server.
+func (r results) bytes(server, variant string) string {
+	for _, v := range r.e2e[server].Crowd.Variants {
+		if v.Name == variant {
+			return fmt.Sprintf("%+.0f", v.OverBare)
+		}
+	}
+	return "?"
+}
+
+// figure writes a number with two significant digits, or as an integer if it's 10 or more.
+func figure(v float64) string {
+	if v >= 10 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.*f", max(0, 1-int(math.Floor(math.Log10(v)))), v)
+}
+
+// TestFigures: the README's figures are those of bench/results. It prints what they should be.
+func TestFigures(t *testing.T) {
+	r := load(t)
+	ns := func(measure, contender string) string { return figure(r.peers[measure][contender]) + " ns" }
+	var close []float64
+	for _, s := range r.e2e {
+		for _, v := range s.Crowd.Variants {
+			if v.Name == "ours" && v.CPUToOwn != nil {
+				close = append(close, v.CPUToOwn.Median)
+			}
+		}
+	}
+	readme := read(t, "README.md")
+	for _, line := range []string{
+		fmt.Sprintf("an activity, hot | %s | `SetReadDeadline` (UDP sockets): %s; `AfterFunc` that reads a stored time: %s", ns("reset-hot", "idlewheel"), ns("reset-hot", "SetReadDeadline"), ns("reset-hot", "AfterFunc-lazy")),
+		fmt.Sprintf("an activity, random of 1,000,000 | %s | the same `AfterFunc`: %s", ns("reset-random-1M", "idlewheel"), ns("reset-random-1M", "AfterFunc-lazy")),
+		fmt.Sprintf("heap per connection | %.0f bytes, all limits | `AfterFunc`: %.0f bytes, one limit", r.peers["memory"]["idlewheel"], r.peers["memory"]["AfterFunc"]),
+		fmt.Sprintf("fasthttp: CPU per request (bare: 100 %%) | %s | its own timeouts: %s", r.cpu("fasthttp", "ours"), r.cpu("fasthttp", "own")),
+		fmt.Sprintf("net/http: the same | %s | its own timeouts: %s", r.cpu("http", "ours"), r.cpu("http", "own")),
+		fmt.Sprintf("HTTP/2: the same | %s | its own timeouts: %s", r.cpu("http2", "ours"), r.cpu("http2", "own")),
+		fmt.Sprintf("net/http: bytes per connection, over bare | %s | its own timeouts: %s", r.bytes("http", "ours"), r.bytes("http", "own")),
+		fmt.Sprintf("- Closing thousands of silent connections takes %.1f to %.1f times the CPU of servers' own timers.", slices.Min(close), slices.Max(close)),
+		fmt.Sprintf("- Opening and closing: %s, `AfterFunc`: %s, `SetReadDeadline`: %s.", ns("arm-cancel", "idlewheel"), ns("arm-cancel", "AfterFunc"), ns("arm-cancel", "SetReadDeadline")),
+		fmt.Sprintf("- Garbage collection with 1,000,000: %s ms, `AfterFunc`: %s ms.", figure(r.peers["gc"]["idlewheel"]), figure(r.peers["gc"]["AfterFunc"])),
+	} {
+		if !strings.Contains(readme, line+"\n") {
+			t.Errorf("README.md doesn't have the line\n%s", line)
+		}
+	}
+}
+
+// TestNanoseconds: what other pages say in nanoseconds is a decision's, with a date.
+func TestNanoseconds(t *testing.T) {
+	nanoseconds := regexp.MustCompile(`[0-9] (?:ns|µs)\b.*`)
+	for _, page := range append(files(t, ".md"), "idle/doc.go") {
+		if strings.HasPrefix(page, "docs/decisions/") || page == "README.md" || page == "CHANGELOG.md" {
+			continue
+		}
+		for _, figure := range nanoseconds.FindAllString(read(t, page), -1) {
+			t.Errorf("%s has a figure that no test compares: %q", page, figure)
+		}
+	}
+}
