@@ -283,7 +283,8 @@ type Info struct {
 	NextBy Reason
 
 	// EndsIn is the time until the connection ends if nothing moves. EndsBy is the limit
-	// that ends it, or 0 if none does.
+	// that ends it, or 0 if none does. Of two limits that pass within two ticks of each
+	// other, it may be either.
 	EndsIn time.Duration
 	EndsBy Reason
 

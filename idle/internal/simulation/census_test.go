@@ -353,6 +353,7 @@ func (l *life) checkForecast(r idle.Reason, now time.Duration) {
 		later += w.tick
 		other = r == idle.ReasonMaxAge || r == idle.ReasonHeartbeat
 	}
+	other = other || l.ledger.together(r, f.by)
 	if off := now - f.ends; f.by != r && !other || off < -mostVisits || off > later {
 		w.errorf("at %v: by %v; the forecast of %v was %v by %v: %v", now, r, f.at, f.ends, f.by, l)
 	}

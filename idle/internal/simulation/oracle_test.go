@@ -327,6 +327,16 @@ func (l *ledger) overdue(now time.Duration, stood func(span) time.Duration) (spa
 	return span{}, false
 }
 
+// together reports whether two limits may pass within two ticks of each other.
+func (l *ledger) together(a, b idle.Reason) bool {
+	at := map[idle.Reason]time.Duration{}
+	for _, s := range l.spans() {
+		at[s.reason] = s.lo
+	}
+	_, counts := at[b]
+	return counts && at[a]-at[b] <= 2*l.tick && at[b]-at[a] <= 2*l.tick
+}
+
 // may reports whether something that ends the connection for r, or is called
 // what, may happen now. If it may not, the span says why.
 func (l *ledger) may(r idle.Reason, what string, now time.Duration) (span, bool) {
