@@ -170,18 +170,8 @@ func (b *bench) connectWaiting(address string, conns int) (load, error) {
 		}
 		return l, err
 	}
-	l, err := newEpollLoad(b.kind, address)
-	if err != nil {
-		return nil, err
-	}
-	if err = l.open(conns); err == nil {
-		_, err = l.exchange()
-	}
-	if err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
+	l, _, err := openLoad(b.kind, address, conns)
+	return l, err
 }
 
 // silence has connections fall silent together, and waits until they are closed.
@@ -256,20 +246,15 @@ type herd struct {
 
 // gatherHerd connects a herd.
 func gatherHerd(kind, address string, silent int) (*herd, error) {
-	l, err := newEpollLoad(kind, address)
+	l, asked, err := openLoad(kind, address, silent)
 	if err != nil {
 		return nil, err
 	}
-	h := &herd{epollLoad: l, left: silent}
-	if err = l.open(silent); err == nil {
-		if h.asked, err = l.exchange(); err == nil {
-			err = l.open(active)
-		}
-	}
-	if err != nil {
+	if err := l.open(active); err != nil {
 		l.close()
 		return nil, err
 	}
+	h := &herd{epollLoad: l, left: silent, asked: asked}
 	h.ends, h.sent = make([]time.Time, len(l.due)), make([]time.Time, len(l.due))
 	for _, fd := range l.fds[:silent] {
 		l.due[fd] = 1 << 30 // a ping is no fault

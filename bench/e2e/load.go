@@ -46,23 +46,14 @@ func (b *bench) connect(address string) (load, error) {
 	if !plain(b.kind) {
 		return connectWeb(b.kind, address, b.conns())
 	}
-	l, err := newEpollLoad(b.kind, address)
-	if err != nil {
-		return nil, err
+	l, _, err := openLoad(b.kind, address, b.cfg.conns)
+	if err != nil || b.cfg.pace == 0 {
+		return l, err
 	}
-	if err = l.open(b.cfg.conns); err == nil && b.cfg.pace > 0 {
-		// The state of connections may lie in the server's memory in the order in which it
-		// accepted them. Messages must not come in the same order.
-		rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] })
-		if _, err = l.exchange(); err == nil { // so that none of them is new to the server
-			return &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(b.cfg.pace)}, nil
-		}
-	}
-	if err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
+	// The state of connections may lie in the server's memory in the order in which it accepted
+	// them. Messages must not come in the same order.
+	rand.Shuffle(len(l.fds), func(i, j int) { l.fds[i], l.fds[j] = l.fds[j], l.fds[i] })
+	return &pacedLoad{epollLoad: l, gap: time.Second / time.Duration(b.cfg.pace)}, nil
 }
 
 // plain reports whether clients of a kind of server write and read bytes without TLS.
@@ -81,6 +72,22 @@ type epollLoad struct {
 
 	events [256]unix.EpollEvent
 	b      [64 << 10]byte
+}
+
+// openLoad opens connections, and makes a request on each, so that none of them is new to the
+// server. It returns when each of the requests was made.
+func openLoad(kind, address string, n int) (l *epollLoad, asked []time.Time, err error) {
+	if l, err = newEpollLoad(kind, address); err != nil {
+		return nil, nil, err
+	}
+	if err = l.open(n); err == nil {
+		asked, err = l.exchange()
+	}
+	if err != nil {
+		l.close()
+		return nil, nil, err
+	}
+	return l, asked, nil
 }
 
 // newEpollLoad returns a load without connections yet.

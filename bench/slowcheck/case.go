@@ -115,9 +115,14 @@ func try(ctx context.Context, t *target, giveUp time.Duration, c slowCase) resul
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	if c.honest {
-		r.Outcome = served
-		if err := c.visitServer(ctx, t); err != nil && ctx.Err() == nil {
+		connected, err := c.visitServer(ctx, t)
+		switch {
+		case err == nil || connected && ctx.Err() != nil: // the time was up
+			r.Outcome = served
+		case connected:
 			r.Outcome, r.Why = cut, err.Error()
+		default:
+			r.Outcome, r.Why = refused, err.Error()
 		}
 		return r
 	}

@@ -20,17 +20,17 @@ type visitor struct {
 	conn *http.ClientConn
 }
 
-// visit makes the connection of an honest case, and lives it.
-func (c slowCase) visitServer(ctx context.Context, t *target) error {
+// visitServer makes the connection of an honest case, and lives it.
+func (c slowCase) visitServer(ctx context.Context, t *target) (connected bool, err error) {
 	tr := &http.Transport{TLSClientConfig: server.ClientTLS(), Protocols: new(http.Protocols), ExpectContinueTimeout: time.Second}
 	tr.Protocols.SetHTTP1(c.protocol() == "h1")
 	tr.Protocols.SetHTTP2(c.protocol() == "h2")
 	conn, err := tr.NewClientConn(ctx, t.scheme, t.address)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
-	return c.visit(&visitor{t, ctx, conn})
+	return true, c.visit(&visitor{t, ctx, conn})
 }
 
 // ask makes a request.

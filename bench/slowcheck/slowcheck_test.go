@@ -20,6 +20,7 @@ func TestFlags(t *testing.T) {
 		{"-target http://127.0.0.1:1 -give-up 1s", "-give-up is 1s"},
 		{"-target http://127.0.0.1:1 -load -1", "-load is -1"},
 		{"-compare -target http://127.0.0.1:1", "exclude each other"},
+		{"-target http://127.0.0.1:1", "nothing could be tried on http://127.0.0.1:1: dial tcp 127.0.0.1:1"},
 		{"-target http://127.0.0.1:1 -post upload", `-post is "upload"; it must begin with a slash`},
 	} {
 		var stderr bytes.Buffer
