@@ -1,8 +1,8 @@
 // Peers compares idlewheel with the other ways in which a Go server can notice that a
 // connection has gone stale.
 //
-//	go -C bench run ./peers                # 10 minutes
-//	go -C bench run ./peers -quick         # smaller, in half a minute
+//	go -C bench run ./peers                # 5 minutes
+//	go -C bench run ./peers -quick         # smaller, in ten seconds
 //	go -C bench run ./peers -run 'reset|arm' -rounds 5
 //
 // All contenders are behind one interface and run the same workloads. Each turn of one has
