@@ -218,7 +218,7 @@ func TestJudgement(t *testing.T) {
 			}
 			l := newLoad(cfg)
 			st := l.steering
-			st.begun, st.changed, st.stop, st.grace = 10*s, 10*s, 35*s, 2500*time.Millisecond
+			st.begun, st.changed, st.stop = 10*s, 10*s, 35*s
 			l.passes.Add(10)
 			p := &l.peers[0]
 			p.begin(4 * s)
@@ -231,6 +231,18 @@ func TestJudgement(t *testing.T) {
 				t.Errorf("judged %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestAllowance: without a scenario, a connection may be late by a second, however many there are.
+func TestAllowance(t *testing.T) {
+	l := &load{cfg: &config{conns: 10_000_000}}
+	if got := time.Duration(l.allowance()); got != time.Second {
+		t.Errorf("got %v", got)
+	}
+	l.steering = &steering{load: l}
+	if got := time.Duration(l.allowance()); got != 10*time.Second {
+		t.Errorf("in a scenario: got %v", got)
 	}
 }
 

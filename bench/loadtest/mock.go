@@ -79,15 +79,23 @@ func (l *load) hooks() *idle.Hooks {
 	return h
 }
 
-// touched notes an activity of p.
+// touched notes an activity of p. One that may be evicted has been idle for the grace.
 func (l *load) touched(p *peer, before, after int64) {
 	limit, _ := l.cfg.of(p.kind)
+	if l.cfg.evicts() {
+		limit = l.cfg.grace()
+	}
 	p.touched(before, after, limit)
 }
 
-// allowance is how late the tracker may be: a second for each million to visit, or more.
+// allowance is how late the tracker may be: a second, and in a scenario, where it has to visit
+// all connections, a second for each million.
 func (l *load) allowance() int64 {
-	return int64(2*l.cfg.Tick + time.Duration(max(l.cfg.conns, 1_000_000))*time.Microsecond)
+	visits := time.Second
+	if l.steering != nil {
+		visits = max(visits, time.Duration(l.cfg.conns)*time.Microsecond)
+	}
+	return int64(2*l.cfg.Tick + visits)
 }
 
 // due is the window of a connection that is left to itself.

@@ -8,7 +8,7 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// limits are those of the connections, and of the tracker.
+// limits has the timeouts of the connections, and the settings of the tracker.
 type limits struct {
 	Idle      time.Duration
 	Rest      time.Duration // what connections begin with if the limit is changed later; 0: Idle

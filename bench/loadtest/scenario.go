@@ -103,10 +103,8 @@ type steering struct {
 	tracker *idle.Tracker
 	told    tally // when connections had their turn, by seconds since begun
 
-	begun, stop int64         // when it begins, and when the rest is ended
-	changed     int64         // when the shorter limit was in force
-	grace       time.Duration // idle for less, nobody may be evicted
-	room        int           // the capacity
+	begun, stop int64 // when it begins, and when the rest is ended
+	changed     int64 // when the shorter limit was in force
 }
 
 func (s *steering) play(ctx context.Context, t *idle.Tracker) error {
@@ -123,7 +121,7 @@ func (s *steering) await(ctx context.Context, part float64) bool {
 	return program.Sleep(ctx, time.Duration(part*float64(s.cfg.duration))-time.Since(s.start))
 }
 
-// window is that of the scenario.
+// window returns when the scenario may end a connection, when it has to, and for which reason.
 func (s *steering) window(_ kind, e *end) (from, due int64, reason idle.Reason) {
 	from, due = s.cfg.scenario.window(s, e)
 	return from, due, s.cfg.scenario.reason
@@ -240,10 +238,16 @@ func (t *tally) rateError() (worst float64) {
 	return worst
 }
 
+// evicts reports whether connections are evicted.
+func (c *config) evicts() bool { return c.scenario != nil && c.scenario.reason == idle.ReasonEvict }
+
+// grace is how long a connection has to be idle until it may be evicted.
+func (c *config) grace() time.Duration { return c.Idle / 2 }
+
 // newcomers returns how many connections come later: 1 % per second, in the second and
 // third quarter of the time.
 func (c *config) newcomers() int {
-	if c.scenario == nil || c.scenario.reason != idle.ReasonEvict {
+	if !c.evicts() {
 		return 0
 	}
 	return int(float64(c.conns) / 100 * c.duration.Seconds() / 2)
@@ -251,10 +255,8 @@ func (c *config) newcomers() int {
 
 // evict fills a tracker that has no room with newcomers, some at a time.
 func (s *steering) evict(ctx context.Context) error {
-	s.grace = s.cfg.Idle / 2
-	s.cfg.Idle = s.grace // an activity after it is belated
-	s.room = int(s.tracker.Stats().Live)
-	if err := s.tracker.SetCapacity(idle.Capacity{MaxConns: s.room, MinIdle: s.grace}); err != nil {
+	room := int(s.tracker.Stats().Live)
+	if err := s.tracker.SetCapacity(idle.Capacity{MaxConns: room, MinIdle: s.cfg.grace()}); err != nil {
 		return err
 	}
 	var cost stats.Spread
@@ -282,7 +284,7 @@ func (s *steering) evict(ctx context.Context) error {
 	}
 	program.Sleep(ctx, 10*s.cfg.Tick) // until orders are carried out
 	s.rep.AdmissionNS, s.rep.AdmissionP99NS = float64(cost.At(50)), float64(cost.At(99))
-	over := 100 * float64(int(most)-s.room-batch) / float64(s.room)
+	over := 100 * float64(int(most)-room-batch) / float64(room)
 	s.limit("connections beyond the capacity, in percent,", table.Round(over, 2), mostOver)
 	return nil
 }
@@ -292,7 +294,7 @@ func (s *steering) beyondGrace(e *end) (from, due int64) {
 	if e.state == working {
 		return noTime, noTime
 	}
-	return max(s.begun, e.last&^belated+int64(s.grace)), noTime
+	return max(s.begun, e.last&^belated+int64(s.cfg.grace())), noTime
 }
 
 // checkEvict checks that nobody was refused. That is right, because there always are
