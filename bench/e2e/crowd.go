@@ -16,9 +16,9 @@ import (
 	"github.com/idlewheel/idlewheel/bench/internal/table"
 )
 
-// A crowd is many real connections to a server, each of which has made a request and makes
-// no other. It tells how many bytes a connection takes of the server's process, and how the
-// server closes all of them when they fall silent together while others are active.
+// A crowd is a measurement with thousands of real connections that make one request and then
+// wait. It has the bytes that each one takes in the server's process. It also has how late the
+// server closes them if they all fall silent together while other connections are active.
 type crowd struct {
 	Rounds   int          `json:"rounds"`
 	Waiting  int          `json:"waiting_conns"`          // how many wait while memory is measured

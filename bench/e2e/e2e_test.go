@@ -36,7 +36,7 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-// example has three rounds, in the second of which the machine was slow.
+// example has three rounds. In the second round, the machine was slow.
 func example() []*contender {
 	return []*contender{
 		{name: "bare", ops: []float64{100, 40, 110}, cpu: []float64{10, 20, 10}, switches: []float64{300, 290, 310}},

@@ -244,7 +244,7 @@ type measure struct {
 	SwitchesPerS float64      `json:"switches_per_s"`
 }
 
-// summarize makes measures of contenders, of which the first is bare.
+// summarize turns the rounds of all contenders into measures. The first contender is the bare server.
 func summarize(all []*contender) (measures []measure) {
 	own := slices.IndexFunc(all, func(c *contender) bool { return c.name == server.Own })
 	for _, c := range all {

@@ -26,9 +26,9 @@ type order struct {
 // over 3,000 connections, one of them is silent for half of it.
 const noTimeout = 10 * time.Minute
 
-// config returns the server that is ordered. With ours, echo servers have the limits that
-// are set here, and HTTP servers those that their adapters have by default, but for the
-// silence between two requests.
+// config returns the configuration of the server that is ordered. In our variant, echo servers
+// have the limits that are set here. HTTP servers have their adapter's defaults, except for
+// KeepAliveTimeout.
 func (o order) config() server.Config {
 	c := server.Config{Kind: o.Kind, Variant: o.Variant, Own: o.Limit, Timeouts: httplimits.Timeouts{KeepAliveTimeout: o.Limit}}
 	c.Policy = idle.Policy{IdleTimeout: o.Limit, ReadTimeout: o.Limit, WriteTimeout: o.Limit}

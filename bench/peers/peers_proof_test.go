@@ -37,8 +37,8 @@ func TestQuick(t *testing.T) {
 	}
 }
 
-// TestContenders has each of them time five connections, of which one is cancelled and
-// one never armed. When it does so is for the workloads to judge.
+// TestContenders arms four of five connections with each contender, and cancels one of them.
+// The other three must expire once. How late they may be is checked by the workloads.
 func TestContenders(t *testing.T) {
 	for _, k := range contender.All() {
 		t.Run(k.Name, func(t *testing.T) {

@@ -25,8 +25,8 @@ import (
 const (
 	roleEnv = "IDLEWHEEL_BENCH_ROLE" // tells a child its role
 
-	// mark begins each value that a child sends, as in RFC 7464. What isn't marked was printed
-	// by a library, some of which log to stdout.
+	// mark begins each value that a child sends, as in RFC 7464. The parent ignores lines without
+	// it, because some libraries log to stdout.
 	mark = "\x1e"
 
 	stopTime = 10 * time.Second // how long a child may take to end

@@ -73,6 +73,8 @@ func (r *Ratio) String() string {
 		return "-"
 	case r.Interval == nil:
 		return fmt.Sprintf("%.3g (one round)", r.Median)
+	case *r.Interval == Interval{1, 1}:
+		return "1" // a variant compared with itself
 	}
 	mark := ""
 	if r.Interval[0] <= 1 && r.Interval[1] >= 1 {

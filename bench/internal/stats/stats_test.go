@@ -38,6 +38,9 @@ func TestRatio(t *testing.T) {
 	if got := RatioOf([]float64{1}, []float64{2}).String(); got != "0.5 (one round)" {
 		t.Errorf("one round: %s", got)
 	}
+	if got := RatioOf([]float64{1, 2, 3}, []float64{1, 2, 3}).String(); got != "1" {
+		t.Errorf("to itself: %s", got)
+	}
 	if got := (*Ratio)(nil).String(); got != "-" {
 		t.Errorf("none: %s", got)
 	}

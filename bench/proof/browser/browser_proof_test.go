@@ -123,8 +123,8 @@ func TestTwoTrackersInBrowser(t *testing.T) {
 	}
 }
 
-// serveLoad serves the page of a tracker with mock connections, of which four in ten are
-// active, the others fall silent or end by a heartbeat, until stop is called or the test ends.
+// serveLoad serves the page of a tracker with mock connections, until stop is called or the test
+// ends. Four in ten are active, one in ten ends by its heartbeat, and the others fall silent.
 func serveLoad(t *testing.T, conns int) (address string, stop func()) {
 	tracker, err := idle.New(idle.Policy{Name: "open", IdleTimeout: 8 * time.Second}, &idle.Options{Label: func(owner any) string { return fmt.Sprint(owner) }})
 	if err != nil {

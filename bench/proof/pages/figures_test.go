@@ -111,6 +111,9 @@ func TestFigures(t *testing.T) {
 			}
 		}
 	}
+	if len(close) == 0 {
+		t.Fatal("e2e.json has no crowd that is closed")
+	}
 	readme := read(t, "README.md")
 	for _, line := range []string{
 		fmt.Sprintf("an activity, hot | %s | `SetReadDeadline` (UDP sockets): %s; `AfterFunc` that reads a stored time: %s", ns("reset-hot", "idlewheel"), ns("reset-hot", "SetReadDeadline"), ns("reset-hot", "AfterFunc-lazy")),
