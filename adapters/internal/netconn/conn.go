@@ -335,11 +335,19 @@ func (c *Conn) Close() error {
 	if again := c.tracking(); again.Live() {
 		again.Stop() // a concurrent Init or Track has not seen the flag
 	}
-	err := c.inner.Close()
+	err := c.closeInner()
 	if c.flags.Load()&reaped != 0 && errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
+}
+
+// closeInner closes the connection that was given to Init.
+func (c *Conn) closeInner() error {
+	if x := c.extra.Load(); x != nil && x.counted != nil {
+		return x.counted.Close()
+	}
+	return c.inner.Close()
 }
 
 // explain returns the timeout in place of err if the timeout has made an

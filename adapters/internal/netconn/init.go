@@ -32,6 +32,10 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		return ErrNoTracker
 	}
 	c.setup = s
+	if counted, ok := nc.(interface{ CountedSocket() net.Conn }); ok { // of package admit
+		c.extra.Store(&extra{counted: nc})
+		nc = counted.CountedSocket()
+	}
 	var notifying bool
 	switch socket := nc.(type) {
 	case *net.UnixConn:

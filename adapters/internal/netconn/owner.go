@@ -88,7 +88,7 @@ func (c *Conn) reap() {
 	if !isWriteTimeout(c.Timeout()) {
 		c.SetLinger(-1)
 	}
-	c.inner.Close()
+	c.closeInner()
 }
 
 // onTimeout calls the user's OnTimeout. While it runs for IdleTimeout, bytes written do not count
