@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func BenchmarkLook(b *testing.B) {
 			t, conns := benchTracker(b, p, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				conns[0].next(clock.Moment{Now: t.clock.Recent()})
+				conns[0].shard.next(&conns[0].Conn, clock.Moment{Now: t.clock.Recent()})
 			}
 		})
 	}
@@ -164,7 +165,7 @@ func BenchmarkColdExpiry(b *testing.B) {
 		trackAll(b, s, conns, hooks)
 		s.clock.Shift(time.Hour)
 		b.StartTimer()
-		s.pass(0)
+		s.pass(s.clock.Elapsed(), 0)
 	}
 	if st := s.counts.live(); st > 0 {
 		b.Errorf("%d are live", st)
@@ -231,12 +232,9 @@ func BenchmarkTrackClose(b *testing.B) {
 		for _, c := range []struct {
 			name string
 			Capacity
-		}{{"unlimited", Capacity{}}, {"most", Capacity{MaxConns: 1000}}, {"perkey", Capacity{PerKey: 1000, Key: func(any) string { return "key" }}},
-			{"rates", Capacity{New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Key: func(any) string { return "key" }}},
-			{"handshakes", Capacity{Handshakes: 1000}},
-			{"all", Capacity{MaxConns: 1000, PerKey: 1000, New: Quota{PerSecond: 1e9}, NewPerKey: Quota{PerSecond: 1e9}, Handshakes: 1000, HandshakesPerKey: 1000}}} {
+		}{{"unlimited", Capacity{}}, {"most", Capacity{MaxConns: 1000}}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, shards), func(b *testing.B) {
-				t, err := New(Policy{IdleTimeout: time.Minute, Handshake: true}, &Options{Shards: shards})
+				t, err := New(minute, &Options{Shards: shards})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -281,3 +279,111 @@ type remote struct {
 }
 
 func (r *remote) RemoteAddr() net.Addr { return r.addr }
+
+// BenchmarkVisit visits a million connections.
+func BenchmarkVisit(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it takes seconds to prepare")
+	}
+	const n = 1_000_000
+	t, _ := benchTracker(b, Policy{IdleTimeout: time.Hour, MaxAge: 48 * time.Hour}, n)
+	was := t.Stats()
+	for b.Loop() {
+		seen := 0
+		if err := t.Visit(b.Context(), func(Info) { seen++ }); err != nil || seen < n {
+			b.Fatal(seen, err)
+		}
+	}
+	st := t.Stats()
+	b.ReportMetric(float64((st.PassTotal-was.PassTotal).Milliseconds())/float64(b.N), "busy-ms/op")
+	b.ReportMetric(float64(st.Longest.Microseconds()), "longest-pass-µs")
+}
+
+// BenchmarkTrackCloseTold is what the end of a connection costs that is recorded, and
+// that is told to OnEnds as well.
+func BenchmarkTrackCloseTold(b *testing.B) {
+	for name, onEnds := range map[string]func([]End){"recorded": nil, "told": func([]End) {}} {
+		b.Run(name, func(b *testing.B) {
+			t, err := New(minute, &Options{OnEnds: onEnds, Label: func(any) string { return "label" }})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer t.Close()
+			t.RecentEnds()
+			var o idleOwner
+			hooks := hooksOf(&o)
+			b.ReportAllocs()
+			for b.Loop() {
+				o.Conn = Conn{}
+				if err := t.Track(&o.Conn, &o, hooks); err != nil {
+					b.Fatal(err)
+				}
+				o.Stop()
+			}
+			b.ReportMetric(float64(t.Stats().EndsLost)/float64(b.N), "lost/op")
+		})
+	}
+}
+
+// BenchmarkPart is what the histograms cost for each connection that ends.
+func BenchmarkPart(b *testing.B) {
+	t, conns := benchTracker(b, minute, 1)
+	p := conns[0].endRecord()
+	for b.Loop() {
+		t.own[0].counts.part(&p, t.clock)
+	}
+}
+
+// BenchmarkTouchInAHerd touches random ones of 10,000 connections, 64 at a time, while a
+// million others time out at once, and while nothing else happens. It reports the 99th
+// percentile of an activity in both, and how many times as long it is in the herd.
+func BenchmarkTouchInAHerd(b *testing.B) {
+	if testing.Short() {
+		b.Skip("seconds each")
+	}
+	const herd, active, slab = 1_000_000, 10_000, 64
+	var calm, busy []time.Duration
+	for b.Loop() {
+		t, err := New(Policy{IdleTimeout: time.Hour}, &Options{Tick: defaultTick})
+		if err != nil {
+			b.Fatal(err)
+		}
+		short, err := t.Phase(Policy{IdleTimeout: 2 * time.Second})
+		if err != nil {
+			b.Fatal(err)
+		}
+		conns, hooks := make([]idleOwner, active+herd), hooksOf(&idleOwner{})
+		for i := range conns {
+			if err := t.Track(&conns[i].Conn, &conns[i], hooks); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range conns[active:] {
+			conns[active+i].Enter(short)
+		}
+		entered := time.Now()
+		touch := func(until func() bool) (took []time.Duration) {
+			for !until() {
+				for range 100 {
+					begun := time.Now()
+					for range slab {
+						conns[rand.IntN(active)].Touch()
+					}
+					took = append(took, time.Since(begun)/slab)
+				}
+			}
+			return took
+		}
+		calm = append(calm, touch(func() bool { return time.Since(entered) > 1500*time.Millisecond })...)
+		touch(func() bool { return t.live() < active+herd })
+		busy = append(busy, touch(func() bool { return t.live() == active })...)
+		t.Close()
+	}
+	p99 := func(all []time.Duration) float64 {
+		slices.Sort(all)
+		return float64(all[len(all)*99/100])
+	}
+	b.ReportMetric(p99(calm), "calm-p99-ns")
+	b.ReportMetric(p99(busy), "herd-p99-ns")
+	b.ReportMetric(p99(busy)/p99(calm), "herd/calm")
+}

@@ -207,7 +207,7 @@ func TestLoopGoesOnAfterACallbackThatBlocks(t *testing.T) {
 		p := r.peer()
 		began := time.Now()
 		r.wait(3 * time.Second)
-		if took, most := p.at.Sub(began), 900*time.Millisecond+stall+4*r.opts.Tick; len(p.expired) != 1 || took > most {
+		if took, most := p.at.Sub(began), 900*time.Millisecond+stall+(graceTicks+4)*r.opts.Tick; len(p.expired) != 1 || took > most {
 			r.Errorf("timed out after %v, want %v at most: %v", took, most, p.expired)
 		}
 	})

@@ -197,50 +197,6 @@ type slowReaper struct {
 
 func (p *slowReaper) Reap() { <-p.release }
 
-// A drainer finishes within the grace after its age.
-type drainer struct {
-	peer
-	drained []time.Time
-}
-
-func (p *drainer) OnDrain() { p.drained = append(p.drained, time.Now()) }
-
-func TestDrainThenGrace(t *testing.T) {
-	policy := Policy{MaxAge: time.Minute, MaxAgeJitter: 10 * time.Second, MaxAgeGrace: 5 * time.Second}
-	onBoth(t, policy, nil, func(r *rig) {
-		p, born := &drainer{}, time.Now()
-		r.track(&p.Conn, p)
-		r.wait(70*time.Second + r.late())
-		if len(p.drained) != 1 {
-			r.Fatalf("drained at %v", p.drained)
-		}
-		if age := p.drained[0].Sub(born); age < time.Minute {
-			r.Errorf("drained after %v", age)
-		}
-		r.wait(10 * time.Second)
-		if grace := p.at.Sub(p.drained[0]); len(p.expired) != 1 || grace < 5*time.Second-r.opts.Tick || grace > 5*time.Second+r.late() {
-			r.Errorf("timed out %v after Drain by %v", grace, p.expired)
-		}
-	})
-}
-
-// TestGraceCountsFromDrain enters a phase whose age is long past: the owner has
-// to have its grace all the same.
-func TestGraceCountsFromDrain(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		p := &drainer{}
-		r.track(&p.Conn, p)
-		r.wait(time.Minute)
-		aged := r.phaseOf(Policy{MaxAge: time.Second, MaxAgeGrace: 10 * time.Second})
-		r.do(func() { p.Enter(aged) })
-		r.wait(5 * time.Second)
-		if len(p.drained) != 1 || len(p.expired) != 0 {
-			r.Fatalf("drained at %v, timed out: %v", p.drained, p.expired)
-		}
-		r.dies(&p.peer, p.drained[0], 10*time.Second, ReasonMaxAge)
-	})
-}
-
 // TestNoCallbackBeginsAfterClose closes a connection right after the pass that
 // has found out that it is to be pinged, or asked, or drained. One processor
 // has the callback's goroutine wait for that.

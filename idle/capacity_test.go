@@ -2,11 +2,10 @@ package idle
 
 import (
 	"errors"
-	"log/slog"
-	"math"
 	"math/rand/v2"
-	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,45 +131,6 @@ func TestRefusesWhenNoneCanBeEvicted(t *testing.T) {
 		if all[1].err == nil || all[1].err.Reason != ReasonEvict {
 			t.Errorf("%v", all[1].err)
 		}
-		r.mustHold(Capacity{})
-		r.guests(3)
-		r.mustHold(Capacity{MaxConns: 3})
-		r.wait(2 * time.Second)
-		if st := r.Stats(); st.Live > 4 {
-			t.Errorf("after the capacity was lowered: %+v", st)
-		}
-	})
-}
-
-// TestEvictsWhenGraceIsOver has more connections than Most while none may be evicted, and
-// no newcomer that would have anybody look again.
-func TestEvictsWhenGraceIsOver(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		all := r.guests(10)
-		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
-		r.wait(9 * time.Second)
-		if st := r.Stats(); st.Evicted != 0 {
-			t.Errorf("within the grace: %+v", st)
-		}
-		r.do(all[0].conn.Touch)
-		r.wait(2 * time.Second)
-		if st := r.Stats(); st.Evicted != 3 || st.Live != 7 || all[0].err != nil {
-			t.Errorf("after the grace: %+v, %v", st, all[0].err)
-		}
-	})
-}
-
-// TestRaisedCapacityEvictsNobody raises a capacity that waits for the grace to be over.
-func TestRaisedCapacityEvictsNobody(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.guests(10)
-		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
-		r.wait(time.Second)
-		r.mustHold(Capacity{MaxConns: 10})
-		r.wait(time.Minute)
-		if st := r.Stats(); st.Evicted != 0 {
-			t.Errorf("%+v", st)
-		}
 	})
 }
 
@@ -190,20 +150,6 @@ func TestMakeRoom(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	})
-}
-
-// A caller is a guest with an address.
-type caller struct {
-	guest
-	from string
-}
-
-func (c *caller) RemoteAddr() net.Addr {
-	addr, err := net.ResolveTCPAddr("tcp", c.from)
-	if err != nil {
-		panic(err)
-	}
-	return addr
 }
 
 // TestEvictsWhomAnEarlierCapacityKept changes the capacity while a connection is being
@@ -238,141 +184,24 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tr.Close()
-		for _, c := range []Capacity{{MaxConns: 1, MinIdle: time.Hour}, {PerKey: 1, Key: func(any) string { return "key" }}} {
-			if err := tr.SetCapacity(c); err != nil {
-				t.Fatal(err)
-			}
-			var all [3]guest
-			for i := range all[:2] {
-				if err := tr.Adopt(&all[i].conn, &all[i], hooksOf(&all[i])); err != nil {
-					t.Error(err)
-				}
-			}
-			if err := tr.Track(&all[2].conn, &all[2], hooksOf(&all[2])); !errors.Is(err, ErrFull) {
-				t.Errorf("%+v: %v", c, err)
-			}
-			if st := tr.Stats(); st.Live != 2 || st.Tracked != 0 {
-				t.Errorf("%+v", st)
-			}
-			all[0].conn.Stop()
-			all[1].conn.Release()
-		}
-		if st := tr.Stats(); st.Live != 0 || st.Tracked != 0 || st.Adopted != 4 || st.Closed != 2 || st.Released != 2 || st.Lifetime.Count() != 2 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-// TestRekey has keys that are known only after Track.
-func TestRekey(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		r.mustHold(Capacity{PerKey: 2, Key: func(owner any) string { return owner.(*caller).from }})
-		var all [3]caller
-		for i := range all {
-			r.track(&all[i].conn, &all[i])
-		}
-		r.wait(time.Second) // the walk of SetCapacity is over
-		for i := range all {
-			all[i].from = "same"
-			all[i].conn.Rekey()
-			all[i].conn.Rekey() // counts once
-		}
-		r.wait(time.Second)
-		if !all[0].conn.Live() || !all[1].conn.Live() || all[2].conn.Live() {
-			t.Error("not the third was ended")
-		}
-		if st := r.Stats(); st.Evicted != 1 || len(st.Causes) > 0 {
-			t.Errorf("%+v", st)
-		}
-		all[2].conn.Rekey() // has ended
-		r.do(func() { all[0].conn.Stop() })
-		late := caller{from: "same"}
-		r.track(&late.conn, &late)
-	})
-}
-
-func TestPerKey(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		call := func(from string) (*caller, error) {
-			c := &caller{from: from}
-			return c, r.tryTrack(&c.conn, c)
-		}
-		before, err := call("10.0.0.1:1")
-		if err != nil {
+		if err := tr.SetCapacity(Capacity{MaxConns: 1, MinIdle: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		r.mustHold(Capacity{PerKey: 2})
-		r.wait(time.Second)
-		second, err := call("10.0.0.1:2")
-		if err != nil {
-			t.Error(err)
-		}
-		if _, err := call("[::ffff:10.0.0.1]:3"); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "2 connections of 10.0.0.1") {
-			t.Errorf("the third: %v", err)
-		}
-		if _, err := call("10.0.0.2:1"); err != nil {
-			t.Error(err)
-		}
-		r.do(func() { before.conn.Stop() })
-		third, err := call("10.0.0.1:4")
-		if err != nil {
-			t.Error(err)
-		}
-		second.conn.End("test")
-		r.wait(time.Second)
-		if _, err := call("10.0.0.1:5"); err != nil {
-			t.Errorf("after one was ended: %v", err)
-		}
-		if _, err := call("10.0.0.1:6"); !errors.Is(err, ErrFull) {
-			t.Errorf("%v", err)
-		}
-		for _, from := range []string{"[2001:db8::1]:1", "[2001:db8::2:1]:1"} {
-			if _, err := call(from); err != nil {
+		var all [3]guest
+		for i := range all[:2] {
+			if err := tr.Adopt(&all[i].conn, &all[i], hooksOf(&all[i])); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := call("[2001:db8::3:3]:1"); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "2001:db8::/64") {
-			t.Errorf("a third of the /64: %v", err)
+		if err := tr.Track(&all[2].conn, &all[2], hooksOf(&all[2])); !errors.Is(err, ErrFull) {
+			t.Error(err)
 		}
-		if st := r.Stats(); st.Refused != 3 {
+		if st := tr.Stats(); st.Live != 2 || st.Tracked != 0 {
 			t.Errorf("%+v", st)
 		}
-		_ = third
-		keys := r.keys.Load()
-		r.closeShard()
-		r.Tracker.Close()
-		if len(keys.of) > 0 || len(keys.count) > 0 {
-			t.Errorf("left: %v, %v", keys.of, keys.count)
-		}
-	})
-}
-
-// TestPerKeyHoldsAtOnce: as soon as SetCapacity has returned, the connections that are there count by
-// their key, by a new Key too.
-func TestPerKeyHoldsAtOnce(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 4}, func(r *rig) {
-		const many = 1000
-		for range many {
-			c := &caller{from: "10.0.0.1:1"}
-			r.track(&c.conn, c)
-		}
-		for _, key := range []func(any) string{nil, func(any) string { return "all" }, ByAddress} {
-			r.mustHold(Capacity{PerKey: many, Key: key})
-			late := &caller{from: "10.0.0.1:2"}
-			if err := r.tryTrack(&late.conn, late); !errors.Is(err, ErrFull) {
-				t.Errorf("one more than PerKey: %v", err)
-			}
-			late.conn.Stop()
-		}
-	})
-}
-
-func TestKeyThatPanics(t *testing.T) {
-	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
-		r.mustHold(Capacity{PerKey: 1, Key: func(any) string { panic("no key") }})
-		r.wait(time.Second)
-		r.guests(3)
-		if st := r.Stats(); st.Panics != 3 || st.Live != 3 {
+		all[0].conn.Stop()
+		all[1].conn.Release()
+		if st := tr.Stats(); st.Live != 0 || st.Tracked != 0 || st.Adopted != 2 || st.Closed != 1 || st.Released != 1 || st.Lifetime.Count() != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -381,22 +210,16 @@ func TestKeyThatPanics(t *testing.T) {
 func TestCapacityOfNonsense(t *testing.T) {
 	onDriver(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		for want, c := range map[string]Capacity{
-			"MaxConns is -1":      {MaxConns: -1},
-			"PerKey is -2":        {PerKey: -2},
-			"PerKey is 0":         {Key: ByAddress},
-			"New.PerSecond is -1": {New: Quota{PerSecond: -1}},
-			"New.PerSecond is Na": {New: Quota{PerSecond: math.NaN()}},
-			"NewPerKey.Burst is 3, but PerSecond is 0": {NewPerKey: Quota{Burst: 3}},
-			"NewPerKey.Burst is -":                     {NewPerKey: Quota{Burst: -1, PerSecond: 1}},
-			"Capacity.MinIdle is -":                    {MaxConns: 1, MinIdle: -1},
-			"Exempt[1] is nil":                         {MaxConns: 1, Exempt: []*Phase{r.phase, nil}},
+			"MaxConns is -1":        {MaxConns: -1},
+			"Capacity.MinIdle is -": {MaxConns: 1, MinIdle: -1},
+			"Exempt[1] is nil":      {MaxConns: 1, Exempt: []*Phase{r.phase, nil}},
 		} {
 			if err := r.SetCapacity(c); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
-		if r.room.limit.Load() != nil {
-			t.Error("something was changed")
+		if c, ok := r.Capacity(); ok {
+			t.Errorf("something was changed: %+v", c)
 		}
 		r.Tracker.Close()
 		if err := r.SetCapacity(Capacity{MaxConns: 1}); err != ErrClosed {
@@ -475,4 +298,368 @@ func TestPolicyBesideCapacity(t *testing.T) {
 	if err := tr.SetPolicy(used); err != nil {
 		t.Errorf("SetPolicy, as none may be evicted anyway: %v", err)
 	}
+}
+
+// TestLiftedCapacityEvictsNobody lifts or raises a capacity while those that were too many are
+// being evicted.
+func TestLiftedCapacityEvictsNobody(t *testing.T) {
+	for _, c := range []Capacity{{}, {MaxConns: 1000}} {
+		onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+			r.guests(100)
+			r.wait(time.Second)
+			r.mustHold(Capacity{MaxConns: 10})
+			r.mustHold(c)
+			r.wait(time.Minute)
+			if st := r.Stats(); st.Evicted != 0 {
+				t.Errorf("%d evicted by a capacity that was changed to %+v at once", st.Evicted, c)
+			}
+		})
+	}
+}
+
+// TestMostIsHeld has exactly so many connections, whether they may be evicted or not.
+func TestMostIsHeld(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.mustHold(Capacity{MaxConns: 10, MinIdle: time.Minute})
+		all := make([]guest, 30)
+		for i := range all[:20] {
+			if err := r.tryTrack(&all[i].conn, &all[i]); (err != nil) != (i >= 10) || err != nil && !errors.Is(err, ErrFull) {
+				t.Errorf("connection %d: %v", i, err)
+			}
+		}
+		if st := r.Stats(); st.Live != 10 || st.Refused != 10 {
+			t.Errorf("%+v", st)
+		}
+		r.wait(2 * time.Minute)
+		for i := range all[20:] { // a herd at once: each evicts one
+			r.track(&all[20+i].conn, &all[20+i])
+		}
+		r.wait(time.Second)
+		if st := r.Stats(); st.Live != 10 || st.Evicted != 10 {
+			t.Errorf("%+v", st)
+		}
+		for i := range all[:10] {
+			if all[i].err == nil {
+				t.Errorf("%d is still there, and one that came later is not", i)
+			}
+		}
+	})
+}
+
+// A laden is a guest that may have input that nobody reads.
+type laden struct {
+	guest
+	unread bool
+}
+
+func (l *laden) Examine() SocketState { return SocketState{Unread: l.unread} }
+
+// TestOneInUseIsPassedOver has connections that Probe finds in use when they are to be evicted. There is
+// one too many then, until the next newcomers have others evicted.
+func TestOneInUseIsPassedOver(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := make([]laden, 10)
+		for i := range all {
+			all[i].unread = i < 4
+			r.track(&all[i].conn, &all[i])
+			r.wait(time.Second)
+		}
+		r.mustHold(Capacity{MaxConns: 10})
+		for range 24 {
+			if err := r.tryTrack(&(&guest{}).conn, &guest{}); err != nil && !errors.Is(err, ErrFull) {
+				t.Error(err)
+			}
+			r.wait(time.Second)
+			if st := r.Stats(); st.Live > 14 {
+				t.Errorf("%+v", st)
+			}
+		}
+		for i := range all[:4] {
+			if all[i].err != nil {
+				t.Errorf("%d was in use: %v", i, all[i].err)
+			}
+		}
+		if st := r.Stats(); st.Live != 10 || st.Evicted < 6 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A lagging guest has had a byte that only the kernel knows of, half a second ago.
+type lagging struct{ guest }
+
+func (*lagging) Examine() SocketState { return SocketState{In: 500 * time.Millisecond} }
+
+// TestEvidenceAloneSparesNobody: the kernel knows of a byte later than the last stamp. The
+// connection has been idle for long enough all the same, so it makes room, and the newcomer
+// stays.
+func TestEvidenceAloneSparesNobody(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		old := &lagging{}
+		r.track(&old.conn, old)
+		r.wait(2 * time.Second)
+		r.mustHold(Capacity{MaxConns: 1, MinIdle: 100 * time.Millisecond})
+		late := &guest{}
+		r.track(&late.conn, late)
+		r.wait(50 * time.Millisecond)
+		if st := r.Stats(); old.err == nil || late.err != nil || st.Evicted != 1 {
+			t.Errorf("the idle one has ended by %v, the newcomer by %v: %+v", old.err, late.err, st)
+		}
+	})
+}
+
+// TestAllInUse has nobody who may be evicted, as Probe finds. So many are too many at most, and passes
+// don't follow each other.
+func TestAllInUse(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := make([]laden, 10)
+		for i := range all {
+			all[i].unread = true
+			r.track(&all[i].conn, &all[i])
+		}
+		r.mustHold(Capacity{MaxConns: 10})
+		passes := r.Stats().Passes
+		for range 100 {
+			_ = r.tryTrack(&(&guest{}).conn, &guest{})
+			r.wait(100 * time.Millisecond)
+		}
+		if st := r.Stats(); st.Live > 26 || st.Passes-passes > 2000 {
+			t.Errorf("%d passes: %+v", st.Passes-passes, st)
+		}
+		for i := range all {
+			if all[i].err != nil {
+				t.Errorf("%d: %v", i, all[i].err)
+			}
+		}
+	})
+}
+
+// TestEvictsBesideABlockedLoop has newcomers while a loop is blocked. They are let in, but not
+// forever in the places of connections of that loop.
+func TestEvictsBesideABlockedLoop(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, true, func(r *rig) {
+		const each = 200
+		for range each {
+			r.peer()
+			if err := r.Tracker.Track(new(Conn), "driven", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
+				r.Fatal(err)
+			}
+		}
+		resume := r.block()
+		r.mustHold(Capacity{MaxConns: 2 * each})
+		r.wait(time.Second)
+		for i := range 2 * each {
+			if err := r.Tracker.Track(new(Conn), "newcomer", &Hooks{Expire: func(any, *TimeoutError) {}}); err != nil {
+				t.Fatalf("after %d: %v", i, err)
+			}
+			r.wait(50 * time.Millisecond)
+		}
+		if n := r.Stats().Live; n > 2*each+fewEvicting+1 {
+			r.Errorf("%d live", n)
+		}
+		resume()
+		r.wait(time.Second)
+		for range 10 {
+			_ = r.Tracker.Track(new(Conn), "newcomer", &Hooks{Expire: func(any, *TimeoutError) {}})
+			r.wait(time.Second)
+		}
+		if n := r.Stats().Live; n != 2*each {
+			r.Errorf("%d live, when the loop has gone on", n)
+		}
+	})
+}
+
+// TestNoMoreThanTheBound opens connections as fast as it can, on many goroutines. The others end only in
+// the next pass, or not at all because they are in use. There are never more than MaxConns, 16 and 1 %,
+// and later no more than MaxConns.
+func TestNoMoreThanTheBound(t *testing.T) {
+	for _, shards := range []int{1, 64} {
+		for _, most := range []int{1, 10, 1000} {
+			for _, used := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					tr, err := New(Policy{IdleTimeout: time.Hour}, &Options{Shards: shards})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer tr.Close()
+					if err := tr.SetCapacity(Capacity{MaxConns: most}); err != nil {
+						t.Fatal(err)
+					}
+					var unread atomic.Bool // what Probe finds of half of the connections
+					unread.Store(used)
+					hooks := &Hooks{Expire: func(any, *TimeoutError) {}, Probe: func(owner any, _ Reason) SocketState {
+						return SocketState{Unread: unread.Load() && owner.(int)%2 == 0}
+					}}
+					var wg sync.WaitGroup
+					var admitted, refused, highest atomic.Int64
+					for g := range 4 {
+						wg.Go(func() {
+							for i := range 500 {
+								switch err := tr.Track(new(Conn), g+i, hooks); {
+								case err == nil:
+									admitted.Add(1)
+								case errors.Is(err, ErrFull):
+									refused.Add(1)
+								default:
+									t.Error(err)
+								}
+								highest.Store(max(highest.Load(), tr.room.open.Load()))
+								if i%20 == 0 {
+									time.Sleep(time.Millisecond)
+								}
+							}
+						})
+					}
+					wg.Wait()
+					synctest.Wait()
+					bound := int64(most + 16 + most/100)
+					if n := highest.Load(); n > bound || admitted.Load() < int64(most) {
+						t.Errorf("%d shards, MaxConns %d: up to %d were open, want at most %d; %d were admitted", shards, most, n, bound, admitted.Load())
+					}
+					st := tr.Stats()
+					if st.Refused != uint64(refused.Load()) || st.Tracked != uint64(admitted.Load()) || st.Evicted != st.Tracked-st.Live {
+						t.Errorf("%d refused, %d admitted: %+v", refused.Load(), admitted.Load(), st)
+					}
+					unread.Store(false)
+					for range 100 {
+						_ = tr.Track(new(Conn), 1, hooks)
+						time.Sleep(time.Second)
+					}
+					if n := tr.Stats().Live; n != uint64(most) {
+						t.Errorf("%d shards, MaxConns %d: %d are open when evictions have caught up", shards, most, n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestCapacityLowered evicts about the most idle ones, but none that may not be evicted.
+func TestCapacityLowered(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: 24 * time.Hour}, nil, func(r *rig) {
+		const n = 200
+		vip := r.phaseOf(Policy{Name: "vip"})
+		all := r.guests(n)
+		exempt := all[:10]
+		busy := all[10:20]
+		r.do(func() {
+			for i := range exempt {
+				exempt[i].conn.Enter(vip)
+				busy[i].conn.PauseRead()
+			}
+		})
+		r.wait(time.Minute)
+		r.do(func() {
+			for _, g := range all[n-20:] {
+				g.conn.Touch()
+			}
+		})
+		r.mustHold(Capacity{MaxConns: n / 2, MinIdle: 30 * time.Second, Exempt: []*Phase{vip}})
+		r.wait(r.late())
+		if st := r.Stats(); st.Live != n/2 || st.Evicted != n/2 {
+			r.Errorf("lowered to %d: %+v", n/2, st)
+		}
+		stay := 0
+		for i, g := range all {
+			switch {
+			case i < 20 || i >= n-20:
+				if g.err != nil {
+					r.Errorf("guest %d: %v", i, g.err)
+				}
+			case g.err == nil:
+				if stay++; i < n/3 { // by the age of the sample
+					r.Errorf("guest %d has stayed, and was idle for very long", i)
+				}
+			}
+		}
+		if stay != n/2-40 {
+			r.Errorf("%d have stayed", stay)
+		}
+		r.mustHold(Capacity{MaxConns: 1, MinIdle: 30 * time.Second, Exempt: []*Phase{vip}})
+		r.wait(time.Hour)
+		if n := r.Stats().Live; n != 40 {
+			r.Errorf("%d are left, want the 20 that may not be evicted and the 20 that had been used just before", n)
+		}
+		if err := r.tryTrack(&(&guest{}).conn, &guest{}); !errors.Is(err, ErrFull) {
+			r.Errorf("there are too many: %v", err)
+		}
+		r.wait(r.late())
+		if n := r.Stats().Live; n != 32 {
+			r.Errorf("%d are left after a newcomer was refused, want eight less", n)
+		}
+	})
+}
+
+// TestCapacityRaised: what was evicted by the lower one is all.
+func TestCapacityRaised(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.guests(10)
+		r.mustHold(Capacity{MaxConns: 7, MinIdle: 10 * time.Second})
+		r.wait(time.Second)
+		if err := r.tryTrack(&(&guest{}).conn, &guest{}); !errors.Is(err, ErrFull) {
+			r.Error(err)
+		}
+		r.mustHold(Capacity{MaxConns: 12, MinIdle: time.Hour})
+		r.guests(2)
+		r.wait(time.Minute)
+		if c, ok := r.Capacity(); !ok || c.MaxConns != 12 || c.MinIdle != time.Hour {
+			r.Errorf("%+v, %v", c, ok)
+		}
+		if st := r.Stats(); st.Evicted != 0 || st.Refused != 1 || st.Live != 12 {
+			r.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestCapacityLoweredBesideABlockedLoop lowers a capacity when the loop is blocked. The visit evicts
+// others, and leaves only itself behind at the loop.
+func TestCapacityLoweredBesideABlockedLoop(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: 24 * time.Hour}, nil, true, func(r *rig) {
+		r.peers(100)
+		r.wait(time.Second)
+		others := make([]peer, 200)
+		for i := range others {
+			if err := r.Tracker.Track(&others[i].Conn, &others[i], hooksOf(&others[i])); err != nil {
+				r.Fatal(err)
+			}
+		}
+		r.wait(time.Second)
+		resume := r.block()
+		for _, most := range []int{200, 150} {
+			r.mustHold(Capacity{MaxConns: most})
+			r.wait(5 * time.Second)
+		}
+		if n := len(r.shard.visits.all); r.Stats().Live > 200 || n > 2 {
+			r.Errorf("beside a blocked loop, %d visits wait for it: %+v", n, r.Stats())
+		}
+		resume()
+		r.wait(5 * time.Second)
+		if n := r.Stats().Live; n != 150 {
+			r.Errorf("when the loop has gone on, %d are live", n)
+		}
+	})
+}
+
+// A lifter calls a function when it is probed.
+type lifter struct {
+	guest
+	lift func()
+}
+
+func (l *lifter) Examine() SocketState { l.lift(); return SocketState{} }
+
+// TestCapacityLiftedInProbe lifts the capacity while it is decided whether a connection is evicted.
+func TestCapacityLiftedInProbe(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		l := &lifter{lift: func() { r.mustHold(Capacity{}) }}
+		r.track(&l.conn, l)
+		r.wait(time.Second)
+		r.mustHold(Capacity{MaxConns: 1})
+		late := &guest{}
+		r.track(&late.conn, late)
+		r.wait(time.Second)
+		if st := r.Stats(); st.Evicted != 0 || st.Live != 2 {
+			r.Errorf("%+v", st)
+		}
+	})
 }

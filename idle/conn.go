@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 	"github.com/idlewheel/idlewheel/idle/internal/words"
 )
 
@@ -20,7 +21,8 @@ import (
 //	pingSent   the tick of the last ping's output       Probe, BeatOut; TouchOut and Sent if pingOut is set
 //	pinged     the tick of the last ping                the shard, Enter, OnTimeout, SetPolicy
 //	began      the tick at which the phase began        Enter, OnTimeout
-//	born       the tick at which tracking began         Track, the start of MaxAgeGrace, OnTimeout
+//	born       the tick at which tracking began         Track
+//	told       the tick of the last OnDrain, or born    the shard
 //	state      flags, and the misses of the heartbeat   all of them
 //	phase      the limits that count                    Enter, SetPolicy
 //	placed     the tick for which it is in the wheel    the shard, and whoever brings a deadline forward
@@ -47,7 +49,6 @@ import (
 //
 //	flag        means                                        set by                 cleared by
 //	entering    Track may still refuse it                    Track                  Track
-//	rekeyed     Rekey was called meanwhile                   Rekey                  Track, which calls it again
 //	dismissed   End was called                               End                    nothing
 //	live        tracked, and without an outcome yet          Track                  Stop, and what ends it
 //	ending      it is being decided whether a live one ends  a pass                 the pass, Deliver
@@ -56,7 +57,7 @@ import (
 //	over        not tracked any more                         Stop, Close, Reap      nothing
 //	asking      OnTimeout is running, and the connection is  the pass               the end of OnTimeout
 //	            not in the wheel
-//	telling     OnDrain is running                           MaxAge, Drain, Shed    the end of OnDrain
+//	telling     OnDrain is running                           MaxAge, Drain          the end of OnDrain
 //	pinging     Ping is running                              the pass               the end of Ping
 //	pingOut     the next output is taken for a ping          the start of Ping      that output, the end of Ping
 //	pongIn      the next input is taken for the answer       the start of Ping      that input, Enter, a Ping that fails
@@ -67,20 +68,16 @@ import (
 //	overdueIn   a read has begun to wait after all its       AwaitRead              Enter, Deliver, SetPolicy, AwaitRead
 //	            waits together had passed their limit
 //	overdueOut  the same for a write                         AwaitWrite             Enter, SetPolicy, AwaitWrite
-//	draining    MaxAge has passed, and MaxAgeGrace runs      the pass               OnTimeout, SetPolicy of another MaxAge
-//	listed      the tracker's Drain has met it               Drain                  Cancel
-//	evicting    its place is free for another connection     Track of that one,     the pass, if it is in use
-//	            of a Capacity                                EvictIdle, Adopt
-//	handshaking it counts in Capacity.Handshakes             Track                  Enter, Established, SetPolicy, the end
+//	evicting    an eviction of it is under way               a Capacity             the pass, if it is in use
 //	keptIn      OnTimeout has kept it for a ReadTimeout      OnTimeout              ResumeRead, SuspendRead
 //	            while no read waited, maybe between a
 //	            SuspendRead and its ResumeRead
 //	keptOut     the same for WriteTimeout                    OnTimeout              ResumeWrite, SuspendWrite
 
 // Conn is the state of a tracked connection. All its deadlines are computed from
-// it. It has 120 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
+// it. It has 128 bytes on 64-bit systems, and its shard needs 8 more. Embed it in the
 // connection's own type, and do not copy it. The zero value is ready for [Tracker.Track] or
-// [Shard.Track]. Until that has returned, call no other method but Rekey. A Conn is tracked
+// [Shard.Track]. Until that has returned, call no other method. A Conn is tracked
 // once: to track a connection again, use a new one.
 //
 // The methods that report activity neither allocate nor block, except that they
@@ -111,7 +108,7 @@ func (c *Conn) Touch() {
 // be (.ci/run checks that).
 //
 //go:noinline
-func (c *Conn) touchSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.in.stamp, &c.beat, pongIn) }
+func (c *Conn) touchSlow() { c.shard.restamp(c, c.shard.stamp(), &c.in.stamp, &c.beat, pongIn) }
 
 // Received reports that n bytes have arrived. If n is zero or negative, it's the same as
 // [Conn.Touch].
@@ -133,7 +130,7 @@ func (c *Conn) TouchOut() {
 
 //go:noinline
 func (c *Conn) touchOutSlow() {
-	c.shard.restamp(&c.entry, c.shard.stamp(), &c.out.stamp, &c.pingSent, pingOut)
+	c.shard.restamp(c, c.shard.stamp(), &c.out.stamp, &c.pingSent, pingOut)
 }
 
 // Sent reports that n bytes have been sent, which means handed to the kernel. If n is zero or
@@ -197,8 +194,8 @@ func (c *Conn) RestartWrite() {
 	stamp, at := c.shard.instant(d.counted != 0)
 	c.out.rewait(stamp)
 	c.out.paid.Store(at)
-	c.state.drop(overdueOut)                         // AwaitWrite may have found the old account used up
-	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest) // it may have been paid for in advance
+	c.state.drop(overdueOut)                  // AwaitWrite may have found the old account used up
+	c.shard.hasten(c, stamp.Bits()+d.soonest) // it may have been paid for in advance
 }
 
 // await starts a wait on f, and moves the connection to an earlier place in the
@@ -230,7 +227,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 		return false
 	}
 	d := c.direction(f)
-	c.shard.hasten(&c.entry, stamp.Bits()+d.soonest)
+	c.shard.hasten(c, stamp.Bits()+d.soonest)
 	if d.counted != 0 { // earlier waits may have used up part of it
 		deadline := f.deadline(d)
 		if int32(at.Bits()-deadline) > 0 { // not stamp: a wait that is resumed counts from earlier
@@ -239,7 +236,7 @@ func (c *Conn) startWait(f *flow, stamp clock.Stamp, at clock.Instant) bool {
 				c.state.drop(flag)
 			}
 		}
-		c.shard.hasten(&c.entry, deadline)
+		c.shard.hasten(c, deadline)
 	}
 	return true
 }
@@ -260,7 +257,7 @@ func (c *Conn) pause(f *flow) (was uint32) {
 // before the application gets the bytes. Then a connection whose bytes were delivered isn't ended
 // by ReadTimeout, ReadTotal or MinReadRate until it waits again. An active Heartbeat counts from
 // the report. So does IdleTimeout, except with the first bytes after a ping: they are taken for
-// its answer, see [Heartbeat]. To an eviction, a Drain or a Shed, the connection is busy until it
+// its answer, see [Heartbeat]. To an eviction or a Drain, the connection is busy until it
 // waits again. [Conn.End], the ForceAfter of a Drain, and limits that input doesn't move, such as
 // PhaseTimeout and MaxAge, may end it at any time.
 //
@@ -309,14 +306,14 @@ func (c *Conn) Beat() {
 // clock sleeps.
 //
 //go:noinline
-func (c *Conn) beatSlow() { c.shard.restamp(&c.entry, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
+func (c *Conn) beatSlow() { c.shard.restamp(c, c.shard.stamp(), &c.beat, &c.beat, pongIn) }
 
 // BeatOut reports that n bytes have been sent that only keep the connection alive, such as the
 // answer to the peer's ping. Unlike [Conn.Sent], it doesn't count as use of the connection, so it
 // doesn't restart IdleTimeout. For the limits of writing it's the same as Sent.
 func (c *Conn) BeatOut(n int) {
 	if s := c.shard; s.now.Load() != c.pingSent.Load() {
-		s.restamp(&c.entry, s.stamp(), &c.pingSent, &c.pingSent, pingOut)
+		s.restamp(c, s.stamp(), &c.pingSent, &c.pingSent, pingOut)
 	}
 	c.paySent(n)
 }
@@ -332,26 +329,16 @@ func (c *Conn) Enter(p *Phase) {
 	}
 	version := p.latest()
 	now := c.enter(version)
-	for version != p.latest() { // replaced meanwhile, and the walk may have been here already
+	for version != p.latest() { // replaced meanwhile, and the visit may have been here already
 		version = p.latest()
 		now = c.enter(version)
 	}
 	p = version
-	if !p.policy.Handshake {
-		c.Established()
-	}
-	c.shard.hasten(&c.entry, now.Bits()+p.soonest)
+	c.shard.hasten(c, now.Bits()+p.soonest)
 	if p.aged { // counts from long before
-		c.shard.hasten(&c.entry, uint32(c.look(p, clock.Moment{Now: c.shard.clock.Recent()}).At))
-	}
-}
-
-// Established ends the handshake of a connection, as entering a phase without
-// Policy.Handshake does, so that it no longer counts in [Capacity].Handshakes. It is for
-// adapters that enter the next phase only later.
-func (c *Conn) Established() {
-	if c.state.Load()&handshaking != 0 {
-		c.shard.established(c)
+		m := clock.Moment{Now: c.shard.clock.Recent()}
+		snap := c.snapshot(m)
+		c.shard.hasten(c, uint32(deadlines.Next(&snap, p.limits).At))
 	}
 }
 
@@ -409,9 +396,9 @@ func (c *Conn) mustFit(p *Phase) {
 
 // Stop ends the tracking of a connection. It reports whether the connection was live: it returns
 // false if the connection has timed out, if Stop was called before, or if its tracker was closed.
-// A callback that has begun may still be running when Stop returns, but no other begins. There is
-// one exception: OnEnd and Expire of a connection that has timed out, or that an operation has ended,
-// are called even if Stop comes first.
+// Stop doesn't wait for callbacks: one may still be running when it returns, and one that the tracker has just
+// decided to call may even begin then. On an event loop none does. OnEnd and Expire of a connection that has timed out, or
+// was ended in another way, are called even if Stop comes first.
 func (c *Conn) Stop() bool { return c.close(false) }
 
 // Release is Stop for a connection that stays open, without limits or with another Conn
@@ -450,11 +437,6 @@ func (c *Conn) Ending() bool { return c.state.Load()&expired != 0 }
 func (c *Conn) Idle() time.Duration { return c.shard.clock.Moment().Since(c.lastUse()) }
 
 // Age returns how long a connection has been tracked. The result may be up to two ticks too
-// short. If OnTimeout has kept the connection beyond MaxAge, its age counts from then.
-//
-// A connection may already be older than a MaxAge that a phase, SetPolicy or package
-// idle/pressure gives it. With a MaxAgeGrace, its owner is then asked to finish ([Hooks].OnDrain).
-// At that moment its age becomes that MaxAge, and grows from there. It stays reduced like this even
-// if a longer MaxAge is set later. The age is exact up to 2²⁹ ticks, which are 62 days with a tick of 10 ms. For an older one, the result is from
-// 2²⁹ to 1.5 × 2²⁹ ticks.
+// short. It is exact up to 2²⁹ ticks, which are 62 days with a tick of 10 ms. For an older
+// connection, the result is from 2²⁹ to 1.5 × 2²⁹ ticks.
 func (c *Conn) Age() time.Duration { return c.shard.clock.Moment().Since(c.born.Load()) }

@@ -22,14 +22,14 @@ type entry struct {
 	phase words.Pointer[Phase]
 
 	// These are used rarely, so they come after the words of the cache line.
-	pingSent clock.AtomicStamp
-	index    uint32 // in connSet.all
+	pingSent, told clock.AtomicStamp
+	index          uint32 // in connSet.all
 }
 
 // start sets all words of a connection at the start of tracking: a read is
 // waiting, a write is not.
 func (e *entry) start(stamp clock.Stamp) {
-	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
+	for _, s := range []*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.told, &e.pingSent, &e.in.stamp, &e.out.stamp} {
 		s.Store(stamp)
 	}
 	e.in.wait.Store(wordOf(stamp) | waiting)
@@ -39,33 +39,23 @@ func (e *entry) start(stamp clock.Stamp) {
 // refresh moves old stamps forward, so that their age does not overflow.
 func (e *entry) refresh(now int64) {
 	oldest := clock.StampOf(now - 2*clock.MaxTicks)
-	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.pingSent, &e.in.stamp, &e.out.stamp} {
+	for _, s := range [...]*clock.AtomicStamp{&e.born, &e.began, &e.beat, &e.pinged, &e.told, &e.pingSent, &e.in.stamp, &e.out.stamp} {
 		s.Raise(oldest)
 	}
 	e.in.refresh(oldest)
 	e.out.refresh(oldest)
 }
 
-// look returns the next deadline of e under p. p must have been loaded before the
-// call.
-func (e *entry) look(p *Phase, m clock.Moment) deadlines.Deadline {
-	s := deadlines.Snapshot{Moment: m}
-	e.snapshot(&s)
-	return deadlines.Next(&s, p.limits)
-}
-
-// next returns the next deadline of e.
-func (e *entry) next(m clock.Moment) deadlines.Deadline { return e.look(e.phase.Load(), m) }
-
 // seed returns a number that differs between connections.
 func (e *entry) seed() uint32 { return uint32(uintptr(unsafe.Pointer(e)) >> 4) }
 
-// snapshot loads the words of a connection into s, for the moment in s, in the order that
-// conn.go explains. The phase must have been loaded before.
-func (e *entry) snapshot(s *deadlines.Snapshot) {
+// snapshot loads the words of a connection at the moment m, in the order that conn.go explains. The
+// phase must have been loaded before. Shard.snapshot adds what a drain does.
+func (e *entry) snapshot(m clock.Moment) (s deadlines.Snapshot) {
+	s.Moment = m
 	st := e.state.Load()
-	if st&(unanswered|missMask|draining|overdueIn|overdueOut) != 0 { // rarely so
-		s.Unanswered, s.Misses, s.Draining = st&unanswered != 0, misses(st), st&draining != 0
+	if st&(unanswered|missMask|overdueIn|overdueOut) != 0 { // rarely so
+		s.Unanswered, s.Misses = st&unanswered != 0, misses(st)
 		s.In.Overdue, s.Out.Overdue = st&overdueIn != 0, st&overdueOut != 0
 	}
 	s.Seed = e.seed()
@@ -74,8 +64,9 @@ func (e *entry) snapshot(s *deadlines.Snapshot) {
 	s.In.Used, s.Out.Used = s.Tick(e.in.stamp.Load()), s.Tick(e.out.stamp.Load())
 	setWait(&s.In, s.Now, inWait, e.in.paid.Load())
 	setWait(&s.Out, s.Now, outWait, e.out.paid.Load())
-	s.Began, s.Beat, s.Born = s.Tick(e.began.Load()), s.Tick(e.beat.Load()), s.Tick(e.born.Load())
+	s.Began, s.Beat, s.Born, s.Told = s.Tick(e.began.Load()), s.Tick(e.beat.Load()), s.Tick(e.born.Load()), s.Tick(e.told.Load())
 	s.In.Last, s.Out.Last = max(s.In.Used, s.Beat), max(s.Out.Used, s.Tick(e.pingSent.Load()))
+	return s
 }
 
 // setWait sets the fields of f that the words wait and paid determine.
@@ -83,15 +74,6 @@ func setWait(f *deadlines.Flow, now int64, wait uint32, paid clock.Instant) {
 	f.Waits = wait&waiting != 0
 	f.Since = now - int64(ago(wait, uint32(now)))
 	f.SetPaid(now, paid)
-}
-
-// missed returns how many pings in a row were not answered under p. If p sends no pings, that is
-// 0, even if the state still has a count from an active Heartbeat that p replaced.
-func missed(s *deadlines.Snapshot, p *Policy) int {
-	if p.Heartbeat.Interval == 0 {
-		return 0
-	}
-	return s.Missed()
 }
 
 // direction returns the part of the current phase that concerns f.
@@ -121,12 +103,9 @@ func (e *entry) follow(k *clock.Clock) (followed bool) {
 		if !p.out.continues(&old.out) {
 			e.countFromNow(&e.out, old, k)
 		}
-		if beat, was := p.policy.Heartbeat, old.policy.Heartbeat; beat.Interval > 0 && (was.Interval == 0 || was.Passive != beat.Passive) {
+		if p.policy.Heartbeat.Interval > 0 && p.beats != old.beats {
 			e.pinged.Raise(clock.StampOf(k.Now()))
 			e.state.drop(unanswered | missMask)
-		}
-		if age, was := &p.policy, &old.policy; e.state.Load()&draining != 0 && (age.MaxAge != was.MaxAge || age.MaxAgeJitter != was.MaxAgeJitter) {
-			e.state.drop(draining) // the owner is asked to finish again, and has the new grace
 		}
 		followed = e.phase.CompareAndSwap(old, p) || followed // if not, another phase has been entered
 	}
@@ -187,9 +166,6 @@ func (e *entry) restart(t *deadlines.Terms, stamp clock.Stamp, k *clock.Clock) {
 		e.state.drop(unanswered | missMask)
 	case deadlines.OfPhase:
 		e.began.Raise(stamp)
-	case deadlines.OfLife:
-		e.born.Raise(stamp)
-		e.state.drop(draining)
 	}
 }
 

@@ -100,7 +100,7 @@ func (r Reason) setting() string {
 
 // String returns the reason's name in snake_case, as metrics need it: "idle",
 // "read", "write", "max_age", "heartbeat", "min_read_rate", "min_write_rate",
-// "phase" or "read_total" for limits, and "drain", "shed" or "evict" for operations. It returns
+// "phase" or "read_total" for limits, and "drain", "shed" or "evict" for the others. It returns
 // "none" for the zero Reason.
 func (r Reason) String() string {
 	switch {

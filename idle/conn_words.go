@@ -226,32 +226,28 @@ const (
 	pinging
 	unanswered
 	granted
-	draining
 	overdueIn
 	overdueOut
 	over
-	listed
 	telling
 	ending
 	pingOut
 	pongIn
 	evicting
-	handshaking
 	entering
-	rekeyed
 	dismissed
 	keptIn
 	keptOut
 
-	missUnit = 1 << 22
+	missUnit = 1 << 18
 	missMask = 0x7f * missUnit
 )
 
 // misses returns the number of misses in a state.
 func misses(s uint32) int { return int(s & missMask / missUnit) }
 
-// start begins Track, with the given flags. It returns false if that has begun before.
-func (s *state) start(with uint32) bool { return s.CompareAndSwap(0, entering|with) }
+// start begins Track. It returns false if that has begun before.
+func (s *state) start() bool { return s.CompareAndSwap(0, entering) }
 
 // drop clears some bits. It reports whether any was set. Usually none is, and that costs a load.
 func (s *state) drop(bits uint32) bool { return s.Load()&bits != 0 && s.And(^bits)&bits != 0 }
@@ -272,7 +268,7 @@ func (s *state) change(next func(was uint32) (is uint32, ok bool)) (was uint32, 
 // or not begun.
 func (s *state) end() (was uint32, ok bool) {
 	return s.change(func(was uint32) (uint32, bool) {
-		is := over | was&(evicting|handshaking) // which room.leave looks at
+		is := uint32(over)
 		if was&expired != 0 {
 			is |= ending // bytes come too late, forever
 		}

@@ -4,24 +4,29 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
 // ErrFull is returned by Track when the capacity allows no other connection; see
 // [Capacity].
 var ErrFull = errors.New("idle: no room for another connection")
 
-// Capacity limits how many connections a tracker has. Every field is off when zero, and must not
-// be negative. If a limit leaves no room for a new connection, Track refuses it with [ErrFull].
-// Stats.Refused counts these, and RefusedKey, RefusedRate and RefusedHandshake those of one limit.
-// Of these limits, only MaxConns evicts others for a new connection.
+// Capacity limits how many connections a tracker has. Package adapters/admit limits them by key, such
+// as the client's address, and by rate.
 type Capacity struct {
-	// MaxConns is how many connections there may be. When there are that many, a new one takes
-	// the place of another: the one idle longest of 100 at random, which on average is among the
-	// most idle 1 %. The evicted connection ends with [ReasonEvict] in the next pass. So for some
-	// milliseconds, or for as long as its event loop is blocked, there are a few connections
-	// more. If none of 400 at random may be evicted, the new one is refused.
+	// MaxConns is how many connections there may be, or 0 for any number. When there are that many, a
+	// new one takes the place of another: the one idle longest of 100 at random, which on average
+	// is among the most idle 1 %. The evicted connection ends with [ReasonEvict] in the next
+	// pass. So for some milliseconds, or for as long as its event loop is blocked, there are more
+	// connections, but at most 16 and 1 % more. If there are that many, or none of 400 at
+	// random may be evicted, Track refuses the new one with [ErrFull], and Stats.Refused counts it.
 	MaxConns int
 
 	// MinIdle is how long a connection has to be idle before it may be evicted. With zero, a
@@ -29,142 +34,75 @@ type Capacity struct {
 	// longer time than honest clients are silent, or an attacker can flush them out by opening
 	// connections. An attacker who opens connections all the time can hold all places until the
 	// attacker's own connections have been idle for MinIdle. Until then newcomers are refused.
-	// PerKey helps if the attacker has few addresses. If pings count as use
-	// (Heartbeat.CountsAsUse), MinIdle must be less than their Interval.
+	// If pings count as use (Heartbeat.CountsAsUse), MinIdle must be less than their Interval.
 	MinIdle time.Duration
 
 	// Exempt lists phases whose connections aren't evicted. Nor are busy ones; see [Tracker.Drain].
 	Exempt []*Phase
-
-	// PerKey is how many connections there may be with the same key.
-	//
-	// Key returns the key of a connection. The default is [ByAddress]. The owner is a *Conn of
-	// idlenet or idlegnet; in the HTTP adapters and idlegrpc it's a net.Conn. Track calls Key when the
-	// connection has just been accepted. It must not block, because other connections wait for
-	// it. SetCapacity waits for it too, so Key must not call SetCapacity, nor lock a mutex that the
-	// caller of SetCapacity holds. The empty key isn't limited. If the key isn't known yet, such as behind the PROXY
-	// protocol, return the empty one. The adapters of connections of package net call Key again
-	// when the address is known; others call [Conn.Rekey].
-	PerKey int
-	Key    func(owner any) string
-
-	// New limits the rate of new connections, and NewPerKey the rate of those with the same key.
-	New, NewPerKey Quota
-
-	// Handshakes is how many connections there may be in the handshake, and HandshakesPerKey
-	// how many of these with the same key. A connection is in the handshake if it was tracked
-	// after the limit was set and has only been in phases with Policy.Handshake. The tracker's
-	// own policy must have Handshake set too. In the HTTP adapters the handshake lasts until
-	// the first request, or the preface of HTTP/2.
-	Handshakes, HandshakesPerKey int
-}
-
-// isZero reports whether c sets nothing.
-func (c *Capacity) isZero() bool {
-	return c.MaxConns == 0 && !c.counts() && c.MinIdle == 0 && len(c.Exempt) == 0 && c.New == Quota{} && c.Handshakes == 0
-}
-
-// counts reports whether c limits connections by key.
-func (c *Capacity) counts() bool {
-	return c.PerKey > 0 || c.NewPerKey != Quota{} || c.HandshakesPerKey > 0
-}
-
-// limitsHandshakes reports whether new connections count as ones in the handshake. c may be nil.
-func (c *Capacity) limitsHandshakes() bool {
-	return c != nil && (c.Handshakes > 0 || c.HandshakesPerKey > 0)
 }
 
 func (c *Capacity) validate(t *Tracker) error {
-	switch {
-	case c.MaxConns < 0:
+	if c.MaxConns < 0 {
 		return fmt.Errorf("idle: Capacity.MaxConns is %d; use 0 for no limit", c.MaxConns)
-	case c.PerKey < 0:
-		return fmt.Errorf("idle: Capacity.PerKey is %d; use 0 for no limit", c.PerKey)
-	case c.Handshakes < 0:
-		return fmt.Errorf("idle: Capacity.Handshakes is %d; use 0 for no limit", c.Handshakes)
-	case c.HandshakesPerKey < 0:
-		return fmt.Errorf("idle: Capacity.HandshakesPerKey is %d; use 0 for no limit", c.HandshakesPerKey)
-	case c.Key != nil && !c.counts():
-		return errors.New("idle: Capacity.Key is set, but PerKey is 0, and NewPerKey and HandshakesPerKey too; set one of them")
 	}
 	for i, p := range c.Exempt {
 		if p == nil || p.clock != t.clock {
 			return fmt.Errorf("idle: Capacity.Exempt[%d] is nil or a phase of another tracker; make it with Phase of this one", i)
 		}
 	}
-	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.New.validate("Capacity.New"), c.NewPerKey.validate("Capacity.NewPerKey"),
-		c.suits(t, t.phase.Policy()))
+	return cmp.Or(checkDuration("Capacity.MinIdle", c.MinIdle), c.suits(t, t.phase.Policy()))
 }
 
-// suits returns an error if c couldn't limit connections that begin with the policy p. c may be
-// nil.
+// suits returns an error if c could evict no connection that begins with the policy p. c may be nil.
 func (c *Capacity) suits(t *Tracker, p Policy) error {
 	h := p.Heartbeat
-	switch {
-	case c == nil:
-	case c.limitsHandshakes() && !p.Handshake:
-		return c.errHandshakePolicy()
-	case !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) && h.CountsAsUse && c.MinIdle >= h.Interval:
+	if c != nil && h.CountsAsUse && c.MinIdle >= h.Interval && !t.opts.PhasesOnly && !slices.Contains(c.Exempt, t.phase) {
 		return fmt.Errorf("idle: Capacity.MinIdle is %v, but connections are pinged every %v, and Heartbeat.CountsAsUse is set, so none would be evicted; use less than the Interval, or don't set CountsAsUse", c.MinIdle, h.Interval)
 	}
 	return nil
 }
 
-// errHandshakePolicy is the error for Handshakes or HandshakesPerKey that would limit nothing.
-func (c *Capacity) errHandshakePolicy() error {
-	name, most := "Handshakes", c.Handshakes
-	if most == 0 {
-		name, most = "HandshakesPerKey", c.HandshakesPerKey
-	}
-	return fmt.Errorf("idle: Capacity.%s is %d, but the policy with which connections begin does not have Handshake set, so none would count; set it, and have connections enter another phase after the handshake", name, most)
-}
-
-// SetCapacity sets or changes the capacity of t. The zero Capacity lifts all its limits.
+// SetCapacity sets or changes the capacity of t. The zero Capacity lifts it.
 //
-// If there are more connections than MaxConns, newcomers are refused, and the most idle connections
-// are evicted at once. Those that may not be evicted yet follow when they may. Evictions stop when
-// the capacity is raised or lifted.
-//
-// Connections that exceed PerKey stay. Connections that are open already are counted by key before
-// SetCapacity returns, which takes about a second for a million of them. Those of an event loop
-// are counted in its next pass instead, a moment after SetCapacity has returned. If Key is a new
-// function, a connection counts with its old key until then.
+// If there are more connections than MaxConns, one visit of all evicts about the most idle ones. Those
+// that may not be evicted then stay. Newcomers are refused as long as there are too many, and each
+// of them has up to eight others evicted.
 //
 // SetCapacity fails with [ErrClosed] if the tracker is closed, and with an error that names the
-// field if a value in c is invalid. Then nothing changes.
+// field if a value in c is invalid. Then nothing changes. Any goroutine may call it.
 func (t *Tracker) SetCapacity(c Capacity) error {
 	t.mustBeMade()
-	r := &t.room
-	r.setting.Lock()
-	defer r.setting.Unlock()
 	c.Exempt = slices.Clone(c.Exempt)
-	if err := t.setLimit(&c); err != nil {
+	l := &c
+	if c.MaxConns == 0 && c.MinIdle == 0 && len(c.Exempt) == 0 {
+		l = nil
+	}
+	if err := t.setLimit(l); err != nil {
 		return err
 	}
-	t.countKeys(&c)
-	r.setQuota(c.New)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.settle()
+	if t.room.excess(l) > 0 {
+		t.visit(t.room.lower(l))
+	}
 	return nil
 }
 
-// setLimit checks and stores c. It holds t.mu, as SetPolicy does when it compares a policy with
-// the capacity.
-func (t *Tracker) setLimit(c *Capacity) error {
+// setLimit checks and stores l. It holds t.mu, as SetPolicy does when it compares a policy with
+// the capacity. Evictions that are under way by another capacity come to nothing.
+func (t *Tracker) setLimit(l *Capacity) error {
+	t.room.mu.Lock()
+	defer t.room.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := c.validate(t); err != nil {
-		return err
+	if l != nil {
+		if err := l.validate(t); err != nil {
+			return err
+		}
 	}
-	switch {
-	case t.closed:
+	if t.closed {
 		return ErrClosed
-	case c.isZero():
-		t.room.limit.Store(nil)
-	default:
-		t.room.limit.Store(c)
 	}
+	t.room.limit.Store(l)
+	t.room.pending = 0
 	return nil
 }
 
@@ -188,8 +126,185 @@ func (t *Tracker) EvictIdle(n int) (evicted int) {
 	r := &t.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for l := r.limit.Load(); l != nil && evicted < n && r.evictOne(l, 0); {
+	for l := r.limit.Load(); l != nil && evicted < n && r.evict(l); {
 		evicted++
 	}
 	return evicted
+}
+
+// A room keeps a tracker within its [Capacity]. For a newcomer without a place, another connection is
+// evicted: the most idle one of a random sample. So the cost doesn't depend on the number of
+// connections. The newcomer is admitted at once, and the other one ends in the next pass of
+// its shard. If that turns out to be in use, there is one connection too many, and the next newcomer has two
+// evicted.
+type room struct {
+	tracker *Tracker
+	limit   atomic.Pointer[Capacity] // nil without one; what it points to doesn't change
+	refused atomic.Uint64
+
+	_    [64]byte // each Track and Close writes open
+	open atomic.Int64
+	_    [56]byte
+
+	mu      sync.Mutex // guards what follows; locked before the tracker's, and that of a shard
+	pending int        // evictions that are under way by limit
+}
+
+const (
+	sample     = 100  // how many connections are looked at to find one that is evicted
+	moreSample = 400  // and if none of those may be
+	fairSample = 1000 // and to find out which are the most idle ones of all
+
+	atATime     = 8 // how many are evicted for a newcomer, at most
+	fewEvicting = 4 // a loop that has so many evictions to carry out gets others only if no connection elsewhere may be evicted: it may be blocked
+)
+
+// slack is by how much the evictions that are under way may let connections exceed MaxConns.
+func (l *Capacity) slack() int { return 16 + l.MaxConns/100 }
+
+// admit takes a place. It fails if there is none, unless the connection is known.
+func (r *room) admit(known bool) error {
+	l := r.limit.Load()
+	if l == nil || l.MaxConns == 0 || known {
+		r.open.Add(1)
+		return nil
+	}
+	for n := r.open.Load(); n < int64(l.MaxConns); n = r.open.Load() {
+		if r.open.CompareAndSwap(n, n+1) {
+			return nil
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	over := int(r.open.Load()) - l.MaxConns // without the newcomer
+	admits := over < l.slack()
+	if admits {
+		over++
+	}
+	for range atATime {
+		if over <= r.pending || !r.evict(l) {
+			break
+		}
+	}
+	if !admits || over > r.pending {
+		r.refused.Add(1)
+		return ErrFull
+	}
+	r.open.Add(1)
+	return nil
+}
+
+// leave gives a place back.
+func (r *room) leave() { r.open.Add(-1) }
+
+// excess returns how many connections are too many for l, which may be nil.
+func (r *room) excess(l *Capacity) int {
+	if l == nil || l.MaxConns == 0 {
+		return 0
+	}
+	return max(int(r.open.Load())-l.MaxConns, 0)
+}
+
+// evict evicts the most idle connection of a sample, in the next pass of its shard. It returns false
+// if none may be evicted. r.mu must be held.
+func (r *room) evict(l *Capacity) bool {
+	c, last := r.pick(l, sample, fewEvicting)
+	if c == nil { // maybe all others are on loops that have so many to carry out
+		c, last = r.pick(l, moreSample, math.MaxInt)
+	}
+	if c == nil || !c.state.move(live, evicting, 0) {
+		return false
+	}
+	s := c.shard
+	if !s.do(func() {
+		may := func() bool { return r.limit.Load() == l && l.wants(c, s.clock.Moment()) } // it may have been changed or lifted
+		if s.dismiss(c, dismissal{reason: ReasonEvict, still: true, last: last.Bits(), may: may}) == inUse {
+			c.state.drop(evicting)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.limit.Load() == l {
+			r.pending--
+		}
+		s.evicting--
+	}) {
+		return false // the shard is closed
+	}
+	r.pending++
+	s.evicting++
+	return true
+}
+
+// pick returns the most idle connection that may be evicted among about n, and its last use. It passes
+// over loops that have so many evictions to carry out. Connections that are probably in use come last, or
+// two of them that stay the most idle ones would be picked for every newcomer. r.mu must be held.
+func (r *room) pick(l *Capacity, n, most int) (best *Conn, last clock.Stamp) {
+	m := r.tracker.clock.Moment()
+	bestInUse := false
+	r.look(n, most, func(c *Conn) {
+		used, inUse := c.lastUse(), c.state.Load()&granted != 0 || c.out.waits()
+		better := best == nil || bestInUse && !inUse || bestInUse == inUse && used.Sub(last) < 0
+		if better && c.state.Load()&evicting == 0 && l.wants(c, m) {
+			best, last, bestInUse = c, used, inUse
+		}
+	})
+	return best, last
+}
+
+// look calls f for about n connections at random, or for all if there are no more. It passes over loops
+// that have so many evictions to carry out. r.mu must be held.
+func (r *room) look(n, most int, f func(c *Conn)) {
+	open := max(int(r.open.Load()), 1)
+	for s := range r.tracker.each {
+		if s.loop && s.evicting >= most {
+			continue
+		}
+		s.lock.Lock()
+		s.conns.lock.Lock()
+		all := s.conns.all
+		some := min((len(all)*n+open-1)/open, len(all))
+		for i := range some {
+			if some < len(all) {
+				i = rand.IntN(len(all))
+			}
+			f(all[i])
+		}
+		s.conns.lock.Unlock()
+		s.lock.Unlock()
+	}
+}
+
+// wants reports whether c may be evicted.
+func (l *Capacity) wants(c *Conn, m clock.Moment) bool {
+	phase := c.phase.Load().first
+	for _, exempt := range l.Exempt {
+		if exempt.first == phase {
+			return false
+		}
+	}
+	st := c.state.Load()
+	return st&live != 0 && st&asking == 0 && !c.isBusy() && m.Since(c.lastUse()) >= l.MinIdle
+}
+
+// lower returns what a visit does that evicts about the most idle connections, until there are no more
+// than l allows. How long those have been idle is found out from a sample.
+func (r *room) lower(l *Capacity) func(s *Shard, some []*Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.tracker.clock.Moment()
+	var idle []time.Duration
+	r.look(fairSample, math.MaxInt, func(c *Conn) { idle = append(idle, m.Since(c.lastUse())) })
+	slices.Sort(idle)
+	excess, least := r.excess(l), time.Duration(0)
+	if n := len(idle) * excess / max(int(r.open.Load()), 1) * 9 / 8; n < len(idle) { // rather too many, as the visit ends in time
+		least = idle[len(idle)-1-n]
+	}
+	return func(s *Shard, some []*Conn) {
+		for _, c := range some {
+			may := func() bool { return r.limit.Load() == l && r.excess(l) > 0 && l.wants(c, s.clock.Moment()) }
+			if s.clock.Moment().Since(c.lastUse()) >= least && may() {
+				s.dismiss(c, dismissal{reason: ReasonEvict, may: may})
+			}
+		}
+	}
 }

@@ -1,23 +1,22 @@
 package idle
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"math"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
-	"github.com/idlewheel/idlewheel/idle/internal/turns"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // Drain says how [Tracker.Drain] ends all connections.
 type Drain struct {
-	// Duration is the time over which connections are ended, at an even rate. If many leave by
-	// themselves, it takes less. Rate is the alternative: connections per second. If both are 0,
-	// all connections have their turn at once.
+	// Duration is the time over which connections have their turns, at an even rate. If it's 0, all
+	// have their turn at once.
 	Duration time.Duration
-	Rate     float64
 
 	// CloseDelay is the time that a connection has to finish after OnDrain was called. If it is
 	// 0, the connection is ended when OnDrain has returned. A client that uses its connection
@@ -30,13 +29,48 @@ type Drain struct {
 	ForceAfter time.Duration
 }
 
-// Drain ends all connections, the most idle first. That includes those that are tracked
-// meanwhile, so stop accepting connections first. The operation finishes when no connection is
-// live.
+// validate returns an error if a value in d is invalid.
+func (d *Drain) validate() error {
+	for _, f := range []field{
+		{"Duration", func(*Policy) time.Duration { return d.Duration }},
+		{"CloseDelay", func(*Policy) time.Duration { return d.CloseDelay }},
+		{"ForceAfter", func(*Policy) time.Duration { return d.ForceAfter }},
+	} {
+		if err := checkDuration("Drain."+f.name, f.value(nil)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case 0 < d.ForceAfter && d.ForceAfter < d.Duration:
+		return fmt.Errorf("idle: Drain.ForceAfter is %v, shorter than the Duration of %v, so it would end connections before their turn; use at least the Duration, or 0", d.ForceAfter, d.Duration)
+	case 0 < d.ForceAfter && d.ForceAfter < d.CloseDelay:
+		return fmt.Errorf("idle: Drain.ForceAfter is %v, shorter than the CloseDelay of %v, so none would have that; use at least the CloseDelay, or 0", d.ForceAfter, d.CloseDelay)
+	}
+	return nil
+}
+
+// A Draining is a [Tracker.Drain] that is under way. Any goroutine may use it.
+type Draining struct {
+	tracker  *Tracker
+	terms    deadlines.Terms
+	from     int64        // the tick before the first turn
+	duration int64        // in ticks
+	force    int64        // the tick at which all are ended, or 0
+	shards   int64        // how many there were at the beginning
+	counted  atomic.Int64 // how many of them have begun to count their connections
+	over     atomic.Bool
+	done     chan struct{}
+	once     sync.Once
+}
+
+// Drain ends all connections. Each has its turn. In each shard, the connections that were idle longest
+// when Drain was called have theirs first, and turns come at an even rate. Connections that are
+// tracked meanwhile are included, and have their turns in what is left of the Duration. So stop
+// accepting connections first.
 //
 // When a connection has its turn, OnDrain is called ([Hooks]), even if the connection is busy. It
 // is ended Drain.CloseDelay later, with [ReasonDrain]. If it's busy then, it is ended when it
-// falls idle. A connection is busy
+// falls idle, within five ticks. A connection is busy
 //
 //   - in a phase whose policy says so (Policy.NoInterrupt);
 //   - while its owner does not wait for input (see [Conn.AwaitRead]), so in many servers
@@ -45,119 +79,249 @@ type Drain struct {
 //   - if it has input that is not read yet;
 //   - while OnDrain or OnTimeout is running.
 //
-// Drain fails with [ErrClosed] if the tracker is closed, and with [ErrDraining] if another Drain
-// has not finished. It also fails if a value in d is invalid; the error names it. It may be
-// called from any goroutine, callbacks included.
-func (t *Tracker) Drain(d Drain) (*Operation, error) {
+// The drain is done when no connection is live. A second Drain takes the place of one that is under
+// way. A connection that has been asked to finish is then asked again.
+//
+// Drain fails with [ErrClosed] if the tracker is closed. It also fails if a value in d is invalid; the
+// error names it. It may be called from any goroutine, callbacks included.
+func (t *Tracker) Drain(d Drain) (*Draining, error) {
 	t.mustBeMade()
-	if err := d.validate("Drain"); err != nil {
+	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	p := d.plan()
-	p.reason, p.lasts = ReasonDrain, true
-	return t.operate(p)
-}
-
-// plan returns the plan of an operation with the pace of d.
-func (d *Drain) plan() plan {
-	return plan{pace: turns.Pace{Rate: d.Rate, Left: d.Duration}, grace: d.CloseDelay, stop: d.ForceAfter, most: math.MaxInt}
-}
-
-// validate returns an error if a value in d is invalid. what is the type that d is, or is
-// a part of.
-func (d *Drain) validate(what string) error {
-	switch {
-	case math.IsNaN(d.Rate) || math.IsInf(d.Rate, 0) || d.Rate < 0:
-		return fmt.Errorf("idle: %s.Rate is %v; it must be a number of connections per second, or 0 for none", what, d.Rate)
-	case d.Rate > 0 && d.Duration > 0:
-		return fmt.Errorf("idle: %s.Duration is %v and %s.Rate is %v; set only one of them", what, d.Duration, what, d.Rate)
-	case 0 < d.ForceAfter && d.ForceAfter < d.Duration:
-		return fmt.Errorf("idle: %s.ForceAfter is %v, shorter than the Duration of %v, so it would end connections before their turn; use at least the Duration, or 0", what, d.ForceAfter, d.Duration)
-	case 0 < d.ForceAfter && d.ForceAfter < d.CloseDelay:
-		return fmt.Errorf("idle: %s.ForceAfter is %v, shorter than the CloseDelay of %v, so none would have that; use at least the CloseDelay, or 0", what, d.ForceAfter, d.CloseDelay)
+	k := t.clock
+	in := func(d time.Duration) int64 { // rounded up
+		n := d / k.Tick
+		if d%k.Tick > 0 {
+			n++
+		}
+		return int64(min(n, clock.MaxTicks))
 	}
-	return cmp.Or(
-		checkDuration(what+".Duration", d.Duration),
-		checkDuration(what+".CloseDelay", d.CloseDelay),
-		checkDuration(what+".ForceAfter", d.ForceAfter),
-	)
+	next := &Draining{
+		tracker: t, terms: deadlines.Terms{Limit: uint8(ReasonDrain), Grace: in(d.CloseDelay)},
+		from: k.Now(), duration: in(d.Duration), done: make(chan struct{}),
+	}
+	if d.ForceAfter > 0 {
+		next.force = next.from + in(d.ForceAfter) + 1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, ErrClosed
+	}
+	next.shards = int64(len(t.own) + len(t.loops))
+	if was := t.draining.Swap(next); was != nil {
+		was.finish()
+	}
+	v := &visit{do: func(s *Shard, some []*Conn) { s.takeTurns(next, some) }}
+	v.then = func(s *Shard) {
+		if s.giveTurns(next) {
+			s.visits.add(v)
+		}
+	}
+	t.begin(v)
+	if t.isEmpty() {
+		next.finish()
+	}
+	return next, nil
 }
 
-// Shed says which connections [Tracker.Shed] ends, and how. A connection is chosen if it meets
-// all conditions that are set. Without conditions, all are chosen. Those that have been idle
-// longest are ended first.
-type Shed struct {
-	// Max is how many connections are ended at most. Fraction is the alternative: a share of the
-	// chosen connections, between 0 and 1. If both are 0, all chosen connections are ended.
-	Max      int
-	Fraction float64
-
-	Idle   time.Duration        // idle for at least this long, see [Conn.Idle]
-	Age    time.Duration        // tracked for at least this long
-	Phase  *Phase               // in this phase
-	Filter func(owner any) bool // chosen by this function
-
-	// Cause says why, in a word or two. TimeoutError.Cause contains it, and Stats.Causes counts
-	// by it.
-	Cause string
-
-	// Duration, Rate, CloseDelay and ForceAfter are as for [Drain].
-	Duration   time.Duration
-	Rate       float64
-	CloseDelay time.Duration
-	ForceAfter time.Duration
-}
-
-// Shed ends the connections that s chooses, in the same way as [Tracker.Drain] ends all, with
-// [ReasonShed]. It doesn't include connections that are tracked later. One whose OnTimeout is
-// running has its turn when that has returned. Idle, Age and Phase are checked once more when a
-// connection has its turn.
-//
-// Filter is called for every connection that meets the other conditions, in a pass of its shard,
-// or on the connection's loop. Passes of several shards may call it at the same time. It must be
-// quick, and must not block. A panic is logged and counted like that of a callback, and the
-// connection isn't chosen. To end a single connection, call [Conn.End].
-//
-// Shed fails with [ErrClosed] if the tracker is closed. It also fails if a value in s is
-// invalid, and the error names it.
-func (t *Tracker) Shed(s Shed) (*Operation, error) {
+// Draining returns the drain that is under way, or nil.
+func (t *Tracker) Draining() *Draining {
 	t.mustBeMade()
-	d := Drain{s.Duration, s.Rate, s.CloseDelay, s.ForceAfter}
-	if err := cmp.Or(d.validate("Shed"), s.validate(t)); err != nil {
-		return nil, err
-	}
-	p := d.plan()
-	p.reason, p.cause, p.share, p.picks = ReasonShed, s.Cause, s.Fraction, s.Filter
-	if s.Max > 0 {
-		p.most = s.Max
-	}
-	p.wants = func(c *Conn) bool { return s.wants(c, t.clock) }
-	return t.operate(p)
+	return t.draining.Load()
 }
 
-// wants reports whether a connection meets the conditions that need no Filter.
-func (s *Shed) wants(c *Conn, k *clock.Clock) bool {
-	switch e, m := &c.entry, k.Moment(); {
-	case s.Phase != nil && e.phase.Load().first != s.Phase.first:
-		return false
-	case s.Idle > 0 && m.Since(e.lastUse()) < s.Idle:
-		return false
-	case s.Age > 0 && m.Since(e.born.Load()) < s.Age:
+// Left returns how many connections are live.
+func (d *Draining) Left() int { return d.tracker.live() }
+
+// Done returns a channel that is closed when no connection is live, when the drain is cancelled, when
+// another one takes its place, and when the tracker is closed.
+func (d *Draining) Done() <-chan struct{} { return d.done }
+
+// Cancel ends the drain. Connections that it has not ended stay open, even if it has asked
+// them to finish. Cancel doesn't undo what OnDrain has begun: the next response on an HTTP
+// connection that was asked to finish still says Connection: close. After d is done, Cancel
+// has no effect.
+func (d *Draining) Cancel() { d.finish() }
+
+// finish ends d. It takes no lock.
+func (d *Draining) finish() {
+	d.once.Do(func() {
+		d.over.Store(true)
+		d.tracker.draining.CompareAndSwap(d, nil)
+		close(d.done)
+	})
+}
+
+// turns are the turns of a shard's connections in a drain. They are given in two visits: the first one
+// counts how many have been idle for how long, and the second one gives those that have been idle
+// longest the first turns. So turns come at an even rate, whatever the idle times are, and no
+// connection has to be compared with another one. The shard's lock guards them.
+type turns struct {
+	of    *Draining
+	turn  []int64 // for each of connSet.all: the tick of its turn; 0 if it isn't counted yet; ^g if it was, in group g
+	again []int64 // and the tick at which it is looked at again, because it was in use
+	in    []int64 // how many are in each group
+	all   int64   // that were counted
+	shard int64   // the number of the shard, so that turns of shards alternate
+	given bool    // all were; in[g] is now how many have their turns before the next one of group g
+}
+
+// Connections are in the same group if they have been idle for about the same time: for the same
+// number of ticks, and from 128 ticks on to within a 64th.
+const (
+	groupBits  = 6
+	idleGroups = (32 - groupBits + 1) << groupBits
+)
+
+// groupOf returns the group for a number of ticks.
+func groupOf(ticks int64) int {
+	n := uint32(max(ticks, 0))
+	shift := max(bits.Len32(n)-groupBits-1, 0)
+	return shift<<groupBits + int(n>>shift)
+}
+
+// takeTurns visits some connections, for a drain: the first time it counts them, and the second time it
+// gives them their turns.
+func (s *Shard) takeTurns(d *Draining, some []*Conn) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if d.over.Load() {
+		return
+	}
+	q := s.turnsOf(d)
+	if q == nil {
+		q = &turns{
+			of: d, turn: make([]int64, len(s.conns.all)), again: make([]int64, len(s.conns.all)), in: make([]int64, idleGroups), shard: d.counted.Add(1) - 1,
+		}
+		s.turns = q
+	}
+	m := clock.Moment{Now: s.clock.Recent()}
+	for _, c := range some {
+		i := c.index
+		switch {
+		case !s.conns.has(c): // it has ended
+		case !q.given && q.turn[i] == 0:
+			g := groupOf(m.Now - m.Tick(c.lastUse()))
+			q.turn[i] = ^int64(g)
+			q.in[g]++
+			q.all++
+		case q.given && q.turn[i] <= 0:
+			q.turn[i] = q.next(c, q.turn[i], m)
+			switch {
+			case c.timer.Pending():
+				if at := s.next(c, m).At; int32(c.placed.Load()-uint32(at)) > 0 {
+					s.placeAt(c, at, m)
+				}
+			case c.state.Load()&asking != 0:
+				s.awaitForce(c)
+			}
+		}
+	}
+}
+
+// giveTurns makes s ready to give turns, when all connections are counted. It returns false if it was, or if d
+// is over.
+func (s *Shard) giveTurns(d *Draining) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	q := s.turnsOf(d)
+	if q == nil || q.given {
 		return false
 	}
+	before := int64(0)
+	for g := idleGroups - 1; g >= 0; g-- {
+		q.in[g], before = before, before+q.in[g]
+	}
+	q.given = true
 	return true
 }
 
-func (s *Shed) validate(t *Tracker) error {
-	switch {
-	case s.Max < 0:
-		return fmt.Errorf("idle: Shed.Max is %d; it must not be negative", s.Max)
-	case math.IsNaN(s.Fraction) || s.Fraction < 0 || s.Fraction > 1:
-		return fmt.Errorf("idle: Shed.Fraction is %v; it must be 0 to 1", s.Fraction)
-	case s.Max > 0 && s.Fraction > 0:
-		return fmt.Errorf("idle: Shed.Max is %d and Shed.Fraction is %v; set only one of them", s.Max, s.Fraction)
-	case s.Phase != nil && s.Phase.clock != t.clock:
-		return errors.New("idle: Shed.Phase is of another tracker; call Shed on the one that made the phase")
+// next returns the turn of c, given what turn has for it. One that was not counted, because it came later,
+// has its turn at any time that is left. None has it before it came, or it would count as told already.
+func (q *turns) next(c *Conn, was int64, m clock.Moment) int64 {
+	came := m.Tick(c.born.Load()) + 1
+	if was == 0 {
+		return max(m.Now+1+rand.Int64N(max(q.of.from+q.of.duration-m.Now, 1)), came)
 	}
-	return cmp.Or(checkDuration("Shed.Idle", s.Idle), checkDuration("Shed.Age", s.Age))
+	before := &q.in[^was]
+	*before++
+	d := q.of
+	at := int64(float64(d.duration) * (float64(*before) - float64(q.shard)/float64(d.shards)) / float64(q.all))
+	return max(d.from+1+at, came)
+}
+
+// turnsOf returns the turns in the drain d, or nil if there are none yet. The lock must be held.
+func (s *Shard) turnsOf(d *Draining) *turns {
+	if d == nil || s.turns == nil || s.turns.of != d {
+		return nil
+	}
+	return s.turns
+}
+
+// addTurn gives c, which is about to be added, its turn, or drops the turns of a drain that is over. The
+// lock must be held.
+func (s *Shard) addTurn(c *Conn) {
+	q, turn := s.turns, int64(0)
+	if q.of.over.Load() {
+		s.turns = nil
+		return
+	}
+	if q.given {
+		turn = q.next(c, 0, clock.Moment{Now: s.clock.Recent()})
+	}
+	q.turn, q.again = append(q.turn, turn), append(q.again, 0)
+}
+
+// remove does what connSet.remove does.
+func (q *turns) remove(i int) {
+	last := len(q.turn) - 1
+	q.turn[i], q.again[i] = q.turn[last], q.again[last]
+	q.turn, q.again = q.turn[:last], q.again[:last]
+}
+
+// drainOf returns what a drain does to c, if there is one. The lock must be held.
+func (s *Shard) drainOf(c *Conn) (of deadlines.Drain) {
+	d := s.tracker.draining.Load()
+	q := s.turnsOf(d)
+	if q == nil || !s.conns.has(c) {
+		return of
+	}
+	of = deadlines.Drain{Terms: &d.terms, Turn: q.turn[c.index], Again: q.again[c.index], Force: d.force}
+	if of.Turn <= 0 {
+		of.Turn = never
+	}
+	return of
+}
+
+// awaitForce puts c, whose OnTimeout is running, into the wheel, so that the ForceAfter of a drain is noticed. The
+// lock must be held.
+func (s *Shard) awaitForce(c *Conn) {
+	if force := s.drainOf(c).Force; force != 0 {
+		s.schedule(c, force)
+	}
+}
+
+// isForced reports whether the ForceAfter of a drain has passed.
+func (s *Shard) isForced(now int64) bool {
+	d := s.tracker.draining.Load()
+	return d != nil && d.force != 0 && d.force <= now
+}
+
+// busyTicks is how often a drain looks whether a busy connection has fallen idle.
+const busyTicks = 5
+
+// depart ends c, whose grace in a drain is over. It returns true if c is in use. Then that is tried again
+// in a few ticks, and until then its limits count.
+func (s *Shard) depart(c *Conn, v decision) bool {
+	if s.dismiss(c, dismissal{reason: ReasonDrain, forced: s.isForced(v.Now)}) != inUse {
+		return false
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if q := s.turnsOf(s.tracker.draining.Load()); q != nil && s.conns.has(c) {
+		q.again[c.index] = v.Now + busyTicks
+	}
+	return true
 }

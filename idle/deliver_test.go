@@ -103,21 +103,6 @@ func TestDeliverInLastLook(t *testing.T) {
 	})
 }
 
-func TestDeliverBesideShed(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		d := new(deliverer)
-		r.track(&d.Conn, d)
-		o, err := r.Shed(Shed{})
-		if err != nil {
-			r.Fatal(err)
-		}
-		<-o.Done()
-		if d.examined != 2 || len(d.expired) != 1 {
-			r.Errorf("examined %d times, want 2: a byte was delivered after the first; ended by %v", d.examined, d.expired)
-		}
-	})
-}
-
 // A wait begins after ReadTotal is over and brings a byte, before the next pass looks.
 func TestDeliverAfterTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -126,8 +111,8 @@ func TestDeliverAfterTotal(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tr.Close()
-		var passes []func()
-		shard, err := tr.NewShard(func(pass func()) error { passes = append(passes, pass); return nil })
+		passes := make(chan func(), 10)
+		shard, err := tr.NewShard(func(pass func()) error { passes <- pass; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,10 +130,9 @@ func TestDeliverAfterTotal(t *testing.T) {
 		}
 		for range 10 {
 			synctest.Wait()
-			for _, pass := range passes {
-				pass()
+			for len(passes) > 0 {
+				(<-passes)()
 			}
-			passes = nil
 			time.Sleep(defaultTick)
 		}
 		if len(p.expired) > 0 {
@@ -195,7 +179,7 @@ func (s *server) read(wait, answer time.Duration) {
 }
 
 // TestRaceDeliver has bytes come at about the moment at which a connection ends, because
-// nothing has come, because it is evicted, or because it is shed. Each byte is answered,
+// nothing has come, because it is evicted, or because of EndIfIdle. Each byte is answered,
 // or its connection has ended.
 func TestRaceDeliver(t *testing.T) {
 	const tick = time.Millisecond
@@ -239,9 +223,12 @@ func TestRaceDeliver(t *testing.T) {
 			}
 			for name == "order" && time.Now().Before(deadline) {
 				tr.EvictIdle(2)
-				if o, err := tr.Shed(Shed{Max: 2}); err == nil {
-					o.Cancel()
-				}
+				n := 0
+				_ = tr.Visit(t.Context(), func(i Info) {
+					if n++; n < 3 {
+						i.EndIfIdle("test")
+					}
+				})
 				time.Sleep(tick)
 			}
 			wg.Wait()

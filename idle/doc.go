@@ -63,20 +63,20 @@
 //
 //	SetPolicy            changes the limits of new and open connections (idlenet, idlegnet;
 //	                     the HTTP adapters and idlegrpc have SetTimeouts on their listeners)
-//	SetCapacity          bounds the number of connections, in all and per key, and the rate of
-//	                     new ones; evicts the connections that are idle longest
+//	SetCapacity          bounds the number of connections; evicts those that are idle longest
 //	Drain                asks all connections to leave and then ends them, idle longest first,
 //	                     at an even rate
-//	Shed                 the same for some of them, with a cause
+//	Visit                calls a function for each connection, which may end it
 //
-// Follow of package idle/pressure makes limits tighter while memory or descriptors run out.
+// Package adapters/admit bounds the number of connections by key, such as the client's address, and the
+// rate of new ones. The recipe examples/recipes/memory makes limits tighter while memory runs out.
 // [Conn.End] ends a single connection. The connections of idlenet and idlegnet have this
-// method too. For the other adapters, find the connection in a [Census], and call
+// method too. For the other adapters, find the connection with Visit, and call
 // [Info.End].
 //
-// SetCapacity, Shed and Drain don't end a connection while it's busy: while its server works on
+// SetCapacity, EndIfIdle and Drain don't end a connection while it's busy: while its server works on
 // a request, while it has bytes that aren't read or sent yet, or while it's in a phase with
-// Policy.NoInterrupt. [Tracker.Drain] has the details. ForceAfter, [Conn.End] and [Conn.Rekey] end
+// Policy.NoInterrupt. [Tracker.Drain] has the details. ForceAfter and [Conn.End] end
 // busy connections too.
 //
 // # Observability
@@ -84,9 +84,8 @@
 // Any goroutine may call these methods of the Tracker:
 //
 //	Stats        counts by reason and by phase, and histograms of lifetimes and lateness
-//	Census       live connections by phase, idle time and age; how many will end, and when;
-//	             a list of them, such as the most idle first
-//	Operations   the drains and sheds in progress
+//	Visit        each live connection: its phase, idle time and age, and when it will end
+//	Draining     the drain in progress, and how many connections are left
 //	RecentEnds   the last connections that have ended, and why
 //
 // [Options].OnEnds receives each connection that ends. [LogEnds] returns a function for it that
@@ -176,17 +175,14 @@ package idle
 //	engine_pass      a pass over the wheel, within its budget
 //	engine_check     one connection that is due: Probe, pings, OnTimeout, and its end
 //	engine_place     where it goes in the wheel
-//	engine_walk      visits to all connections
+//	engine_visit     visits to all connections, and Visit
 //	engine_mailbox   what others ask a shard to do, such as to end a connection
 //	engine_close     Close
 //
-//	control_capacity SetCapacity
-//	control_evict    places for MaxConns connections, New, Handshakes, and who is evicted
-//	control_keys     PerKey, NewPerKey, HandshakesPerKey, and Rekey
-//	control_drain    Drain and Shed: their settings
-//	control_operation, control_work   one that is under way, and its steps
+//	control_capacity SetCapacity, and who is evicted
+//	control_drain    Drain, and the turns of connections
 //
-//	stats            counts; stats_histogram, stats_census, stats_ends
+//	stats            counts; stats_histogram, stats_ends
 //
 // What needs to know no connection is in packages of its own: the timing wheel in wheel, and in
 // internal
@@ -194,5 +190,4 @@ package idle
 //	clock            the coarse clock; when it sleeps is in sleep.go
 //	batch            records that are kept, and delivered by a goroutine
 //	callbacks        their goroutines and panics
-//	deadlines        when each limit passes, which is next, and forecasts, from plain values
-//	turns            who is next in a drain, and how many in a step
+//	deadlines        when each limit passes, which is next, and which ends the connection, from plain values

@@ -32,7 +32,8 @@ func (s *Shard) decide(c *Conn) (v decision, due bool) {
 	v.stamp = s.noticed(v.Now)
 	c.follow(s.clock)
 	v.phase = c.phase.Load()
-	v.Deadline = c.look(v.phase, v.Moment)
+	snap := s.look(c, v.Moment)
+	v.Deadline = deadlines.Next(&snap, v.phase.limits)
 	switch {
 	case !c.Live():
 		return v, false
@@ -51,8 +52,19 @@ func (s *Shard) check(c *Conn) {
 		s.reap(c)
 		return
 	}
+	if c.state.Load()&asking != 0 {
+		s.dismiss(c, dismissal{reason: ReasonDrain, forced: true})
+		return
+	}
 	c.state.move(live, ending, 0)
 	v, due := s.decide(c)
+	if due && v.departs() {
+		if !s.depart(c, v) {
+			return
+		}
+		c.state.move(live, ending, 0)
+		v, due = s.decide(c)
+	}
 	inTime := false
 	for examined := 0; due && v.isDoubtful(c) && examined&(1<<v.reason()) == 0; v, due = s.decide(c) {
 		examined |= 1 << v.reason()
@@ -72,9 +84,11 @@ func (s *Shard) check(c *Conn) {
 	case v.What == deadlines.Miss:
 		c.state.Add(missUnit) // there are fewer than maxMisses
 		s.ping(c, v)
-	case v.What == deadlines.Drain:
-		s.drain(c, v)
-	case c.hooks.OnTimeout != nil:
+	case v.What == deadlines.Tell:
+		s.told(c, v)
+	case v.departs(): // Probe has found that a limit hasn't passed
+		s.replace(c)
+	case c.hooks.OnTimeout != nil && v.reason() != ReasonMaxAge:
 		s.ask(c, v)
 	default:
 		s.timeOut(c, v)
@@ -84,9 +98,12 @@ func (s *Shard) check(c *Conn) {
 // reason returns the reason of the limit that is next.
 func (v *decision) reason() Reason { return Reason(v.Terms.Limit) }
 
+// departs reports whether a drain ends the connection, unless it's in use.
+func (v *decision) departs() bool { return v.What == deadlines.End && v.reason() == ReasonDrain }
+
 // isDoubtful reports whether the owner could find out that the limit hasn't passed.
 func (v *decision) isDoubtful(c *Conn) bool {
-	return v.What == deadlines.End && !limits[v.reason()].certain && c.hooks.Probe != nil
+	return v.What == deadlines.End && v.reason() < numLimits && !limits[v.reason()].certain && c.hooks.Probe != nil
 }
 
 // isInTime reports whether unread input arrived before ReadTotal was over, to within a tick. The
@@ -234,13 +251,10 @@ func (s *Shard) ping(c *Conn, v decision) {
 	}, func() { c.state.drop(done) })
 }
 
-// drain asks the owner to finish, and starts the grace after MaxAge.
-func (s *Shard) drain(c *Conn, v decision) {
-	if !c.state.move(live, draining, 0) {
-		return
-	}
-	// The grace counts from now, even if MaxAge passed some time ago.
-	c.born.Raise(clock.StampOf(s.clock.Settled() - (v.At - v.From)))
+// told notes that the owner is asked to finish, and asks it. The grace counts from now, even if
+// that comes late.
+func (s *Shard) told(c *Conn, v decision) {
+	c.entry.told.Raise(clock.StampOf(v.Now))
 	s.replace(c)
 	s.tell(c)
 }
@@ -264,6 +278,9 @@ func (s *Shard) ask(c *Conn, v decision) {
 		s.replace(c)
 		return
 	}
+	s.lock.Lock()
+	s.awaitForce(c)
+	s.lock.Unlock()
 	err, keep := s.errorOf(&v), false
 	s.call("OnTimeout", func() { keep = c.Live() && c.hooks.OnTimeout(c.owner, err) }, func() {
 		defer c.state.drop(asking)
@@ -371,7 +388,7 @@ func (s *Shard) lingerFor(c *Conn) {
 	s.lock.Lock()
 	ending, closed := c.Ending(), s.closed.Load() && !s.loop
 	if ending && !closed {
-		s.schedule(&c.entry, s.clock.Settled()+s.tracker.linger)
+		s.schedule(c, s.clock.Settled()+s.tracker.linger)
 	}
 	s.lock.Unlock()
 	if ending && closed {
@@ -419,9 +436,9 @@ func (s *Shard) replace(c *Conn) {
 	c.state.spare()
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if c.Live() && !c.timer.Pending() {
+	if c.Live() {
 		c.follow(s.clock)
-		s.place(&c.entry, s.clock.Moment())
+		s.place(c, s.clock.Moment())
 	}
 }
 
@@ -433,6 +450,11 @@ func (s *Shard) call(name string, callback, then func()) {
 		s.tracker.calls.Guard(name, callback)
 		return
 	}
+	s.onGoroutine(name, callback, then)
+}
+
+// onGoroutine runs a callback on a goroutine of its own, and then the function then.
+func (s *Shard) onGoroutine(name string, callback, then func()) {
 	s.tracker.calls.Running.Begin()
 	go func() {
 		defer s.tracker.calls.Running.End()

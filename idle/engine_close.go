@@ -8,8 +8,7 @@ import (
 
 // Close ends the driver and the tracking of all connections on the tracker's own shards. It
 // returns the owners of the live connections. These are still open, and the caller has to close
-// them. A [Conn.End] that has begun is carried out first, and so is a Rekey that has refused its
-// connection. Connections that have timed out or were ended but aren't closed yet are reaped.
+// them. A [Conn.End] that has begun is carried out first. Connections that have timed out or were ended but aren't closed yet are reaped.
 // Connections of event loops no longer time out; end their tracking with [Shard.Close].
 //
 // Close waits for running callbacks for Options.ReapDelay at most. If some are still running
@@ -37,9 +36,7 @@ func (t *Tracker) Done() <-chan struct{} {
 func (t *Tracker) finish(patience context.Context) (live []any, err error) {
 	close(t.stop)
 	left := 0
-	select {
-	case <-t.stopped:
-	case <-patience.Done(): // the driver is still in a callback
+	if !t.stopDriver(patience) {
 		left = 1
 	}
 	for _, s := range t.own {
@@ -76,9 +73,12 @@ func (t *Tracker) markClosed() bool {
 		return false
 	}
 	t.closed = true
+	if d := t.draining.Load(); d != nil {
+		d.finish()
+	}
 	for _, s := range slices.Concat(t.own, t.loops) {
 		s.closed.Store(true)
-		s.walks.close()
+		s.visits.close()
 	}
 	return true
 }
@@ -143,7 +143,7 @@ func (t *Tracker) shut(s *Shard) bool {
 		return false
 	}
 	s.closed.Store(true)
-	s.walks.close()
+	s.visits.close()
 	t.clock.Detach(&s.now)
 	return true
 }
@@ -172,16 +172,22 @@ func (t *Tracker) forget(s *Shard) {
 func (t *Tracker) CloseWhenEmpty() {
 	t.mustBeMade()
 	t.retiring.Store(true)
-	t.closeIfEmpty()
+	t.checkEmpty()
 }
 
-// closeIfEmpty closes the tracker if no connection is live. It must not wait: its
-// caller may hold a shard's lock or be in a callback. So finish runs on a
-// goroutine of its own, and waits for callbacks without a limit.
-func (t *Tracker) closeIfEmpty() {
+// checkEmpty ends a drain if no connection is live, and closes the tracker if it's retiring. It must not
+// wait: its caller may hold a shard's lock or be in a callback. So finish runs on a goroutine of its
+// own, and waits for callbacks without a limit.
+func (t *Tracker) checkEmpty() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isEmpty() && t.markClosed() {
+	if !t.isEmpty() {
+		return
+	}
+	if d := t.draining.Load(); d != nil {
+		d.finish()
+	}
+	if t.retiring.Load() && t.markClosed() {
 		go t.finish(context.Background())
 	}
 }

@@ -1,98 +1,123 @@
 package idle
 
 import (
+	"context"
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
-	"weak"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
+// A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to publish
+// it. It also wakes up when a shard is due. It ends when there is nothing to wait for, and the next
+// Hurry starts another one. So a tracker without connections has no goroutine, and if nobody refers to it,
+// it is collected like any other value.
+type driver struct {
+	signal chan struct{}
+
+	mu      sync.Mutex    // guards what follows
+	done    chan struct{} // closed when the goroutine has ended; nil if there is none
+	stopped bool          // no other one may start
+
+	// The goroutine's.
+	looked int64         // the tick of the last turn
+	ran    int64         // the tick that own shards were passed over for last
+	next   time.Duration // when the next turn was to begin
+}
+
+// hurry makes the driver take a turn.
+func (t *Tracker) hurry() {
+	d := &t.driver
+	select {
+	case d.signal <- struct{}{}:
+	default:
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done == nil && !d.stopped {
+		d.done = make(chan struct{})
+		d.next = t.clock.Elapsed()
+		go t.run(d.done)
+	}
+}
+
+// run is the driver.
+func (t *Tracker) run(done chan struct{}) {
+	defer close(done)
+	timer := time.NewTimer(forever)
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-t.driver.signal:
+		case <-timer.C:
+		}
+		rest := t.drive()
+		if rest == forever && t.driver.end() {
+			return
+		}
+		timer.Reset(rest)
+	}
+}
+
+// end reports whether the driver may end, because nobody has hurried it since its turn began.
+func (d *driver) end() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.signal) > 0 || d.stopped {
+		return false
+	}
+	d.done = nil
+	return true
+}
+
+// stopDriver waits until the driver has ended, or until patience is done. It returns false if the driver is still
+// in a callback. t.stop must be closed.
+func (t *Tracker) stopDriver(patience context.Context) bool {
+	d := &t.driver
+	d.mu.Lock()
+	d.stopped = true
+	done := d.done
+	d.mu.Unlock()
+	t.clock.Stop()
+	if done == nil {
+		return true
+	}
+	select {
+	case <-done:
+		return true
+	case <-patience.Done():
+		return false
+	}
+}
+
+// A stall is a time in which the whole process, or a loop, did not run. Much input may be waiting then. If a turn
+// of the driver or a pass begins stallTicks late, or takes so long, no connection is checked for graceTicks, in
+// which servers can read it: none of the tracker, or none of the loop. Stalls may follow each other closely, as in
+// a throttled container, so a pass has to run between two graces.
+type stall struct {
+	grace  atomic.Int64 // no pass checks connections before this tick
+	waited atomic.Bool  // no pass has run since
+}
+
 const (
-	// If the driver wakes up stallTicks late, the whole process has been stalled, and much input
-	// may be waiting. Then no connection is checked for graceTicks, in which servers can read it.
-	// Stalls may follow each other closely, as in a throttled container, so a pass has to run
-	// between two graces.
 	stallTicks = 10
 	graceTicks = 5
 )
 
-// A driver is the goroutine of a tracker. While the clock runs it wakes up once a tick to publish
-// it. It also wakes up when a shard is due. It doesn't keep a tracker without connections from
-// being collected, and ends with it.
-type driver struct {
-	tracker weak.Pointer[Tracker]
-	anchor  *anchor
-	stop    <-chan struct{} // the tracker is closed
-	stopped chan<- struct{}
-	signal  <-chan struct{}
-	dropped chan struct{} // the tracker was collected
-
-	planned int64 // the tick of the next turn
-	grace   int64 // no pass runs before this tick
-	passed  bool  // a pass has run since the last grace
-	looked  int64 // the tick of the last turn
-	ran     int64 // the tick that own shards were passed over for last
-}
-
-// startDriver starts the driver of t.
-func (t *Tracker) startDriver() {
-	d := &driver{
-		tracker: weak.Make(t), anchor: t.anchor, stop: t.stop, stopped: t.stopped, signal: t.clock.Signal(), dropped: make(chan struct{}),
-		planned: t.clock.Now(), passed: true,
+// onTime is called when something happens that was planned for another time: a turn or a pass begins, or is over that was to
+// take no time. It reports whether connections may be checked now.
+func (l *stall) onTime(k *clock.Clock, planned time.Duration) bool {
+	now := k.Elapsed()
+	tick := int64(now / k.Tick)
+	if now-planned >= stallTicks*k.Tick && !l.waited.Swap(true) {
+		l.grace.Store(tick + graceTicks)
 	}
-	go d.run(runtime.AddCleanup(t, func(dropped chan struct{}) { close(dropped) }, d.dropped))
-}
-
-func (d *driver) run(cleanup runtime.Cleanup) {
-	defer close(d.stopped)
-	defer cleanup.Stop()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		stop := false
-		select {
-		case <-d.stop:
-			stop = true
-		case <-d.dropped:
-			return
-		case <-d.signal:
-		case <-timer.C:
-		}
-		t := d.tracker.Value()
-		switch {
-		case t == nil:
-			return
-		case stop:
-			t.clock.Stop()
-			return
-		}
-		timer.Reset(t.drive(d))
-	}
-}
-
-// An anchor keeps a tracker from being collected while one of its shards has connections.
-type anchor struct {
-	mu      sync.Mutex
-	shards  int      // that have connections
-	tracker *Tracker // nil if none has
-}
-
-// hold is called when a shard gets its first connection.
-func (a *anchor) hold(t *Tracker) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shards++
-	a.tracker = t
-}
-
-// release is called when a shard loses its last connection.
-func (a *anchor) release() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.shards--; a.shards == 0 {
-		a.tracker = nil
-	}
+	return tick >= l.grace.Load()
 }
 
 // forever is how long the driver sleeps if it has nothing to do.
@@ -102,24 +127,20 @@ const (
 )
 
 // drive does what the driver has to do now, and returns how long it may sleep.
-func (t *Tracker) drive(d *driver) (rest time.Duration) {
-	now := t.clock.Now()
-	if now-d.planned >= stallTicks && d.passed {
-		d.grace, d.passed = now+graceTicks, false
-	}
+func (t *Tracker) drive() (rest time.Duration) {
+	d, now := &t.driver, t.clock.Now()
 	if now > d.looked { // a signal comes at any time
 		d.looked = now
 		t.clock.Rest(now, t.slowPaths())
 	}
 	t.clock.Publish()
-	if now >= d.grace {
-		d.passed = true
-		settled := t.clock.Settled()
-		t.runDue(settled, settled > d.ran || !t.behind.Load()) // else the budget of this tick is used up
-		d.ran = settled
-	}
-	rest = t.rest(d.grace)
-	d.planned = t.clock.In(rest)
+	t.stall.onTime(t.clock, d.next)
+	begun, settled := t.clock.Elapsed(), t.clock.Settled()
+	t.runDue(settled, settled > d.ran || !t.behind.Load()) // else the budget of this tick is used up
+	d.ran = settled
+	t.stall.onTime(t.clock, begun)
+	rest = t.rest(t.stall.grace.Load())
+	d.next = t.clock.Elapsed() + min(rest, forever/2)
 	return rest
 }
 
@@ -158,9 +179,10 @@ func (t *Tracker) runDue(now int64, own bool) {
 		budget = t.opts.Budget / time.Duration((len(due)+lanes-1)/lanes)
 	}
 	t.behind.Store(false)
+	begun := t.clock.Elapsed()
 	pass := func(lane int) {
 		for i := lane; i < len(due); i += lanes {
-			if due[i].pass(max(budget, 1)) { // 1, as 0 would mean no limit
+			if due[i].pass(begun, max(budget, 1)) { // 1, as 0 would mean no limit
 				t.behind.Store(true)
 			}
 		}
@@ -185,7 +207,7 @@ func (t *Tracker) rest(grace int64) time.Duration {
 		case s.isBehind(now):
 			rest = min(rest, max(time.Duration(s.resume.Load())-t.clock.Elapsed(), t.clock.Until(grace)))
 		case !s.loop && s.hasOther():
-			due = now
+			rest = min(rest, t.clock.Until(now+1)+t.clock.Slack)
 		default:
 			due = min(due, s.due.Load())
 		}

@@ -4,20 +4,14 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/idlewheel/idlewheel/idle/internal/turns"
 )
 
-// A candidate is a connection that an operation or a census has met. Only its shard may use Conn.
-type candidate = turns.Candidate[*Conn]
-
-// An outcome says what happened when a connection was told to finish, or ended.
+// An outcome says what happened when a connection was to be ended.
 type outcome uint8
 
 const (
 	gone  outcome = iota // the connection had ended before
 	inUse                // nothing was done
-	told                 // the owner is being asked to finish
 	ended                // the connection has been ended
 )
 
@@ -115,18 +109,6 @@ func (s *Shard) doTasks() (more bool) {
 	}
 	clear(s.tasks)
 	return s.mail.some.Load()
-}
-
-// invite asks the owner of c to finish, unless OnTimeout is running.
-func (s *Shard) invite(c *Conn) outcome {
-	switch st := c.state.Load(); {
-	case st&live == 0:
-		return gone
-	case st&asking != 0:
-		return inUse
-	}
-	s.tell(c)
-	return told
 }
 
 // A dismissal says how a connection is to be ended.

@@ -8,27 +8,32 @@ import (
 	"github.com/idlewheel/idlewheel/wheel"
 )
 
-// pass takes the connections that came up and checks those that are due. If budget isn't zero, it
-// stops when the budget is used up, and reports whether it did. Only one pass of a shard may run
-// at a time.
-func (s *Shard) pass(budget time.Duration) (exceeded bool) {
-	begun := time.Now()
+// pass takes the connections that came up and checks those that are due. planned is when it was to
+// begin. If budget isn't zero, it stops when the budget is used up, and reports whether it did. Only
+// one pass of a shard may run at a time.
+func (s *Shard) pass(planned, budget time.Duration) (exceeded bool) {
 	now := s.clock.Settled()
+	checks := s.stall.onTime(s.clock, planned) && now >= s.tracker.stall.grace.Load()
+	begun := time.Now()
 	first := min(s.due.Load(), now) // nothing that is due came up before
 	over := func() bool {
 		exceeded = exceeded || budget > 0 && time.Since(begun) >= budget
 		return exceeded
 	}
-	for s.checkSome(now) && !over() { // the rest has come up, and waits for the next pass
+	for checks && s.checkSome(now) && !over() { // the rest has come up, and waits for the next pass
 	}
-	// Tasks of operations come last, but some of them run in any case. Otherwise a herd of
+	// Tasks and visits come last, but some of them run in any case. Otherwise a herd of
 	// expiries could delay them forever.
 	for s.mail.some.Load() && s.doTasks() && !over() {
 	}
-	for s.walks.some.Load() && s.step() && !over() {
+	for s.visits.some.Load() && s.step() && !over() {
 	}
 	s.announce(first)
 	took := time.Since(begun)
+	if checks {
+		s.stall.waited.Store(false)
+		s.tracker.stall.waited.Store(false)
+	}
 	s.counts.passed(took)
 	if report := s.tracker.opts.OnPass; report != nil {
 		s.tracker.calls.Guard("OnPass", func() { report(took) })
@@ -79,20 +84,23 @@ func (s *Shard) isDue(c *Conn, m clock.Moment) bool {
 	st := c.state.Load()
 	switch {
 	case st&expired != 0 && int32(c.placed.Load()-uint32(m.Now)) > 0: // too early to reap
-		s.schedule(&c.entry, m.TickOf(c.placed.Load()))
+		s.schedule(c, m.TickOf(c.placed.Load()))
 		return false
 	case st&expired != 0:
 		return true
 	case st&live == 0:
 		return false
+	case st&asking != 0 && !s.isForced(m.Now): // OnTimeout is running, or has just returned and c was put back
+		s.schedule(c, max(s.drainOf(c).Force, m.Now+1))
+		return false
 	}
 	c.refresh(m.Now)
 	c.follow(s.clock)
-	at := c.next(m).At
+	at := s.next(c, m).At
 	if at <= m.Now {
 		return true
 	}
-	s.placeAt(&c.entry, at, m)
+	s.placeAt(c, at, m)
 	return false
 }
 
@@ -123,17 +131,21 @@ func (s *Shard) lateBy() time.Duration {
 }
 
 // post makes the loop run a pass, unless one is pending or the loop has not yet
-// had time for its other work (see resume).
+// had time for its other work (see resume). It doesn't wait for execute, which may block.
 func (s *Shard) post() {
-	if s.closed.Load() || s.clock.Elapsed() < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
+	now := s.clock.Elapsed()
+	if s.closed.Load() || now < time.Duration(s.resume.Load()) || !s.posted.CompareAndSwap(false, true) {
 		return
 	}
+	s.postedAt = now
 	failed := true // in case it panics
-	s.tracker.calls.Guard("execute", func() { failed = s.execute(s.passOnLoop) != nil })
-	if failed {
-		s.resume.Store(int64(s.clock.Elapsed() + s.tracker.opts.Tick))
-		s.posted.Store(false)
-	}
+	s.onGoroutine("execute", func() { failed = s.execute(s.passOnLoop) != nil }, func() {
+		if failed {
+			s.resume.Store(int64(s.clock.Elapsed() + s.tracker.opts.Tick))
+			s.posted.Store(false)
+			s.clock.Hurry()
+		}
+	})
 }
 
 // passOnLoop is the pass that a loop runs. If work remains, the driver posts the next pass once
@@ -146,8 +158,9 @@ func (s *Shard) passOnLoop() {
 		s.passing = true
 		exceeded := func() bool {
 			defer func() { s.passing = false }() // also after a runtime.Goexit
-			return s.pass(s.tracker.opts.Budget)
+			return s.pass(s.postedAt, s.tracker.opts.Budget)
 		}()
+		s.stall.onTime(k, begun)
 		ended := k.Elapsed()
 		resume := ended + min(ended-begun, s.tracker.opts.Tick) // a callback that blocks delays others by a tick at most
 		if !exceeded {                                          // all that was due is done, so the next pass is for the next tick
@@ -161,8 +174,8 @@ func (s *Shard) passOnLoop() {
 	}
 }
 
-// hasOther reports whether s has tasks or walks.
-func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.walks.some.Load() }
+// hasOther reports whether s has tasks or visits.
+func (s *Shard) hasOther() bool { return s.mail.some.Load() || s.visits.some.Load() }
 
 // isBehind reports whether a loop has a pass due and none pending.
 func (s *Shard) isBehind(now int64) bool {

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // Connections use these methods of their shard: the time, and their places in its wheel.
@@ -44,9 +45,9 @@ func (s *Shard) instant(counted bool) (stamp clock.Stamp, at clock.Instant) {
 //
 // If the connection was used in the tick of the ping, the ping or its answer may have taken
 // the fast path. Then the flag is out of date.
-func (s *Shard) restamp(e *entry, now clock.Stamp, use, keepalive *clock.AtomicStamp, flag uint32) {
+func (s *Shard) restamp(c *Conn, now clock.Stamp, use, keepalive *clock.AtomicStamp, flag uint32) {
 	at := use
-	if e.state.Load()&flag != 0 && e.state.move(flag, 0, flag) && use.Load().Sub(e.pinged.Load()) < 0 {
+	if c.state.Load()&flag != 0 && c.state.move(flag, 0, flag) && use.Load().Sub(c.pinged.Load()) < 0 {
 		at = keepalive
 	}
 	if s.loop {
@@ -54,7 +55,7 @@ func (s *Shard) restamp(e *entry, now clock.Stamp, use, keepalive *clock.AtomicS
 	} else {
 		at.Raise(now)
 	}
-	e.state.drop(granted)
+	c.state.drop(granted)
 	if n := s.slowPaths.Load(); n < clock.FewSlowPaths {
 		s.slowPaths.Store(n + 1)
 	}
@@ -70,30 +71,57 @@ func (s *Shard) pay(f *flow, ticks int64) {
 	}
 }
 
-// place schedules e, which must be live, for its deadline. The lock must be held.
-func (s *Shard) place(e *entry, m clock.Moment) {
-	s.wheel.Advance(uint64(m.Now))
-	s.placeAt(e, e.next(m).At, m)
+// look loads the words of c at the moment m, and what a drain does to it. The phase must have been loaded
+// before, and the lock must not be held.
+func (s *Shard) look(c *Conn, m clock.Moment) deadlines.Snapshot {
+	if s.tracker.draining.Load() == nil {
+		return c.snapshot(m)
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.lookLocked(c, m)
 }
 
-// placeAt is place for an entry whose deadline has just been computed to be at
+// lookLocked is look with the lock held.
+func (s *Shard) lookLocked(c *Conn, m clock.Moment) deadlines.Snapshot {
+	snap := c.snapshot(m)
+	if s.tracker.draining.Load() != nil {
+		snap.Drain = s.drainOf(c)
+	}
+	return snap
+}
+
+// next returns the next deadline of c. The lock must be held.
+func (s *Shard) next(c *Conn, m clock.Moment) deadlines.Deadline {
+	p := c.phase.Load()
+	snap := s.lookLocked(c, m)
+	return deadlines.Next(&snap, p.limits)
+}
+
+// place schedules c, which must be live, for its deadline. The lock must be held.
+func (s *Shard) place(c *Conn, m clock.Moment) {
+	s.wheel.Advance(uint64(m.Now))
+	s.placeAt(c, s.next(c, m).At, m)
+}
+
+// placeAt is place for a connection whose deadline has just been computed to be at
 // the tick at. It computes it again after storing it because of this race:
 //
 //	pass:   computes the deadline at
-//	reader: starts a wait with an earlier deadline; e.placed is earlier still, so it does not move e
-//	pass:   stores at in e.placed
-func (s *Shard) placeAt(e *entry, at int64, m clock.Moment) {
-	s.schedule(e, at)
-	for now := e.next(m).At; now < at; now = e.next(m).At {
+//	reader: starts a wait with an earlier deadline; c.placed is earlier still, so it does not move c
+//	pass:   stores at in c.placed
+func (s *Shard) placeAt(c *Conn, at int64, m clock.Moment) {
+	s.schedule(c, at)
+	for now := s.next(c, m).At; now < at; now = s.next(c, m).At {
 		at = now
-		s.schedule(e, at)
+		s.schedule(c, at)
 	}
 }
 
-// schedule puts e in the wheel for the tick at. The lock must be held.
-func (s *Shard) schedule(e *entry, at int64) {
-	e.placed.Store(uint32(at))
-	next := int64(s.wheel.Schedule(&e.timer, uint64(max(at, 0))))
+// schedule puts c in the wheel for the tick at. The lock must be held.
+func (s *Shard) schedule(c *Conn, at int64) {
+	c.placed.Store(uint32(at))
+	next := int64(s.wheel.Schedule(&c.timer, uint64(max(at, 0))))
 	if next < s.due.Load() { // not during a pass: then due has passed, and announce sets it at the end
 		s.due.Store(next)
 		if s.now.Load().Asleep() { // otherwise the driver reads due in the next tick
@@ -104,15 +132,20 @@ func (s *Shard) schedule(e *entry, at int64) {
 
 // add adds c to conns, and remove removes it, if it is there. The lock must be held.
 func (s *Shard) add(c *Conn) {
-	if s.conns.add(c); len(s.conns.all) == 1 {
-		s.tracker.anchor.hold(s.tracker)
+	if s.turns != nil {
+		s.addTurn(c)
 	}
+	s.conns.add(c)
 }
 
 func (s *Shard) remove(c *Conn) {
-	if s.conns.remove(c) && len(s.conns.all) == 0 {
-		s.tracker.anchor.release()
+	if !s.conns.has(c) {
+		return
 	}
+	if s.turns != nil {
+		s.turns.remove(int(c.index))
+	}
+	s.conns.remove(c)
 }
 
 // forget takes c, which is ending, out of the wheel and of conns. The lock must be held.
@@ -121,20 +154,20 @@ func (s *Shard) forget(c *Conn) {
 	s.remove(c)
 }
 
-// hasten makes sure that e is checked no later than at the given stamp. Usually its place in the
+// hasten makes sure that c is checked no later than at the given stamp. Usually its place in the
 // wheel is early enough.
-func (s *Shard) hasten(e *entry, deadline uint32) {
-	if int32(e.placed.Load()-deadline) > 0 {
-		s.pull(e)
+func (s *Shard) hasten(c *Conn, deadline uint32) {
+	if int32(c.placed.Load()-deadline) > 0 {
+		s.pull(c)
 	}
 }
 
-// pull moves e to an earlier place in the wheel, at its deadline.
-func (s *Shard) pull(e *entry) {
+// pull moves c to the place of its deadline, which may be an earlier one.
+func (s *Shard) pull(c *Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if e.state.Load()&live != 0 && e.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
+	if c.Live() && c.timer.Pending() { // otherwise a pass has taken it out, and will compute its deadline
 		s.counts.reschedules.Add(1)
-		s.place(e, clock.Moment{Now: s.clock.Recent()})
+		s.place(c, clock.Moment{Now: s.clock.Recent()})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 	"github.com/idlewheel/idlewheel/wheel"
@@ -30,11 +31,13 @@ type Shard struct {
 	slowPaths atomic.Uint32 // slow paths since the driver last looked; not counted beyond clock.FewSlowPaths, and not exact
 	counts    counters
 
-	execute func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
-	posted  atomic.Bool             // a pass is pending on the loop, or running there
-	behind  atomic.Int64            // the tick since which passes have deferred connections that came up; 0 if they haven't
-	resume  atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
+	execute  func(pass func()) error // runs a pass on the loop; nil if the driver runs the passes
+	posted   atomic.Bool             // a pass is pending on the loop, or running there
+	postedAt time.Duration           // when it was posted, as clock.Elapsed; written before execute is called
+	behind   atomic.Int64            // the tick since which passes have deferred connections that came up; 0 if they haven't
+	resume   atomic.Int64            // the clock.elapsed from which the loop may be given the next pass
 
+	stall   *stall // the tracker's, or a loop's own
 	closed  atomic.Bool
 	passing bool    // on a loop: a pass is running, maybe in a callback
 	jobs    []*Conn // connections found due by the current pass
@@ -42,9 +45,10 @@ type Shard struct {
 	mail  mailbox
 	tasks []task // those that are being done
 
-	walks  walkQueue
-	visits []*Conn // connections that a step of a walk visits
-	stride int     // how many these are; looksPerLock but in tests
+	visits  visits
+	visited []*Conn // connections that a step of a visit visits
+	stride  int     // how many these are; looksPerLock but in tests
+	turns   *turns  // of the drain under way, or of one that is over; nil without
 
 	evicting int // evictions that the room has under way here; guarded by its mutex
 }
@@ -64,6 +68,10 @@ func (t *Tracker) newShard(execute func(func()) error) *Shard {
 		s.lock = &sync.Mutex{}
 	} else {
 		s.conns.lock = &sync.Mutex{}
+	}
+	s.stall = &t.stall
+	if s.loop {
+		s.stall = new(stall)
 	}
 	s.due.Store(never)
 	t.clock.Attach(&s.now)
@@ -157,11 +165,7 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	if err := h.Check(phase.policy); err != nil {
 		return err
 	}
-	begins := uint32(0)
-	if !known && phase.policy.Handshake && s.tracker.room.limit.Load().limitsHandshakes() {
-		begins = handshaking
-	}
-	if !c.state.start(begins) {
+	if !c.state.start() {
 		return ErrTracked
 	}
 	c.shard, c.owner, c.hooks = s, owner, h
@@ -171,33 +175,19 @@ func (s *Shard) track(c *Conn, owner any, h *Hooks, known bool) error {
 	c.phase.Store(phase)
 	s.tracker.ends.begin(owner)
 
-	counts := s.tracker.keys.Load().capacity()
-	if err := s.admit(c, owner, known); err != nil {
+	// The connection must be counted before closed is loaded, see isEmpty.
+	err := s.tracker.room.admit(known)
+	if err == nil {
+		s.counts.comers(known).Add(1)
+		if err = s.insert(c); err != nil {
+			s.counts.comers(known).Add(^uint64(0))
+			s.tracker.room.leave()
+		}
+	}
+	if err != nil {
 		c.state.Store(0) // it may be tried again
-		return err
 	}
-	return s.enroll(c, counts, known)
-}
-
-// enroll is the part of Track after admit. counts is the capacity by which keys were counted before
-// admit.
-func (s *Shard) enroll(c *Conn, counts *Capacity, known bool) error {
-	if err := s.insert(c); err != nil {
-		s.counts.comers(known).Add(^uint64(0))
-		s.leave(c)
-		c.state.Store(0)
-		return err
-	}
-	if keys := s.tracker.keys.Load(); keys != nil && keys.capacity() != counts { // the walk that counts may have been here before insert
-		keys.adopt(c)
-	}
-	if c.state.Load()&handshaking != 0 && !c.phase.Load().latest().policy.Handshake {
-		c.Established() // the policy was replaced meanwhile, and the walk has been here before insert
-	}
-	if c.state.drop(rekeyed) {
-		c.Rekey()
-	}
-	return nil
+	return err
 }
 
 // insert makes c live, and gives it its place in the wheel. Until then nobody else can end it.
@@ -207,15 +197,14 @@ func (s *Shard) insert(c *Conn) error {
 	if s.isClosed() { // the tracker's Close may have missed the connection
 		return s.tracker.errClosed()
 	}
-	if c.follow(s.clock) { // the walk may have been here before the policy was loaded
+	if c.follow(s.clock) { // the visit may have been here before the policy was loaded
 		if err := c.hooks.Check(c.phase.Load().policy); err != nil {
 			return err
 		}
 	}
-	c.state.Or(live) // first: a Rekey that finds neither has no effect
-	c.state.drop(entering)
+	c.state.move(entering, live, entering)
 	s.add(c)
-	s.place(&c.entry, clock.Moment{Now: s.clock.Recent()})
+	s.place(c, clock.Moment{Now: s.clock.Recent()})
 	return nil
 }
 
@@ -237,47 +226,12 @@ func (s *Shard) isClosed() bool {
 	return s.closed.Load()
 }
 
-// admit counts a new connection, if there is room for it or it is known. It must come before
-// closed is loaded, see isEmpty.
-func (s *Shard) admit(c *Conn, owner any, known bool) error {
-	t := s.tracker
-	keys := t.keys.Load()
-	err := t.room.beginHandshake(c)
-	if err == nil {
-		err = keys.enter(c, owner, known)
-	}
-	if err == nil {
-		err = t.room.admit(known)
-	}
-	if err != nil {
-		t.room.endHandshake(c)
-		keys.leave(c)
-		t.refused.count(err)
-		return err
-	}
-	s.counts.comers(known).Add(1)
-	return nil
-}
-
-// established makes room for another connection in the handshake.
-func (s *Shard) established(c *Conn) {
-	if s.tracker.room.endHandshake(c) {
-		s.tracker.keys.Load().endHandshake(c)
-	}
-}
-
-// leave makes room for another connection.
-func (s *Shard) leave(c *Conn) {
-	s.tracker.room.leave(c)
-	s.tracker.keys.Load().leave(c)
-}
-
 // part counts the end of a connection and reports it, without a lock. The owner's callback comes
 // later, so that it finds its connection counted. The connection's place is free before that, so
 // that there is room for another one when Stats.Live says so. What Live is made of is counted
 // last, so that all other counts include the connection by then.
 func (s *Shard) part(c *Conn, p *endRecord) {
-	s.leave(c)
+	s.tracker.room.leave()
 	if !p.stays {
 		s.counts.part(p, s.clock)
 	}
@@ -297,32 +251,22 @@ func (s *Shard) part(c *Conn, p *endRecord) {
 	s.checkEmpty()
 }
 
-// checkEmpty closes a tracker that is retiring if no connection is left. One that ended
-// before CloseWhenEmpty set retiring is no longer counted when CloseWhenEmpty looks.
+// checkEmpty closes a tracker that is retiring if no connection is left, and ends its drain. A
+// connection that ended before CloseWhenEmpty set retiring, or before Drain began, is no longer counted
+// when they look.
 func (s *Shard) checkEmpty() {
-	if s.tracker.retiring.Load() && s.counts.live() == 0 {
-		s.tracker.closeIfEmpty()
+	t := s.tracker
+	if (t.retiring.Load() || t.draining.Load() != nil) && s.counts.live() == 0 {
+		t.checkEmpty()
 	}
-}
-
-// present returns the connections that s has now. s must not belong to a loop.
-func (s *Shard) present() []*Conn {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return slices.Clone(s.conns.all)
 }
 
 // A connSet has all connections of a shard that haven't ended, and those that wait to be reaped.
 // The shard's lock guards it. On a loop that lock does nothing, so other goroutines take
 // connSet.lock to read all.
-//
-// A walk visits them from the last to the first, some at a time. all[:unvisited] are those that
-// it hasn't visited yet. So a connection that is there when the walk begins, and stays, is
-// visited exactly once. One that comes later is not visited.
 type connSet struct {
-	lock      sync.Locker // held while all changes; a real lock only on a loop, where the shard's lock does nothing
-	all       []*Conn
-	unvisited int // by the walk that is under way, if any
+	lock sync.Locker // held while all changes; a real lock only on a loop, where the shard's lock does nothing
+	all  []*Conn
 }
 
 // leastConns is the capacity below which a connSet does not shrink.
@@ -336,42 +280,21 @@ func (s *connSet) add(c *Conn) {
 	s.all = append(s.all, c)
 }
 
-// remove removes c. It reports whether c was there.
-func (s *connSet) remove(c *Conn) bool {
+// has reports whether c is there.
+func (s *connSet) has(c *Conn) bool { return int(c.index) < len(s.all) && s.all[c.index] == c }
+
+// remove removes c, which must be there. The last one takes its place.
+func (s *connSet) remove(c *Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	i := int(c.index)
-	if i >= len(s.all) || s.all[i] != c {
-		return false
-	}
-	if i < s.unvisited { // fill its place with one that is not visited either, which leaves a place among the visited
-		s.unvisited--
-		s.put(i, s.all[s.unvisited])
-		i = s.unvisited
-	}
 	last := len(s.all) - 1
-	if i < last {
-		s.put(i, s.all[last])
-	}
+	s.all[c.index] = s.all[last]
+	s.all[c.index].index = c.index
 	s.all[last] = nil
 	s.all = s.all[:last]
 	if n := cap(s.all); n > leastConns && last < n/4 {
 		s.all = append(make([]*Conn, 0, n/2), s.all...)
 	}
-	return true
-}
-
-// put puts c in the place i.
-func (s *connSet) put(i int, c *Conn) { s.all[i], c.index = c, uint32(i) }
-
-// beginWalk makes all connections unvisited.
-func (s *connSet) beginWalk() { s.unvisited = len(s.all) }
-
-// visit returns up to n connections that the walk hasn't visited, and counts them as visited.
-func (s *connSet) visit(n int) []*Conn {
-	to := s.unvisited
-	s.unvisited = max(0, to-n)
-	return s.all[s.unvisited:to]
 }
 
 // last returns one of the connections, or nil if there are none.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Reason says why a connection has ended: it names the limit that has passed, or the operation
-// that ended the connection. The zero Reason means none. Another version of this package may have
+// Reason says why a connection has ended: it names the limit that has passed, or what else
+// ended the connection. The zero Reason means none. Another version of this package may have
 // other values; store what String returns.
 type Reason uint8
 
@@ -26,17 +26,17 @@ const (
 	numLimits
 )
 
-// These are the reasons of operations.
+// These are the reasons of connections that passed no limit.
 const (
 	ReasonDrain Reason = numLimits + iota // [Tracker.Drain]
-	ReasonShed                            // [Tracker.Shed] and [Conn.End]
+	ReasonShed                            // [Conn.End], [Info.End] and [Info.EndIfIdle]
 	ReasonEvict                           // [Capacity]
 	numReasons
 )
 
 var others = [...]string{"drain", "shed", "evict"}
 
-// TimeoutError says why a connection was ended: which limit passed, or which operation ended it.
+// TimeoutError says why a connection was ended: which limit passed, or what else ended it.
 // It's a net.Error and matches os.ErrDeadlineExceeded, so servers treat it like the error after a
 // deadline of SetReadDeadline.
 //
@@ -46,16 +46,16 @@ var others = [...]string{"drain", "shed", "evict"}
 // original.
 type TimeoutError struct {
 	Reason  Reason
-	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty for operations
+	Setting string        // the field of Policy that sets the limit, or an adapter's name for it; empty if none has passed
 	Phase   string        // Policy.Name of the connection's phase
-	Limit   time.Duration // as configured, for a rate its Grace; 0 for operations
+	Limit   time.Duration // as configured, for a rate its Grace; 0 if none has passed
 	Rate    Rate          // as configured, if the limit is a minimum rate
 
 	// Elapsed is the time that has passed, exact to two ticks. For a limit, it's at least Limit
-	// (less Heartbeat.Jitter). For an operation, it's the time since the last use of the
+	// (less Heartbeat.Jitter). If no limit has passed, it's the time since the last use of the
 	// connection, and a farewell of OnDrain counts as use.
 	Elapsed time.Duration
-	Cause   string // for operations: the cause passed to Shed or End, or why Rekey ended the connection
+	Cause   string // the cause passed to End or EndIfIdle
 }
 
 // Error returns the phase, setting, limit or rate, and elapsed time. The text contains "i/o

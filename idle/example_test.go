@@ -1,6 +1,7 @@
 package idle_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -120,4 +121,79 @@ func ExampleTracker_NewShard() {
 		}
 	}
 	// Output: carol IdleTimeout
+}
+
+// A visit shows which connection will end first if nothing moves.
+func ExampleTracker_Visit() {
+	tracker, err := idle.New(idle.Policy{Name: "login", PhaseTimeout: 50 * time.Second}, &idle.Options{
+		Label: func(owner any) string { return owner.(*session).name },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tracker.Close()
+	chat, err := tracker.Phase(idle.Policy{Name: "chat", IdleTimeout: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"alice", "bob", "carol"} {
+		s := &session{name: name}
+		if err := tracker.Track(&s.Conn, s, &hooks); err != nil {
+			log.Fatal(err)
+		}
+		if name != "bob" { // who hasn't logged in
+			s.Enter(chat)
+		}
+	}
+	var first idle.Info
+	err = tracker.Visit(context.Background(), func(info idle.Info) {
+		if info.EndsBy != 0 && (first.EndsBy == 0 || info.EndsIn < first.EndsIn) {
+			first = info
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(first.Owner.(*session).name, "ends by", first.EndsBy, "in about", first.EndsIn.Round(time.Minute))
+	// Output: bob ends by phase in about 1m0s
+}
+
+// A presence service learns of each connection that has ended, in batches.
+func ExampleOptions_onEnds() {
+	told := make(chan idle.End, 10)
+	tracker, err := idle.New(idle.Policy{IdleTimeout: 50 * time.Millisecond}, &idle.Options{
+		Label: func(owner any) string { return owner.(*session).name },
+		OnEnds: func(ends []idle.End) {
+			for _, end := range ends {
+				told <- end // a copy, as ends is only lent
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tracker.Close()
+	s := &session{name: "dave", ended: make(chan *idle.TimeoutError, 1)}
+	if err := tracker.Track(&s.Conn, s, &hooks); err != nil {
+		log.Fatal(err)
+	}
+	end := <-told
+	fmt.Println(end.Label, "has gone by", end.Reason)
+	// Output: dave has gone by idle
+}
+
+// A number without a unit is nanoseconds, so it's refused. So is what can't be meant.
+func ExampleTracker_Drain_refused() {
+	t, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer t.Close()
+	for _, d := range []idle.Drain{{Duration: 30}, {Duration: time.Minute, ForceAfter: time.Second}} {
+		_, err := t.Drain(d)
+		fmt.Println(err)
+	}
+	// Output:
+	// idle: Drain.Duration is 30ns, shorter than 1ms; write it with a unit, like 30*time.Second, or use 0
+	// idle: Drain.ForceAfter is 1s, shorter than the Duration of 1m0s, so it would end connections before their turn; use at least the Duration, or 0
 }

@@ -130,11 +130,16 @@ func (r *rig) do(f func()) {
 
 // tryTrack and track begin to track o.
 func (r *rig) tryTrack(c *Conn, o any) (err error) {
-	if r.loop == nil {
-		return r.Tracker.Track(c, o, hooksOf(o))
-	}
-	r.do(func() { err = r.shard.Track(c, o, hooksOf(o)) })
+	r.do(func() { err = r.trackOf()(c, o, hooksOf(o)) })
 	return err
+}
+
+// trackOf returns the method Track of the tracker, or of the loop's shard.
+func (r *rig) trackOf() func(*Conn, any, *Hooks) error {
+	if r.shard != nil {
+		return r.shard.Track
+	}
+	return r.Tracker.Track
 }
 
 func (r *rig) track(c *Conn, o any) {
@@ -156,7 +161,7 @@ func (r *rig) peer() *peer {
 // from a lock that what the test did before comes first, and what it does after
 // comes last.
 func (r *rig) wait(d time.Duration) {
-	r.Tracker.Operations() // takes a lock
+	r.Tracker.isClosed() // takes a lock
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -12,12 +12,12 @@ import (
 // owner is the value that was passed to Track with the connection.
 //
 // On a loop-driven [Shard], all functions are called on the loop, and none may
-// block. A function that ends the loop's goroutine (runtime.Goexit) may leave an operation
+// block. A function that ends the loop's goroutine (runtime.Goexit) may leave its work
 // unfinished. Otherwise Ping, OnTimeout, OnEnd, OnDrain and Reap are called on
 // goroutines of their own and may block. When many connections are due at once, as many
 // goroutines run. Probe, Unsent and Expire are called in passes, and must neither block nor call
-// runtime.Goexit. The same goes for Options.OnPass, Options.Label, Options.Setting, Capacity.Key
-// and Shed.Filter. Passes of several shards may call them at the same time, for different
+// runtime.Goexit. The same goes for Options.OnPass, Options.Label, Options.Setting
+// and the function of a Visit. Passes of several shards may call them at the same time, for different
 // connections. A panic in a function is logged and counted, and does
 // not affect other connections.
 type Hooks struct {
@@ -28,8 +28,8 @@ type Hooks struct {
 	Ping func(owner any) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true, the connection is
-	// kept, and the limit named in err starts over. Operations such as [Tracker.Drain] and
-	// [Conn.End] don't call it. Conn.End and the ForceAfter of an operation end a connection even
+	// kept, and the limit named in err starts over. It isn't asked about MaxAge, nor by a [Tracker.Drain],
+	// [Conn.End] or an eviction. Conn.End and the ForceAfter of a Drain end a connection even
 	// while OnTimeout runs, and its result is then ignored. No limit of the connection is checked
 	// meanwhile, so a write in OnTimeout needs a deadline. Activity while it runs prevents the
 	// timeout, so an adapter must not report what its user writes here. After it has
@@ -37,29 +37,29 @@ type Hooks struct {
 	// may be about a farewell that was written here.
 	OnTimeout func(owner any, err *TimeoutError) (keep bool)
 
-	// OnEnd is called once when a connection has timed out, or was ended by an operation. Expire
+	// OnEnd is called once when a connection has timed out, or was ended in another way. Expire
 	// follows when OnEnd has returned, or Options.ReapDelay after OnEnd began if it hasn't returned
 	// by then (on an event loop, it always follows OnEnd). OnEnd may write to the peer. No limit applies to that write, but it fails at Expire.
 	OnEnd func(owner any, err *TimeoutError)
 
-	// OnDrain asks the owner to finish. It is called when the connection has its turn in a Drain
-	// or Shed, and when it has passed Policy.MaxAge and has a Policy.MaxAgeGrace to finish in. So
+	// OnDrain asks the owner to finish. It is called when the connection has its turn in a Drain,
+	// and when it has passed Policy.MaxAge and has a Policy.MaxAgeGrace to finish in. So
 	// it may be called more than once, but not while it is running.
 	OnDrain func(owner any)
 
 	// Probe returns what the owner can find out about a connection that is about to be ended. Its
-	// second argument names the limit that seems to have passed, or the reason of an operation
-	// that ends only connections that aren't busy. Probe isn't called for MaxAge and PhaseTimeout.
+	// second argument names the limit that seems to have passed, or ReasonDrain, ReasonEvict or
+	// ReasonShed if a connection is to be ended that isn't busy. Probe isn't called for MaxAge and PhaseTimeout.
 	// After an OnTimeout it may be called again for the same limit. What it returns may affect other limits too.
 	Probe func(owner any, about Reason) SocketState
 
 	// Unsent returns how many bytes wait for the peer, as far as the owner can tell. A
-	// [Tracker.Census] calls it for each connection on which a write waits, in a pass, like
+	// [Info.Unsent] calls it for a connection on which a write waits, in a pass, like
 	// Probe.
 	Unsent func(owner any) int
 
-	// Expire is called once when a connection has timed out, or was ended by an
-	// operation, even if its owner has called [Conn.Stop] while OnEnd was running. It
+	// Expire is called once when a connection has timed out, or was ended in
+	// another way, even if its owner has called [Conn.Stop] while OnEnd was running. It
 	// must make pending reads and writes fail, and may close the connection.
 	Expire func(owner any, err *TimeoutError)
 
@@ -91,7 +91,7 @@ type SocketState struct {
 	OutEmpty bool
 
 	// Sending says that bytes that were written before are still being sent, to a peer that
-	// receives them slowly. An operation that spares busy connections waits for it, because the peer
+	// receives them slowly. A drain waits for it, because the peer
 	// may lose these bytes if the connection is closed, above all if it sends something meanwhile.
 	Sending bool
 

@@ -2,9 +2,12 @@ package idle
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 // A keeper is asked before it is timed out.
@@ -29,14 +32,13 @@ func (r *rig) keeper(keep func(*TimeoutError) bool) *keeper {
 	return k
 }
 
-// TestKeepIsAskedAgainAFullTimeoutLater does so for every reason.
+// TestKeepIsAskedAgainAFullTimeoutLater does so for every reason but MaxAge, which OnTimeout isn't asked about.
 func TestKeepIsAskedAgainAFullTimeoutLater(t *testing.T) {
 	const limit = time.Second
 	for reason, p := range map[Reason]Policy{
 		ReasonIdle:         {IdleTimeout: limit},
 		ReasonRead:         {ReadTimeout: limit},
 		ReasonWrite:        {WriteTimeout: limit},
-		ReasonMaxAge:       {MaxAge: limit},
 		ReasonHeartbeat:    {Heartbeat: Heartbeat{Interval: limit / 2, Timeout: limit / 2, Passive: true}},
 		ReasonPhase:        {PhaseTimeout: limit},
 		ReasonReadTotal:    {ReadTotal: limit},
@@ -87,11 +89,11 @@ func TestEveryLimitIsAskedAbout(t *testing.T) {
 		policy Policy
 		want   []Reason
 	}{{
-		Policy{IdleTimeout: limit, ReadTimeout: limit, ReadTotal: limit, MinWriteRate: rate, MaxAge: limit, PhaseTimeout: limit},
-		[]Reason{ReasonIdle, ReasonRead, ReasonMaxAge, ReasonMinWriteRate, ReasonPhase, ReasonReadTotal},
+		Policy{IdleTimeout: limit, ReadTimeout: limit, ReadTotal: limit, MinWriteRate: rate, PhaseTimeout: limit},
+		[]Reason{ReasonIdle, ReasonRead, ReasonMinWriteRate, ReasonPhase, ReasonReadTotal},
 	}, {
-		Policy{ReadTimeout: limit, MinReadRate: rate, WriteTimeout: limit, MinWriteRate: rate, MaxAge: limit, Heartbeat: beat},
-		[]Reason{ReasonRead, ReasonWrite, ReasonMaxAge, ReasonHeartbeat, ReasonMinReadRate, ReasonMinWriteRate},
+		Policy{ReadTimeout: limit, MinReadRate: rate, WriteTimeout: limit, MinWriteRate: rate, Heartbeat: beat},
+		[]Reason{ReasonRead, ReasonWrite, ReasonHeartbeat, ReasonMinReadRate, ReasonMinWriteRate},
 	}} {
 		onBoth(t, of.policy, nil, func(r *rig) {
 			k := r.keeper(func(err *TimeoutError) bool { return true })
@@ -256,4 +258,127 @@ func TestKeepOfASuspendedWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMaxAgeIsNotAskedAbout, with a grace or without.
+func TestMaxAgeIsNotAskedAbout(t *testing.T) {
+	for _, grace := range []time.Duration{0, time.Second} {
+		onBoth(t, Policy{MaxAge: time.Second, MaxAgeGrace: grace}, nil, func(r *rig) {
+			k := r.keeper(func(*TimeoutError) bool { return true })
+			r.dies(&k.peer, time.Now(), time.Second+grace, ReasonMaxAge)
+			if len(k.asked) > 0 {
+				r.Errorf("asked about %v", k.asked)
+			}
+		})
+	}
+}
+
+// TestGoexit has callbacks end their goroutine, as a FailNow of a test does.
+func TestGoexit(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		k := r.keeper(func(*TimeoutError) bool { runtime.Goexit(); return true })
+		r.wait(time.Second + r.late())
+		if len(k.expired) != 1 || r.Stats().Live != 0 {
+			r.Errorf("expired %v", k.expired)
+		}
+	})
+	onDriver(t, beats, nil, func(r *rig) {
+		p := r.pinged()
+		p.ping = func() error { runtime.Goexit(); return nil }
+		r.wait(time.Minute)
+		if len(p.pings) < 2 {
+			r.Errorf("pinged at %v", p.pings)
+		}
+	})
+}
+
+// TestAnswerAfterClose has an OnTimeout return when the tracker is closed. The connection was
+// handed back.
+func TestAnswerAfterClose(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+			k := r.keeper(func(*TimeoutError) bool { time.Sleep(time.Minute); return keep })
+			r.wait(time.Second + r.late())
+			live, err := r.Tracker.Close()
+			if len(live) != 1 || err == nil || k.Live() {
+				r.Errorf("handed back: %v, %v", live, err)
+			}
+			r.wait(time.Hour)
+			if st := r.Stats(); len(k.expired) != 0 || st.Closed != 1 || st.Live != 0 {
+				r.Errorf("expired %v, %+v", k.expired, st)
+			}
+		})
+	}
+}
+
+// takeDue takes c, a limit of which is a second, out of the wheel before that passes, as a pass does, and
+// waits until it has passed.
+func (r *rig) takeDue(c *Conn) {
+	r.wait(990 * time.Millisecond)
+	c.shard.lock.Lock()
+	c.shard.wheel.Cancel(&c.timer)
+	c.shard.lock.Unlock()
+	r.wait(time.Second)
+}
+
+// TestReplaceBesideVerdict replaces a policy when a pass has decided that a limit has passed,
+// and before it ends the connection.
+func TestReplaceBesideVerdict(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		s := p.shard
+		r.takeDue(&p.Conn)
+		p.state.Or(ending)
+		v, due := s.decide(&p.Conn)
+		if !due {
+			r.Fatal("not due")
+		}
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Hour}); err != nil {
+			r.Fatal(err)
+		}
+		s.timeOut(&p.Conn, v)
+		r.lives(p, 50*time.Minute)
+		r.wait(11 * time.Minute)
+		if len(p.expired) != 1 {
+			r.Errorf("expired %v", p.expired)
+		}
+	})
+}
+
+// TestEnterBesidePing enters a phase with a rarer heartbeat when a pass has decided to ping, and
+// before it does. The new phase doesn't await the answer.
+func TestEnterBesidePing(t *testing.T) {
+	onDriver(t, Policy{Heartbeat: Heartbeat{Interval: time.Second, Timeout: time.Second, Misses: 1}}, nil, func(r *rig) {
+		rare := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: time.Hour, Timeout: time.Second, Misses: 1}})
+		p := r.pinged()
+		s := p.shard
+		r.takeDue(&p.Conn)
+		v, due := s.decide(&p.Conn)
+		if !due || v.What != deadlines.Ping {
+			r.Fatalf("%+v is due", v)
+		}
+		p.Enter(rare)
+		r.wait(2 * r.opts.Tick)
+		s.ping(&p.Conn, v)
+		r.lives(&p.peer, 50*time.Minute)
+		r.wait(11 * time.Minute)
+		if len(p.pings) != 2 || len(p.expired) != 1 {
+			r.Errorf("pinged after %v, expired %v", p.pings, p.expired)
+		}
+	})
+}
+
+// TestPassBesideTheEndOfOnTimeout has a pass find a connection that was put back after its OnTimeout had
+// returned, but still says that it's running. Its limits must go on counting.
+func TestPassBesideTheEndOfOnTimeout(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		p := r.peer()
+		p.state.Or(asking)
+		r.wait(2 * time.Second)
+		p.state.drop(asking)
+		r.wait(r.late())
+		if len(p.expired) != 1 {
+			r.Errorf("expired %v", p.expired)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -303,7 +304,6 @@ func TestTrackWhileTheTrackerCloses(t *testing.T) {
 		t.Errorf("Track: %v; handed back %d, live %v", err, len(left), p.Live())
 	}
 	close(tr.stop)
-	<-tr.stopped
 }
 
 // TestTrackTwice tracks a Conn that is tracked, that has timed out and lingers, that has been
@@ -354,7 +354,7 @@ func TestTrackTwice(t *testing.T) {
 func TestTrackAfterRefusal(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
 		first, second := &peer{}, &peer{}
-		if err := r.SetCapacity(Capacity{PerKey: 1, Key: func(any) string { return "key" }}); err != nil {
+		if err := r.SetCapacity(Capacity{MaxConns: 1, MinIdle: time.Hour}); err != nil {
 			r.Fatal(err)
 		}
 		r.track(&first.Conn, first)
@@ -362,37 +362,6 @@ func TestTrackAfterRefusal(t *testing.T) {
 			r.Fatalf("the second: %v", err)
 		}
 		r.do(func() { first.Stop() })
-		r.track(&second.Conn, second)
-	})
-}
-
-// TestEndBesideKey ends a connection while its Key runs, as the walk after a SetCapacity and
-// Rekey call it. The connection isn't counted then, not even for a moment.
-func TestEndBesideKey(t *testing.T) {
-	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
-		first, second := &peer{}, &peer{}
-		stops := false
-		key := func(owner any) string {
-			if stops && owner == any(first) {
-				first.Stop()
-			}
-			return "key"
-		}
-		if err := r.SetCapacity(Capacity{PerKey: 1, Key: key}); err != nil {
-			r.Fatal(err)
-		}
-		r.track(&first.Conn, first)
-		keys := r.Tracker.keys.Load()
-		r.do(func() {
-			stops = true
-			keys.leave(&first.Conn) // as if it had been tracked before there was a limit
-			if err := keys.enter(&first.Conn, first, true); err != nil {
-				r.Error(err)
-			}
-		})
-		if n := keys.count["key"].all; n != 0 {
-			r.Errorf("%d connections are counted after the end of the only one", n)
-		}
 		r.track(&second.Conn, second)
 	})
 }
@@ -429,11 +398,7 @@ func TestCloseInOnEnd(t *testing.T) {
 			Reap:   func(any) { called = append(called, "Reap") },
 		}
 		r.do(func() {
-			track := r.Tracker.Track
-			if r.shard != nil {
-				track = r.shard.Track
-			}
-			if err := track(&c, "owner", h); err != nil {
+			if err := r.trackOf()(&c, "owner", h); err != nil {
 				r.Error(err)
 			}
 		})
@@ -444,4 +409,120 @@ func TestCloseInOnEnd(t *testing.T) {
 			}
 		})
 	})
+}
+
+// closings is how often a test closes a tracker while its driver is busy. Afterwards the driver may
+// run a pass first, or see that the tracker is closed.
+const closings = 30
+
+// passesTake has each pass of a driver take 20 ms, so that others can do something meanwhile.
+var passesTake = Options{OnPass: func(time.Duration) { time.Sleep(20 * time.Millisecond) }}
+
+// A leaver is a connection that is to be ended. Its OnEnd takes a while.
+type leaver struct {
+	reaper
+	farewell time.Time // when OnEnd had returned
+}
+
+func (o *leaver) OnEnd(*TimeoutError) {
+	time.Sleep(100 * time.Millisecond)
+	o.farewell = time.Now()
+}
+
+// TestCloseCarriesOutEnds closes a tracker right after Conn.End. The connection ends for that reason,
+// and isn't handed back, because its owner relies on the end.
+func TestCloseCarriesOutEnds(t *testing.T) {
+	check := func(r *rig) {
+		stays, leaves := &leaver{}, &leaver{}
+		r.track(&stays.Conn, stays)
+		r.track(&leaves.Conn, leaves)
+		other := r.peer()
+		r.wait(time.Second)
+		if r.loop == nil {
+			other.End("a pass begins")
+		} else {
+			r.do(func() { other.Stop() })
+		}
+		r.wait(10 * time.Millisecond)
+		var live []any
+		r.do(func() {
+			leaves.End("why")
+			if r.shard != nil {
+				live, _ = r.shard.Close()
+			}
+		})
+		own, err := r.Tracker.Close()
+		if live = append(live, own...); err != nil || !slices.Equal(live, []any{stays}) {
+			r.Errorf("%d are handed back, want 1: %v", len(live), err)
+		}
+		synctest.Wait()
+		if x := leaves.expired; len(x) != 1 || x[0].Reason != ReasonShed || x[0].Cause != "why" {
+			r.Errorf("expired: %v", x)
+		}
+		if at := leaves.reaped; len(at) != 1 || at[0].Before(leaves.farewell) {
+			r.Errorf("reaped at %v, OnEnd has returned at %v", at, leaves.farewell)
+		}
+		if stays.End("late"); len(stays.expired) > 0 {
+			r.Error("a connection that was handed back is ended")
+		}
+		if st := r.Stats(); st.Live != 0 || st.Closed+st.Shed != 3 {
+			r.Errorf("%+v", st)
+		}
+	}
+	for range closings {
+		inBubble(t, Policy{IdleTimeout: time.Hour}, &passesTake, false, check)
+		inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, check)
+	}
+}
+
+// TestCloseBesideEnds closes a tracker while connections are being ended by a drain or in a visit. Each
+// is either ended or handed back.
+func TestCloseBesideEnds(t *testing.T) {
+	drain := func(d Drain) func(*rig) {
+		return func(r *rig) {
+			o := r.mustDrain(d)
+			go func() { <-o.Done() }() // it ends with the bubble
+		}
+	}
+	for name, begin := range map[string]func(*rig){
+		"drain":      drain(Drain{}),
+		"over time":  drain(Drain{Duration: 100 * time.Millisecond}),
+		"forced":     drain(Drain{ForceAfter: time.Millisecond}),
+		"EndIfIdle":  func(r *rig) { go func() { _ = r.Visit(r.Context(), func(i Info) { i.EndIfIdle("test") }) }() },
+		"by a visit": func(r *rig) { go func() { _ = r.Visit(r.Context(), func(i Info) { i.End("test") }) }() },
+	} {
+		check := func(r *rig, delay time.Duration) {
+			all := make([]*reaper, 50)
+			for i := range all {
+				all[i] = &reaper{}
+				r.track(&all[i].Conn, all[i])
+			}
+			r.wait(time.Second)
+			begin(r)
+			time.Sleep(delay)
+			live := r.closeShard()
+			own, err := r.Tracker.Close()
+			live = append(live, own...)
+			synctest.Wait()
+			ended := 0
+			for _, p := range all {
+				back := slices.Contains(live, any(p))
+				if len(p.expired) > 0 == back || len(p.reaped) != len(p.expired) || p.Live() {
+					r.Errorf("handed back: %v; expired %d times, reaped %d times", back, len(p.expired), len(p.reaped))
+				}
+				ended += len(p.expired)
+			}
+			st := r.Stats()
+			if err != nil || st.Live != 0 || st.Closed != uint64(len(live)) || st.Drained+st.Shed != uint64(ended) {
+				r.Errorf("%v; %d ended, %d handed back; %+v", err, ended, len(live), st)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			for i := range closings {
+				for _, looped := range []bool{false, true} {
+					inBubble(t, Policy{IdleTimeout: time.Hour}, &passesTake, looped, func(r *rig) { check(r, time.Duration(i)*5*time.Millisecond) })
+				}
+			}
+		})
+	}
 }

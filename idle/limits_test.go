@@ -170,41 +170,6 @@ func TestMinRateNearItsEndIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
-// TestMaxAge checks that traffic does not help, and that the jitter spreads the
-// ends of connections that began together over all of it.
-func TestMaxAge(t *testing.T) {
-	p := Policy{MaxAge: time.Minute, MaxAgeJitter: 10 * time.Second, IdleTimeout: 10 * time.Second}
-	onBoth(t, p, nil, func(r *rig) {
-		const n = 200
-		var peers [n]*peer
-		for i := range peers {
-			peers[i] = r.peer()
-		}
-		born := time.Now()
-		for range 75 {
-			r.wait(time.Second)
-			r.do(func() {
-				for _, p := range peers {
-					p.Received(1)
-				}
-			})
-		}
-		var tenths [10]int
-		for _, p := range peers {
-			age := p.at.Sub(born)
-			if len(p.expired) != 1 || p.expired[0].Reason != ReasonMaxAge || age < time.Minute || age > 70*time.Second+r.late() {
-				r.Fatalf("timed out after %v: %v", age, p.expired)
-			}
-			tenths[min(9, int((age-time.Minute)/time.Second))]++
-		}
-		for i, n := range tenths {
-			if n == 0 {
-				r.Errorf("nobody ended in second %d of the jitter: %v", i, tenths)
-			}
-		}
-	})
-}
-
 // TestFirstLimitWins has several limits; the nearest names the reason.
 func TestFirstLimitWins(t *testing.T) {
 	p := Policy{IdleTimeout: 3 * time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second, MaxAge: time.Minute}

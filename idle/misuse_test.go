@@ -37,6 +37,11 @@ func TestMisusePanicsWithWords(t *testing.T) {
 		panics(t, "zero Tracker", func() { zero.Policy() })
 		panics(t, "zero Tracker", func() { zero.Stats() })
 		panics(t, "zero Tracker", func() { zero.Close() })
+		panics(t, "zero Tracker", func() { zero.Visit(r.Context(), func(Info) {}) })
+		panics(t, "nil function", func() { r.Visit(r.Context(), nil) })
+		panics(t, "End of a zero Info", func() { new(Info).End("") })
+		panics(t, "EndIfIdle of a zero Info", func() { new(Info).EndIfIdle("") })
+		panics(t, "Label of a zero Info", func() { new(Info).Label() })
 		panics(t, "nil or", func() { (*Tracker)(nil).Track(new(Conn), p, hooksOf(p)) })
 	})
 }
@@ -157,9 +162,7 @@ func TestPhaseOfAClosedTracker(t *testing.T) {
 func TestPhasesOnly(t *testing.T) {
 	hour, minute := Policy{IdleTimeout: time.Hour}, Policy{IdleTimeout: time.Minute}
 	onDriver(t, hour, &Options{PhasesOnly: true}, func(r *rig) {
-		_, version := r.Initial().Version()
-		_, swapped := r.CompareAndReplace(r.Initial(), version, minute)
-		for what, err := range map[string]error{"Tracker.SetPolicy": r.SetPolicy(minute), "Phase.SetPolicy": r.Initial().SetPolicy(minute), "CompareAndReplace": swapped} {
+		for what, err := range map[string]error{"Tracker.SetPolicy": r.SetPolicy(minute), "Phase.SetPolicy": r.Initial().SetPolicy(minute)} {
 			if err == nil || !strings.Contains(err.Error(), "SetTimeouts") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -173,6 +176,41 @@ func TestPhasesOnly(t *testing.T) {
 		}
 		if err := other.SetPolicy(minute); err != nil {
 			t.Errorf("another phase: %v", err)
+		}
+	})
+}
+
+// TestForgottenUnits: a number without a unit is nanoseconds.
+func TestForgottenUnits(t *testing.T) {
+	hour := Policy{IdleTimeout: time.Hour}
+	onDriver(t, hour, nil, func(r *rig) {
+		drain := func(d Drain) error { _, err := r.Drain(d); return err }
+		opts := func(o Options) error {
+			tr, err := New(hour, &o)
+			if err == nil {
+				tr.Close()
+			}
+			return err
+		}
+		for want, err := range map[string]error{
+			"Drain.Duration is 30ns, shorter than 1ms; write it with a unit": drain(Drain{Duration: 30}),
+			"Drain.CloseDelay is 30ns":                                       drain(Drain{CloseDelay: 30}),
+			"Drain.ForceAfter is 1µs":                                        drain(Drain{ForceAfter: time.Microsecond}),
+			"Drain.Duration is -1s":                                          drain(Drain{Duration: -time.Second}),
+			"Drain.CloseDelay is -1s":                                        drain(Drain{CloseDelay: -time.Second}),
+			"Drain.ForceAfter is -1s":                                        drain(Drain{ForceAfter: -time.Second}),
+			"Drain.ForceAfter is 5s, shorter than the Duration of 10s":       drain(Drain{Duration: 10 * time.Second, ForceAfter: 5 * time.Second}),
+			"Drain.ForceAfter is 5s, shorter than the CloseDelay of 10s":     drain(Drain{CloseDelay: 10 * time.Second, ForceAfter: 5 * time.Second}),
+			"Capacity.MinIdle is 30ns":                                       r.SetCapacity(Capacity{MinIdle: 30}),
+			"Options.ReapDelay is 5ns":                                       opts(Options{ReapDelay: 5}),
+			"Options.Tick is 30ns":                                           opts(Options{Tick: 30}),
+		} {
+			if err == nil || !strings.HasPrefix(err.Error(), "idle: "+want) {
+				t.Errorf("want %q; got %v", want, err)
+			}
+		}
+		if r.Draining() != nil {
+			t.Error("a drain has begun")
 		}
 	})
 }

@@ -15,7 +15,6 @@ import (
 var (
 	ErrClosed      = errors.New("idle: the tracker is closed; make a new one with New")
 	ErrShardClosed = errors.New("idle: the shard is closed, as its event loop has ended; make a new one with NewShard")
-	ErrDraining    = errors.New("idle: Drain while another one is under way; Cancel that first, or wait until it is Done")
 	ErrTracked     = errors.New("idle: the Conn is tracked already, or was; use a new one for each connection, and each time that it is tracked")
 
 	errInPass = errors.New("idle: Shard.Close was called in a callback of the shard; call it on the loop afterwards")
@@ -27,7 +26,7 @@ type Options struct {
 	// Tick is the resolution of all timeouts: 1 ms to 10 s. The default is [TickFor] the policy
 	// that the tracker is made with. [Policy] says how late a timeout can be. A coarser tick
 	// makes activity cheaper. While there is much activity, the process wakes up once per tick.
-	// Otherwise it wakes up only for a timeout that may be due, or for an operation.
+	// Otherwise it wakes up only for a timeout that may be due, or when something is asked of it.
 	Tick time.Duration
 
 	// Shards is the number of sets in which connections are kept, each with its
@@ -139,9 +138,9 @@ func TickFor(policies ...Policy) time.Duration {
 
 // New returns a tracker that starts connections under the policy p. opts may be
 // nil. New fails if p sets no limit, or if a value in p or opts is invalid; the
-// error names it. The tracker has a goroutine, so call [Tracker.Close] or
-// [Tracker.CloseWhenEmpty] after use. If nobody refers to the tracker any more, and it has no
-// connections, the garbage collector ends it.
+// error names it. While the tracker has connections it has a goroutine, so call [Tracker.Close] or
+// [Tracker.CloseWhenEmpty] after use. A tracker that isn't closed is collected when nobody refers to it, and its
+// goroutine ends when the last connection has ended and no later than its limits would have passed.
 func New(p Policy, opts *Options) (*Tracker, error) {
 	full, err := opts.complete(TickFor(p))
 	if err != nil {
@@ -158,6 +157,5 @@ func New(p Policy, opts *Options) (*Tracker, error) {
 	for range full.Shards {
 		t.own = append(t.own, t.newShard(nil))
 	}
-	t.startDriver()
 	return t, nil
 }

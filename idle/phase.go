@@ -23,12 +23,12 @@ type Phase struct {
 	first   *Phase
 	current atomic.Pointer[Phase] // only in the first version
 	tracker *Tracker              // only in the first version
-	number  uint64                // how many versions there were before
 
 	clock *clock.Clock // the tracker's
 	ended *reasonCount // of all phases with the name of policy
 
 	limits  []deadlines.Terms // those that are on
+	beats   uint32            // like direction.account, for the Heartbeat
 	in, out direction
 	soonest uint32 // the first deadline is this many ticks after the start of the phase, or later; MaxAge aside
 	aged    bool   // MaxAge is on
@@ -37,6 +37,7 @@ type Phase struct {
 // A direction is the part of a phase that concerns reports on one flow.
 type direction struct {
 	counted int64  // ticks that all waits together may take; 0 if there is no such limit
+	account uint32 // another number if all waits count anew under this version
 	perByte uint64 // ticks that a byte pays for, as 32.32; 0 without a minimum rate
 	credit  int64  // ticks that bytes can pay for in advance, as 32.32
 	soonest uint32 // the first deadline is this many ticks after the start of a wait, or later
@@ -47,19 +48,21 @@ type direction struct {
 // megabyte could be silent for an hour.
 const mostCredit = time.Minute
 
-// continues reports whether the account of waits kept under another version is valid under d.
+// continues reports whether the account of waits kept under another version is valid under d. A
+// connection may not have followed to one between them that kept none.
 func (d *direction) continues(other *direction) bool {
-	return d.counted == 0 || other.counted != 0 && (d.perByte == 0) == (other.perByte == 0)
+	return d.counted == 0 || d.account == other.account
+}
+
+// succeed sets d.account, if d takes the place of was.
+func (d *direction) succeed(was *direction) {
+	if d.account = was.account; d.counted != 0 && (was.counted == 0 || (d.perByte == 0) != (was.perByte == 0)) {
+		d.account++
+	}
 }
 
 // Policy returns the current policy of the phase.
 func (p *Phase) Policy() Policy { return p.latest().policy }
-
-// Version returns the current policy of the phase, and how many times it has been replaced.
-func (p *Phase) Version() (now Policy, version uint64) {
-	latest := p.latest()
-	return latest.policy, latest.number
-}
 
 // latest returns the current version of p.
 func (p *Phase) latest() *Phase { return p.first.current.Load() }
@@ -92,7 +95,14 @@ func (t *Tracker) Phase(p Policy) (*Phase, error) {
 // renew makes a version of a phase with the policy p its current one. t.mu must be held.
 func (t *Tracker) renew(ph *Phase, p Policy) {
 	next := newPhase(t.clock, p)
-	next.first, next.number, next.ended = ph.first, ph.latest().number+1, t.byPhase.of(p.Name)
+	next.first, next.ended = ph.first, t.byPhase.of(p.Name)
+	was := ph.latest()
+	next.in.succeed(&was.in)
+	next.out.succeed(&was.out)
+	next.beats = was.beats
+	if beat, had := p.Heartbeat, was.policy.Heartbeat; beat.Interval > 0 && (had.Interval == 0 || had.Passive != beat.Passive) {
+		next.beats++
+	}
 	ph.first.current.Store(next)
 }
 
@@ -182,7 +192,8 @@ func (t *Tracker) SetPolicy(p Policy) error {
 // million of them in less than a second.
 //
 // Some limits need an account that the old policy may not have kept: ReadTotal, the minimum
-// rates, and a Heartbeat that was off or of the other form. These count from the call.
+// rates, and a Heartbeat that was off or of the other form. These begin after the call, when the
+// connection is checked.
 //
 // If p has no Name, the phase keeps its name. SetPolicy fails with [ErrClosed] if the tracker is
 // closed. It also fails if p is not valid for [Tracker.Phase], and if p has an active
@@ -192,63 +203,38 @@ func (ph *Phase) SetPolicy(p Policy) error {
 	if ph == nil {
 		panic("idle: SetPolicy of a nil Phase; did Tracker.Phase return an error?")
 	}
-	_, err := ph.first.tracker.replace(ph, p, nil)
-	return err
-}
-
-// CompareAndReplace replaces the policy of a phase as [Phase.SetPolicy] does, if the phase is
-// still at the given version; see [Phase.Version]. It reports whether it was. If p is the present
-// policy, nothing changes, and the version stays. It is for code that derives the new policy from
-// the present one while others may replace it.
-func (t *Tracker) CompareAndReplace(phase *Phase, version uint64, p Policy) (replaced bool, err error) {
-	return t.replace(phase, p, &version)
+	return ph.first.tracker.replace(ph, p)
 }
 
 // errPhasesOnly is the error for a change of the initial phase of an HTTP listener's tracker.
-var errPhasesOnly = errors.New("idle: no connection of this tracker has its initial policy, because all are in other phases; use Phase.SetPolicy of those, or SetTimeouts and FollowPressure of an HTTP listener")
+var errPhasesOnly = errors.New("idle: no connection of this tracker has its initial policy, because all are in other phases; use Phase.SetPolicy of those, or SetTimeouts of an HTTP listener")
 
-// replace replaces the policy of a phase, if that is at the given version or if version is nil.
-func (t *Tracker) replace(phase *Phase, p Policy, version *uint64) (replaced bool, err error) {
-	t.mustBeMade()
-	switch {
-	case phase == nil:
-		panic("idle: CompareAndReplace(nil, ...); did Phase return an error?")
-	case phase.clock != t.clock:
-		return false, fmt.Errorf("idle: CompareAndReplace of phase %q of another tracker; call it on the one that made the phase", phase.Policy().Name)
-	case t.opts.PhasesOnly && phase.first == t.phase.first:
-		return false, errPhasesOnly
+// replace replaces the policy of a phase.
+func (t *Tracker) replace(phase *Phase, p Policy) error {
+	if t.opts.PhasesOnly && phase.first == t.phase.first {
+		return errPhasesOnly
 	}
-	defer func() {
-		if replaced {
-			t.settleEnds()
-		}
-	}()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	now, is := phase.Version()
-	p.Name = cmp.Or(p.Name, now.Name)
-	if err := p.validate(t.opts.Tick); err != nil {
-		return false, err
-	}
-	unfit := error(nil)
-	if phase.first == t.phase.first {
-		unfit = t.room.limit.Load().suits(t, p)
-	}
+	p.Name = cmp.Or(p.Name, phase.Policy().Name)
+	err := p.validate(t.opts.Tick)
 	switch beat := p.Heartbeat; {
+	case err != nil:
 	case t.closed:
-		return false, ErrClosed
+		err = ErrClosed
 	case beat.Interval > 0 && !beat.Passive && t.pingless.Load():
-		return false, fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
-	case unfit != nil:
-		return false, unfit
-	case version != nil && is != *version:
-		return false, nil
-	case version != nil && now == p:
-		return true, nil
+		err = fmt.Errorf("idle: the policy has an active Heartbeat (every %v), but connections are tracked that cannot be pinged; set Ping from the beginning, or use the Passive form", beat.Interval)
+	case phase.first == t.phase.first:
+		err = t.room.limit.Load().suits(t, p)
 	}
-	t.renew(phase, p)
-	t.startWalk(t, followed) // a shard in which another such walk waits need not make this one
-	return true, nil
+	if err == nil {
+		t.renew(phase, p)
+		t.begin(&t.renewals)
+	}
+	t.mu.Unlock()
+	if err == nil {
+		t.settleEnds()
+	}
+	return err
 }
 
 // settleEnds waits until no shard of the driver ends a connection by a policy that was replaced
@@ -263,22 +249,21 @@ func (t *Tracker) settleEnds() {
 	}
 }
 
-// followed visits a connection in the walk after a policy was replaced. What a pass has taken
+// renewed visits some connections after a policy was replaced. What a pass has taken
 // out of the wheel follows in replace. If both followed at once, a wait that begins meanwhile
 // could lose what one of them has let off: see flow.await.
-func followed(s *Shard, c *Conn) {
-	p := c.phase.Load()
-	if !p.latest().policy.Handshake {
-		c.Established()
-	}
-	if p == p.latest() {
-		return
-	}
+func renewed(s *Shard, some []*Conn) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if c.Live() && c.timer.Pending() && c.follow(s.clock) {
-		if m := (clock.Moment{Now: s.clock.Recent()}); int32(c.placed.Load()-uint32(c.next(m).At)) > 0 {
-			s.place(&c.entry, m)
+	for _, c := range some {
+		if p := c.phase.Load(); p == p.latest() {
+			continue
+		}
+		if c.Live() && c.timer.Pending() && c.follow(s.clock) {
+			m := clock.Moment{Now: s.clock.Recent()}
+			if at := s.next(c, m).At; int32(c.placed.Load()-uint32(at)) > 0 {
+				s.place(c, m)
+			}
 		}
 	}
 }

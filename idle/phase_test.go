@@ -1,10 +1,12 @@
 package idle
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
+	"github.com/idlewheel/idlewheel/idle/internal/deadlines"
 )
 
 func TestEnterMakesAShorterTimeoutEffective(t *testing.T) {
@@ -140,7 +142,8 @@ func TestErrorIsOfOnePhase(t *testing.T) {
 		p := r.peer()
 		v := decision{phase: r.Tracker.phase, Moment: r.clock.Moment()}
 		v.Now += 1000
-		v.Deadline = p.look(v.phase, v.Moment)
+		snap := p.snapshot(v.Moment)
+		v.Deadline = deadlines.Next(&snap, v.phase.limits)
 		p.Enter(r.phaseOf(Policy{Name: "second", ReadTimeout: time.Minute}))
 		if err := p.shard.errorOf(&v); err.Phase != "first" || err.Limit != time.Second {
 			r.Errorf("%v", err)
@@ -148,19 +151,157 @@ func TestErrorIsOfOnePhase(t *testing.T) {
 	})
 }
 
-// TestEnterWhileDraining enters a phase with a longer MaxAge when the owner has been asked to finish.
-// It isn't asked again, and the connection ends after the age and the grace of that phase.
-func TestEnterWhileDraining(t *testing.T) {
-	onBoth(t, Policy{MaxAge: 10 * time.Second, MaxAgeGrace: 5 * time.Second}, nil, func(r *rig) {
-		next := r.phaseOf(Policy{MaxAge: time.Minute, MaxAgeGrace: 10 * time.Second})
-		p, since := &toldTwice{}, time.Now()
-		r.track(&p.Conn, p)
-		r.wait(12 * time.Second)
-		r.do(func() { p.Enter(next) })
-		r.lives(&p.peer, 58*time.Second-1)
-		r.dies(&p.peer, since.Add(70*time.Second), 0, ReasonMaxAge)
-		if p.drained != 1 {
-			r.Errorf("told %d times", p.drained)
+var handshake = Policy{Name: "handshake", PhaseTimeout: time.Second}
+
+// TestPhaseTimeoutCountsFromTrack begins at many instants of a tick, for a
+// limit that is a multiple of one and for one that is not.
+func TestPhaseTimeoutCountsFromTrack(t *testing.T) {
+	for _, limit := range []time.Duration{time.Second, time.Second + odd} {
+		onBoth(t, Policy{PhaseTimeout: limit}, nil, func(r *rig) {
+			for range 20 {
+				r.wait(odd)
+				r.dies(r.peer(), time.Now(), limit, ReasonPhase)
+			}
+		})
+	}
+}
+
+// TestPhaseTimeoutIsMovedByNothing has everything happen that moves some other
+// limit.
+func TestPhaseTimeoutIsMovedByNothing(t *testing.T) {
+	policy := handshake
+	policy.IdleTimeout, policy.ReadTimeout, policy.WriteTimeout = time.Minute, time.Minute, time.Minute
+	policy.MinReadRate, policy.MinWriteRate = Rate{1, time.Minute}, Rate{1, time.Minute}
+	for name, move := range map[string]func(*peer){
+		"nothing":  func(*peer) {},
+		"Touch":    func(p *peer) { p.Touch() },
+		"Received": func(p *peer) { p.Received(1000) },
+		"Sent":     func(p *peer) { p.Sent(1000) },
+		"Beat":     func(p *peer) { p.Beat() },
+		"waits":    func(p *peer) { p.PauseRead(); p.AwaitWrite(); p.AwaitRead(); p.PauseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, policy, nil, func(r *rig) {
+				r.wait(odd)
+				p, since := r.peer(), time.Now()
+				for range 9 {
+					r.lives(p, 100*time.Millisecond)
+					r.do(func() { move(p) })
+				}
+				r.dies(p, since, time.Second, ReasonPhase)
+			})
+		})
+	}
+}
+
+// TestEnterRestartsThePhaseTimeout enters the same phase, then another, and
+// then one without the limit.
+func TestEnterRestartsThePhaseTimeout(t *testing.T) {
+	onBoth(t, handshake, nil, func(r *rig) {
+		p, exempt := r.peer(), r.phaseOf(Policy{})
+		longer := r.phaseOf(Policy{PhaseTimeout: 3 * time.Second})
+		for range 5 {
+			r.lives(p, 900*time.Millisecond+odd)
+			r.do(func() { p.Enter(r.Tracker.phase) })
+		}
+		r.lives(p, 900*time.Millisecond)
+		r.do(func() { p.Enter(longer) })
+		r.lives(p, 2900*time.Millisecond)
+		r.do(func() { p.Enter(exempt) })
+		r.lives(p, time.Hour)
+		r.do(func() { p.Enter(r.Tracker.phase) })
+		r.dies(p, time.Now(), time.Second, ReasonPhase)
+	})
+}
+
+// TestPhaseTimeoutBesideHeartbeats changes between phases that use the same
+// word of the state for something else.
+func TestPhaseTimeoutBesideHeartbeats(t *testing.T) {
+	onBoth(t, handshake, nil, func(r *rig) {
+		p := r.pinged()
+		active := r.phaseOf(beats)
+		passive := r.phaseOf(Policy{Heartbeat: Heartbeat{Interval: 5 * time.Second, Passive: true}})
+		r.lives(&p.peer, 900*time.Millisecond+odd)
+		r.do(func() { p.Enter(active) })
+		r.lives(&p.peer, 11*time.Second) // a ping is unanswered
+		if len(p.pings) != 1 {
+			r.Fatalf("pinged after %v", p.pings)
+		}
+		r.do(func() { p.Enter(r.Tracker.phase) })
+		r.lives(&p.peer, 900*time.Millisecond)
+		r.do(func() { p.Enter(passive) })
+		r.lives(&p.peer, 4900*time.Millisecond)
+		r.do(func() { p.Beat(); p.Enter(r.Tracker.phase) })
+		since := time.Now()
+		r.lives(&p.peer, 900*time.Millisecond)
+		r.do(p.Beat)
+		r.dies(&p.peer, since, time.Second, ReasonPhase)
+	})
+}
+
+func TestTheNearerOfPhaseAndOtherLimitsWins(t *testing.T) {
+	policy := Policy{PhaseTimeout: 2 * time.Second, IdleTimeout: time.Second, MaxAge: 3 * time.Second}
+	onBoth(t, policy, nil, func(r *rig) {
+		idle, busy, again, since := r.peer(), r.peer(), r.peer(), time.Now()
+		r.lives(busy, 900*time.Millisecond)
+		r.do(func() { busy.Touch(); again.Touch() })
+		r.dies(idle, since, time.Second, ReasonIdle)
+		r.lives(busy, 600*time.Millisecond)
+		r.do(func() { busy.Touch(); again.Enter(r.Tracker.phase) })
+		r.dies(busy, since, 2*time.Second, ReasonPhase)
+		r.do(again.Touch)
+		r.wait(800 * time.Millisecond)
+		r.do(again.Touch)
+		r.dies(again, since, 3*time.Second, ReasonMaxAge)
+	})
+}
+
+// TestUnreadInputIsNoExcuseForThePhase does not even have the owner asked.
+func TestUnreadInputIsNoExcuseForThePhase(t *testing.T) {
+	onBoth(t, handshake, nil, func(r *rig) {
+		p := r.prober(func() SocketState { return SocketState{Unread: true, In: 1, Out: 1, OutEmpty: true, Unreported: 1e6} })
+		r.dies(&p.peer, time.Now(), time.Second, ReasonPhase)
+		if p.probes != 0 {
+			r.Errorf("probed %d times", p.probes)
+		}
+	})
+}
+
+// TestKeepOfAPhaseRestartsItFromTheAnswer lets Keep take its time.
+func TestKeepOfAPhaseRestartsItFromTheAnswer(t *testing.T) {
+	onDriver(t, handshake, nil, func(r *rig) {
+		n := 0
+		k := r.keeper(func(*TimeoutError) bool {
+			time.Sleep(700 * time.Millisecond)
+			n++
+			return n < 2
+		})
+		r.wait(time.Second + r.late())
+		answered := k.when[0].Add(700 * time.Millisecond)
+		r.lives(&k.peer, time.Until(answered.Add(time.Second)))
+		r.dies(&k.peer, answered, 1700*time.Millisecond, ReasonPhase)
+	})
+}
+
+// TestTimeoutErrorNamesThePhase asks for the phase that the connection is in by
+// then, whatever the limit.
+func TestTimeoutErrorNamesThePhase(t *testing.T) {
+	onBoth(t, handshake, nil, func(r *rig) {
+		early, late, unnamed, since := r.peer(), r.peer(), r.peer(), time.Now()
+		body, nameless := r.phaseOf(Policy{Name: "body", IdleTimeout: time.Second}), r.phaseOf(Policy{IdleTimeout: time.Second})
+		r.do(func() { late.Enter(body); unnamed.Enter(nameless) })
+		r.dies(early, since, time.Second, ReasonPhase)
+		for p, want := range map[*peer]struct{ phase, setting, text string }{
+			early:   {"handshake", "PhaseTimeout", "i/o timeout: handshake: PhaseTimeout of 1s passed after 1"},
+			late:    {"body", "IdleTimeout", "i/o timeout: body: IdleTimeout of 1s passed after 1"},
+			unnamed: {"", "IdleTimeout", "i/o timeout: IdleTimeout of 1s passed after 1"},
+		} {
+			if len(p.expired) != 1 {
+				r.Fatalf("expired: %v", p.expired)
+			}
+			if err := p.expired[0]; err.Phase != want.phase || err.Setting != want.setting || !strings.HasPrefix(err.Error(), want.text) {
+				r.Errorf("%s in phase %q: %q, want %q", err.Setting, err.Phase, err, want.text)
+			}
 		}
 	})
 }

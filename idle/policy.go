@@ -44,14 +44,9 @@ type Policy struct {
 	Name string
 
 	// NoInterrupt says that connections in this phase are busy, such as with a request. No
-	// limit depends on it. Operations such as [Tracker.Drain] don't end a busy connection
-	// until it enters another phase, though they call OnDrain.
+	// limit depends on it. [Tracker.Drain] doesn't end a busy connection
+	// until it enters another phase, though it calls OnDrain, and an eviction spares it.
 	NoInterrupt bool
-
-	// Handshake says that a connection in this phase hasn't shown yet what it wants: the phase
-	// is a handshake, a login, or the wait for a first request. No limit of the policy depends
-	// on it. [Capacity].Handshakes limits how many new connections are in such phases.
-	Handshake bool
 
 	// IdleTimeout limits the time without use of the connection in either direction: without
 	// any byte except the pings of an active Heartbeat and their answers.
@@ -74,15 +69,17 @@ type Policy struct {
 	// policy was last entered. Only an OnTimeout that keeps the connection extends it.
 	PhaseTimeout time.Duration
 
-	// MaxAge limits the time since tracking began. Only an OnTimeout that keeps the connection
-	// extends it; [Conn.Age] has an exception.
-	// MaxAgeJitter adds a random time up to its value to the limit of each
-	// connection, so that connections made together do not end together. With a
-	// MaxAgeGrace, the owner is asked to finish when MaxAge has passed
-	// ([Hooks].OnDrain), and the connection ends that much later. A connection that is older than
-	// MaxAge when it gets a policy with MaxAge and MaxAgeGrace has the whole grace from then on. The
-	// owner is asked only once. If the connection then enters another phase, it ends when its age
-	// reaches the MaxAge plus the MaxAgeGrace of the new phase.
+	// MaxAge limits the time since tracking began. MaxAgeJitter adds a random time up to its value to the
+	// limit of each connection, so that connections made together do not end together.
+	//
+	// With a MaxAgeGrace, the owner is asked to finish when MaxAge has passed ([Hooks].OnDrain), and
+	// the connection ends that much later. If MaxAge has passed already when a connection gets
+	// this policy, by Enter or SetPolicy, the owner is asked at once, and the grace counts
+	// from then. An owner that has been asked since MaxAge passed isn't asked again: the
+	// connection ends when the grace has passed since it was asked. If a [Tracker.Drain] asks it
+	// again, the grace counts from then.
+	//
+	// OnTimeout isn't asked about MaxAge.
 	MaxAge       time.Duration
 	MaxAgeJitter time.Duration
 	MaxAgeGrace  time.Duration
@@ -119,8 +116,8 @@ type Policy struct {
 // processes that hang. A Heartbeat finds both, so it makes that superfluous.
 //
 // A ping and its answer show that the peer is alive, but they don't count as use of the
-// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], Shed.Idle, [Conn.Idle] and
-// a [Census] go by use. An active Heartbeat and ReadTimeout go by any byte that arrives,
+// connection. IdleTimeout, evictions, the order of a [Tracker.Drain], [Conn.Idle] and
+// [Info] go by use. An active Heartbeat and ReadTimeout go by any byte that arrives,
 // WriteTimeout by any that is sent, and a passive Heartbeat by beats only.
 //
 // A tracker doesn't know the protocol. It assumes that the first output reported while
@@ -162,10 +159,8 @@ type Rate struct {
 	Grace          time.Duration
 }
 
-// SetsLimit reports whether p sets a limit. Name, NoInterrupt and Handshake aren't limits.
-func (p Policy) SetsLimit() bool {
-	return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt, Handshake: p.Handshake}
-}
+// SetsLimit reports whether p sets a limit. Name and NoInterrupt aren't limits.
+func (p Policy) SetsLimit() bool { return p != Policy{Name: p.Name, NoInterrupt: p.NoInterrupt} }
 
 func (h *Heartbeat) misses() int { return max(h.Misses, 1) }
 

@@ -88,30 +88,6 @@ func TestReplacedPhase(t *testing.T) {
 	})
 }
 
-// TestReplacedAge has the owner told again when the age changes in its grace.
-func TestReplacedAge(t *testing.T) {
-	onBoth(t, Policy{MaxAge: time.Second, MaxAgeGrace: time.Minute}, nil, func(r *rig) {
-		p := &toldTwice{}
-		r.track(&p.Conn, p)
-		since := time.Now()
-		r.wait(2 * time.Second)
-		r.setPolicy(Policy{MaxAge: 10 * time.Second, MaxAgeGrace: 5 * time.Second})
-		r.wait(time.Until(since.Add(15 * time.Second)))
-		r.lives(&p.peer, 0)
-		r.wait(3 * r.late()) // each time that it is told may be late
-		if p.drained != 2 || len(p.expired) != 1 || p.expired[0].Reason != ReasonMaxAge {
-			r.Errorf("told %d times, expired by %v", p.drained, p.expired)
-		}
-	})
-}
-
-type toldTwice struct {
-	peer
-	drained int
-}
-
-func (d *toldTwice) OnDrain() { d.drained++ }
-
 func TestRefusedPolicyChangesNothing(t *testing.T) {
 	policy := Policy{IdleTimeout: time.Second}
 	onDriver(t, policy, nil, func(r *rig) {
@@ -209,57 +185,6 @@ func TestReplacedTotalDoesNotCountAdvance(t *testing.T) {
 	}
 }
 
-// TestReplacedJitter has the grace, which the owner was told of, last in full though the
-// age is another one.
-func TestReplacedJitter(t *testing.T) {
-	onBoth(t, Policy{MaxAge: time.Second, MaxAgeJitter: time.Hour, MaxAgeGrace: 10 * time.Second}, nil, func(r *rig) {
-		p := &drainedAt{}
-		r.track(&p.Conn, p)
-		for p.told.IsZero() {
-			r.wait(time.Second)
-		}
-		r.setPolicy(Policy{MaxAge: time.Second, MaxAgeGrace: time.Hour})
-		r.wait(time.Second)
-		r.lives(&p.peer, time.Until(p.told.Add(time.Hour-1)))
-		r.wait(2 * r.late())
-		if len(p.expired) != 1 {
-			r.Error("not ended after the grace")
-		}
-	})
-}
-
-type drainedAt struct {
-	peer
-	told time.Time
-}
-
-func (d *drainedAt) OnDrain() { d.told = time.Now() }
-
-// TestEnterAfterReplacedAge has the policies of two phases replaced while a connection
-// is in its grace, which goes from one to the other before it is visited.
-func TestEnterAfterReplacedAge(t *testing.T) {
-	inBubble(t, Policy{MaxAge: 10 * time.Second, MaxAgeGrace: time.Hour}, nil, true, func(r *rig) {
-		next := r.phaseOf(r.Tracker.Policy())
-		p := &drainedAt{}
-		r.track(&p.Conn, p)
-		r.wait(20 * time.Second)
-		r.do(func() { // no pass in between
-			to := Policy{MaxAge: 5 * time.Second, MaxAgeGrace: 10 * time.Second}
-			r.setPolicy(to)
-			if err := next.SetPolicy(to); err != nil {
-				r.Error(err)
-			}
-			p.Enter(next)
-		})
-		again := time.Now()
-		r.lives(&p.peer, 10*time.Second-1)
-		r.dies(&p.peer, again, 10*time.Second, ReasonMaxAge)
-		if p.told.Before(again) {
-			r.Error("not told again")
-		}
-	})
-}
-
 // TestFollowWhileReplaced has a policy replaced again and again while a connection
 // follows:
 //
@@ -340,39 +265,6 @@ func TestMissesEndWithTheHeartbeat(t *testing.T) {
 		r.lives(&p.peer, 101*time.Second)
 		if r.wait(5 * time.Second); len(p.expired) == 0 {
 			r.Error("silence does not end it")
-		}
-	})
-}
-
-// TestCompareAndReplace replaces a policy only if nobody else has replaced it.
-func TestCompareAndReplace(t *testing.T) {
-	onDriver(t, Policy{Name: "a", IdleTimeout: time.Minute}, nil, func(r *rig) {
-		isAt := func(version uint64, limit time.Duration) {
-			r.Helper()
-			if p, n := r.phase.Version(); n != version || p.IdleTimeout != limit || p.Name != "a" {
-				r.Errorf("version %d is %+v", n, p)
-			}
-		}
-		minute, hour := r.Policy(), Policy{IdleTimeout: time.Hour}
-		isAt(0, time.Minute)
-		if ok, err := r.CompareAndReplace(r.phase, 0, minute); !ok || err != nil {
-			r.Errorf("by itself: %v, %v", ok, err)
-		}
-		isAt(0, time.Minute)
-		if err := r.SetPolicy(minute); err != nil { // somebody else wants exactly this one
-			r.Error(err)
-		}
-		isAt(1, time.Minute)
-		if ok, err := r.CompareAndReplace(r.phase, 0, hour); ok || err != nil {
-			r.Errorf("an earlier one: %v, %v", ok, err)
-		}
-		isAt(1, time.Minute)
-		if ok, err := r.CompareAndReplace(r.phase, 1, hour); !ok || err != nil {
-			r.Errorf("%v, %v", ok, err)
-		}
-		isAt(2, time.Hour)
-		if ok, err := r.CompareAndReplace(r.phase, 2, Policy{IdleTimeout: -1}); ok || err == nil {
-			r.Errorf("invalid: %v, %v", ok, err)
 		}
 	})
 }

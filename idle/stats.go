@@ -21,19 +21,14 @@ type Stats struct {
 	Closed   uint64            // of Tracked and Adopted, those closed by their owners or handed back by [Tracker.Close]
 	TimedOut map[Reason]uint64 // of Tracked and Adopted, those timed out, by limit; limits that none has passed are left out
 	Drained  uint64            // of Tracked and Adopted, those ended by Tracker.Drain
-	Shed     uint64            // of Tracked and Adopted, those ended by Tracker.Shed or Conn.End
-	Evicted  uint64            // of Tracked and Adopted, those ended to make room for others, or by a Rekey beyond a limit of the Capacity
+	Shed     uint64            // of Tracked and Adopted, those ended by Conn.End, Info.End and Info.EndIfIdle
+	Evicted  uint64            // of Tracked and Adopted, those ended to make room for others
 
 	Adopted  uint64 // connections that [Tracker.Adopt] has tracked; not in Tracked
 	Released uint64 // of Tracked and Adopted, those left open by [Conn.Release]
 
 	Causes  map[string]uint64 // the count Shed, by cause (its first 128 bytes); after 100 causes the rest as "(others)"
 	Refused uint64            // connections that were not tracked because of the [Capacity]
-
-	RefusedKey  uint64 // of Refused, those because of PerKey
-	RefusedRate uint64 // of Refused, those because of New or NewPerKey
-
-	RefusedHandshake uint64 // of Refused, those because of Handshakes or HandshakesPerKey
 
 	Extended uint64 // calls of OnTimeout that returned true
 	Pings    uint64 // calls of Ping
@@ -100,9 +95,6 @@ func (s *Stats) Add(other Stats) {
 	s.Shed += other.Shed
 	s.Evicted += other.Evicted
 	s.Refused += other.Refused
-	s.RefusedKey += other.RefusedKey
-	s.RefusedRate += other.RefusedRate
-	s.RefusedHandshake += other.RefusedHandshake
 	s.Causes = sum(s.Causes, other.Causes)
 	s.Extended += other.Extended
 	s.Pings += other.Pings

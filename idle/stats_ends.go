@@ -121,9 +121,9 @@ type End struct {
 	Time   time.Time
 	Reason Reason // 0 if its owner has closed it, or it was handed back by Close
 
-	Setting string // the limit's, as in [TimeoutError]; empty for operations
+	Setting string // the limit's, as in [TimeoutError]; empty if none has passed
 	Phase   string // Policy.Name of its phase
-	Cause   string // of [Tracker.Shed], [Conn.End] and [Conn.Rekey]; the first 128 bytes
+	Cause   string // passed to [Conn.End], [Info.End] or [Info.EndIfIdle]; the first 128 bytes
 	Label   string // see Options.Label
 
 	Age  time.Duration // see [Conn.Age]

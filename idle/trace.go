@@ -44,7 +44,7 @@ func wordsOf(c *Conn) (names []string, at []unsafe.Pointer) {
 		{"in.stamp", unsafe.Pointer(&c.in.stamp)}, {"in.wait", unsafe.Pointer(&c.in.wait)}, {"in.paid", unsafe.Pointer(&c.in.paid)},
 		{"out.stamp", unsafe.Pointer(&c.out.stamp)}, {"out.wait", unsafe.Pointer(&c.out.wait)}, {"out.paid", unsafe.Pointer(&c.out.paid)},
 		{"born", unsafe.Pointer(&c.born)}, {"began", unsafe.Pointer(&c.began)}, {"beat", unsafe.Pointer(&c.beat)},
-		{"pinged", unsafe.Pointer(&c.pinged)}, {"pingSent", unsafe.Pointer(&c.pingSent)},
+		{"pinged", unsafe.Pointer(&c.pinged)}, {"told", unsafe.Pointer(&c.told)}, {"pingSent", unsafe.Pointer(&c.pingSent)},
 		{"placed", unsafe.Pointer(&c.placed)}, {"state", unsafe.Pointer(&c.state)}, {"phase", unsafe.Pointer(&c.phase)},
 	} {
 		names, at = append(names, w.name), append(at, w.at)
@@ -143,7 +143,7 @@ var (
 
 	// aside are functions that only look at a connection, or that no program describes. They may
 	// be called in an operation, and are no steps of it.
-	aside = regexp.MustCompile(`^(Shard\.part|Shard\.leave|Shard\.admit|entry\.endRecord|Shard\.established|Conn\.Rekey|Capacity\.wants|(room|keys|Operation|work|ends)\..*)$`)
+	aside = regexp.MustCompile(`^(Shard\.part|entry\.endRecord|Capacity\.wants|(room|ends)\..*)$`)
 
 	// within are functions in which others begin: callbacks, and what follows them.
 	within = regexp.MustCompile(`^Shard\.(call|expire|reap)(\.|$)`)

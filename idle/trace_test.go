@@ -176,9 +176,9 @@ func TestTracesOfEnterAfterAGrant(t *testing.T) {
 func TestFlagsOfModel(t *testing.T) {
 	for flag, of := range map[uint32]model.Flags{
 		live: model.Live, expired: model.Expired, asking: model.Asking, pinging: model.Pinging, unanswered: model.Unanswered,
-		granted: model.Granted, draining: model.Draining, overdueIn: model.OverdueIn, overdueOut: model.OverdueOut, over: model.Over,
-		listed: model.Listed, telling: model.Telling, ending: model.Ending, pingOut: model.PingOut, pongIn: model.PongIn,
-		evicting: model.Evicting, handshaking: model.Handshaking, entering: model.Entering, rekeyed: model.Rekeyed, dismissed: model.Dismissed,
+		granted: model.Granted, overdueIn: model.OverdueIn, overdueOut: model.OverdueOut, over: model.Over,
+		telling: model.Telling, ending: model.Ending, pingOut: model.PingOut, pongIn: model.PongIn,
+		evicting: model.Evicting, entering: model.Entering, dismissed: model.Dismissed,
 		keptIn: model.KeptIn, keptOut: model.KeptOut,
 		missMask: model.Misses,
 	} {

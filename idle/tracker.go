@@ -14,23 +14,23 @@ import (
 // from any goroutine, callbacks included, unless they say otherwise. They panic on a nil or zero
 // Tracker.
 //
-// A tracker has a goroutine, the driver, which sleeps while there is nothing to do, and starts
-// others while there is a backlog. [Tracker.Close] and [Tracker.CloseWhenEmpty] end it.
+// A tracker has a goroutine while it has connections, and others while there is a backlog.
 type Tracker struct {
 	clock  *clock.Clock
 	phase  *Phase // the phase of new connections
 	opts   Options
 	linger int64 // Options.ReapDelay in ticks
 	calls  callbacks.Runner
-	anchor *anchor
 
 	own  []*Shard      // shards that the driver passes over
 	turn atomic.Uint32 // Track uses it to take them in turn
 
 	// The driver's.
-	due           []*Shard      // those of own that are due
-	behind        atomic.Bool   // the last passes over own have deferred something
-	stop, stopped chan struct{} // closed when it has to end, and when it has ended
+	driver driver
+	due    []*Shard    // those of own that are due
+	behind atomic.Bool // the last passes over own have deferred something
+	stall  stall
+	stop   chan struct{} // closed when the tracker is
 
 	pingless atomic.Bool // a connection has Hooks without Ping
 	retiring atomic.Bool // CloseWhenEmpty was called
@@ -38,26 +38,27 @@ type Tracker struct {
 	ends    ends
 	byPhase byName[reasonCount]
 	causes  byName[atomic.Uint64] // of connections that were shed
-	keys    atomic.Pointer[keys]  // nil without Capacity.PerKey
 	room    room
-	refused refusals
 
-	mu         sync.Mutex // guards what follows
-	loops      []*Shard   // shards of event loops
-	closed     bool
-	operations []*Operation // those that have not finished
-	past       Stats        // counts of shards that were closed
+	draining atomic.Pointer[Draining] // nil if no drain is under way
+	renewals visit                    // after policies were replaced
+
+	mu     sync.Mutex // guards what follows
+	loops  []*Shard   // shards of event loops
+	closed bool
+	past   Stats // counts of shards that were closed
 }
 
 // init prepares t for shards.
 func (t *Tracker) init(opts Options) {
 	t.opts = opts
-	t.anchor = &anchor{}
 	t.linger = int64((opts.ReapDelay+opts.Tick-1)/opts.Tick) + 1
-	t.clock = clock.New(opts.Tick)
-	t.stop, t.stopped = make(chan struct{}), make(chan struct{})
+	t.clock = clock.New(opts.Tick, t.hurry)
+	t.stop = make(chan struct{})
+	t.driver.signal = make(chan struct{}, 1)
 	t.calls.Logger = opts.Logger
 	t.room.tracker = t
+	t.renewals.do = renewed
 	t.ends.init(t)
 }
 
@@ -69,7 +70,7 @@ func (t *Tracker) mustBeMade() {
 }
 
 // Setting returns the name of the setting by which connections of a phase are ended for r: what
-// [Options].Setting returns, or the field of [Policy]. It returns "" for an operation.
+// [Options].Setting returns, or the field of [Policy]. It returns "" for a reason that is no limit.
 func (t *Tracker) Setting(phase string, r Reason) string {
 	t.mustBeMade()
 	if r == 0 || r >= numLimits {
@@ -112,9 +113,9 @@ func (t *Tracker) Adopt(c *Conn, owner any, h *Hooks) error {
 // NewShard makes a shard for an event loop. It has no locks. Its methods and those of its
 // connections must be called on the loop, and its [Hooks] are called there.
 //
-// When something is due, the driver calls execute, which must make the loop call pass once, soon,
-// and must not call pass itself. At most one pass is pending at a time. If execute fails, it is
-// called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
+// When something is due, execute is called on a goroutine of its own. It must make the loop call pass once, soon,
+// and must not call pass itself. It may block while the loop does, and may be running until Close of the tracker has returned. At most one pass is pending at a time. If
+// execute fails, it is called again at the next tick. A pass takes no longer than Options.Budget; callbacks that take
 // longer are the exception. Options.Shards doesn't include shards of loops.
 //
 // NewShard fails with [ErrClosed] if the tracker is closed, and panics if execute
@@ -130,31 +131,11 @@ func (t *Tracker) NewShard(execute func(pass func()) error) (*Shard, error) {
 		return nil, ErrClosed
 	}
 	s := t.newShard(execute)
+	if d := t.draining.Load(); d != nil {
+		s.turns = &turns{of: d, given: true}
+	}
 	t.loops = append(t.loops, s)
 	return s, nil
-}
-
-// Operations returns the operations that are under way, the oldest first.
-func (t *Tracker) Operations() []*Operation {
-	t.mustBeMade()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.operations)
-}
-
-// operate starts an operation, and lists it until it has finished.
-func (t *Tracker) operate(p plan) (*Operation, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.closed:
-		return nil, ErrClosed
-	case p.lasts && slices.ContainsFunc(t.operations, func(o *Operation) bool { return o.plan.lasts }):
-		return nil, ErrDraining
-	}
-	o := t.begin(p)
-	t.operations = append(t.operations, o)
-	return o, nil
 }
 
 // RecentEnds returns the last ends, the newest first, at most 1,024. The tracker begins to record
@@ -171,8 +152,7 @@ func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st := t.past
-	st.Refused, st.RefusedKey, st.RefusedRate = t.refused.all.Load(), t.refused.key.Load(), t.refused.rate.Load()
-	st.RefusedHandshake = t.refused.handshake.Load()
+	st.Refused = t.room.refused.Load()
 	st.Panics = t.calls.Panics()
 	st.EndsLost = t.ends.Lost()
 	for _, s := range slices.Concat(t.own, t.loops) {

@@ -103,27 +103,6 @@ func TestGraceBesidePings(t *testing.T) {
 	})
 }
 
-func TestShedIdleBesidePings(t *testing.T) {
-	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
-		var all []*answerer
-		for range 20 {
-			all = append(all, r.answerer(time.Second/10))
-		}
-		r.wait(65 * time.Second)
-		all[7].receive()
-		r.wait(5 * time.Second)
-		op, err := r.Shed(Shed{Idle: 30 * time.Second})
-		if err != nil {
-			r.Fatal(err)
-		}
-		r.wait(time.Second)
-		<-op.Done()
-		if n := r.Stats().Shed; n != 19 || !all[7].Live() {
-			r.Errorf("%d of 20 shed; the used one is live: %v", n, all[7].Live())
-		}
-	})
-}
-
 func TestIdleTimeoutBesidePings(t *testing.T) {
 	onBoth(t, Policy{IdleTimeout: time.Minute, Heartbeat: every20s}, nil, func(r *rig) {
 		k := r.answerer(time.Second / 10)

@@ -26,8 +26,9 @@
 // the rest of a frame than the limits of a body allow, the connection is closed in the phase
 // "streams", by BodyTimeout or BodyRate. Without BodyRate it is closed by HeaderTimeout, if that is on.
 //
-// No setting limits the age of a connection. To end old ones, call Shed of the tracker with an Age
-// now and then: a request in progress is served first.
+// No setting limits the age of a connection. To end old ones, call Visit of the tracker now and
+// then, and EndIfIdle of those with a large Age. That doesn't cut a request, so a connection that is
+// busy then stays until a later call.
 //
 // # Slow clients
 //
@@ -50,9 +51,9 @@
 //
 // Both servers write responses synchronously: a Write waits until the kernel has accepted the
 // bytes, except for a buffer of 4 kB per connection or stream. So bytes that wait for a client are
-// in the kernel's send buffer. WriteTimeout and WriteRate end clients that don't read. An
-// [idle.Census] of the tracker counts the bytes that wait, and can list the connections with most
-// of them first, to end some of them when memory runs short.
+// in the kernel's send buffer. WriteTimeout and WriteRate end clients that don't read. Visit of the
+// tracker finds out how many bytes wait for each client, with Unsent of [idle.Info], for example to
+// end those with most of them when memory runs short.
 //
 // A server of events or messages can set MaxUnsent, which ends a client that is behind by more
 // than so many bytes. It's not for downloads: every client that reads more slowly than the server
@@ -67,8 +68,8 @@
 // request's body never comes. Then the connection is closed. The answers have no body. OnTimeout is called first, on its own goroutine. It may
 // block, but shouldn't write to the connection, because the adapter sends the answer.
 //
-// A drain that doesn't wait any longer, or any other operation, cuts a request without an
-// answer, because the handler may go on with it.
+// The ForceAfter of a drain, End of [idle.Conn] and [idle.Info], and MaxUnsent cut a request without
+// an answer, because the handler may go on with it.
 //
 // A request that arrives just as KeepAliveTimeout, a drain or an eviction ends its
 // connection is either answered, or the server never sees it. In that case its client gets
@@ -113,19 +114,6 @@
 // If anything is refused, nothing is changed, and the error names the field. When the listener
 // and all its connections have ended, the error matches [idle.ErrClosed].
 //
-// # Pressure
-//
-// FollowPressure of the listener makes timeouts shorter while memory or descriptors run out,
-// for open connections too. You give it the Timeouts at full pressure. A zero field keeps its
-// normal value:
-//
-//	follower, err := l.FollowPressure(pressure.Config{Read: pressure.Descriptors, From: 0.8, Full: 0.95},
-//		Timeouts{KeepAliveTimeout: 2 * time.Second})
-//
-// Requests and hijacked connections that have limits of their own, from SetLimits or Watch, keep
-// these. A HandlerTimeout or StreamTotal that is off at rest applies to requests that begin under
-// pressure.
-//
 // # Limits of one request
 //
 // SetLimits gives a request [RequestLimits] of its own, until its end: a longer
@@ -155,11 +143,10 @@
 // connections, have an entry from the first timeout on.
 //
 // Tracker returns the [idle.Tracker] of its connections, for everything else, such as
-// SetCapacity and Shed. If there is no room for a connection, it's closed. If the header of
+// SetCapacity and Visit. If there is no room for a connection, it's closed. If the header of
 // its request has arrived already, the request is answered with 503 and a Retry-After. The
 // tracker's own policy never applies, because each connection is in a phase, whose policy is
-// made from Timeouts. So use SetTimeouts and FollowPressure of the listener. SetPolicy of the
-// tracker fails.
+// made from Timeouts. So use SetTimeouts of the listener. SetPolicy of the tracker fails.
 // Streams of HTTP/2 have a tracker of their own, which StreamTracker of idlehttp's listener
 // returns. Pass both to idleprom and idledebug. Options.OnEnds receives each connection once, when
 // it has ended, and no streams. It does not receive connections that were hijacked and have no

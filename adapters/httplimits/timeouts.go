@@ -164,11 +164,11 @@ type Timeouts struct {
 	// starts over. err.Setting is the name of a field of Timeouts, or of idle.Policy if
 	// the connection is hijacked. err.Phase is one of the phases that the package
 	// documentation lists. OnTimeout is also called before an HTTP/2 stream is reset. c
-	// is then the stream's connection.
+	// is then the stream's connection. It isn't called for MaxAge of a hijacked connection.
 	OnTimeout func(c net.Conn, err *idle.TimeoutError) (keep bool)
 
 	// OnEnd, if not nil, is called once when a connection has timed out, or was ended
-	// by an operation such as a Drain or an eviction. It runs on a goroutine of its
+	// in another way, such as by a Drain or an eviction. It runs on a goroutine of its
 	// own, after the request was answered with 408 or 503, if that was possible. The
 	// connection's reads and writes fail when OnEnd has returned, or Idle.ReapDelay
 	// after it began, so it should be quick. It should not write.

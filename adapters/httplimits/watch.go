@@ -9,15 +9,16 @@ type Callbacks struct {
 	// written, because what is written later counts as use.
 	Ping func() error
 
-	// OnDrain asks the peer to finish. It is called in a Shutdown, Drain or Shed, and the
-	// connection ends Drain.CloseDelay later. It is also called when the connection has passed
-	// MaxAge of its policy, and the connection ends when MaxAgeGrace has passed too. A WebSocket
+	// OnDrain asks the peer to finish. It is called in a Shutdown or Drain, and the connection
+	// ends Drain.CloseDelay later. With a MaxAgeGrace it is also called when MaxAge of the policy
+	// has passed, and the connection ends when the MaxAgeGrace has passed since then. A WebSocket
 	// sends a message of its own here that asks the client to close. With a close frame, what the
 	// client is sending at that moment would be lost.
 	OnDrain func()
 
 	// OnEnd is called once when the connection has timed out, after Timeouts.OnTimeout, or was
-	// ended by an operation, which does not call OnTimeout. It may write a farewell, which
+	// ended in another way, such as by a Drain or End. Only limits call OnTimeout, and MaxAge
+	// doesn't. OnEnd may write a farewell, which
 	// waits for the peer for a second at most. The connection ends when OnEnd and then
 	// Timeouts.OnEnd have returned, or Timeouts.Idle.ReapDelay after OnEnd began. Nothing is read
 	// any more, so OnEnd must not wait for an answer: send the close frame of a WebSocket, but don't wait for the peer's.

@@ -48,9 +48,9 @@ func answer(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// answerError writes err as JSON. Errors of package idle are about what was asked for.
+// answerError writes err as JSON.
 func answerError(w http.ResponseWriter, err error) {
-	status := http.StatusBadRequest
+	status := http.StatusServiceUnavailable // there is no census
 	var no *refusal
 	switch {
 	case errors.As(err, &no):

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	page, err := idledebug.New(map[string]*idle.Tracker{"chat": ln.Tracker()}, &idledebug.Options{Steer: true})
+	page, err := idledebug.New(map[string]*idle.Tracker{"chat": ln.Tracker()}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,21 +41,14 @@ func Example() {
 	}
 }
 
-// Operators may look from any host, and only administrators may steer. Client certificates say
-// who is who.
+// Operators may look from any host. Client certificates say who is who.
 func ExampleNew_authorize() {
 	tracker, err := idle.New(idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	page, err := idledebug.New(map[string]*idle.Tracker{"chat": tracker}, &idledebug.Options{
-		Steer: true,
-		Authorize: func(r *http.Request) bool {
-			if r.Method == http.MethodPost {
-				return hasRole(r, "administrator")
-			}
-			return hasRole(r, "operator")
-		},
+		Authorize: func(r *http.Request) bool { return hasRole(r, "operator") },
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -46,17 +46,19 @@ func withLabels(t *testing.T, o Options, label func(any) string, test func(s *si
 			t.Fatal(err)
 		}
 		test(s)
-		time.Sleep(2 * longest) // until nothing runs, as nobody looks
 	})
 }
 
 func (s *site) tracker() *idle.Tracker { return s.trackers[s.h.names[0]] }
 
+// hooks have no socket to close.
+var hooks = &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}
+
 // track tracks a connection with an owner, which is its label.
 func (s *site) track(owner string) *idle.Conn {
 	s.Helper()
 	c := &idle.Conn{}
-	if err := s.tracker().Track(c, owner, &idle.Hooks{Expire: func(any, *idle.TimeoutError) {}}); err != nil {
+	if err := s.tracker().Track(c, owner, hooks); err != nil {
 		s.Fatal(err)
 	}
 	c.AwaitRead()
@@ -64,12 +66,9 @@ func (s *site) track(owner string) *idle.Conn {
 }
 
 // request returns a request from this machine.
-func request(method, target, body string) *http.Request {
-	r := httptest.NewRequest(method, "http://localhost:6060"+target, strings.NewReader(body))
+func request(method, target string) *http.Request {
+	r := httptest.NewRequest(method, "http://localhost:6060"+target, nil)
 	r.RemoteAddr = "127.0.0.1:50000"
-	if method == http.MethodPost {
-		r.Header.Set("Content-Type", "application/json")
-	}
 	return r
 }
 
@@ -87,7 +86,7 @@ func (s *site) serve(r *http.Request) (int, string) {
 // get decodes the answer to a GET, which must succeed.
 func get[T any](s *site, target string) (v T) {
 	s.Helper()
-	status, text := s.serve(request("GET", target, ""))
+	status, text := s.serve(request("GET", target))
 	if status != http.StatusOK {
 		s.Fatalf("GET %s: %d, %s", target, status, text)
 	}
@@ -95,14 +94,6 @@ func get[T any](s *site, target string) (v T) {
 		s.Fatalf("GET %s: %v in %s", target, err, text)
 	}
 	return v
-}
-
-// post sends a POST that must succeed.
-func (s *site) post(target, body string) {
-	s.Helper()
-	if status, text := s.serve(request("POST", target, body)); status != http.StatusOK {
-		s.Fatalf("POST %s: %d, %s", target, status, text)
-	}
 }
 
 // wantError sends a request that must fail with a status, and with an error that contains

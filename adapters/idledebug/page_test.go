@@ -1,46 +1,63 @@
-//go:build proof
-
 package idledebug
 
 import (
 	"encoding/json"
-	"os/exec"
-	"slices"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 )
 
-// TestAnyNameOfAPhase has phases be chosen whose names mean something elsewhere.
-func TestAnyNameOfAPhase(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node to run the page's functions")
-	}
-	names := []string{"*", "", "=", "all", "a=b"}
-	list, err := json.Marshal(names)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := files.ReadFile("page/text.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(node, "--input-type=module", "-e", string(source)+`
-		const names = `+string(list)+`;
-		const values = phaseOptions(names.map(name => ({ name }))).map(([value]) => value);
-		console.log(JSON.stringify(values.map(chosenPhase)));`).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []*string
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if len(got) != len(names)+1 || got[0] != nil {
-		t.Fatalf("chosen: %s", out)
-	}
-	for i, name := range names {
-		if p := got[i+1]; p == nil || *p != name || slices.Index(names, *p) != i {
-			t.Errorf("%q comes out as %s", name, out)
+// TestFields: the page uses only fields that the JSON has. Its scripts name the objects as they are
+// named here.
+func TestFields(t *testing.T) {
+	known := map[string]map[string]bool{}
+	for name, v := range map[string]any{
+		"state": state{}, "counts": counts{}, "lateness": quantiles{}, "lifetime": quantiles{}, "capacity": capacity{}, "draining": draining{}, "census": counted{},
+		"bucket": bucket{}, "phase": phase{}, "limit": limit{}, "end": end{}, "list": list{}, "row": row{},
+	} {
+		known[name] = map[string]bool{}
+		for i := range reflect.TypeOf(v).NumField() {
+			field, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
+			known[name][field] = true
 		}
 	}
+	use := regexp.MustCompile(`(?:^|[^.\w])(\w+)\.(\w+)`)
+	used := map[string]bool{}
+	for _, file := range []string{"page.js", "connections.js", "draw.js"} {
+		source, err := fs.ReadFile(files, "page/"+file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range use.FindAllStringSubmatch(string(source), -1) {
+			if fields := known[m[1]]; fields != nil {
+				used[m[1]] = true
+				if !fields[m[2]] {
+					t.Errorf("%s uses %s.%s, which the JSON doesn't have", file, m[1], m[2])
+				}
+			}
+		}
+	}
+	for name := range known {
+		if !used[name] {
+			t.Errorf("no script uses %s", name)
+		}
+	}
+}
+
+// TestJSON: lists and counts that are empty aren't null, which the page's scripts rely on.
+func TestJSON(t *testing.T) {
+	withSite(t, Options{}, func(s *site) {
+		_, text := s.serve(request("GET", "/api/state"))
+		var got map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			s.Fatal(err)
+		}
+		for _, field := range []string{"trackers", "counts", "ended", "lateness", "lifetime", "phases", "ends", "census"} {
+			if v := string(got[field]); v == "" || v == "null" {
+				s.Errorf("%s is %q", field, v)
+			}
+		}
+	})
 }

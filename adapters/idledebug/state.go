@@ -1,13 +1,15 @@
 package idledebug
 
 import (
-	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/census"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -20,24 +22,18 @@ func inSeconds(d time.Duration) seconds { return seconds(d.Seconds()) }
 type state struct {
 	Tracker  string    `json:"tracker"`
 	Trackers []string  `json:"trackers"`
-	Steer    bool      `json:"steer"`
-	Settings []string  `json:"settings,omitempty"` // that api/limits can change
 	Closed   bool      `json:"closed"`
 	At       time.Time `json:"at"`
 
-	Counts     counts            `json:"counts"`
-	Ended      map[string]uint64 `json:"ended"` // by reason; "closed" stands for those that their owners have closed, "released" for those that are open and no longer tracked
-	Causes     map[string]uint64 `json:"causes"`
-	Refused    map[string]uint64 `json:"refused"` // by limit
-	Lateness   quantiles         `json:"lateness"`
-	Lifetime   quantiles         `json:"lifetime"`
-	IdleAtEnd  quantiles         `json:"idle_at_end"`
-	PassTime   quantiles         `json:"pass_time"`
-	Pressure   float64           `json:"pressure"`
-	Capacity   *capacity         `json:"capacity"` // null if there is none
-	Phases     []phase           `json:"phases"`
-	Operations []operation       `json:"operations"`
-	Ends       []end             `json:"ends"`
+	Counts   counts            `json:"counts"`
+	Ended    map[string]uint64 `json:"ended"`  // by setting or reason; "closed" stands for those that their owners have closed, "released" for those that are open and no longer tracked
+	Causes   map[string]uint64 `json:"causes"` // of those that were ended one by one
+	Lateness quantiles         `json:"lateness"`
+	Lifetime quantiles         `json:"lifetime"`
+	Capacity *capacity         `json:"capacity"` // null if there is none
+	Draining *draining         `json:"draining"` // null if no drain is under way
+	Phases   []phase           `json:"phases"`
+	Ends     []end             `json:"ends"`
 
 	Census      *counted `json:"census"`       // null if there is none
 	CensusError string   `json:"census_error"` // why there is none, or no newer one
@@ -58,42 +54,39 @@ type counts struct {
 	PassTotal  seconds `json:"pass_total"`
 	Longest    seconds `json:"longest_pass"`
 	BacklogAge seconds `json:"backlog_age"`
-
-	PressureFailures uint64 `json:"pressure_failures"`
 }
 
-// quantiles are those of a histogram, in seconds.
+// quantiles are those of a histogram.
 type quantiles struct {
 	Count uint64  `json:"count"`
-	P50   float64 `json:"p50"`
-	P90   float64 `json:"p90"`
-	P99   float64 `json:"p99"`
+	P50   seconds `json:"p50"`
+	P90   seconds `json:"p90"`
+	P99   seconds `json:"p99"`
 }
 
 type capacity struct {
-	MaxConns   int     `json:"max_conns"`
-	MinIdle    seconds `json:"min_idle"`
-	PerKey     int     `json:"per_key"`
-	New        quota   `json:"new"`
-	NewPerKey  quota   `json:"new_per_key"`
-	Handshakes int     `json:"handshakes"`
-
-	HandshakesPerKey int `json:"handshakes_per_key"`
+	MaxConns int     `json:"max_conns"`
+	MinIdle  seconds `json:"min_idle"`
 }
 
-type quota struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
+type draining struct {
+	Left int `json:"left"` // connections
 }
 
 // phase is the JSON of the phases of one name.
 type phase struct {
 	Name    string            `json:"name"`
 	Initial bool              `json:"initial"`
-	Live    int               `json:"live"`
+	Live    int               `json:"live"` // in the census
 	Ended   map[string]uint64 `json:"ended"`
-	Rest    []limit           `json:"rest"`
-	InForce []limit           `json:"in_force"` // differs under pressure
+	Limits  []limit           `json:"limits"` // null if no connection is in it
+}
+
+// limit is the JSON of a field of a policy that is set. Its value is a text as people
+// write it.
+type limit struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 type end struct {
@@ -125,7 +118,7 @@ type counted struct {
 
 // bucket is the JSON of a bucket of a histogram.
 type bucket struct {
-	Upto  *float64 `json:"upto"` // in seconds; null for the last bucket, which has no bound
+	Upto  *seconds `json:"upto"` // null for the last bucket, which has no bound
 	Count uint64   `json:"count"`
 }
 
@@ -145,88 +138,100 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := l.newest(r.Context())
-	st, ends := l.snapshot.take()
-	follower := l.follows()
+	c, err := l.census.Get(r.Context())
+	st, ends := l.snapshot()
 	s := state{
-		Tracker: name, Trackers: h.names, Steer: h.steer, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
+		Tracker: name, Trackers: h.names, Closed: errors.Is(err, idle.ErrClosed), At: time.Now(),
 		Counts: counts{
 			st.Tracked, st.Live, st.Refused, st.Extended, st.Pings, st.Misses, st.Deferred, st.Panics, st.EndsLost,
-			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge), follower.Failures(),
+			st.Passes, inSeconds(st.PassTotal), inSeconds(st.Longest), inSeconds(st.BacklogAge),
 		},
-		Ended: endedBy(l.tracker, st), Causes: st.Causes,
-		Refused: map[string]uint64{
-			"full": st.Refused - st.RefusedKey - st.RefusedRate - st.RefusedHandshake,
-			"key":  st.RefusedKey, "rate": st.RefusedRate, "handshake": st.RefusedHandshake,
-		},
-		Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime), IdleAtEnd: quantilesOf(&st.Idle), PassTime: quantilesOf(&st.PassTime),
-		Pressure: follower.Pressure(), Phases: l.phasesOf(st, c), Operations: l.ops.show(l.tracker),
-		Ends: endsOf(ends, n),
+		Ended: endedBy(l.tracker, st), Causes: st.Causes, Lateness: quantilesOf(&st.Lateness), Lifetime: quantilesOf(&st.Lifetime),
+		Phases: phasesOf(l.tracker, st, c), Ends: endsOf(ends, n),
 	}
 	if most, ok := l.tracker.Capacity(); ok {
-		s.Capacity = &capacity{
-			MaxConns: most.MaxConns, MinIdle: inSeconds(most.MinIdle), PerKey: most.PerKey,
-			Handshakes: most.Handshakes, HandshakesPerKey: most.HandshakesPerKey,
-			New: quota(most.New), NewPerKey: quota(most.NewPerKey),
-		}
+		s.Capacity = &capacity{most.MaxConns, inSeconds(most.MinIdle)}
 	}
-	if h.steer {
-		s.Settings = settingNames()
+	if d := l.tracker.Draining(); d != nil {
+		s.Draining = &draining{d.Left()}
 	}
 	if err != nil {
 		s.CensusError = err.Error()
 	}
 	if c != nil {
-		s.Census = &counted{c.At, inSeconds(time.Since(c.At)), inSeconds(c.Took), c.Live, bucketsOf(&c.Idle), bucketsOf(&c.Age), map[string]int{
-			"1": c.Ending(time.Second), "10": c.Ending(10 * time.Second), "60": c.Ending(time.Minute),
-		}, c.Unsent, c.WithUnsent}
+		s.Census = &counted{c.At, inSeconds(time.Since(c.At)), inSeconds(c.Took), c.Live, bucketsOf(&c.Idle), bucketsOf(&c.Age), map[string]int{}, c.Unsent, c.WithUnsent}
+		for i, within := range census.Within {
+			s.Census.Ending[fmt.Sprint(within.Seconds())] = c.Ending[i]
+		}
 	}
 	return answer(w, s)
 }
 
-// endedBy returns how many connections each setting and each operation has ended.
+// endedBy returns how many connections each setting and each reason that is no limit has ended.
 func endedBy(t *idle.Tracker, st idle.Stats) map[string]uint64 {
 	by := map[string]uint64{"closed": st.Closed, "released": st.Released}
 	for phase, reasons := range st.ByPhase {
 		for r, n := range reasons {
-			by[cmp.Or(t.Setting(phase, r), r.String())] += n
+			by[nameOf(t, phase, r)] += n
 		}
 	}
 	return by
 }
 
-// phasesOf returns all phases that are known, the initial one first. c may be nil.
-func (l *look) phasesOf(st idle.Stats, c *census) []phase {
-	l.mu.Lock()
-	known := maps.Clone(l.phases)
-	l.mu.Unlock()
-	follower := l.follows()
-	initial := l.tracker.Policy().Name
-	if p := l.phase(initial); p != nil {
-		known[initial] = p
+// phasesOf returns the phases in which connections are or have ended, by name, the initial one
+// first. The initial one is also there if it has a name. Without a name and without connections,
+// it's that of an adapter such as idlehttp, which doesn't use it. c may be nil.
+func phasesOf(t *idle.Tracker, st idle.Stats, c *census.Census) []phase {
+	initial := t.Policy()
+	all := map[string]*phase{}
+	named := func(name string) *phase {
+		if all[name] == nil {
+			all[name] = &phase{Name: name, Initial: name == initial.Name, Ended: map[string]uint64{}}
+		}
+		return all[name]
 	}
-	names := slices.Sorted(maps.Keys(known))
-	slices.SortStableFunc(names, func(a, b string) int {
-		switch initial {
-		case a:
-			return -1
-		case b:
-			return 1
+	for name, reasons := range st.ByPhase {
+		for r, n := range reasons {
+			if n > 0 {
+				named(name).Ended[nameOf(t, name, r)] += n
+			}
 		}
-		return 0
-	})
+	}
+	if c != nil {
+		for name, in := range c.Phases {
+			p := named(name)
+			p.Live, p.Limits = in.Live, limitsOf("", reflect.ValueOf(in.Policy))
+		}
+	}
+	if p := all[initial.Name]; p != nil || initial.Name != "" {
+		named(initial.Name).Limits = limitsOf("", reflect.ValueOf(initial))
+	}
 	phases := []phase{}
-	for _, name := range names {
-		p := phase{Name: name, Initial: name == initial, Ended: map[string]uint64{}, Rest: limitsOf(follower.Rest(known[name])), InForce: limitsOf(known[name].Policy())}
-		if c != nil {
-			p.Live = c.Phases[name].Live
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == initial.Name {
+			phases = slices.Insert(phases, 0, *all[name])
+		} else {
+			phases = append(phases, *all[name])
 		}
-		for reason, n := range st.ByPhase[name] {
-			p.Ended[reason.String()] = n
-		}
-		phases = append(phases, p)
 	}
 	return phases
+}
+
+// limitsOf returns the fields of a policy that are set, except its name. Those of a struct in it have
+// names such as Heartbeat.Interval.
+func limitsOf(prefix string, policy reflect.Value) []limit {
+	set := []limit{}
+	for i := range policy.NumField() {
+		name, v := prefix+policy.Type().Field(i).Name, policy.Field(i)
+		switch {
+		case v.IsZero() || name == "Name":
+		case v.Kind() == reflect.Struct:
+			set = append(set, limitsOf(name+".", v)...)
+		default:
+			set = append(set, limit{name, fmt.Sprint(v.Interface())})
+		}
+	}
+	return set
 }
 
 // endsOf returns the n newest ends.
@@ -248,7 +253,7 @@ func quantilesOf(h *idle.Histogram) quantiles {
 
 // finite returns d in seconds. The last bucket has no bound, so for a d in it, finite returns the
 // bound of the bucket below.
-func finite(d time.Duration) float64 { return min(d, idle.BucketBound(idle.NumBuckets-2)).Seconds() }
+func finite(d time.Duration) seconds { return inSeconds(min(d, idle.BucketBound(idle.NumBuckets-2))) }
 
 // bucketsOf returns the buckets from the first to the last that is not empty.
 func bucketsOf(h *idle.Histogram) []bucket {
@@ -263,7 +268,7 @@ func bucketsOf(h *idle.Histogram) []bucket {
 		}
 		b := bucket{Count: n}
 		if i < idle.NumBuckets-1 {
-			bound := idle.BucketBound(i).Seconds()
+			bound := inSeconds(idle.BucketBound(i))
 			b.Upto = &bound
 		}
 		buckets = append(buckets, b)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/idlewheel/idlewheel/adapters/httplimits"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
-	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // SetTimeouts replaces the timeouts of l, also for the connections that are open. A longer limit
@@ -20,18 +19,6 @@ func (l *Listener) SetTimeouts(t Timeouts) error {
 		return err
 	}
 	return l.inner.SetTimeouts(t)
-}
-
-// FollowPressure makes the timeouts of l tighter while a resource runs out, also for the
-// connections that are open. See [pressure.Follow] for c, whose Policy and Phases must not be
-// set. At full pressure the timeouts in full apply. Where full has a zero field, the normal
-// value stays. The Follower ends with its Stop, or when the listener and all its connections have
-// ended. If FollowPressure fails, nothing changes. It fails while l has another Follower.
-func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
-	if err := checkTimeouts(full); err != nil {
-		return nil, err
-	}
-	return l.inner.FollowPressure(c, full)
 }
 
 // RequestLimits are the limits of one request. See [httplimits.RequestLimits], which

@@ -165,15 +165,9 @@ func (l *Listener) hook(s *fasthttp.Server) {
 		}
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		first := ctx.ConnRequestNum() == 1 // the server reports the first request only when it has been served
-		if limited := httpconn.LimitsHandlers(l.inner); first || limited {
+		if httpconn.LimitsHandlers(l.inner) {
 			if c := httpconn.Find(l.inner, ctx.Conn()); c != nil {
-				if first {
-					c.Established()
-				}
-				if limited {
-					c.HeaderRead()
-				}
+				c.HeaderRead()
 			}
 		}
 		if ctx.IsTLS() && ctx.Request.MayContinue() {
@@ -253,9 +247,10 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // If that is zero and no other connection with limits is left, the connection is closed at once,
 // perhaps before Watch.
 //
-// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
-// a value in d is invalid, if another Shutdown is under way, and with the error of ctx if ctx is done
-// first. Then the connections that are left stay open.
+// Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
+// Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is
+// invalid, if another Shutdown is under way, and with the error of ctx if ctx is done first. Then the
+// connections that are left stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlefasthttp", d, listeners)
 }

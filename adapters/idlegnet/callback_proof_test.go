@@ -166,7 +166,8 @@ func TestOnDrainAtMaxAge(t *testing.T) {
 	closed, onClose := closings()
 	drained := make(chan time.Time, 1)
 	s := serve(t, &handler{close: onClose}, idle.Policy{MaxAge: age, MaxAgeGrace: grace}, &Options{
-		OnDrain: func(c gnet.Conn) { drained <- time.Now(); c.Write([]byte("finish")) },
+		OnDrain:   func(c gnet.Conn) { drained <- time.Now(); c.Write([]byte("finish")) },
+		OnTimeout: func(gnet.Conn, *idle.TimeoutError) bool { t.Error("OnTimeout is asked"); return true },
 	}, tcp())
 	begun := time.Now()
 	nc := dial(t, s.address)

@@ -32,7 +32,7 @@
 // and the rest by itself, so there is nothing to flush.
 //
 // Write a farewell in OnEnd, which is called for every reason. The connection is closed right
-// after it, so bytes for which the kernel has no room may be lost. In a Drain or Shed with a
+// after it, so bytes for which the kernel has no room may be lost. In a Drain with a
 // CloseDelay, OnDrain can ask the client to finish before that.
 //
 // # Goroutines
@@ -62,7 +62,7 @@
 // gnet accepts connections itself. When that fails because there are no descriptors left, gnet
 // stops the whole server, and the handler can't prevent that. So use both
 // gnet.WithReusePort(true), without which gnet accepts connections faster than its loops can
-// close them, and an [idle.Capacity]. Choose MaxConns so that 1.1 × MaxConns + 17 × loops + the
+// close them, and an [idle.Capacity]. Choose MaxConns so that 1.01 × MaxConns + 16 + loops + the
 // program's own descriptors are below the limit of descriptors, because a connection above
 // MaxConns exists until OnOpen, and an evicted one until its loop has closed it.
 //

@@ -3,6 +3,7 @@
 package idlegnet
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -21,8 +22,7 @@ func TestOnEnd(t *testing.T) {
 	}{
 		"idle": {idle.Policy{IdleTimeout: 50 * ms}, func(*server) error { return nil }},
 		"shed": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {
-			_, err := s.Tracker().Shed(idle.Shed{Max: 1, Cause: "test"})
-			return err
+			return s.Tracker().Visit(context.Background(), func(i idle.Info) { i.End("test") })
 		}},
 		"drain": {idle.Policy{IdleTimeout: time.Hour}, func(s *server) error {
 			_, err := s.Tracker().Drain(idle.Drain{})

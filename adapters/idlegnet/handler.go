@@ -21,17 +21,17 @@ type Options struct {
 	Ping func(c gnet.Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true
-	// the connection is kept, and the limit starts over. Operations such as Drain,
-	// Shed and End do not call it.
+	// the connection is kept, and the limit starts over. It isn't called for MaxAge, a Drain,
+	// End or an eviction.
 	OnTimeout func(c gnet.Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is called once when a connection is ended by a limit or by an operation such as an
+	// OnEnd is called once when a connection is ended by a limit, a Drain, End or an
 	// eviction, with the reason. It may write a farewell to c. The connection is closed when
 	// OnEnd has returned, so bytes that the kernel doesn't accept at once are lost.
 	OnEnd func(c gnet.Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
-	// in a Drain or Shed, even if the connection is busy. It is also called when
+	// in a Drain, even if the connection is busy. It is also called when
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c gnet.Conn)
 
@@ -44,7 +44,7 @@ type Options struct {
 
 	// Idle has the options of the tracker. Its Budget limits how long a pass may take, and so how
 	// long it keeps a loop from its other work. The default is 1 ms, or half a tick if that is
-	// less. Its Shards is ignored: each loop has one shard. The owner that Label and a census get
+	// less. Its Shards is ignored: each loop has one shard. The owner that Label and a Visit get
 	// is the [*Conn].
 	Idle idle.Options
 }

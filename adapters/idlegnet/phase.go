@@ -97,8 +97,7 @@ func (c *Conn) Gnet() gnet.Conn {
 	return c.c
 }
 
-// RemoteAddr returns the peer's address, or nil if c is nil. It's the default key of
-// idle.Capacity, and the default of idle.Options.Label.
+// RemoteAddr returns the peer's address, or nil if c is nil. It's the default of idle.Options.Label.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestCensus looks at connections from outside of their loops, by the names that the
+// TestVisit looks at connections from outside of their loops, by the names that the
 // application gave them, and then at how they have ended.
-func TestCensus(t *testing.T) {
+func TestVisit(t *testing.T) {
 	var mu sync.Mutex
 	ends := map[string]idle.End{}
 	opts := &Options{Idle: idle.Options{
@@ -52,21 +52,17 @@ func TestCensus(t *testing.T) {
 		byName[name] = dial(t, s.address)
 		exchange(t, byName[name], name)
 	}
-	c, err := s.Tracker().Census(t.Context(), idle.Query{Sort: idle.Oldest})
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := c.Page(t.Context(), 0, 10)
-	if err != nil || len(page) != 4 || c.Live != 4 {
-		t.Fatalf("%d of %d: %v", len(page), c.Live, err)
-	}
-	for _, i := range page {
-		if byName[i.Label] == nil || i.Owner.(*Conn) == nil {
-			t.Errorf("%+v", i)
+	visited := map[string]bool{}
+	if err := s.Tracker().Visit(t.Context(), func(i idle.Info) {
+		name := i.Label()
+		if byName[name] == nil || i.Owner.(*Conn) == nil {
+			t.Errorf("%q: %+v", name, i)
 		}
-		if i.Label == "bert" {
+		if visited[name] = true; name == "bert" {
 			i.End("by hand")
 		}
+	}); err != nil || len(visited) != 4 {
+		t.Fatalf("visited %v: %v", visited, err)
 	}
 	byName["anna"].Close()
 	byName["bert"].Read(make([]byte, 1))

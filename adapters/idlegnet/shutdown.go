@@ -7,7 +7,6 @@ import (
 
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/drains"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -25,10 +24,13 @@ var (
 // left, and Shutdown returns the error of ctx. Set d.ForceAfter, because otherwise Shutdown waits
 // for a connection that is never idle until ctx is done.
 //
-// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
-// a value in d is invalid, or if another Shutdown is under way; then nothing is shut down. It waits
-// for the loops, so it must not be called in a callback. The engine of a gnet.Client is not stopped;
-// call its Stop afterwards. If ctx is done first, a client goes on as if Shutdown hadn't been called.
+// Shutdown's drain takes the place of one that is under way. If somebody begins another one
+// meanwhile, Shutdown waits for that. If somebody cancels the drain, the engine is stopped at once.
+//
+// Shutdown fails if a value in d is invalid, or if another Shutdown is under way; then nothing is
+// shut down. It waits for the loops, so it must not be called in a callback. The engine of a
+// gnet.Client is not stopped; call its Stop afterwards. If ctx is done first, a client goes on as if
+// Shutdown hadn't been called.
 func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	r := h.run.Load()
 	if r == nil {
@@ -37,7 +39,7 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 	if !r.leaving.CompareAndSwap(false, true) {
 		return errLeaving
 	}
-	drain, err := drains.TakeOver(r.tracker, d)
+	drain, err := r.tracker.Drain(d)
 	if err != nil {
 		r.leaving.Store(false)
 		if errors.Is(err, idle.ErrClosed) {
@@ -45,10 +47,12 @@ func (h *Handler) Shutdown(ctx context.Context, d idle.Drain) error {
 		}
 		return err
 	}
-	select {
-	case <-drain.Done():
-	case <-ctx.Done():
-		err = ctx.Err()
+	for now := drain; now != nil && err == nil; now = r.tracker.Draining() {
+		select {
+		case <-now.Done():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	switch stopped := r.engine.Stop(ctx); {
 	case errors.Is(stopped, gneterrors.ErrEmptyEngine): // a client's, which goes on

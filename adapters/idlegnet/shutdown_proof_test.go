@@ -205,11 +205,10 @@ func TestShutdown(t *testing.T) {
 			}
 		}()
 	}
-	byHand, err := s.Tracker().Drain(idle.Drain{Duration: time.Hour})
+	byHand, err := s.Tracker().Drain(idle.Drain{Duration: time.Hour, CloseDelay: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHand.Pause()
 	if err := s.Shutdown(t.Context(), idle.Drain{Duration: -1}); err == nil || !strings.Contains(err.Error(), "Drain.Duration") {
 		t.Errorf("a negative time: %v", err)
 	}
@@ -279,6 +278,32 @@ func TestShutdownGivesUp(t *testing.T) {
 	s.await(t)
 }
 
+// TestShutdownFollowsAnotherDrain: a drain that is begun by hand takes the place of Shutdown's, which
+// then goes on until that one has ended the connections.
+func TestShutdownFollowsAnotherDrain(t *testing.T) {
+	closed, onClose := closings()
+	s := serve(t, &handler{close: onClose}, idle.Policy{IdleTimeout: time.Hour, NoInterrupt: true}, nil, tcp())
+	exchange(t, dial(t, s.address), "x")
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background(), idle.Drain{}) }()
+	for begun := time.Now(); s.Tracker().Draining() == nil; time.Sleep(ms) {
+		if time.Since(begun) > patience {
+			t.Fatal("no drain has begun")
+		}
+	}
+	if _, err := s.Tracker().Drain(idle.Drain{ForceAfter: 200 * ms}); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, done); err != nil {
+		t.Error(err)
+	}
+	var timeout *idle.TimeoutError
+	if got := receive(t, closed); !errors.As(got.err, &timeout) || timeout.Reason != idle.ReasonDrain {
+		t.Errorf("OnClose got %v", got.err)
+	}
+	s.await(t)
+}
+
 // TestShutdownOfNothing fails if there is no engine, or none any more.
 func TestShutdownOfNothing(t *testing.T) {
 	if err := wrap(t, &handler{}, idle.Policy{IdleTimeout: time.Hour}, nil).Shutdown(t.Context(), idle.Drain{}); err != errNotServing {
@@ -312,12 +337,8 @@ func TestShutdownOfAClient(t *testing.T) {
 	if err := h.Shutdown(ctx, idle.Drain{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for _, o := range h.Tracker().Operations() {
-		select {
-		case <-o.Done():
-		case <-time.After(patience):
-			t.Error("the drain goes on")
-		}
+	if h.Tracker().Draining() != nil {
+		t.Error("the drain goes on")
 	}
 	if err := h.Shutdown(t.Context(), idle.Drain{ForceAfter: ms}); err != nil {
 		t.Error(err)

@@ -53,7 +53,7 @@ func TestDrain(t *testing.T) {
 	if _, err := io.ReadFull(greedy, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.Tracker().Drain(idle.Drain{})
+	drain, err := s.Tracker().Drain(idle.Drain{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +65,9 @@ func TestDrain(t *testing.T) {
 			t.Error(end.err)
 		}
 	}
-	for p := o.Progress(); p.Ended != 4 || p.InUse != 2; p = o.Progress() {
-		if p.Elapsed > patience {
-			t.Fatalf("%+v", p)
+	for begun := time.Now(); drain.Left() != 2; {
+		if time.Since(begun) > patience {
+			t.Fatalf("%d are left", drain.Left())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -84,7 +84,7 @@ func TestDrain(t *testing.T) {
 		t.Error(err)
 	}
 	io.WriteString(busy, "i")
-	receive(t, o.Done())
+	receive(t, drain.Done())
 	if st := s.Stats(); st.Drained != 6 || st.Live != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -118,7 +118,7 @@ func TestCapacityClosesTheNewcomer(t *testing.T) {
 		open:  func(gnet.Conn) ([]byte, gnet.Action) { opens.Add(1); return nil, gnet.None },
 		close: func(gnet.Conn, error) gnet.Action { closes.Add(1); return gnet.None },
 	}, idle.Policy{IdleTimeout: time.Hour}, nil, tcp())
-	if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 2}); err != nil {
+	if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	first, second, third := dial(t, s.address), dial(t, s.address), dial(t, s.address)

@@ -60,7 +60,6 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // Timeouts sets the limits of each phase of a connection. See [httplimits.Timeouts].
@@ -136,11 +135,6 @@ func (l *Listener) StreamTracker() *idle.Tracker { return httpconn.StreamTracker
 // SetTimeouts replaces the timeouts, also for the connections that are open. If t is not
 // valid, nothing is changed.
 func (l *Listener) SetTimeouts(t Timeouts) error { return l.inner.SetTimeouts(t) }
-
-// FollowPressure makes the timeouts tighter while a resource runs out, as httplimits describes.
-func (l *Listener) FollowPressure(c pressure.Config, full Timeouts) (*pressure.Follower, error) {
-	return l.inner.FollowPressure(c, full)
-}
 
 // Credentials returns credentials for the server, which do the handshake of creds. A nil creds means
 // insecure.NewCredentials. For connections of other listeners, the result works like creds alone.

@@ -82,7 +82,7 @@ func (f framed) ping() {
 	}
 }
 
-// TestPingsAreNoUse: KeepAliveTimeout passes beside PINGs, and a Shed takes the client that only pings.
+// TestPingsAreNoUse: KeepAliveTimeout passes beside PINGs, and EndIfIdle ends the client that only pings.
 func TestPingsAreNoUse(t *testing.T) {
 	t.Run("KeepAliveTimeout", func(t *testing.T) {
 		l, _, _ := serve(t, Timeouts{KeepAliveTimeout: limit}, anyPings)
@@ -93,24 +93,22 @@ func TestPingsAreNoUse(t *testing.T) {
 			t.Errorf("ended by %v", l.Stats().Limits)
 		}
 	})
-	t.Run("Shed", func(t *testing.T) {
+	t.Run("EndIfIdle", func(t *testing.T) {
 		l, _, _ := serve(t, Timeouts{}, anyPings)
 		f := dialFramed(t, l)
 		go f.ping()
 		go f.await(func(http2.Frame) bool { return false })
 		time.Sleep(2 * limit)
-		op, err := l.Tracker().Shed(idle.Shed{Idle: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-op.Done():
-		case <-time.After(patience):
-			t.Fatal("the Shed goes on")
-		}
-		if n := l.Tracker().Stats().Shed; n != 1 {
-			t.Errorf("%d were shed", n)
-		}
+		eventually(t, "it is ended", func() bool {
+			if err := l.Tracker().Visit(t.Context(), func(i idle.Info) {
+				if i.Idle > limit {
+					i.EndIfIdle("idle")
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+			return l.Tracker().Stats().Shed == 1
+		})
 	})
 }
 

@@ -32,8 +32,9 @@ func LameDuck(ctx context.Context, d time.Duration, listeners ...*Listener) erro
 // waits for it. If ctx is done first, Shutdown returns its error while GracefulStop goes on with
 // the connections that are left; call Stop to end them.
 //
-// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. It fails if a
-// value in d is invalid, or if another Shutdown is under way. Pass all listeners of a server together.
+// Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
+// Shutdown, that one goes on instead, and Shutdown waits for it. It fails if a value in d is invalid,
+// or if another Shutdown is under way. Pass all listeners of a server together.
 func Shutdown(ctx context.Context, server *grpc.Server, d idle.Drain, listeners ...*Listener) error {
 	if server == nil {
 		return errors.New("idlegrpc: Shutdown: the server is nil")

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/httpconn"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -260,10 +261,11 @@ func TestShutdownGivesUpAtOnce(t *testing.T) {
 	}
 }
 
-// TestShutdownTwiceAtOnce calls Shutdown from two goroutines. One of them may be refused because of
-// the drain of the other. The server is shut down.
+// TestShutdownTwiceAtOnce calls Shutdown from two goroutines. One of them may be refused because the
+// other one is under way. The server is shut down.
 func TestShutdownTwiceAtOnce(t *testing.T) {
 	l, server, served := serve(t, Timeouts{})
+	eventually(t, "the server accepts", func() bool { return httpconn.IsServed(l.inner) }) // else its Serve fails after the Shutdown
 	var both sync.WaitGroup
 	var done atomic.Int32
 	for range 2 {

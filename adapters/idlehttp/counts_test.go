@@ -83,13 +83,11 @@ func TestEndsReconcile(t *testing.T) {
 	idler := s.Dial()
 	idler.Get("/")
 	tracker := s.Tracker()
-	if err := tracker.SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
+	if err := tracker.SetCapacity(idle.Capacity{MaxConns: 1, MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	httpsuite.Eventually(t, "a newcomer is refused", func() bool { // once a pass has counted idler
-		s.DialBare().Close()
-		return tracker.Stats().RefusedKey > 0
-	})
+	s.DialBare().WantClosed()
+	httpsuite.Eventually(t, "a newcomer is refused", func() bool { return tracker.Stats().Refused == 1 })
 	if err := tracker.SetCapacity(idle.Capacity{MaxConns: 1}); err != nil {
 		t.Fatal(err)
 	}

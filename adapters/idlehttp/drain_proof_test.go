@@ -13,10 +13,10 @@ import (
 	"github.com/idlewheel/idlewheel/idle"
 )
 
-// TestToldHijackedForgotten has a request told to finish by a Shed, hijack its connection, and
+// TestToldHijackedForgotten has a request told to finish by a Drain, hijack its connection, and
 // forget it. The garbage collector closes that, as behind a bare server.
 func TestToldHijackedForgotten(t *testing.T) {
-	for name, shed := range map[string]bool{"without Shed": false, "with Shed": true} {
+	for name, drain := range map[string]bool{"without Drain": false, "with Drain": true} {
 		t.Run(name, func(t *testing.T) {
 			inHandler, goOn := make(chan bool), make(chan bool)
 			s := httpsuite.Start(t, false, func(log io.Writer, idle func()) (httpsuite.Setup, error) {
@@ -36,8 +36,8 @@ func TestToldHijackedForgotten(t *testing.T) {
 			c := s.Dial()
 			c.Send(httpsuite.Get("/"))
 			<-inHandler
-			if shed {
-				if _, err := s.Listener.(*Listener).Tracker().Shed(idle.Shed{}); err != nil {
+			if drain {
+				if _, err := s.Listener.(*Listener).Tracker().Drain(idle.Drain{}); err != nil {
 					t.Fatal(err)
 				}
 				httpsuite.Eventually(t, "it is told", func() bool { return s.Setup.Told() == 1 })

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,22 @@ import (
 	"github.com/idlewheel/idlewheel/adapters/idletest"
 	"github.com/idlewheel/idlewheel/idle"
 )
+
+// inBubble runs a test of a server in virtual time. The client dials by pipes.
+func inBubble(t *testing.T, limits Timeouts, h http.HandlerFunc, test func(t *testing.T, l *Listener, pipes *idletest.Listener)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &http.Server{Handler: h}
+		pipes := idletest.NewListener()
+		l, err := Wrap(s, pipes, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Serve(l)
+		defer s.Close()
+		test(t, l, pipes)
+	})
+}
 
 // TestShutdownAgainAtOnce gives up a Shutdown many times, each followed by another one at once.
 // None is refused because of the drain before.
@@ -39,9 +54,8 @@ func TestShutdownAgainAtOnce(t *testing.T) {
 }
 
 // TestWatchAgainInShutdown gives a WebSocket another policy during a Shutdown. That waits for the
-// WebSocket all the same. The tracker takes a while to admit it, because Key looks something up.
+// WebSocket all the same.
 func TestWatchAgainInShutdown(t *testing.T) {
-	var slow atomic.Bool
 	again := make(chan *http.Request, 1)
 	inBubble(t, Timeouts{}, func(w http.ResponseWriter, r *http.Request) {
 		nc, _, err := http.NewResponseController(w).Hijack()
@@ -56,14 +70,6 @@ func TestWatchAgainInShutdown(t *testing.T) {
 		again <- r
 		io.Copy(io.Discard, nc)
 	}, func(t *testing.T, l *Listener, pipes *idletest.Listener) {
-		if err := l.Tracker().SetCapacity(idle.Capacity{PerKey: 100, Key: func(any) string {
-			if slow.Load() {
-				time.Sleep(15 * time.Millisecond)
-			}
-			return "the same"
-		}}); err != nil {
-			t.Fatal(err)
-		}
 		nc, err := pipes.Dial()
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +83,6 @@ func TestWatchAgainInShutdown(t *testing.T) {
 			ended <- Shutdown(context.Background(), idle.Drain{CloseDelay: time.Minute, ForceAfter: 2 * time.Minute}, l)
 		}()
 		time.Sleep(time.Second)
-		slow.Store(true)
 		if err := Watch(r, idle.Policy{IdleTimeout: 2 * time.Hour}, Callbacks{}); err != nil {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,20 +71,23 @@ func Example_mostUnsent() {
 
 	defer subscribe(ln.Addr().String()).Close()
 	ctx := context.Background()
-	for over := false; !over; time.Sleep(time.Millisecond) { // such as a pressure.Reading that is too high
-		census, err := ln.Tracker().Census(ctx, idle.Query{Sort: idle.MostUnsent})
-		if err != nil {
-			log.Fatal(err)
-		}
-		most, err := census.Page(ctx, 0, 100)
-		if err != nil {
-			log.Fatal(err)
-		}
-		for _, c := range most {
-			if c.Unsent > 0 {
-				c.End("memory")
-				over = true
+	type client struct {
+		idle.Info
+		bytes int
+	}
+	for over := false; !over; time.Sleep(time.Millisecond) { // such as a use of memory that is too high
+		var slow []client
+		if err := ln.Tracker().Visit(ctx, func(i idle.Info) {
+			if n := i.Unsent(); n > 0 {
+				slow = append(slow, client{i, n})
 			}
+		}); err != nil {
+			log.Fatal(err)
+		}
+		slices.SortFunc(slow, func(a, b client) int { return b.bytes - a.bytes })
+		for _, c := range slow[:min(len(slow), 100)] {
+			c.End("memory")
+			over = true
 		}
 	}
 	var timeout *idle.TimeoutError

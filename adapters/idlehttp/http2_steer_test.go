@@ -255,6 +255,30 @@ func TestHTTP2SetLimitsRefuses(t *testing.T) {
 	})
 }
 
+// A StreamTotal that SetTimeouts turns on applies to streams that open from then on, until it turns
+// it off.
+func TestHTTP2StreamTotalComesAndGoes(t *testing.T) {
+	virtual(t, httpsuite.Off(), defaultWindow, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	}, func(t *testing.T, f framed) {
+		for i, total := range []time.Duration{Off, 2 * time.Second, Off} {
+			limits := httpsuite.Off()
+			limits.StreamTotal = total
+			if err := f.site.SetTimeouts(limits); err != nil {
+				t.Fatal(err)
+			}
+			f.open(uint32(1+2*i), getBlock, endStream)
+			time.Sleep(20 * time.Second)
+			if n := f.site.Stats().Limits["StreamTotal"]; n != uint64(min(i, 1)) {
+				t.Errorf("with StreamTotal of %v, %d streams of %d were reset", total, n, i+1)
+			}
+		}
+	})
+}
+
 // StreamTotal limits each stream from its own beginning, whatever it does.
 func TestHTTP2StreamTotal(t *testing.T) {
 	const total = time.Minute

@@ -212,9 +212,10 @@ func (l *Listener) IsDraining() bool { return l.inner.IsDraining() }
 // If that is zero and no other connection with limits is left, the connection is closed at once,
 // perhaps before Watch.
 //
-// A drain that somebody has begun by hand is cancelled: Shutdown takes its place. Shutdown fails if
-// a value in d is invalid, if another Shutdown is under way, and with the error of ctx if ctx is done
-// first. Then the connections that are left stay open.
+// Shutdown takes the place of a drain that somebody has begun by hand. If somebody begins one during
+// Shutdown, that one goes on instead, and Shutdown waits for it. Shutdown fails if a value in d is
+// invalid, if another Shutdown is under way, and with the error of ctx if ctx is done first. Then the
+// connections that are left stay open.
 func Shutdown(ctx context.Context, d idle.Drain, listeners ...*Listener) error {
 	return httpconn.Shutdown(ctx, "idlehttp", d, listeners)
 }

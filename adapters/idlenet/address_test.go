@@ -2,7 +2,6 @@ package idlenet
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -92,9 +91,6 @@ func (p *proxy) atOnce(what string, f func()) {
 // somebody looks at all connections, nor whoever closes one.
 func TestAddressOfSilentClient(t *testing.T) {
 	behindProxy(t, idle.Options{}, func(p *proxy) {
-		if err := p.tracker.SetCapacity(idle.Capacity{PerKey: 10, New: idle.Quota{PerSecond: 10}, NewPerKey: idle.Quota{PerSecond: 10}}); err != nil {
-			p.Fatal(err)
-		}
 		p.tracker.RecentEnds() // records them from here on
 		silent, header := p.accept("192.0.2.1:1")
 		honest, _ := p.accept("192.0.2.2:2")
@@ -102,13 +98,8 @@ func TestAddressOfSilentClient(t *testing.T) {
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
 		defer cancel()
-		p.atOnce("Page", func() {
-			census, err := p.tracker.Census(ctx, idle.Query{})
-			if err != nil {
-				p.Error(err)
-				return
-			}
-			if _, err := census.Page(ctx, 0, 10); err != nil {
+		p.atOnce("Visit", func() {
+			if err := p.tracker.Visit(ctx, func(i idle.Info) { i.Label() }); err != nil {
 				p.Error(err)
 			}
 		})
@@ -118,54 +109,6 @@ func TestAddressOfSilentClient(t *testing.T) {
 		}
 		p.atOnce("Close", func() { silent.Close() })
 		close(header.header)
-	})
-}
-
-// TestKeyKnownLater counts connections by their address as soon as that is known.
-func TestKeyKnownLater(t *testing.T) {
-	behindProxy(t, idle.Options{}, func(p *proxy) {
-		if err := p.tracker.SetCapacity(idle.Capacity{PerKey: 2}); err != nil {
-			p.Fatal(err)
-		}
-		var all []*Conn
-		var headers []*proxied
-		for range 4 {
-			c, at := p.accept("192.0.2.1:1")
-			all, headers = append(all, c), append(headers, at)
-		}
-		for _, at := range headers[:3] {
-			close(at.header)
-			time.Sleep(time.Second)
-		}
-		var timeout *idle.TimeoutError
-		if err := read1(all[2]); !errors.As(err, &timeout) || timeout.Reason != idle.ReasonEvict || timeout.Cause == "" {
-			p.Errorf("the third of an address for which two are allowed: %v", err)
-		}
-		all[0].Close()
-		close(headers[3].header)
-		time.Sleep(time.Second)
-		if got := p.tracker.Stats(); got.Live != 2 || all[1].Timeout() != nil || all[3].Timeout() != nil {
-			p.Errorf("%d live; %v, %v", got.Live, all[1].Timeout(), all[3].Timeout())
-		}
-	})
-}
-
-// TestRateKnownLater: a connection whose address comes later counts in NewPerKey from then on. If
-// its address has had too many, it is ended.
-func TestRateKnownLater(t *testing.T) {
-	behindProxy(t, idle.Options{}, func(p *proxy) {
-		if err := p.tracker.SetCapacity(idle.Capacity{NewPerKey: idle.Quota{PerSecond: 0.1, Burst: 2}}); err != nil {
-			p.Fatal(err)
-		}
-		for i := range 4 {
-			c, at := p.accept("192.0.2.1:1")
-			close(at.header)
-			time.Sleep(time.Second)
-			ended := c.Timeout()
-			if (ended != nil) != (i >= 2) || ended != nil && (ended.Reason != idle.ReasonEvict || ended.Cause != "too many connections in so short a time") {
-				p.Errorf("number %d: %v", i, ended)
-			}
-		}
 	})
 }
 
@@ -181,30 +124,4 @@ func TestLabelKnownLater(t *testing.T) {
 			p.Errorf("%+v", ends)
 		}
 	})
-}
-
-// TestKeyCloses has Key close the connection that it is asked about, while Track is running.
-func TestKeyCloses(t *testing.T) {
-	tr, err := idle.New(idle.Policy{IdleTimeout: time.Hour}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	closes := func(owner any) string {
-		owner.(net.Conn).Close()
-		return "banned"
-	}
-	if err := tr.SetCapacity(idle.Capacity{PerKey: 1, Key: closes}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		a, b := net.Pipe()
-		defer b.Close()
-		if _, err := WrapConn(a, tr, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := tr.Stats(); got.Live != 0 {
-		t.Errorf("%d are live that are closed", got.Live)
-	}
 }

@@ -13,14 +13,13 @@ import (
 )
 
 func TestOnTimeoutKeepBeginsTheLimitAnew(t *testing.T) {
-	for _, reason := range []idle.Reason{idle.ReasonIdle, idle.ReasonRead, idle.ReasonMaxAge} {
+	for _, reason := range []idle.Reason{idle.ReasonIdle, idle.ReasonRead} {
 		t.Run(reason.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const limit = 100 * time.Millisecond
 				policy := map[idle.Reason]idle.Policy{
-					idle.ReasonIdle:   {IdleTimeout: limit},
-					idle.ReasonRead:   {ReadTimeout: limit},
-					idle.ReasonMaxAge: {MaxAge: limit},
+					idle.ReasonIdle: {IdleTimeout: limit},
+					idle.ReasonRead: {ReadTimeout: limit},
 				}[reason]
 				tracker := newTracker(t, policy)
 				asked := []time.Time{}
@@ -129,7 +128,10 @@ func TestOnDrainComesAtMaxAgeAndTheEndAfterTheGrace(t *testing.T) {
 		drained := make(chan time.Time, 2)
 		start := time.Now()
 		server, client := pipe(t, newTracker(t, idle.Policy{MaxAge: age, MaxAgeGrace: grace}),
-			&Options{OnDrain: func(*Conn) { drained <- time.Now() }})
+			&Options{
+				OnDrain:   func(*Conn) { drained <- time.Now() },
+				OnTimeout: func(*Conn, *idle.TimeoutError) bool { t.Error("OnTimeout is asked"); return true },
+			})
 		last := make(chan time.Time, 1)
 		go func() { last <- trickles(client) }()
 		err, at := await(t, func() error { return readAll(server) })

@@ -62,7 +62,7 @@ func (c *Conn) RemoteAddr() net.Addr { return c.conn().RemoteAddr() }
 
 // KnownAddr returns the peer's address if it's known without waiting. Otherwise it returns nil,
 // and a goroutine waits for the address. KnownAddr is for functions that must not block, such as
-// Label of [idle.Options] and Key of [idle.Capacity].
+// Label of [idle.Options].
 func (c *Conn) KnownAddr() net.Addr { return c.conn().KnownAddr() }
 
 // SetDeadline sets the user's own read and write deadlines.

@@ -48,8 +48,7 @@
 //	...
 //	ln = tls.NewListener(ln, config)
 //
-// RemoteAddr of its connections waits for the PROXY header. Accept doesn't: Capacity.PerKey
-// counts a connection when its address is known.
+// RemoteAddr of its connections waits for the PROXY header. Accept doesn't.
 //
 // Some libraries hide the socket, such as pires/go-proxyproto, whose connections have no NetConn
 // method. Then the kernel isn't asked whether bytes have moved (see What counts). To change that,
@@ -109,7 +108,7 @@
 // returns nil. The peer may have closed the connection all the same, so be ready to try
 // another one.
 //
-// Drain, Shed and Capacity are made for servers. A pooled connection looks busy to them,
+// Drain and Capacity are made for servers. A pooled connection looks busy to them,
 // because nobody reads from it, and one that awaits a response looks idle. So set
 // Policy.NoInterrupt for connections in use. To empty the pool, give the phase of the others a
 // short IdleTimeout with [idle.Phase.SetPolicy].

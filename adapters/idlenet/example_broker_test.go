@@ -26,15 +26,13 @@ type broker struct {
 }
 
 func newBroker(ln net.Listener) (*broker, error) {
-	l, err := idlenet.Wrap(ln, idle.Policy{Name: "connect", PhaseTimeout: 10 * time.Second, Handshake: true}, &idlenet.Options{
+	l, err := idlenet.Wrap(ln, idle.Policy{Name: "connect", PhaseTimeout: 10 * time.Second}, &idlenet.Options{
 		Idle: idle.Options{Tick: 10 * time.Millisecond}, // as a client may ask for a short keepalive
 	})
 	if err != nil {
 		return nil, err
 	}
-	// Those who connect and say nothing leave room for others.
-	err = l.Tracker().SetCapacity(idle.Capacity{Handshakes: 1000, PerKey: 100})
-	return &broker{ln: l, clients: map[chan string]bool{}}, err
+	return &broker{ln: l, clients: map[chan string]bool{}}, nil
 }
 
 func (b *broker) serve() {

@@ -82,7 +82,7 @@ func Example_drain() {
 		fmt.Printf("%s", told)
 	}
 	<-drain.Done()
-	fmt.Println(drain.Progress().Ended, "ended")
+	fmt.Println(ln.Stats().Drained, "ended")
 	// Prints:
 	// connect again
 	// connect again

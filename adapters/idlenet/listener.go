@@ -23,13 +23,13 @@ type Options struct {
 	Ping func(c *Conn) error
 
 	// OnTimeout is called before a connection is timed out. If it returns true, the connection is
-	// kept, and the limit starts over. Operations such as Drain, Shed and End don't call it.
+	// kept, and the limit starts over. It isn't called for MaxAge, a Drain, End or an eviction.
 	// OnTimeout may write a farewell, which doesn't count as activity. No timeout ends that
 	// write, so set a write deadline first.
 	OnTimeout func(c *Conn, err *idle.TimeoutError) (keep bool)
 
-	// OnEnd is called when a connection has timed out, or was ended by an
-	// operation such as Drain, Shed or End. Its reads and writes fail when OnEnd
+	// OnEnd is called when a connection has timed out, or was ended by a
+	// Drain, End or an eviction. Its reads and writes fail when OnEnd
 	// has returned, but at most Options.Idle.ReapDelay after it began (1 s by
 	// default), so OnEnd may wait for the server. It may change err, which is the
 	// error they fail with. It may write a last message, which no other timeout
@@ -37,7 +37,7 @@ type Options struct {
 	OnEnd func(c *Conn, err *idle.TimeoutError)
 
 	// OnDrain asks the peer to finish. It is called when a connection has its turn
-	// in a Drain or Shed, even if the connection is busy. It is also called when
+	// in a Drain, even if the connection is busy. It is also called when
 	// one has passed MaxAge, unless MaxAgeGrace is zero.
 	OnDrain func(c *Conn)
 
@@ -130,7 +130,7 @@ func (l *Listener) useTracker(p idle.Policy) (err error) {
 }
 
 // Tracker returns the tracker of l's connections: Options.Tracker, or the one that [Wrap] has
-// made. It has all operations, such as Drain and SetCapacity. The tracker doesn't refer to l. The
+// made. It has Drain, Visit, SetCapacity and more. The tracker doesn't refer to l. The
 // method value l.Tracker does, so storing that keeps l from being collected.
 func (l *Listener) Tracker() *idle.Tracker { return l.tracker }
 

@@ -105,7 +105,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.work
-	o, err := s.Tracker().Drain(idle.Drain{})
+	drain, err := s.Tracker().Drain(idle.Drain{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +114,12 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	eventually(t, "one is left", func() bool { p := o.Progress(); return p.Ended == 5 && p.InUse == 1 && told.Load() == 6 })
+	eventually(t, "one is left", func() bool { return drain.Left() == 1 && told.Load() == 6 })
 	s.work <- struct{}{}
 	if b, err := io.ReadAll(busy); string(b) != "byew" || err != nil { // told while it was being served
 		t.Errorf("%q, %v", b, err)
 	}
-	<-o.Done()
+	<-drain.Done()
 	if st := s.Tracker().Stats(); st.Drained != 6 || st.Live != 0 || told.Load() != 6 {
 		t.Errorf("%+v; %d were told", st, told.Load())
 	}
@@ -161,9 +161,11 @@ func TestEndByHand(t *testing.T) {
 	ended := make(chan *idle.TimeoutError, 1)
 	s := serveEcho(t, &Options{OnEnd: func(c *Conn, err *idle.TimeoutError) { ended <- err }})
 	client := s.dial(t)
-	if _, err := s.Tracker().Shed(idle.Shed{Cause: "too old", Filter: func(owner any) bool {
-		return owner.(*Conn).RemoteAddr().String() == client.LocalAddr().String()
-	}}); err != nil {
+	if err := s.Tracker().Visit(t.Context(), func(i idle.Info) {
+		if i.Owner.(*Conn).RemoteAddr().String() == client.LocalAddr().String() {
+			i.End("too old")
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err.Reason != idle.ReasonShed || err.Cause != "too old" {
@@ -176,7 +178,7 @@ func TestEndByHand(t *testing.T) {
 
 func TestCapacityClosesTheNewcomer(t *testing.T) {
 	s := serveEcho(t, nil)
-	if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 2}); err != nil {
+	if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	first := s.dial(t)

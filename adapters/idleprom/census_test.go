@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/idlewheel/idlewheel/adapters/internal/census"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -106,17 +107,10 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
-// TestBlockedLoop: a census that is not finished in time goes on, and the scrape has the
-// last one.
-func TestBlockedLoop(t *testing.T) {
-	t.Run("default", func(t *testing.T) { testBlockedLoop(t, nil, time.Second) })
-	t.Run("3s", func(t *testing.T) { testBlockedLoop(t, &Options{CensusTimeout: 3 * time.Second}, 3*time.Second) })
-}
-
-func testBlockedLoop(t *testing.T, opts *Options, timeout time.Duration) {
+// TestLate: while a loop is blocked, a scrape has the last census.
+func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
-		c := collectorOf(t, tr, opts)
+		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
 		l := newLoop(t, tr)
 		track(t, tr, 2)
 		block := func() (release func()) {
@@ -124,39 +118,29 @@ func testBlockedLoop(t *testing.T, opts *Options, timeout time.Duration) {
 			l.tasks <- func() { <-blocked }
 			return func() { close(blocked) }
 		}
-		scrape := func() (g gathering, took time.Duration) {
-			began := time.Now()
-			return gather(t, c), time.Since(began)
-		}
-
 		release := block()
-		g, took := scrape()
-		if took != timeout || g["idlewheel_phase_connections"] != nil || g["idlewheel_census_timestamp_seconds"] != nil {
-			t.Errorf("without a census a scrape takes %v, and has phases %v", took, g["idlewheel_phase_connections"])
+		g := gather(t, c)
+		if g["idlewheel_phase_connections"] != nil || g["idlewheel_census_timestamp_seconds"] != nil {
+			t.Errorf("without a census there are phases %v", g["idlewheel_phase_connections"])
 		}
 		g.want(t, "census_late_total", "", 1)
 		g.want(t, "connections", "", 2)
 		release()
+		time.Sleep(census.Every)
 
-		g, took = scrape()
-		if took >= timeout {
-			t.Errorf("a scrape takes %v", took)
-		}
+		g = gather(t, c)
 		g.want(t, "phase_connections", "phase=(unnamed)", 2)
 		g.want(t, "census_late_total", "", 1)
 		at := g.value(t, "census_timestamp_seconds", "")
 
-		time.Sleep(every) // until that census is too old
+		time.Sleep(census.Every) // until that census is too old
 		release = block()
 		track(t, tr, 1)
 		const scrapes = 10
 		var all sync.WaitGroup
 		for range scrapes { // all at once
 			all.Go(func() {
-				g, took := scrape()
-				if took != timeout {
-					t.Errorf("a late scrape takes %v", took)
-				}
+				g := gather(t, c)
 				g.want(t, "connections", "", 3)
 				g.want(t, "phase_connections", "phase=(unnamed)", 2)
 				g.want(t, "census_timestamp_seconds", "", at)
@@ -164,39 +148,10 @@ func testBlockedLoop(t *testing.T, opts *Options, timeout time.Duration) {
 		}
 		all.Wait()
 		release()
-		g, _ = scrape()
+		time.Sleep(census.Every)
+		g = gather(t, c)
 		g.want(t, "phase_connections", "phase=(unnamed)", 3)
 		g.want(t, "census_late_total", "", 1+scrapes)
-	})
-}
-
-// TestSharedCensus: scrapes that come while a census is under way, or within a second from
-// its beginning, begin no other one.
-func TestSharedCensus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Hour}, nil)
-		l := newLoop(t, tr)
-		blocked := make(chan struct{})
-		l.tasks <- func() { <-blocked }
-		shared := c.sources[0].census
-		first := shared.begin()
-		for range 100 {
-			if shared.begin() != first {
-				t.Fatal("two censuses at a time")
-			}
-		}
-		close(blocked)
-		<-first
-		before, _ := shared.take()
-		for range 10 { // a scraper in a loop
-			if again, _ := shared.take(); again != before {
-				t.Error("there is another census within a second")
-			}
-		}
-		time.Sleep(time.Second)
-		if again, _ := shared.take(); again == before {
-			t.Error("there is no other census after a second")
-		}
 	})
 }
 
@@ -209,7 +164,7 @@ func TestClosed(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		track(t, tr, 3)
 		gather(t, c).want(t, "phase_connections", "phase=(unnamed)", 3)
-		time.Sleep(every) // until that census is too old
+		time.Sleep(census.Every) // until that census is too old
 
 		blocked := make(chan struct{})
 		l.tasks <- func() { <-blocked }
@@ -220,7 +175,7 @@ func TestClosed(t *testing.T) {
 			t.Fatal(live, err)
 		}
 		during := <-done
-		if took := time.Since(began); took >= defaultTimeout {
+		if took := time.Since(began); took >= census.Patience {
 			t.Errorf("the scrape takes %v", took)
 		}
 		close(blocked)
@@ -310,15 +265,10 @@ func BenchmarkScrape(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			tr, _ := newTracker(b, idle.Policy{IdleTimeout: time.Hour}, nil)
 			track(b, tr, bench.n)
-			reg := prometheus.NewRegistry()
-			c := collectorOf(b, tr, &Options{NoCensus: bench.noCensus, CensusTimeout: patience})
-			reg.MustRegister(c)
-			shared := c.sources[0].census
 			b.ReportAllocs()
 			for b.Loop() {
-				if shared != nil {
-					shared.last = nil // so that each scrape takes one
-				}
+				reg := prometheus.NewRegistry()
+				reg.MustRegister(collectorOf(b, tr, &Options{NoCensus: bench.noCensus})) // which has no census yet
 				if _, err := reg.Gather(); err != nil {
 					b.Fatal(err)
 				}

@@ -12,20 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 func TestLint(t *testing.T) {
-	tr, _ := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
+	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
 	if err := tr.SetCapacity(idle.Capacity{MaxConns: 10}); err != nil {
 		t.Fatal(err)
 	}
 	track(t, tr, 1)[0].End("a cause")
-	f, err := pressure.Follow(tr, pressure.Config{Read: func() (float64, error) { return 0, nil }, Policy: idle.Policy{IdleTimeout: time.Second}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := collectorOf(t, tr, &Options{Pressure: func(string) *pressure.Follower { return f }})
 	for deadline := time.Now().Add(patience); tr.Stats().Shed == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
@@ -70,18 +64,15 @@ func TestNewFails(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		trackers map[string]*idle.Tracker
-		opts     *Options
 		says     []string
 	}{
-		{"no tracker", nil, nil, []string{"no trackers"}},
-		{"nil tracker", map[string]*idle.Tracker{"a": tr, "b": nil}, nil, []string{`tracker "b" is nil`, "idle.New"}},
-		{"empty name", map[string]*idle.Tracker{"": tr}, nil, []string{"name of a tracker is empty"}},
-		{"invalid name", map[string]*idle.Tracker{"a\xff": tr}, nil, []string{`"a\xff"`, "UTF-8"}},
-		{"unit", map[string]*idle.Tracker{"a": tr}, &Options{CensusTimeout: 2}, []string{"Options.CensusTimeout is 2ns", "2*time.Second"}},
-		{"timeout", map[string]*idle.Tracker{"a": tr}, &Options{CensusTimeout: -time.Second}, []string{"Options.CensusTimeout is -1s", "at least 1ms"}},
+		{"no tracker", nil, []string{"no trackers"}},
+		{"nil tracker", map[string]*idle.Tracker{"a": tr, "b": nil}, []string{`tracker "b" is nil`, "idle.New"}},
+		{"empty name", map[string]*idle.Tracker{"": tr}, []string{"name of a tracker is empty"}},
+		{"invalid name", map[string]*idle.Tracker{"a\xff": tr}, []string{`"a\xff"`, "UTF-8"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := New(test.trackers, test.opts)
+			c, err := New(test.trackers, nil)
 			if c != nil || err == nil {
 				t.Fatal(c, err)
 			}

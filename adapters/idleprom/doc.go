@@ -17,7 +17,7 @@
 //	idlewheel_connections                      live connections
 //	idlewheel_phase_connections{phase}         those in a phase (*)
 //	idlewheel_ending_connections{within}       those that end within 1, 10 and 60 s if nothing moves (*)
-//	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Census] (*)
+//	idlewheel_unsent_bytes                     bytes that wait for peers; see [idle.Info.Unsent] (*)
 //	idlewheel_unsent_connections               connections with such bytes (*)
 //	idlewheel_connections_tracked_total        all so far, each once
 //	idlewheel_connections_adopted_total        those that have come from another tracker, or back to this one
@@ -29,7 +29,8 @@
 //	idlewheel_connection_lifetime_seconds      how long those that have ended were tracked
 //	idlewheel_connection_idle_at_end_seconds   how long before its end a connection had its last activity
 //
-// The reasons include "evict", for connections that were ended to make room, "drain", and "shed".
+// The reasons include "evict", for connections that were ended to make room, "drain", and "shed" for
+// those that were ended one by one, such as by Conn.End.
 // The setting is the limit's name as it was configured, such as KeepAliveTimeout of an HTTP
 // adapter, or a field of [idle.Policy]. The initial phase of a Policy without a Name is
 // "(unnamed)".
@@ -44,22 +45,11 @@
 //	idlewheel_callback_panics_total            panics in callbacks
 //	idlewheel_end_reports_lost_total           ends that were not reported, because Options.OnEnds was too slow
 //
-// # Capacity and pressure
+// # Capacity and drains
 //
 //	idlewheel_connections_max                  MaxConns of the tracker's Capacity; absent if it is 0
-//	idlewheel_connections_refused_total{limit} connections that were not tracked; limit is "full", "key", "rate" or "handshake"
-//	idlewheel_pressure_ratio                   the pressure that the limits follow, from 0 to 1; absent without Options.Pressure
-//	idlewheel_pressure_read_failures_total     readings of the pressure that have failed; absent too
-//
-// # Drain and shed
-//
-//	idlewheel_operations{operation,state}              those under way; state is "running" or "paused"
-//	idlewheel_operation_connections{operation,state}   the connections that they have met
-//	idlewheel_operation_expected_seconds{operation}    until the last connection has its turn
-//
-// The operation is "drain" or "shed". A connection is "waiting" for its turn, was "told" to
-// finish, is "in_use" until it falls idle, was "ended" by the operation, or is "gone" because it
-// ended otherwise. All are 0 while there is no operation.
+//	idlewheel_connections_refused_total        connections that were not tracked because of it
+//	idlewheel_draining_connections             live connections while a drain is under way; 0 otherwise
 //
 // # Work of the tracker
 //
@@ -76,12 +66,11 @@
 //	idlewheel_census_duration_seconds          how long that took (*)
 //	idlewheel_census_late_total                scrapes that have used an older census, or none
 //
-// The metrics with (*) come from a census, which visits all connections. A scrape takes one,
-// unless the last one began less than a second ago. Scrapes that come meanwhile share it. It
-// takes about a quarter of a microsecond per connection. If it isn't finished within
-// Options.CensusTimeout, the scrape gets the values of the last census that finished, and counts
-// as late. A second after a tracker was closed these metrics disappear, because there is no
-// census any more. All others remain.
+// The metrics with (*) come from a census, which visits all connections ([idle.Tracker.Visit]). A scrape
+// takes one, unless the last one began less than a second ago. Scrapes that come meanwhile share it.
+// If a census isn't finished after a second, for example because an event loop is blocked, it goes
+// on. The scrape then counts as late, and has the values of the last census that finished. When a
+// tracker is closed, these metrics disappear. All others remain.
 //
 // # Histograms
 //
@@ -95,15 +84,4 @@
 // causes become valid UTF-8 of at most 128 bytes. After the first 100 phases and the first
 // 50 causes, others are counted together as "(others)". A tracker has about 130 series,
 // and 13 for each phase.
-//
-// # HTTP
-//
-// The Tracker of an HTTP adapter's listener has all its connections, each as one. Streams of
-// HTTP/2 have a tracker of their own. Its metrics show, for example, how many streams BodyRate
-// has reset:
-//
-//	idleprom.New(map[string]*idle.Tracker{"web": ln.Tracker(), "web streams": ln.StreamTracker()}, nil)
-//
-// A hijacked connection without limits counts as released. If Watch gives it limits, it counts as
-// adopted too. So tracked, closed and ended, summed over all trackers, count each connection once.
 package idleprom

@@ -20,16 +20,12 @@ const (
 	shed
 	refused
 	most
-	pressureRatio
-	pressureFailures
+	draining
 	pings
 	missed
 	extended
 	deferred
 	panics
-	operations
-	operationConnections
-	operationExpected
 	lifetime
 	idleAtEnd
 	lateness
@@ -58,50 +54,38 @@ var families = [numFamilies]struct {
 	labels     []string
 }{
 	connections:       {gauge, "connections", "Live connections.", nil},
-	phaseConnections:  {gauge, "phase_connections", "Live connections by the phase they are in, as the census of the scrape has found them.", []string{"phase"}},
-	endingConnections: {gauge, "ending_connections", "Live connections that end within so many seconds if nothing moves, as the census of the scrape has found them.", []string{"within"}},
-
-	unsent:            {gauge, "unsent_bytes", "Bytes that wait for peers on connections on which a write waits, as the census of the scrape has found them.", nil},
-	unsentConnections: {gauge, "unsent_connections", "Live connections with such bytes, as the census of the scrape has found them.", nil},
-
-	tracked:    {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
-	adopted:    {counter, "connections_adopted_total", "Connections that have come from another tracker or back to this one, and are not counted as tracked again.", nil},
-	released:   {counter, "connections_released_total", "Connections that have left the tracker and are open: without limits, or adopted since.", nil},
-	closed:     {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
-	ended:      {counter, "connections_ended_total", "Connections that the tracker has ended, by reason.", []string{"reason"}},
-	phaseEnded: {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in, by reason, and by the setting of the limit, which is empty for operations.", []string{"phase", "reason", "setting"}},
-	shed:       {counter, "connections_shed_total", "Connections that were shed or ended one by one, by the cause that was given.", []string{"cause"}},
-
-	refused:          {counter, "connections_refused_total", "Connections that were not tracked because of the capacity, by the limit: full, key, rate or handshake.", []string{"limit"}},
-	most:             {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
-	pressureRatio:    {gauge, "pressure_ratio", "The pressure that the limits follow, from 0 at rest to 1. Absent if they follow none.", nil},
-	pressureFailures: {counter, "pressure_read_failures_total", "Readings of the pressure that have failed.", nil},
-
-	pings:    {counter, "pings_total", "Pings that were sent.", nil},
-	missed:   {counter, "pings_missed_total", "Pings that were not answered in time.", nil},
-	extended: {counter, "timeouts_extended_total", "Timeouts after which OnTimeout kept the connection.", nil},
-	deferred: {counter, "timeouts_deferred_total", "Timeouts that came at least a tick late.", nil},
-	panics:   {counter, "callback_panics_total", "Panics in callbacks.", nil},
-
-	operations:           {gauge, "operations", "Drains and sheds that are under way.", []string{"operation", "state"}},
-	operationConnections: {gauge, "operation_connections", "Connections that the operations under way have met, by what has become of them.", []string{"operation", "state"}},
-	operationExpected:    {gauge, "operation_expected_seconds", "How long the operations under way still take at most until the last connection has its turn.", []string{"operation"}},
-
-	lifetime:  {0, "connection_lifetime_seconds", "How long the connections that have ended were tracked.", nil},
-	idleAtEnd: {0, "connection_idle_at_end_seconds", "How long before their end the connections had their last activity.", nil},
-	lateness:  {0, "timeout_lateness_seconds", "How long after they were due the timeouts came.", nil},
-
-	passes:      {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
-	passTime:    {counter, "pass_seconds_total", "Total time of all passes.", nil},
-	longest:     {gauge, "pass_longest_seconds", "Duration of the longest pass so far.", nil},
-	behind:      {gauge, "backlog_age_seconds", "How long the oldest deferred connection has been waiting.", nil},
-	checks:      {counter, "checks_total", "Checks of a connection because its slot of the wheel came up.", nil},
-	reschedules: {counter, "early_reschedules_total", "Moves of a connection to an earlier slot, because its deadline was brought forward.", nil},
-
-	endsLost:   {counter, "end_reports_lost_total", "Ends that were not reported, because Options.OnEnds was too slow.", nil},
-	censusTime: {gauge, "census_timestamp_seconds", "When the census began that this scrape has used.", nil},
-	censusTook: {gauge, "census_duration_seconds", "How long the census took that this scrape has used.", nil},
-	censusLate: {counter, "census_late_total", "Scrapes that have used an older census or none, as theirs was not finished in time.", nil},
+	phaseConnections:  {gauge, "phase_connections", "Live connections in each phase, from the census.", []string{"phase"}},
+	endingConnections: {gauge, "ending_connections", "Live connections that end within this many seconds if nothing moves, from the census.", []string{"within"}},
+	unsent:            {gauge, "unsent_bytes", "Bytes that wait for peers on connections whose server waits to write, from the census.", nil},
+	unsentConnections: {gauge, "unsent_connections", "Live connections with unsent bytes, from the census.", nil},
+	tracked:           {counter, "connections_tracked_total", "Connections that have been tracked.", nil},
+	adopted:           {counter, "connections_adopted_total", "Connections that have come from another tracker or back to this one, and are not counted as tracked again.", nil},
+	released:          {counter, "connections_released_total", "Connections that have left the tracker and are open: without limits, or adopted since.", nil},
+	closed:            {counter, "connections_closed_total", "Connections that their owners have closed, or that were handed back.", nil},
+	ended:             {counter, "connections_ended_total", "Connections that the tracker has ended, by reason.", []string{"reason"}},
+	phaseEnded:        {counter, "phase_connections_ended_total", "Connections that the tracker has ended, by the phase they were in, by reason, and by the setting of the limit, which is empty if no limit ended them.", []string{"phase", "reason", "setting"}},
+	shed:              {counter, "connections_shed_total", "Connections that were ended one by one, by the cause that was given.", []string{"cause"}},
+	refused:           {counter, "connections_refused_total", "Connections that were not tracked because of the capacity.", nil},
+	most:              {gauge, "connections_max", "How many connections there may be. Absent if there is no such limit.", nil},
+	draining:          {gauge, "draining_connections", "Live connections while a drain is under way, and 0 otherwise.", nil},
+	pings:             {counter, "pings_total", "Pings that were sent.", nil},
+	missed:            {counter, "pings_missed_total", "Pings that were not answered in time.", nil},
+	extended:          {counter, "timeouts_extended_total", "Timeouts after which OnTimeout kept the connection.", nil},
+	deferred:          {counter, "timeouts_deferred_total", "Timeouts that came at least a tick late.", nil},
+	panics:            {counter, "callback_panics_total", "Panics in callbacks.", nil},
+	lifetime:          {0, "connection_lifetime_seconds", "How long the connections that have ended were tracked.", nil},
+	idleAtEnd:         {0, "connection_idle_at_end_seconds", "How long before their end the connections had their last activity.", nil},
+	lateness:          {0, "timeout_lateness_seconds", "How long after they were due the timeouts came.", nil},
+	passes:            {0, "pass_duration_seconds", "How long the passes over a shard took.", nil},
+	passTime:          {counter, "pass_seconds_total", "Total time of all passes.", nil},
+	longest:           {gauge, "pass_longest_seconds", "Duration of the longest pass so far.", nil},
+	behind:            {gauge, "backlog_age_seconds", "How long the oldest deferred connection has been waiting.", nil},
+	checks:            {counter, "checks_total", "Checks of a connection because its slot of the wheel came up.", nil},
+	reschedules:       {counter, "early_reschedules_total", "Moves of a connection to an earlier slot, because its deadline was brought forward.", nil},
+	endsLost:          {counter, "end_reports_lost_total", "Ends that were not reported, because Options.OnEnds was too slow.", nil},
+	censusTime:        {gauge, "census_timestamp_seconds", "When the census of this scrape began.", nil},
+	censusTook:        {gauge, "census_duration_seconds", "How long the census of this scrape took.", nil},
+	censusLate:        {counter, "census_late_total", "Scrapes that used an older census or none, because a new one was not finished in time.", nil},
 }
 
 // describe returns the descriptions of all families for the tracker with a name.

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // TestCounts gives each field of Stats another value, and looks for it.
@@ -35,6 +34,7 @@ func TestCounts(t *testing.T) {
 	}))
 	for name, want := range map[string]float64{
 		"connections": float64(st.Live), "connections_tracked_total": float64(st.Tracked), "connections_closed_total": float64(st.Closed),
+		"connections_refused_total": float64(st.Refused),
 		"connections_adopted_total": float64(st.Adopted), "connections_released_total": float64(st.Released),
 		"pings_total": float64(st.Pings), "pings_missed_total": float64(st.Misses),
 		"timeouts_extended_total": float64(st.Extended), "timeouts_deferred_total": float64(st.Deferred),
@@ -42,9 +42,6 @@ func TestCounts(t *testing.T) {
 		"end_reports_lost_total": float64(st.EndsLost), "pass_seconds_total": 1.5, "pass_longest_seconds": 0.25, "backlog_age_seconds": 0.125,
 	} {
 		g.want(t, name, "", want)
-	}
-	for limit, want := range map[string]uint64{"full": st.Refused - st.RefusedKey - st.RefusedRate, "key": st.RefusedKey, "rate": st.RefusedRate} {
-		g.want(t, "connections_refused_total", "limit="+limit, float64(want))
 	}
 	for i, name := range []string{"connection_lifetime_seconds", "connection_idle_at_end_seconds", "timeout_lateness_seconds", "pass_duration_seconds"} {
 		h := g["idlewheel_"+name][""].GetHistogram()
@@ -98,72 +95,34 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestOperations looks at a drain that is under way.
-func TestOperations(t *testing.T) {
+// TestDrain looks at a drain that is under way, and after it was cancelled.
+func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-		all := track(t, tr, 20)
-		busy := phase(t, tr, idle.Policy{Name: "busy", NoInterrupt: true})
-		all[0].Enter(busy)
-		o, err := tr.Drain(idle.Drain{Duration: 10 * time.Second, CloseDelay: time.Second})
+		track(t, tr, 20)
+		gather(t, c).want(t, "draining_connections", "", 0)
+		d, err := tr.Drain(idle.Drain{Duration: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5*time.Second + 5*time.Millisecond)
-		all[1].Stop()
-		time.Sleep(50 * time.Millisecond)
-		p, g := o.Progress(), gather(t, c)
-		if p.Ended == 0 || p.Told == 0 || p.Left == 0 {
-			t.Fatalf("%+v", p)
+		time.Sleep(5 * time.Second)
+		if left := d.Left(); left < 5 || left > 15 {
+			t.Errorf("%d of 20 are left after half of the time", left)
 		}
-		states := map[string]int{"ended": p.Ended, "gone": p.Gone, "told": p.Told, "in_use": p.InUse, "waiting": p.Met - p.Ended - p.Gone - p.Told - p.InUse}
-		for state, n := range states {
-			g.want(t, "operation_connections", "operation=drain,state="+state, float64(n))
-			g.want(t, "operation_connections", "operation=shed,state="+state, 0)
-		}
-		g.want(t, "operations", "operation=drain,state=running", 1)
-		g.want(t, "operations", "operation=drain,state=paused", 0)
-		g.want(t, "operations", "operation=shed,state=running", 0)
-		g.want(t, "operation_expected_seconds", "operation=drain", p.Expected.Seconds())
-		o.Pause()
-		time.Sleep(50 * time.Millisecond)
-		g = gather(t, c)
-		g.want(t, "operations", "operation=drain,state=running", 0)
-		g.want(t, "operations", "operation=drain,state=paused", 1)
-		o.Cancel()
-		<-o.Done()
-		time.Sleep(50 * time.Millisecond)
-		g = gather(t, c)
-		g.want(t, "operations", "operation=drain,state=paused", 0)
-		for state := range states {
-			g.want(t, "operation_connections", "operation=drain,state="+state, 0)
-		}
+		gather(t, c).want(t, "draining_connections", "", float64(d.Left()))
+		d.Cancel()
+		gather(t, c).want(t, "draining_connections", "", 0)
 	})
 }
 
-func TestCapacityAndPressure(t *testing.T) {
+func TestCapacity(t *testing.T) {
 	tr, c := newTracker(t, idle.Policy{IdleTimeout: time.Minute}, nil)
-	if g := gather(t, c); g["idlewheel_connections_max"] != nil || g["idlewheel_pressure_ratio"] != nil {
-		t.Error("there is no capacity, and no pressure, but", g["idlewheel_connections_max"], g["idlewheel_pressure_ratio"])
+	if g := gather(t, c); g["idlewheel_connections_max"] != nil {
+		t.Error("there is no capacity, but", g["idlewheel_connections_max"])
 	}
 	if err := tr.SetCapacity(idle.Capacity{MaxConns: 3, MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := pressure.Follow(tr, pressure.Config{Read: func() (float64, error) { return 0.75, nil }, Policy: idle.Policy{IdleTimeout: time.Second}, Every: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var now *pressure.Follower
-	c = collectorOf(t, tr, &Options{Pressure: func(name string) *pressure.Follower {
-		if name != "test" {
-			t.Errorf("asked for %q", name)
-		}
-		return now
-	}})
-	if g := gather(t, c); g["idlewheel_pressure_ratio"] != nil {
-		t.Error("nothing is followed, but", g["idlewheel_pressure_ratio"])
-	}
-	now = f
 	refused := 0
 	for range 10 {
 		if err := tr.Track(new(idle.Conn), t, hooks); errors.Is(err, idle.ErrFull) {
@@ -175,14 +134,12 @@ func TestCapacityAndPressure(t *testing.T) {
 	}
 	g := gather(t, c)
 	g.want(t, "connections_max", "", 3)
-	g.want(t, "connections_refused_total", "limit=full", float64(refused))
-	g.want(t, "pressure_ratio", "", 0.75)
-	g.want(t, "pressure_read_failures_total", "", 0)
-	if err := tr.SetCapacity(idle.Capacity{PerKey: 3}); err != nil {
+	g.want(t, "connections_refused_total", "", float64(refused))
+	if err := tr.SetCapacity(idle.Capacity{MinIdle: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if g := gather(t, c); g["idlewheel_connections_max"] != nil {
-		t.Error("there is no Most, but", g["idlewheel_connections_max"])
+		t.Error("there is no MaxConns, but", g["idlewheel_connections_max"])
 	}
 }
 

@@ -1,21 +1,16 @@
 // The table of connections.
-import { byId, bytes, cells, chosenPhase, count, duration, fill, make, options, phaseName, phaseOptions, plain, write } from "./text.js";
+import { byId, bytes, cells, count, duration, fill, phaseName, plain, write } from "./text.js";
 
 const size = 20;
-const view = { sort: "idle", phase: null, page: 1 }; // a phase of null is all
-const table = byId("connections"), body = table.tBodies[0];
+const view = { sort: "idle", page: 1 };
+const table = byId("connections");
 let pages = 1;
 
 // parameters returns those of the request for what is shown.
-export function parameters() {
-  const p = { sort: view.sort, page: view.page, size };
-  if (view.phase !== null) p.phase = view.phase;
-  return p;
-}
+export const parameters = () => ({ ...view, size });
 
-// listen calls changed when another part of the list is asked for, and end with the row
-// of a connection whose button was pressed.
-export function listen(changed, end) {
+// listen calls changed when another part of the list is asked for.
+export function listen(changed) {
   const go = page => {
     view.page = Math.min(Math.max(page, 1), Math.max(pages, 1));
     changed();
@@ -24,10 +19,6 @@ export function listen(changed, end) {
   byId("previous").onclick = () => go(view.page - 1);
   byId("following").onclick = () => go(view.page + 1);
   byId("last").onclick = () => go(pages);
-  byId("filter").onchange = e => {
-    view.phase = chosenPhase(e.target.value);
-    go(1);
-  };
   for (const header of table.querySelectorAll("[data-sort]")) {
     header.firstElementChild.onclick = () => {
       view.sort = header.dataset.sort;
@@ -35,22 +26,15 @@ export function listen(changed, end) {
       go(1);
     };
   }
-  body.onclick = e => {
-    const row = e.target.closest("button") && e.target.closest("tr");
-    if (row) end(row.shown);
-  };
   mark();
 }
 
 // reset shows nothing until the first page of another tracker comes.
 export function reset() {
-  fill(body, []);
-  pages = 1;
+  fill(table.tBodies[0], []);
+  pages = view.page = 1;
   write(byId("where"), "-");
-  for (const id of ["held", "list-note"]) write(byId(id), "");
-  view.page = 1;
-  view.phase = null;
-  byId("filter").value = "";
+  write(byId("list-note"), "");
 }
 
 // mark shows by what the table is sorted.
@@ -62,44 +46,25 @@ function mark() {
   }
 }
 
-// phases sets the phases that can be chosen.
-export function phases(list) {
-  options(byId("filter"), phaseOptions(list));
-}
-
-// held reports whether rows must not move, as somebody is about to press a button.
-const held = () => body.matches(":hover") && matchMedia("(hover: hover)").matches && body.querySelector("button") !== null || body.contains(document.activeElement);
-
-// show shows a part of the list. Asked says that somebody has asked for it just now.
-export function show(list, asked) {
-  const steer = list.rows.some(c => c.id); // rows have ids if they can be ended
+// show shows a part of the list.
+export function show(list) {
   pages = list.pages;
-  if (view.page > Math.max(pages, 1)) view.page = Math.max(pages, 1);
+  view.page = Math.min(view.page, Math.max(pages, 1));
   write(byId("where"), `${count(view.page)} of ${count(Math.max(pages, 1))}`);
   for (const id of ["first", "previous"]) byId(id).setAttribute("aria-disabled", view.page <= 1);
   for (const id of ["following", "last"]) byId(id).setAttribute("aria-disabled", view.page >= pages);
-  const hold = held() && !asked;
-  write(byId("held"), hold ? "held still while you point at it" : "");
-  table.classList.toggle("steered", steer);
-  if (hold) return;
-  fill(body, list.rows, cells("label", "minor", "number", "number", "number", "minor", "number minor", "number minor", "act"), (row, c) => {
-    row.shown = { ...c, tracker: list.tracker };
-    const [label, phase, idle, age, ends, next, misses, unsent, act] = row.children;
-    write(label, plain(c.label) || "(no label)");
+  fill(table.tBodies[0], list.rows, cells("label", "minor", "number", "number", "number", "minor", "number minor"), (tr, row) => {
+    const [label, phase, idle, age, ends, by, unsent] = tr.children;
+    write(label, plain(row.label) || "(no label)");
     label.title = label.textContent;
-    write(phase, phaseName(c.phase) + (c.busy ? ", busy" : ""));
-    write(idle, duration(c.idle));
-    write(age, duration(c.age));
-    write(ends, c.ends_by === "none" ? "-" : c.ends_in <= 0 ? "now" : duration(c.ends_in));
-    ends.title = c.ends_by === "none" ? "no limit ends it" : "by " + c.ends_by;
-    write(next, c.next ? `${c.next} (${c.next_by})` : "");
-    write(misses, c.misses);
-    write(unsent, c.unsent ? bytes(c.unsent) : "");
-    if (steer && !act.firstChild) act.append(make("button", "quiet", "End…"));
-    if (steer) act.firstChild.setAttribute("aria-label", "End " + label.textContent);
+    write(phase, phaseName(row.phase) + (row.busy ? ", busy" : ""));
+    write(idle, duration(row.idle));
+    write(age, duration(row.age));
+    write(ends, !row.ends_by ? "-" : row.ends_in <= 0 ? "now" : duration(row.ends_in));
+    write(by, row.ends_by);
+    write(unsent, row.unsent ? bytes(row.unsent) : "");
   });
-  const left = Math.min(size, list.total - (list.page - 1) * size) - list.rows.length;
-  write(byId("list-note"), list.total === 0 ? "No connection." : left > 0 && list.rows.length < size ? `${count(left)} of this page have ended since.` : "");
+  write(byId("list-note"), list.live === 0 ? "No connection." : list.live > list.listed ? `The first ${count(list.listed)} of ${count(list.live)} are listed.` : "");
 }
 
 // trouble shows why there is no list.

@@ -37,27 +37,28 @@ const shortest = 0.007;
 export function histogram(element, buckets, name) {
   const bars = [];
   let below = 0;
-  for (const b of buckets) {
-    if (b.upto !== null && b.upto < shortest) below += b.count;
-    else bars.push({ ...b });
+  for (const bucket of buckets) {
+    if (bucket.upto !== null && bucket.upto < shortest) below += bucket.count;
+    else bars.push({ ...bucket });
   }
   if (below) {
     if (!bars.length || bars[0].upto > 2 * shortest) bars.unshift({ upto: shortest, count: below });
     else bars[0].count += below;
   }
-  const most = Math.max(1, ...bars.map(b => b.count));
+  const most = Math.max(1, ...bars.map(bucket => bucket.count));
   const step = Math.ceil(bars.length / 8);
   fill(element, bars, () => {
     const bar = make("div", "bucket");
     bar.append(make("span", "amount"), make("span", "column"), make("span", "bound"));
     return bar;
-  }, (bar, b, i) => {
+  }, (bar, bucket, i) => {
     const [amount, column, label] = bar.children;
-    write(amount, b.count && (b.count === most) ? count(b.count) : "");
-    column.style.height = b.count ? `max(2px, ${(100 * b.count / most).toFixed(1)}%)` : "0";
-    write(label, (bars.length - 1 - i) % step === 0 ? (b.upto === null ? "more" : bound(b.upto)) : "");
-    bar.title = `${count(b.count)} ${b.upto === null ? "longer" : "up to " + bound(b.upto)}`;
+    write(amount, bucket.count && bucket.count === most ? count(bucket.count) : "");
+    column.style.height = bucket.count ? `max(2px, ${(100 * bucket.count / most).toFixed(1)}%)` : "0";
+    write(label, (bars.length - 1 - i) % step === 0 ? (bucket.upto === null ? "more" : bound(bucket.upto)) : "");
+    bar.title = describe(bucket);
   });
-  const filled = bars.filter(b => b.count).map(b => `${count(b.count)} ${b.upto === null ? "longer" : "up to " + bound(b.upto)}`);
-  element.setAttribute("aria-label", `${name}: ${filled.join(", ") || "no connections"}`);
+  element.setAttribute("aria-label", `${name}: ${bars.filter(bucket => bucket.count).map(describe).join(", ") || "no connections"}`);
 }
+
+const describe = bucket => `${count(bucket.count)} ${bucket.upto === null ? "longer" : "up to " + bound(bucket.upto)}`;

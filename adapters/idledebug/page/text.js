@@ -98,10 +98,3 @@ export function options(select, choices) {
   }));
   if (choices.some(([value]) => value === chosen)) select.value = chosen;
 }
-
-// phaseOptions returns the options of a select of phases. A name may be any text, also an
-// empty one, so the value of all phases is no name's.
-export const phaseOptions = phases => [["", "all"], ...phases.map(p => ["=" + p.name, phaseName(p.name)])];
-
-// chosenPhase returns the name that a value of phaseOptions stands for, or null for all.
-export const chosenPhase = value => value === "" ? null : value.slice(1);

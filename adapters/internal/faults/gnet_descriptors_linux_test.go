@@ -17,7 +17,7 @@ func init() { children["bounded"] = serveBounded }
 
 const (
 	boundedDescriptors = 500
-	boundedConns       = 400
+	boundedConns       = 450
 	boundedLoops       = 2
 )
 

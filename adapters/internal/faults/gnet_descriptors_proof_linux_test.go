@@ -10,9 +10,9 @@ import (
 )
 
 // TestBoundedGnet: gnet with WithReusePort doesn't run out of descriptors, although there are five
-// times as many clients, who all come back at once. A loop has at most one connection above
-// MaxConns, and evictions under way for a tenth of its connections and 16: 400 + 40 + 2 * 17
-// of 500. Without WithReusePort another goroutine accepts, ahead of the loops, and no bound is
+// times as many clients, who all come back at once. There are at most 16 and 1 % more connections
+// than MaxConns, and each loop has one that it is opening or closing: 450 + 4 + 16 + 2 of 500.
+// Without WithReusePort another goroutine accepts, ahead of the loops, and no bound is
 // low enough.
 func TestBoundedGnet(t *testing.T) {
 	long(t)

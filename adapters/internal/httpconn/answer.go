@@ -36,7 +36,7 @@ func (c *Conn) onEnd(err *idle.TimeoutError) {
 	if end := c.listener.now.Load().timeouts.OnEnd; end != nil {
 		defer end(c, err)
 	}
-	if err.Limit > 0 { // not for an operation
+	if err.Limit > 0 { // no drain, no eviction, no End
 		c.listener.counts.add(err, 1)
 	}
 	if c.state.Load()&^flags == hijacked {
@@ -118,7 +118,7 @@ func (c *Conn) claim(err *idle.TimeoutError) (status int) {
 
 // statusOf returns the status with which to answer a request that has timed out in the
 // given state. It returns 0 if there is no request, if the response has begun, if the server may
-// hold back earlier responses, or if an operation has ended the connection: a 408 would invite the
+// hold back earlier responses, or if no limit has ended the connection: a 408 would invite the
 // client to repeat a request that its handler may have.
 func statusOf(state uint32, err *idle.TimeoutError) int {
 	state &^= limited | interim

@@ -171,9 +171,9 @@ func TestPipelinedTimeoutLetsTheServerWrite(t *testing.T) {
 	}
 }
 
-// TestOperationDoesNotAnswer: a drain that doesn't wait any longer ends a request without an answer.
+// TestDrainDoesNotAnswer: a drain that doesn't wait any longer ends a request without an answer.
 // The handler may have the request, because fasthttp doesn't report when it has read the body.
-func TestOperationDoesNotAnswer(t *testing.T) {
+func TestDrainDoesNotAnswer(t *testing.T) {
 	for name, rest := range map[string]string{"in the body": "", "in the handler": "def"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, unlimited(), func(t *testing.T, l *Listener, c *Conn, w *wire) {

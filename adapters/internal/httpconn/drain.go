@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 	"weak"
 
-	"github.com/idlewheel/idlewheel/adapters/internal/drains"
 	"github.com/idlewheel/idlewheel/idle"
 )
 
@@ -80,7 +78,6 @@ func (c *Conn) awaitRequest(begun chan struct{}) {
 
 // firstRequest records that the first request of c has arrived.
 func (c *Conn) firstRequest() {
-	c.Established()
 	c.served.Store(true) // before the load, because onDrain stores before it loads
 	if !c.listener.drain.some.Load() {
 		return
@@ -93,7 +90,7 @@ func (c *Conn) firstRequest() {
 // IsDraining reports whether all clients should leave: from LameDuck or Shutdown on, and during a
 // Drain of the tracker.
 func (l *Listener) IsDraining() bool {
-	return l.drain.lame.Load() || l.drain.stopping.Load() || slices.ContainsFunc(l.tracker.Operations(), func(o *idle.Operation) bool { return o.Reason() == idle.ReasonDrain })
+	return l.drain.lame.Load() || l.drain.stopping.Load() || l.tracker.Draining() != nil
 }
 
 // AsksToClose reports whether connections of l have been asked to finish, or will be.
@@ -311,7 +308,7 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 			d.CloseDelay = min(d.CloseDelay, d.ForceAfter)
 		}
 	}
-	var begun []*idle.Operation
+	begun := map[*Listener]*idle.Draining{}
 	for _, l := range all {
 		if !l.drain.shutting.CompareAndSwap(false, true) {
 			return fmt.Errorf("%s: Shutdown: another one is under way", pkg)
@@ -319,12 +316,12 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		defer l.drain.shutting.Store(false)
 	}
 	for _, l := range all {
-		switch o, err := drains.TakeOver(l.tracker, d); {
+		switch own, err := l.tracker.Drain(d); {
 		case err == nil:
-			begun = append(begun, o)
+			begun[l] = own
 		case !errors.Is(err, idle.ErrClosed): // a closed tracker has no connections
-			for _, o := range begun {
-				drains.GiveUp(o)
+			for _, own := range begun {
+				own.Cancel()
 			}
 			return fmt.Errorf("%s: Shutdown: %w", pkg, err)
 		}
@@ -335,12 +332,8 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		l.ln.Close()
 		defer l.drain.mayFail()
 	}
-	for _, o := range begun {
-		select {
-		case <-o.Done():
-		case <-ctx.Done():
-			drains.GiveUp(o)
-		}
+	for l, own := range begun {
+		l.awaitDrain(ctx, own)
 	}
 	if ctx.Err() == nil {
 		for _, l := range all {
@@ -348,6 +341,19 @@ func Shutdown[L Outer](ctx context.Context, pkg string, d idle.Drain, listeners 
 		}
 	}
 	return shutServers(ctx, all)
+}
+
+// awaitDrain waits for the end of own, and of any drain that somebody lets take its place. If ctx is
+// done first, it cancels own.
+func (l *Listener) awaitDrain(ctx context.Context, own *idle.Draining) {
+	for d := own; d != nil; d = l.tracker.Draining() {
+		select {
+		case <-d.Done():
+		case <-ctx.Done():
+			own.Cancel()
+			return
+		}
+	}
 }
 
 // shutServers shuts down the servers of the listeners, each of them once.

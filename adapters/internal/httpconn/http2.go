@@ -3,11 +3,9 @@ package httpconn
 import (
 	"crypto/tls"
 	"net"
-	"sync"
 
 	"github.com/idlewheel/idlewheel/adapters/internal/http2conn"
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/idle/pressure"
 )
 
 // streams tracks the streams of those HTTP/2 connections whose frames are read.
@@ -17,9 +15,6 @@ type streams struct {
 	tracker *idle.Tracker // nil without HTTP/2
 	phase   *idle.Phase   // of a stream; nil like tracker
 	window  *idle.Phase   // of all streams of a connection, while its window is used up
-
-	mu       sync.Mutex
-	follower *pressure.Follower // of the listener's connections; nil if there has been none
 }
 
 // init makes the tracker of streams under a policy. The options are those of the
@@ -61,39 +56,6 @@ func StreamTracker(l *Listener) *idle.Tracker { return l.streams.tracker }
 func ofWindow(p idle.Policy) idle.Policy {
 	p.PhaseTimeout = 0
 	return p
-}
-
-// follow makes streams follow the same pressure as f. full is their policy at full pressure.
-func (s *streams) follow(f *pressure.Follower, full idle.Policy) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.follower = f
-	if s.tracker == nil || !full.SetsLimit() {
-		return nil
-	}
-	if err := f.Add(s.tracker, s.phase, full); err != nil {
-		return err
-	}
-	ofAll := ofWindow(full)
-	if !ofAll.SetsLimit() {
-		return nil
-	}
-	return f.Add(s.tracker, s.window, ofAll)
-}
-
-// follows reports whether there is a Follower that has not stopped.
-func (s *streams) follows() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.follower == nil {
-		return false
-	}
-	select {
-	case <-s.follower.Done():
-		return false
-	default:
-		return true
-	}
 }
 
 // replace replaces the policy of streams.
@@ -159,8 +121,7 @@ func (h framesHost) Track(c *idle.Conn, owner any, all bool) error {
 	return h.c.listener.trackStream(c, owner, all)
 }
 
-// LimitsStreams implements http2conn.Host. Like HandlerTimeout, StreamTotal may be set under
-// pressure only.
+// LimitsStreams implements http2conn.Host.
 func (h framesHost) LimitsStreams() bool {
 	return h.c.listener.streams.phase.Policy().PhaseTimeout > 0
 }

@@ -226,7 +226,6 @@ func assignLimits(t *httplimits.Timeouts) (all [numPhases]idle.Policy, settingOf
 	for p := range numPhases {
 		all[p].Name = cmp.Or(all[p].Name, p.String())
 	}
-	all[Handshake].Handshake = true
 	for _, p := range []Phase{Header, Request, body, Streams, resetPending} {
 		all[p].NoInterrupt = true
 	}

@@ -150,7 +150,7 @@ const defaultTick = 10 * time.Millisecond
 // anything else. Its own policy never applies, but a tracker must have a limit.
 func newTracker(opts idle.Options) (*idle.Tracker, error) {
 	opts.PhasesOnly = true
-	return idle.New(idle.Policy{IdleTimeout: time.Hour, Handshake: true}, &opts)
+	return idle.New(idle.Policy{IdleTimeout: time.Hour}, &opts)
 }
 
 // IsServed reports whether a server has begun to accept from l and l is not closed.

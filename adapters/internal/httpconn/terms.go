@@ -101,8 +101,7 @@ func (l *Listener) setTimeouts(t httplimits.Timeouts) error {
 	return nil
 }
 
-// replace replaces the policy of a phase, even with an equal one, so that a [pressure.Follower]
-// knows that this is the policy at rest. It fails only if the tracker is closed.
+// replace replaces the policy of a phase. It fails only if the tracker is closed.
 func (l *Listener) replace(phase *idle.Phase, policy idle.Policy) error {
 	if err := phase.SetPolicy(policy); err != nil {
 		return fmt.Errorf("SetTimeouts: the timeouts have ended: %w", err)
@@ -134,6 +133,5 @@ func (l *Listener) checkIdle(o *idle.Options) error {
 	return nil
 }
 
-// LimitsHandlers reports whether l has a HandlerTimeout at present. It may have one under
-// pressure only.
+// LimitsHandlers reports whether l has a HandlerTimeout at present.
 func LimitsHandlers(l *Listener) bool { return l.phases[Request].Policy().PhaseTimeout > 0 }

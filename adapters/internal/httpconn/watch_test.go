@@ -99,7 +99,6 @@ func TestWatchedIsForgotten(t *testing.T) {
 // TestWatchKeepsItsPlace has another connection take the place of a hijacked one. That is
 // admitted already, so Watch tracks it in any case.
 func TestWatchKeepsItsPlace(t *testing.T) {
-	one := idle.Capacity{PerKey: 1, Key: func(any) string { return "the same" }}
 	for name, again := range map[string]func(*Listener, *Conn) error{
 		"Watch": func(l *Listener, c *Conn) error {
 			return Watch("httpconn", c, idle.Policy{IdleTimeout: time.Minute}, httplimits.Callbacks{})
@@ -108,7 +107,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, c, w := accepted(t, unlimited())
 			defer l.Close()
-			if err := l.Tracker().SetCapacity(one); err != nil {
+			if err := l.Tracker().SetCapacity(idle.Capacity{MaxConns: 1}); err != nil {
 				t.Fatal(err)
 			}
 			c.Hijack()
@@ -409,6 +408,52 @@ func TestShutdownTakesOver(t *testing.T) {
 	})
 }
 
+// TestShutdownIsTakenOver has somebody begin another drain during a Shutdown. That waits for it. If it is
+// given up meanwhile, the other drain goes on.
+func TestShutdownIsTakenOver(t *testing.T) {
+	for name, givesUp := range map[string]bool{"waits": false, "is given up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, c, _ := accepted(t, unlimited())
+				SetServer(l, l, func(ctx context.Context) error { return ctx.Err() })
+				c.Hijack()
+				if err := Watch("httpconn", c, idle.Policy{IdleTimeout: 2 * time.Hour}, httplimits.Callbacks{}); err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					c.Read(make([]byte, 1)) // or it's busy
+					c.Close()
+				}()
+				time.AfterFunc(time.Second, func() {
+					if _, err := l.tracker.Drain(idle.Drain{CloseDelay: time.Minute}); err != nil {
+						t.Error(err)
+					}
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if givesUp {
+					time.AfterFunc(2*time.Second, cancel)
+				}
+				begun := time.Now()
+				if err := Shutdown(ctx, "httpconn", idle.Drain{CloseDelay: 10 * time.Second}, []*outer{{l}}); err != nil != givesUp {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took > 2*time.Minute || took < time.Minute != givesUp {
+					t.Errorf("it took %v", took)
+				}
+				if goesOn := l.tracker.Draining() != nil; goesOn != givesUp {
+					t.Errorf("the other drain goes on: %v", goesOn)
+				}
+				time.Sleep(2 * time.Minute)
+				if n := l.Stats().Drained; n != 1 {
+					t.Errorf("%d were drained", n)
+				}
+				l.Close()
+			})
+		})
+	}
+}
+
 // TestShutdownThatFails has a Shutdown fail, and then a hijacked connection tracked again. A later
 // Shutdown closes it only if its own drain hasn't met it: somebody cancels that, so the connection
 // stays open.
@@ -439,11 +484,7 @@ func TestShutdownThatFails(t *testing.T) {
 				}
 				l.drain.remember(c) // as a Watch without limits does
 				watch(2 * time.Hour)
-				time.AfterFunc(time.Second, func() {
-					for _, o := range l.tracker.Operations() {
-						o.Cancel()
-					}
-				})
+				time.AfterFunc(time.Second, func() { l.tracker.Draining().Cancel() })
 				if err := Shutdown(t.Context(), "httpconn", idle.Drain{CloseDelay: time.Minute}, all); err != nil {
 					t.Error(err)
 				}

@@ -298,7 +298,7 @@ var ofDrain = []promise{
 	// may get a 503 first.
 	{"CapacityRefuses", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
-		if err := s.Tracker().SetCapacity(idle.Capacity{PerKey: 1}); err != nil {
+		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 1, MinIdle: Patience}); err != nil {
 			t.Fatal(err)
 		}
 		first := s.Dial()
@@ -326,16 +326,6 @@ var ofDrain = []promise{
 		}
 	}},
 
-	// Handshakes counts only connections that haven't sent a request yet.
-	{"HandshakesAtOnce", usual, func(t *testing.T, u under) {
-		for name, most := range map[string]idle.Capacity{"in all": {Handshakes: 2}, "by address": {HandshakesPerKey: 2}} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				handshakesAtOnce(t, u, most)
-			})
-		}
-	}},
-
 	// A client that hasn't sent its PROXY header, so that its address isn't known yet, doesn't
 	// delay others.
 	{"AddressThatComesLate", usual, func(t *testing.T, u under) {
@@ -345,9 +335,7 @@ var ofDrain = []promise{
 		})
 		comes := sync.OnceFunc(func() { close(header) })
 		t.Cleanup(comes)
-		few := idle.Quota{PerSecond: 100}
-		err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 100, PerKey: 100, New: few, NewPerKey: few, Handshakes: 100, HandshakesPerKey: 100})
-		if err != nil {
+		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 100}); err != nil {
 			t.Fatal(err)
 		}
 		s.Tracker().RecentEnds() // from now on, ends have labels
@@ -357,11 +345,7 @@ var ofDrain = []promise{
 			c.Get("/")
 			c.Close()
 		}
-		census, err := s.Tracker().Census(t.Context(), idle.Query{Sort: idle.Oldest})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := census.Page(t.Context(), 0, 10); err != nil { // with labels
+		if err := s.Tracker().Visit(t.Context(), func(i idle.Info) { i.Label() }); err != nil {
 			t.Error(err)
 		}
 		comes()
@@ -386,16 +370,16 @@ var ofDrain = []promise{
 		<-begun
 		idler := s.Dial()
 		idler.Get("/")
-		Eventually(t, "both are idle for longer than the grace, as the tracker reckons", func() bool {
-			probe, err := s.Tracker().Shed(idle.Shed{Idle: time.Second, Rate: 1e-9})
-			if err != nil {
+		Eventually(t, "both are idle for longer than MinIdle, as the tracker reckons", func() bool {
+			n := 0
+			if err := s.Tracker().Visit(t.Context(), func(i idle.Info) {
+				if i.Idle >= time.Second {
+					n++
+				}
+			}); err != nil {
 				t.Fatal(err)
 			}
-			defer probe.Cancel()
-			for probe.Progress().Met == 0 && !probe.Progress().Finished {
-				time.Sleep(ms)
-			}
-			return probe.Progress().Met == 2
+			return n == 2
 		})
 		if err := s.Tracker().SetCapacity(idle.Capacity{MaxConns: 2, MinIdle: 100 * ms}); err != nil {
 			t.Fatal(err)

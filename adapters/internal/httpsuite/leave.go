@@ -53,30 +53,23 @@ var ofLeaving = []promise{
 		unused.Close()
 	}},
 
-	// During a Shed IsDraining is false, because the server stays. During a Drain it's true.
-	{"ShedIsNoDrain", usual, func(t *testing.T, u under) {
+	// During a Drain of the tracker IsDraining is true. When that is cancelled, the server stays.
+	{"IsDrainingDuringDrain", usual, func(t *testing.T, u under) {
 		s := u.start(t, All(Patience), echo)
-		c, other := s.Dial(), s.Dial()
+		c := s.Dial()
 		c.Get("/")
-		other.Get("/")
-		shed, err := s.Tracker().Shed(idle.Shed{Max: 1, CloseDelay: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		Eventually(t, "one is told", func() bool { return s.Setup.Told() == 1 })
-		if s.Setup.IsDraining() {
-			t.Error("a Shed of one connection counts as a drain")
-		}
-		shed.Cancel()
-		drain, err := s.Tracker().Drain(idle.Drain{Duration: time.Hour})
+		drain, err := s.Tracker().Drain(idle.Drain{CloseDelay: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !s.Setup.IsDraining() {
 			t.Error("a Drain does not count as one")
 		}
+		Eventually(t, "the client is to be told", func() bool { return s.Setup.Told() == 1 })
 		drain.Cancel()
-		Eventually(t, "the drain is over", func() bool { return !s.Setup.IsDraining() })
+		if s.Setup.IsDraining() {
+			t.Error("a Drain that was cancelled counts as one")
+		}
 	}},
 
 	// In HTTP/2, a client that uses its connection gets a GOAWAY, and opens another one.

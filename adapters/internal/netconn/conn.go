@@ -57,8 +57,6 @@ const (
 	newAccount               // see RestartWriteRate
 	beats                    // reads and writes don't count as use; see CountAsBeats
 	retracked                // extra.track has replaced track; see Track
-	uncounted                // not a plain socket, and maybe not counted by its address yet; see address
-	turnedAway               // there is no room for it, as its address has shown
 	farewell                 // the first write that has to wait gets a deadline; see Farewell
 	writesOn                 // Expire ends reads only; see LetWrite
 
@@ -178,9 +176,6 @@ func (c *Conn) received(n, count int, err error) (deliver bool) {
 	track.PauseRead()
 	if m&readSuspended != 0 {
 		c.flags.And(^uint32(readSuspended))
-	}
-	if n > 0 && m&uncounted != 0 && !c.mayStay() {
-		return false
 	}
 	return track.Deliver()
 }
@@ -391,9 +386,6 @@ func (c *Conn) Enter(p *idle.Phase) {
 	c.prepare(p.Policy())
 	c.trackedBy(c.flags.Load()).Enter(p)
 }
-
-// Established ends the handshake, as [idle.Conn.Established] does.
-func (c *Conn) Established() { c.trackedBy(c.flags.Load()).Established() }
 
 // ReadAhead says whether the server now reads only to notice input, or its end, as early as
 // possible. Then the peer can't be late, so ReadTimeout and MinReadRate don't count, even for a

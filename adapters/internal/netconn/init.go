@@ -59,17 +59,10 @@ func (c *Conn) Init(nc net.Conn, t *idle.Tracker, owner any, s *Setup) error {
 		c.flags.Or(smallSteps)
 	}
 	if !isSocket(nc) {
-		c.extra.Store(&extra{address: newAddress()})
-		c.flags.Or(uncounted)
+		c.extra.Store(&extra{address: &address{known: make(chan struct{})}})
 	}
 	if err := t.Track(&c.track, owner, &s.Hooks); err != nil {
 		return err
-	}
-	if c.flags.Load()&expired != 0 { // Capacity.Key has closed it, when Stop had no effect yet
-		c.track.Stop()
-	}
-	if a := c.address(); a != nil && a.isKnown() { // Rekey may have had no effect yet
-		c.rekey()
 	}
 	c.track.PauseRead() // no Read is waiting yet
 	c.prepare(t.Policy())

@@ -80,9 +80,6 @@ func (c *Conn) adopt(t *idle.Tracker, owner any, again bool) error {
 	c.flags.Or(retracked)
 	c.prepare(t.Policy())
 	c.adoptWaits(track)
-	if c.address() != nil {
-		c.rekey() // learn may have called Rekey of the predecessor
-	}
 	// Track and a concurrent Close see each other:
 	//
 	//    Track:  replace extra, then load flags

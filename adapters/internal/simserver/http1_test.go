@@ -131,22 +131,11 @@ func startNetHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Server
 		return Server{}, err
 	}
 	accepts := w.mayProbe(l)
-	return behind(l, Server{
+	return Server{
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
-	})
-}
-
-// An adapter is the listener of one of the HTTP adapters.
-type adapter interface {
-	Stats() httplimits.Stats
-	Tracker() *idle.Tracker
-}
-
-// behind adds the functions of l to a server that accepts from it, and sets a limit by key.
-func behind(l adapter, s Server) (Server, error) {
-	s.Stats = l.Stats
-	return s, l.Tracker().SetCapacity(idle.Capacity{PerKey: 10})
+		Stats:    l.Stats,
+	}, nil
 }
 
 func (w *World) serveNetHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -212,11 +201,12 @@ func startFastHTTP(w *World, ln net.Listener, limits httplimits.Timeouts) (Serve
 		return Server{}, err
 	}
 	accepts := w.mayProbe(l)
-	return behind(l, Server{
+	return Server{
 		Serve:    func() error { return server.Serve(accepts) },
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlefasthttp.Shutdown(ctx, d, l) },
 		Rest:     11 * time.Second, // fasthttp's pool of workers
-	})
+		Stats:    l.Stats,
+	}, nil
 }
 
 func (w *World) serveFastHTTP(ctx *fasthttp.RequestCtx) {

@@ -58,10 +58,11 @@ func startHTTP2(w *World, ln net.Listener, limits httplimits.Timeouts, secure bo
 		server.TLSConfig = httpsuite.ServerTLS()
 		serve = func() error { return server.ServeTLS(l, "", "") }
 	}
-	return behind(l, Server{
+	return Server{
 		Serve:    serve,
 		Shutdown: func(ctx context.Context, d idle.Drain) error { return idlehttp.Shutdown(ctx, d, l) },
-	})
+		Stats:    l.Stats,
+	}, nil
 }
 
 // A talker is an HTTP/2 client. A goroutine reads its frames.

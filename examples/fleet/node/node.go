@@ -96,14 +96,15 @@ func Run(c Config) (err error) {
 // drain sends all clients to other nodes, the most idle first, at an even rate. Each has a few seconds
 // to connect there. A Drain includes newcomers, so there must be none.
 func (n *node) drain() error {
-	over := n.config.Over
-	o, err := n.gateway.tracker.Drain(idle.Drain{Duration: over, CloseDelay: 5 * time.Second, ForceAfter: over + 20*time.Second})
+	over, t := n.config.Over, n.gateway.tracker
+	before := t.Stats()
+	d, err := t.Drain(idle.Drain{Duration: over, CloseDelay: 5 * time.Second, ForceAfter: over + 20*time.Second})
 	if err != nil {
 		return err
 	}
-	<-o.Done()
-	p := o.Progress()
-	log.Printf("%s: drained: %d clients have left, %d were ended", n.config.Name, p.Gone, p.Ended)
+	<-d.Done()
+	after := t.Stats()
+	log.Printf("%s: drained: %d clients have left, %d were ended", n.config.Name, after.Closed-before.Closed, after.Drained-before.Drained)
 	return nil
 }
 

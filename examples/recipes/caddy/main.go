@@ -1,5 +1,5 @@
 // Command caddy is Caddy with a listener wrapper that adds the limits which Caddy doesn't have:
-// for clients that don't read, and for the number of connections of one address.
+// for clients that don't read, and for the number of connections, in all and of one address.
 //
 //	go -C examples/recipes run ./caddy
 //
@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp" // the app http
 
+	"github.com/idlewheel/idlewheel/adapters/admit"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -45,6 +46,7 @@ type Wrapper struct {
 
 	policy  idle.Policy
 	tracker *idle.Tracker // of all listeners of a server
+	gate    *admit.Gate   // of these too
 }
 
 func (*Wrapper) CaddyModule() caddy.ModuleInfo {
@@ -54,15 +56,19 @@ func (*Wrapper) CaddyModule() caddy.ModuleInfo {
 // Provision checks the configuration.
 func (w *Wrapper) Provision(caddy.Context) error {
 	w.policy = idle.Policy{IdleTimeout: time.Duration(w.IdleTimeout), WriteTimeout: time.Duration(w.WriteTimeout)}
+	gate, err := admit.New(admit.Limits{PerKey: w.PerKey})
+	if err != nil {
+		return err
+	}
 	tracker, err := idle.New(w.policy, nil)
 	if err != nil {
 		return err
 	}
-	if err := tracker.SetCapacity(idle.Capacity{MaxConns: w.MaxConns, PerKey: w.PerKey}); err != nil {
+	if err := tracker.SetCapacity(idle.Capacity{MaxConns: w.MaxConns}); err != nil {
 		tracker.Close()
 		return err
 	}
-	w.tracker = tracker
+	w.gate, w.tracker = gate, tracker
 	return nil
 }
 
@@ -76,7 +82,7 @@ func (w *Wrapper) Cleanup() error {
 }
 
 func (w *Wrapper) WrapListener(ln net.Listener) net.Listener {
-	wrapped, err := idlenet.Wrap(ln, w.policy, &idlenet.Options{Tracker: w.tracker})
+	wrapped, err := idlenet.Wrap(w.gate.Listener(ln), w.policy, &idlenet.Options{Tracker: w.tracker})
 	if err != nil {
 		log.Panic(err) // Provision has checked the policy
 	}

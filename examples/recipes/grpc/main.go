@@ -10,7 +10,8 @@
 //	a client that has vanished                 pings of grpc-go: after 1 min, closed after 20 s more
 //	a connection without calls                 MaxConnectionIdle, 5 min
 //	an old connection                          MaxConnectionAge, 30 min, and 1 min for its calls
-//	many connections, or many of one address   Capacity of idlenet
+//	many connections                           Capacity of idlenet
+//	many connections of one address            PerKey of package admit
 //	nothing in either direction                IdleTimeout of idlenet, if all of these fail
 //
 // This doesn't: idlenet knows no calls. A call that stalls, or whose messages trickle, isn't limited
@@ -38,6 +39,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/tap"
 
+	"github.com/idlewheel/idlewheel/adapters/admit"
 	"github.com/idlewheel/idlewheel/adapters/idlenet"
 	"github.com/idlewheel/idlewheel/idle"
 )
@@ -54,13 +56,17 @@ func main() {
 // serve serves the health service. TLS would be an option of the server, grpc.Creds: it goes on top
 // of idlenet's connections.
 func serve(ln net.Listener) error {
-	// IdleTimeout is longer than keepalive needs to find that a client has vanished, so that
-	// pings keep a silent stream alive.
-	l, err := idlenet.Wrap(ln, idle.Policy{IdleTimeout: 2 * time.Minute, WriteTimeout: 20 * time.Second}, nil)
+	gate, err := admit.New(admit.Limits{PerKey: 100})
 	if err != nil {
 		return err
 	}
-	if err := l.Tracker().SetCapacity(idle.Capacity{MaxConns: 10_000, PerKey: 100}); err != nil {
+	// IdleTimeout is longer than keepalive needs to find that a client has vanished, so that
+	// pings keep a silent stream alive.
+	l, err := idlenet.Wrap(gate.Listener(ln), idle.Policy{IdleTimeout: 2 * time.Minute, WriteTimeout: 20 * time.Second}, nil)
+	if err != nil {
+		return err
+	}
+	if err := l.Tracker().SetCapacity(idle.Capacity{MaxConns: 10_000}); err != nil {
 		return err
 	}
 	server := grpc.NewServer(

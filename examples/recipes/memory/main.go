@@ -1,4 +1,5 @@
-// Command memory is an echo server that closes idle clients sooner while memory runs out.
+// Command memory is an echo server that closes idle clients sooner while memory runs out, and sheds
+// some if that isn't enough.
 //
 //	GOMEMLIMIT=100MiB go -C examples/recipes run ./memory
 //	nc 127.0.0.1 8080
@@ -6,6 +7,8 @@
 // Clients may be idle for ten minutes. While more than 85 % of GOMEMLIMIT is in use, they may be
 // idle for ten seconds, also those that are connected already. They get their ten minutes back
 // below 75 %. The gap keeps a reading near one threshold from switching the limits all the time.
+// While more than 95 % is in use, a tenth of the clients that have been idle for a second are ended
+// each second. Your server may choose by something else, such as the phase or the age.
 //
 // To read a container's memory instead, divide memory.current by memory.max, two files in
 // /sys/fs/cgroup. That includes buffers of the kernel and memory that isn't Go's, but also cached
@@ -15,10 +18,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log"
 	"math"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"runtime/metrics"
@@ -29,8 +34,9 @@ import (
 )
 
 const (
-	high = 0.85 // the share of memory in use at which the limits get tight
-	low  = 0.75 // and the share below which they are normal again
+	high    = 0.85 // the share of memory in use at which the limits get tight
+	low     = 0.75 // and the share below which they are normal again
+	highest = 0.95 // the share at which clients are shed
 )
 
 func main() {
@@ -48,7 +54,7 @@ func main() {
 }
 
 // follow reads every second which share of the memory is in use, and sets the policy of t for that,
-// until a reading fails. Nothing else may set the policy meanwhile.
+// until a reading fails. It sheds clients if that isn't enough. Nothing else may set the policy meanwhile.
 func follow(t *idle.Tracker, used func() (float64, error)) error {
 	normal := t.Policy()
 	tight := normal
@@ -69,7 +75,26 @@ func follow(t *idle.Tracker, used func() (float64, error)) error {
 			log.Printf("%.0f %% of the memory is in use: clients may be idle for %v", 100*share, policy.IdleTimeout)
 			isTight = should
 		}
+		if share > highest {
+			n, err := shed(t, time.Second, 0.1)
+			log.Printf("%.0f %% of the memory is in use: %d idle clients are shed", 100*share, n)
+			if err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// shed ends a share of the clients that have been idle for a time, but none that's used meanwhile. It
+// returns how many are about to end.
+func shed(t *idle.Tracker, idleFor time.Duration, share float64) (n int, err error) {
+	err = t.Visit(context.Background(), func(i idle.Info) {
+		if i.Idle >= idleFor && !i.Busy && rand.Float64() < share {
+			i.EndIfIdle("memory")
+			n++
+		}
+	})
+	return n, err
 }
 
 // heap returns the share of GOMEMLIMIT that the last garbage collection found in use. The size of

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -63,6 +64,52 @@ func TestLimits(t *testing.T) {
 		percent.Store(-1)
 		if err := <-stopped; err != broken {
 			t.Error("follow:", err)
+		}
+	})
+}
+
+// TestShed: of clients that are idle, some are ended, and of those that aren't, none.
+func TestShed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipes := idletest.NewListener()
+		l, err := idlenet.Wrap(pipes, idle.Policy{IdleTimeout: 10 * time.Minute}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go serve(l)
+		const clients = 200
+		var busy sync.WaitGroup
+		defer busy.Wait()
+		for i := range clients {
+			conn, err := pipes.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if i%2 == 0 {
+				busy.Go(func() {
+					for b := []byte("x"); ; time.Sleep(500 * time.Millisecond) {
+						if _, err := conn.Write(b); err != nil {
+							return
+						}
+						io.ReadFull(conn, b)
+					}
+				})
+			}
+		}
+		time.Sleep(2 * time.Second)
+		n, err := shed(l.Tracker(), time.Second, 0.5)
+		time.Sleep(time.Second)
+		if st := l.Tracker().Stats(); err != nil || n < 10 || n > 90 || st.Causes["memory"] != uint64(n) || st.Live != clients-st.Shed {
+			t.Errorf("%d of %d idle clients are shed, %v; %+v", n, clients/2, err, st)
+		}
+		if n, err = shed(l.Tracker(), time.Second, 1); err != nil || n == 0 {
+			t.Errorf("%d of the other idle clients are shed, %v", n, err)
+		}
+		time.Sleep(time.Second)
+		if live := l.Tracker().Stats().Live; live != clients/2 {
+			t.Errorf("%d clients are left, want those %d that aren't idle", live, clients/2)
 		}
 	})
 }

@@ -53,8 +53,8 @@ type Clock struct {
 	allowance allowance // of readings, while the clock sleeps
 	quiet     quiet     // the driver's
 
-	signal  chan struct{} // wakes the driver
-	stopped atomic.Bool   // the driver has ended, and nobody keeps the copies up to date
+	hurry   func()      // wakes the driver
+	stopped atomic.Bool // the driver has ended, and nobody keeps the copies up to date
 }
 
 // SlackShare says that the slack is this fraction of a tick.
@@ -66,14 +66,15 @@ const asleep = 0 // the value of last while the clock sleeps
 // check of a connection, and there is one at least this often.
 const MaxTicks = 1 << 28
 
-// New returns a clock with the given tick, which sleeps.
-func New(tick time.Duration) *Clock {
+// New returns a clock with the given tick, which sleeps. hurry makes its driver run what is due; it
+// must not block.
+func New(tick time.Duration, hurry func()) *Clock {
 	k := &Clock{
 		// Start in tick 1, so that no stamp of a live connection is 0.
-		start:  time.Now().Add(-tick),
-		Tick:   tick,
-		Slack:  tick / SlackShare,
-		signal: make(chan struct{}, 1),
+		start: time.Now().Add(-tick),
+		Tick:  tick,
+		Slack: tick / SlackShare,
+		hurry: hurry,
 	}
 	k.Tune(DefaultTuning(tick))
 	return k
@@ -216,19 +217,11 @@ func (k *Clock) wake() {
 	k.Hurry()
 }
 
-// Signal returns the channel on which Hurry wakes the driver.
-func (k *Clock) Signal() <-chan struct{} { return k.signal }
-
 // Stop says that the driver has ended, and nobody calls Publish any more.
 func (k *Clock) Stop() { k.stopped.Store(true) }
 
 // Hurry makes the driver run what is due.
-func (k *Clock) Hurry() {
-	select {
-	case k.signal <- struct{}{}:
-	default:
-	}
-}
+func (k *Clock) Hurry() { k.hurry() }
 
 // set stores the copies. If the stamp that they held so far ends more than a
 // slack after its tick, set records when it ended. k.mu must be held.
@@ -268,37 +261,38 @@ func (k *Clock) Recent() int64 {
 	return k.Settled()
 }
 
-// gaps records stamps that ended late, and when. It forgets the oldest, but keeps
-// the greatest lateness among those, and assumes that for every stamp as old as
-// them.
-type gaps struct {
-	ring      [1024]gap
-	n         int // number of gaps ever added
-	forgotten int64
-}
+// gaps are the stamps that ended late, the oldest first. There are at most mostGaps of them. When there are more, those
+// next to each other in the older half are joined. So the farther back a stamp is, the less exactly is it
+// known when it ended, but it never seems to have ended too early.
+type gaps []gap
 
-type gap struct{ stamp, end int64 }
+// A gap says that no activity with the given stamp, or a later one before the next gap, was later than the
+// beginning of the tick end, nor later than the tick late ticks after its stamp.
+type gap struct{ stamp, end, late int64 }
 
-// add records that the given stamp ended only at the tick end.
+const mostGaps = 1024
+
+// add adds that the given stamp ended only at the tick end.
 func (g *gaps) add(stamp, end int64) {
-	slot := &g.ring[g.n%len(g.ring)]
-	if g.n >= len(g.ring) {
-		g.forgotten = max(g.forgotten, slot.end-slot.stamp)
+	if all := *g; len(all) == mostGaps {
+		for i := range mostGaps / 4 {
+			a, b := all[2*i], all[2*i+1]
+			all[i] = gap{a.stamp, b.end, max(a.late, b.late)}
+		}
+		*g = append(all[:mostGaps/4], all[mostGaps/2:]...)
 	}
-	*slot = gap{stamp, end}
-	g.n++
+	*g = append(*g, gap{stamp, end, end - stamp})
 }
 
-// end is clock.end for a stamp that may have ended late.
-func (g *gaps) end(stamp int64) int64 {
-	kept := min(g.n, len(g.ring))
-	at := func(i int) gap { return g.ring[(g.n-kept+i)%len(g.ring)] }
-	later := sort.Search(kept, func(i int) bool { return at(i).stamp > stamp })
+// end is Clock.End for a stamp that may have ended late.
+func (g gaps) end(stamp int64) int64 {
+	later := sort.Search(len(g), func(i int) bool { return g[i].stamp > stamp })
 	if later == 0 {
-		return stamp + max(1, g.forgotten)
+		return stamp + 1
 	}
 	// A stamp inside a gap was not made by the clock but computed by StampAgo.
 	// Its end must not be earlier than that of an activity at the start of the
 	// gap.
-	return max(stamp+1, at(later-1).end)
+	in := g[later-1]
+	return min(max(stamp+1, in.end), stamp+in.late)
 }

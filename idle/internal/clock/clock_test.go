@@ -14,7 +14,7 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type activity struct{ stamp, settled int64 }
 		rng := rand.New(rand.NewPCG(1, 2))
-		k := New(10 * time.Millisecond)
+		k := New(10*time.Millisecond, func() {})
 		var now AtomicStamp
 		k.Attach(&now)
 		k.wake() // nobody else uses it
@@ -39,23 +39,35 @@ func TestEndOfAStampIsAfterItsActivities(t *testing.T) {
 	})
 }
 
-// TestGaps checks the memory of stalls by itself, beyond what it can hold.
+// TestGaps checks the memory of late ticks by itself, beyond what it keeps exactly.
 func TestGaps(t *testing.T) {
 	var g gaps
 	if end := g.end(7); end != 8 {
 		t.Errorf("an empty memory: %d", end)
 	}
-	const n = 3000
-	for i := range int64(n) {
-		g.add(100*i, 100*i+10+i%7)
+	const n, stall, longest, others = 5000, 1000, 60_000, 16
+	at := func(i int64) (stamp, end int64) {
+		if stamp, end = 100*i, 100*i+10+i%7; i > stall {
+			stamp, end = stamp+longest, end+longest
+		} else if i == stall {
+			end = stamp + longest
+		}
+		return stamp, end
 	}
 	for i := range int64(n) {
-		got, want := g.end(100*i), 100*i+10+i%7
-		if kept := i >= n-int64(len(g.ring)); kept && got != want || got < want {
-			t.Errorf("end(%d) = %d, want %d", 100*i, got, want)
+		g.add(at(i))
+	}
+	for i := range int64(n) {
+		stamp, want := at(i)
+		got := g.end(stamp)
+		if recent := i >= n-mostGaps/2; got < want || recent && got != want {
+			t.Errorf("end(%d) = %d, want %d", stamp, got, want)
 		}
-		if got := g.end(100*i + 50); i >= n-int64(len(g.ring)) && got != 100*i+51 {
-			t.Errorf("end(%d) = %d", 100*i+50, got)
+		if i > (n+stall)/2 && got > want+others { // the long gap is about as far away as the present
+			t.Errorf("end(%d) = %d, want about %d", stamp, got, want)
+		}
+		if got := g.end(stamp + 50); i >= n-mostGaps/2 && got != stamp+51 {
+			t.Errorf("end(%d) = %d", stamp+50, got)
 		}
 	}
 }
@@ -119,7 +131,7 @@ func TestNoStampIsZero(t *testing.T) {
 		s = before
 	}
 	synctest.Test(t, func(t *testing.T) {
-		k := New(time.Second)
+		k := New(time.Second, func() {})
 		k.Shift((1<<32 - 5) * k.Tick)
 		time.Sleep(10 * time.Second)
 		for d := time.Second; d < 10*time.Second; d += time.Second / 4 {

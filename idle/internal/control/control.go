@@ -1,20 +1,20 @@
 // Package control controls trackers at random, as operators do, while tests use their connections:
-// it replaces policies, sets and lifts capacities, takes censuses, begins, pauses and cancels
-// operations, ends single connections, and has policies follow a pressure.
+// it replaces policies, sets and lifts capacities, visits and ends connections, and begins,
+// replaces and cancels drains.
 package control
 
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"maps"
+	"fmt"
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/idlewheel/idlewheel/idle"
-	"github.com/idlewheel/idlewheel/idle/pressure"
+	"github.com/idlewheel/idlewheel/idle/internal/words"
 )
 
 // turn is the average time between two things that are done to a tracker.
@@ -28,10 +28,7 @@ func Start(seed uint64, trackers ...*idle.Tracker) (stop func() error) {
 	errs := make([]error, len(trackers))
 	var all sync.WaitGroup
 	for i, t := range trackers {
-		c := &controller{
-			Rand: rand.New(rand.NewPCG(seed, uint64(i))), ctx: ctx, tracker: t,
-			rest: map[*idle.Phase]idle.Policy{}, follower: map[*idle.Phase]*pressure.Follower{},
-		}
+		c := &controller{Rand: rand.New(rand.NewPCG(seed, uint64(i))), ctx: ctx, tracker: t, known: map[string]bool{}}
 		all.Go(func() { errs[i] = c.run() })
 	}
 	return func() error {
@@ -45,12 +42,15 @@ type controller struct {
 	*rand.Rand
 	ctx     context.Context
 	tracker *idle.Tracker
+	known   map[string]bool // names of phases that connections were in
+	phases  []phase
+	drain   *idle.Draining // the last one
+}
 
-	phases   []*idle.Phase               // that connections were in
-	rest     map[*idle.Phase]idle.Policy // their policies as they were found
-	follower map[*idle.Phase]*pressure.Follower
-	op       *idle.Operation
-	paused   bool
+// A phase is one whose policy may be replaced, and its policy as it was found.
+type phase struct {
+	*idle.Phase
+	rest idle.Policy
 }
 
 // run takes turns until the tracker is closed or ctx is done.
@@ -73,34 +73,27 @@ func (c *controller) run() error {
 
 // leave ends what is under way, and restores the tracker unless it's closed.
 func (c *controller) leave() {
-	for _, f := range c.follower {
-		f.Stop()
-		<-f.Done()
-	}
-	for _, op := range c.tracker.Operations() {
-		op.Cancel()
-		<-op.Done()
+	if c.drain != nil {
+		c.drain.Cancel()
 	}
 	c.tracker.SetCapacity(idle.Capacity{})
 	for _, p := range c.phases {
-		p.SetPolicy(c.rest[p])
+		p.SetPolicy(p.rest)
 	}
 }
 
 func (c *controller) takeTurn() error {
-	switch c.IntN(10) {
+	switch c.IntN(9) {
 	case 0, 1:
 		return c.setPolicies()
-	case 2:
-		return c.census()
-	case 3:
+	case 2, 3:
+		return c.visit()
+	case 4:
 		return c.tracker.SetCapacity(c.capacity())
-	case 4, 5:
+	case 5, 6:
 		return c.tracker.SetCapacity(idle.Capacity{})
-	case 6, 7:
-		return c.operate()
-	case 8:
-		return c.press()
+	case 7:
+		return c.drainAll()
 	}
 	c.tracker.EvictIdle(1 + c.IntN(2))
 	return nil
@@ -109,10 +102,15 @@ func (c *controller) takeTurn() error {
 // upTo returns a duration of less than d.
 func (c *controller) upTo(d time.Duration) time.Duration { return time.Duration(c.Int64N(int64(d))) }
 
+// millis is upTo in whole milliseconds.
+func (c *controller) millis(d time.Duration) time.Duration {
+	return c.upTo(d).Truncate(time.Millisecond)
+}
+
 // setPolicies replaces the policies of some phases, or restores them.
 func (c *controller) setPolicies() error {
 	for _, p := range c.phases {
-		policy := c.rest[p]
+		policy := p.rest
 		switch c.IntN(3) {
 		case 0:
 			continue
@@ -157,122 +155,69 @@ func (c *controller) vary(p idle.Policy) idle.Policy {
 	return p
 }
 
-// census finds phases whose policy may be replaced, lists connections, and may end one of them.
-func (c *controller) census() error {
-	census, err := c.tracker.Census(c.ctx, idle.Query{Sort: idle.MostIdle})
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(census.Phases)) {
-		p := census.Phases[name].Phase
-		// the initial phase of HTTP has no connections but for a moment, and is fixed
-		fixed := c.tracker.Policy().Handshake && p == c.tracker.Initial()
-		if _, known := c.rest[p]; !known && !fixed {
-			c.phases = append(c.phases, p)
-			c.rest[p] = p.Policy()
+// visit visits all connections, finds phases whose policies may be replaced, and ends some
+// connections.
+func (c *controller) visit() error {
+	all, shed := c.IntN(2) == 0, c.IntN(4)
+	var found []*idle.Phase
+	err := c.tracker.Visit(c.ctx, func(i idle.Info) {
+		if !c.known[i.Phase] {
+			c.known[i.Phase] = true
+			found = append(found, phaseOf(&i))
 		}
-	}
-	some, err := census.Page(c.ctx, 0, 10)
-	if n := len(some); err == nil && n > 0 && c.IntN(2) == 0 {
-		some[c.IntN(n)].End("by hand")
+		i.Unsent()
+		switch {
+		case shed == 0 && i.Idle > 20*time.Millisecond && (all || c.IntN(2) == 0):
+			i.EndIfIdle("idle")
+		case shed == 1 && c.IntN(10) == 0:
+			i.End("by hand")
+		}
+	})
+	for _, p := range found {
+		if p.SetPolicy(p.Policy()) == nil { // the initial phase of HTTP is fixed
+			c.phases = append(c.phases, phase{p, p.Policy()})
+		}
 	}
 	return err
 }
 
+// phaseOf returns the phase of a connection that is being visited, which users know only by its name.
+func phaseOf(i *idle.Info) *idle.Phase {
+	conn := reflect.ValueOf(i).Elem().FieldByName("conn")
+	at := conn.Elem().FieldByName("phase")
+	if at.Type() != reflect.TypeFor[words.Pointer[idle.Phase]]() {
+		panic(fmt.Sprintf("control: Conn has a phase of type %v", at.Type()))
+	}
+	return (*words.Pointer[idle.Phase])(unsafe.Pointer(at.UnsafeAddr())).Load()
+}
+
 // capacity returns one that may be exceeded.
 func (c *controller) capacity() (to idle.Capacity) {
-	to.MaxConns = c.IntN(6)
-	to.MinIdle = c.upTo(20*time.Millisecond) / time.Millisecond * time.Millisecond
-	if c.IntN(2) == 0 {
-		to.PerKey = 1 + c.IntN(6)
-	}
-	if c.IntN(4) == 0 {
-		to.New = idle.Quota{PerSecond: 100}
-	}
-	if c.tracker.Policy().Handshake && c.IntN(2) == 0 {
-		to.Handshakes = 1 + c.IntN(3)
-	}
+	to.MaxConns, to.MinIdle = c.IntN(6), c.millis(20*time.Millisecond)
 	for _, p := range c.phases {
 		if c.IntN(8) == 0 {
-			to.Exempt = append(to.Exempt, p)
+			to.Exempt = append(to.Exempt, p.Phase)
 		}
 	}
 	return to
 }
 
-// operate begins a Drain or a Shed, or pauses, resumes or cancels the one that is under way.
-func (c *controller) operate() (err error) {
-	if c.op != nil {
-		select {
-		case <-c.op.Done():
-			c.op = nil
-		default:
-			switch c.paused = !c.paused; {
-			case c.IntN(3) == 0:
-				c.op.Cancel()
-			case c.paused:
-				c.op.Pause()
-			default:
-				c.op.Resume()
-			}
+// drainAll begins a drain, which may replace another one, or cancels one. It leaves one of the
+// server's own shutdown alone.
+func (c *controller) drainAll() (err error) {
+	if d := c.tracker.Draining(); d != nil {
+		switch {
+		case d != c.drain:
+			return nil
+		case c.IntN(2) == 0:
+			d.Cancel()
 			return nil
 		}
 	}
-	c.paused = false
-	duration, delay := c.upTo(30*time.Millisecond), c.upTo(20*time.Millisecond)
-	var force time.Duration
+	d := idle.Drain{Duration: c.millis(30 * time.Millisecond), CloseDelay: c.millis(20 * time.Millisecond)}
 	if c.IntN(4) == 0 {
-		force = duration + delay
+		d.ForceAfter = d.Duration + d.CloseDelay
 	}
-	duration, delay, force = duration.Round(time.Millisecond), delay.Round(time.Millisecond), force.Round(time.Millisecond)
-	if c.IntN(2) == 0 {
-		c.op, err = c.tracker.Drain(idle.Drain{Duration: duration, CloseDelay: delay, ForceAfter: force})
-		if errors.Is(err, idle.ErrDraining) { // by the server's own shutdown
-			c.op, err = nil, nil
-		}
-		return err
-	}
-	shed := idle.Shed{Duration: duration, CloseDelay: delay, ForceAfter: force, Cause: "shed"}
-	switch c.IntN(4) {
-	case 0:
-		shed.Max = 1 + c.IntN(3)
-	case 1:
-		shed.Fraction = 0.5
-	case 2:
-		shed.Idle = 20 * time.Millisecond
-	case 3:
-		shed.Filter = func(any) bool { return rand.IntN(2) == 0 } // passes call it
-	}
-	c.op, err = c.tracker.Shed(shed)
-	return err
-}
-
-// press has the policy of a phase follow a pressure that comes and goes, or ends that.
-func (c *controller) press() error {
-	for p, f := range c.follower {
-		f.Stop()
-		delete(c.follower, p)
-		return nil
-	}
-	if len(c.phases) == 0 {
-		return nil
-	}
-	p := c.phases[c.IntN(len(c.phases))]
-	full := p.Policy()
-	for _, limit := range []*time.Duration{&full.IdleTimeout, &full.ReadTimeout, &full.ReadTotal, &full.WriteTimeout, &full.PhaseTimeout} {
-		*limit = *limit / 2 / time.Millisecond * time.Millisecond
-	}
-	if !full.SetsLimit() {
-		return nil
-	}
-	f, err := pressure.Follow(c.tracker, pressure.Config{
-		Read:   func() (float64, error) { return rand.Float64(), nil }, // on a goroutine of its own
-		Every:  10 * time.Millisecond,
-		Phases: map[*idle.Phase]idle.Policy{p: full},
-		Logger: slog.New(slog.DiscardHandler), // a policy may be replaced by one that is tighter than full
-	})
-	if err == nil {
-		c.follower[p] = f
-	}
+	c.drain, err = c.tracker.Drain(d)
 	return err
 }

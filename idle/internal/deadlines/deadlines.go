@@ -2,7 +2,11 @@
 // It reads no clock and no word of a connection.
 package deadlines
 
-import "github.com/idlewheel/idlewheel/idle/internal/clock"
+import (
+	"math"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
 
 // A Snapshot is a connection at one moment, in ticks. Limits are computed from it and from nothing
 // else.
@@ -15,9 +19,20 @@ type Snapshot struct {
 
 	Unanswered bool // the last ping, unless something has arrived since
 	Misses     int  // pings before that one that were not answered, in a row
-	Draining   bool // its owner was asked to finish, because of MaxAge
 
-	silent bool // no ping will be answered, as a forecast assumes
+	Told  int64 // when its owner was last asked to finish, or when it was tracked
+	Busy  bool  // it is in the middle of something; only the forecast of a drain goes by that
+	Drain Drain
+
+	still bool // nothing will move, as a forecast assumes: no ping is answered, and what is busy stays so
+}
+
+// A Drain is what a drain does to a connection. It is zero without one.
+type Drain struct {
+	Terms *Terms
+	Turn  int64 // the tick at which the owner is asked to finish
+	Again int64 // it was in use, and is looked at again at this tick
+	Force int64 // the tick at which the connection ends, busy or not; 0 for never
 }
 
 // A Flow is one direction of a connection at one moment, in ticks.
@@ -59,7 +74,7 @@ type Terms struct {
 	Ticks  int64 // that the limit allows
 
 	Jitter         int64 // for OfLife and an active heartbeat
-	Grace          int64 // for OfLife, between asking the owner to finish and the end
+	Grace          int64 // for OfLife and a drain, between asking the owner to finish and the end
 	Interval, Pong int64 // for an active heartbeat: between pings, and for the answer
 	Misses         int   // for an active heartbeat: how many end the connection
 }
@@ -80,12 +95,12 @@ const (
 	End   Event = iota // the connection has passed the limit
 	Ping               // the owner has to ping
 	Miss               // a ping has stayed unanswered
-	Drain              // the owner has to finish
+	Tell               // the owner has to be asked to finish
 	Again              // compute the deadline again, because it may have changed
 )
 
 func (what Event) String() string {
-	return [...]string{End: "end", Ping: "ping", Miss: "miss", Drain: "drain", Again: "again"}[what]
+	return [...]string{End: "end", Ping: "ping", Miss: "miss", Tell: "tell", Again: "again"}[what]
 }
 
 // count returns the state of the limit's clock in s.
@@ -142,7 +157,7 @@ func (s *Snapshot) heartbeat(t *Terms) count {
 		return count{ticks: t.Ticks, from: max(s.Beat, s.Pinged)}
 	case s.isAnswered():
 		return count{ticks: interval, from: max(s.In.Last, s.Pinged), what: Ping}
-	case s.Pinged+t.Pong > s.Now+interval && !s.silent: // if it is answered before, the next ping may be due earlier than the miss
+	case s.Pinged+t.Pong > s.Now+interval && !s.still: // if it is answered before, the next ping may be due earlier than the miss
 		return count{ticks: interval, from: s.Now, what: Again}
 	case s.Misses+1 < t.Misses:
 		return count{ticks: t.Pong, from: s.Pinged, what: Miss}
@@ -153,25 +168,33 @@ func (s *Snapshot) heartbeat(t *Terms) count {
 // isAnswered reports whether there is no ping that waits for an answer.
 func (s *Snapshot) isAnswered() bool { return !s.Unanswered || s.In.Last >= s.Pinged }
 
-// Missed returns how many pings in a row were not answered. The next ping clears those before an
-// answer.
-func (s *Snapshot) Missed() int {
-	if s.isAnswered() {
-		return 0
-	}
-	return s.Misses
-}
-
-// age counts to the start of the grace, or to its end.
+// age counts to the start of the grace, or to its end. The owner may have been asked to finish
+// before this limit was in force, because of a shorter one. Then that counts only if it was after
+// this limit had passed.
 func (s *Snapshot) age(t *Terms) count {
 	due := t.Ticks + jitter(s.Seed, t.Jitter)
 	switch {
-	case s.Draining:
-		return count{ticks: due + t.Grace, from: s.Born}
-	case t.Grace > 0:
-		return count{ticks: due, from: s.Born, what: Drain}
+	case t.Grace == 0:
+		return count{ticks: due, from: s.Born}
+	case s.Told < s.Born+1+due || s.Told < s.End(s.Born)+due:
+		return count{ticks: due, from: s.Born, what: Tell}
 	}
-	return count{ticks: due, from: s.Born}
+	return count{ticks: t.Grace, from: s.Told}
+}
+
+// drain returns what the drain does next.
+func (s *Snapshot) drain() Deadline {
+	d := Deadline{At: s.Drain.Turn, From: s.Drain.Turn, What: Tell, Terms: s.Drain.Terms}
+	if s.Told >= s.Drain.Turn {
+		d.At, d.What = max(s.End(s.Told)+s.Drain.Terms.Grace, s.Drain.Again), End
+		if s.Busy && s.still {
+			d.At = math.MaxInt64
+		}
+	}
+	if f := s.Drain.Force; f != 0 && f <= max(d.At, s.Now) {
+		d.At, d.What = f, End
+	}
+	return d
 }
 
 // jitter returns a number from 0 to n-1 that depends on seed, or 0 if n is 0.
@@ -211,9 +234,18 @@ func Next(s *Snapshot, of []Terms) Deadline {
 		}
 		if from := s.End(c.from) + c.ahead; d.comesAfter(from+c.ticks, s.Now, c.what) {
 			d = Deadline{At: from + c.ticks, From: from, What: c.what, Terms: t}
-			if t.Interval > 0 && c.what == End { // c.from is the last ping, but Elapsed counts from the last input
+			switch {
+			case c.what != End: // From is for errors
+			case t.Interval > 0: // c.from is the last ping, but the error counts from the last input
 				d.From = s.End(s.In.Last)
+			case t.Counts == OfLife: // and in the grace from the beginning
+				d.From = s.End(s.Born)
 			}
+		}
+	}
+	if s.Drain.Terms != nil {
+		if next := s.drain(); d.comesAfter(next.At, s.Now, next.What) {
+			d = next
 		}
 	}
 	return d

@@ -12,7 +12,7 @@ func TestNext(t *testing.T) {
 	pings := Terms{Counts: OfBeats, Ticks: 1, Interval: 50, Pong: 20, Misses: 3}
 	quiet := func(change func(s *Snapshot)) Snapshot {
 		flow := Flow{Used: 950, Last: 950, Since: 900, paid: 900}
-		s := Snapshot{Moment: clock.Moment{Now: 1000}, In: flow, Out: flow, Born: 900, Began: 920, Beat: 930, Pinged: 900}
+		s := Snapshot{Moment: clock.Moment{Now: 1000}, In: flow, Out: flow, Born: 900, Told: 900, Began: 920, Beat: 930, Pinged: 900}
 		s.In.Waits = true
 		change(&s)
 		return s
@@ -50,8 +50,7 @@ func TestNext(t *testing.T) {
 		"an answer":                         {func(s *Snapshot) { s.Pinged, s.Unanswered, s.In.Last = 990, true, 990 }, pings, Ping, 1041, 991},
 		"a ping with much time to answer":   {func(s *Snapshot) { s.Pinged, s.Unanswered = 990, true }, Terms{Counts: OfBeats, Ticks: 1, Interval: 50, Pong: 200, Misses: 3}, Again, 1051, 1001},
 		"the age":                           {func(s *Snapshot) {}, Terms{Counts: OfLife, Ticks: 200}, End, 1101, 901},
-		"the age, with grace":               {func(s *Snapshot) {}, Terms{Counts: OfLife, Ticks: 200, Grace: 10}, Drain, 1101, 901},
-		"the grace":                         {func(s *Snapshot) { s.Draining = true }, Terms{Counts: OfLife, Ticks: 200, Grace: 10}, End, 1111, 901},
+		"the age, with grace":               {func(s *Snapshot) {}, Terms{Counts: OfLife, Ticks: 200, Grace: 10}, Tell, 1101, 901},
 	} {
 		s := quiet(test.change)
 		if test.at == 0 { // no limit counts
@@ -104,17 +103,6 @@ func TestJitter(t *testing.T) {
 		if len(seen) != 10 {
 			t.Errorf("limit %d: %v", i, seen)
 		}
-	}
-}
-
-// TestMissed counts pings until something arrives.
-func TestMissed(t *testing.T) {
-	s := Snapshot{Moment: clock.Moment{Now: 1000}, Pinged: 990, In: Flow{Last: 989}, Unanswered: true, Misses: 2}
-	if n := s.Missed(); n != 2 {
-		t.Errorf("%d", n)
-	}
-	if s.In.Last = 990; s.Missed() != 0 {
-		t.Errorf("%d although something has arrived", s.Missed())
 	}
 }
 

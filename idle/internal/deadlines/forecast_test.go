@@ -8,33 +8,33 @@ import (
 	"github.com/idlewheel/idlewheel/idle/internal/clock"
 )
 
-// oracle does what Forecast does, but looks at s at each tick, for a number of ticks.
-func (s *Snapshot) oracle(of []Terms, ticks int64) (f Forecast) {
+// oracle does what Ends does, but looks at s at each tick, for a number of ticks. It returns the first
+// event, too.
+func (s *Snapshot) oracle(of []Terms, ticks int64) (first, end Deadline) {
+	s.still = true
 	for from := s.Now; s.Now < from+ticks; s.Now++ {
 		for d := Next(s, of); d.Terms != nil && d.At <= s.Now; d = Next(s, of) {
-			if f.Next.Terms == nil {
-				f.Next = d
+			if first.Terms == nil {
+				first = d
 			}
 			switch d.What {
 			case End:
-				f.End = d
-				return f
+				return first, d
 			case Ping:
 				s.Misses, s.Unanswered = 0, true
 				s.Pinged = s.Now
 			case Miss:
 				s.Misses++
 				s.Pinged = s.Now
-			case Drain:
-				s.Draining = true
-				s.Born = s.Now - (d.At - d.From)
+			case Tell:
+				s.Told = s.Now
 			}
 		}
 	}
-	return f
+	return first, end
 }
 
-// anyForecast returns any limits, and any state that a connection under them may have.
+// anyForecast returns any limits, and any state that a connection under them may have, in a drain or not.
 func anyForecast(rng *rand.Rand) (of []Terms, s Snapshot) {
 	const now, mostMisses = 1 << 20, 100
 	from := func(least, most int64) int64 { return least + rng.Int64N(most) }
@@ -79,7 +79,13 @@ func anyForecast(rng *rand.Rand) (of []Terms, s Snapshot) {
 	s = Snapshot{
 		Moment: clock.Moment{Now: now}, Seed: rng.Uint32(), In: flow(), Out: flow(),
 		Born: past(), Began: past(), Beat: past(), Pinged: past(),
-		Unanswered: yes(), Draining: age.Grace > 0 && yes(),
+		Unanswered: yes(), Busy: yes(),
+	}
+	s.Told = max(s.Born, past())
+	if yes() {
+		s.Drain = Drain{Terms: &Terms{Limit: uint8(len(of)), Grace: maybe(from(1, 100))}, Turn: past() + rng.Int64N(300)}
+		s.Drain.Again = maybe(from(now, 5))
+		s.Drain.Force = maybe(now + rng.Int64N(400) - 50)
 	}
 	if beat.Interval > 0 && s.Unanswered {
 		s.Misses = rng.IntN(beat.Misses)
@@ -87,8 +93,8 @@ func anyForecast(rng *rand.Rand) (of []Terms, s Snapshot) {
 	return of, s
 }
 
-// TestForecastTickByTick holds forecasts of connections in any state against what happens
-// if one looks at them at each tick.
+// TestForecastTickByTick compares forecasts of connections in any state with what happens if one
+// looks at them at each tick.
 func TestForecastTickByTick(t *testing.T) {
 	seed, n := uint64(time.Now().UnixNano()), 20_000
 	if testing.Short() {
@@ -96,29 +102,29 @@ func TestForecastTickByTick(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	const horizon = 4000
-	ends, happened := 0, map[Event]int{}
+	ends, drained, happened := 0, 0, map[Event]int{}
 	for i := range uint64(n) {
 		of, s := anyForecast(rand.New(rand.NewPCG(seed, i)))
 		at, begun := s, s.Now
-		got := s.Forecast(of)
-		s = at
-		want := s.oracle(of, horizon)
-		same := func(a, b Deadline) bool {
-			return a.Terms == b.Terms && (a.Terms == nil || a.What == b.What && max(a.At, begun) == max(b.At, begun) && a.From == b.From)
+		got := s.Ends(of)
+		first, want := s.oracle(of, horizon)
+		if got.Terms != nil && got.At >= begun+horizon {
+			got = Deadline{}
 		}
-		if got.End.Terms != nil && got.End.At >= begun+horizon {
-			got.End.Terms = nil
+		got.At, want.At = max(got.At, begun), max(want.At, begun)
+		if got.Terms != want.Terms || want.Terms != nil && got != want {
+			t.Fatalf("seed %d, number %d: by the forecast it ends in %d, %+v; it did in %d, %+v\n%+v\n%+v", seed, i,
+				got.At-begun, got, want.At-begun, want, of, at)
 		}
-		if !same(got.Next, want.Next) || !same(got.End, want.End) {
-			t.Fatalf("seed %d, number %d: by the forecast next %v in %d, end in %d; it was next %v in %d, end in %d\n%+v\n%+v", seed, i,
-				got.Next.What, got.Next.At-begun, got.End.At-begun, want.Next.What, want.Next.At-begun, want.End.At-begun, of, at)
-		}
-		if want.End.Terms != nil {
+		if want.Terms != nil {
 			ends++
+			if want.Terms == at.Drain.Terms {
+				drained++
+			}
 		}
-		happened[want.Next.What]++
+		happened[first.What]++
 	}
-	if ends < n/2 || happened[Ping] < n/100 || happened[Miss] < n/100 || happened[Drain] < n/100 {
-		t.Errorf("only %d have ended; next was: %v", ends, happened)
+	if ends < n/2 || drained < n/100 || happened[Ping] < n/100 || happened[Miss] < n/100 || happened[Tell] < n/100 {
+		t.Errorf("only %d have ended, %d by a drain; next was: %v", ends, drained, happened)
 	}
 }

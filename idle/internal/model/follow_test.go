@@ -10,8 +10,7 @@ func (m *memory) latest(phase int8) int8 {
 	return phase
 }
 
-// replacing is Phase.SetPolicy, and then the visit of the walk that it begins: see
-// followed. What the new version limits and the old one has not noted is to count from
+// replacing is Phase.SetPolicy, and then the visit that it begins: see renewed. What the new version limits and the old one has not noted is to count from
 // the Replace at the earliest.
 func replacing(flaw string, by int8) *thread {
 	t := newThread("replacer")
@@ -32,21 +31,16 @@ func replacing(flaw string, by int8) *thread {
 			return "visit unlock"
 		}
 		return ""
-	}).begin("idle.followed").does("<phase <state")
+	}).begin("idle.renewed").does("<phase <state")
 	t.follow("visit follow", flaw)
 	if flaw != "a visit does not place" {
+		t.look("visit look", flaw, false, goOn)
 		t.step("visit placed", func(m *memory, r *registers) string {
-			if r.placed = m.placed; !m.pending {
+			if !m.pending || m.placed <= r.at {
 				return "visit unlock"
 			}
 			return ""
 		}).does("<placed")
-		t.look("visit look", flaw, false, func(m *memory, r *registers) string {
-			if r.placed <= r.at {
-				return "visit unlock"
-			}
-			return ""
-		})
 		t.place("visit place", flaw)
 	}
 	t.unlock("visit", "")
@@ -90,7 +84,7 @@ func (t *thread) follow(name, flaw string) {
 			m.phase = r.version
 		}
 		return name + " phase"
-	}).does("<state ?phase")
+	}).does("?phase")
 	t.step(name+" followed", func(m *memory, r *registers) string { r.old, r.version, r.at = noPhase, noPhase, 0; return "" })
 }
 

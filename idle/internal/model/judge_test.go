@@ -17,7 +17,7 @@ type modelOwner struct {
 func judging(flaw string, o modelOwner) *thread {
 	t := newThread("judge")
 	t.follows = o.follows
-	t.step("check", goOn).begin("Shard.check").does("<state")
+	t.step("check", goOn).begin("Shard.check").does("<state <state")
 	if flaw != "an end is marked after the last look" {
 		t.mark("mark", "asked", flaw)
 	}

@@ -20,7 +20,8 @@ raise      = <$1 { <$1 } [ >$1 ]
 store      = raise($1) | >$1
 
 # The deadline. What makes it count is loaded before what makes it later.
-snapshot   = <state <in.wait <out.wait <pinged <in.stamp <out.stamp <in.paid <out.paid <began <beat <born <pingSent
+snapshot   = <state <in.wait <out.wait <pinged <in.stamp <out.stamp <in.paid <out.paid <began <beat <born <told <pingSent
+isBusy     = <phase [ <in.wait [ <state ] ]
 look       = <phase snapshot
 placeAt    = >placed look { >placed look }
 place      = look placeAt
@@ -69,19 +70,18 @@ raisePaid    = <$1.wait raise($1.paid)
 repay        = <$1.wait [ >$1.wait | <$1.wait ] raisePaid($1)
 letOff       = repay($1) raisePaid($1)
 countFromNow = <$1.paid { <phase <$1.paid <$1.paid } [ <phase [ >$1.paid ] ] change($2) letOff($1) change($2)
-follow       = { <phase [ countFromNow(in,reads-anew) ] [ countFromNow(out,writes-anew) ] [ raise(pinged) change(beats-anew) ] <state [ change(age-anew) ] ( >phase | <phase ) } <phase
+follow       = { <phase [ countFromNow(in,reads-anew) ] [ countFromNow(out,writes-anew) ] [ raise(pinged) change(beats-anew) ] ( >phase | <phase ) } <phase
 
-Conn.Enter       = <phase [ follow ] enter { enter } [ <state ] hasten [ snapshot hasten ]
-Conn.Established = <state
-idle.followed    = <phase [ <state ] [ <state [ follow [ <placed look [ place ] ] ] ]
+Conn.Enter   = <phase [ follow ] enter { enter } hasten [ snapshot hasten ]
+idle.renewed = <phase [ <state [ follow [ look <placed [ place ] ] ] ]
 
 # The beginning and the end.
-started = >born >began >beat >pinged >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
-enroll  = follow [ <phase ] [ >state.admit change(admitted) place ] ( >state.refuse | <state [ <phase [ <state ] ] <state [ >state.rekeyed | <state ] )
+started = >born >began >beat >pinged >told >pingSent >in.stamp >out.stamp >in.wait >out.wait begin >phase
+insert  = follow [ <phase ] [ change(admit) [ <born ] place ]
 expire  = <state { <state } ( >state.expire | >state.expire-to-reap )
 force   = <state { <state } ( >state.force | >state.force-to-reap )
 
-Shard.track      = <state | ( >state.track | >state.track-handshake ) started ( >state.refuse | enroll )
+Shard.track      = <state | >state.track started [ insert ] [ >state.refuse ]
 Conn.close       = <state { <state } [ >state.stop | >state.stop-expired ]
 Shard.takeOne    = <state [ <state { <state } >state.stop ]
 Shard.endLinger  = <state [ <state { <state } [ >state.stop-expired ] ]
@@ -89,7 +89,7 @@ Shard.lingerFor  = <state [ >placed ]
 
 # A pass. A connection is marked before the last look that decides that it ends.
 refreshFlow = <$1.wait [ rewait($1) | repay($1) ]
-refresh     = raise(born) raise(began) raise(beat) raise(pinged) raise(pingSent) raise(in.stamp) raise(out.stamp) refreshFlow(in) refreshFlow(out)
+refresh     = raise(born) raise(began) raise(beat) raise(pinged) raise(told) raise(pingSent) raise(in.stamp) raise(out.stamp) refreshFlow(in) refreshFlow(out)
 replace     = change(spare) <state [ follow place ]
 decide      = follow <phase snapshot <state [ replace ]
 noticeIn    = <phase <beat <in.stamp ( raise(beat) | raise(in.stamp) )
@@ -99,16 +99,18 @@ granted     = <state { <state } [ >state.grant raise(in.stamp) <in.stamp <beat [
 awaitBeat   = <phase [ <pinged <beat [ raise(pinged) ] ]
 apply       = <state [ [ noticeIn ] [ noticeOut ] [ rewait(out) ] [ <out.wait ] [ rewait(out) letOff(out) ] <phase [ unreported ] [ granted ] ]
 ping        = raise(pinged) change(ping) replace change(call-ping)
-drain       = <state { <state } [ >state.drain raise(born) replace [ change(tell) ] ]
-ask         = <state { <state } ( >state.ask | replace )
+told        = raise(told) replace [ change(tell) ]
+ask         = <state { <state } ( >state.ask [ >placed ] | replace )
 restartWait = rewait($1) [ change($2) [ rewait($1) [ change($3) ] ] ]
-restart     = raise(out.stamp) | restartWait(in,kept-in,read-anew) | restartWait(out,kept-out,write-anew) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began) | raise(born) change(age-anew)
+restart     = raise(out.stamp) | restartWait(in,kept-in,read-anew) | restartWait(out,kept-out,write-anew) | letOff(in) | letOff(out) | raise(pinged) change(beats-anew) | raise(began)
 timeOut     = expire | [ <state { <state } ] replace
 keep        = <state { <state } [ [ >state.keep ] restart replace ]
 timesOut    = <state [ change(mark) decide [ apply decide ] [ timeOut | replace ] ]
 
-Shard.isDue      = <state [ <placed [ <placed >placed ] | refresh follow look [ placeAt ] ]
-Shard.check      = <state change(mark) decide { apply decide } [ replace | change(no-miss) ping | >state.miss ping | drain | ask | timeOut ] | <state
+depart      = dismiss [ change(mark) decide ]
+
+Shard.isDue      = <state [ <placed [ <placed >placed ] | >placed | refresh follow look [ placeAt ] ]
+Shard.check      = <state [ <state ( dismiss | change(mark) decide [ depart ] { apply decide } [ replace | change(no-miss) ping | >state.miss ping | told | ask | timeOut ] ) ]
 Shard.ping.func1 = <state [ <phase [ >state.expect ] ]
 Shard.ping.func2 = <state { <state } [ >state.pinged | >state.ping-failed ]
 Shard.tell.func1 = <state
@@ -116,13 +118,14 @@ Shard.tell.func2 = change(told)
 Shard.ask.func1  = <state
 Shard.ask.func2  = ( keep | timesOut ) change(asked)
 
-# Orders. One that may be averted is marked before the look, as in a pass.
-isBusy  = <phase [ <in.wait [ <state ] ]
+# Orders, and drains. One that may be averted is marked before the look, as in a pass.
 isInUse = isBusy [ <out.wait | apply [ <out.wait ] [ isBusy ] ]
 found   = <phase <in.stamp <out.stamp
 
-Shard.invite  = <state [ change(tell) ]
-Shard.dismiss = <state [ found ( force | <state { <state } <state ) | change(mark) [ <in.stamp <out.stamp ] [ isInUse ] ( change(spare) | found ( expire | <state { <state } <state ) ) ]
+dismiss = <state [ found ( force | <state { <state } <state ) | change(mark) [ <in.stamp <out.stamp ] [ isInUse ] ( change(spare) | found ( expire | <state { <state } <state ) ) ]
+
+Shard.dismiss   = dismiss
+Shard.takeTurns = <in.stamp <out.stamp | <born ( look <placed [ placeAt ] | <state [ >placed ] )
 `
 
 // An automaton accepts the runs of an operation, one after the other.

@@ -8,7 +8,7 @@ import (
 
 var wordNames = []string{
 	"in.stamp", "in.wait", "in.paid", "out.stamp", "out.wait", "out.paid",
-	"born", "began", "beat", "pinged", "pingSent", "placed", "state", "phase",
+	"born", "began", "beat", "pinged", "told", "pingSent", "placed", "state", "phase",
 }
 
 // TestPrograms looks for mistakes in Programs: names that don't exist, and parts that nothing uses.

@@ -12,24 +12,20 @@ const (
 	Pinging
 	Unanswered
 	Granted
-	Draining
 	OverdueIn
 	OverdueOut
 	Over
-	Listed
 	Telling
 	Ending
 	PingOut
 	PongIn
 	Evicting
-	Handshaking
 	Entering
-	Rekeyed
 	Dismissed
 	KeptIn
 	KeptOut
 
-	aMiss  Flags = 1 << 22
+	aMiss  Flags = 1 << 18
 	Misses       = 0x7f * aMiss // the mask of their number
 	all          = aMiss - 1 | Misses
 )
@@ -62,13 +58,8 @@ func (t *Transition) apply(was Flags) Flags {
 var Transitions = []Transition{
 	// Track.
 	{Name: "track", By: by("Shard.track"), Not: all, Set: Entering},
-	{Name: "track-handshake", By: by("Shard.track"), Not: all, Set: Entering | Handshaking},
-	{Name: "refuse", By: by("Shard.track", "Shard.enroll"), Need: Entering, Not: Live | Expired | Over, Clear: all},
-	{Name: "rekey", By: by("Conn.Rekey"), Need: Entering, Not: Rekeyed, Set: Rekeyed},
-	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live},
-	{Name: "admitted", By: by("Shard.insert"), Need: Entering, Clear: Entering},
-	{Name: "rekeyed", By: by("Shard.enroll"), Need: Rekeyed, Clear: Rekeyed},
-	{Name: "establish", By: by("room.endHandshake"), Need: Handshaking, Clear: Handshaking},
+	{Name: "refuse", By: by("Shard.track"), Need: Entering, Not: Live | Expired | Over, Clear: all},
+	{Name: "admit", By: by("Shard.insert"), Need: Entering, Not: Live | Expired | Over | Ending, Set: Live, Clear: Entering},
 
 	// What the owner reports.
 	{Name: "answer", By: by("Shard.restamp"), Need: PongIn, Clear: PongIn},
@@ -88,8 +79,8 @@ var Transitions = []Transition{
 	{Name: "expire-to-reap", By: by("Shard.end"), Need: Live | Ending, Set: Expired, Clear: Live},
 	{Name: "force", By: by("Shard.end"), Need: Live, Set: Over | Ending, Clear: Live},
 	{Name: "force-to-reap", By: by("Shard.end"), Need: Live, Set: Expired | Ending, Clear: Live},
-	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Not: Expired, Set: Over, Clear: all &^ (Over | Evicting | Handshaking)},
-	{Name: "stop-expired", By: by("Conn.close", "Shard.endLinger"), Need: Expired, Not: Live, Set: Over | Ending, Clear: all &^ (Over | Ending | Evicting | Handshaking)},
+	{Name: "stop", By: by("Conn.close", "Shard.takeOne"), Need: Live, Not: Expired, Set: Over, Clear: all &^ Over},
+	{Name: "stop-expired", By: by("Conn.close", "Shard.endLinger"), Need: Expired, Not: Live, Set: Over | Ending, Clear: all &^ (Over | Ending)},
 
 	// What a pass does.
 	{Name: "ask", By: by("Shard.ask"), Need: Live, Not: Asking, Set: Asking, Clear: Ending},
@@ -104,7 +95,6 @@ var Transitions = []Transition{
 	{Name: "ping-failed", By: by("Shard.ping"), Clear: Pinging | PingOut | PongIn},
 	{Name: "miss", By: by("Shard.check"), Miss: true},
 	{Name: "no-miss", By: by("Shard.check"), Need: Live, Clear: Misses},
-	{Name: "drain", By: by("Shard.drain"), Need: Live, Not: Draining, Set: Draining},
 	{Name: "tell", By: by("Shard.tell"), Need: Live, Not: Telling, Set: Telling},
 	{Name: "told", By: by("Shard.tell"), Need: Telling, Clear: Telling},
 
@@ -114,16 +104,13 @@ var Transitions = []Transition{
 	{Name: "read-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptIn, Clear: KeptIn},
 	{Name: "write-anew", By: by("entry.restartWait", "Conn.suspend", "Conn.resume"), Need: KeptOut, Clear: KeptOut},
 	{Name: "beats-anew", By: by("entry.follow", "entry.restart"), Clear: Unanswered | Misses},
-	{Name: "age-anew", By: by("entry.follow", "entry.restart"), Need: Draining, Clear: Draining},
 	{Name: "reads-anew", By: by("entry.countFromNow"), Need: OverdueIn, Clear: OverdueIn},
 	{Name: "writes-anew", By: by("entry.countFromNow"), Need: OverdueOut, Clear: OverdueOut},
 
-	// Orders and operations.
-	{Name: "dismiss", By: by("Conn.End", "Conn.Rekey"), Need: Live, Not: Dismissed, Set: Dismissed},
+	// Orders.
+	{Name: "dismiss", By: by("Conn.End"), Need: Live, Not: Dismissed, Set: Dismissed},
 	{Name: "evict", By: by("room.evict"), Need: Live, Not: Evicting, Set: Evicting},
-	{Name: "evict-no-more", By: by("room.evict", "room.report"), Need: Live | Evicting, Clear: Evicting},
-	{Name: "list", By: by("Operation.meet"), Need: Live, Not: Listed, Set: Listed},
-	{Name: "unlist", By: by("Operation.report", "work.finish"), Need: Listed, Clear: Listed},
+	{Name: "evict-no-more", By: by("room.evict"), Need: Evicting, Clear: Evicting},
 }
 
 func by(functions ...string) []string { return functions }

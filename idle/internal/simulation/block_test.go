@@ -80,7 +80,11 @@ func (w *world) unblock(h *home) {
 	if !h.isBlocked() {
 		return
 	}
-	h.block.past = append(h.block.past, stop{h.block.at, w.now() - h.block.at + 3*w.tick})
+	took := w.now() - h.block.at + 3*w.tick
+	if took >= 10*w.tick { // nothing times out for another five, so that the loop can read what has come
+		took += 5 * w.tick
+	}
+	h.block.past = append(h.block.past, stop{h.block.at, took})
 	w.moveAll(h)
 	close(h.block.free)
 	h.block.free = nil
@@ -90,14 +94,5 @@ func (w *world) unblock(h *home) {
 func (w *world) unblockAll() {
 	for _, h := range w.homes {
 		w.unblock(h)
-	}
-}
-
-// moveAll notes that what was foretold of the connections of h is so no more; w.mu is held.
-func (w *world) moveAll(h *home) {
-	for _, s := range w.slots {
-		if s.home == h && s.life != nil {
-			s.life.moves()
-		}
 	}
 }

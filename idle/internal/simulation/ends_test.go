@@ -42,9 +42,7 @@ type simEnd struct {
 
 // label is Options.Label. It is called with and without w.mu held.
 func (w *world) label(owner any) string {
-	l := lifeOf(owner)
-	l.labelled.Store(int64(w.now()))
-	return l.name
+	return lifeOf(owner).name
 }
 
 // onEnds is Options.OnEnds.
@@ -74,14 +72,10 @@ func (l *life) hasEnded(reason idle.Reason, cause string, late time.Duration) {
 	usedFrom, usedTo := g.idleSince()
 	w.ends.expected[l.name] = &simEnd{
 		life: l, reason: reason, phase: g.policy.Name, cause: cause,
-		time: time.Now(), leastAge: now - g.agesTo, age: now - g.agesFrom, idle: now - usedFrom, leastIdle: now - usedTo, late: late,
+		time: time.Now(), leastAge: now - l.trackedAt, age: now - l.trackedAt, idle: now - usedFrom, leastIdle: now - usedTo, late: late,
 	}
 	if reason == 0 {
 		return
-	}
-	if _, ok := g.may(0, "drain", now); ok { // its grace has begun at this instant, and OnDrain comes too late
-		e := w.ends.expected[l.name]
-		e.leastAge = min(e.leastAge, g.policy.MaxAge)
 	}
 	if w.ends.phases[g.policy.Name] == nil {
 		w.ends.phases[g.policy.Name] = map[idle.Reason]uint64{}

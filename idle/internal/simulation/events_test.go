@@ -38,24 +38,20 @@ const (
 	arriveUnread
 	closeIt
 	jumpClock
-	walkAll
+	visitAll
 	replaceOne
+	replaceAll
+	swing
 	drainAll
-	shedSome
-	controlOp
+	cancelDrain
 	endByHand
 	setCapacity
-	takeCensus
 	blockLoop
 	evictSome
 	closeShard
-	press
 	beatOut
-	shakeHands
-	rekey
 	suspendRead
 	suspendWrite
-	followIt
 )
 
 var deeds = [...]string{
@@ -63,12 +59,11 @@ var deeds = [...]string{
 	awaitRead: "await a read", pauseRead: "pause reading",
 	awaitWrite: "await a write", pauseWrite: "pause writing", doBeat: "beat", enterPhase: "enter",
 	trackAgain: "track again", arriveUnread: "unread input", closeIt: "close", jumpClock: "the process stands still",
-	walkAll: "walk", replaceOne: "replace a policy",
-	drainAll: "drain", shedSome: "shed", controlOp: "pause, resume or cancel", endByHand: "end by hand", setCapacity: "set the capacity",
-	takeCensus: "take a census", blockLoop: "block the loop, or have it go on", evictSome: "evict some",
-	closeShard: "close the shard of the loop, and make another one", press: "replace all policies",
-	beatOut: "send a keepalive", shakeHands: "end the handshake", rekey: "ask for the key again",
-	suspendRead: "suspend or resume reading", suspendWrite: "suspend or resume writing", followIt: "begin to follow a pressure, or stop",
+	visitAll: "visit all", replaceOne: "replace a policy", replaceAll: "replace all policies", swing: "replace a policy back and forth",
+	drainAll: "drain", cancelDrain: "cancel the drain", endByHand: "end by hand", setCapacity: "set the capacity",
+	blockLoop: "block the loop, or have it go on", evictSome: "evict some",
+	closeShard: "close the shard of the loop, and make another one",
+	beatOut:    "send a keepalive", suspendRead: "suspend or resume reading", suspendWrite: "suspend or resume writing",
 }
 
 // odds are out of how many each deed is drawn.
@@ -77,6 +72,9 @@ var odds = []int{
 	awaitWrite, awaitWrite, awaitWrite, pauseWrite, pauseWrite, doBeat, doBeat, enterPhase, enterPhase,
 	trackAgain, arriveUnread, closeIt,
 }
+
+// mostUnsent is how many bytes an event moves, or leaves waiting for a peer, at most.
+const mostUnsent = 400
 
 // wrapOf is when the stamps of a world wrap, about.
 func wrapOf(seed int64) time.Duration {
@@ -116,45 +114,19 @@ func traceOf(seed int64, steps int) []happening {
 		}
 		switch rng.IntN(40) {
 		case 0:
-			trace[i].what = walkAll
+			trace[i].what = visitAll
 		case 1, 2:
 			trace[i].what = replaceOne
 		}
-		switch r := rng.IntN(600); {
-		case r == 0:
-			trace[i].what = drainAll
-		case r < 6:
-			trace[i].what = shedSome
-		case r < 18:
-			trace[i].what = controlOp
-		case r < 24:
-			trace[i].what = endByHand
-		case r < 27:
-			trace[i].what = setCapacity
-		case r < 39:
-			trace[i].what = takeCensus
-		case r < 42:
-			trace[i].what = blockLoop
-		case r < 50:
-			trace[i].what = setCapacity
-		case r < 52:
-			trace[i].what = evictSome
-		case r < 53:
-			trace[i].what = closeShard
-		case r < 56:
-			trace[i].what = press
-		case r < 62:
-			trace[i].what = beatOut
-		case r < 64:
-			trace[i].what = shakeHands
-		case r < 70:
-			trace[i].what = rekey
-		case r < 90:
-			trace[i].what = suspendRead
-		case r < 110:
-			trace[i].what = suspendWrite
-		case r >= 597:
-			trace[i].what = followIt
+		r := rng.IntN(600)
+		for _, of := range []struct{ what, odds int }{
+			{drainAll, 4}, {cancelDrain, 1}, {endByHand, 8}, {setCapacity, 11}, {visitAll, 12}, {blockLoop, 3}, {evictSome, 2},
+			{closeShard, 1}, {replaceAll, 3}, {swing, 6}, {beatOut, 6}, {suspendRead, 20}, {suspendWrite, 20},
+		} {
+			if r >= 0 && r < of.odds {
+				trace[i].what = of.what
+			}
+			r -= of.odds
 		}
 		if i > 0 && trace[i-1].what == setCapacity && rng.IntN(4) == 0 { // while it takes effect
 			trace[i].what = setCapacity
@@ -181,20 +153,17 @@ func (w *world) play(h happening) {
 			w.jump(1 + int(h.pick%12))
 		}
 		return
-	case walkAll, replaceOne, press, setCapacity:
+	case replaceOne, replaceAll, swing, setCapacity:
 		w.steer(h.what, h.pick)
 		return
-	case drainAll, shedSome, controlOp:
-		w.operate(h.what, h.pick)
+	case drainAll, cancelDrain:
+		w.drainAll(h.what == cancelDrain, h.pick)
 		return
 	case endByHand:
-		w.endOne(w.slots[h.slot])
+		w.endOne(w.slots[h.slot], h.pick)
 		return
-	case takeCensus:
-		w.takeCensus(h.pick)
-		return
-	case followIt:
-		w.followPressure(h.pick)
+	case visitAll:
+		w.visitAll(h.pick)
 		return
 	case closeShard:
 		w.closeShard(w.slots[h.slot].home)
@@ -239,7 +208,7 @@ func (w *world) mayBeClosed(h *home, err error) bool {
 
 // begin tracks a connection in s; w.mu is held.
 func (w *world) begin(s *slot, pick uint64) {
-	if pick/8%32 > 0 && slices.ContainsFunc(w.ops, func(o *simOp) bool { return o.drain && !isDone(o.op) }) {
+	if pick/8%8 > 0 && w.drain != nil && !w.drain.isDone() {
 		return // a server that is drained tracks few new ones
 	}
 	l := w.newLife(s, pick)
@@ -261,6 +230,10 @@ func (w *world) begin(s *slot, pick uint64) {
 	w.tracked++
 	if known {
 		w.adopted++
+		w.adoptedAt = w.now()
+	}
+	if d := w.drain; d != nil && w.now() <= d.given {
+		d.came = append(d.came, l)
 	}
 }
 
@@ -324,7 +297,7 @@ func (l *life) underWay() bool {
 // mayBegin reports whether the tracker may call a function of l's owner at this moment, of those
 // that run beside others; w.mu is held.
 func (l *life) mayBegin() bool {
-	return l.world.explains(l) || slices.ContainsFunc(l.ledger.spans(), func(s span) bool {
+	return l.mayBeTold() || slices.ContainsFunc(l.ledger.spans(), func(s span) bool {
 		return l.world.now() >= s.lo && (s.reason == 0 || l.keeps())
 	})
 }
@@ -346,16 +319,20 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	n := int(pick % mostUnsent)
 	l.moves()
 	switch what {
+	case receive, touch, enterPhase: // the owner has read it
+		l.unread = false
+	}
+	switch what {
 	case receive:
 		g.arrived(now)
-		g.read.bytes += n
+		g.read.pays(n, now)
 		c.Received(n)
 	case touch:
 		g.arrived(now)
 		c.Touch()
 	case send:
 		g.sent(now)
-		g.write.bytes += n
+		g.write.pays(n, now)
 		c.Sent(n)
 	case awaitRead:
 		g.read.await(now, g.tick)
@@ -378,7 +355,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		}
 	case beatOut:
 		g.beatsOut(now)
-		g.write.bytes += n
+		g.write.pays(n, now)
 		c.BeatOut(n)
 	case awaitWrite:
 		g.write.await(now, g.tick)
@@ -394,19 +371,14 @@ func (w *world) event(s *slot, what int, pick uint64) {
 	case doBeat:
 		g.answered(now)
 		g.usedIn.beats(now)
-		g.beat = now
+		g.beat, g.granted = now, mayBeGranted
+		l.unread = false
 		c.Beat()
 	case enterPhase:
 		ph := w.phases[pick%uint64(len(w.phases))]
 		l.phase = ph
 		g.enter(w.told(ph), now)
 		c.Enter(ph)
-		l.shaking = l.shaking && g.policy.Handshake
-	case shakeHands:
-		c.Established()
-		l.shaking = false
-	case rekey:
-		w.rekey(l, pick)
 	case suspendRead:
 		if g.read.on {
 			g.read.suspend(g, g.in, now)
@@ -430,7 +402,7 @@ func (w *world) event(s *slot, what int, pick uint64) {
 		// Arrives, but is not read yet. Between two pings nobody would know
 		// which of them it answers.
 		if g.policy.Heartbeat.Interval == 0 || g.policy.Heartbeat.Passive {
-			l.kernelIn = now
+			l.kernelIn, l.unread = now, pick%2 == 0
 		}
 	case closeIt:
 		w.end(s, pick)

@@ -261,6 +261,6 @@ func (o *fuzzed) Ping() error {
 func (o *fuzzed) OnDrain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.check(0, "drain")
-	o.ledger.drained, o.ledger.drainedT = true, o.now()
+	o.check(0, "tell")
+	o.ledger.tells(o.now(), true)
 }

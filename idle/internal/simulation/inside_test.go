@@ -55,7 +55,10 @@ func sleepOften(t *idle.Tracker) {
 // ownShards returns the shards that the driver passes over.
 func ownShards(t *idle.Tracker) []*idle.Shard { return *inside[[]*idle.Shard](t, "own") }
 
-// setStride says how many connections a step of a walk visits.
+// shardOf returns the shard that has c.
+func shardOf(c *idle.Conn) *idle.Shard { return *inside[*idle.Shard](c, "shard") }
+
+// setStride says how many connections a step of a visit has.
 func setStride(s *idle.Shard, n int) { *inside[int](s, "stride") = n }
 
 // inWheel is how many connections are in the wheel of a shard.

@@ -16,13 +16,13 @@ type life struct {
 	slot   *slot
 	conn   *idle.Conn
 	owner  any
-	key    atomic.Int32 // in simKeys, see Capacity.Key
 	unsent atomic.Int64 // bytes, while a write waits
 	phase  *idle.Phase
 	ledger *ledger
 
 	probed   bool
 	kernelIn time.Duration // when bytes arrived of which nobody told
+	unread   bool          // and that wait to be read, if probed
 	receives time.Duration // until when the peer receives what was written, if probed
 
 	pinged     bool // Ping is running
@@ -36,21 +36,23 @@ type life struct {
 	endedAt    time.Duration
 	closed     atomic.Bool // Close has returned
 
-	name      string       // its label
-	labelled  atomic.Int64 // when that was asked for last
-	moved     int          // as world.moves, when something happened that a forecast cannot know
+	name      string // its label
+	moved     int    // as world.moved, when something happened that a forecast cannot know
+	movedAt   time.Duration
 	forecast  *simForecast
-	stillFrom int // moved, when the world became still; -1 when it has passed a limit since
 	trackedAt time.Duration
-	told      []time.Duration // when OnDrain was called, in the bubble's time
-	byHand    time.Duration   // when somebody called End
-	keyedAt   time.Duration   // when it was tracked, or called Rekey since
-	rekeyed   simRekey        // what may come of that
-	spared    time.Duration   // when its callback replaced the capacity
-	reading   idle.Wait       // the last one that was suspended
+	toldAt    time.Duration // when OnDrain was called last
+	spared    time.Duration // when its callback replaced the capacity
+	reading   idle.Wait     // the last one that was suspended
 	writing   idle.Wait
-	shaking   bool          // it counts in Capacity.Handshakes
-	evictable time.Duration // since when it may be evicted
+	free      time.Duration // since when it isn't in use
+
+	info      idle.Info       // of the last visit
+	visitedAt time.Duration   // when that was
+	byHand    time.Duration   // when somebody called End
+	ifIdle    []time.Duration // the visits for which somebody called EndIfIdle
+	idleAt    time.Duration   // when that was, the last time
+	idleMoved int             // moved then, if l was surely idle
 }
 
 func (l *life) live() bool  { return !l.expired && !l.closed.Load() }
@@ -62,16 +64,12 @@ func (l *life) String() string {
 
 // newLife makes an owner of the given kind.
 func (w *world) newLife(s *slot, kind uint64) *life {
-	l := &life{world: w, slot: s, answeredAt: -1, evictable: never, phase: w.phases[0], trackedAt: w.now(), keyedAt: w.now()}
-	l.key.Store(int32(kind / 4096 % uint64(len(simKeys))))
+	l := &life{world: w, slot: s, answeredAt: -1, toldAt: -1, idleMoved: -1, phase: w.phases[0], trackedAt: w.now()}
 	l.ledger = newLedger(w.told(w.phases[0]), w.tick, w.now())
 	l.ledger.wraps = w.wraps
 	w.lives++
 	l.name = nameOf(w.lives)
 	l.moves()
-	for _, v := range w.censuses {
-		v.may = append(v.may, l)
-	}
 	if w.stalls {
 		l.ledger.stall = 3 * mostStall * w.tick // a stall, and jumps within it
 	}
@@ -136,9 +134,9 @@ func (l *life) Expire(err *idle.TimeoutError) {
 		}
 		l.checkTimeout("Expire", err, now)
 	} else {
-		l.checkOperation(err, now)
+		l.checkEnding(err, now)
 	}
-	if limit && l.keeps() && (l.asking != err.Reason || l.answer) {
+	if l.isAsked(err.Reason) && (l.asking != err.Reason || l.answer) {
 		w.errorf("at %v: Expire by %v, but OnTimeout was asked about %v and answered %v: %v", now, err, l.asking, l.answer, l)
 	}
 	recently := time.Duration(0) // before an OnTimeout that has answered at once
@@ -164,9 +162,8 @@ func (l *life) Expire(err *idle.TimeoutError) {
 // checkTimeout checks that err is true at this moment; w.mu is held.
 func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Duration) {
 	w := l.world
-	if !l.keeps() || name == "OnTimeout" {
+	if !l.isAsked(err.Reason) || name == "OnTimeout" {
 		l.checkForecast(err.Reason, now)
-		l.hasPassed()
 	}
 	s, ok := l.ledger.may(err.Reason, err.Reason.String(), now)
 	if !ok && name == "OnTimeout" && w.stalls && l.ledger.replaced > 0 && now-l.ledger.replaced <= l.ledger.stall {
@@ -190,28 +187,29 @@ func (l *life) checkTimeout(name string, err *idle.TimeoutError, now time.Durati
 }
 
 func (l *life) OnDrain() {
-	now, ok := l.enter("Drain")
+	now, ok := l.enter("OnDrain")
 	defer l.world.mu.Unlock()
 	if !ok || l.expired {
 		return
 	}
 	l.telling = true
-	defer func() { l.telling = false }()
-	l.told = append(l.told, l.world.real())
-	explained := l.world.explains(l)
-	if s, ok := l.ledger.may(0, "drain", now); !ok {
-		if !explained {
-			l.world.errorf("at %v: OnDrain for no reason, or too early: %v\n%v", now, s, l)
-		}
-		if l.slot.home.loop != nil {
-			l.meddle("told", false)
-		}
-		return
+	defer func() { l.telling, l.ledger.toldUntil = false, l.world.now() }()
+	l.moves()
+	_, byAge := l.ledger.may(0, "tell", now)
+	switch byDrain := l.mayBeTold(); {
+	case byAge:
+		l.ledger.tells(now, !byDrain)
+	case byDrain:
+		l.ledger.tells(now, false)
+		l.checkTold(now)
+	default:
+		s, _ := l.ledger.may(0, "tell", now)
+		l.world.errorf("at %v: OnDrain for no reason, or too early: %v\n%v", now, s, l)
 	}
-	l.ledger.drains(now, explained)
+	l.toldAt, l.ledger.toldUntil = now, never
 	if l.slot.home.loop != nil { // else others may be checked at this moment
-		l.meddle("Drain", false)
-		l.control("Drain")
+		l.meddle("OnDrain", false)
+		l.control("OnDrain")
 	}
 	l.maybeThrow("OnDrain")
 }
@@ -264,7 +262,7 @@ func (l *life) Ping() error {
 	return nil
 }
 
-// Unsent is for censuses.
+// Unsent is for visits.
 func (l *life) Unsent() int { return int(l.unsent.Load()) }
 
 // keeperLife is asked before it times out.
@@ -274,13 +272,12 @@ func (k keeperLife) OnTimeout(err *idle.TimeoutError) bool {
 	l, w := k.life, k.world
 	now, ok := l.enter("OnTimeout")
 	if ok {
-		if l.asked || l.expired && l.endedAt < now { // it may be ended at the moment at which it is asked
+		if l.asked || l.expired && l.endedAt < now || err.Reason == idle.ReasonMaxAge { // it may be ended at the moment at which it is asked
 			w.errorf("at %v: Keep is asked again: %v", now, l)
 		}
 		l.checkTimeout("OnTimeout", err, now)
 	}
 	l.asked, l.asking = true, err.Reason
-	w.passOver(l)
 	block := l.slot.home.loop == nil && !w.quiet && w.chance("keep", l.slot.n)%8 == 3
 	answer := w.chance("answer", l.slot.n)%3 > 0
 	how := w.chance("how it ends", l.slot.n) % 64 // only some return
@@ -305,7 +302,6 @@ func (k keeperLife) OnTimeout(err *idle.TimeoutError) bool {
 	}
 	l.moves()
 	l.asked, l.answer, l.answeredAt = false, answer, w.now()
-	w.answered = w.real()
 	l.ledger.excused = w.now()
 	if answer {
 		w.kept++
@@ -364,6 +360,11 @@ type keeperReaperLife struct{ keeperLife }
 
 func (k keeperReaperLife) Reap() { reaperLife{k.life}.Reap() }
 
+// isAsked reports whether l is asked before it is ended for r.
+func (l *life) isAsked(r idle.Reason) bool {
+	return l.keeps() && isLimit(r) && r != idle.ReasonMaxAge
+}
+
 // keeps reports whether l is asked before it times out.
 func (l *life) keeps() bool {
 	_, asked := l.owner.(interface{ OnTimeout(*idle.TimeoutError) bool })
@@ -390,7 +391,14 @@ func (p proberLife) Examine() (e idle.SocketState) {
 			l.ledger.usedIn.found(l.kernelIn, w.tick)
 		}
 	}
-	e.Sending = now < l.receives
+	if ok && l.unread && l.ledger.granted != isUnclear {
+		l.moves()
+		e.Unread = true
+		l.ledger.findsUnread(now)
+	}
+	if e.Sending = now < l.receives; e.Sending {
+		l.moves()
+	}
 	return e
 }
 

@@ -33,24 +33,31 @@ type ledger struct {
 	stuck     bool            // one has been since the last byte
 	stall     time.Duration   // how long the process may stand still
 	wraps     bool            // one tick has no stamp of its own, and takes the next
-	drained   bool
-	unsure    bool // OnDrain was called, for MaxAge or for an operation
-	again     bool // drained is to be so once more
-	drainedT  time.Duration
-	drainedBy time.Duration // when OnDrain was last called
-	bornLate  time.Duration // by which the core may take it for born later, as draining was late
+	told      time.Duration   // when OnDrain was called last
+	toldUntil time.Duration   // when it returned
+	toldFor   idle.Policy     // the policy whose MaxAge has surely passed before that
+	granted   grant
+	beatBy    time.Duration // when a new Heartbeat counts at the latest
+	beatWaits time.Duration // when unread input may have been a beat
 	replaced  time.Duration // when the policy last was, in this phase
-
-	// From when its age counts, see Conn.Age: from then on, and to then.
-	agesFrom, agesTo time.Duration
+	renewed   time.Duration // when the connection knows of that at the latest
 }
+
+// A grant says whether unread input counts as activity once more.
+type grant uint8
+
+const (
+	mayBeGranted grant = iota
+	isGranted
+	isUnclear
+)
 
 // delivered notes that what was read is answered. No wait to read that is over ends the
 // connection any more.
 func (l *ledger) delivered() { l.read.spent, l.read.surely = false, false }
 
 func newLedger(p idle.Policy, tick, now time.Duration) *ledger {
-	l := &ledger{tick: tick, born: now, agesFrom: now, agesTo: now}
+	l := &ledger{tick: tick, born: now}
 	l.read.on = true
 	l.enter(p, now)
 	return l
@@ -59,7 +66,7 @@ func newLedger(p idle.Policy, tick, now time.Duration) *ledger {
 func (l *ledger) enter(p idle.Policy, now time.Duration) {
 	l.policy = p
 	l.began, l.out, l.beat, l.excused = now, now, now, now
-	l.averted, l.replaced = 0, 0
+	l.averted, l.replaced, l.beatBy, l.beatWaits, l.granted = 0, 0, 0, 0, mayBeGranted
 	l.read.restart(now, readsOf(p))
 	l.write.restart(now, p.MinWriteRate)
 	l.answered(now)
@@ -80,17 +87,43 @@ func readsOf(p idle.Policy) idle.Rate {
 }
 
 func (l *ledger) arrived(now time.Duration) {
+	l.granted = mayBeGranted
 	l.answered(now)
 	l.usedIn.moved(now)
 }
 
 func (l *ledger) sent(now time.Duration) {
-	l.out = now
+	l.goesOut(now)
 	l.usedOut.moved(now)
 }
 
+// goesOut notes any output. It takes a grant back unless there was output in the same tick before.
+func (l *ledger) goesOut(now time.Duration) {
+	if l.out = now; l.granted == isGranted {
+		l.granted = isUnclear
+	}
+}
+
+// findsUnread notes that input waits to be read. That counts as input, but not twice in a row. The
+// stamp of that may be a tick too early.
+func (l *ledger) findsUnread(now time.Duration) {
+	l.beatWaits = max(l.beatWaits, now)
+	l.read.later = max(l.read.later, 4*l.tick)
+	if l.granted != mayBeGranted {
+		return
+	}
+	if l.granted = isGranted; now-l.in <= 2*l.tick {
+		l.granted = isUnclear
+	}
+	l.answered(max(l.in, now-l.tick))
+	l.usedIn.unread(now, l.tick)
+	if r := readsOf(l.policy); r.Grace > 0 { // it may be let off
+		l.read.later = max(l.read.later, now+r.Grace-l.read.stale(r))
+	}
+}
+
 func (l *ledger) beatsOut(now time.Duration) {
-	l.out = now
+	l.goesOut(now)
 	l.usedOut.beats(now)
 }
 
@@ -117,19 +150,9 @@ func (l *ledger) answered(now time.Duration) {
 	l.pings, l.stuck = nil, l.pinging
 }
 
-// pingsBy is how many pings have stayed unanswered that began by an instant.
-func (l *ledger) pingsBy(at time.Duration) (n int) {
-	for _, ping := range l.pings {
-		if ping <= at {
-			n++
-		}
-	}
-	return n
-}
-
 // kept begins anew the limit that r names, and no other.
 func (l *ledger) kept(r idle.Reason, now time.Duration) {
-	l.excused, l.averted = now, now
+	l.excused, l.averted, l.granted = now, now, mayBeGranted
 	switch r {
 	case idle.ReasonIdle:
 		// The core cannot tell it from something sent, by which a write that
@@ -147,9 +170,6 @@ func (l *ledger) kept(r idle.Reason, now time.Duration) {
 		l.pings, l.stuck = nil, l.pinging
 	case idle.ReasonPhase:
 		l.began = now
-	case idle.ReasonMaxAge:
-		l.born, l.drained, l.unsure, l.again, l.bornLate = now, false, false, false, 0
-		l.agesFrom, l.agesTo = now, now
 	case idle.ReasonMinReadRate, idle.ReasonReadTotal:
 		l.read.forgive(l.policy.MinReadRate, now, l.in)
 	case idle.ReasonMinWriteRate:
@@ -157,17 +177,13 @@ func (l *ledger) kept(r idle.Reason, now time.Duration) {
 	}
 }
 
-// drains begins the grace. By then its age is MaxAge, whatever it was. If OnDrain may have been called
-// for an operation instead, the grace may begin later.
-func (l *ledger) drains(now time.Duration, unsure bool) {
-	if !unsure || !l.unsure {
-		l.drainedT = now
-	}
-	l.drainedBy = now // if unsure, any of these calls may have begun the grace
-	l.drained, l.unsure, l.again = !unsure, unsure, l.again && unsure
-	l.agesTo = max(l.agesTo, now-l.policy.MaxAge)
-	if !unsure {
-		l.agesFrom = max(l.agesFrom, now-l.policy.MaxAge-l.policy.MaxAgeJitter)
+// tells notes a call of OnDrain. If it is sure that MaxAge has asked for it, the grace counts from now.
+func (l *ledger) tells(now time.Duration, sure bool) {
+	l.toldUntil = now
+	if l.told = now; sure {
+		l.toldFor = l.policy
+	} else {
+		l.toldFor = idle.Policy{}
 	}
 }
 
@@ -188,7 +204,7 @@ func (l *ledger) late(limits ...time.Duration) time.Duration {
 // A span is when something must happen: not before lo, and not after hi.
 type span struct {
 	what   string
-	reason idle.Reason // 0 for what ends nothing: a ping, or draining
+	reason idle.Reason // 0 for what ends nothing: a ping, or asking to finish
 	lo, hi time.Duration
 }
 
@@ -236,10 +252,10 @@ func (l *ledger) spans() (all []span) {
 		switch passed := w.served - w.paid(r) - r.Grace; {
 		case w.on:
 			at := w.stale(r)
-			add(reason, reason.String(), at-w.lax, max(at, w.since)+more, late)
+			add(reason, reason.String(), at-w.lax, max(at, w.since)+more+w.later, late)
 		case passed <= 0:
 		case !w.spent: // the owner works on what it has read
-		case w.surely && passed > 2*l.tick+w.lax:
+		case w.surely && passed > 2*l.tick+w.lax && w.later == 0:
 			add(reason, reason.String(), w.ended-passed-w.lax, w.ended+more, late)
 		default: // it may be too little to tell
 			add(reason, reason.String(), w.ended-passed-w.lax, never, late)
@@ -260,21 +276,19 @@ func (l *ledger) addAge(add adder) {
 	if p.MaxAge == 0 {
 		return
 	}
-	least, most := l.born+p.MaxAge, l.born+l.bornLate+p.MaxAge+p.MaxAgeJitter
-	late := l.late(p.MaxAge, p.MaxAgeJitter)
+	least, most := l.born+p.MaxAge, l.born+p.MaxAge+p.MaxAgeJitter
+	late, grace := l.late(p.MaxAge, p.MaxAgeJitter), l.late(p.MaxAgeGrace)
+	end := func(lo, hi, late time.Duration) { add(idle.ReasonMaxAge, "max_age", lo, hi, late) }
 	switch {
 	case p.MaxAgeGrace == 0:
-		add(idle.ReasonMaxAge, idle.ReasonMaxAge.String(), least, most, late)
-	case !l.drained && !l.unsure:
-		add(0, "drain", least, most, late)
-	default: // Drain itself may have come late, at the cost of the grace
-		lo := max(least, l.drainedT-late-l.tick) + p.MaxAgeGrace
-		if l.unsure {
-			add(0, "drain", least, never, 0)
-			add(idle.ReasonMaxAge, idle.ReasonMaxAge.String(), lo, max(most, l.drainedBy)+late+2*l.tick+p.MaxAgeGrace, l.late(p.MaxAgeGrace))
-			return
-		}
-		add(idle.ReasonMaxAge, idle.ReasonMaxAge.String(), lo, l.drainedT+p.MaxAgeGrace, l.late(p.MaxAgeGrace))
+		end(least, most, late)
+	case l.told < least-3*l.tick && l.toldUntil < least-3*l.tick: // it isn't called again while it runs
+		add(0, "tell", least, most, late)
+	case l.told > most+late || l.toldFor.MaxAge >= p.MaxAge && l.toldFor.MaxAgeJitter >= p.MaxAgeJitter:
+		end(l.told+p.MaxAgeGrace, l.told+p.MaxAgeGrace, grace)
+	default: // MaxAge may have passed before that, or may not
+		add(0, "tell", least, never, 0)
+		end(max(least, l.told+p.MaxAgeGrace), max(most, l.excused)+late+2*l.tick+p.MaxAgeGrace, grace)
 	}
 }
 
@@ -286,7 +300,11 @@ func (l *ledger) addBeat(add adder) {
 	case h.Interval == 0:
 	case h.Passive:
 		limit := misses*h.Interval + h.Timeout
-		add(idle.ReasonHeartbeat, "heartbeat", l.beat+limit, l.beat+limit, l.late(limit))
+		hi := max(l.beat, l.beatBy) + limit
+		if l.beatWaits > 0 {
+			hi = max(hi, l.beatWaits+beatTicks*l.tick)
+		}
+		add(idle.ReasonHeartbeat, "heartbeat", l.beat+limit, hi, l.late(limit)+l.tick)
 	case l.stuck:
 		// While a ping blocks there is no other, but there are misses.
 		since := max(l.in, l.beat)
@@ -300,7 +318,7 @@ func (l *ledger) addBeat(add adder) {
 		add(0, "ping", lo, never, 0)
 	case len(l.pings) == 0:
 		at := max(l.in, l.beat) + h.Interval
-		add(0, "ping", at-h.Jitter, at, l.late(h.Interval))
+		add(0, "ping", at-h.Jitter, max(at, l.beatBy+h.Interval), l.late(h.Interval))
 	default:
 		// Each ping may be late, and the next counts from it.
 		first, last := l.pings[0], l.pings[len(l.pings)-1]

@@ -66,6 +66,11 @@ func (u *use) found(at, tick time.Duration) {
 	}
 }
 
+// unread notes that unread input counts as use. Its stamp is of the tick before.
+func (u *use) unread(now, tick time.Duration) {
+	u.lo, u.hi = max(u.lo, now-tick-slackOf(tick)), max(u.hi, now)
+}
+
 // expect notes that a ping begins.
 func (u *use) expect(now, tick time.Duration) {
 	u.until = never

@@ -13,6 +13,7 @@ type waits struct {
 	owed   time.Duration // since when the rate counts
 	served time.Duration // in waits that are over
 	bytes  int
+	bought time.Duration // by bytes under rates that were replaced
 	ended  time.Duration // the last wait, unless one is on
 	lax    time.Duration // more that the core cannot know
 
@@ -21,9 +22,12 @@ type waits struct {
 	rate          idle.Rate
 	spent, surely bool
 
-	// Until the walk is over the core may go by the rate that was replaced.
-	was   idle.Rate
-	walks time.Duration
+	// Until the visit is over the core may go by the rate that was replaced.
+	was     idle.Rate
+	renewed time.Duration
+
+	anew  time.Duration // until then the account may not have begun
+	later time.Duration // it may be so much later, because unread input was let off, or the account is new
 
 	turns int // beginnings and ends of waits
 
@@ -105,7 +109,7 @@ func (w *waits) forgive(r idle.Rate, now, last time.Duration) {
 		lax = max(lax, now-w.ended)
 	}
 	ahead := w.ahead(r, now)
-	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent, was: w.was, walks: w.walks, silent: w.silent, paused: w.paused}
+	*w = waits{on: w.on, since: w.since, owed: now, ended: w.ended, turns: w.turns + 1, lax: w.lax + lax, rate: w.rate, spent: w.spent, was: w.was, renewed: w.renewed, later: w.later, anew: w.anew, silent: w.silent, paused: w.paused}
 	if ahead > 0 {
 		w.served = -ahead
 	}
@@ -126,14 +130,14 @@ func (w *waits) paid(r idle.Rate) time.Duration {
 	if r.BytesPerSecond == 0 {
 		return 0
 	}
-	return time.Duration(float64(w.bytes) / float64(r.BytesPerSecond) * float64(time.Second))
+	return w.bought + time.Duration(float64(w.bytes)/float64(r.BytesPerSecond)*float64(time.Second))
 }
 
 func (w *waits) await(now, tick time.Duration) {
 	if !w.on {
 		used := w.served - w.paid(w.rate) - w.rate.Grace
 		least, most := used, used
-		if now <= w.walks {
+		if now <= w.renewed {
 			usedBefore := w.served - w.paid(w.was) - w.was.Grace
 			least, most = min(used, usedBefore), max(used, usedBefore)
 		}

@@ -29,15 +29,15 @@ type world struct {
 	bursts  bool // it stalls only as a whole, in bursts, and its timers fire at once afterwards
 	wraps   bool // the clock's stamps wrap in it
 	abrupt  bool // it ends in the midst of everything
-	shakes  bool // it begins with a handshake
 	tracker *idle.Tracker
 	phases  []*idle.Phase // the first is the tracker's
 	homes   []*home
 	slots   []*slot
 	lie     func(idle.Policy) idle.Policy // what the ledger is told of a policy
 	given   []idle.Policy                 // those that the phases had first
-	walks   []*simWalk                    // that are not over
-	ops     []*simOp                      // that are not over, as far as is known
+	others  []idle.Policy                 // others that they may have
+	visits  []*simVisit                   // that are not over
+	drain   *simDrain                     // that is under way, as far as is known
 
 	complaints sync.Mutex
 	faults     []fault
@@ -52,6 +52,7 @@ type world struct {
 	tracked    uint64
 	gone       uint64
 	adopted    uint64 // of tracked
+	adoptedAt  time.Duration
 	released   uint64
 	pings      uint64
 	kept       uint64
@@ -60,24 +61,19 @@ type world struct {
 	late       uint64        // timeouts that came after they had to
 	meddled    int
 	controlled int
-	visits     int
+	visited    int
 	replaced   int
-	pressure   *simPressure // nil if nothing follows one
-	followed   int          // Followers
 	capacity   simCapacity
 	ends       simEnds
-	censuses   []*simCensus  // that are not over
-	paging     bool          // one of them lists its connections
-	counted    int           // censuses
-	foretold   int           // of those that were timed out
-	still      *simStill     // nil but at the end of some worlds
-	stillEnded int           // of those that were live then
+	foretold   int           // of those that have ended
+	stillEnded int           // in the stillness at the end
 	blocks     int           // how often a loop has blocked
 	calm       time.Duration // real time of the last event, unless a callback has begun since
-	moves      int           // so much has happened to all connections
-	begun      int           // operations
-	finished   int           // of these, those that were not cancelled
-	answered   time.Duration // the last OnTimeout
+	moved      int           // so much has happened to all connections
+	drains     int
+	finished   int           // of these, those that were not cancelled or replaced
+	ordered    int           // pairs whose turns were compared
+	drainSeen  time.Duration // when the drain was last known not to be done
 	timedOut   [numReasons]uint64
 }
 
@@ -138,7 +134,7 @@ func (l *life) heldUp(s span) (d time.Duration) {
 		return l.held(s.hi)
 	}
 	unclear := time.Duration(0) // an activity just before a stall may have been in it
-	for _, from := range []time.Duration{l.trackedAt, g.born, g.drainedT, g.began, g.in, g.out, g.beat, g.read.since, g.write.since, g.usedIn.lo, g.usedOut.lo} {
+	for _, from := range []time.Duration{l.trackedAt, g.born, g.told, g.began, g.in, g.out, g.beat, g.read.since, g.write.since, g.usedIn.lo, g.usedOut.lo} {
 		for _, s := range w.stood {
 			if s.at >= from-w.tick && s.at <= from+2*w.tick {
 				unclear = max(unclear, s.took)
@@ -231,15 +227,13 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 		Budget: visitTakes,
 		Label:  w.label,
 	}
-	w.capacity.over, w.ending = never, make(chan struct{})
+	w.ending, w.adoptedAt = make(chan struct{}), -1
 	w.ends = simEnds{how: int(seed % waysToTell), expected: map[string]*simEnd{}, phases: map[string]map[idle.Reason]uint64{}}
 	if w.ends.how == byOnEnds {
 		opts.OnEnds = w.onEnds
 	}
 	first := w.anyPolicy()
 	first.Name = "phase 0"
-	w.shakes = seed/5%2 == 0
-	first.Handshake = w.shakes
 	tr, err := idle.New(first, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +258,6 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 		}
 		p.Name = fmt.Sprint("phase ", i+1)
 		p.NoInterrupt = (int(seed)+i)%5 == 0
-		p.Handshake = (int(seed)+i)%3 == 0
 		ph, err := tr.Phase(p)
 		if err != nil {
 			t.Fatal(err)
@@ -275,6 +268,9 @@ func newWorld(t *testing.T, seed int64, lie func(idle.Policy) idle.Policy) *worl
 	w.settle(int(seed / 4 % 3))
 	for _, ph := range w.phases {
 		w.given = append(w.given, ph.Policy())
+		other := w.anyPolicy()
+		other.Name = ph.Policy().Name
+		w.others = append(w.others, other)
 	}
 	for _, s := range ownShards(tr) {
 		setStride(s, w.stride())
@@ -337,7 +333,7 @@ func (w *world) newShard(h *home) {
 	h.shard, h.track = shard, shard.Track
 }
 
-// stride is how many connections a step of a walk visits.
+// stride is how many connections a step of a visit has.
 func (w *world) stride() int { return 1 + int(w.seed/2%3) }
 
 // closeShard closes the shard of a loop, which goes on with another one.
@@ -374,7 +370,7 @@ func (w *world) closeShard(h *home) {
 }
 
 // anyPolicy returns a random policy. The age is the same in all policies of a
-// world that have one, since a connection has only one life.
+// world that have one.
 func (w *world) anyPolicy() idle.Policy {
 	tick := w.tick
 	some := func(most int) time.Duration { // odd, not a multiple of anything
@@ -481,10 +477,9 @@ func (w *world) jumpInBursts(pick uint64) {
 
 // checkAll looks for what should have happened and did not; w.mu is held.
 func (w *world) checkAll() {
-	w.checkWalks()
-	w.checkOps()
+	w.checkVisits()
+	w.checkDrain()
 	w.checkCapacity()
-	w.checkPressure()
 	for _, s := range w.slots {
 		if l := s.life; l != nil && !l.expired && !l.asked && !s.home.isBlocked() {
 			if late, ok := l.ledger.overdue(w.now(), l.heldUp); ok {

@@ -191,7 +191,7 @@ var pages = httplimits.Timeouts{
 
 // login and lines are the policies of serveLines and serveGnet, before and after the first line.
 var (
-	login = idle.Policy{Name: "login", ReadTotal: limit, Handshake: true}
+	login = idle.Policy{Name: "login", ReadTotal: limit}
 	lines = idle.Policy{
 		Name: "lines", IdleTimeout: 2 * limit, WriteTimeout: limit,
 		MinReadRate: idle.Rate{BytesPerSecond: 1000, Grace: limit}, MinWriteRate: idle.Rate{BytesPerSecond: 1e6, Grace: limit},
@@ -235,7 +235,7 @@ func serveLines(t *testing.T, secure bool) *server {
 	s.shutDown = func(_ context.Context, d idle.Drain) error {
 		l.Close()
 		op, err := l.Tracker().Drain(d)
-		if err != nil { // control drains it, or it is closed
+		if err != nil { // it is closed
 			return nil
 		}
 		<-op.Done()

@@ -1,0 +1,295 @@
+package idle
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/idlewheel/idlewheel/idle/internal/clock"
+)
+
+// Info describes a live connection during a [Tracker.Visit].
+type Info struct {
+	Owner any           // what was passed to Track; on an event loop, use it only in the visit
+	Phase string        // Policy.Name of its phase
+	Age   time.Duration // see [Conn.Age]
+	Idle  time.Duration // see [Conn.Idle]
+	Busy  bool          // see [Tracker.Drain]; unread and unsent bytes aren't looked for
+
+	// EndsIn is the time until the connection ends if nothing moves: no byte, no beat, no close. It
+	// is zero or negative if that is overdue. EndsBy is the limit that ends it, ReasonDrain for a
+	// drain, or 0 if nothing ends it. Of two that come within two ticks of each other, it may be
+	// either.
+	EndsIn time.Duration
+	EndsBy Reason
+
+	conn *Conn
+	last clock.Stamp // of its last use
+}
+
+// Label returns the connection's name; see [Options].Label. Call it in the visit.
+func (i *Info) Label() string {
+	c := i.mustBeVisited("Label")
+	return c.shard.tracker.ends.label(c.owner)
+}
+
+// Policy returns the policy that is in force for the connection. Call it in the visit.
+func (i *Info) Policy() Policy { return i.mustBeVisited("Policy").phase.Load().Policy() }
+
+// Unsent returns how many bytes wait for the peer, as far as [Hooks].Unsent can tell, or 0 while no
+// write waits. Call it in the visit.
+func (i *Info) Unsent() (n int) {
+	c := i.mustBeVisited("Unsent")
+	ask := c.hooks.Unsent
+	if ask == nil || !c.out.waits() || !c.Live() {
+		return 0
+	}
+	c.shard.tracker.calls.Guard("Unsent", func() { n = max(ask(c.owner), 0) })
+	return n
+}
+
+// End ends the connection as [Conn.End] does, busy or not. Any goroutine may call it, also after
+// the visit.
+func (i *Info) End(cause string) { i.mustBeVisited("End").End(cause) }
+
+// EndIfIdle ends the connection as [Info.End] does, but not if it's busy, as for a [Tracker.Drain],
+// or has been used since it was visited. So it cuts no request.
+func (i *Info) EndIfIdle(cause string) {
+	c, last := i.mustBeVisited("EndIfIdle"), i.last.Bits()
+	c.shard.do(func() {
+		c.shard.dismiss(c, dismissal{reason: ReasonShed, cause: cause, still: true, last: last})
+	})
+}
+
+// mustBeVisited returns the connection of i. It panics if i is not from a visit.
+func (i *Info) mustBeVisited(method string) *Conn {
+	if i.conn == nil {
+		panic("idle: " + method + " of a zero Info; use the one that Visit passes to its function")
+	}
+	return i.conn
+}
+
+// Visit calls a function for every connection, and returns when all were visited. A connection that
+// is tracked throughout is visited at least once; twice is rare. One that comes or ends meanwhile
+// may be left out.
+//
+// The connections of a shard are visited in its passes, on its loop if it has one, a few hundred
+// at a time. No activity waits for that, and nothing is allocated. The calls come one after the
+// other, from several goroutines, and none comes after Visit has returned. The function must neither
+// block nor call runtime.Goexit, because timeouts wait for it. A panic in it is logged and counted.
+//
+// Visit fails with [ErrClosed] if the tracker is closed, and with the error of ctx if ctx is done
+// first, for example because an event loop is blocked. It panics if visit is nil. Any goroutine may
+// call it, but callbacks that run in a pass must not, because they would wait for themselves. These
+// are Expire, Probe, Unsent, the functions of Options except OnEnds, and all callbacks on a loop.
+func (t *Tracker) Visit(ctx context.Context, visit func(Info)) error {
+	t.mustBeMade()
+	if visit == nil {
+		panic("idle: Visit of a nil function; pass one that is called with each connection")
+	}
+	var mu sync.Mutex
+	over := false
+	v := t.visit(func(s *Shard, some []*Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		for i := 0; i < len(some) && !over; { // again, after a panic
+			t.calls.Guard("Visit", func() {
+				for m := s.clock.Moment(); i < len(some); {
+					c := some[i]
+					i++
+					if info, ok := s.info(c, m); ok {
+						visit(info)
+					}
+				}
+			})
+		}
+	})
+	var err error
+	select {
+	case <-v.done:
+		if t.isClosed() {
+			err = ErrClosed
+		}
+	case <-ctx.Done():
+		t.abandon(v)
+		err = fmt.Errorf("idle: not all connections were visited: %w", context.Cause(ctx))
+	}
+	mu.Lock() // a shard may be in a step, also if it has been closed meanwhile
+	defer mu.Unlock()
+	over = true
+	return err
+}
+
+// info describes c at the moment m. ok is false if c has ended.
+func (s *Shard) info(c *Conn, m clock.Moment) (i Info, ok bool) {
+	phase := c.phase.Load().latest()
+	snap, last := s.look(c, m), c.lastUse()
+	i = Info{
+		Owner: c.owner, Phase: phase.policy.Name, Age: m.Since(c.born.Load()), Idle: m.Since(last),
+		Busy: c.isBusy(), conn: c, last: last,
+	}
+	snap.Busy = i.Busy || c.out.waits()
+	if end := snap.Ends(phase.limits); end.Terms != nil {
+		i.EndsIn, i.EndsBy = -m.After(end.At)+s.clock.Slack, Reason(end.Terms.Limit)
+	}
+	return i, c.Live()
+}
+
+// A visit calls a function for some connections at a time, in the passes of the shards, until it was
+// called for all. Each pass makes at least one step, and others with the budget that's left. A
+// shard whose loop is blocked holds up no other one.
+type visit struct {
+	do     func(s *Shard, some []*Conn) // without a lock; the connections were live a moment ago, and OnTimeout may be running
+	then   func(s *Shard)               // nil, or called when it has visited all of s
+	shards atomic.Int32                 // that are not done
+	done   chan struct{}                // nil, or closed when all are, or closed
+}
+
+// visits has the visits that a shard has to make. They take turns.
+type visits struct {
+	some atomic.Bool // there is one
+
+	mu     sync.Mutex // guards what follows
+	all    []*progress
+	closed bool
+}
+
+// A progress is how far a shard has come with a visit. It has to visit connSet.all[:left], from the
+// last to the first. A connection is only moved to a lower place when it takes that of one that has
+// been removed. So one that is there when the visit begins, and stays, is visited.
+type progress struct {
+	*visit
+	left int
+}
+
+// visit begins a visit of all connections.
+func (t *Tracker) visit(do func(s *Shard, some []*Conn)) *visit {
+	v := &visit{do: do, done: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin(v)
+	return v
+}
+
+// begin begins v. If v is under way, it begins again in all shards. t.mu must be held.
+func (t *Tracker) begin(v *visit) {
+	v.shards.Add(1) // so that v isn't done before the loop is
+	for _, s := range slices.Concat(t.own, t.loops) {
+		s.visits.add(v)
+	}
+	v.finish()
+	t.clock.Hurry()
+}
+
+// abandon takes v out of all shards.
+func (t *Tracker) abandon(v *visit) {
+	for s := range t.each {
+		s.visits.drop(v)
+	}
+}
+
+// finish notes that a shard is done.
+func (v *visit) finish() {
+	if v.shards.Add(-1) == 0 && v.done != nil {
+		close(v.done)
+	}
+}
+
+// add adds v, or lets it begin again.
+func (q *visits) add(v *visit) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	if i := q.index(v); i >= 0 {
+		q.all[i].left = math.MaxInt
+		return
+	}
+	v.shards.Add(1)
+	q.all = append(q.all, &progress{v, math.MaxInt})
+	q.some.Store(true)
+}
+
+// index returns the place of v in all, or -1. q.mu must be held.
+func (q *visits) index(v *visit) int {
+	return slices.IndexFunc(q.all, func(p *progress) bool { return p.visit == v })
+}
+
+// drop takes v out, if it's there.
+func (q *visits) drop(v *visit) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.remove(q.index(v))
+}
+
+// remove takes out the visit with the given index, if that is not -1. q.mu must be held.
+func (q *visits) remove(i int) {
+	if i >= 0 {
+		v := q.all[i].visit
+		q.all = slices.Delete(q.all, i, i+1)
+		q.some.Store(len(q.all) > 0)
+		v.finish()
+	}
+}
+
+// close ends all visits of a shard before they are done.
+func (q *visits) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.closed = true; len(q.all) > 0; {
+		q.remove(0)
+	}
+}
+
+// next returns a visit, and which of n connections it visits next: from from to before to. It
+// returns nil if there is none.
+func (q *visits) next(n, most int) (v *visit, from, to int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.all) == 0 {
+		return nil, 0, 0
+	}
+	p := q.all[0]
+	q.all = append(q.all[1:], p)
+	to = min(p.left, n)
+	p.left = max(to-most, 0)
+	return p.visit, p.left, to
+}
+
+// stepped removes v if it has visited all connections, and reports whether it did.
+func (q *visits) stepped(v *visit) (done bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := q.index(v)
+	if done = i >= 0 && q.all[i].left == 0; done {
+		q.remove(i)
+	}
+	return done
+}
+
+// step visits a few connections. It reports whether there are others.
+func (s *Shard) step() (more bool) {
+	s.lock.Lock()
+	v, from, to := s.visits.next(len(s.conns.all), s.stride)
+	for _, c := range s.conns.all[from:to] {
+		if c.Live() {
+			s.visited = append(s.visited, c)
+		}
+	}
+	s.lock.Unlock()
+	if v == nil { // the shard is closed, or the visit was abandoned
+		return false
+	}
+	v.do(s, s.visited)
+	clear(s.visited)
+	s.visited = s.visited[:0]
+	if s.visits.stepped(v) && v.then != nil {
+		v.then(s)
+	}
+	return s.visits.some.Load()
+}

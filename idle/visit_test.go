@@ -1,0 +1,1031 @@
+package idle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A visitLog notes which connections are visited.
+type visitLog struct {
+	done chan struct{} // closed when the visit is over
+	err  error         // of Visit
+	mu   sync.Mutex
+	seen []Info
+}
+
+func (w *visitLog) add(i Info) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, i)
+}
+
+// goVisiting calls Visit.
+func (r *rig) goVisiting() *visitLog {
+	w := &visitLog{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.err = r.Visit(r.Context(), w.add)
+	}()
+	synctest.Wait() // it has begun
+	return w
+}
+
+// goSlowly begins a visit that visits one connection in each pass of a shard. It isn't a Visit, which
+// has a lock while its function is running, so that no virtual time passes for another shard that waits.
+func (r *rig) goSlowly() *visitLog {
+	for s := range r.each {
+		if s.stride != 1 { // another visit may be under way
+			s.stride = 1
+		}
+	}
+	w := &visitLog{}
+	w.done = r.visit(func(_ *Shard, some []*Conn) {
+		for _, c := range some {
+			w.add(Info{Owner: c.owner})
+			time.Sleep(r.opts.Budget)
+		}
+	}).done
+	return w
+}
+
+// isOver reports whether the visit is over.
+func (w *visitLog) isOver() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// visits returns what was seen until now.
+func (w *visitLog) visits() []Info {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[:len(w.seen):len(w.seen)]
+}
+
+// times returns how often o was visited.
+func (w *visitLog) times(o any) (n int) {
+	for _, i := range w.visits() {
+		if i.Owner == o {
+			n++
+		}
+	}
+	return n
+}
+
+// finishes waits for the end of a visit of n connections, one in each pass.
+func (r *rig) finishes(w *visitLog, n int) {
+	r.Helper()
+	r.wait(time.Duration(n+3) * r.opts.Tick)
+	if !w.isOver() || w.err != nil {
+		r.Fatalf("the visit of %d: over %v, %v", len(w.visits()), w.isOver(), w.err)
+	}
+}
+
+func (r *rig) peers(n int) (all []*peer) {
+	r.Helper()
+	for range n {
+		all = append(all, r.peer())
+	}
+	return all
+}
+
+// visitsOnce asserts that each of all was visited once, and no other one.
+func (r *rig) visitsOnce(w *visitLog, all []*peer) {
+	r.Helper()
+	for i, p := range all {
+		if n := w.times(p); n != 1 {
+			r.Errorf("%d of %d was visited %d times", i, len(all), n)
+		}
+	}
+	if n := len(w.visits()); n != len(all) {
+		r.Errorf("%d visits, want %d", n, len(all))
+	}
+}
+
+// infos visits all connections, and returns what it has seen of each.
+func (r *rig) infos() map[any]Info {
+	r.Helper()
+	all := map[any]Info{}
+	if err := r.Visit(r.Context(), func(i Info) { all[i.Owner] = i }); err != nil {
+		r.Fatal(err)
+	}
+	return all
+}
+
+// endInVisit calls end for each connection, and waits until those that it ends have ended.
+func (r *rig) endInVisit(end func(*Info)) {
+	r.Helper()
+	if err := r.Visit(r.Context(), func(i Info) { end(&i) }); err != nil {
+		r.Fatal(err)
+	}
+	r.wait(r.late())
+}
+
+func TestVisitsEachOnce(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		r.finishes(r.goVisiting(), 0) // of nobody
+		all := r.peers(3*looksPerLock + 17)
+		for range 3 {
+			w := r.goVisiting()
+			r.finishes(w, 0)
+			r.visitsOnce(w, all)
+		}
+	})
+}
+
+// TestVisitIsInSteps has visits that take half of a tick, which is the budget. There is
+// one in each tick, and the rest of it is left to others.
+func TestVisitIsInSteps(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {
+		all, begun := r.peers(20), time.Now()
+		w := r.goSlowly()
+		<-w.done
+		if took := time.Since(begun) / r.opts.Tick; took < 18 || took > 22 {
+			r.Errorf("the visit took %d ticks, want 20", took)
+		}
+		r.visitsOnce(w, all)
+	})
+}
+
+// TestVisitsTakeTurns has several visits under way at a time.
+func TestVisitsTakeTurns(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(5)
+		visits := []*visitLog{r.goSlowly(), r.goSlowly(), r.goSlowly()}
+		r.finishes(visits[2], 3*len(all)+6)
+		for _, w := range visits {
+			r.visitsOnce(w, all)
+		}
+	})
+}
+
+// TestVisitAmongChanges has connections come, go, move and time out between the steps of a visit.
+func TestVisitAmongChanges(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			p := Policy{IdleTimeout: time.Hour, ReadTimeout: 10 * time.Minute}
+			onBoth(t, p, &Options{ReapDelay: 100 * time.Millisecond}, func(r *rig) { r.visitAmongChanges(rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+// A changing is a peer whose OnTimeout may be running, or was, during a visit.
+type changing struct {
+	peer
+	answers []bool // of OnTimeout
+}
+
+func (c *changing) OnTimeout(*TimeoutError) (keep bool) {
+	if len(c.answers) > 0 {
+		keep, c.answers = c.answers[0], c.answers[1:]
+	}
+	time.Sleep(25 * time.Millisecond)
+	return keep
+}
+
+// A reapedChanging lingers once it has timed out.
+type reapedChanging struct{ changing }
+
+func (c *reapedChanging) Reap() { c.Stop() }
+
+func (r *rig) visitAmongChanges(rng *rand.Rand) {
+	var phases []*Phase
+	for _, idle := range []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, time.Second, time.Minute, 2 * time.Hour} {
+		phases = append(phases, r.phaseOf(Policy{IdleTimeout: idle, ReadTimeout: idle * 3 / 4}))
+	}
+	var all []*changing
+	begin := func() {
+		c := &changing{}
+		var owner any = c
+		if rng.IntN(2) == 0 {
+			l := &reapedChanging{}
+			c, owner = &l.changing, l
+		}
+		for range rng.IntN(3) {
+			c.answers = append(c.answers, true)
+		}
+		r.track(&c.Conn, owner)
+		all = append(all, c)
+	}
+	change := func() {
+		c := all[rng.IntN(len(all))]
+		switch what := rng.IntN(12); what {
+		case 0:
+			begin()
+		case 1:
+			r.do(func() { c.Stop() })
+		case 2, 3, 4:
+			r.do(func() {
+				if c.Live() {
+					c.Enter(phases[rng.IntN(len(phases))])
+				}
+			})
+		case 5, 6:
+			r.do(c.AwaitRead)
+		case 7, 8:
+			r.do(c.PauseRead)
+		default:
+			r.do(c.Touch)
+		}
+	}
+	for range 40 {
+		begin()
+	}
+	for range 300 {
+		change()
+		r.wait(r.opts.Tick / 4)
+	}
+	for range 5 {
+		var throughout []*changing
+		for _, c := range all {
+			if c.Live() {
+				throughout = append(throughout, c)
+			}
+		}
+		w := r.goSlowly()
+		for n := 0; !w.isOver(); n++ {
+			if n > 1000 {
+				r.Fatalf("the visit doesn't end; there were %d calls", len(w.visits()))
+			}
+			change()
+			r.wait(time.Duration(1 + rng.Int64N(int64(r.opts.Tick))))
+		}
+		visited, twice := 0, 0
+		for i, c := range all {
+			n := w.times(c.owner)
+			if n == 0 && c.Live() && slices.Contains(throughout, c) {
+				r.Errorf("%d was live throughout and not visited", i)
+			}
+			if n > 1 {
+				twice++
+			}
+			visited += n
+		}
+		if visited != len(w.visits()) || visited == 0 || twice > visited/4 {
+			r.Errorf("%d visits, %d of these connections, %d more than once", len(w.visits()), visited, twice)
+		}
+	}
+}
+
+// TestVisitBesideOnTimeout has an OnTimeout run from before a visit until after it.
+func TestVisitBesideOnTimeout(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		asked := &slowKeeper{}
+		r.track(&asked.Conn, asked)
+		r.wait(time.Second + r.late())
+		others := r.peers(5)
+		w := r.goSlowly()
+		r.finishes(w, len(others)+1)
+		if w.times(asked) != 1 || len(w.visits()) != 1+len(others) {
+			r.Errorf("visited %d times beside OnTimeout, of %d visits", w.times(asked), len(w.visits()))
+		}
+	})
+}
+
+// A slowKeeper thinks for a while before it says yes.
+type slowKeeper struct{ peer }
+
+const slowKeeps = 800 * time.Millisecond
+
+func (k *slowKeeper) OnTimeout(*TimeoutError) bool {
+	k.at = time.Now()
+	time.Sleep(slowKeeps)
+	return true
+}
+
+// TestVisitPassesOverWhatLingers has connections wait to be reaped during a visit, which
+// does not bring that forward.
+func TestVisitPassesOverWhatLingers(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, &Options{ReapDelay: time.Second}, func(r *rig) {
+		lingers := &lingering{}
+		r.track(&lingers.Conn, lingers)
+		r.wait(time.Second + r.late())
+		ended := time.Now()
+		if len(lingers.expired) != 1 {
+			r.Fatal("not expired")
+		}
+		others := r.peers(5)
+		w := r.goSlowly()
+		r.finishes(w, len(others)+1)
+		r.visitsOnce(w, others)
+		r.wait(time.Until(ended.Add(time.Second - r.late())))
+		if lingers.reaped > 0 {
+			r.Error("reaped too early")
+		}
+		r.wait(3 * r.late())
+		if lingers.reaped != 1 {
+			r.Errorf("reaped %d times", lingers.reaped)
+		}
+	})
+}
+
+type lingering struct {
+	peer
+	reaped int
+}
+
+func (l *lingering) Reap() { l.reaped++; l.Stop() }
+
+// TestVisitBesideHerd has more time out than the budget allows, for longer than a visit may take.
+func TestVisitBesideHerd(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, &Options{Shards: 1}, func(r *rig) {
+		herd := r.phaseOf(Policy{IdleTimeout: time.Second})
+		for range 1000 {
+			p := &slowToExpire{took: r.opts.Budget / 4}
+			r.track(&p.Conn, p)
+			r.do(func() { p.Enter(herd) })
+		}
+		r.wait(time.Second + r.late())
+		all := r.peers(10)
+		for s := range r.each {
+			s.stride = 200 // connections, of 1010
+		}
+		w := r.goVisiting()
+		r.wait(6 * time.Duration(len(all)) * r.opts.Tick)
+		for i, p := range all {
+			if w.times(p) == 0 { // twice if it takes the place of one that has ended
+				r.Errorf("%d of %d was not visited", i, len(all))
+			}
+		}
+		if left := r.Stats().Live; left < 200 {
+			r.Errorf("the herd has passed; %d are left", left)
+		}
+	})
+}
+
+type slowToExpire struct {
+	peer
+	took time.Duration
+}
+
+func (s *slowToExpire) Expire(*TimeoutError) { time.Sleep(s.took) }
+
+// TestCloseEndsVisits closes the tracker during visits.
+func TestCloseEndsVisits(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		r.peers(20)
+		first, second := r.goSlowly(), r.goSlowly()
+		r.wait(3 * r.opts.Tick)
+		if _, err := r.Tracker.Close(); err != nil || len(first.visits()) == 0 {
+			r.Fatalf("after %d visits: %v", len(first.visits()), err)
+		}
+		synctest.Wait()
+		r.wait(time.Second)
+		for _, w := range []*visitLog{first, second} {
+			if n := len(w.visits()); !w.isOver() || n > 10 {
+				r.Errorf("of a closed tracker, after %d visits: over %v", n, w.isOver())
+			}
+		}
+		if w := r.goVisiting(); !w.isOver() || w.err != ErrClosed || len(w.visits()) > 0 {
+			r.Errorf("Visit of a closed tracker: %v", w.err)
+		}
+	})
+	inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) { // of a loop that is blocked
+		r.peers(5)
+		resume := r.block()
+		w := r.goVisiting()
+		r.Tracker.Close()
+		resume()
+		r.wait(time.Second)
+		if !w.isOver() || w.err != ErrClosed || len(w.visits()) > 0 {
+			r.Errorf("Visit during Close: %v, after %d visits", w.err, len(w.visits()))
+		}
+	})
+}
+
+// TestRetireEndsVisits has the last connection end during a visit.
+func TestRetireEndsVisits(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		w := r.goSlowly()
+		r.Tracker.CloseWhenEmpty()
+		r.wait(2 * r.opts.Tick)
+		r.do(func() {
+			for _, p := range all {
+				p.Stop()
+			}
+		})
+		r.wait(r.opts.Tick)
+		if !w.isOver() || len(w.visits()) == len(all) {
+			r.Errorf("the visit has ended: %v, after %d calls", w.isOver(), len(w.visits()))
+		}
+	})
+}
+
+// TestShardClosedDuringVisits closes a loop's shard, which is the last that a visit is not
+// through with, while other visits are under way.
+func TestShardClosedDuringVisits(t *testing.T) {
+	for _, left := range []int{1, 3} { // of those on the loop
+		inBubble(t, Policy{IdleTimeout: time.Minute}, nil, true, func(r *rig) {
+			r.peers(8)
+			driven := &peer{}
+			if err := r.Tracker.Track(&driven.Conn, driven, hooksOf(driven)); err != nil {
+				r.Fatal(err)
+			}
+			visits := []*visitLog{r.goSlowly(), r.goSlowly(), r.goSlowly()}
+			for len(visits[0].visits()) < 9-left {
+				r.wait(r.opts.Tick / 2)
+			}
+			r.closeShard()
+			for i, w := range visits {
+				if r.finishes(w, 3); w.times(driven) != 1 || len(w.visits()) > 9-left+1 {
+					r.Errorf("visit %d: %d calls", i, len(w.visits()))
+				}
+			}
+		})
+	}
+}
+
+// addLoop gives r a loop, which takes a pass only if accepts returns true.
+func (r *rig) addLoop(accepts func() bool) {
+	r.Helper()
+	r.loop = newLoop()
+	var err error
+	r.shard, err = r.NewShard(func(pass func()) error {
+		if !accepts() {
+			return errors.New("refused")
+		}
+		r.loop.post(pass)
+		return nil
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestNewShardDuringVisit has a loop come whose connections are visited by a visit that begins
+// after that.
+func TestNewShardDuringVisit(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		first, second := r.goSlowly(), r.goSlowly()
+		r.wait(2 * r.opts.Tick)
+		r.addLoop(func() bool { return true })
+		late := r.peer()
+		third := r.goSlowly()
+		r.finishes(third, 3*len(all)+3)
+		r.visitsOnce(first, all)
+		r.visitsOnce(second, all)
+		r.visitsOnce(third, append(all, late))
+	})
+}
+
+// TestVisitLetsTheClockSleep visits while nothing is active.
+func TestVisitLetsTheClockSleep(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		all := r.peers(10)
+		r.wait(2 * time.Second)
+		if !r.clock.Sleeping() {
+			r.Fatal("the clock is awake")
+		}
+		w := r.goSlowly()
+		r.finishes(w, len(all))
+		r.visitsOnce(w, all)
+		if !r.clock.Sleeping() {
+			r.Error("the visit has woken the clock")
+		}
+	})
+}
+
+// TestVisitOfLoopThatRefuses has a loop refuse its passes for a while.
+func TestVisitOfLoopThatRefuses(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Minute}, nil, func(r *rig) {
+		refuses := true
+		r.addLoop(func() bool { return !refuses })
+		all := r.peers(3)
+		w := r.goSlowly()
+		r.wait(time.Second)
+		if len(w.visits()) > 0 || w.isOver() {
+			r.Fatal("visited without a pass")
+		}
+		refuses = false
+		r.finishes(w, len(all))
+		r.visitsOnce(w, all)
+	})
+}
+
+// block has the loop of r wait until the function that it returns is called.
+func (r *rig) block() (resume func()) {
+	goOn := make(chan struct{})
+	r.loop.post(func() { <-goOn })
+	return sync.OnceFunc(func() { close(goOn) })
+}
+
+// TestVisitBesideABlockedLoop visits once a second for ten minutes, and gives up each time. That leaves
+// nothing behind, holds up no other shard, and nobody is called when the loop goes on. A later visit is complete.
+func TestVisitBesideABlockedLoop(t *testing.T) {
+	inBubble(t, Policy{IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		r.peers(5)
+		driven := &peer{}
+		if err := r.Tracker.Track(&driven.Conn, driven, hooksOf(driven)); err != nil {
+			r.Fatal(err)
+		}
+		resume := r.block()
+		defer resume()
+		waits := r.goVisiting()
+		calls := 0
+		for range 600 {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			calls = 0
+			err := r.Visit(ctx, func(i Info) {
+				if calls++; i.Owner != driven {
+					r.Error("a connection of the blocked loop is visited")
+				}
+			})
+			if !errors.Is(err, context.DeadlineExceeded) || calls != 1 {
+				r.Fatalf("%d calls: %v", calls, err)
+			}
+			cancel()
+		}
+		if v, m := &r.shard.visits, &r.shard.mail; len(v.all) != 1 || cap(v.all) > 16 || cap(m.tasks) > 0 {
+			r.Errorf("the blocked shard has %d visits in %d places, and places for %d tasks", len(v.all), cap(v.all), cap(m.tasks))
+		}
+		resume()
+		r.finishes(waits, 1)
+		if n := len(waits.visits()); n != 6 || calls != 1 || len(r.infos()) != 6 {
+			r.Errorf("the visit that has waited: %d calls; one that was given up has called %d times", n, calls)
+		}
+	})
+}
+
+// TestVisitGivenUpInACall has the context of a Visit end while its function is running. Visit waits for
+// that call, and there is none afterwards.
+func TestVisitGivenUpInACall(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.peers(20)
+		ctx, cancel := context.WithCancelCause(r.Context())
+		why, calls, running := errors.New("why"), 0, atomic.Bool{}
+		err := r.Visit(ctx, func(Info) {
+			running.Store(true)
+			defer running.Store(false)
+			calls++
+			cancel(why)
+			for range 1000 {
+				runtime.Gosched()
+			}
+		})
+		before := calls
+		if running.Load() || !errors.Is(err, why) {
+			r.Errorf("after %d calls: %v; one is running: %v", calls, err, running.Load())
+		}
+		if r.wait(time.Minute); calls != before {
+			r.Errorf("%d calls after Visit has returned", calls-before)
+		}
+	})
+}
+
+// TestVisitsThatPanic: all others are visited.
+func TestVisitsThatPanic(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
+		all, calls := r.peers(20), 0
+		if err := r.Visit(r.Context(), func(i Info) {
+			if calls++; i.Owner == all[7] || i.Owner == all[19] {
+				panic("in Visit")
+			}
+		}); err != nil || calls != 20 || r.Stats().Panics != 2 {
+			r.Errorf("%d calls, %d panics: %v", calls, r.Stats().Panics, err)
+		}
+	})
+}
+
+// TestInfo visits connections whose times are known.
+func TestInfo(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		chat := r.phaseOf(Policy{Name: "chat", IdleTimeout: time.Minute, NoInterrupt: true})
+		begun := time.Now()
+		busy, quiet, free := r.peer(), r.peer(), r.peer()
+		r.do(func() { free.Enter(r.phaseOf(Policy{Name: "free"})) })
+		r.wait(3 * time.Second)
+		r.do(func() { busy.Enter(chat); busy.TouchOut() })
+		r.wait(2 * time.Second)
+		r.do(func() {
+			if d := busy.Idle() - 2*time.Second; d > 0 || d < -2*r.opts.Tick {
+				r.Errorf("idle for %v", busy.Idle())
+			}
+		})
+		all := r.infos()
+		age := time.Since(begun)
+		for p, want := range map[*peer]Info{
+			busy:  {Phase: "chat", Age: age, Idle: age - 3*time.Second, Busy: true, EndsIn: 3*time.Second + time.Minute - age, EndsBy: ReasonIdle},
+			quiet: {Age: age, Idle: age, EndsIn: time.Hour - age, EndsBy: ReasonIdle},
+			free:  {Phase: "free", Age: age, Idle: age},
+		} {
+			i := all[p]
+			near := func(got, want time.Duration) bool { return (got - want).Abs() <= r.late() }
+			if i.Owner != p || i.Phase != want.Phase || i.Busy != want.Busy || i.EndsBy != want.EndsBy ||
+				!near(i.Age, want.Age) || !near(i.Idle, want.Idle) || !near(i.EndsIn, want.EndsIn) || i.Age > age {
+				r.Errorf("%+v, want %+v", i, want)
+			}
+		}
+		if _, err := r.Drain(Drain{Duration: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		r.wait(r.late())
+		for _, i := range r.infos() {
+			if !i.Busy && (i.EndsBy != ReasonDrain || i.EndsIn > time.Minute+r.late()) {
+				r.Errorf("in a drain: %+v", i)
+			}
+		}
+	})
+}
+
+// TestInfoOfABlockedLoop describes connections of a loop that was blocked: one that is overdue, and
+// then one whose policy was replaced meanwhile. The function is called in the same pass, before
+// anybody else has looked at the connection.
+func TestInfoOfABlockedLoop(t *testing.T) {
+	inBubble(t, Policy{Name: "old", IdleTimeout: time.Second}, nil, true, func(r *rig) {
+		p := r.peer()
+		resume := r.block()
+		r.wait(time.Minute)
+		if i, ok := r.shard.info(&p.Conn, r.clock.Moment()); !ok || i.EndsIn > -59*time.Second+r.late() || i.EndsBy != ReasonIdle {
+			r.Errorf("overdue: %+v", i)
+		}
+		resume()
+	})
+	inBubble(t, Policy{Name: "old", IdleTimeout: time.Hour}, nil, true, func(r *rig) {
+		p := r.peer()
+		resume := r.block()
+		if err := r.SetPolicy(Policy{Name: "new", IdleTimeout: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		w := r.goVisiting()
+		resume()
+		r.finishes(w, 1)
+		if i := w.visits()[0]; i.Owner != p || i.Phase != "new" || i.EndsIn > time.Minute+r.late() {
+			r.Errorf("replaced: %+v", i)
+		}
+	})
+}
+
+// A sender is a peer for which bytes wait.
+type sender struct {
+	peer
+	unsent int
+}
+
+func (s *sender) Unsent() int {
+	if s.unsent == math.MaxInt32 {
+		panic("unsent")
+	}
+	return s.unsent
+}
+
+// TestUnsent asks for bytes that wait for peers: those of connections on which a write waits.
+func TestUnsent(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, &Options{Logger: slog.New(slog.DiscardHandler)}, func(r *rig) {
+		want := map[any]int{}
+		for _, unsent := range []int{100, 2_000_000_000, 0, -5, math.MaxInt32} {
+			s := &sender{unsent: unsent}
+			r.track(&s.Conn, s)
+			r.do(s.AwaitWrite)
+			if want[s] = max(unsent, 0); unsent == math.MaxInt32 {
+				want[s] = 0
+			}
+		}
+		paused := &sender{unsent: 1 << 20} // no write waits
+		r.track(&paused.Conn, paused)
+		want[paused], want[r.peer()] = 0, 0 // the latter can't tell
+		if err := r.Visit(r.Context(), func(i Info) {
+			if n, ok := want[i.Owner]; !ok || i.Unsent() != n {
+				r.Errorf("%d bytes, want %d", i.Unsent(), n)
+			}
+			delete(want, i.Owner)
+		}); err != nil || len(want) > 0 {
+			r.Errorf("%d weren't visited: %v", len(want), err)
+		}
+		if n := r.Stats().Panics; n != 1 {
+			r.Errorf("%d panics", n)
+		}
+	})
+}
+
+// TestVisitEnds ends connections in a visit and after it, busy or not.
+func TestVisitEnds(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		all := r.guests(20)
+		r.do(func() { all[3].conn.PauseRead() })
+		var later []Info
+		r.endInVisit(func(i *Info) {
+			if g := i.Owner.(*guest); g.n < 5 {
+				i.End("in the visit")
+			} else if g.n < 10 {
+				later = append(later, *i)
+			}
+		})
+		for _, i := range later {
+			i.End("later")
+			i.End("once more")
+		}
+		r.wait(r.late())
+		for i, g := range all {
+			if g.conn.Live() != (i >= 10) || i < 10 && g.err.Reason != ReasonShed {
+				r.Errorf("guest %d: %v", i, g.err)
+			}
+		}
+		if st := r.Stats(); st.Shed != 10 || st.Causes["in the visit"] != 5 || st.Causes["later"] != 5 {
+			r.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestEndIfIdle ends those that are idle: not those that are busy, have input that isn't read, or
+// have been used since they were visited, in the visit or after it.
+func TestEndIfIdle(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		idle, busy, unread, inVisit, later := r.peer(), r.peer(), r.prober(func() SocketState { return SocketState{Unread: true} }), r.peer(), r.peer()
+		r.wait(time.Minute)
+		r.do(busy.PauseRead)
+		var of Info
+		r.endInVisit(func(i *Info) {
+			switch i.Owner {
+			case inVisit:
+				defer inVisit.Touch() // before the pass that ends connections, or at least its check
+				i.EndIfIdle("test")
+				return
+			case later:
+				of = *i
+				return
+			}
+			i.EndIfIdle("test")
+		})
+		r.do(later.Touch)
+		of.EndIfIdle("test")
+		r.wait(time.Second)
+		if idle.Live() || !busy.Live() || !unread.Live() || !later.Live() || len(idle.expired) != 1 || idle.expired[0].Cause != "test" {
+			r.Errorf("live: %v, %v, %v, %v; %v", idle.Live(), busy.Live(), unread.Live(), later.Live(), idle.expired)
+		}
+		if !inVisit.Live() {
+			r.Error("ended, though it was used right after EndIfIdle")
+		}
+		r.endInVisit(func(i *Info) { // all have been idle since
+			if i.Owner == later || i.Owner == inVisit {
+				of = *i
+				i.EndIfIdle("test")
+			}
+		})
+		of.EndIfIdle("of one that has ended")
+		r.wait(time.Second)
+		if later.Live() || inVisit.Live() || r.Stats().Shed != 3 {
+			r.Errorf("live: %v, %v: %+v", later.Live(), inVisit.Live(), r.Stats())
+		}
+	})
+}
+
+// TestDeliverBesideEndIfIdle delivers a byte while it's decided whether the connection is idle. It
+// isn't ended, and its answer isn't cut.
+func TestDeliverBesideEndIfIdle(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		d := new(deliverer)
+		r.track(&d.Conn, d)
+		r.wait(time.Second)
+		for want := 1; want <= 2; want++ {
+			r.endInVisit(func(i *Info) { i.EndIfIdle("test") })
+			if d.examined != want || d.Live() != (want == 1) {
+				r.Errorf("examined %d times, want %d; ended by %v", d.examined, want, d.expired)
+			}
+			r.wait(time.Second)
+		}
+	})
+}
+
+// TestEndIfIdleBesidePings: pings aren't use.
+func TestEndIfIdleBesidePings(t *testing.T) {
+	onBoth(t, Policy{Heartbeat: every20s}, nil, func(r *rig) {
+		var all []*answerer
+		for range 20 {
+			all = append(all, r.answerer(time.Second/10))
+		}
+		r.wait(65 * time.Second)
+		all[7].receive()
+		r.wait(5 * time.Second)
+		r.endInVisit(func(i *Info) {
+			if i.Idle >= 30*time.Second {
+				i.EndIfIdle("test")
+			}
+		})
+		if n := r.Stats().Shed; n != 19 || !all[7].Live() {
+			r.Errorf("%d of 20 ended; the used one is live: %v", n, all[7].Live())
+		}
+	})
+}
+
+// TestIdleAfterAStall has a connection be active while the driver stands still, so that its stamp is
+// old. It isn't idle for longer because of that.
+func TestIdleAfterAStall(t *testing.T) {
+	onDriver(t, Policy{IdleTimeout: time.Hour}, &Options{Shards: 1}, func(r *rig) {
+		p, quiet, stalls := r.peer(), r.peer(), &slowToExpire{took: time.Second}
+		r.track(&stalls.Conn, stalls)
+		r.wait(100 * time.Millisecond)
+		p.Touch()
+		r.wait(r.opts.Tick)
+		stalls.End("") // Expire is called by the driver
+		r.wait(900 * time.Millisecond)
+		p.Touch()
+		active := time.Now()
+		r.wait(200 * time.Millisecond)
+		all := r.infos()
+		if since := time.Since(active); all[p].Idle > since || all[quiet].Idle < time.Second {
+			r.Errorf("%v after it was active: %+v; the quiet one: %+v", since, all[p], all[quiet])
+		}
+		p.End("")
+		r.wait(r.late())
+		if len(p.expired) != 1 || p.expired[0].Elapsed > time.Since(active) {
+			r.Errorf("%v after it was active: %v", time.Since(active), p.expired)
+		}
+	})
+}
+
+// TestEndOneByHand ends a busy connection. A second End has no effect.
+func TestEndOneByHand(t *testing.T) {
+	onBoth(t, Policy{Name: "chat", IdleTimeout: time.Hour, NoInterrupt: true}, nil, func(r *rig) {
+		g := r.guests(1)[0]
+		time.Sleep(3 * time.Second)
+		waiting := 0
+		r.do(func() {
+			g.conn.End("banned")
+			for range 100 {
+				g.conn.End("once more")
+			}
+			if r.shard != nil { // on its loop, so no pass comes in between
+				waiting = len(r.shard.mail.tasks)
+			}
+		})
+		if waiting > 1 {
+			t.Errorf("%d tasks wait for one connection", waiting)
+		}
+		r.wait(100 * time.Millisecond)
+		if g.err == nil || g.err.Reason != ReasonShed || g.err.Cause != "banned" || !g.toldAt.IsZero() {
+			t.Fatalf("%v", g.err)
+		}
+		if s := g.err.Error(); s != "i/o timeout: chat: ended by shed (banned), idle for "+g.err.Elapsed.String() || g.err.Elapsed < 3*time.Second || g.err.Elapsed > 4*time.Second {
+			t.Error(s)
+		}
+		g.conn.End("dead")
+		r.wait(time.Second)
+		if st := r.Stats(); st.Shed != 1 || len(st.Causes) != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestEndDuringOnTimeout ends a connection while OnTimeout is running, and within it, even
+// if that says to keep the connection.
+func TestEndDuringOnTimeout(t *testing.T) {
+	onBoth(t, Policy{IdleTimeout: time.Second}, nil, func(r *rig) {
+		within := &keeper{}
+		within.keep = func(*TimeoutError) bool { within.End("within"); return true }
+		r.track(&within.Conn, within)
+		beside := &keeper{keep: func(*TimeoutError) bool { time.Sleep(100 * time.Millisecond); return true }}
+		r.track(&beside.Conn, beside)
+		r.wait(time.Second + r.late())
+		beside.End("beside")
+		r.wait(100*time.Millisecond + r.late())
+		for _, k := range []*keeper{within, beside} {
+			if len(k.asked) != 1 || len(k.expired) != 1 || k.expired[0].Reason != ReasonShed {
+				t.Errorf("asked %v, expired %v", k.asked, k.expired)
+			}
+		}
+		if st := r.Stats(); st.Shed != 2 || st.Live != 0 || st.Causes["within"] != 1 || st.Causes["beside"] != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestReplaceBesideABlockedLoop replaces a policy again and again. The healthy shards follow
+// each time, and the visits of the other one do not pile up.
+func TestReplaceBesideABlockedLoop(t *testing.T) {
+	onStuck(t, Policy{IdleTimeout: 24 * time.Hour}, func(r *rig) {
+		all := r.peers(10)
+		for n := range 20 {
+			if err := r.SetPolicy(Policy{IdleTimeout: time.Duration(40-n) * time.Hour}); err != nil {
+				r.Fatal(err)
+			}
+			r.wait(time.Second)
+		}
+		if err := r.SetPolicy(Policy{IdleTimeout: time.Minute}); err != nil {
+			r.Fatal(err)
+		}
+		begun := time.Now()
+		for _, p := range all {
+			r.dies(p, begun.Add(-20*time.Second), time.Minute, ReasonIdle)
+		}
+		if n := len(r.loops[0].visits.all); n != 1 {
+			r.Errorf("%d visits wait for the blocked loop, want 1", n)
+		}
+	})
+}
+
+// onStuck runs a test on a tracker with a loop that never runs what it is given, and on whose
+// shard there is a connection.
+func onStuck(t *testing.T, p Policy, test func(*rig)) {
+	onDriver(t, p, nil, func(r *rig) {
+		stuck, err := r.NewShard(func(func()) error { return nil })
+		if err != nil {
+			r.Fatal(err)
+		}
+		p := &peer{}
+		if err := stuck.Track(&p.Conn, p, hooksOf(p)); err != nil {
+			r.Fatal(err)
+		}
+		test(r)
+		if _, err := stuck.Close(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// A forecaster is a peer that remembers when it ended, and answers no ping.
+type forecaster struct {
+	Conn
+	endedAt time.Time
+	err     *TimeoutError
+}
+
+func (f *forecaster) Ping() error              { return nil }
+func (f *forecaster) OnDrain()                 {}
+func (f *forecaster) Expire(err *TimeoutError) { f.endedAt, f.err = time.Now(), err }
+
+// somePolicies set all limits, alone and together.
+func somePolicies() []Policy {
+	const s = time.Second
+	return []Policy{
+		{IdleTimeout: 3 * s},
+		{ReadTimeout: 5 * s, Name: "read"},
+		{WriteTimeout: 2 * s, IdleTimeout: 40 * s, Name: "write"},
+		{MaxAge: 9 * s, MaxAgeJitter: 20 * s, MaxAgeGrace: 4 * s, Name: "age"},
+		{Heartbeat: Heartbeat{Interval: 7 * s, Timeout: s, Misses: 3}, Name: "pings"},
+		{Heartbeat: Heartbeat{Interval: 300 * time.Millisecond, Timeout: 400 * time.Millisecond, Misses: 20}, PhaseTimeout: 30 * s, Name: "often"},
+		{Heartbeat: Heartbeat{Interval: 11 * s, Passive: true}, Name: "beats"},
+		{ReadTotal: 6 * s, MinWriteRate: Rate{100, 3 * s}, Name: "rates"},
+		{IdleTimeout: 90 * s, Heartbeat: Heartbeat{Interval: 20 * s, Timeout: 3 * s}, Name: "late"},
+		{Name: "unlimited"},
+	}
+}
+
+// TestForecast has connections in all kinds of states, visits them, and leaves them alone. They end
+// when EndsIn has said, to the tick.
+func TestForecast(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	onBoth(t, Policy{IdleTimeout: time.Hour}, nil, func(r *rig) {
+		r.Logf("seed %d", seed)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var phases []*Phase
+		for _, p := range somePolicies() {
+			phases = append(phases, r.phaseOf(p))
+		}
+		var all []*forecaster
+		for range 2000 {
+			f := &forecaster{}
+			r.track(&f.Conn, f)
+			all = append(all, f)
+			r.do(func() { f.Enter(phases[rng.IntN(len(phases))]) })
+		}
+		for range 500 {
+			f := all[rng.IntN(len(all))]
+			r.do(func() {
+				[]func(){f.Touch, f.TouchOut, f.Beat, f.PauseRead, f.AwaitRead, f.AwaitWrite, func() { f.Received(500) }}[rng.IntN(7)]()
+			})
+			r.wait(time.Duration(rng.IntN(12)) * time.Millisecond)
+		}
+		asOf, infos := map[any]time.Time{}, map[any]Info{}
+		if err := r.Visit(r.Context(), func(i Info) { asOf[i.Owner], infos[i.Owner] = time.Now(), i }); err != nil {
+			r.Fatal(err)
+		}
+		r.wait(time.Minute)
+		ends := 0
+		for _, f := range all {
+			i, ok := infos[f]
+			switch {
+			case !ok && f.err == nil:
+				r.Errorf("not visited")
+			case !ok:
+			case f.err == nil:
+				if i.EndsBy != 0 && i.EndsIn < 59*time.Second {
+					r.Errorf("%+v has not ended", i)
+				}
+			default:
+				ends++
+				if in := f.endedAt.Sub(asOf[f]); i.EndsIn != in || i.EndsBy != f.err.Reason {
+					r.Fatalf("ended after %v by %v; the forecast was %+v", in, f.err, i)
+				}
+			}
+		}
+		if ends < 500 {
+			r.Errorf("only %d have ended", ends)
+		}
+	})
+}
